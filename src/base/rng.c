@@ -1,0 +1,38 @@
+/* Philox4x32-10 and small helpers. */
+#include "base/rng.h"
+
+struct culm_rng_block culm_rng(uint64_t key, uint64_t counter_hi, uint64_t counter_lo) {
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32);
+    uint32_t c2 = (uint32_t)counter_hi, c3 = (uint32_t)(counter_hi >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return (struct culm_rng_block){{c0, c1, c2, c3}};
+}
+
+static uint64_t finalise(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+uint64_t culm_rng_mix(uint64_t a, uint64_t b) { return finalise(finalise(a + 0x9E3779B97F4A7C15ull) * 3 + b); }
+
+uint64_t culm_rng_next(uint64_t *state) { return finalise(*state += 0x9E3779B97F4A7C15ull); }
+
+uint64_t culm_rng_below(uint64_t *state, uint64_t bound) {
+    uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
+    uint64_t value;
+    do {
+        value = culm_rng_next(state);
+    } while (value >= limit);
+    return value % bound;
+}

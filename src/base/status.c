@@ -1,0 +1,98 @@
+/* Status names, exit codes and the error record. */
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *culm_status_name(enum culm_status status) {
+    switch (status) {
+    case CULM_OK: return "ok";
+    case CULM_ERR_ARGUMENT: return "argument";
+    case CULM_ERR_CONFIG: return "config";
+    case CULM_ERR_FORMAT: return "format";
+    case CULM_ERR_NOT_FOUND: return "not-found";
+    case CULM_ERR_EXISTS: return "exists";
+    case CULM_ERR_UNSUPPORTED: return "unsupported";
+    case CULM_ERR_AGAIN: return "again";
+    case CULM_ERR_CLOSED: return "closed";
+    case CULM_ERR_IO: return "io";
+    case CULM_ERR_MEMORY: return "memory";
+    case CULM_ERR_TIMEOUT: return "timeout";
+    case CULM_ERR_INTERNAL: return "internal";
+    }
+    return "unknown";
+}
+
+int culm_status_exit_code(enum culm_status status) {
+    switch (status) {
+    case CULM_OK: return 0;
+    case CULM_ERR_ARGUMENT: return 2;
+    case CULM_ERR_CONFIG:
+    case CULM_ERR_FORMAT:
+    case CULM_ERR_NOT_FOUND:
+    case CULM_ERR_EXISTS: return 3;
+    case CULM_ERR_UNSUPPORTED:
+    case CULM_ERR_IO:
+    case CULM_ERR_MEMORY: return 4;
+    default: return 1;
+    }
+}
+
+static void mark_cut(struct culm_error *error, int wanted) {
+    if (wanted >= CULM_ERROR_MAX) {
+        memcpy(error->text + CULM_ERROR_MAX - 4, "...", 4);
+    }
+}
+
+enum culm_status culm_error_setv(struct culm_error *error, enum culm_status status, const char *format, va_list args) {
+    if (error) {
+        error->status = status;
+        mark_cut(error, vsnprintf(error->text, sizeof error->text, format, args));
+    }
+    return status;
+}
+
+enum culm_status culm_error_set(struct culm_error *error, enum culm_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    culm_error_setv(error, status, format, args);
+    va_end(args);
+    return status;
+}
+
+enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format, ...) {
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        culm_error_setv(error, CULM_ERR_IO, format, args);
+        va_end(args);
+        size_t used = strlen(error->text);
+        mark_cut(error,
+                 (int)used + snprintf(error->text + used, sizeof error->text - used, ": %s", strerror(errno_value)));
+    }
+    return CULM_ERR_IO;
+}
+
+enum culm_status culm_error_prefix(struct culm_error *error, const char *format, ...) {
+    if (!error) {
+        return CULM_ERR_INTERNAL;
+    }
+    char old[CULM_ERROR_MAX];
+    memcpy(old, error->text, sizeof old);
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    if (used < 0 || used >= CULM_ERROR_MAX) {
+        used = CULM_ERROR_MAX - 1;
+    }
+    mark_cut(error, used + snprintf(error->text + used, sizeof error->text - (size_t)used, ": %s", old));
+    return error->status;
+}
+
+void culm_error_clear(struct culm_error *error) {
+    if (error) {
+        error->status = CULM_OK;
+        error->text[0] = '\0';
+    }
+}

@@ -1,0 +1,125 @@
+/*
+ * The world table: the only way in which protocol code reaches the outside.
+ *
+ * A protocol is an *actor*: a state machine that is told of messages, timers, finished jobs and peers, and acts through
+ * the operations of its *world*. Two worlds implement this table: the real one (libuv, TCP, threads, processes) and the
+ * simulated one (virtual clock and network, one thread, one seed). The same actor object files run in both.
+ *
+ * Delivery promised by a world:
+ *   - frames between two actors arrive in the order sent, each at most once, whole or not at all; a death may lose a
+ * suffix;
+ *   - an actor's callbacks never overlap and never nest: an operation of the table never calls back into the actor;
+ *   - `run` jobs execute one after another, in order, off the loop; so do `io` jobs, on a thread of their own;
+ *   - the address of a peer is known to a world before its actor can have heard of that peer.
+ *
+ * Thread: every call and callback is on the actor's loop thread, except `fault` and the job functions.
+ */
+#ifndef CULM_NET_WORLD_H
+#define CULM_NET_WORLD_H
+
+#include "base/blob.h"
+#include "base/status.h"
+
+#include <jansson.h>
+
+#define CULM_COORDINATOR (-1) /* the coordinator's address; workers are 0, 1, 2, ... and never reused */
+
+#define CULM_NEVER UINT64_MAX
+
+/* A message. When sent, `meta` is copied and `payload` is referenced until written. When received, both are valid for
+ * the length of the call; an actor that keeps the payload takes a reference. */
+struct culm_message {
+    uint16_t type;
+    uint32_t meta_bytes;
+    const uint8_t *meta;
+    struct culm_blob *payload;            /* NULL: none */
+    size_t payload_offset, payload_bytes; /* the slice of it that is meant; a received payload starts at 0 */
+};
+
+/* Work off the loop thread. Embed it in a struct of your own; it must live until job_done. */
+struct culm_job {
+    enum culm_status (*execute)(struct culm_job *job); /* on the compute or the I/O thread */
+    enum culm_status status;                           /* what execute returned */
+    struct culm_error error;                           /* filled by execute when it fails */
+    int stop;         /* atomic; set by the loop to ask a sliced job to return CULM_ERR_AGAIN at its next slice */
+    uint64_t cost_ns; /* how long a simulated world lets it take; 0: the world's default */
+    void *owner;      /* the actor's own */
+};
+
+/* Where a test may hurt a worker. `step` counts from 1; micro is -1 where it means nothing. */
+enum culm_phase {
+    CULM_PHASE_LOAD,
+    CULM_PHASE_FORWARD,
+    CULM_PHASE_BACKWARD,
+    CULM_PHASE_FRC,
+    CULM_PHASE_SEND, /* the next frame given to send() is cut in half */
+    CULM_PHASE_REDUCE,
+    CULM_PHASE_COMMIT,
+    CULM_PHASE_STEP,
+    CULM_PHASE_TRANSFER,
+    CULM_PHASE_CHECKPOINT,
+    CULM_PHASE_COUNT,
+};
+
+struct culm_fault_point {
+    enum culm_phase phase;
+    int64_t step;
+    int64_t micro;
+};
+
+enum culm_peer_change {
+    CULM_PEER_UP,   /* coordinator only: a worker said hello and may be given work */
+    CULM_PEER_EOF,  /* its connection closed; for a worker: also when a peer cannot be reached */
+    CULM_PEER_EXIT, /* coordinator only: its process ended */
+};
+
+struct culm_peer_info {
+    int64_t pid;      /* 0 when not known */
+    const char *name; /* host or trace name; never NULL */
+    const char *signature;
+};
+
+/* What people and schedulers ask of the coordinator. */
+enum culm_request {
+    CULM_REQUEST_STOP,   /* SIGINT, SIGTERM: checkpoint, then end resumable */
+    CULM_REQUEST_REMOVE, /* a preemption trace takes `node` away: it has been killed without warning */
+};
+
+struct culm_world {
+    const struct culm_world_ops *ops;
+};
+
+struct culm_world_ops {
+    size_t size; /* sizeof(struct culm_world_ops), for versioning */
+
+    uint64_t (*now_ns)(struct culm_world *world); /* monotonic */
+    /* Never fails visibly: to an unknown or dead destination the message is dropped. */
+    void (*send)(struct culm_world *world, int32_t node, const struct culm_message *message);
+    /* (Re-)arms timer number `timer` (0..15) to fire once after delay_ns; CULM_NEVER disarms it. */
+    void (*timer)(struct culm_world *world, uint32_t timer, uint64_t delay_ns);
+    void (*run)(struct culm_world *world, struct culm_job *job); /* on the compute thread */
+    void (*io)(struct culm_world *world, struct culm_job *job);  /* on the I/O thread */
+    /* May not return (a worker that is to die here) or return late (one that is frozen). Any thread. */
+    void (*fault)(struct culm_world *world, const struct culm_fault_point *point);
+    /* Takes the event over. Object with "event" first; the world adds "t_ms". */
+    void (*publish)(struct culm_world *world, json_t *take_event);
+
+    /* Coordinator only; in a worker's world these do nothing. */
+    void (*spawn)(struct culm_world *world);              /* ask for one more worker; UP comes when and if it joins */
+    void (*kill)(struct culm_world *world, int32_t node); /* SIGKILL its process, if it still runs */
+
+    /* Ends this actor: no callback follows. `exit_code` as INTERFACE. `error` may be NULL. */
+    void (*leave)(struct culm_world *world, int exit_code, const struct culm_error *error);
+};
+
+struct culm_actor_ops {
+    size_t size;
+    void (*start)(void *actor);
+    void (*message)(void *actor, int32_t from, const struct culm_message *message);
+    void (*peer)(void *actor, int32_t node, enum culm_peer_change change, const struct culm_peer_info *info);
+    void (*timer)(void *actor, uint32_t timer);
+    void (*job_done)(void *actor, struct culm_job *job);
+    void (*request)(void *actor, enum culm_request request, int32_t node);
+};
+
+#endif

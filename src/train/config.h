@@ -1,0 +1,87 @@
+/*
+ * The configuration of `culm train`, as INTERFACE defines it: plain data with every default filled in and every value
+ * checked.
+ *
+ * Lists of paths are owned by the struct. Everything else is in place. Thread: constant after loading.
+ */
+#ifndef CULM_TRAIN_CONFIG_H
+#define CULM_TRAIN_CONFIG_H
+
+#include "base/status.h"
+
+enum culm_redundancy { CULM_REDUNDANCY_NONE, CULM_REDUNDANCY_LAZY, CULM_REDUNDANCY_EAGER };
+
+struct culm_model_config {
+    char arch[32]; /* "gpt2" */
+    int64_t layers, width, heads, context, vocab;
+    double dropout;
+};
+
+struct culm_data_config {
+    char kind[16]; /* "text" */
+    char **paths;
+    size_t path_count;
+};
+
+struct culm_batch_config {
+    int64_t global, micro, lanes; /* in samples; lanes a count */
+};
+
+struct culm_optimizer_config {
+    char name[16]; /* "adamw" */
+    double lr, beta1, beta2, eps, weight_decay, clip_norm;
+};
+
+struct culm_schedule_config {
+    char name[16]; /* "cosine" or "constant" */
+    int64_t warmup;
+    double min_lr;
+};
+
+struct culm_checkpoint_config {
+    int64_t every, keep; /* every 0: only at the end */
+};
+
+struct culm_cluster_config {
+    int64_t heartbeat_ms, suspect_ms, kill_suspect_ms, replace_ms, join_ms, wait_ms, stuck_ms, max_nodes;
+};
+
+struct culm_train_config {
+    struct culm_model_config model;
+    struct culm_data_config data;
+    struct culm_batch_config batch;
+    int64_t pipelines, stages;
+    enum culm_redundancy redundancy;
+    char precision[8]; /* "f32" */
+    int64_t threads;   /* per worker */
+    uint64_t seed;
+    int64_t steps;
+    struct culm_optimizer_config optimizer;
+    struct culm_schedule_config schedule;
+    struct culm_checkpoint_config checkpoint;
+    struct culm_cluster_config cluster;
+};
+
+/* Loads `path` (YAML), then applies `sets` ("key.sub=value") in order. Errors read `FILE:LINE: key: what is wrong; what
+ * is allowed` (`--set: key: ...` for a set). On failure *ret_config is untouched. */
+enum culm_status culm_train_config_load(const char *path, const char *const *sets, size_t set_count,
+                                        struct culm_train_config *ret_config, struct culm_error *error);
+/* The same from text; `name` is the FILE of the messages. (Workers get the launcher's configuration this way; so does a
+ * fuzzer.) */
+enum culm_status culm_train_config_parse(const char *text, size_t len, const char *name, const char *const *sets,
+                                         size_t set_count, struct culm_train_config *ret_config,
+                                         struct culm_error *error);
+void culm_train_config_release(struct culm_train_config *config);
+
+/* Writes every key as YAML that parses back to the same configuration (doubles with 17 digits). Caller frees. NULL: out
+ * of memory. */
+char *culm_train_config_dump(const struct culm_train_config *config);
+
+/* CULM_ERR_CONFIG, naming the key, when `now` changes anything that `--resume` may not change (all but pipelines,
+ * stages, redundancy, threads, cluster and checkpoint settings). */
+enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
+                                             const struct culm_train_config *now, struct culm_error *error);
+
+const char *culm_redundancy_name(enum culm_redundancy redundancy);
+
+#endif
