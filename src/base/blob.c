@@ -15,8 +15,12 @@ struct culm_pool {
     struct culm_blob *cached[BUCKETS];
 };
 
-static size_t rounded(size_t size) { return size ? (size + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN; }
-static size_t bucket_of(size_t capacity) { return (capacity / ALIGN * 0x9E3779B97F4A7C15ull) >> 58; }
+static size_t rounded(size_t size) {
+    return size ? (size + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
+}
+static size_t bucket_of(size_t capacity) {
+    return (capacity / ALIGN * 0x9E3779B97F4A7C15ull) >> 58;
+}
 
 struct culm_pool *culm_pool_new(size_t limit_bytes) {
     struct culm_pool *pool = calloc(1, sizeof *pool);
@@ -54,7 +58,8 @@ void culm_pool_free(struct culm_pool *pool) {
 }
 
 static struct culm_blob *take_cached(struct culm_pool *pool, size_t capacity) {
-    for (struct culm_blob **link = &pool->cached[bucket_of(capacity)]; *link; link = &(*link)->next) {
+    for (struct culm_blob **link = &pool->cached[bucket_of(capacity)]; *link;
+         link = &(*link)->next) {
         if ((*link)->capacity_bytes == capacity) {
             struct culm_blob *blob = *link;
             *link = blob->next;
@@ -81,7 +86,8 @@ static struct culm_blob *blob_new(struct culm_pool *pool, size_t capacity) {
     return blob;
 }
 
-enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes, struct culm_blob **ret_blob) {
+enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
+                               struct culm_blob **ret_blob) {
     if (size_bytes > SIZE_MAX - ALIGN) {
         return CULM_ERR_MEMORY;
     }
@@ -91,7 +97,8 @@ enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes, struct
     if (pool->limit_bytes == 0 || pool->stats.used_bytes + capacity <= pool->limit_bytes) {
         struct culm_blob *blob = take_cached(pool, capacity);
         if (!blob) {
-            if (pool->limit_bytes && pool->stats.used_bytes + pool->stats.cached_bytes + capacity > pool->limit_bytes) {
+            if (pool->limit_bytes &&
+                pool->stats.used_bytes + pool->stats.cached_bytes + capacity > pool->limit_bytes) {
                 drop_cached(pool);
             }
             blob = blob_new(pool, capacity);

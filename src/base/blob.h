@@ -1,15 +1,17 @@
 /*
  * Blobs: reference-counted, 64-byte aligned runs of bytes, and the pool that recycles them.
  *
- * Everything that travels or is retained (activations, gradients, tensor states, frames received) is a blob, so one
- * allocation serves as the kernel's output, the frame's payload and the copy kept until the iteration commits.
+ * Everything that travels or is retained (activations, gradients, tensor states, frames received)
+ * is a blob, so one allocation serves as the kernel's output, the frame's payload and the copy kept
+ * until the iteration commits.
  *
- *     pool ──get──▶ blob (refs = 1) ──ref──▶ refs = 2 ──unref──▶ refs = 1 ──unref──▶ back to the pool
+ *     pool ──get──▶ blob (refs = 1) ──ref──▶ refs = 2 ──unref──▶ refs = 1 ──unref──▶ back to the
+ * pool
  *
- * A pool keeps freed blobs by exact size, so that a training loop, whose sizes repeat, allocates nothing after its
- * first iterations. The bytes in use never exceed the limit given at creation; passing it is CULM_ERR_MEMORY, not a
- * crash. Thread: ref and unref are safe from any thread; a pool is internally locked. The bytes belong to whoever
- * writes first and are constant afterwards.
+ * A pool keeps freed blobs by exact size, so that a training loop, whose sizes repeat, allocates
+ * nothing after its first iterations. The bytes in use never exceed the limit given at creation;
+ * passing it is CULM_ERR_MEMORY, not a crash. Thread: ref and unref are safe from any thread; a
+ * pool is internally locked. The bytes belong to whoever writes first and are constant afterwards.
  */
 #ifndef CULM_BASE_BLOB_H
 #define CULM_BASE_BLOB_H
@@ -37,7 +39,8 @@ struct culm_pool_stats {
 /* limit_bytes 0: no limit. The pool must outlive its blobs. */
 struct culm_pool *culm_pool_new(size_t limit_bytes);
 void culm_pool_free(struct culm_pool *pool); /* NULL is fine */
-enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes, struct culm_blob **ret_blob);
+enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
+                               struct culm_blob **ret_blob);
 void culm_pool_stats(struct culm_pool *pool, struct culm_pool_stats *ret_stats);
 
 struct culm_blob *culm_blob_ref(struct culm_blob *blob); /* NULL gives NULL */

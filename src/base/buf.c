@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void culm_buf_init(struct culm_buf *buf, size_t max_bytes) { *buf = (struct culm_buf){.max_bytes = max_bytes}; }
+void culm_buf_init(struct culm_buf *buf, size_t max_bytes) {
+    *buf = (struct culm_buf){.max_bytes = max_bytes};
+}
 
 void culm_buf_release(struct culm_buf *buf) {
     free(buf->data);
@@ -146,4 +148,6 @@ void culm_read_string(struct culm_reader *reader, char *ret_text, size_t size) {
     }
 }
 
-bool culm_reader_done(const struct culm_reader *reader) { return !reader->failed && reader->at == reader->len; }
+bool culm_reader_done(const struct culm_reader *reader) {
+    return !reader->failed && reader->at == reader->len;
+}

@@ -1,9 +1,11 @@
 /*
- * Growable byte buffers with a mandatory maximum, and a bounds-checked little-endian reader over bytes.
+ * Growable byte buffers with a mandatory maximum, and a bounds-checked little-endian reader over
+ * bytes.
  *
- * Writers: an append past `max_bytes`, or out of memory, sets `failed` and changes nothing more; check it once at the
- * end. Readers: a read past the end sets `failed` and yields zeros; check it once at the end. So encoders and decoders
- * are straight lines without a branch per field. Thread: none of their own.
+ * Writers: an append past `max_bytes`, or out of memory, sets `failed` and changes nothing more;
+ * check it once at the end. Readers: a read past the end sets `failed` and yields zeros; check it
+ * once at the end. So encoders and decoders are straight lines without a branch per field. Thread:
+ * none of their own.
  */
 #ifndef CULM_BASE_BUF_H
 #define CULM_BASE_BUF_H
@@ -20,7 +22,8 @@ void culm_buf_init(struct culm_buf *buf, size_t max_bytes);
 void culm_buf_release(struct culm_buf *buf);
 void culm_buf_clear(struct culm_buf *buf); /* len = 0, failed = false; keeps the memory */
 void culm_buf_bytes(struct culm_buf *buf, const void *data, size_t len);
-void culm_buf_printf(struct culm_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void culm_buf_printf(struct culm_buf *buf, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void culm_buf_u8(struct culm_buf *buf, uint8_t value);
 void culm_buf_u16(struct culm_buf *buf, uint16_t value);
 void culm_buf_u32(struct culm_buf *buf, uint32_t value);

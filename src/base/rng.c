@@ -24,7 +24,9 @@ static uint64_t finalise(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-uint64_t culm_rng_mix(uint64_t a, uint64_t b) { return finalise(finalise(a + 0x9E3779B97F4A7C15ull) * 3 + b); }
+uint64_t culm_rng_mix(uint64_t a, uint64_t b) {
+    return finalise(finalise(a + 0x9E3779B97F4A7C15ull) * 3 + b);
+}
 
 uint64_t culm_rng_next(uint64_t *state) { return finalise(*state += 0x9E3779B97F4A7C15ull); }
 

@@ -1,8 +1,10 @@
 /*
- * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11).
+ * Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+ * 1, 2, 3", SC'11).
  *
- * A number is a pure function of its key and counter, so a dropout mask made on a shadow is the mask of the lost node,
- * and no result depends on who draws first. There is no state to save. Thread: any.
+ * A number is a pure function of its key and counter, so a dropout mask made on a shadow is the
+ * mask of the lost node, and no result depends on who draws first. There is no state to save.
+ * Thread: any.
  */
 #ifndef CULM_BASE_RNG_H
 #define CULM_BASE_RNG_H

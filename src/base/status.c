@@ -44,7 +44,8 @@ static void mark_cut(struct culm_error *error, int wanted) {
     }
 }
 
-enum culm_status culm_error_setv(struct culm_error *error, enum culm_status status, const char *format, va_list args) {
+enum culm_status culm_error_setv(struct culm_error *error, enum culm_status status,
+                                 const char *format, va_list args) {
     if (error) {
         error->status = status;
         mark_cut(error, vsnprintf(error->text, sizeof error->text, format, args));
@@ -52,7 +53,8 @@ enum culm_status culm_error_setv(struct culm_error *error, enum culm_status stat
     return status;
 }
 
-enum culm_status culm_error_set(struct culm_error *error, enum culm_status status, const char *format, ...) {
+enum culm_status culm_error_set(struct culm_error *error, enum culm_status status,
+                                const char *format, ...) {
     va_list args;
     va_start(args, format);
     culm_error_setv(error, status, format, args);
@@ -60,15 +62,16 @@ enum culm_status culm_error_set(struct culm_error *error, enum culm_status statu
     return status;
 }
 
-enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format, ...) {
+enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format,
+                                  ...) {
     if (error) {
         va_list args;
         va_start(args, format);
         culm_error_setv(error, CULM_ERR_IO, format, args);
         va_end(args);
         size_t used = strlen(error->text);
-        mark_cut(error,
-                 (int)used + snprintf(error->text + used, sizeof error->text - used, ": %s", strerror(errno_value)));
+        mark_cut(error, (int)used + snprintf(error->text + used, sizeof error->text - used, ": %s",
+                                             strerror(errno_value)));
     }
     return CULM_ERR_IO;
 }
@@ -86,7 +89,8 @@ enum culm_status culm_error_prefix(struct culm_error *error, const char *format,
     if (used < 0 || used >= CULM_ERROR_MAX) {
         used = CULM_ERROR_MAX - 1;
     }
-    mark_cut(error, used + snprintf(error->text + used, sizeof error->text - (size_t)used, ": %s", old));
+    mark_cut(error,
+             used + snprintf(error->text + used, sizeof error->text - (size_t)used, ": %s", old));
     return error->status;
 }
 

@@ -1,13 +1,15 @@
 /*
  * Status codes and the caller-owned error record.
  *
- * A function that can fail returns `enum culm_status` and, where a person will want to know why, takes a
- * `struct culm_error *` (which may be NULL). The callee fills it; callers put context in front while it climbs:
+ * A function that can fail returns `enum culm_status` and, where a person will want to know why,
+ * takes a `struct culm_error *` (which may be NULL). The callee fills it; callers put context in
+ * front while it climbs:
  *
  *     stage 3: load checkpoint 'x': truncated at byte 4096 of 8192
  *
- * Lower case, no full stop, strings quoted, then what the user can do. Library code never prints; only `cli` does,
- * once. Thread: an error record belongs to whoever owns it; nothing here is shared.
+ * Lower case, no full stop, strings quoted, then what the user can do. Library code never prints;
+ * only `cli` does, once. Thread: an error record belongs to whoever owns it; nothing here is
+ * shared.
  */
 #ifndef CULM_BASE_STATUS_H
 #define CULM_BASE_STATUS_H
@@ -47,14 +49,17 @@ struct culm_error {
     char text[CULM_ERROR_MAX]; /* NUL-terminated; over-long text is cut with "..." */
 };
 
-/* Fills `error` (if not NULL) and returns `status`, so that `return culm_error_set(...)` reads well. */
-enum culm_status culm_error_set(struct culm_error *error, enum culm_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-enum culm_status culm_error_setv(struct culm_error *error, enum culm_status status, const char *format, va_list args);
+/* Fills `error` (if not NULL) and returns `status`, so that `return culm_error_set(...)` reads
+ * well. */
+enum culm_status culm_error_set(struct culm_error *error, enum culm_status status,
+                                const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum culm_status culm_error_setv(struct culm_error *error, enum culm_status status,
+                                 const char *format, va_list args);
 /* Appends ": strerror(errno_value)". */
-enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Puts "context: " in front of what is there; returns error's status (CULM_ERR_INTERNAL when error is NULL). */
+enum culm_status culm_error_errno(struct culm_error *error, int errno_value, const char *format,
+                                  ...) __attribute__((format(printf, 3, 4)));
+/* Puts "context: " in front of what is there; returns error's status (CULM_ERR_INTERNAL when error
+ * is NULL). */
 enum culm_status culm_error_prefix(struct culm_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void culm_error_clear(struct culm_error *error);

@@ -1,18 +1,22 @@
 /*
  * The world table: the only way in which protocol code reaches the outside.
  *
- * A protocol is an *actor*: a state machine that is told of messages, timers, finished jobs and peers, and acts through
- * the operations of its *world*. Two worlds implement this table: the real one (libuv, TCP, threads, processes) and the
- * simulated one (virtual clock and network, one thread, one seed). The same actor object files run in both.
+ * A protocol is an *actor*: a state machine that is told of messages, timers, finished jobs and
+ * peers, and acts through the operations of its *world*. Two worlds implement this table: the real
+ * one (libuv, TCP, threads, processes) and the simulated one (virtual clock and network, one
+ * thread, one seed). The same actor object files run in both.
  *
  * Delivery promised by a world:
- *   - frames between two actors arrive in the order sent, each at most once, whole or not at all; a death may lose a
- * suffix;
- *   - an actor's callbacks never overlap and never nest: an operation of the table never calls back into the actor;
- *   - `run` jobs execute one after another, in order, off the loop; so do `io` jobs, on a thread of their own;
+ *   - frames between two actors arrive in the order sent, each at most once, whole or not at all; a
+ * death may lose a suffix;
+ *   - an actor's callbacks never overlap and never nest: an operation of the table never calls back
+ * into the actor;
+ *   - `run` jobs execute one after another, in order, off the loop; so do `io` jobs, on a thread of
+ * their own;
  *   - the address of a peer is known to a world before its actor can have heard of that peer.
  *
- * Thread: every call and callback is on the actor's loop thread, except `fault` and the job functions.
+ * Thread: every call and callback is on the actor's loop thread, except `fault` and the job
+ * functions.
  */
 #ifndef CULM_NET_WORLD_H
 #define CULM_NET_WORLD_H
@@ -22,18 +26,20 @@
 
 #include <jansson.h>
 
-#define CULM_COORDINATOR (-1) /* the coordinator's address; workers are 0, 1, 2, ... and never reused */
+#define CULM_COORDINATOR                                                                           \
+    (-1) /* the coordinator's address; workers are 0, 1, 2, ... and never reused */
 
 #define CULM_NEVER UINT64_MAX
 
-/* A message. When sent, `meta` is copied and `payload` is referenced until written. When received, both are valid for
- * the length of the call; an actor that keeps the payload takes a reference. */
+/* A message. When sent, `meta` is copied and `payload` is referenced until written. When received,
+ * both are valid for the length of the call; an actor that keeps the payload takes a reference. */
 struct culm_message {
     uint16_t type;
     uint32_t meta_bytes;
     const uint8_t *meta;
-    struct culm_blob *payload;            /* NULL: none */
-    size_t payload_offset, payload_bytes; /* the slice of it that is meant; a received payload starts at 0 */
+    struct culm_blob *payload; /* NULL: none */
+    size_t payload_offset,
+        payload_bytes; /* the slice of it that is meant; a received payload starts at 0 */
 };
 
 /* Work off the loop thread. Embed it in a struct of your own; it must live until job_done. */
@@ -41,7 +47,8 @@ struct culm_job {
     enum culm_status (*execute)(struct culm_job *job); /* on the compute or the I/O thread */
     enum culm_status status;                           /* what execute returned */
     struct culm_error error;                           /* filled by execute when it fails */
-    int stop;         /* atomic; set by the loop to ask a sliced job to return CULM_ERR_AGAIN at its next slice */
+    int stop; /* atomic; set by the loop to ask a sliced job to return CULM_ERR_AGAIN at its next
+                 slice */
     uint64_t cost_ns; /* how long a simulated world lets it take; 0: the world's default */
     void *owner;      /* the actor's own */
 };
@@ -82,7 +89,8 @@ struct culm_peer_info {
 /* What people and schedulers ask of the coordinator. */
 enum culm_request {
     CULM_REQUEST_STOP,   /* SIGINT, SIGTERM: checkpoint, then end resumable */
-    CULM_REQUEST_REMOVE, /* a preemption trace takes `node` away: it has been killed without warning */
+    CULM_REQUEST_REMOVE, /* a preemption trace takes `node` away: it has been killed without warning
+                          */
 };
 
 struct culm_world {
@@ -99,14 +107,17 @@ struct culm_world_ops {
     void (*timer)(struct culm_world *world, uint32_t timer, uint64_t delay_ns);
     void (*run)(struct culm_world *world, struct culm_job *job); /* on the compute thread */
     void (*io)(struct culm_world *world, struct culm_job *job);  /* on the I/O thread */
-    /* May not return (a worker that is to die here) or return late (one that is frozen). Any thread. */
+    /* May not return (a worker that is to die here) or return late (one that is frozen). Any
+     * thread. */
     void (*fault)(struct culm_world *world, const struct culm_fault_point *point);
     /* Takes the event over. Object with "event" first; the world adds "t_ms". */
     void (*publish)(struct culm_world *world, json_t *take_event);
 
     /* Coordinator only; in a worker's world these do nothing. */
-    void (*spawn)(struct culm_world *world);              /* ask for one more worker; UP comes when and if it joins */
-    void (*kill)(struct culm_world *world, int32_t node); /* SIGKILL its process, if it still runs */
+    void (*spawn)(
+        struct culm_world *world); /* ask for one more worker; UP comes when and if it joins */
+    void (*kill)(struct culm_world *world,
+                 int32_t node); /* SIGKILL its process, if it still runs */
 
     /* Ends this actor: no callback follows. `exit_code` as INTERFACE. `error` may be NULL. */
     void (*leave)(struct culm_world *world, int exit_code, const struct culm_error *error);
@@ -116,7 +127,8 @@ struct culm_actor_ops {
     size_t size;
     void (*start)(void *actor);
     void (*message)(void *actor, int32_t from, const struct culm_message *message);
-    void (*peer)(void *actor, int32_t node, enum culm_peer_change change, const struct culm_peer_info *info);
+    void (*peer)(void *actor, int32_t node, enum culm_peer_change change,
+                 const struct culm_peer_info *info);
     void (*timer)(void *actor, uint32_t timer);
     void (*job_done)(void *actor, struct culm_job *job);
     void (*request)(void *actor, enum culm_request request, int32_t node);

@@ -1,8 +1,9 @@
 /*
- * The configuration of `culm train`, as INTERFACE defines it: plain data with every default filled in and every value
- * checked.
+ * The configuration of `culm train`, as INTERFACE defines it: plain data with every default filled
+ * in and every value checked.
  *
- * Lists of paths are owned by the struct. Everything else is in place. Thread: constant after loading.
+ * Lists of paths are owned by the struct. Everything else is in place. Thread: constant after
+ * loading.
  */
 #ifndef CULM_TRAIN_CONFIG_H
 #define CULM_TRAIN_CONFIG_H
@@ -43,7 +44,8 @@ struct culm_checkpoint_config {
 };
 
 struct culm_cluster_config {
-    int64_t heartbeat_ms, suspect_ms, kill_suspect_ms, replace_ms, join_ms, wait_ms, stuck_ms, max_nodes;
+    int64_t heartbeat_ms, suspect_ms, kill_suspect_ms, replace_ms, join_ms, wait_ms, stuck_ms,
+        max_nodes;
 };
 
 struct culm_train_config {
@@ -62,25 +64,29 @@ struct culm_train_config {
     struct culm_cluster_config cluster;
 };
 
-/* Loads `path` (YAML), then applies `sets` ("key.sub=value") in order. Errors read `FILE:LINE: key: what is wrong; what
- * is allowed` (`--set: key: ...` for a set). On failure *ret_config is untouched. */
+/* Loads `path` (YAML), then applies `sets` ("key.sub=value") in order. Errors read `FILE:LINE: key:
+ * what is wrong; what is allowed` (`--set: key: ...` for a set). On failure *ret_config is
+ * untouched. */
 enum culm_status culm_train_config_load(const char *path, const char *const *sets, size_t set_count,
-                                        struct culm_train_config *ret_config, struct culm_error *error);
-/* The same from text; `name` is the FILE of the messages. (Workers get the launcher's configuration this way; so does a
- * fuzzer.) */
-enum culm_status culm_train_config_parse(const char *text, size_t len, const char *name, const char *const *sets,
-                                         size_t set_count, struct culm_train_config *ret_config,
+                                        struct culm_train_config *ret_config,
+                                        struct culm_error *error);
+/* The same from text; `name` is the FILE of the messages. (Workers get the launcher's configuration
+ * this way; so does a fuzzer.) */
+enum culm_status culm_train_config_parse(const char *text, size_t len, const char *name,
+                                         const char *const *sets, size_t set_count,
+                                         struct culm_train_config *ret_config,
                                          struct culm_error *error);
 void culm_train_config_release(struct culm_train_config *config);
 
-/* Writes every key as YAML that parses back to the same configuration (doubles with 17 digits). Caller frees. NULL: out
- * of memory. */
+/* Writes every key as YAML that parses back to the same configuration (doubles with 17 digits).
+ * Caller frees. NULL: out of memory. */
 char *culm_train_config_dump(const struct culm_train_config *config);
 
-/* CULM_ERR_CONFIG, naming the key, when `now` changes anything that `--resume` may not change (all but pipelines,
- * stages, redundancy, threads, cluster and checkpoint settings). */
+/* CULM_ERR_CONFIG, naming the key, when `now` changes anything that `--resume` may not change (all
+ * but pipelines, stages, redundancy, threads, cluster and checkpoint settings). */
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
-                                             const struct culm_train_config *now, struct culm_error *error);
+                                             const struct culm_train_config *now,
+                                             struct culm_error *error);
 
 const char *culm_redundancy_name(enum culm_redundancy redundancy);
 
