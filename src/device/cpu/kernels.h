@@ -1,0 +1,163 @@
+/*
+ * The arithmetic of one node on a CPU: every operator's forward and backward in float32, on a pool
+ * of threads of our own.
+ *
+ * All arrays are row-major, contiguous unless a leading dimension is given, 64-byte aligned, and
+ * the caller's; shapes stand beside each argument. Outputs do not overlap inputs unless stated.
+ * Nothing is allocated after culm_cpu_new. Sizes are the caller's promise (checked by assert); zero
+ * rows are fine.
+ *
+ * Bits: the work is cut into fixed tiles whose number and borders follow from the shapes alone, and
+ * each tile runs on one thread, so results do not depend on the number of threads. Reductions have
+ * one order: 16 interleaved lanes folded by halves along a row, blocks of rows folded in order.
+ * Every kernel exists in one 16-lane form compiled for several instruction sets, with fused
+ * multiply-add written out and tails padded to whole vectors, so the instruction set changes no bit
+ * either; what can change bits stands in culm_cpu_signature. Kernels run with round-to-nearest,
+ * denormals flushed to zero, whatever the caller's control word says, and give it back as it was.
+ *
+ * `first`: a gradient of a parameter is stored when true and added to what is there when false
+ * (there is no add to zero).
+ *
+ * Thread: one call at a time per culm_cpu, from any thread; the calling thread takes part in the
+ * work.
+ */
+#ifndef CULM_DEVICE_CPU_KERNELS_H
+#define CULM_DEVICE_CPU_KERNELS_H
+
+#include "base/status.h"
+
+#define CULM_CPU_MAX_WIDTH 65536     /* features per row: in, out, C */
+#define CULM_CPU_MAX_HEAD 256        /* features per attention head */
+#define CULM_CPU_MAX_CONTEXT 32768   /* positions per sample */
+#define CULM_CPU_MAX_ROWS (1l << 20) /* rows of logits in one call */
+
+struct culm_cpu;
+
+/* threads in 1..256, the calling thread included. */
+enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error);
+void culm_cpu_free(struct culm_cpu *cpu); /* NULL is fine */
+int culm_cpu_threads(const struct culm_cpu *cpu);
+/* Whatever of this device can change bits (not the number of threads), as one short line without
+ * spaces; valid as long as cpu. */
+const char *culm_cpu_signature(const struct culm_cpu *cpu);
+/* The instruction set chosen: "avx512", "avx2" or "base". For reports; it changes no bit. */
+const char *culm_cpu_isa(const struct culm_cpu *cpu);
+
+/*
+ * Which elements are dropped: element e of sample j of the call is a pure function of key,
+ * first_sample + j and e, whatever the micro-batch it is computed in. With g = e / 128, l = e % 16
+ * and s = e / 16 % 8, its 16 random bits are half s % 2 (0: the low one) of word s / 2 of
+ * culm_rng(key, first_sample + j, 16 * g + l); it is dropped when they are below
+ * round(p * 65536). What is kept is multiplied by 1 / (1 - p).
+ */
+struct culm_dropout {
+    double p;              /* in [0, 1); 0: exact identity, at no cost */
+    uint64_t key;          /* from seed, iteration and operator id */
+    uint64_t first_sample; /* position in the global order of the call's first sample */
+    int64_t samples;       /* in this call; divides the number of elements */
+};
+
+/* C[M,N] = beta C + op(A) op(B); op(A) is [M,K], op(B) [K,N]; beta is 0 (C is not read) or 1. */
+void culm_cpu_gemm(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n,
+                   int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                   float *c, int64_t ldc);
+
+/* y[N,O] = x[N,I] w[I,O] + b[O]   (GPT-2's Conv1D layout; b may be NULL) */
+void culm_cpu_linear_forward(struct culm_cpu *cpu, float *y, const float *x, const float *w,
+                             const float *b_or_null, int64_t n, int64_t in, int64_t out);
+/* dx[N,I] = dy[N,O] w^T */
+void culm_cpu_linear_backward_input(struct culm_cpu *cpu, float *dx, const float *dy,
+                                    const float *w, int64_t n, int64_t in, int64_t out);
+/* dw[I,O] = or += x^T dy;  db[O] = or += column sums of dy (db may be NULL) */
+void culm_cpu_linear_backward_weight(struct culm_cpu *cpu, float *dw, float *db_or_null,
+                                     const float *x, const float *dy, int64_t n, int64_t in,
+                                     int64_t out, bool first);
+
+/* logits[N,V] = x[N,C] wte[V,C]^T */
+void culm_cpu_head_forward(struct culm_cpu *cpu, float *logits, const float *x, const float *wte,
+                           int64_t n, int64_t c, int64_t v);
+/* dx[N,C] = dlogits[N,V] wte */
+void culm_cpu_head_backward_input(struct culm_cpu *cpu, float *dx, const float *dlogits,
+                                  const float *wte, int64_t n, int64_t c, int64_t v);
+/* dwte[V,C] = or += dlogits^T x */
+void culm_cpu_head_backward_weight(struct culm_cpu *cpu, float *dwte, const float *dlogits,
+                                   const float *x, int64_t n, int64_t c, int64_t v, bool first);
+
+/* y[B,T,C] = wte[token] + wpe[t]; tokens[B,T] in [0, V) */
+void culm_cpu_embedding_forward(struct culm_cpu *cpu, float *y, const int32_t *tokens,
+                                const float *wte, const float *wpe, int64_t b, int64_t t, int64_t c,
+                                int64_t v);
+/* dwte[V,C], dwpe[T,C] = or += the rows of dy[B,T,C] that used them, in the order of positions.
+ * (`first` stores zeros in rows of dwte that no token used.) */
+void culm_cpu_embedding_backward(struct culm_cpu *cpu, float *dwte, float *dwpe, const float *dy,
+                                 const int32_t *tokens, int64_t b, int64_t t, int64_t c, int64_t v,
+                                 bool first);
+
+/* y[N,C] = (x - mean) rstd gamma + beta, per row; eps 1e-5 for GPT-2. Saves mean[N], rstd[N]. */
+void culm_cpu_layernorm_forward(struct culm_cpu *cpu, float *y, float *mean, float *rstd,
+                                const float *x, const float *gamma, const float *beta, int64_t n,
+                                int64_t c, double eps);
+/* dx[N,C] (=; may be dy itself), dgamma[C], dbeta[C] (= or +=). add_or_null[N,C] is added to dx:
+ * the gradient that passes by on the residual path; may be dx itself. */
+void culm_cpu_layernorm_backward(struct culm_cpu *cpu, float *dx, float *dgamma, float *dbeta,
+                                 const float *dy, const float *x, const float *gamma,
+                                 const float *mean, const float *rstd, const float *add_or_null,
+                                 int64_t n, int64_t c, bool first);
+
+/* Causal attention of `heads` heads of C / heads features, scores scaled by 1 / sqrt(C / heads).
+ * qkv[B,T,3C] holds q, k and v side by side, each head by head. out[B,T,C]; saves lse[B,H,T], the
+ * log of the sum of exponentials of each row of scores. Dropout (NULL: none) acts on the
+ * probabilities: element (head T + query) ceil128(T) + key of sample b. Nothing of size T x T is
+ * written. */
+void culm_cpu_attention_forward(struct culm_cpu *cpu, float *out, float *lse, const float *qkv,
+                                int64_t b, int64_t t, int64_t c, int64_t heads,
+                                const struct culm_dropout *dropout);
+/* dqkv[B,T,3C] (=) from dout[B,T,C] and what forward read and wrote. */
+void culm_cpu_attention_backward(struct culm_cpu *cpu, float *dqkv, const float *dout,
+                                 const float *qkv, const float *out, const float *lse, int64_t b,
+                                 int64_t t, int64_t c, int64_t heads,
+                                 const struct culm_dropout *dropout);
+
+/* y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); dx = dy times its derivative at x (dx may be
+ * dy). */
+void culm_cpu_gelu_forward(struct culm_cpu *cpu, float *y, const float *x, int64_t count);
+void culm_cpu_gelu_backward(struct culm_cpu *cpu, float *dx, const float *dy, const float *x,
+                            int64_t count);
+
+/* y = x + dropout(h). y may be x or h. (The gradient of x is dy; that of h is dropout_backward of
+ * dy.) */
+void culm_cpu_residual_dropout_forward(struct culm_cpu *cpu, float *y, const float *x,
+                                       const float *h, int64_t count,
+                                       const struct culm_dropout *dropout);
+/* y = dropout(x); dx = mask dy / (1 - p). In place is fine; the two are the same function. */
+void culm_cpu_dropout_forward(struct culm_cpu *cpu, float *y, const float *x, int64_t count,
+                              const struct culm_dropout *dropout);
+void culm_cpu_dropout_backward(struct culm_cpu *cpu, float *dx, const float *dy, int64_t count,
+                               const struct culm_dropout *dropout);
+
+/* y = a + b; y may be a or b */
+void culm_cpu_add(struct culm_cpu *cpu, float *y, const float *a, const float *b, int64_t count);
+
+/* *ret_loss_sum = sum over rows, in order and in float64, of -log softmax(logits[n])[targets[n]].
+ * With want_gradient, logits[N,V] becomes (softmax - onehot) * scale; else it stays. targets[N] in
+ * [0, V). N at most CULM_CPU_MAX_ROWS. */
+void culm_cpu_cross_entropy(struct culm_cpu *cpu, float *logits, const int32_t *targets, int64_t n,
+                            int64_t v, double scale, bool want_gradient, double *ret_loss_sum);
+
+/* PyTorch's AdamW, with g = grad_scale * gradient:
+ *   p *= 1 - lr weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
+ *   p -= lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps)
+ * The scalars are formed in float64 and rounded once. */
+struct culm_adamw {
+    double lr, beta1, beta2, eps;
+    double weight_decay;                       /* 0: none */
+    double grad_scale;                         /* 1, or what clipping says */
+    double bias_correction1, bias_correction2; /* 1 - beta^t, t = 1, 2, ... */
+};
+void culm_cpu_adamw(struct culm_cpu *cpu, float *p, float *m, float *v, const float *g,
+                    int64_t count, const struct culm_adamw *hyper);
+
+/* Sum of squares in float64 over a fixed tree of blocks. */
+double culm_cpu_sum_squares(struct culm_cpu *cpu, const float *x, int64_t count);
+
+#endif
