@@ -78,7 +78,8 @@ enum culm_status culm_train_config_parse(const char *text, size_t len, const cha
                                          struct culm_error *error);
 void culm_train_config_release(struct culm_train_config *config);
 
-/* Writes every key as YAML that parses back to the same configuration (doubles with 17 digits).
+/* Writes every key as YAML that parses back to the same configuration (doubles in the fewest
+ * digits that read back to the same number).
  * Caller frees. NULL: out of memory. */
 char *culm_train_config_dump(const struct culm_train_config *config);
 
@@ -87,6 +88,10 @@ char *culm_train_config_dump(const struct culm_train_config *config);
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
                                              const struct culm_train_config *now,
                                              struct culm_error *error);
+
+/* The reference of all keys: a Markdown table (as in README.md), or lines for a terminal. Caller
+ * frees. NULL: out of memory. */
+char *culm_train_config_reference(bool markdown);
 
 const char *culm_redundancy_name(enum culm_redundancy redundancy);
 

@@ -1,0 +1,261 @@
+/* The keys of `culm train`: defaults as documented, each check between keys with its line, dump and
+ * resume. */
+#include "train/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MINIMAL "steps: 5\ndata: {path: a.txt}\n"
+
+static struct culm_train_config parse(const char *text, const char *set) {
+    struct culm_train_config config;
+    struct culm_error error = {0};
+    if (culm_train_config_parse(text, strlen(text), "c.yaml", &set, set ? 1 : 0, &config, &error)) {
+        fail_msg("%s", error.text);
+    }
+    return config;
+}
+
+static void refused(const char *extra, const char *message) {
+    struct culm_train_config config;
+    struct culm_error error = {0};
+    char text[512];
+    snprintf(text, sizeof text, MINIMAL "%s", extra);
+    assert_int_equal(
+        culm_train_config_parse(text, strlen(text), "c.yaml", NULL, 0, &config, &error),
+        CULM_ERR_CONFIG);
+    assert_string_equal(error.text, message);
+}
+
+static void refused_set(const char *set, const char *message) {
+    struct culm_train_config config;
+    struct culm_error error = {0};
+    assert_int_equal(
+        culm_train_config_parse(MINIMAL, strlen(MINIMAL), "c.yaml", &set, 1, &config, &error),
+        CULM_ERR_CONFIG);
+    assert_string_equal(error.text, message);
+}
+
+static void defaults(void **state) {
+    (void)state;
+    struct culm_train_config c = parse(MINIMAL, NULL);
+    assert_string_equal(c.model.arch, "gpt2");
+    assert_int_equal(c.model.layers, 6);
+    assert_int_equal(c.model.width, 256);
+    assert_int_equal(c.model.heads, 8);
+    assert_int_equal(c.model.context, 128);
+    assert_int_equal(c.model.vocab, 256);
+    assert_true(c.model.dropout == 0.1);
+    assert_string_equal(c.data.kind, "text");
+    assert_int_equal(c.data.path_count, 1);
+    assert_string_equal(c.data.paths[0], "a.txt");
+    assert_int_equal(c.batch.global, 32);
+    assert_int_equal(c.batch.micro, 4);
+    assert_int_equal(c.batch.lanes, 4);
+    assert_int_equal(c.pipelines, 2);
+    assert_int_equal(c.stages, 3);
+    assert_int_equal(c.redundancy, CULM_REDUNDANCY_EAGER);
+    assert_string_equal(c.precision, "f32");
+    assert_int_equal(c.threads, 1);
+    assert_int_equal(c.seed, 1);
+    assert_int_equal(c.steps, 5);
+    assert_string_equal(c.optimizer.name, "adamw");
+    assert_true(c.optimizer.lr == 1e-3 && c.optimizer.beta1 == 0.9 && c.optimizer.beta2 == 0.95 &&
+                c.optimizer.eps == 1e-8 && c.optimizer.weight_decay == 0.1 &&
+                c.optimizer.clip_norm == 1.0);
+    assert_string_equal(c.schedule.name, "cosine");
+    assert_int_equal(c.schedule.warmup, 10);
+    assert_true(c.schedule.min_lr == 1e-4);
+    assert_int_equal(c.checkpoint.every, 20);
+    assert_int_equal(c.checkpoint.keep, 2);
+    assert_int_equal(c.cluster.heartbeat_ms, 200);
+    assert_int_equal(c.cluster.suspect_ms, 3000);
+    assert_int_equal(c.cluster.kill_suspect_ms, 10000);
+    assert_int_equal(c.cluster.replace_ms, 500);
+    assert_int_equal(c.cluster.join_ms, 10000);
+    assert_int_equal(c.cluster.wait_ms, 600000);
+    assert_int_equal(c.cluster.stuck_ms, 30000);
+    assert_int_equal(c.cluster.max_nodes, 8);
+    culm_train_config_release(&c);
+}
+
+static void required_keys(void **state) {
+    (void)state;
+    struct culm_train_config c;
+    struct culm_error error = {0};
+    assert_int_equal(culm_train_config_parse("steps: 1\n", 9, "c.yaml", NULL, 0, &c, &error),
+                     CULM_ERR_CONFIG);
+    assert_string_equal(error.text,
+                        "c.yaml:1: data.path: is missing; required: a path or a list of paths");
+    const char *text = "steps: 1\ndata: {kind: text}\n";
+    culm_train_config_parse(text, strlen(text), "c.yaml", NULL, 0, &c, &error);
+    assert_string_equal(error.text,
+                        "c.yaml:2: data.path: is missing; required: a path or a list of paths");
+    text = "data: {path: x}\n";
+    culm_train_config_parse(text, strlen(text), "c.yaml", NULL, 0, &c, &error);
+    assert_string_equal(error.text, "c.yaml:1: steps: is missing; required: 0 to 1000000000");
+}
+
+static void checks_between_keys(void **state) {
+    (void)state;
+    refused("model: {heads: 7}\n", "c.yaml:3: model.heads: width 256 is not a multiple of heads 7; "
+                                   "allowed: heads that divide the width");
+    refused("model:\n  width: 100\n",
+            "c.yaml:4: model.width: width 100 is not a multiple of heads 8; "
+            "allowed: heads that divide the width");
+    refused("model: {vocab: 255}\n", "c.yaml:3: model.vocab: vocab 255 is too small for text, "
+                                     "which has 256 bytes; allowed: 256 or more");
+    refused("batch: {micro: 5}\n", "c.yaml:3: batch.micro: global 32 is not a multiple of micro 5; "
+                                   "allowed: micro that divides global");
+    refused("batch: {global: 30}\n", "c.yaml:3: batch.global: global 30 is not a multiple of micro "
+                                     "4; allowed: micro that divides global");
+    refused("batch: {lanes: 3}\n",
+            "c.yaml:3: batch.lanes: 8 micro-batches (global / micro) do not share out over 3 "
+            "lanes; allowed: lanes that divide 8");
+    refused("pipelines: 5\n", "c.yaml:3: pipelines: 5 pipelines for 4 lanes, and a pipeline runs "
+                              "whole lanes; allowed: 1 to 4");
+    refused("batch: {lanes: 1}\n", "c.yaml:3: batch.lanes: 2 pipelines for 1 lanes, and a pipeline "
+                                   "runs whole lanes; allowed: 1 to 1");
+    refused("stages: 7\npipelines: 1\n",
+            "c.yaml:3: stages: 7 stages for 6 layers, and each needs one; allowed: 1 to 6");
+    refused("stages: 5\n", "c.yaml:3: stages: 2 pipelines * 5 stages need 10 workers, max_nodes is "
+                           "8; allowed: cluster.max_nodes from 10");
+    refused("cluster: {suspect_ms: 200}\n",
+            "c.yaml:3: cluster.suspect_ms: suspect_ms 200 would suspect every worker between two "
+            "heartbeats; allowed: more than heartbeat_ms, which is 200");
+    refused_set("batch.micro=5", "--set: batch.micro: global 32 is not a multiple of micro 5; "
+                                 "allowed: micro that divides global");
+}
+
+static void impossible_values(void **state) {
+    (void)state;
+    refused("pipelines: 0\n", "c.yaml:3: pipelines: 0 is out of range; allowed: 1 to 64");
+    refused("batch: {lanes: 65}\n", "c.yaml:3: batch.lanes: 65 is out of range; allowed: 1 to 64");
+    refused("model: {dropout: 1}\n",
+            "c.yaml:3: model.dropout: 1 is out of range; allowed: at least 0 and below 1");
+    refused("optimizer: {eps: 0}\n",
+            "c.yaml:3: optimizer.eps: 0 is out of range; allowed: above 0");
+    refused("redundancy: reroute\n",
+            "c.yaml:3: redundancy: 'reroute' is not known; allowed: none, lazy, eager");
+    refused("precision: bf16\n", "c.yaml:3: precision: 'bf16' is not known; allowed: f32");
+    refused_set("steps=-1", "--set: steps: -1 is out of range; allowed: 0 to 1000000000");
+    refused("model: {layers: six}\n",
+            "c.yaml:3: model.layers: 'six' is not a whole number; allowed: 1 to 1024");
+    refused("model: {layer: 2}\n",
+            "c.yaml:3: model.layer: unknown key; did you mean 'model.layers'");
+}
+
+static void what_must_work_works(void **state) {
+    (void)state;
+    const char *const sets[] = {"steps=0",
+                                "schedule.warmup=1000",
+                                "cluster.replace_ms=-1",
+                                "schedule={name: constant}",
+                                "data.path=[a.txt, b.txt]",
+                                "batch={global: 48, lanes: 12}"};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        struct culm_train_config c = parse(MINIMAL, sets[i]);
+        culm_train_config_release(&c);
+    }
+}
+
+static void dump_reads_back(void **state) {
+    (void)state;
+    const char *set = "optimizer={lr: 0.30000000000000004, eps: 1e-300}";
+    struct culm_train_config a = parse(MINIMAL, set);
+    char *text = culm_train_config_dump(&a);
+    assert_non_null(text);
+    struct culm_train_config b = parse(text, NULL);
+    char *again = culm_train_config_dump(&b);
+    assert_string_equal(text, again);
+    assert_true(b.optimizer.lr == 0.30000000000000004);
+    assert_true(b.optimizer.eps == 1e-300);
+    free(again);
+    free(text);
+    culm_train_config_release(&a);
+    culm_train_config_release(&b);
+}
+
+static void resume_may_change_only_the_cluster(void **state) {
+    (void)state;
+    struct culm_train_config a = parse(MINIMAL, NULL);
+    const char *const allowed[] = {"pipelines=1",        "stages=2",
+                                   "redundancy=none",    "threads=2",
+                                   "cluster.join_ms=50", "checkpoint={every: 3, keep: 9}"};
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+        struct culm_train_config b = parse(MINIMAL, allowed[i]);
+        assert_int_equal(culm_train_config_resumable(&a, &b, NULL), CULM_OK);
+        culm_train_config_release(&b);
+    }
+    const char *const forbidden[][2] = {
+        {"optimizer.lr=0.002", "optimizer.lr: the run has 0.001, this configuration 0.002; "},
+        {"steps=6", "steps: the run has 5, this configuration 6; "},
+        {"data.path=[a.txt, b.txt]",
+         "data.path: the run has a.txt, this configuration [a.txt, b.txt]; "},
+        {"seed=2", "seed: the run has 1, this configuration 2; "},
+        {"batch.lanes=8", "batch.lanes: the run has 4, this configuration 8; "},
+        {"model.layers=7", "model.layers: the run has 6, this configuration 7; "},
+        {"schedule.name=constant",
+         "schedule.name: the run has cosine, this configuration constant; "},
+    };
+    for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++) {
+        struct culm_train_config b = parse(MINIMAL, forbidden[i][0]);
+        struct culm_error error = {0};
+        char expected[512];
+        snprintf(expected, sizeof expected,
+                 "%s--resume may change only pipelines, stages, redundancy, threads, cluster and "
+                 "checkpoint settings",
+                 forbidden[i][1]);
+        assert_int_equal(culm_train_config_resumable(&a, &b, &error), CULM_ERR_CONFIG);
+        assert_string_equal(error.text, expected);
+        culm_train_config_release(&b);
+    }
+    culm_train_config_release(&a);
+}
+
+static void files(void **state) {
+    (void)state;
+    char path[] = "/tmp/culm-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, MINIMAL, strlen(MINIMAL)), strlen(MINIMAL));
+    close(fd);
+    struct culm_train_config c;
+    struct culm_error error = {0};
+    assert_int_equal(culm_train_config_load(path, NULL, 0, &c, &error), CULM_OK);
+    culm_train_config_release(&c);
+    unlink(path);
+    enum culm_status status = culm_train_config_load(path, NULL, 0, &c, &error);
+    assert_int_equal(culm_status_exit_code(status), 3);
+    assert_non_null(strstr(error.text, path));
+    status = culm_train_config_load("/tmp", NULL, 0, &c, &error);
+    assert_int_equal(culm_status_exit_code(status), 3);
+}
+
+static void redundancy_names(void **state) {
+    (void)state;
+    assert_string_equal(culm_redundancy_name(CULM_REDUNDANCY_NONE), "none");
+    assert_string_equal(culm_redundancy_name(CULM_REDUNDANCY_LAZY), "lazy");
+    assert_string_equal(culm_redundancy_name(CULM_REDUNDANCY_EAGER), "eager");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(required_keys),
+        cmocka_unit_test(checks_between_keys),
+        cmocka_unit_test(impossible_values),
+        cmocka_unit_test(what_must_work_works),
+        cmocka_unit_test(dump_reads_back),
+        cmocka_unit_test(resume_may_change_only_the_cluster),
+        cmocka_unit_test(files),
+        cmocka_unit_test(redundancy_names),
+    };
+    return cmocka_run_group_tests_name("cli/train_config", tests, NULL, NULL);
+}
