@@ -1,0 +1,134 @@
+/*
+ * Checkpoints: a run's state on disk, whole or absent.
+ *
+ *     RUN/checkpoints/step-00000020/manifest.json          what it is, pieces with size and SHA-256
+ *                                   stage-0.safetensors    NAME, NAME.exp_avg, NAME.exp_avg_sq
+ *                                   stage-1.safetensors
+ *     RUN/checkpoints/.tmp-step-00000040/stage-1.node-4.safetensors       being written
+ *
+ * Workers write pieces under the temporary name, each its own file with its node id. Then the
+ * coordinator alone publishes: it gives the pieces their final names, adds the manifest, syncs
+ * everything, and renames the directory. A crash at any point leaves the old checkpoints and at
+ * most temporaries. Where a step is published again (redone after a roll-back), the old directory
+ * is first set aside as `.old-step-N`, which readers accept while there is no whole `step-N`.
+ *
+ * Tensors are found by name over all pieces, so the number of stages that reads need not be the
+ * number that wrote; a tied tensor is stored once, by the caller's choice of stage.
+ *
+ * Thread: functions that write may run on any thread, one writer per file; publish, discard, prune
+ * and clean on one thread of one process. An open checkpoint is constant.
+ */
+#ifndef CULM_STORE_CHECKPOINT_H
+#define CULM_STORE_CHECKPOINT_H
+
+#include "store/safetensors.h"
+
+#define CULM_CHECKPOINT_FORMAT "culm-checkpoint-1"
+
+struct culm_checkpoint_info {
+    int64_t step;
+    uint64_t samples; /* positions of the sample stream consumed */
+    uint64_t seed;
+    const char *signature; /* of the run that wrote it; resuming under another one is the caller's
+                              warning */
+    const char *config;    /* YAML */
+};
+
+struct culm_piece {
+    int32_t stage, node;
+    char file[64]; /* while temporary: "stage-S.node-K.safetensors"; then "stage-S.safetensors" */
+    uint64_t bytes;
+    char sha256[CULM_SHA256_HEX];
+    uint64_t tensors;
+};
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* Writes and syncs one stage's tensors under the temporary name; makes the directories. `hook` may
+ * be NULL. Nothing is left of the file on failure. */
+enum culm_status culm_checkpoint_write_piece(struct culm_fs *fs, const char *run_dir, int64_t step,
+                                             int32_t stage, int32_t node,
+                                             const struct culm_tensor_ref *tensors, size_t count,
+                                             const struct culm_write_hook *hook,
+                                             struct culm_piece *ret_piece,
+                                             struct culm_error *error);
+/* Makes `step` durable from exactly these pieces, one a stage; temporaries of other writers go. It
+ * reads back headers and sizes first, so a missing or cut piece, or a tensor stored twice, is
+ * refused. On failure the checkpoint is not there (after a failing last sync of a directory it may
+ * be, whole), the older ones are, and the temporaries wait for discard. */
+enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir,
+                                         const struct culm_checkpoint_info *info,
+                                         const struct culm_piece *pieces, size_t count,
+                                         struct culm_error *error);
+/* Gives up a checkpoint that was being written: removes its temporaries. */
+enum culm_status culm_checkpoint_discard(struct culm_fs *fs, const char *run_dir, int64_t step,
+                                         struct culm_error *error);
+/* After `step` was published: keeps it and the newest whole ones before it, `keep` (>= 1) in all.
+ * Removes the older ones, those of later steps (of a history that was rolled back because they
+ * could not be read), and temporaries of `step` and before. */
+enum culm_status culm_checkpoint_prune(struct culm_fs *fs, const char *run_dir, int64_t step,
+                                       int64_t keep, struct culm_error *error);
+/* When a run starts or resumes and nobody writes: removes every temporary, finishes what a crash
+ * interrupted. A run directory without checkpoints is fine. */
+enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
+                                       struct culm_error *error);
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* The newest checkpoint that is whole: manifest and sizes agree and, with `verify`, all hashes. A
+ * broken one is skipped; ret_warning (may be NULL) then says why about the newest such one, and is
+ * empty otherwise. CULM_ERR_NOT_FOUND when none is whole. */
+enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_t *ret_step,
+                                        char ret_path[CULM_PATH_MAX],
+                                        char ret_warning[CULM_ERROR_MAX], struct culm_error *error);
+/* "RUN/checkpoints/step-00000020". */
+enum culm_status culm_checkpoint_path(const char *run_dir, int64_t step,
+                                      char ret_path[CULM_PATH_MAX], struct culm_error *error);
+
+struct culm_checkpoint;
+
+/* `path`: the checkpoint's own directory. Checks manifest, sizes and the form of every piece; with
+ * `verify` also the hashes (reads all bytes). */
+enum culm_status culm_checkpoint_open(const char *path, bool verify,
+                                      struct culm_checkpoint **ret_checkpoint,
+                                      struct culm_error *error);
+void culm_checkpoint_close(struct culm_checkpoint *checkpoint); /* NULL is fine */
+
+/* Texts live as long as the checkpoint is open. */
+const struct culm_checkpoint_info *culm_checkpoint_info(const struct culm_checkpoint *checkpoint);
+size_t culm_checkpoint_piece_count(const struct culm_checkpoint *checkpoint);
+const struct culm_piece *culm_checkpoint_piece(const struct culm_checkpoint *checkpoint,
+                                               size_t index);
+size_t culm_checkpoint_count(const struct culm_checkpoint *checkpoint);
+/* All tensors of all pieces, sorted by name bytewise. */
+const struct culm_safetensors_entry *culm_checkpoint_at(const struct culm_checkpoint *checkpoint,
+                                                        size_t index);
+/* NULL: no such tensor. */
+const struct culm_safetensors_entry *culm_checkpoint_find(const struct culm_checkpoint *checkpoint,
+                                                          const char *name);
+/* Copies an F32 tensor of exactly this shape. CULM_ERR_NOT_FOUND, or CULM_ERR_FORMAT for another
+ * shape. */
+enum culm_status culm_checkpoint_tensor(const struct culm_checkpoint *checkpoint, const char *name,
+                                        int rank, const int64_t *shape, float *ret_data,
+                                        struct culm_error *error);
+
+/* NAME.exp_avg or NAME.exp_avg_sq. */
+bool culm_checkpoint_is_state(const char *tensor_name);
+
+/* weights: SHA-256 over the tensors that are no optimizer state, sorted by name, of name, NUL and
+ * bytes. state: the same over NAME.exp_avg and NAME.exp_avg_sq (sorted by these whole names), then
+ * the step as little-endian u64. */
+enum culm_status culm_checkpoint_hashes(const struct culm_checkpoint *checkpoint,
+                                        char ret_weights[CULM_SHA256_HEX],
+                                        char ret_state[CULM_SHA256_HEX], struct culm_error *error);
+/* The same over any entries sorted by name, for files that are no checkpoint. `state` chooses. */
+enum culm_status culm_tensors_hash(const struct culm_safetensors_entry *const *entries,
+                                   size_t count, bool state, int64_t step,
+                                   char ret_hex[CULM_SHA256_HEX], struct culm_error *error);
+
+/* Replaces `path` by the weights alone under the names they have, metadata {"format": "pt"}. */
+enum culm_status culm_checkpoint_export_model(struct culm_fs *fs,
+                                              const struct culm_checkpoint *checkpoint,
+                                              const char *path, struct culm_error *error);
+
+#endif

@@ -1,0 +1,203 @@
+/* The manifest; see the header. Read as untrusted: piece names must stay inside the directory. */
+#include "store/manifest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MANIFEST_BYTES_MAX ((size_t)16 << 20)
+
+enum culm_status culm_checkpoint_name(const char *run_dir, const char *prefix, int64_t step,
+                                      char ret_path[CULM_PATH_MAX], struct culm_error *error) {
+    return culm_path_format(ret_path, error, "%s/checkpoints/%sstep-%08" PRId64, run_dir, prefix,
+                            step);
+}
+
+enum culm_status culm_checkpoint_path(const char *run_dir, int64_t step,
+                                      char ret_path[CULM_PATH_MAX], struct culm_error *error) {
+    return culm_checkpoint_name(run_dir, "", step, ret_path, error);
+}
+
+bool culm_checkpoint_name_is(const char *name, const char *prefix, int64_t *ret_step) {
+    size_t len = strlen(prefix);
+    if (strncmp(name, prefix, len) != 0 || strncmp(name + len, "step-", 5) != 0) {
+        return false;
+    }
+    const char *digits = name + len + 5;
+    size_t count = strspn(digits, "0123456789");
+    if (count < 8 || count > 18 || digits[count] || (count > 8 && digits[0] == '0')) {
+        return false;
+    }
+    *ret_step = strtoll(digits, NULL, 10);
+    return true;
+}
+
+enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
+                                     const struct culm_checkpoint_info *info,
+                                     const struct culm_piece *pieces, size_t count,
+                                     struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    char path[CULM_PATH_MAX], seed[24], *text = NULL;
+    snprintf(seed, sizeof seed, "%" PRIu64, info->seed);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(
+            list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:I}", "file", pieces[i].file, "stage",
+                            (int)pieces[i].stage, "node", (int)pieces[i].node, "bytes",
+                            (json_int_t)pieces[i].bytes, "sha256", pieces[i].sha256, "tensors",
+                            (json_int_t)pieces[i].tensors));
+    }
+    json_t *root =
+        json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:O}", "format", CULM_CHECKPOINT_FORMAT, "step",
+                  (json_int_t)info->step, "samples", (json_int_t)info->samples, "seed", seed,
+                  "signature", info->signature, "config", info->config, "pieces", list);
+    if (!root || json_array_size(list) != count) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT,
+                                "checkpoint '%s': signature or configuration is no UTF-8, or out "
+                                "of memory",
+                                dir);
+        goto out;
+    }
+    text = json_dumps(root, JSON_INDENT(1));
+    if (!text) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", dir);
+        goto out;
+    }
+    status = culm_path_format(path, error, "%s/manifest.json", dir);
+    if (status == CULM_OK) {
+        status = culm_file_replace(fs, path, text, strlen(text), error);
+    }
+out:
+    free(text);
+    json_decref(root);
+    json_decref(list);
+    return status;
+}
+
+static enum culm_status bad(const char *dir, struct culm_error *error, const char *what) {
+    return culm_error_set(error, CULM_ERR_FORMAT, "checkpoint '%s': manifest.json: %s", dir, what);
+}
+
+static bool is_hex(const char *text, size_t len) {
+    return strlen(text) == len && strspn(text, "0123456789abcdef") == len;
+}
+
+static enum culm_status read_piece(const char *dir, json_t *value, struct culm_piece *ret_piece,
+                                   struct culm_error *error) {
+    const char *file, *sha256;
+    json_int_t bytes, tensors;
+    int stage, node;
+    if (json_unpack(value, "{s:s, s:i, s:i, s:I, s:s, s:I}", "file", &file, "stage", &stage, "node",
+                    &node, "bytes", &bytes, "sha256", &sha256, "tensors", &tensors) != 0) {
+        return bad(dir, error, "a piece lacks a field");
+    }
+    if (file[0] == '.' || strchr(file, '/') || strlen(file) >= sizeof ret_piece->file ||
+        !culm_safetensors_name_ok(file)) {
+        return bad(dir, error, "a piece has no proper file name");
+    }
+    if (bytes < 0 || tensors < 0 || !is_hex(sha256, 64)) {
+        return bad(dir, error, "a piece has no proper size or hash");
+    }
+    *ret_piece = (struct culm_piece){
+        .stage = stage, .node = node, .bytes = (uint64_t)bytes, .tensors = (uint64_t)tensors};
+    strcpy(ret_piece->file, file);
+    strcpy(ret_piece->sha256, sha256);
+
+    char path[CULM_PATH_MAX];
+    uint64_t size;
+    enum culm_status status = culm_path_format(path, error, "%s/%s", dir, file);
+    if (status == CULM_OK) {
+        status = culm_file_size(path, &size, error);
+    }
+    if (status == CULM_OK && size != ret_piece->bytes) {
+        status = culm_error_set(error, CULM_ERR_FORMAT, "piece '%s' has %llu bytes, not %llu", file,
+                                (unsigned long long)size, (unsigned long long)ret_piece->bytes);
+    }
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "checkpoint '%s'", dir);
+        if (status == CULM_ERR_NOT_FOUND) {
+            status = CULM_ERR_FORMAT; /* one with a hole is broken, not absent */
+            if (error) {
+                error->status = status;
+            }
+        }
+        return status;
+    }
+    return CULM_OK;
+}
+
+static bool read_seed(const char *text, uint64_t *ret_seed) {
+    char *end;
+    errno = 0;
+    *ret_seed = strtoull(text, &end, 10);
+    return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
+}
+
+enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_manifest,
+                                    struct culm_error *error) {
+    struct culm_manifest manifest = {0};
+    const char *format, *seed;
+    char path[CULM_PATH_MAX], *text = NULL;
+    size_t len = 0;
+    json_int_t step, samples;
+    json_t *list;
+    json_error_t reason;
+    enum culm_status status = culm_path_format(path, error, "%s/manifest.json", dir);
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = culm_file_read(NULL, path, MANIFEST_BYTES_MAX, &text, &len, error);
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "checkpoint '%s'", dir);
+        return status;
+    }
+    manifest.json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &reason);
+    free(text);
+    if (!manifest.json) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "checkpoint '%s': manifest.json: byte %d: not valid JSON", dir,
+                              reason.position);
+    }
+    if (json_unpack(manifest.json, "{s:s, s:I, s:I, s:s, s:s, s:s, s:o}", "format", &format, "step",
+                    &step, "samples", &samples, "seed", &seed, "signature",
+                    &manifest.info.signature, "config", &manifest.info.config, "pieces",
+                    &list) != 0) {
+        status = bad(dir, error, "a field is missing or has another type");
+        goto out;
+    }
+    if (strcmp(format, CULM_CHECKPOINT_FORMAT) != 0) {
+        status = bad(dir, error, "is not of format '" CULM_CHECKPOINT_FORMAT "'");
+        goto out;
+    }
+    if (step < 0 || samples < 0 || !read_seed(seed, &manifest.info.seed) ||
+        json_array_size(list) == 0) {
+        status = bad(dir, error, "step, samples, seed or pieces is not possible");
+        goto out;
+    }
+    manifest.info.step = step;
+    manifest.info.samples = (uint64_t)samples;
+    manifest.piece = calloc(json_array_size(list), sizeof *manifest.piece);
+    if (!manifest.piece) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", dir);
+        goto out;
+    }
+    for (size_t i = 0; status == CULM_OK && i < json_array_size(list); i++) {
+        status = read_piece(dir, json_array_get(list, i), &manifest.piece[i], error);
+        manifest.piece_count++;
+    }
+out:
+    if (status != CULM_OK) {
+        culm_manifest_release(&manifest);
+        return status;
+    }
+    *ret_manifest = manifest;
+    return CULM_OK;
+}
+
+void culm_manifest_release(struct culm_manifest *manifest) {
+    free(manifest->piece);
+    json_decref(manifest->json);
+    *manifest = (struct culm_manifest){0};
+}

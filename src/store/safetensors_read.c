@@ -1,0 +1,429 @@
+/*
+ * Reading safetensors: nothing in the file is believed before it is checked.
+ *
+ * Order of the checks: length word, header bound, JSON (duplicates refused by the parser), each
+ * entry for itself, then all entries together: sorted by offset they must tile the data exactly.
+ */
+#include "store/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct culm_safetensors {
+    char *name; /* for messages */
+    const uint8_t *data;
+    size_t len;
+    bool mapped;
+    json_t *header;                       /* owns names, dtypes and metadata */
+    struct culm_safetensors_entry *entry; /* sorted by name */
+    size_t count;
+};
+
+static const struct {
+    const char *name;
+    uint64_t bytes;
+} dtypes[] = {
+    {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8},     {"BOOL", 1},
+    {"U8", 1},  {"I8", 1},   {"U16", 2}, {"I16", 2},     {"U32", 4},
+    {"I32", 4}, {"U64", 8},  {"I64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
+};
+
+static enum culm_status bad(const struct culm_safetensors *file, uint64_t byte,
+                            struct culm_error *error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static enum culm_status bad(const struct culm_safetensors *file, uint64_t byte,
+                            struct culm_error *error, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    culm_error_setv(error, CULM_ERR_FORMAT, format, args);
+    va_end(args);
+    culm_error_prefix(error, "safetensors '%s': byte %llu", file->name, (unsigned long long)byte);
+    return CULM_ERR_FORMAT;
+}
+
+bool culm_safetensors_name_ok(const char *name) {
+    for (const unsigned char *at = (const unsigned char *)name; *at; at++) {
+        if (*at < 0x20 || *at == 0x7f) {
+            return false;
+        }
+    }
+    return name[0] && strcmp(name, "__metadata__") != 0;
+}
+
+void culm_shape_text(int rank, const int64_t *shape, char ret_text[CULM_SHAPE_TEXT_MAX]) {
+    size_t used = (size_t)snprintf(ret_text, CULM_SHAPE_TEXT_MAX, "[");
+    for (int i = 0; i < rank; i++) {
+        used += (size_t)snprintf(ret_text + used, CULM_SHAPE_TEXT_MAX - used, "%s%lld",
+                                 i ? ", " : "", (long long)shape[i]);
+    }
+    snprintf(ret_text + used, CULM_SHAPE_TEXT_MAX - used, "]");
+}
+
+static enum culm_status read_metadata(const struct culm_safetensors *file, json_t *metadata,
+                                      struct culm_error *error) {
+    const char *key;
+    json_t *value;
+    if (!json_is_object(metadata)) {
+        return bad(file, 8, error, "__metadata__ is no object");
+    }
+    json_object_foreach(metadata, key, value) {
+        if (!json_is_string(value)) {
+            return bad(file, 8, error, "__metadata__ has a value that is no string");
+        }
+    }
+    return CULM_OK;
+}
+
+static enum culm_status read_dtype(const struct culm_safetensors *file, json_t *value,
+                                   struct culm_safetensors_entry *entry, uint64_t *ret_size,
+                                   struct culm_error *error) {
+    const char *text = json_string_value(value);
+    for (size_t i = 0; text && i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        if (strcmp(text, dtypes[i].name) == 0) {
+            entry->dtype = dtypes[i].name;
+            *ret_size = dtypes[i].bytes;
+            return CULM_OK;
+        }
+    }
+    return bad(file, 8, error, "tensor '%s' has no known dtype", entry->name);
+}
+
+static enum culm_status read_shape(const struct culm_safetensors *file, json_t *value,
+                                   struct culm_safetensors_entry *entry, uint64_t dtype_bytes,
+                                   uint64_t *ret_bytes, struct culm_error *error) {
+    if (!json_is_array(value)) {
+        return bad(file, 8, error, "tensor '%s' has no shape", entry->name);
+    }
+    if (json_array_size(value) > CULM_SAFETENSORS_RANK_MAX) {
+        return bad(file, 8, error, "tensor '%s' has %zu dimensions; at most %d are read",
+                   entry->name, json_array_size(value), CULM_SAFETENSORS_RANK_MAX);
+    }
+    uint64_t elements = 1, bytes;
+    entry->rank = (int)json_array_size(value);
+    for (int i = 0; i < entry->rank; i++) {
+        json_t *size = json_array_get(value, (size_t)i);
+        if (!json_is_integer(size) || json_integer_value(size) < 0) {
+            return bad(file, 8, error, "tensor '%s': dimension %d is no size", entry->name, i);
+        }
+        entry->shape[i] = json_integer_value(size);
+        if (__builtin_mul_overflow(elements, (uint64_t)entry->shape[i], &elements)) {
+            return bad(file, 8, error, "tensor '%s': shape is too large", entry->name);
+        }
+    }
+    if (__builtin_mul_overflow(elements, dtype_bytes, &bytes) || bytes > INT64_MAX) {
+        return bad(file, 8, error, "tensor '%s': shape is too large", entry->name);
+    }
+    entry->elements = (int64_t)elements;
+    *ret_bytes = bytes;
+    return CULM_OK;
+}
+
+/* Fills entry; entry->data holds the offset into the data, to be placed by tile(). */
+static enum culm_status read_entry(const struct culm_safetensors *file, json_t *value,
+                                   uint64_t data_start, struct culm_safetensors_entry *entry,
+                                   uint64_t *ret_begin, struct culm_error *error) {
+    uint64_t size = 0, bytes = 0;
+    if (!json_is_object(value)) {
+        return bad(file, 8, error, "tensor '%s' is no object", entry->name);
+    }
+    enum culm_status status =
+        read_dtype(file, json_object_get(value, "dtype"), entry, &size, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = read_shape(file, json_object_get(value, "shape"), entry, size, &bytes, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    json_t *offsets = json_object_get(value, "data_offsets");
+    json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
+        json_integer_value(first) < 0 || json_integer_value(last) < json_integer_value(first)) {
+        return bad(file, 8, error, "tensor '%s' has no proper data_offsets", entry->name);
+    }
+    uint64_t begin = (uint64_t)json_integer_value(first), end = (uint64_t)json_integer_value(last);
+    if (end - begin != bytes) {
+        char shape[CULM_SHAPE_TEXT_MAX];
+        culm_shape_text(entry->rank, entry->shape, shape);
+        return bad(file, data_start + begin, error,
+                   "tensor '%s': offsets give %llu bytes, %s of %s needs %llu", entry->name,
+                   (unsigned long long)(end - begin), shape, entry->dtype,
+                   (unsigned long long)bytes);
+    }
+    entry->bytes = bytes;
+    *ret_begin = begin;
+    return CULM_OK;
+}
+
+struct place {
+    uint64_t begin;
+    struct culm_safetensors_entry *entry;
+};
+
+static int compare_places(const void *a, const void *b) {
+    const struct place *x = a, *y = b;
+    if (x->begin != y->begin) {
+        return x->begin < y->begin ? -1 : 1;
+    }
+    return (x->entry->bytes > y->entry->bytes) - (x->entry->bytes < y->entry->bytes);
+}
+
+/* The entries must cover the data from its first to its last byte, each byte once. */
+static enum culm_status tile(struct culm_safetensors *file, struct place *places,
+                             uint64_t data_start, struct culm_error *error) {
+    uint64_t at = 0, available = file->len - data_start;
+    if (file->count) {
+        qsort(places, file->count, sizeof *places, compare_places);
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        struct culm_safetensors_entry *entry = places[i].entry;
+        if (places[i].begin != at) {
+            return bad(file, data_start + (places[i].begin < at ? places[i].begin : at), error,
+                       places[i].begin < at ? "tensor '%s' overlaps another one"
+                                            : "bytes before tensor '%s' belong to no tensor",
+                       entry->name);
+        }
+        if (entry->bytes > available - at) {
+            return bad(file, file->len, error,
+                       "truncated: tensor '%s' ends at byte %llu; copy the file again", entry->name,
+                       (unsigned long long)(data_start + at + entry->bytes));
+        }
+        entry->data = file->data + data_start + at;
+        at += entry->bytes;
+    }
+    if (at != available) {
+        return bad(file, data_start + at, error, "%llu bytes are left over after the last tensor",
+                   (unsigned long long)(available - at));
+    }
+    return CULM_OK;
+}
+
+static int compare_entries(const void *a, const void *b) {
+    const struct culm_safetensors_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static enum culm_status read_entries(struct culm_safetensors *file, uint64_t data_start,
+                                     struct culm_error *error) {
+    const char *key;
+    json_t *value;
+    size_t capacity = json_object_size(file->header);
+    file->entry = calloc(capacity + 1, sizeof *file->entry);
+    struct place *places = calloc(capacity + 1, sizeof *places);
+    enum culm_status status = CULM_OK;
+    if (!file->entry || !places) {
+        status =
+            culm_error_set(error, CULM_ERR_MEMORY, "safetensors '%s': out of memory", file->name);
+        goto out;
+    }
+    json_object_foreach(file->header, key, value) {
+        if (strcmp(key, "__metadata__") == 0) {
+            status = read_metadata(file, value, error);
+        } else if (!culm_safetensors_name_ok(key)) {
+            status = bad(file, 8, error, "a tensor name is empty or has a control character");
+        } else {
+            struct culm_safetensors_entry *entry = &file->entry[file->count];
+            entry->name = key;
+            status = read_entry(file, value, data_start, entry, &places[file->count].begin, error);
+            places[file->count].entry = entry;
+            file->count++;
+        }
+        if (status != CULM_OK) {
+            goto out;
+        }
+    }
+    status = tile(file, places, data_start, error);
+    if (status == CULM_OK && file->count) {
+        qsort(file->entry, file->count, sizeof *file->entry, compare_entries);
+    }
+out:
+    free(places);
+    return status;
+}
+
+static enum culm_status read_file(struct culm_safetensors *file, struct culm_error *error) {
+    uint64_t header_len;
+    json_error_t reason;
+    if (file->len < 8) {
+        return bad(file, file->len, error, "truncated: the header's length takes 8 bytes");
+    }
+    memcpy(&header_len, file->data, 8);
+    if (header_len > CULM_SAFETENSORS_HEADER_MAX) {
+        return bad(file, 0, error,
+                   "header length %llu is over %llu: not a safetensors file, or damaged",
+                   (unsigned long long)header_len, (unsigned long long)CULM_SAFETENSORS_HEADER_MAX);
+    }
+    if (header_len > file->len - 8) {
+        return bad(file, file->len, error,
+                   "truncated: the header ends at byte %llu; copy the file again",
+                   (unsigned long long)header_len + 8);
+    }
+    if (header_len == 0 || file->data[8] != '{') {
+        return bad(file, 8, error, "the header does not begin with '{'");
+    }
+    file->header = json_loadb((const char *)file->data + 8, (size_t)header_len,
+                              JSON_REJECT_DUPLICATES, &reason);
+    if (!file->header) {
+        if (json_error_code(&reason) == json_error_out_of_memory) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "safetensors '%s': out of memory",
+                                  file->name);
+        }
+        /* The parser's own text quotes the file, which may hold anything. */
+        return bad(file, 8 + (uint64_t)(reason.position > 0 ? reason.position : 0), error,
+                   json_error_code(&reason) == json_error_duplicate_key
+                       ? "the header names a tensor twice"
+                       : "the header is not valid JSON");
+    }
+    return read_entries(file, 8 + header_len, error);
+}
+
+static struct culm_safetensors *file_new(const char *name) {
+    struct culm_safetensors *file = calloc(1, sizeof *file);
+    if (file) {
+        file->name = strdup(name);
+        if (!file->name) {
+            free(file);
+            file = NULL;
+        }
+    }
+    return file;
+}
+
+enum culm_status culm_safetensors_parse(const void *data, size_t len, const char *name,
+                                        struct culm_safetensors **ret_file,
+                                        struct culm_error *error) {
+    struct culm_safetensors *file = file_new(name);
+    if (!file) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "safetensors '%s': out of memory", name);
+    }
+    file->data = data;
+    file->len = len;
+    enum culm_status status = read_file(file, error);
+    if (status != CULM_OK) {
+        culm_safetensors_close(file);
+        return status;
+    }
+    *ret_file = file;
+    return CULM_OK;
+}
+
+enum culm_status culm_safetensors_open(const char *path, struct culm_safetensors **ret_file,
+                                       struct culm_error *error) {
+    enum culm_status status;
+    struct stat info;
+    struct culm_safetensors *file = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        int reason = errno;
+        status = culm_error_set(error, reason == ENOENT ? CULM_ERR_NOT_FOUND : CULM_ERR_CONFIG,
+                                "safetensors '%s': %s", path, strerror(reason));
+        goto out;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        status =
+            culm_error_set(error, CULM_ERR_CONFIG, "safetensors '%s': is not a plain file", path);
+        goto out;
+    }
+    file = file_new(path);
+    if (!file) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "safetensors '%s': out of memory", path);
+        goto out;
+    }
+    if (info.st_size > 0) {
+        void *mapping = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapping == MAP_FAILED) {
+            status = culm_error_errno(error, errno, "safetensors '%s': map", path);
+            goto out;
+        }
+        file->data = mapping;
+        file->len = (size_t)info.st_size;
+        file->mapped = true;
+    }
+    status = read_file(file, error);
+    if (status == CULM_OK) {
+        *ret_file = file;
+        file = NULL;
+    }
+out:
+    culm_safetensors_close(file);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return status;
+}
+
+void culm_safetensors_close(struct culm_safetensors *file) {
+    if (!file) {
+        return;
+    }
+    if (file->mapped) {
+        munmap((void *)(uintptr_t)file->data, file->len);
+    }
+    free(file->entry);
+    json_decref(file->header);
+    free(file->name);
+    free(file);
+}
+
+size_t culm_safetensors_count(const struct culm_safetensors *file) { return file->count; }
+
+const struct culm_safetensors_entry *culm_safetensors_at(const struct culm_safetensors *file,
+                                                         size_t index) {
+    return &file->entry[index];
+}
+
+const struct culm_safetensors_entry *culm_safetensors_find(const struct culm_safetensors *file,
+                                                           const char *name) {
+    struct culm_safetensors_entry key = {.name = name};
+    if (file->count == 0) {
+        return NULL;
+    }
+    return bsearch(&key, file->entry, file->count, sizeof key, compare_entries);
+}
+
+const char *culm_safetensors_metadata(const struct culm_safetensors *file, const char *key) {
+    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+}
+
+const void *culm_safetensors_bytes(const struct culm_safetensors *file, size_t *ret_len) {
+    *ret_len = file->len;
+    return file->data;
+}
+
+bool culm_safetensors_is_f32(const struct culm_safetensors_entry *entry) {
+    return strcmp(entry->dtype, "F32") == 0;
+}
+
+enum culm_status culm_safetensors_read(const struct culm_safetensors *file, const char *name,
+                                       int rank, const int64_t *shape, float *ret_data,
+                                       struct culm_error *error) {
+    const struct culm_safetensors_entry *entry = culm_safetensors_find(file, name);
+    if (!entry) {
+        return culm_error_set(error, CULM_ERR_NOT_FOUND, "safetensors '%s': has no tensor '%s'",
+                              file->name, name);
+    }
+    bool same = entry->rank == rank && culm_safetensors_is_f32(entry);
+    for (int i = 0; same && i < rank; i++) {
+        same = entry->shape[i] == shape[i];
+    }
+    if (!same) {
+        char has[CULM_SHAPE_TEXT_MAX], wanted[CULM_SHAPE_TEXT_MAX];
+        culm_shape_text(entry->rank, entry->shape, has);
+        culm_shape_text(rank, shape, wanted);
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "safetensors '%s': tensor '%s' is %s %s, F32 %s is wanted",
+                              file->name, name, entry->dtype, has, wanted);
+    }
+    if (entry->bytes) {
+        memcpy(ret_data, entry->data, entry->bytes);
+    }
+    return CULM_OK;
+}
