@@ -37,6 +37,25 @@ static void expect_latest(const char *dir, bool must_be_after, const char *when)
     sample_expect(path, is_after ? &after : &before);
 }
 
+/* Nobody may ever see half a checkpoint under a published name, an older one included. */
+static void expect_published_are_whole(const char *dir, const char *when) {
+    char path[256];
+    struct culm_names names;
+    snprintf(path, sizeof path, "%s/checkpoints", dir);
+    assert_int_equal(culm_dir_list(path, &names, NULL), CULM_OK);
+    for (size_t i = 0; i < names.count; i++) {
+        struct culm_checkpoint *checkpoint = NULL;
+        struct culm_error error = {0};
+        snprintf(path, sizeof path, "%s/checkpoints/%s", dir, names.name[i]);
+        if (names.name[i][0] != '.' &&
+            culm_checkpoint_open(path, true, &checkpoint, &error) != CULM_OK) {
+            fail_msg("%s: %s", when, error.text);
+        }
+        culm_checkpoint_close(checkpoint);
+    }
+    culm_names_release(&names);
+}
+
 static void expect_no_leftovers(const char *dir, const char *when) {
     char checkpoints[128];
     struct culm_names names;
@@ -78,6 +97,7 @@ static void try_one(enum fault_mode mode, int fail_at, bool *ret_fired) {
         fail_msg("%s: no fault, yet: %s", when, error.text);
     }
     expect_latest(dir, published, when);
+    expect_published_are_whole(dir, when);
     assert_int_equal(culm_checkpoint_clean(NULL, dir, &error), CULM_OK);
     expect_latest(dir, published, when);
     expect_no_leftovers(dir, when);

@@ -1,0 +1,173 @@
+/* Files, directories and SHA-256 of the base room: what the store stands on. */
+#include "base/file.h"
+#include "base/sha256.h"
+
+#include "fault_fs.h"
+#include "sample.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void test_sha256_vectors(void **state) {
+    (void)state;
+    char hex[CULM_SHA256_HEX];
+    assert_int_equal(culm_sha256_of("", 0, hex), CULM_OK);
+    assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_int_equal(culm_sha256_of("abc", 3, hex), CULM_OK);
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    struct culm_sha256 hash;
+    char parts[CULM_SHA256_HEX];
+    assert_int_equal(culm_sha256_init(&hash), CULM_OK);
+    culm_sha256_update(&hash, "a", 1);
+    culm_sha256_update(&hash, NULL, 0);
+    culm_sha256_update(&hash, "bc", 2);
+    assert_int_equal(culm_sha256_final(&hash, parts), CULM_OK);
+    assert_string_equal(hex, parts);
+    culm_sha256_release(&hash);
+}
+
+static void test_read_and_replace(void **state) {
+    (void)state;
+    char dir[64], path[128], *data = NULL;
+    size_t len = 0;
+    struct culm_error error = {0};
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/x", dir);
+    assert_int_equal(culm_file_read(NULL, path, 10, &data, &len, &error), CULM_ERR_NOT_FOUND);
+    assert_int_equal(culm_file_replace(NULL, path, "hello", 5, &error), CULM_OK);
+    assert_int_equal(culm_file_read(NULL, path, 4, &data, &len, &error), CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, "has 5 bytes; at most 4"));
+    assert_null(data);
+    assert_int_equal(culm_file_read(NULL, path, 5, &data, &len, &error), CULM_OK);
+    assert_int_equal(len, 5);
+    assert_string_equal(data, "hello");
+    free(data);
+    assert_int_equal(culm_file_replace(NULL, path, "", 0, &error), CULM_OK);
+    assert_int_equal(culm_file_read(NULL, path, 5, &data, &len, &error), CULM_OK);
+    assert_int_equal(len, 0);
+    free(data);
+    assert_int_equal(culm_file_read(NULL, dir, 5, &data, &len, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "is a directory"));
+    struct culm_names names;
+    assert_int_equal(culm_dir_list(dir, &names, &error), CULM_OK);
+    assert_int_equal(names.count, 1); /* no temporary is left */
+    culm_names_release(&names);
+    temp_dir_drop(dir);
+}
+
+static void test_replace_is_whole(void **state) {
+    (void)state;
+    for (int mode = 0; mode < FAULT_MODES; mode++) {
+        bool fired = true;
+        for (int n = 1; fired; n++) {
+            char dir[64], path[128], *data = NULL;
+            size_t len = 0;
+            struct culm_error error = {0};
+            struct fault_fs *fault = malloc(sizeof *fault);
+            assert_non_null(fault);
+            temp_dir_make(dir);
+            snprintf(path, sizeof path, "%s/x", dir);
+            assert_int_equal(culm_file_replace(NULL, path, "old", 3, NULL), CULM_OK);
+            fault_fs_init(fault, (enum fault_mode)mode, n, ENOSPC);
+            enum culm_status status =
+                culm_file_replace(&fault->fs, path, "the new one", 11, &error);
+            fired = fault->fired;
+            assert_true(fired || status == CULM_OK);
+            if (status != CULM_OK) {
+                assert_int_equal(status, CULM_ERR_IO);
+                assert_non_null(strstr(error.text, "No space left"));
+            }
+            if (fired && mode == FAULT_POWER) {
+                fault_fs_power_off(fault, dir);
+            }
+            assert_int_equal(culm_file_read(NULL, path, 100, &data, &len, NULL), CULM_OK);
+            assert_true(strcmp(data, "the new one") == 0 ||
+                        (status != CULM_OK && strcmp(data, "old") == 0));
+            free(data);
+            temp_dir_drop(dir);
+            free(fault);
+        }
+    }
+}
+
+static void test_directories(void **state) {
+    (void)state;
+    char dir[64], path[256], other[256];
+    struct culm_error error = {0};
+    struct culm_names names;
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/a/b//c/", dir);
+    assert_int_equal(culm_dir_make(NULL, path, &error), CULM_OK);
+    assert_int_equal(culm_dir_make(NULL, path, &error), CULM_OK);
+    assert_true(culm_file_is_directory(path));
+    static const char *const made[] = {"z", "b", "B", ".hidden"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(other, sizeof other, "%s/a/b/c/%s", dir, made[i]);
+        assert_int_equal(culm_file_replace(NULL, other, "x", 1, NULL), CULM_OK);
+    }
+    assert_int_equal(culm_dir_list(path, &names, &error), CULM_OK);
+    assert_int_equal(names.count, 4);
+    assert_string_equal(names.name[0], ".hidden");
+    assert_string_equal(names.name[1], "B");
+    assert_string_equal(names.name[3], "z");
+    culm_names_release(&names);
+    /* a file in the way */
+    snprintf(path, sizeof path, "%s/a/b/c/z/d", dir);
+    assert_int_equal(culm_dir_make(NULL, path, &error), CULM_ERR_IO);
+    snprintf(path, sizeof path, "%s/a/b/c/z", dir);
+    assert_int_equal(culm_dir_make(NULL, path, &error), CULM_ERR_IO);
+    /* a link is removed, what it points to is not */
+    snprintf(path, sizeof path, "%s/kept", dir);
+    assert_int_equal(culm_dir_make(NULL, path, &error), CULM_OK);
+    snprintf(other, sizeof other, "%s/a/b/link", dir);
+    assert_int_equal(symlink(path, other), 0);
+    snprintf(other, sizeof other, "%s/a", dir);
+    assert_int_equal(culm_tree_remove(NULL, other, &error), CULM_OK);
+    assert_int_equal(culm_tree_remove(NULL, other, &error), CULM_OK);
+    assert_false(culm_file_is_directory(other));
+    assert_true(culm_file_is_directory(path));
+    assert_int_equal(culm_dir_list(other, &names, &error), CULM_ERR_NOT_FOUND);
+    temp_dir_drop(dir);
+}
+
+static void test_relative_paths(void **state) {
+    (void)state;
+    char dir[64], before[4096];
+    struct culm_error error = {0};
+    temp_dir_make(dir);
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(culm_dir_make(NULL, "runs/tiny", &error), CULM_OK);
+    assert_int_equal(culm_dir_make(NULL, "single", &error), CULM_OK);
+    assert_int_equal(culm_file_replace(NULL, "plain", "x", 1, &error), CULM_OK);
+    assert_true(culm_file_is_directory("runs/tiny") && culm_file_is_regular("plain"));
+    assert_int_equal(chdir(before), 0);
+    temp_dir_drop(dir);
+}
+
+static void test_long_path(void **state) {
+    (void)state;
+    char text[CULM_PATH_MAX + 8], path[CULM_PATH_MAX];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(culm_path_format(path, NULL, "%s", text), CULM_ERR_ARGUMENT);
+    text[CULM_PATH_MAX - 1] = '\0';
+    assert_int_equal(culm_path_format(path, NULL, "%s", text), CULM_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sha256_vectors),   cmocka_unit_test(test_read_and_replace),
+        cmocka_unit_test(test_replace_is_whole), cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_relative_paths),   cmocka_unit_test(test_long_path),
+    };
+    return cmocka_run_group_tests_name("store/file", tests, NULL, NULL);
+}
