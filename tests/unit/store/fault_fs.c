@@ -140,7 +140,8 @@ static int fault_rename(struct culm_fs *fs, const char *from, const char *to) {
     }
     char saved[300] = "";
     if (access(to, F_OK) == 0) {
-        snprintf(saved, sizeof saved, "%s.saved", to);
+        copy_path(saved, to);
+        strcat(saved, ".saved");
         if (link(to, saved) != 0) {
             abort(); /* only files are replaced */
         }
