@@ -72,7 +72,8 @@ static enum culm_status remove_others(struct culm_fs *fs, const char *dir,
     return status;
 }
 
-/* Turns the temporary directory into what is to be published, all of it synced. */
+/* Turns the temporary directory into what is to be published, all of it synced: writing the
+ * manifest, which comes last, syncs the directory. */
 static enum culm_status assemble(struct culm_fs *fs, const char *dir,
                                  const struct culm_checkpoint_info *info,
                                  const struct culm_piece *pieces, size_t count,
@@ -115,7 +116,7 @@ static enum culm_status assemble(struct culm_fs *fs, const char *dir,
         status = culm_checkpoint_open(dir, false, &check, error);
         culm_checkpoint_close(check);
     }
-    return status == CULM_OK ? culm_file_sync(fs, dir, error) : status;
+    return status;
 }
 
 enum culm_status culm_checkpoint_publish(struct culm_fs *fs, const char *run_dir,
