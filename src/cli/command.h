@@ -1,0 +1,28 @@
+/*
+ * The commands. Each is one file with one function of this form: argv[0] is the command's name, it
+ * prints for itself and returns the exit code of INTERFACE (0 done, 1 failed, 2 usage, 3
+ * configuration or input, 4 environment, 75 stopped by a signal and resumable).
+ */
+#ifndef CULM_CLI_COMMAND_H
+#define CULM_CLI_COMMAND_H
+
+#include "base/status.h"
+
+struct culm_command {
+    const char *name;
+    const char *summary; /* for the list; NULL: not listed */
+    int (*run)(int argc, char **argv);
+};
+
+int culm_cli_help(int argc, char **argv);
+int culm_cli_report(int argc, char **argv);
+int culm_cli_train(int argc, char **argv);
+int culm_cli_version(int argc, char **argv);
+
+/* The table, which ends with a row without a name. It is in main.c. */
+const struct culm_command *culm_commands(void);
+
+/* Prints "culm COMMAND: ERROR" to standard error and returns the error's exit code. */
+int culm_cli_fail(const char *command, const struct culm_error *error);
+
+#endif

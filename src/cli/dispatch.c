@@ -1,0 +1,70 @@
+/* Finding a command, listing them, and the one place where an error is printed. */
+#include "cli/dispatch.h"
+
+#include "base/config.h"
+
+#include <errno.h>
+#include <string.h>
+
+int culm_cli_fail(const char *command, const struct culm_error *error) {
+    fprintf(stderr, "culm %s: %s\n", command, error->text);
+    return culm_status_exit_code(error->status);
+}
+
+const struct culm_command *culm_command_find(const char *name) {
+    for (const struct culm_command *row = culm_commands(); row->name; row++) {
+        if (!strcmp(row->name, name)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+void culm_commands_print(FILE *out) {
+    fprintf(out, "usage: culm COMMAND [ARGUMENT]...\n\n");
+    for (const struct culm_command *row = culm_commands(); row->name; row++) {
+        if (row->summary) {
+            fprintf(out, "  culm %-10s %s\n", row->name, row->summary);
+        }
+    }
+    fprintf(out, "\nculm COMMAND --help explains a command; culm help config lists every key of a "
+                 "configuration.\n");
+}
+
+int culm_command_unknown(const char *name) {
+    char words[512] = "", near[64];
+    for (const struct culm_command *row = culm_commands(); row->name; row++) {
+        if (row->summary && strlen(words) + strlen(row->name) + 2 < sizeof words) {
+            strcat(words, *words ? "|" : "");
+            strcat(words, row->name);
+        }
+    }
+    bool found = culm_config_nearest(name, words, near);
+    fprintf(stderr, "culm: unknown command '%.60s'%s%s%s; see 'culm help'\n", name,
+            found ? "; did you mean '" : "", found ? near : "", found ? "'" : "");
+    return 2;
+}
+
+static int run(int argc, char **argv) {
+    const char *name = argv[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
+        name = "help";
+    } else if (!strcmp(name, "--version")) {
+        name = "version";
+    }
+    const struct culm_command *command = culm_command_find(name);
+    return command ? command->run(argc - 1, argv + 1) : culm_command_unknown(name);
+}
+
+int culm_dispatch(int argc, char **argv) {
+    if (argc < 2) {
+        culm_commands_print(stderr);
+        return 2;
+    }
+    int code = run(argc, argv);
+    if (fflush(stdout) != 0 && code == 0) {
+        fprintf(stderr, "culm %s: write to standard output: %s\n", argv[1], strerror(errno));
+        return 4;
+    }
+    return code;
+}

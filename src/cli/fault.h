@@ -1,0 +1,35 @@
+/*
+ * `--fault SPEC`: where and how a worker hurts itself.
+ *
+ *     worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit][,for_ms=N]
+ *
+ * Without `phase` it is `forward`, without `micro` the first of the step, without `how` `kill`,
+ * without `for_ms` a stop is for good.
+ */
+#ifndef CULM_CLI_FAULT_H
+#define CULM_CLI_FAULT_H
+
+#include "net/world.h"
+#include "train/config.h"
+
+enum culm_fault_how { CULM_FAULT_KILL, CULM_FAULT_STOP, CULM_FAULT_EXIT };
+
+struct culm_fault_spec {
+    int32_t worker;
+    struct culm_fault_point point; /* micro -1: any */
+    enum culm_fault_how how;
+    int64_t for_ms; /* 0: for good */
+};
+
+/* CULM_ERR_CONFIG, `--fault 'SPEC': what is wrong; what is allowed`. */
+enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_spec,
+                                  struct culm_error *error);
+/* CULM_ERR_CONFIG when it can never fire under `config`. `replaced`: workers beyond the first
+ * pipelines * stages may come. */
+enum culm_status culm_fault_check(const struct culm_fault_spec *spec, const char *text,
+                                  const struct culm_train_config *config, bool replaced,
+                                  struct culm_error *error);
+
+const char *culm_phase_name(enum culm_phase phase); /* "load", ... */
+
+#endif

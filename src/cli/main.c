@@ -1,0 +1,16 @@
+/* The command line: finds the command and hands over. */
+#include "cli/ckpt.h"
+#include "cli/command.h"
+#include "cli/dispatch.h"
+
+static const struct culm_command commands[] = {
+    {"report", "prints the summary of a run, and whether another ended bit-equal", culm_cli_report},
+    {"ckpt", "shows a checkpoint or compares two bit for bit", culm_cli_ckpt},
+    {"version", "prints the version of the program and its libraries", culm_cli_version},
+    {"help", "explains a command, or every configuration key", culm_cli_help},
+    {0},
+};
+
+const struct culm_command *culm_commands(void) { return commands; }
+
+int main(int argc, char **argv) { return culm_dispatch(argc, argv); }

@@ -1,0 +1,165 @@
+/* Parsing and printing option tables. */
+#include "cli/options.h"
+
+#include "base/buf.h"
+#include "base/config.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct culm_option *find_option(const struct culm_usage *usage, const char *name,
+                                             size_t len) {
+    for (size_t i = 0; i < usage->option_count; i++) {
+        if (strlen(usage->options[i].name) == len && !strncmp(usage->options[i].name, name, len)) {
+            return &usage->options[i];
+        }
+    }
+    return NULL;
+}
+
+static enum culm_status unknown_option(const struct culm_usage *usage, const char *text,
+                                       struct culm_error *error) {
+    char name[64], near[64] = "";
+    struct culm_buf words;
+    culm_buf_init(&words, 4096);
+    culm_buf_printf(&words, "help");
+    for (size_t i = 0; i < usage->option_count; i++) {
+        culm_buf_printf(&words, "|%s", usage->options[i].name);
+    }
+    const char *start = text + strspn(text, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(start, "="), start);
+    bool found = !words.failed && culm_config_nearest(name, (const char *)words.data, near);
+    culm_buf_release(&words);
+    return culm_error_set(
+        error, CULM_ERR_ARGUMENT, "unknown option '%.60s'%s%s%s; see 'culm %s --help'", text,
+        found ? "; did you mean '--" : "", near, found ? "'" : "", usage->command);
+}
+
+static enum culm_status store(const struct culm_option *option, const char *text, void *values,
+                              struct culm_error *error) {
+    char *at = (char *)values + option->offset;
+    switch (option->kind) {
+    case CULM_OPTION_FLAG: *(bool *)at = true; break;
+    case CULM_OPTION_TEXT: memcpy(at, &text, sizeof text); break;
+    case CULM_OPTION_REAL: {
+        char *end;
+        double value = strtod(text, &end);
+        if (end == text || *end || !isfinite(value) || value <= 0) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s: '%.60s' is no number above 0",
+                                  option->name, text);
+        }
+        memcpy(at, &value, sizeof value);
+        break;
+    }
+    case CULM_OPTION_LIST: {
+        struct culm_option_list *list = (struct culm_option_list *)(void *)at;
+        const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
+        if (!items) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        }
+        list->items = items;
+        list->items[list->count++] = text;
+        break;
+    }
+    }
+    return CULM_OK;
+}
+
+/* argv[*at] begins with "--"; takes the value from behind '=' or from the next word. */
+static enum culm_status take_option(const struct culm_usage *usage, int argc, char **argv, int *at,
+                                    void *values, struct culm_error *error) {
+    const char *text = argv[*at], *name = text + 2;
+    size_t len = strcspn(name, "=");
+    const struct culm_option *option = find_option(usage, name, len);
+    if (!option) {
+        return unknown_option(usage, text, error);
+    }
+    const char *value = name[len] == '=' ? name + len + 1 : NULL;
+    if (option->kind == CULM_OPTION_FLAG && value) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s takes no value", option->name);
+    }
+    if (option->kind != CULM_OPTION_FLAG && !value) {
+        if (*at + 1 == argc) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s needs a value: --%s %s",
+                                  option->name, option->name, option->value);
+        }
+        value = argv[++*at];
+    }
+    return store(option, value, values, error);
+}
+
+static enum culm_status check_count(const struct culm_usage *usage,
+                                    const struct culm_arguments *arguments,
+                                    struct culm_error *error) {
+    if (arguments->count < usage->min_arguments) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "needs %s; see 'culm %s --help'",
+                              usage->arguments, usage->command);
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_options_parse(const struct culm_usage *usage, int argc, char **argv,
+                                    void *values, struct culm_arguments *ret_arguments,
+                                    struct culm_error *error) {
+    assert(usage->max_arguments <= CULM_ARGUMENTS_MAX);
+    struct culm_arguments arguments = {.count = 0};
+    bool only_arguments = false;
+    for (int i = 1; i < argc; i++) {
+        const char *text = argv[i];
+        if (!only_arguments && !strcmp(text, "--")) {
+            only_arguments = true;
+        } else if (!only_arguments && (!strcmp(text, "--help") || !strcmp(text, "-h"))) {
+            *ret_arguments = (struct culm_arguments){.help = true};
+            return CULM_OK;
+        } else if (!only_arguments && text[0] == '-' && text[1]) {
+            enum culm_status status = text[1] == '-'
+                                          ? take_option(usage, argc, argv, &i, values, error)
+                                          : unknown_option(usage, text, error);
+            if (status != CULM_OK) {
+                return status;
+            }
+        } else if (arguments.count == usage->max_arguments) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "one argument too many: '%.60s'; see 'culm %s --help'", text,
+                                  usage->command);
+        } else {
+            arguments.items[arguments.count++] = text;
+        }
+    }
+    enum culm_status status = check_count(usage, &arguments, error);
+    if (status == CULM_OK) {
+        *ret_arguments = arguments;
+    }
+    return status;
+}
+
+void culm_options_release(const struct culm_usage *usage, void *values) {
+    for (size_t i = 0; i < usage->option_count; i++) {
+        if (usage->options[i].kind == CULM_OPTION_LIST) {
+            void *at = (char *)values + usage->options[i].offset;
+            struct culm_option_list *list = at;
+            free(list->items);
+            *list = (struct culm_option_list){0};
+        }
+    }
+}
+
+void culm_usage_print(const struct culm_usage *usage, FILE *out) {
+    fprintf(out, "usage: culm %s%s%s%s\n\n%s.\n", usage->command, *usage->arguments ? " " : "",
+            usage->arguments, usage->option_count ? " [OPTION]..." : "", usage->summary);
+    if (usage->option_count) {
+        fprintf(out, "\n");
+    }
+    for (size_t i = 0; i < usage->option_count; i++) {
+        const struct culm_option *option = &usage->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", option->name, option->value ? " " : "",
+                 option->value ? option->value : "");
+        fprintf(out, "  %-24s %s\n", left, option->doc);
+    }
+    if (usage->details) {
+        fprintf(out, "\n%s", usage->details);
+    }
+}

@@ -1,0 +1,123 @@
+/* Looking before touching, and flock for the rest. */
+#include "cli/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum culm_status check_fresh(const char *path, struct culm_error *error) {
+    static const char *const names[] = {"config.yaml", "events.jsonl",      "plan.json",
+                                        "checkpoints", "model.safetensors", "logs"};
+    struct stat info;
+    char inside[CULM_PATH_MAX];
+    if (lstat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
+        return culm_error_set(error, CULM_ERR_EXISTS,
+                              "'%s' is not a directory; choose another --out", path);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        enum culm_status status = culm_path_format(inside, error, "%s/%s", path, names[i]);
+        if (status != CULM_OK) {
+            return status;
+        }
+        if (lstat(inside, &info) == 0) {
+            return culm_error_set(error, CULM_ERR_EXISTS,
+                                  "'%s': a run is already there ('%s'); go on with --resume, or "
+                                  "choose another --out",
+                                  path, names[i]);
+        }
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_rundir_check(const char *path, bool resume, struct culm_error *error) {
+    char config[CULM_PATH_MAX];
+    if (!resume) {
+        return check_fresh(path, error);
+    }
+    enum culm_status status = culm_path_format(config, error, "%s/config.yaml", path);
+    if (status == CULM_OK && !culm_file_is_regular(config)) {
+        status = culm_error_set(error, CULM_ERR_NOT_FOUND,
+                                "'%s': no run to resume (no config.yaml); leave out --resume to "
+                                "start one",
+                                path);
+    }
+    return status;
+}
+
+static enum culm_status lock(const char *path, int *ret_fd, struct culm_error *error) {
+    char name[CULM_PATH_MAX], pid[24] = "";
+    enum culm_status status = culm_path_format(name, error, "%s/lock", path);
+    if (status != CULM_OK) {
+        return status;
+    }
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) {
+        return culm_error_errno(error, errno, "open '%s'", name);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int reason = errno;
+        if (reason == EWOULDBLOCK) {
+            ssize_t len = pread(fd, pid, sizeof pid - 1, 0);
+            status = culm_error_set(error, CULM_ERR_EXISTS,
+                                    "'%s': another launcher (pid %d) is at work there; wait for it "
+                                    "or choose another --out",
+                                    path, len > 0 ? atoi(pid) : 0);
+        } else {
+            status = culm_error_errno(error, reason, "lock '%s'", name);
+        }
+        close(fd);
+        return status;
+    }
+    int len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)len, 0) != len) {
+        status = culm_error_errno(error, errno, "write '%s'", name);
+        close(fd);
+        return status;
+    }
+    *ret_fd = fd;
+    return CULM_OK;
+}
+
+enum culm_status culm_rundir_claim(const char *path, bool resume, const char *config_text,
+                                   struct culm_rundir *ret_dir, struct culm_error *error) {
+    struct culm_rundir dir = {.lock_fd = -1};
+    char config[CULM_PATH_MAX];
+    enum culm_status status = culm_rundir_check(path, resume, error);
+    if (status == CULM_OK) {
+        status = culm_path_format(dir.path, error, "%s", path);
+    }
+    if (status == CULM_OK) {
+        status = culm_path_format(config, error, "%s/config.yaml", path);
+    }
+    if (status == CULM_OK && !resume) {
+        status = culm_dir_make(NULL, path, error);
+    }
+    if (status == CULM_OK) {
+        status = lock(path, &dir.lock_fd, error);
+    }
+    if (status == CULM_OK) {
+        /* Another launcher may have started and finished between the first look and the lock. */
+        status = culm_rundir_check(path, resume, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_file_replace(NULL, config, config_text, strlen(config_text), error);
+    }
+    if (status != CULM_OK) {
+        culm_rundir_release(&dir);
+        return status;
+    }
+    *ret_dir = dir;
+    return CULM_OK;
+}
+
+void culm_rundir_release(struct culm_rundir *dir) {
+    if (dir->lock_fd >= 0) {
+        close(dir->lock_fd);
+    }
+    dir->lock_fd = -1;
+}

@@ -1,0 +1,32 @@
+/*
+ * The run directory: refused when a run is there, claimed by one launcher at a time.
+ *
+ *     DIR/config.yaml       the configuration with every default filled in
+ *     DIR/lock              locked (flock) and holding the pid while a launcher works
+ *     DIR/events.jsonl  DIR/plan.json  DIR/model.safetensors  DIR/checkpoints/  DIR/logs/
+ *
+ * A launcher first checks, which writes nothing, then checks everything else that can be wrong, and
+ * claims the directory last. The lock goes with the process, however it ends, and is not inherited
+ * by workers.
+ */
+#ifndef CULM_CLI_RUNDIR_H
+#define CULM_CLI_RUNDIR_H
+
+#include "base/file.h"
+
+struct culm_rundir {
+    char path[CULM_PATH_MAX];
+    int lock_fd;
+};
+
+/* Only looks. Fresh: CULM_ERR_EXISTS when any file of a run is there. Resumed: CULM_ERR_NOT_FOUND
+ * when there is no config.yaml. */
+enum culm_status culm_rundir_check(const char *path, bool resume, struct culm_error *error);
+
+/* Makes the directory, locks it, checks again and writes config.yaml. CULM_ERR_EXISTS while another
+ * launcher holds it. Release with culm_rundir_release. */
+enum culm_status culm_rundir_claim(const char *path, bool resume, const char *config_text,
+                                   struct culm_rundir *ret_dir, struct culm_error *error);
+void culm_rundir_release(struct culm_rundir *dir);
+
+#endif

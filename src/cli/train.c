@@ -1,0 +1,202 @@
+/*
+ * `culm train`: everything that can be wrong is found here, before a file is written or a process
+ * started; then culm_train_launch.
+ */
+#include "cli/command.h"
+#include "cli/launch.h"
+#include "cli/options.h"
+#include "cli/rundir.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct values {
+    struct culm_option_list sets, faults;
+    const char *out, *plan, *trace;
+    double time_scale;
+    bool resume, dry_run, json;
+};
+
+#define OPTION(name_, kind_, value_, member_, doc_)                                                \
+    { name_, CULM_OPTION_##kind_, value_, offsetof(struct values, member_), doc_ }
+
+static const struct culm_option option_rows[] = {
+    OPTION("set", LIST, "key.sub=value", sets, "changes a key of the configuration; repeatable"),
+    OPTION("out", TEXT, "DIR", out, "the run directory (default: runs/<config name>)"),
+    OPTION("resume", FLAG, NULL, resume, "goes on with the run in DIR"),
+    OPTION("plan", TEXT, "FILE", plan, "uses the plan of another run (its plan.json)"),
+    OPTION("dry-run", FLAG, NULL, dry_run, "prints the plan and ends; writes nothing"),
+    OPTION("json", FLAG, NULL, json, "prints the events as JSON lines, and nothing else"),
+    OPTION("fault", LIST, "SPEC", faults, "makes a worker fail; repeatable, see below"),
+    OPTION("preempt-trace", TEXT, "FILE", trace, "starts and kills workers as the trace says"),
+    OPTION("time-scale", REAL, "X", time_scale, "plays the trace X times as fast"),
+};
+
+static const struct culm_usage usage = {
+    .command = "train",
+    .arguments = "CONFIG.yaml",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .summary = "Trains a model in worker processes that may be killed at any time",
+    .options = option_rows,
+    .option_count = sizeof option_rows / sizeof *option_rows,
+    .details =
+        "--resume may change pipelines, stages, redundancy, threads, cluster and checkpoint\n"
+        "settings, nothing else: the result is the same bits.\n"
+        "\n"
+        "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit][,for_ms=N].\n"
+        "Phases: load forward backward frc send reduce commit step transfer checkpoint.\n"
+        "A trace has lines 'milliseconds,add|remove,nodeK'.\n"
+        "\n"
+        "Exit codes: 0 done, 1 failed, 2 usage, 3 configuration or input, 4 environment,\n"
+        "75 stopped by a signal, resumable. 'culm help config' lists every key.\n",
+};
+
+struct train {
+    struct values values;
+    struct culm_train_config config;
+    char *config_text;
+    char out_dir[CULM_PATH_MAX];
+    struct culm_fault_spec *faults;
+    struct culm_launch_options launch;
+};
+
+/* runs/<config name>: the file's name without its folder and its last extension. */
+static enum culm_status default_out(const char *config_path, char *ret_path,
+                                    struct culm_error *error) {
+    const char *slash = strrchr(config_path, '/');
+    const char *name = slash ? slash + 1 : config_path;
+    const char *dot = strrchr(name, '.');
+    size_t len = dot && dot != name ? (size_t)(dot - name) : strlen(name);
+    return culm_path_format(ret_path, error, "runs/%.*s", (int)len, name);
+}
+
+static enum culm_status random_hex(char *text, size_t digits, struct culm_error *error) {
+    unsigned char bytes[16];
+    size_t count = digits / 2;
+    if (getrandom(bytes, count, 0) != (ssize_t)count) {
+        return culm_error_errno(error, errno, "random numbers");
+    }
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return CULM_OK;
+}
+
+static enum culm_status load_config(struct train *t, const char *path, struct culm_error *error) {
+    enum culm_status status =
+        culm_train_config_load(path, t->values.sets.items, t->values.sets.count, &t->config, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    t->config_text = culm_train_config_dump(&t->config);
+    if (!t->config_text) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", path);
+    }
+    return culm_sha256_of(t->config_text, strlen(t->config_text), t->launch.config_sha256);
+}
+
+static enum culm_status load_faults(struct train *t, struct culm_error *error) {
+    const struct culm_option_list *texts = &t->values.faults;
+    bool replaced = t->values.trace || t->config.cluster.replace_ms >= 0;
+    t->faults = calloc(texts->count + 1, sizeof *t->faults);
+    if (!t->faults) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < texts->count; i++) {
+        enum culm_status status = culm_fault_parse(texts->items[i], &t->faults[i], error);
+        if (status == CULM_OK) {
+            status = culm_fault_check(&t->faults[i], texts->items[i], &t->config, replaced, error);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+/* The run directory must be free, or hold a run that this configuration may go on with. */
+static enum culm_status check_out(struct train *t, struct culm_error *error) {
+    enum culm_status status = culm_rundir_check(t->out_dir, t->values.resume, error);
+    if (status != CULM_OK || !t->values.resume) {
+        return status;
+    }
+    char path[CULM_PATH_MAX];
+    struct culm_train_config before;
+    status = culm_path_format(path, error, "%s/config.yaml", t->out_dir);
+    if (status == CULM_OK) {
+        status = culm_train_config_load(path, NULL, 0, &before, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_train_config_resumable(&before, &t->config, error);
+        culm_train_config_release(&before);
+    }
+    return status;
+}
+
+static enum culm_status prepare(struct train *t, const char *config_path,
+                                struct culm_error *error) {
+    const struct values *v = &t->values;
+    if (v->time_scale > 0 && !v->trace) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--time-scale means nothing without --preempt-trace FILE");
+    }
+    enum culm_status status = load_config(t, config_path, error);
+    if (status == CULM_OK) {
+        status = load_faults(t, error);
+    }
+    if (status == CULM_OK) {
+        status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
+                        : default_out(config_path, t->out_dir, error);
+    }
+    if (status == CULM_OK && !(v->dry_run && !v->resume)) {
+        status = check_out(t, error);
+    }
+    if (status == CULM_OK) {
+        status = random_hex(t->launch.run, CULM_RUN_ID_SIZE - 1, error);
+    }
+    if (status == CULM_OK) {
+        status = random_hex(t->launch.token, CULM_TOKEN_SIZE - 1, error);
+    }
+    return status;
+}
+
+static int launch(struct train *t) {
+    struct culm_launch_options *o = &t->launch;
+    o->config = &t->config;
+    o->config_text = t->config_text;
+    o->out_dir = t->out_dir;
+    o->resume = t->values.resume;
+    o->dry_run = t->values.dry_run;
+    o->json = t->values.json;
+    o->plan_path = t->values.plan;
+    o->faults = t->faults;
+    o->fault_texts = t->values.faults.items;
+    o->fault_count = t->values.faults.count;
+    o->trace_path = t->values.trace;
+    o->time_scale = t->values.time_scale > 0 ? t->values.time_scale : 1;
+    return culm_train_launch(o);
+}
+
+int culm_cli_train(int argc, char **argv) {
+    struct train t = {0};
+    struct culm_arguments arguments;
+    struct culm_error error = {0};
+    int code = 0;
+    if (culm_options_parse(&usage, argc, argv, &t.values, &arguments, &error)) {
+        code = culm_cli_fail("train", &error);
+    } else if (arguments.help) {
+        culm_usage_print(&usage, stdout);
+    } else if (prepare(&t, arguments.items[0], &error)) {
+        code = culm_cli_fail("train", &error);
+    } else {
+        code = launch(&t);
+    }
+    free(t.faults);
+    free(t.config_text);
+    culm_train_config_release(&t.config);
+    culm_options_release(&usage, &t.values);
+    return code;
+}
