@@ -113,9 +113,10 @@ struct culm_world_ops {
     /* Takes the event over. Object with "event" first; the world adds "t_ms". */
     void (*publish)(struct culm_world *world, json_t *take_event);
 
-    /* Coordinator only; in a worker's world these do nothing. */
-    void (*spawn)(
-        struct culm_world *world); /* ask for one more worker; UP comes when and if it joins */
+    /* Coordinator only; in a worker's world spawn and kill do nothing.
+     * spawn asks for one more worker. UP comes when it joins; if it ends, or has not joined in a
+     * time of the world's own, it is killed and EXIT comes instead. */
+    void (*spawn)(struct culm_world *world);
     void (*kill)(struct culm_world *world,
                  int32_t node); /* SIGKILL its process, if it still runs */
 

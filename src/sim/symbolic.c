@@ -1,0 +1,408 @@
+/* The symbolic executor. See symbolic.h. */
+#include "sim/symbolic.h"
+
+#include "base/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct element {
+    uint64_t digest, count;
+};
+
+struct symbolic {
+    struct culm_exec exec; /* first member */
+    const struct culm_layout *layout;
+    const struct culm_shape *shape;
+    struct culm_pool *pool;
+    struct culm_symbolic_store *store;
+    uint64_t seed, random;
+    uint64_t *state[CULM_MAX_STAGES]; /* [param_count] digests; NULL: none */
+};
+
+/* --- layout --- */
+
+void culm_layout_release(struct culm_layout *layout) {
+    for (int32_t s = 0; layout->stage && s < layout->stages; s++) {
+        free((void *)layout->stage[s].params);
+    }
+    free(layout->stage);
+    free(layout->grad);
+    free(layout->param);
+    *layout = (struct culm_layout){0};
+}
+
+enum culm_status culm_symbolic_layout_new(const struct culm_shape *shape, int32_t params_per_stage,
+                                          struct culm_layout *ret_layout) {
+    int32_t stages = shape->stages, n = params_per_stage;
+    struct culm_layout layout = {.stages = stages};
+    layout.param_count = stages * n;
+    layout.grad_count = stages * n + 2; /* the tied use, and the statistics */
+    layout.stage = calloc((size_t)stages, sizeof *layout.stage);
+    layout.grad = calloc((size_t)layout.grad_count, sizeof *layout.grad);
+    layout.param = calloc((size_t)layout.param_count, sizeof *layout.param);
+    if (!layout.stage || !layout.grad || !layout.param) {
+        culm_layout_release(&layout);
+        return CULM_ERR_MEMORY;
+    }
+    int32_t grad = 0;
+    for (int32_t s = 0; s < stages; s++) {
+        struct culm_stage_desc *stage = &layout.stage[s];
+        bool last = s == stages - 1;
+        bool tied = last && stages > 1; /* one stage has the tensor once, with two uses */
+        int32_t *params = calloc((size_t)n + 1, sizeof *params);
+        if (!params) {
+            culm_layout_release(&layout);
+            return CULM_ERR_MEMORY;
+        }
+        for (int32_t i = 0; i < n; i++) {
+            params[i] = s * n + i;
+            layout.param[s * n + i] = (struct culm_param_desc){1ull << s, sizeof(uint64_t)};
+        }
+        stage->params = params;
+        stage->param_count = n + tied;
+        params[n] = 0;
+        stage->first_grad = grad;
+        stage->grad_count = n + (last ? 2 : 0);
+        for (int32_t i = 0; i < stage->grad_count; i++) {
+            int32_t param = i < n ? s * n + i : i == n ? 0 : -1;
+            layout.grad[grad++] = (struct culm_grad_desc){
+                s, param, (size_t)i * sizeof(struct element), sizeof(struct element)};
+        }
+        stage->grad_bytes = (size_t)stage->grad_count * sizeof(struct element);
+        stage->input_bytes = s > 0 ? sizeof(struct element) : 0;
+        stage->output_bytes = last ? 0 : sizeof(struct element);
+        stage->activation_bytes = sizeof(struct element);
+        stage->state_bytes = (size_t)stage->param_count * sizeof(uint64_t);
+    }
+    layout.param[0].stages |= 1ull << (stages - 1);
+    *ret_layout = layout;
+    return CULM_OK;
+}
+
+/* --- store --- */
+
+void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
+                              uint32_t fail_percent) {
+    *store = (struct culm_symbolic_store){.random = culm_rng_mix(seed, 99),
+                                          .fail_percent = fail_percent};
+    for (size_t i = 0; i < sizeof store->checkpoint / sizeof *store->checkpoint; i++) {
+        store->checkpoint[i].version = -1;
+    }
+}
+
+static struct culm_symbolic_checkpoint *checkpoint_of(struct culm_symbolic_store *store,
+                                                      int64_t version, bool create) {
+    size_t count = sizeof store->checkpoint / sizeof *store->checkpoint;
+    for (size_t i = 0; i < count; i++) {
+        if (store->checkpoint[i].version == version) {
+            return &store->checkpoint[i];
+        }
+    }
+    for (size_t i = 0; i < count && create; i++) {
+        if (store->checkpoint[i].version < 0) {
+            store->checkpoint[i] = (struct culm_symbolic_checkpoint){.version = version};
+            return &store->checkpoint[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- tasks --- */
+
+static enum culm_status wrong(struct culm_task *task, const char *what) {
+    return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                          "symbolic: %s (kind %d, stage %d, micro %d, step %lld)", what, task->kind,
+                          task->stage, task->micro, (long long)task->iteration);
+}
+
+static uint64_t mix3(uint64_t a, uint64_t b, uint64_t c) {
+    return culm_rng_mix(culm_rng_mix(a, b), c);
+}
+
+static uint64_t weights(const struct symbolic *x, int32_t stage) {
+    uint64_t digest = 7;
+    for (int32_t i = 0; i < x->layout->stage[stage].param_count; i++) {
+        digest = culm_rng_mix(digest, x->state[stage][i]);
+    }
+    return digest;
+}
+
+/* What F(stage, micro) of this iteration works on: samples or the activation, the weights, the
+ * dropout's key. */
+static uint64_t forward_digest(const struct symbolic *x, const struct culm_task *task) {
+    uint64_t first = culm_shape_first_sample(x->shape, task->iteration, task->micro);
+    uint64_t input = task->stage == 0 ? mix3(x->seed, 11, first)
+                                      : ((const struct element *)task->input->data)->digest;
+    return mix3(mix3(input, weights(x, task->stage), first), (uint64_t)task->stage, 5);
+}
+
+static enum culm_status run_forward(struct symbolic *x, struct culm_task *task) {
+    if (!x->state[task->stage] || (task->stage > 0 && !task->input)) {
+        return wrong(task, "forward without state or input");
+    }
+    if (task->frc && __atomic_load_n(&task->job.stop, __ATOMIC_RELAXED) && task->cursor < 3) {
+        task->cursor++;
+        return CULM_ERR_AGAIN;
+    }
+    uint64_t digest = forward_digest(x, task);
+    *(struct element *)task->activations->data = (struct element){digest, 1};
+    if (task->output) {
+        *(struct element *)task->output->data = (struct element){mix3(digest, 6, 0), 1};
+    }
+    return CULM_OK;
+}
+
+static enum culm_status run_backward(struct symbolic *x, struct culm_task *task) {
+    const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
+    bool last = task->stage == x->layout->stages - 1;
+    if (!x->state[task->stage] || !task->activations || (!last && !task->d_output) ||
+        (task->stage > 0 && !task->input)) {
+        return wrong(task, "backward without state, activations or gradient");
+    }
+    uint64_t kept = ((const struct element *)task->activations->data)->digest;
+    if (kept != forward_digest(x, task)) {
+        return wrong(task, "backward with activations of another forward");
+    }
+    uint64_t above = last ? 17 : ((const struct element *)task->d_output->data)->digest;
+    uint64_t digest = mix3(kept, above, 8);
+    struct element *grads = task->grads->data;
+    for (int32_t i = 0; i < desc->grad_count; i++) {
+        uint64_t share = mix3(digest, (uint64_t)(desc->first_grad + i), 9);
+        grads[i] = task->first
+                       ? (struct element){share, 1}
+                       : (struct element){culm_rng_mix(grads[i].digest, share), grads[i].count + 1};
+    }
+    if (task->d_input) {
+        *(struct element *)task->d_input->data = (struct element){mix3(digest, 10, 0), 1};
+    }
+    return CULM_OK;
+}
+
+static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
+    (void)self;
+    memcpy(out, a, bytes);
+}
+
+static void fold_add(void *self, void *out, const void *a, const void *b, size_t bytes) {
+    (void)self;
+    struct element *to = out;
+    const struct element *left = a, *right = b;
+    for (size_t i = 0; i < bytes / sizeof *to; i++) {
+        to[i] = (struct element){mix3(left[i].digest, right[i].digest, 12),
+                                 left[i].count + right[i].count};
+    }
+}
+
+/* Both uses of the tied parameter, in order; every gradient must count every micro-batch once. */
+static enum culm_status total(const struct symbolic *x, struct culm_task *task, int32_t param,
+                              uint64_t *ret_digest) {
+    uint64_t digest = 13;
+    for (int32_t g = 0; g < x->layout->grad_count; g++) {
+        if (x->layout->grad[g].param != param) {
+            continue;
+        }
+        if (!task->grad[g]) {
+            return wrong(task, "a reduced gradient is missing");
+        }
+        const struct element *grad = task->grad[g]->data;
+        if (grad->count != (uint64_t)x->shape->micros) {
+            return wrong(task, "a gradient counts a micro-batch twice or not at all");
+        }
+        digest = culm_rng_mix(digest, grad->digest);
+    }
+    *ret_digest = digest;
+    return CULM_OK;
+}
+
+static double positive(uint64_t digest) { return (double)(digest >> 12) * 0x1p-52 + 1.0; }
+
+static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
+    for (int32_t p = 0; p < x->layout->param_count; p++) {
+        uint64_t digest;
+        if (!(x->layout->param[p].stages & task->stages)) {
+            continue;
+        }
+        enum culm_status status = total(x, task, p, &digest);
+        if (status != CULM_OK) {
+            return status;
+        }
+        task->norm[p] = positive(digest);
+    }
+    if (task->stages >> (x->layout->stages - 1) & 1) {
+        const struct element *statistics = task->grad[x->layout->grad_count - 1]->data;
+        task->loss = positive(statistics->digest);
+        task->samples = (int64_t)statistics->count * x->shape->micro_samples;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
+    const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
+    uint64_t clip;
+    memcpy(&clip, &task->clip, sizeof clip);
+    for (int32_t i = 0; i < desc->param_count; i++) {
+        if (i == desc->param_count / 2 && x->exec.world) {
+            const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
+            x->exec.world->ops->fault(x->exec.world, &point);
+        }
+        uint64_t digest;
+        enum culm_status status = total(x, task, desc->params[i], &digest);
+        if (status != CULM_OK) {
+            return status;
+        }
+        x->state[task->stage][i] =
+            mix3(mix3(x->state[task->stage][i], digest, clip), (uint64_t)task->iteration, 14);
+    }
+    return CULM_OK;
+}
+
+static uint64_t *state_of(struct symbolic *x, int32_t stage) {
+    if (!x->state[stage]) {
+        x->state[stage] = calloc((size_t)x->layout->stage[stage].param_count, sizeof(uint64_t));
+    }
+    return x->state[stage];
+}
+
+static enum culm_status run_load(struct symbolic *x, struct culm_task *task) {
+    const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
+    uint64_t *state = state_of(x, task->stage);
+    if (!state) {
+        return CULM_ERR_MEMORY;
+    }
+    const struct culm_symbolic_checkpoint *from =
+        task->source[0] ? checkpoint_of(x->store, task->version, false) : NULL;
+    if (task->source[0] && (!from || !from->published)) {
+        return wrong(task, "load of a checkpoint that is not there");
+    }
+    for (int32_t i = 0; i < desc->param_count; i++) {
+        state[i] =
+            from ? from->param[desc->params[i]] : mix3(x->seed, 15, (uint64_t)desc->params[i]);
+    }
+    return CULM_OK;
+}
+
+static enum culm_status run_import(struct symbolic *x, struct culm_task *task) {
+    uint64_t *state = state_of(x, task->stage);
+    if (!state) {
+        return CULM_ERR_MEMORY;
+    }
+    memcpy(&state[task->index], task->input->data, sizeof(uint64_t));
+    return task->digest == culm_rng_mix(state[task->index], 16)
+               ? CULM_OK
+               : wrong(task, "a copied tensor has another digest");
+}
+
+static enum culm_status run_save(struct symbolic *x, struct culm_task *task) {
+    const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
+    if (culm_rng_below(&x->store->random, 100) < x->store->fail_percent) {
+        return culm_error_set(&task->job.error, CULM_ERR_IO, "no space left on the simulated disk");
+    }
+    if (x->exec.world) {
+        const struct culm_fault_point point = {CULM_PHASE_CHECKPOINT, task->iteration, -1};
+        x->exec.world->ops->fault(x->exec.world, &point);
+    }
+    const uint64_t *state = task->input->data;
+    size_t used = (size_t)snprintf(task->text, sizeof task->text, "%d", task->stage);
+    for (int32_t i = 0; i < desc->param_count && used < sizeof task->text; i++) {
+        used += (size_t)snprintf(task->text + used, sizeof task->text - used, " %016llx",
+                                 (unsigned long long)state[i]);
+    }
+    return used < sizeof task->text ? CULM_OK : wrong(task, "too many parameters for a piece");
+}
+
+static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) {
+    struct culm_symbolic_checkpoint *to = checkpoint_of(x->store, task->version, true);
+    if (!to) {
+        return wrong(task, "the simulated disk holds no more checkpoints");
+    }
+    for (int32_t p = 0; p < task->piece_count; p++) {
+        char *at = NULL;
+        int32_t stage = (int32_t)strtol(task->pieces[p], &at, 10);
+        for (int32_t i = 0; i < x->layout->stage[stage].param_count; i++) {
+            int32_t param = x->layout->stage[stage].params[i];
+            uint64_t digest = strtoull(at, &at, 16);
+            if ((to->have >> param & 1) && to->param[param] != digest) {
+                return wrong(task, "two copies of a tensor differ");
+            }
+            to->param[param] = digest;
+            to->have |= 1ull << param;
+        }
+    }
+    to->published = true;
+    snprintf(task->text, sizeof task->text, "step-%lld", (long long)task->version);
+    return CULM_OK;
+}
+
+static enum culm_status run_finish(struct symbolic *x, struct culm_task *task) {
+    const struct culm_symbolic_checkpoint *from =
+        checkpoint_of(x->store, strtoll(task->text + strlen("step-"), NULL, 10), false);
+    if (!from || !from->published) {
+        return wrong(task, "the last checkpoint is not there");
+    }
+    uint64_t digest = 1;
+    for (int32_t p = 0; p < x->layout->param_count; p++) {
+        digest = culm_rng_mix(digest, from->param[p]);
+    }
+    snprintf(task->weights, sizeof task->weights, "%016llx", (unsigned long long)digest);
+    snprintf(task->state, sizeof task->state, "%016llx", (unsigned long long)~digest);
+    return CULM_OK;
+}
+
+static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) {
+    struct symbolic *x = (struct symbolic *)exec;
+    static const struct culm_fold_ops fold = {fold_copy, fold_add};
+    switch (task->kind) {
+    case CULM_TASK_LOAD: return run_load(x, task);
+    case CULM_TASK_DROP:
+        free(x->state[task->stage]);
+        x->state[task->stage] = NULL;
+        return CULM_OK;
+    case CULM_TASK_FORWARD: return run_forward(x, task);
+    case CULM_TASK_BACKWARD: return run_backward(x, task);
+    case CULM_TASK_FOLD: return culm_task_fold(task, x->pool, &fold, NULL);
+    case CULM_TASK_NORM: return run_norm(x, task);
+    case CULM_TASK_STEP: return run_step(x, task);
+    case CULM_TASK_EXPORT:
+        memcpy(task->output->data, &x->state[task->stage][task->index], sizeof(uint64_t));
+        task->digest = culm_rng_mix(x->state[task->stage][task->index], 16);
+        return CULM_OK;
+    case CULM_TASK_IMPORT: return run_import(x, task);
+    case CULM_TASK_SNAPSHOT:
+        memcpy(task->output->data, x->state[task->stage], task->output->size_bytes);
+        return CULM_OK;
+    case CULM_TASK_SAVE: return run_save(x, task);
+    case CULM_TASK_PUBLISH: return run_publish(x, task);
+    case CULM_TASK_DISCARD: return CULM_OK;
+    case CULM_TASK_FINISH: return run_finish(x, task);
+    }
+    return wrong(task, "unknown task");
+}
+
+static const struct culm_exec_ops symbolic_ops = {sizeof symbolic_ops, execute};
+
+struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
+                                    const struct culm_shape *shape, struct culm_pool *pool,
+                                    struct culm_symbolic_store *store, struct culm_world *world,
+                                    uint64_t seed) {
+    struct symbolic *x = calloc(1, sizeof *x);
+    if (!x) {
+        return NULL;
+    }
+    x->exec = (struct culm_exec){&symbolic_ops, world};
+    x->layout = layout;
+    x->shape = shape;
+    x->pool = pool;
+    x->store = store;
+    x->seed = seed;
+    return &x->exec;
+}
+
+void culm_symbolic_free(struct culm_exec *exec) {
+    struct symbolic *x = (struct symbolic *)exec;
+    for (int32_t s = 0; x && s < CULM_MAX_STAGES; s++) {
+        free(x->state[s]);
+    }
+    free(x);
+}

@@ -1,0 +1,49 @@
+/*
+ * The symbolic executor: a tensor is a digest of everything that went into it.
+ *
+ * Every element is 16 bytes: a 64-bit digest and a count. Sums mix digests in an order that matters
+ * and add counts, so that a wrong order, a stale version, a double count or a missing micro-batch
+ * always shows in the weights, in PREPARED or as an error of the task. Backward checks that the
+ * activations it gets are those of this very forward. Costs almost nothing, so that thousands of
+ * failure histories run in seconds.
+ *
+ * All executors of a run share one `struct culm_symbolic_store`: the disk of checkpoints. Thread:
+ * one.
+ */
+#ifndef CULM_SIM_SYMBOLIC_H
+#define CULM_SIM_SYMBOLIC_H
+
+#include "train/exec.h"
+
+#define CULM_SYMBOLIC_PARAMS_MAX 64
+
+/* A layout for `shape->stages` stages with a few parameters each, the first and last of which share
+ * one (tied). */
+enum culm_status culm_symbolic_layout_new(const struct culm_shape *shape, int32_t params_per_stage,
+                                          struct culm_layout *ret_layout);
+void culm_layout_release(struct culm_layout *layout);
+
+struct culm_symbolic_checkpoint {
+    int64_t version; /* -1: free */
+    bool published;
+    uint64_t param[CULM_SYMBOLIC_PARAMS_MAX];
+    uint64_t have; /* bit: param written */
+};
+
+struct culm_symbolic_store {
+    struct culm_symbolic_checkpoint checkpoint[64];
+    uint64_t random;       /* state; for failures */
+    uint32_t fail_percent; /* of SAVE tasks */
+};
+
+void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
+                              uint32_t fail_percent);
+
+/* NULL: out of memory. Borrows all; `world` may be NULL (the coordinator's). */
+struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
+                                    const struct culm_shape *shape, struct culm_pool *pool,
+                                    struct culm_symbolic_store *store, struct culm_world *world,
+                                    uint64_t seed);
+void culm_symbolic_free(struct culm_exec *exec);
+
+#endif

@@ -1,0 +1,130 @@
+/* The coordinator's parts, shared by its files. Not for others. See coordinator.h. */
+#ifndef CULM_TRAIN_COORDINATOR_INTERNAL_H
+#define CULM_TRAIN_COORDINATOR_INTERNAL_H
+
+#include "data/ledger.h"
+#include "train/coordinator.h"
+#include "train/message.h"
+
+enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED };
+
+struct member {
+    int32_t id;
+    bool alive, fenced, failed;
+    int64_t pid;
+    char name[64];
+    int32_t pipeline, stage; /* slot; -1: standing by */
+    uint64_t holds;          /* acknowledged, at the committed version */
+    uint64_t prepared;       /* stages, of the iteration in progress and the current view */
+    bool loaded;             /* in the current LOAD view */
+    uint64_t seen_ns;        /* its last word */
+    int64_t tasks;
+    int64_t task_ms;     /* how long its running task had taken at its last heartbeat */
+    uint64_t kill_ns;    /* when to kill a suspect; CULM_NEVER */
+    uint64_t cut_off_ns; /* when a peer said that it cannot reach it; CULM_NEVER */
+};
+
+/* A lost node whose stages have not all been taken over. */
+struct pending {
+    int32_t node, pipeline;
+    uint64_t stages;
+    uint64_t lost_ns;
+    int32_t source; /* the worst so far: 0 shadow, 1 peer, 2 checkpoint */
+    int64_t redone;
+};
+
+struct saving {
+    bool active, publishing;
+    int64_t version;
+    int32_t writer[CULM_MAX_STAGES];
+    uint64_t saved; /* stages */
+    char piece[CULM_MAX_STAGES][CULM_PIECE_TEXT_MAX];
+};
+
+struct culm_coordinator {
+    struct culm_coordinator_options o;
+    enum phase phase;
+    bool first_start, stop_requested;
+    struct member *member;
+    int32_t member_count, member_capacity;
+    int64_t iteration; /* in progress: committed + 1 */
+    struct culm_view *view, *draft;
+    uint32_t transfer_ids;
+    struct culm_transfer transfer[CULM_MAX_TRANSFERS]; /* outstanding */
+    int32_t transfer_count;
+    bool transfers_settled; /* some have joined since the last view */
+    uint64_t join_ns;       /* when to give outstanding ones up */
+    uint64_t wait_ns;       /* when to give waiting up */
+    int32_t waiting_have;   /* last reported; -1 */
+    uint64_t tick_ns;
+
+    double *norm; /* [params] squared, of the iteration in progress */
+    bool *norm_known;
+    double loss;
+    int64_t samples;
+    uint64_t step_ns; /* when the last commit was */
+
+    struct pending pending[CULM_MAX_NODES];
+    int32_t pending_count;
+    double *pause_ms;
+    int32_t pause_count, pause_capacity;
+
+    uint64_t spawn_ns[CULM_MAX_NODES]; /* replacements due */
+    int32_t spawn_count;
+    int32_t starting;      /* asked for, not yet joined */
+    int32_t failed_starts; /* in a row */
+
+    int64_t checkpoint_version; /* newest published; start_step at first */
+    char checkpoint_path[CULM_SOURCE_MAX];
+    struct saving saving;
+    struct culm_task io;
+    bool io_busy, discard_due;
+    int64_t discard_version;
+    const char *io_pieces[CULM_MAX_STAGES];
+
+    struct culm_ledger *ledger;
+    int64_t losses, rollbacks, steps_redone, recovered;
+    struct culm_buf meta;
+};
+
+/* coordinator.c */
+struct member *culm_coordinator_member(const struct culm_coordinator *c, int32_t id);
+uint64_t culm_coordinator_now(const struct culm_coordinator *c);
+void culm_coordinator_event(struct culm_coordinator *c, json_t *take_event); /* adds "view" */
+void culm_coordinator_send(struct culm_coordinator *c, int32_t to, uint16_t type);
+void culm_coordinator_note(struct culm_coordinator *c, int32_t to, uint16_t type,
+                           const struct culm_note *note);
+void culm_coordinator_fail(struct culm_coordinator *c, enum culm_status status, const char *format,
+                           ...) __attribute__((format(printf, 3, 4)));
+void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
+                            const struct culm_error *error);
+void culm_coordinator_seat(struct culm_coordinator *c, struct member *member);
+void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending);
+int32_t culm_coordinator_alive(const struct culm_coordinator *c);
+
+/* coordinator_view.c */
+void culm_coordinator_start_if_ready(struct culm_coordinator *c);
+void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
+                             const struct culm_note *note);
+/* A view from who lives now. boundary: an iteration has just been committed. */
+void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const char *reason);
+bool culm_coordinator_parked(const struct culm_coordinator *c); /* some lane has no pipeline */
+void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
+                             const struct culm_note *note);
+void culm_coordinator_give_up_joins(struct culm_coordinator *c);
+void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason);
+
+/* coordinator_commit.c */
+void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member,
+                               const struct culm_message *message);
+void culm_coordinator_try_commit(struct culm_coordinator *c);
+void culm_coordinator_save(struct culm_coordinator *c);
+void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
+                            const struct culm_note *note);
+void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
+void culm_coordinator_io_done(struct culm_coordinator *c);
+void culm_coordinator_finish(struct culm_coordinator *c);
+bool culm_coordinator_last_save(const struct culm_coordinator *c);
+double culm_coordinator_pause_median(const struct culm_coordinator *c);
+
+#endif

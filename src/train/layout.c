@@ -1,0 +1,46 @@
+/* The lane tree and the run's constants. */
+#include "train/layout.h"
+
+static int32_t grow(struct culm_lane_tree *tree, int32_t lo, int32_t hi, int32_t parent) {
+    int32_t at = tree->count++;
+    tree->node[at] = (struct culm_lane_node){lo, hi, -1, -1, parent};
+    if (hi - lo == 1) {
+        tree->leaf[lo] = at;
+        return at;
+    }
+    int32_t middle = lo + (hi - lo + 1) / 2;
+    tree->node[at].left = grow(tree, lo, middle, at);
+    tree->node[at].right = grow(tree, middle, hi, at);
+    return at;
+}
+
+void culm_lane_tree_init(struct culm_lane_tree *tree, int32_t lanes) {
+    *tree = (struct culm_lane_tree){.lanes = lanes};
+    grow(tree, 0, lanes, -1);
+}
+
+bool culm_lane_tree_covers(const struct culm_lane_tree *tree, int32_t ancestor, int32_t node) {
+    return tree->node[ancestor].lo <= tree->node[node].lo &&
+           tree->node[node].hi <= tree->node[ancestor].hi;
+}
+
+struct culm_shape culm_shape_of(const struct culm_train_config *config) {
+    int32_t micros = (int32_t)(config->batch.global / config->batch.micro);
+    return (struct culm_shape){
+        .pipelines = (int32_t)config->pipelines,
+        .stages = (int32_t)config->stages,
+        .lanes = (int32_t)config->batch.lanes,
+        .micros = micros,
+        .micros_per_lane = micros / (int32_t)config->batch.lanes,
+        .global_samples = config->batch.global,
+        .micro_samples = config->batch.micro,
+        .steps = config->steps,
+        .redundancy = config->redundancy,
+        .clip_norm = config->optimizer.clip_norm,
+    };
+}
+
+uint64_t culm_shape_first_sample(const struct culm_shape *shape, int64_t iteration, int32_t micro) {
+    return (uint64_t)(iteration - 1) * (uint64_t)shape->global_samples +
+           (uint64_t)micro * (uint64_t)shape->micro_samples;
+}

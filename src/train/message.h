@@ -1,0 +1,116 @@
+/*
+ * Messages of the training protocol: types, and their encoding into a frame's meta bytes.
+ *
+ * Data frames carry a payload and are pure functions of their key (iteration, kind, where): whoever
+ * sends one, and under whatever view, the bytes are the same. Control frames carry the view they
+ * belong to and count only in it. Decoders check every bound; a malformed message is
+ * CULM_ERR_FORMAT and has no effect. Thread: none of their own.
+ */
+#ifndef CULM_TRAIN_MESSAGE_H
+#define CULM_TRAIN_MESSAGE_H
+
+#include "base/buf.h"
+#include "train/view.h"
+
+enum culm_message_type {
+    /* data, node to node */
+    CULM_MSG_ACTIVATION = 1, /* stage it enters, micro */
+    CULM_MSG_GRADIENT,       /* of the output of `stage`, micro */
+    CULM_MSG_SUM,            /* grad, tree node */
+    CULM_MSG_REDUCED,        /* grad */
+    CULM_MSG_STATE,          /* transfer, param index in the stage; version in `iteration` */
+    /* control, node to node */
+    CULM_MSG_HAVE,
+    /* control, coordinator to node */
+    CULM_MSG_VIEW,
+    CULM_MSG_COMMIT,
+    CULM_MSG_SAVE,
+    CULM_MSG_FENCED,
+    CULM_MSG_END,
+    /* control, node to coordinator */
+    CULM_MSG_HEARTBEAT,
+    CULM_MSG_LOADED,
+    CULM_MSG_PREPARED,
+    CULM_MSG_JOINED,
+    CULM_MSG_SAVED,
+    CULM_MSG_TAKEN_OVER,
+    CULM_MSG_PEER_LOST,
+    CULM_MSG_FAILED,
+};
+
+#define CULM_META_MAX (1u << 20)
+
+/* Key of a data frame. */
+struct culm_data_key {
+    int64_t iteration;
+    int32_t where;   /* stage; grad; or index of the param */
+    int32_t which;   /* micro; tree node; or transfer id */
+    uint64_t digest; /* STATE only */
+};
+
+/* What a node has at the moment it entered a view: bits by micro-batch, grads and lanes. */
+struct culm_have {
+    uint64_t view;
+    int64_t iteration;
+    int32_t stages, micros, grads;
+    uint8_t *activation; /* [stages * micros] 1: ACTIVATION(stage, micro) is not needed */
+    uint8_t *gradient;   /* [stages * micros] 1: GRADIENT(stage, micro) is not needed */
+    uint8_t *reduced;    /* [grads] 1: REDUCED(grad) is not needed */
+    uint64_t *lanes;     /* [grads] lanes whose sums this node has as reducer of the grad */
+};
+
+struct culm_commit {
+    uint64_t view;
+    int64_t iteration;
+    double clip, loss;
+};
+
+struct culm_prepared {
+    uint64_t view;
+    int64_t iteration;
+    uint64_t stages;
+    double loss;     /* valid when the last stage is in `stages` */
+    int64_t samples; /* as above */
+    int32_t params;
+    double *norm; /* [params] squared; NaN where this node has none */
+};
+
+/* Small control messages share one form; which fields mean something depends on the type. */
+struct culm_note {
+    uint64_t view;
+    int64_t iteration; /* SAVE, SAVED, LOADED, JOINED: version. HEARTBEAT: tasks done */
+    int32_t node;    /* PEER_LOST; TAKEN_OVER: new owner's source: 0 shadow, 1 peer, 2 checkpoint */
+    int32_t stage;   /* SAVE, SAVED, TAKEN_OVER */
+    int64_t number;  /* JOINED: transfer. TAKEN_OVER: tasks redone. HEARTBEAT: ms the running task
+                        has taken */
+    char text[1024]; /* SAVED: piece. FAILED: error. FENCED: why */
+};
+
+void culm_data_key_encode(const struct culm_data_key *key, struct culm_buf *buf);
+enum culm_status culm_data_key_decode(const uint8_t *meta, size_t len,
+                                      struct culm_data_key *ret_key);
+
+enum culm_status culm_have_init(struct culm_have *have, int32_t stages, int32_t micros,
+                                int32_t grads);
+void culm_have_release(struct culm_have *have);
+void culm_have_encode(const struct culm_have *have, struct culm_buf *buf);
+/* `ret_have` is initialised with the run's sizes; others than these are refused. */
+enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_have *ret_have);
+
+void culm_view_encode(const struct culm_view *view, struct culm_buf *buf);
+enum culm_status culm_view_decode(const uint8_t *meta, size_t len, const struct culm_shape *shape,
+                                  struct culm_view *ret_view);
+
+void culm_commit_encode(const struct culm_commit *commit, struct culm_buf *buf);
+enum culm_status culm_commit_decode(const uint8_t *meta, size_t len,
+                                    struct culm_commit *ret_commit);
+
+void culm_prepared_encode(const struct culm_prepared *prepared, struct culm_buf *buf);
+/* `ret_prepared->params` and `norm` are the caller's; another count is refused. */
+enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
+                                      struct culm_prepared *ret_prepared);
+
+void culm_note_encode(const struct culm_note *note, struct culm_buf *buf);
+enum culm_status culm_note_decode(const uint8_t *meta, size_t len, struct culm_note *ret_note);
+
+#endif
