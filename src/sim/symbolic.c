@@ -220,7 +220,7 @@ static double positive(uint64_t digest) { return (double)(digest >> 12) * 0x1p-5
 
 static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
     for (int32_t p = 0; p < x->layout->param_count; p++) {
-        uint64_t digest;
+        uint64_t digest = 0;
         if (!(x->layout->param[p].stages & task->stages)) {
             continue;
         }
@@ -247,7 +247,7 @@ static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
             const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
             x->exec.world->ops->fault(x->exec.world, &point);
         }
-        uint64_t digest;
+        uint64_t digest = 0;
         enum culm_status status = total(x, task, desc->params[i], &digest);
         if (status != CULM_OK) {
             return status;

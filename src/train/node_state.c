@@ -8,6 +8,7 @@
  */
 #include "train/node_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -389,6 +390,6 @@ void culm_node_save_done(struct culm_node *node, struct culm_task *task) {
                              .stage = task->stage,
                              .number = task->job.status};
     const char *text = task->job.status == CULM_OK ? task->text : task->job.error.text;
-    strncpy(note.text, text, sizeof note.text - 1);
+    snprintf(note.text, sizeof note.text, "%s", text);
     culm_node_note(node, CULM_MSG_SAVED, &note);
 }

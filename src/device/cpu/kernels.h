@@ -35,6 +35,10 @@ struct culm_cpu;
 
 /* threads in 1..256, the calling thread included. */
 enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error);
+/* The same on a given instruction set, "avx512", "avx2" or "base" (NULL: the best): for tests.
+ * CULM_ERR_UNSUPPORTED when this processor has none such. */
+enum culm_status culm_cpu_new_isa(int threads, const char *isa_or_null, struct culm_cpu **ret_cpu,
+                                  struct culm_error *error);
 void culm_cpu_free(struct culm_cpu *cpu); /* NULL is fine */
 int culm_cpu_threads(const struct culm_cpu *cpu);
 /* Whatever of this device can change bits (not the number of threads), as one short line without
