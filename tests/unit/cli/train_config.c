@@ -238,6 +238,17 @@ static void files(void **state) {
     assert_int_equal(culm_status_exit_code(status), 3);
 }
 
+static void the_main_job_is_valid(void **state) {
+    (void)state;
+    struct culm_train_config c;
+    struct culm_error error = {0};
+    if (culm_train_config_load(CULM_EXAMPLES "/main.yaml", NULL, 0, &c, &error)) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(c.pipelines * c.stages, 6);
+    culm_train_config_release(&c);
+}
+
 static void redundancy_names(void **state) {
     (void)state;
     assert_string_equal(culm_redundancy_name(CULM_REDUNDANCY_NONE), "none");
@@ -255,6 +266,7 @@ int main(void) {
         cmocka_unit_test(dump_reads_back),
         cmocka_unit_test(resume_may_change_only_the_cluster),
         cmocka_unit_test(files),
+        cmocka_unit_test(the_main_job_is_valid),
         cmocka_unit_test(redundancy_names),
     };
     return cmocka_run_group_tests_name("cli/train_config", tests, NULL, NULL);
