@@ -37,7 +37,7 @@ struct culm_history_fault {
 
 struct culm_history {
     uint64_t seed;
-    struct culm_shape shape;
+    struct culm_run_shape shape;
     struct culm_cluster_config cluster;
     struct culm_checkpoint_config checkpoint;
     int32_t params_per_stage;

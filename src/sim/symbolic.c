@@ -14,7 +14,7 @@ struct element {
 struct symbolic {
     struct culm_exec exec; /* first member */
     const struct culm_layout *layout;
-    const struct culm_shape *shape;
+    const struct culm_run_shape *shape;
     struct culm_pool *pool;
     struct culm_symbolic_store *store;
     uint64_t seed, random;
@@ -23,17 +23,7 @@ struct symbolic {
 
 /* --- layout --- */
 
-void culm_layout_release(struct culm_layout *layout) {
-    for (int32_t s = 0; layout->stage && s < layout->stages; s++) {
-        free((void *)layout->stage[s].params);
-    }
-    free(layout->stage);
-    free(layout->grad);
-    free(layout->param);
-    *layout = (struct culm_layout){0};
-}
-
-enum culm_status culm_symbolic_layout_new(const struct culm_shape *shape, int32_t params_per_stage,
+enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape, int32_t params_per_stage,
                                           struct culm_layout *ret_layout) {
     int32_t stages = shape->stages, n = params_per_stage;
     struct culm_layout layout = {.stages = stages};
@@ -132,7 +122,7 @@ static uint64_t weights(const struct symbolic *x, int32_t stage) {
 /* What F(stage, micro) of this iteration works on: samples or the activation, the weights, the
  * dropout's key. */
 static uint64_t forward_digest(const struct symbolic *x, const struct culm_task *task) {
-    uint64_t first = culm_shape_first_sample(x->shape, task->iteration, task->micro);
+    uint64_t first = culm_run_shape_first_sample(x->shape, task->iteration, task->micro);
     uint64_t input = task->stage == 0 ? mix3(x->seed, 11, first)
                                       : ((const struct element *)task->input->data)->digest;
     return mix3(mix3(input, weights(x, task->stage), first), (uint64_t)task->stage, 5);
@@ -383,7 +373,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
 static const struct culm_exec_ops symbolic_ops = {sizeof symbolic_ops, execute};
 
 struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
-                                    const struct culm_shape *shape, struct culm_pool *pool,
+                                    const struct culm_run_shape *shape, struct culm_pool *pool,
                                     struct culm_symbolic_store *store, struct culm_world *world,
                                     uint64_t seed) {
     struct symbolic *x = calloc(1, sizeof *x);

@@ -19,9 +19,8 @@
 
 /* A layout for `shape->stages` stages with a few parameters each, the first and last of which share
  * one (tied). */
-enum culm_status culm_symbolic_layout_new(const struct culm_shape *shape, int32_t params_per_stage,
+enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape, int32_t params_per_stage,
                                           struct culm_layout *ret_layout);
-void culm_layout_release(struct culm_layout *layout);
 
 struct culm_symbolic_checkpoint {
     int64_t version; /* -1: free */
@@ -41,7 +40,7 @@ void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
 
 /* NULL: out of memory. Borrows all; `world` may be NULL (the coordinator's). */
 struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
-                                    const struct culm_shape *shape, struct culm_pool *pool,
+                                    const struct culm_run_shape *shape, struct culm_pool *pool,
                                     struct culm_symbolic_store *store, struct culm_world *world,
                                     uint64_t seed);
 void culm_symbolic_free(struct culm_exec *exec);

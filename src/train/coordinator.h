@@ -24,7 +24,7 @@ struct culm_coordinator_options {
     struct culm_world *world; /* borrowed, like all pointers here; must outlive the coordinator */
     struct culm_exec *exec;   /* PUBLISH, DISCARD and FINISH only */
     const struct culm_layout *layout;
-    struct culm_shape shape;
+    struct culm_run_shape shape;
     struct culm_cluster_config cluster;
     struct culm_checkpoint_config checkpoint;
     int64_t tokens_per_sample;

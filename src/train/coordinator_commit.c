@@ -62,7 +62,7 @@ static void step_event(struct culm_coordinator *c, double norm) {
     memcpy(&bits, &loss, sizeof bits);
     char text[16];
     snprintf(text, sizeof text, "0x%08x", bits);
-    json_int_t first = (json_int_t)culm_shape_first_sample(&c->o.shape, c->iteration, 0);
+    json_int_t first = (json_int_t)culm_run_shape_first_sample(&c->o.shape, c->iteration, 0);
     culm_coordinator_event(
         c, json_pack("{s:s, s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:[I, I]}", "event", "step", "step",
                      (json_int_t)c->iteration, "loss", c->loss, "loss_bits", text, "grad_norm",
@@ -113,7 +113,7 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
     for (int32_t i = 0; i < c->view->node_count; i++) {
         culm_coordinator_send(c, c->view->node[i].id, CULM_MSG_COMMIT);
     }
-    uint64_t first = culm_shape_first_sample(&c->o.shape, c->iteration, 0);
+    uint64_t first = culm_run_shape_first_sample(&c->o.shape, c->iteration, 0);
     culm_ledger_commit(c->ledger, c->iteration, first,
                        first + (uint64_t)c->o.shape.global_samples - 1);
     step_event(c, norm);

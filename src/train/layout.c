@@ -1,6 +1,8 @@
 /* The lane tree and the run's constants. */
 #include "train/layout.h"
 
+#include <stdlib.h>
+
 static int32_t grow(struct culm_lane_tree *tree, int32_t lo, int32_t hi, int32_t parent) {
     int32_t at = tree->count++;
     tree->node[at] = (struct culm_lane_node){lo, hi, -1, -1, parent};
@@ -24,9 +26,9 @@ bool culm_lane_tree_covers(const struct culm_lane_tree *tree, int32_t ancestor, 
            tree->node[node].hi <= tree->node[ancestor].hi;
 }
 
-struct culm_shape culm_shape_of(const struct culm_train_config *config) {
+struct culm_run_shape culm_run_shape_of(const struct culm_train_config *config) {
     int32_t micros = (int32_t)(config->batch.global / config->batch.micro);
-    return (struct culm_shape){
+    return (struct culm_run_shape){
         .pipelines = (int32_t)config->pipelines,
         .stages = (int32_t)config->stages,
         .lanes = (int32_t)config->batch.lanes,
@@ -40,7 +42,17 @@ struct culm_shape culm_shape_of(const struct culm_train_config *config) {
     };
 }
 
-uint64_t culm_shape_first_sample(const struct culm_shape *shape, int64_t iteration, int32_t micro) {
+uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration, int32_t micro) {
     return (uint64_t)(iteration - 1) * (uint64_t)shape->global_samples +
            (uint64_t)micro * (uint64_t)shape->micro_samples;
+}
+
+void culm_layout_release(struct culm_layout *layout) {
+    for (int32_t s = 0; layout->stage && s < layout->stages; s++) {
+        free((void *)layout->stage[s].params);
+    }
+    free(layout->stage);
+    free(layout->grad);
+    free(layout->param);
+    *layout = (struct culm_layout){0};
 }

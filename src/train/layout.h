@@ -45,6 +45,8 @@ struct culm_layout {
     struct culm_param_desc *param;
 };
 
+void culm_layout_release(struct culm_layout *layout);
+
 /* Fixed balanced tree over lanes: [lo, hi) splits at lo + ceil((hi - lo) / 2). Node 0 is the root.
  */
 struct culm_lane_node {
@@ -62,7 +64,7 @@ void culm_lane_tree_init(struct culm_lane_tree *tree, int32_t lanes); /* 1..CULM
 bool culm_lane_tree_covers(const struct culm_lane_tree *tree, int32_t ancestor, int32_t node);
 
 /* The run's constants, derived from its configuration. */
-struct culm_shape {
+struct culm_run_shape {
     int32_t pipelines, stages, lanes;
     int32_t micros;          /* M, of the global batch */
     int32_t micros_per_lane; /* micro-batch m belongs to lane m / micros_per_lane */
@@ -72,9 +74,9 @@ struct culm_shape {
     double clip_norm;
 };
 
-struct culm_shape culm_shape_of(const struct culm_train_config *config);
+struct culm_run_shape culm_run_shape_of(const struct culm_train_config *config);
 /* Global position in the stream of samples of the first sample of micro-batch m in iteration k (k
  * counts from 1). */
-uint64_t culm_shape_first_sample(const struct culm_shape *shape, int64_t iteration, int32_t micro);
+uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration, int32_t micro);
 
 #endif

@@ -98,7 +98,7 @@ void culm_have_encode(const struct culm_have *have, struct culm_buf *buf);
 enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_have *ret_have);
 
 void culm_view_encode(const struct culm_view *view, struct culm_buf *buf);
-enum culm_status culm_view_decode(const uint8_t *meta, size_t len, const struct culm_shape *shape,
+enum culm_status culm_view_decode(const uint8_t *meta, size_t len, const struct culm_run_shape *shape,
                                   struct culm_view *ret_view);
 
 void culm_commit_encode(const struct culm_commit *commit, struct culm_buf *buf);

@@ -28,7 +28,7 @@ struct culm_node_options {
     struct culm_exec *exec;
     struct culm_pool *pool; /* every blob comes from here; its limit is the plan's promise */
     const struct culm_layout *layout;
-    struct culm_shape shape;
+    struct culm_run_shape shape;
     int64_t heartbeat_ms;
 };
 

@@ -62,7 +62,7 @@ static const struct culm_view_node *back_from(const struct culm_view *view, int3
     return NULL;
 }
 
-uint64_t culm_view_desired(const struct culm_view *view, const struct culm_shape *shape,
+uint64_t culm_view_desired(const struct culm_view *view, const struct culm_run_shape *shape,
                            int32_t id) {
     const struct culm_view_node *self = culm_view_find(view, id);
     if (!self || self->pipeline < 0) {
@@ -82,7 +82,7 @@ uint64_t culm_view_desired(const struct culm_view *view, const struct culm_shape
     return desired;
 }
 
-static void assign_roles(struct culm_view *view, const struct culm_shape *shape,
+static void assign_roles(struct culm_view *view, const struct culm_run_shape *shape,
                          const struct culm_view *before) {
     for (int32_t p = 0; p < view->pipelines; p++) {
         bool stopped =
@@ -135,7 +135,7 @@ static void assign_lanes_fresh(struct culm_view *view) {
     }
 }
 
-void culm_view_assign(struct culm_view *view, const struct culm_shape *shape,
+void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape,
                       const struct culm_view *before) {
     view->pipelines = shape->pipelines;
     view->stages = shape->stages;

@@ -70,11 +70,11 @@ int32_t culm_view_copies(const struct culm_view *view, int32_t stage);
 
 /* What node `id` should hold by the slots in `view->node`: own stages and, with redundancy, the
  * shadowed ones. */
-uint64_t culm_view_desired(const struct culm_view *view, const struct culm_shape *shape,
+uint64_t culm_view_desired(const struct culm_view *view, const struct culm_run_shape *shape,
                            int32_t id);
 /* Fills role, lane_pipeline and frc of `view` from its nodes and their `holds`. `before` is the
  * previous view when inside an iteration (its living owners stay), or NULL at a boundary. */
-void culm_view_assign(struct culm_view *view, const struct culm_shape *shape,
+void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape,
                       const struct culm_view *before);
 
 #endif

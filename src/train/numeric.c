@@ -1,0 +1,353 @@
+/* The numeric executor: compute tasks. See numeric.h. */
+#include "train/numeric_internal.h"
+
+#include "model/optimizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN 64
+
+static void *aligned(size_t bytes) {
+    return aligned_alloc(ALIGN, (bytes + ALIGN) & ~(size_t)(ALIGN - 1));
+}
+
+double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
+    const struct culm_schedule schedule = {
+        .cosine = strcmp(config->schedule.name, "cosine") == 0,
+        .lr = config->optimizer.lr,
+        .min_lr = config->schedule.min_lr,
+        .warmup = config->schedule.warmup,
+        .steps = config->steps,
+    };
+    return culm_schedule_lr(&schedule, step);
+}
+
+enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
+                                    struct culm_error *error) {
+    size_t bytes = x->o.plan->layout.stage[stage].state_bytes;
+    if (!x->state[stage].data) {
+        x->state[stage].data = aligned(bytes);
+    }
+    return x->state[stage].data ? CULM_OK
+                                : culm_error_set(error, CULM_ERR_MEMORY,
+                                                 "out of memory for %zu bytes of state", bytes);
+}
+
+/* --- forward and backward --- */
+
+static enum culm_status fill_samples(struct culm_numeric *x, const struct culm_task *task,
+                                     int32_t *tokens, struct culm_error *error) {
+    int64_t micro = x->o.config->batch.micro, context = x->o.config->model.context;
+    uint64_t first = culm_run_shape_first_sample(&x->o.plan->shape, task->iteration, task->micro);
+    for (int64_t i = 0; i < micro; i++) {
+        int64_t sample = culm_order_sample(&x->order, first + (uint64_t)i);
+        enum culm_status status = culm_text_fill(x->o.text, sample, tokens + i * context,
+                                                 tokens + (micro + i) * context, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+static enum culm_status prepare_run(struct culm_numeric *x, struct culm_task *task,
+                                    struct culm_stage_run *ret_run) {
+    const struct culm_train_config *config = x->o.config;
+    int64_t micro = config->batch.micro, context = config->model.context;
+    bool last = task->stage == x->o.plan->shape.stages - 1;
+    int32_t *tokens = task->frc ? x->frc_tokens : x->tokens;
+    if (task->stage == 0 || last) {
+        enum culm_status status = fill_samples(x, task, tokens, &task->job.error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    *ret_run = (struct culm_stage_run){
+        .seed = config->seed,
+        .iteration = (uint64_t)task->iteration,
+        .first_sample = culm_run_shape_first_sample(&x->o.plan->shape, task->iteration, task->micro),
+        .params = x->state[task->stage].data,
+        .input = task->stage == 0 ? (const void *)tokens : task->input->data,
+        .targets = last ? tokens + micro * context : NULL,
+        .loss_scale = (float)(1.0 / (double)(config->batch.global * context)),
+        .activations = task->activations->data,
+        .scratch = task->frc ? x->frc_scratch : x->scratch,
+    };
+    return CULM_OK;
+}
+
+static double *saved_loss(const struct culm_numeric *x, const struct culm_task *task) {
+    size_t behind = numeric_info(x, task->stage)->activation_bytes;
+    return (double *)((char *)task->activations->data + behind);
+}
+
+static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *task) {
+    struct culm_stage_run run;
+    if (task->frc && task->cursor > 0) {
+        run = x->frc_run;
+    } else {
+        enum culm_status status = prepare_run(x, task, &run);
+        if (status != CULM_OK) {
+            return status;
+        }
+        run.output = task->output ? task->output->data : NULL;
+    }
+    run.stop = task->frc ? &task->job.stop : NULL;
+    enum culm_status status = culm_stage_forward(x->o.plan->stage[task->stage], x->o.cpu, &run);
+    if (status == CULM_ERR_AGAIN) {
+        x->frc_run = run;
+        task->cursor = run.cursor;
+        return status;
+    }
+    if (status == CULM_OK && run.targets) {
+        *saved_loss(x, task) = run.loss;
+    }
+    return status;
+}
+
+static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *task) {
+    struct culm_stage_run run;
+    enum culm_status status = prepare_run(x, task, &run);
+    if (status != CULM_OK) {
+        return status;
+    }
+    run.grads = task->grads->data;
+    run.first = task->first;
+    run.d_output = task->d_output ? task->d_output->data : NULL;
+    run.d_input = task->d_input ? task->d_input->data : NULL;
+    status = culm_stage_backward(x->o.plan->stage[task->stage], x->o.cpu, &run);
+    if (status != CULM_OK || !run.targets) {
+        return status;
+    }
+    /* The statistics travel with the gradients: mean loss, and how many samples it is of. */
+    float *statistics = run.grads + numeric_info(x, task->stage)->grad_floats;
+    float share = (float)(*saved_loss(x, task) * (double)run.loss_scale);
+    float samples = (float)x->o.config->batch.micro;
+    if (task->first) {
+        memset(statistics, 0, CULM_STATISTICS_FLOATS * sizeof(float));
+        statistics[0] = share;
+        statistics[1] = samples;
+    } else {
+        statistics[0] += share;
+        statistics[1] += samples;
+    }
+    return CULM_OK;
+}
+
+/* --- sums --- */
+
+static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
+    (void)self;
+    memcpy(out, a, bytes);
+}
+
+static void fold_add(void *self, void *out, const void *a, const void *b, size_t bytes) {
+    struct culm_numeric *x = self;
+    culm_cpu_add(x->o.cpu, out, a, b, (int64_t)(bytes / sizeof(float)));
+}
+
+/* The gradient of a parameter: its use, or embedding + head, added once. NULL: a use is missing. */
+static const float *total(struct culm_numeric *x, const struct culm_task *task, int32_t param,
+                          int64_t *ret_count) {
+    const struct culm_layout *layout = &x->o.plan->layout;
+    const float *sum = NULL;
+    int32_t uses = 0;
+    for (int32_t g = 0; g < layout->grad_count; g++) {
+        if (layout->grad[g].param != param) {
+            continue;
+        }
+        if (!task->grad[g]) {
+            return NULL;
+        }
+        *ret_count = (int64_t)(layout->grad[g].size_bytes / sizeof(float));
+        const float *use = task->grad[g]->data;
+        if (uses++ > 0) {
+            culm_cpu_add(x->o.cpu, x->tied, sum, use, *ret_count);
+            use = x->tied;
+        }
+        sum = use;
+    }
+    return sum;
+}
+
+static enum culm_status missing(struct culm_task *task, int32_t param) {
+    return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                          "step %lld: the gradient of parameter %d is missing",
+                          (long long)task->iteration, param);
+}
+
+static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task) {
+    const struct culm_layout *layout = &x->o.plan->layout;
+    for (int32_t p = 0; p < layout->param_count; p++) {
+        int64_t count = 0;
+        if (!(layout->param[p].stages & task->stages)) {
+            continue;
+        }
+        const float *grad = total(x, task, p, &count);
+        if (!grad) {
+            return missing(task, p);
+        }
+        task->norm[p] = culm_cpu_sum_squares(x->o.cpu, grad, count);
+    }
+    if (task->stages >> (layout->stages - 1) & 1) {
+        const float *statistics = task->grad[layout->grad_count - 1]->data;
+        task->loss = (double)statistics[0];
+        task->samples = (int64_t)statistics[1];
+    }
+    return CULM_OK;
+}
+
+static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task) {
+    const struct culm_stage_info *info = numeric_info(x, task->stage);
+    const struct culm_optimizer_config *o = &x->o.config->optimizer;
+    float *p = x->state[task->stage].data;
+    float *m = p + info->param_floats, *v = m + info->param_floats;
+    struct culm_adamw hyper = culm_adamw_at(task->iteration, o->beta1, o->beta2);
+    hyper.lr = culm_numeric_lr(x->o.config, task->iteration);
+    hyper.eps = o->eps;
+    hyper.grad_scale = task->clip;
+    for (int32_t i = 0; i < info->param_count; i++) {
+        const struct culm_param_info *param = &info->params[i];
+        if (i == info->param_count / 2 && x->exec.world) {
+            const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
+            x->exec.world->ops->fault(x->exec.world, &point);
+        }
+        int64_t count = 0;
+        const float *grad = total(x, task, param->global_index, &count);
+        if (!grad) {
+            return missing(task, param->global_index);
+        }
+        hyper.weight_decay = param->decay ? o->weight_decay : 0;
+        culm_cpu_adamw(x->o.cpu, p + param->offset, m + param->offset, v + param->offset, grad,
+                       param->count, &hyper);
+    }
+    return CULM_OK;
+}
+
+/* --- copies of state --- */
+
+static uint64_t digest_of(const void *data, size_t bytes) {
+    const uint64_t *word = data;
+    uint64_t sum = 0x9E3779B97F4A7C15ull;
+    for (size_t i = 0; i < bytes / 8; i++) {
+        sum = (sum ^ word[i]) * 0xD6E8FEB86659FD93ull;
+        sum ^= sum >> 32;
+    }
+    if (bytes % 8) {
+        uint32_t tail;
+        memcpy(&tail, (const char *)data + bytes - 4, sizeof tail);
+        sum = (sum ^ tail) * 0xD6E8FEB86659FD93ull;
+    }
+    return sum ^ (sum >> 29);
+}
+
+static enum culm_status run_export(struct culm_numeric *x, struct culm_task *task) {
+    const struct culm_stage_info *info = numeric_info(x, task->stage);
+    const struct culm_param_info *param = &info->params[task->index];
+    size_t bytes = (size_t)param->count * sizeof(float);
+    for (int64_t part = 0; part < 3; part++) {
+        const float *from = x->state[task->stage].data + part * info->param_floats + param->offset;
+        memcpy((char *)task->output->data + (size_t)part * bytes, from, bytes);
+    }
+    task->digest = digest_of(task->output->data, 3 * bytes);
+    return CULM_OK;
+}
+
+static enum culm_status run_import(struct culm_numeric *x, struct culm_task *task) {
+    const struct culm_stage_info *info = numeric_info(x, task->stage);
+    const struct culm_param_info *param = &info->params[task->index];
+    size_t bytes = (size_t)param->count * sizeof(float);
+    if (digest_of(task->input->data, 3 * bytes) != task->digest) {
+        return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
+                              "the copy of '%s' was damaged on its way", param->name);
+    }
+    enum culm_status status = culm_numeric_state(x, task->stage, &task->job.error);
+    for (int64_t part = 0; part < 3 && status == CULM_OK; part++) {
+        memcpy(x->state[task->stage].data + part * info->param_floats + param->offset,
+               (const char *)task->input->data + (size_t)part * bytes, bytes);
+    }
+    return status;
+}
+
+/* --- dispatch, life --- */
+
+static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) {
+    struct culm_numeric *x = (struct culm_numeric *)exec;
+    static const struct culm_fold_ops fold = {fold_copy, fold_add};
+    switch (task->kind) {
+    case CULM_TASK_LOAD: return culm_numeric_load(x, task);
+    case CULM_TASK_DROP:
+        free(x->state[task->stage].data);
+        x->state[task->stage].data = NULL;
+        return CULM_OK;
+    case CULM_TASK_FORWARD: return run_forward(x, task);
+    case CULM_TASK_BACKWARD: return run_backward(x, task);
+    case CULM_TASK_FOLD: return culm_task_fold(task, x->o.pool, &fold, x);
+    case CULM_TASK_NORM: return run_norm(x, task);
+    case CULM_TASK_STEP: return run_step(x, task);
+    case CULM_TASK_EXPORT: return run_export(x, task);
+    case CULM_TASK_IMPORT: return run_import(x, task);
+    case CULM_TASK_SNAPSHOT:
+        memcpy(task->output->data, x->state[task->stage].data, task->output->size_bytes);
+        return CULM_OK;
+    case CULM_TASK_SAVE: return culm_numeric_save(x, task);
+    case CULM_TASK_PUBLISH: return culm_numeric_publish(x, task);
+    case CULM_TASK_DISCARD: return culm_numeric_discard(x, task);
+    case CULM_TASK_FINISH: return culm_numeric_finish(x, task);
+    }
+    return CULM_ERR_INTERNAL;
+}
+
+static const struct culm_exec_ops numeric_ops = {sizeof numeric_ops, execute};
+
+enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
+                                  struct culm_exec **ret_exec, struct culm_error *error) {
+    struct culm_numeric *x = calloc(1, sizeof *x);
+    if (!x) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    x->exec = (struct culm_exec){&numeric_ops, options->world};
+    x->o = *options;
+    if (options->cpu) {
+        size_t scratch = 64, tied = 1;
+        for (int32_t s = 0; s < options->plan->shape.stages; s++) {
+            const struct culm_stage_info *info = numeric_info(x, s);
+            scratch = info->scratch_bytes > scratch ? info->scratch_bytes : scratch;
+            for (int32_t i = 0; i < info->param_count; i++) {
+                size_t count = (size_t)info->params[i].count;
+                tied = count > tied ? count : tied;
+            }
+        }
+        size_t tokens = 2 * (size_t)options->config->batch.micro *
+                        (size_t)options->config->model.context * sizeof(int32_t);
+        culm_order_init(&x->order, options->config->seed, culm_text_samples(options->text));
+        x->scratch = aligned(scratch);
+        x->frc_scratch = aligned(scratch);
+        x->tokens = aligned(tokens);
+        x->frc_tokens = aligned(tokens);
+        x->tied = aligned(tied * sizeof(float));
+        if (!x->scratch || !x->frc_scratch || !x->tokens || !x->frc_tokens || !x->tied) {
+            culm_numeric_free(&x->exec);
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for scratch");
+        }
+    }
+    *ret_exec = &x->exec;
+    return CULM_OK;
+}
+
+void culm_numeric_free(struct culm_exec *exec) {
+    struct culm_numeric *x = (struct culm_numeric *)exec;
+    if (!x) {
+        return;
+    }
+    for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
+        free(x->state[s].data);
+    }
+    free(x->scratch);
+    free(x->frc_scratch);
+    free(x->tokens);
+    free(x->frc_tokens);
+    free(x->tied);
+    free(x);
+}

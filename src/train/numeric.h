@@ -1,0 +1,39 @@
+/*
+ * The numeric executor: tasks on the compiled stages of a real model, on a CPU, with checkpoints in
+ * the run directory.
+ *
+ * A worker has one; the coordinator has one without a device for PUBLISH, DISCARD and FINISH. State
+ * of a stage is three flat float32 vectors (parameters, exp_avg, exp_avg_sq) laid out as the stage
+ * says. Every number is a pure function of the configuration, the data and the task's key, whoever
+ * computes it (PROTOCOL 1).
+ *
+ * Files: numeric.c compute tasks; numeric_store.c checkpoints. Thread: see exec.h.
+ */
+#ifndef CULM_TRAIN_NUMERIC_H
+#define CULM_TRAIN_NUMERIC_H
+
+#include "data/text.h"
+#include "device/cpu/kernels.h"
+#include "train/exec.h"
+#include "train/plan.h"
+
+struct culm_numeric_options {
+    const struct culm_train_config *config; /* borrowed, like everything here */
+    const char *config_text;                /* as checkpoints record it */
+    const char *signature;
+    const char *run_dir;
+    const struct culm_plan *plan;
+    struct culm_pool *pool;
+    struct culm_world *world;     /* for fault points; may be NULL */
+    struct culm_cpu *cpu;         /* NULL: store tasks only */
+    const struct culm_text *text; /* NULL: store tasks only */
+};
+
+enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
+                                  struct culm_exec **ret_exec, struct culm_error *error);
+void culm_numeric_free(struct culm_exec *exec); /* NULL is fine */
+
+/* Learning rate of a step by the configuration's schedule; for step events. */
+double culm_numeric_lr(const struct culm_train_config *config, int64_t step);
+
+#endif

@@ -1,0 +1,160 @@
+/* The numeric executor: versions from the seed or a checkpoint, and checkpoints from versions. */
+#include "train/numeric_internal.h"
+
+#include "store/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const part_suffix[3] = {"", ".exp_avg", ".exp_avg_sq"};
+
+enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *task) {
+    const struct culm_stage_info *info = numeric_info(x, task->stage);
+    struct culm_error *error = &task->job.error;
+    enum culm_status status = culm_numeric_state(x, task->stage, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    float *data = x->state[task->stage].data;
+    memset(data, 0, x->o.plan->layout.stage[task->stage].state_bytes);
+    if (!task->source[0]) {
+        for (int32_t i = 0; i < info->param_count; i++) {
+            culm_model_init_param(&info->params[i], x->o.config->model.layers, x->o.config->seed,
+                                  data + info->params[i].offset);
+        }
+        return CULM_OK;
+    }
+    struct culm_checkpoint *checkpoint = NULL;
+    status = culm_checkpoint_open(task->source, true, &checkpoint, error);
+    for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
+        const struct culm_param_info *param = &info->params[i];
+        for (int64_t part = 0; part < 3 && status == CULM_OK; part++) {
+            char name[256];
+            snprintf(name, sizeof name, "%s%s", param->name, part_suffix[part]);
+            status =
+                culm_checkpoint_tensor(checkpoint, name, param->rank, param->shape,
+                                       data + part * info->param_floats + param->offset, error);
+        }
+    }
+    culm_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* A tied tensor is stored by the first stage that has it. */
+static bool stores(const struct culm_numeric *x, int32_t stage, int32_t param) {
+    uint64_t stages = x->o.plan->layout.param[param].stages;
+    return (stages & ((1ull << stage) - 1)) == 0;
+}
+
+static void half_written(void *arg) {
+    const struct culm_task *task = arg;
+    struct culm_world *world = task->exec->world;
+    if (world) {
+        const struct culm_fault_point point = {CULM_PHASE_CHECKPOINT, task->iteration, -1};
+        world->ops->fault(world, &point);
+    }
+}
+
+enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *task) {
+    const struct culm_stage_info *info = numeric_info(x, task->stage);
+    size_t most = (size_t)info->param_count * 3, count = 0;
+    struct culm_tensor_ref *tensors = calloc(most, sizeof *tensors);
+    char(*names)[256] = calloc(most, sizeof *names);
+    enum culm_status status = CULM_ERR_MEMORY;
+    if (!tensors || !names) {
+        culm_error_set(&task->job.error, status, "out of memory");
+        goto out;
+    }
+    for (int32_t i = 0; i < info->param_count; i++) {
+        const struct culm_param_info *param = &info->params[i];
+        for (int64_t part = 0; part < 3 && stores(x, task->stage, param->global_index); part++) {
+            snprintf(names[count], sizeof names[count], "%s%s", param->name, part_suffix[part]);
+            tensors[count] = (struct culm_tensor_ref){
+                .name = names[count],
+                .rank = param->rank,
+                .data =
+                    (const float *)task->input->data + part * info->param_floats + param->offset,
+            };
+            memcpy(tensors[count].shape, param->shape, sizeof param->shape);
+            count++;
+        }
+    }
+    const struct culm_write_hook hook = {half_written, task};
+    struct culm_piece piece;
+    status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, task->stage, task->node,
+                                         tensors, count, &hook, &piece, &task->job.error);
+    if (status == CULM_OK) {
+        snprintf(task->text, sizeof task->text, "%d %d %s %llu %s %llu", piece.stage, piece.node,
+                 piece.file, (unsigned long long)piece.bytes, piece.sha256,
+                 (unsigned long long)piece.tensors);
+    }
+out:
+    free(tensors);
+    free(names);
+    return status;
+}
+
+enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *task) {
+    struct culm_piece *pieces = calloc((size_t)task->piece_count, sizeof *pieces);
+    struct culm_error *error = &task->job.error;
+    if (!pieces) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    enum culm_status status = CULM_OK;
+    for (int32_t i = 0; i < task->piece_count && status == CULM_OK; i++) {
+        unsigned long long bytes = 0, tensors = 0;
+        if (sscanf(task->pieces[i], "%d %d %63s %llu %64s %llu", &pieces[i].stage, &pieces[i].node,
+                   pieces[i].file, &bytes, pieces[i].sha256, &tensors) != 6) {
+            status =
+                culm_error_set(error, CULM_ERR_INTERNAL, "bad piece '%.100s'", task->pieces[i]);
+        }
+        pieces[i].bytes = bytes;
+        pieces[i].tensors = tensors;
+    }
+    const struct culm_checkpoint_info info = {
+        .step = task->version,
+        .samples = (uint64_t)task->version * (uint64_t)x->o.config->batch.global,
+        .seed = x->o.config->seed,
+        .signature = x->o.signature,
+        .config = x->o.config_text,
+    };
+    if (status == CULM_OK) {
+        status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, pieces,
+                                         (size_t)task->piece_count, error);
+    }
+    char path[CULM_PATH_MAX];
+    if (status == CULM_OK) {
+        status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
+    }
+    if (status == CULM_OK) {
+        snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
+        /* What cannot be removed does not make the new one less whole. */
+        (void)culm_checkpoint_prune(NULL, x->o.run_dir, task->version, x->o.config->checkpoint.keep,
+                                    NULL);
+    }
+    free(pieces);
+    return status;
+}
+
+enum culm_status culm_numeric_discard(struct culm_numeric *x, struct culm_task *task) {
+    return culm_checkpoint_discard(NULL, x->o.run_dir, task->version, &task->job.error);
+}
+
+enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *task) {
+    struct culm_checkpoint *checkpoint = NULL;
+    struct culm_error *error = &task->job.error;
+    enum culm_status status = culm_checkpoint_open(task->text, false, &checkpoint, error);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_hashes(checkpoint, task->weights, task->state, error);
+    }
+    char path[CULM_PATH_MAX];
+    if (status == CULM_OK) {
+        status = culm_path_format(path, error, "%s/model.safetensors", x->o.run_dir);
+    }
+    if (status == CULM_OK) {
+        status = culm_checkpoint_export_model(NULL, checkpoint, path, error);
+    }
+    culm_checkpoint_close(checkpoint);
+    return status;
+}

@@ -1,0 +1,230 @@
+/* The plan: layout and memory from compiled stages. */
+#include "train/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAVED_LOSS_BYTES 64 /* behind the activations of the last stage: the loss on its way to B  \
+                             */
+
+static enum culm_status out_of_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "plan: out of memory");
+}
+
+/* --- layout --- */
+
+static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *grad) {
+    const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+    struct culm_stage_desc *stage = &plan->layout.stage[s];
+    bool last = s == plan->shape.stages - 1;
+    int32_t *params = calloc((size_t)info->param_count, sizeof *params);
+    if (!params) {
+        return CULM_ERR_MEMORY;
+    }
+    *stage = (struct culm_stage_desc){
+        .input_bytes = s > 0 ? info->input_bytes : 0,
+        .output_bytes = last ? 0 : info->output_bytes,
+        .activation_bytes = info->activation_bytes + SAVED_LOSS_BYTES,
+        .first_grad = *grad,
+        .grad_count = info->grad_count + last,
+        .param_count = info->param_count,
+        .params = params,
+        .state_bytes = (size_t)info->param_floats * 3 * sizeof(float),
+    };
+    for (int32_t i = 0; i < info->param_count; i++) {
+        int32_t global = info->params[i].global_index;
+        params[i] = global;
+        plan->layout.param[global].stages |= 1ull << s;
+        plan->layout.param[global].state_bytes = (size_t)info->params[i].count * 3 * sizeof(float);
+    }
+    for (int32_t i = 0; i < info->grad_count; i++) {
+        const struct culm_grad_info *g = &info->grads[i];
+        plan->layout.grad[(*grad)++] =
+            (struct culm_grad_desc){s, params[g->param], (size_t)g->offset * sizeof(float),
+                                    (size_t)g->count * sizeof(float)};
+    }
+    stage->grad_bytes = (size_t)info->grad_floats * sizeof(float);
+    if (last) {
+        size_t bytes = CULM_STATISTICS_FLOATS * sizeof(float);
+        plan->layout.grad[(*grad)++] = (struct culm_grad_desc){s, -1, stage->grad_bytes, bytes};
+        stage->grad_bytes += bytes;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status make_layout(struct culm_plan *plan, struct culm_error *error) {
+    struct culm_layout *layout = &plan->layout;
+    layout->stages = plan->shape.stages;
+    layout->grad_count = 1;
+    for (int32_t s = 0; s < layout->stages; s++) {
+        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        layout->grad_count += info->grad_count;
+        for (int32_t i = 0; i < info->param_count; i++) {
+            if (info->params[i].global_index >= layout->param_count) {
+                layout->param_count = info->params[i].global_index + 1;
+            }
+        }
+    }
+    layout->stage = calloc((size_t)layout->stages, sizeof *layout->stage);
+    layout->grad = calloc((size_t)layout->grad_count, sizeof *layout->grad);
+    layout->param = calloc((size_t)layout->param_count, sizeof *layout->param);
+    if (!layout->stage || !layout->grad || !layout->param) {
+        return out_of_memory(error);
+    }
+    int32_t grad = 0;
+    for (int32_t s = 0; s < layout->stages; s++) {
+        if (add_stage(plan, s, &grad) != CULM_OK) {
+            return out_of_memory(error);
+        }
+    }
+    for (int32_t i = 0; i < layout->param_count; i++) {
+        plan->param_count += (int64_t)(layout->param[i].state_bytes / (3 * sizeof(float)));
+    }
+    return CULM_OK;
+}
+
+/* --- memory --- */
+
+/* What owning stage s costs with `micros` micro-batches kept until COMMIT and `in_flight` between F
+ * and B. */
+static size_t owner_bytes(const struct culm_plan *plan, int32_t s, size_t micros, size_t in_flight,
+                          size_t sums) {
+    const struct culm_stage_desc *stage = &plan->layout.stage[s];
+    size_t boundaries = 2 * (stage->input_bytes + stage->output_bytes);
+    /* sums over lanes, G, and the G being stepped */
+    return stage->state_bytes + micros * boundaries + in_flight * stage->activation_bytes +
+           (sums + 2) * stage->grad_bytes;
+}
+
+static size_t shadow_bytes(const struct culm_plan *plan, int32_t s, size_t micros) {
+    const struct culm_stage_desc *stage = &plan->layout.stage[s];
+    bool frc = plan->shape.redundancy == CULM_REDUNDANCY_EAGER;
+    size_t kept = frc ? micros * (stage->activation_bytes + stage->output_bytes) : 0;
+    return stage->state_bytes + kept + 2 * stage->grad_bytes;
+}
+
+static void plan_memory(struct culm_plan *plan) {
+    const struct culm_run_shape *shape = &plan->shape;
+    size_t all = (size_t)shape->micros, stages = (size_t)shape->stages;
+    size_t lanes_each =
+        ((size_t)shape->lanes + (size_t)shape->pipelines - 1) / (size_t)shape->pipelines;
+    size_t micros = lanes_each * (size_t)shape->micros_per_lane;
+    size_t sums = 1 + (size_t)ceil(log2((double)shape->lanes));
+    size_t everything = 0;
+    for (size_t s = 0; s < stages; s++) {
+        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        size_t bytes =
+            owner_bytes(plan, (int32_t)s, micros, stages - s, sums + 1) + info->scratch_bytes;
+        if (shape->redundancy != CULM_REDUNDANCY_NONE && stages > 1) {
+            bytes += shadow_bytes(plan, (int32_t)((s + 1) % stages), micros);
+        }
+        plan->memory_bytes[s] = bytes;
+        /* In the worst case one node is left and does it all, copying and being copied. */
+        everything += owner_bytes(plan, (int32_t)s, all, all, (size_t)shape->lanes + 1) +
+                      shadow_bytes(plan, (int32_t)s, all) + 4 * plan->layout.stage[s].state_bytes +
+                      (size_t)shape->lanes * plan->layout.stage[s].grad_bytes;
+    }
+    plan->limit_bytes = 2 * everything;
+}
+
+/* --- making --- */
+
+enum culm_status culm_plan_new(const struct culm_train_config *config, struct culm_plan **ret_plan,
+                               struct culm_error *error) {
+    struct culm_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) {
+        return out_of_memory(error);
+    }
+    plan->shape = culm_run_shape_of(config);
+    size_t stages = (size_t)plan->shape.stages;
+    const struct culm_model_options model = {
+        .layers = config->model.layers,
+        .width = config->model.width,
+        .heads = config->model.heads,
+        .context = config->model.context,
+        .vocab = config->model.vocab,
+        .dropout = config->model.dropout,
+        .batch = config->batch.micro,
+    };
+    enum culm_status status = culm_model_build(config->model.arch, &model, &plan->graph, error);
+    if (status != CULM_OK) {
+        goto failed;
+    }
+    plan->stage = calloc(stages, sizeof(struct culm_stage *));
+    plan->memory_bytes = calloc(stages, sizeof *plan->memory_bytes);
+    if (!plan->stage || !plan->memory_bytes) {
+        status = out_of_memory(error);
+        goto failed;
+    }
+    status = culm_stages_compile(plan->graph, plan->shape.stages, plan->stage, error);
+    if (status == CULM_OK) {
+        status = make_layout(plan, error);
+    }
+    if (status != CULM_OK) {
+        goto failed;
+    }
+    plan_memory(plan);
+    *ret_plan = plan;
+    return CULM_OK;
+failed:
+    culm_plan_free(plan);
+    return status;
+}
+
+void culm_plan_free(struct culm_plan *plan) {
+    if (!plan) {
+        return;
+    }
+    for (int32_t s = 0; plan->stage && s < plan->shape.stages; s++) {
+        culm_stage_free(plan->stage[s]);
+    }
+    free(plan->stage);
+    free(plan->memory_bytes);
+    culm_layout_release(&plan->layout);
+    culm_graph_free(plan->graph);
+    free(plan);
+}
+
+json_t *culm_plan_json(const struct culm_plan *plan) {
+    json_t *stages = json_array();
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        int64_t params = 0;
+        for (int32_t i = 0; i < info->param_count; i++) {
+            params += info->params[i].count;
+        }
+        json_array_append_new(
+            stages, json_pack("{s:I, s:I, s:I, s:I, s:f}", "first", (json_int_t)info->first_block,
+                              "last", (json_int_t)info->last_block, "params", (json_int_t)params,
+                              "memory_bytes", (json_int_t)plan->memory_bytes[s], "flops",
+                              info->forward_flops + info->backward_flops));
+    }
+    return json_pack("{s:i, s:I, s:i, s:i, s:o}", "format", 1, "parameters",
+                     (json_int_t)plan->param_count, "pipelines", plan->shape.pipelines, "lanes",
+                     plan->shape.lanes, "stages", stages);
+}
+
+enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,
+                                 struct culm_error *error) {
+    json_error_t parse;
+    json_t *given = json_load_file(path, 0, &parse);
+    if (!given) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "%s:%d: not a plan: %s", path, parse.line,
+                              parse.text);
+    }
+    json_t *own = culm_plan_json(plan);
+    enum culm_status status = CULM_OK;
+    static const char *const keys[] = {"format", "parameters", "lanes"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && status == CULM_OK; i++) {
+        if (!json_equal(json_object_get(own, keys[i]), json_object_get(given, keys[i]))) {
+            status = culm_error_set(error, CULM_ERR_CONFIG,
+                                    "%s: '%s' is not what this configuration gives; use the plan "
+                                    "of a run of the same model and batch",
+                                    path, keys[i]);
+        }
+    }
+    json_decref(own);
+    json_decref(given);
+    return status;
+}

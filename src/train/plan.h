@@ -1,0 +1,44 @@
+/*
+ * The plan of a run: the model cut into compiled stages, what each holds, and how much memory each
+ * node is promised.
+ *
+ * The same configuration gives the same plan in every process, so the launcher and its workers each
+ * make their own; only choices that could differ (none yet are made by timing) would travel in
+ * plan.json. `--plan FILE` compares: a plan that this build does not arrive at is refused.
+ *
+ * Thread: constant after culm_plan_new.
+ */
+#ifndef CULM_TRAIN_PLAN_H
+#define CULM_TRAIN_PLAN_H
+
+#include "graph/stage.h"
+#include "model/model.h"
+#include "train/layout.h"
+
+#include <jansson.h>
+
+struct culm_plan {
+    struct culm_run_shape shape;
+    struct culm_layout layout;
+    struct culm_graph *graph;
+    struct culm_stage **stage; /* [shape.stages] */
+    int64_t param_count;       /* elements of the whole model, a tied tensor once */
+    size_t *memory_bytes;      /* [stages] of a node that owns the stage, with its shadow's part */
+    size_t limit_bytes;        /* what no node's blobs may pass, failures included */
+};
+
+enum culm_status culm_plan_new(const struct culm_train_config *config, struct culm_plan **ret_plan,
+                               struct culm_error *error);
+void culm_plan_free(struct culm_plan *plan); /* NULL is fine */
+
+/* {"format":1,"model":...,"stages":[{"first","last","params","memory_bytes"}]}. NULL: out of
+ * memory. */
+json_t *culm_plan_json(const struct culm_plan *plan);
+/* CULM_ERR_CONFIG when the file is a plan of another run. */
+enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,
+                                 struct culm_error *error);
+
+/* Bytes per element vector of the statistics at the end of the last stage's gradients. */
+#define CULM_STATISTICS_FLOATS 16
+
+#endif
