@@ -4,8 +4,8 @@
  *
  * All arrays are row-major, contiguous unless a leading dimension is given, 64-byte aligned, and
  * the caller's; shapes stand beside each argument. Outputs do not overlap inputs unless stated.
- * Nothing is allocated after culm_cpu_new. Sizes are the caller's promise (checked by assert); zero
- * rows are fine.
+ * Nothing is allocated after culm_cpu_new. Sizes are the caller's promise (checked by assert) and
+ * at least 1.
  *
  * Bits: the work is cut into fixed tiles whose number and borders follow from the shapes alone, and
  * each tile runs on one thread, so results do not depend on the number of threads. Reductions have
@@ -25,6 +25,7 @@
 #define CULM_DEVICE_CPU_KERNELS_H
 
 #include "base/status.h"
+#include "tensor/hyper.h"
 
 #define CULM_CPU_MAX_WIDTH 65536     /* features per row: in, out, C */
 #define CULM_CPU_MAX_HEAD 256        /* features per attention head */
@@ -46,20 +47,6 @@ int culm_cpu_threads(const struct culm_cpu *cpu);
 const char *culm_cpu_signature(const struct culm_cpu *cpu);
 /* The instruction set chosen: "avx512", "avx2" or "base". For reports; it changes no bit. */
 const char *culm_cpu_isa(const struct culm_cpu *cpu);
-
-/*
- * Which elements are dropped: element e of sample j of the call is a pure function of key,
- * first_sample + j and e, whatever the micro-batch it is computed in. With g = e / 128, l = e % 16
- * and s = e / 16 % 8, its 16 random bits are half s % 2 (0: the low one) of word s / 2 of
- * culm_rng(key, first_sample + j, 16 * g + l); it is dropped when they are below
- * round(p * 65536). What is kept is multiplied by 1 / (1 - p).
- */
-struct culm_dropout {
-    double p;              /* in [0, 1); 0: exact identity, at no cost */
-    uint64_t key;          /* from seed, iteration and operator id */
-    uint64_t first_sample; /* position in the global order of the call's first sample */
-    int64_t samples;       /* in this call; divides the number of elements */
-};
 
 /* C[M,N] = beta C + op(A) op(B); op(A) is [M,K], op(B) [K,N]; beta is 0 (C is not read) or 1. */
 void culm_cpu_gemm(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n,
@@ -148,16 +135,7 @@ void culm_cpu_add(struct culm_cpu *cpu, float *y, const float *a, const float *b
 void culm_cpu_cross_entropy(struct culm_cpu *cpu, float *logits, const int32_t *targets, int64_t n,
                             int64_t v, double scale, bool want_gradient, double *ret_loss_sum);
 
-/* PyTorch's AdamW, with g = grad_scale * gradient:
- *   p *= 1 - lr weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
- *   p -= lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps)
- * The scalars are formed in float64 and rounded once. */
-struct culm_adamw {
-    double lr, beta1, beta2, eps;
-    double weight_decay;                       /* 0: none */
-    double grad_scale;                         /* 1, or what clipping says */
-    double bias_correction1, bias_correction2; /* 1 - beta^t, t = 1, 2, ... */
-};
+/* One step of AdamW (tensor/hyper.h) on flat vectors. */
 void culm_cpu_adamw(struct culm_cpu *cpu, float *p, float *m, float *v, const float *g,
                     int64_t count, const struct culm_adamw *hyper);
 

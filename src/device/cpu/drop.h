@@ -1,0 +1,51 @@
+/*
+ * Dropout's random bits, sixteen Philox blocks at a time: the definition stands at struct
+ * culm_dropout in kernels.h. One call gives the bits of 128 consecutive elements, and the layout is
+ * such that each 16 of them lie in one vector.
+ */
+#ifndef CULM_DEVICE_CPU_DROP_H
+#define CULM_DEVICE_CPU_DROP_H
+
+#include "device/cpu/simd.h"
+
+#define DROP_GROUP 128 /* elements */
+
+struct drop_bits {
+    uvec word[4];
+};
+
+SIMD struct drop_bits drop_draw(uint64_t key, uint64_t sample, uint64_t group) {
+    uint64_t counter = group * 16;
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uvec c0 = ucount((uint32_t)counter), c1 = uset((uint32_t)(counter >> 32));
+    uvec c2 = uset((uint32_t)sample), c3 = uset((uint32_t)(sample >> 32));
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; round++) {
+        uvec high0, low0, high1, low1;
+        umul_wide(c0, 0xD2511F53u, &high0, &low0);
+        umul_wide(c2, 0xCD9E8D57u, &high1, &low1);
+        c0 = uxor(uxor(high1, c1), uset(k0));
+        c2 = uxor(uxor(high0, c3), uset(k1));
+        c1 = low1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return (struct drop_bits){{c0, c1, c2, c3}};
+}
+
+/* The random bits of elements 16 slot .. 16 slot + 15 of the group, slot in 0..7. */
+SIMD uvec drop_slot(const struct drop_bits *bits, int slot) {
+    uvec word = bits->word[slot / 2];
+    return slot % 2 ? ushift_right(word, 16) : uand(word, uset(0xFFFF));
+}
+
+/* Below this, an element is dropped. */
+SIMD uint32_t drop_threshold(double p) { return (uint32_t)(p * 65536.0 + 0.5); }
+
+/* x / (1 - p) where kept, zero where dropped. */
+SIMD vec drop_apply(const struct drop_bits *bits, int slot, uvec threshold, vec scale, vec x) {
+    return vselect(uless(drop_slot(bits, slot), threshold), vzero(), vmul(x, scale));
+}
+
+#endif

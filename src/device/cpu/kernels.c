@@ -1,0 +1,117 @@
+/*
+ * The device itself: memory, the choice of instruction set, and the public functions, which only
+ * pass on to the chosen variant.
+ */
+#include "device/cpu/pool.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MAX_THREADS 256
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* The variants this processor can run, fastest first, up to a NULL. */
+static void variants(const struct culm_cpu_ops *ret_ops[4]) {
+    int count = 0;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        ret_ops[count++] = &culm_cpu_ops_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        ret_ops[count++] = &culm_cpu_ops_avx2;
+#endif
+    ret_ops[count++] = &culm_cpu_ops_base;
+    ret_ops[count] = NULL;
+}
+
+enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error) {
+    return culm_cpu_new_isa(threads, NULL, ret_cpu, error);
+}
+
+enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu **ret_cpu,
+                                  struct culm_error *error) {
+    enum culm_status status = CULM_ERR_MEMORY;
+    if (threads < 1 || threads > MAX_THREADS)
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "threads: %d is not in 1..%d", threads,
+                              MAX_THREADS);
+    const struct culm_cpu_ops *ops[4];
+    variants(ops);
+    int chosen = 0;
+    while (isa && ops[chosen] && strcmp(ops[chosen]->isa, isa))
+        chosen++;
+    if (!ops[chosen])
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                              "cpu device: this processor or build has no '%s'",
+                              isa ? isa : "kernel");
+    struct culm_cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return culm_error_set(error, CULM_ERR_MEMORY, "cpu device: out of memory");
+    cpu->threads = threads;
+    cpu->ops = ops[chosen];
+    /* Touched only as far as kernels need it. */
+    cpu->memory_bytes =
+        (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float) + HUGE_PAGE;
+    cpu->memory = aligned_alloc(HUGE_PAGE, cpu->memory_bytes - cpu->memory_bytes % HUGE_PAGE);
+    if (!cpu->memory) {
+        culm_error_set(error, status, "cpu device: out of memory for %zu bytes of scratch",
+                       cpu->memory_bytes);
+        goto free_cpu;
+    }
+    madvise(cpu->memory, cpu->memory_bytes - cpu->memory_bytes % HUGE_PAGE, MADV_HUGEPAGE);
+    if (threads > 1) {
+        status = culm_pool_threads_new(threads, &cpu->pool, error);
+        if (status)
+            goto free_memory;
+    }
+    snprintf(cpu->signature, sizeof cpu->signature, "cpu-f32-lanes16-kc256-philox16-v1");
+    *ret_cpu = cpu;
+    return CULM_OK;
+
+free_memory:
+    free(cpu->memory);
+free_cpu:
+    free(cpu);
+    return status;
+}
+
+void culm_cpu_free(struct culm_cpu *cpu) {
+    if (!cpu)
+        return;
+    culm_pool_threads_free(cpu->pool);
+    free(cpu->memory);
+    free(cpu);
+}
+
+int culm_cpu_threads(const struct culm_cpu *cpu) { return cpu->threads; }
+const char *culm_cpu_signature(const struct culm_cpu *cpu) { return cpu->signature; }
+const char *culm_cpu_isa(const struct culm_cpu *cpu) { return cpu->ops->isa; }
+
+#define PUBLIC(name, parameters, arguments)                                                        \
+    void culm_cpu_##name parameters { cpu->ops->name arguments; }
+CULM_CPU_OPS(PUBLIC)
+
+double culm_cpu_sum_squares(struct culm_cpu *cpu, const float *x, int64_t count) {
+    double sum;
+    culm_cpu_sum_squares_into(cpu, x, count, &sum);
+    return sum;
+}
+
+double culm_cpu_log(double x) {
+    if (!(x > 0) || x > 1.7e308)
+        return x == 0 ? -HUGE_VAL : x > 0 ? x : NAN;
+    int exponent;
+    double m = frexp(x, &exponent); /* [0.5, 1) */
+    if (m < 0.70710678118654752) {
+        m *= 2;
+        exponent--;
+    }
+    /* ln m = 2 atanh(s), |s| < 0.172 */
+    double s = (m - 1) / (m + 1), z = s * s, sum = 0;
+    for (int term = 23; term >= 3; term -= 2)
+        sum = (sum + 1.0 / term) * z;
+    return exponent * 0.69314718055994531 + 2 * (s + s * sum);
+}

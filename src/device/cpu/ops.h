@@ -1,0 +1,94 @@
+/*
+ * One row per kernel: its name, its parameters after `cpu`, and their names. From it come the table
+ * of function pointers, the declarations of each instruction set's variant and the public
+ * functions.
+ */
+#ifndef CULM_DEVICE_CPU_OPS_H
+#define CULM_DEVICE_CPU_OPS_H
+
+#include "device/cpu/kernels.h"
+
+/* clang-format off */
+#define CULM_CPU_OPS(X)                                                                            \
+    X(gemm, (struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,    \
+             const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,       \
+             int64_t ldc),                                                                         \
+      (cpu, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc))                              \
+    X(linear_forward, (struct culm_cpu *cpu, float *y, const float *x, const float *w,             \
+                       const float *b, int64_t n, int64_t in, int64_t out),                        \
+      (cpu, y, x, w, b, n, in, out))                                                               \
+    X(linear_backward_input, (struct culm_cpu *cpu, float *dx, const float *dy, const float *w,    \
+                              int64_t n, int64_t in, int64_t out),                                 \
+      (cpu, dx, dy, w, n, in, out))                                                                \
+    X(linear_backward_weight, (struct culm_cpu *cpu, float *dw, float *db, const float *x,         \
+                               const float *dy, int64_t n, int64_t in, int64_t out, bool first),   \
+      (cpu, dw, db, x, dy, n, in, out, first))                                                     \
+    X(head_forward, (struct culm_cpu *cpu, float *logits, const float *x, const float *wte,        \
+                     int64_t n, int64_t c, int64_t v),                                             \
+      (cpu, logits, x, wte, n, c, v))                                                              \
+    X(head_backward_input, (struct culm_cpu *cpu, float *dx, const float *dlogits,                 \
+                            const float *wte, int64_t n, int64_t c, int64_t v),                    \
+      (cpu, dx, dlogits, wte, n, c, v))                                                            \
+    X(head_backward_weight, (struct culm_cpu *cpu, float *dwte, const float *dlogits,              \
+                             const float *x, int64_t n, int64_t c, int64_t v, bool first),         \
+      (cpu, dwte, dlogits, x, n, c, v, first))                                                     \
+    X(embedding_forward, (struct culm_cpu *cpu, float *y, const int32_t *tokens, const float *wte, \
+                          const float *wpe, int64_t b, int64_t t, int64_t c, int64_t v),           \
+      (cpu, y, tokens, wte, wpe, b, t, c, v))                                                      \
+    X(embedding_backward, (struct culm_cpu *cpu, float *dwte, float *dwpe, const float *dy,        \
+                           const int32_t *tokens, int64_t b, int64_t t, int64_t c, int64_t v,      \
+                           bool first),                                                            \
+      (cpu, dwte, dwpe, dy, tokens, b, t, c, v, first))                                            \
+    X(layernorm_forward, (struct culm_cpu *cpu, float *y, float *mean, float *rstd,                \
+                          const float *x, const float *gamma, const float *beta, int64_t n,        \
+                          int64_t c, double eps),                                                  \
+      (cpu, y, mean, rstd, x, gamma, beta, n, c, eps))                                             \
+    X(layernorm_backward, (struct culm_cpu *cpu, float *dx, float *dgamma, float *dbeta,           \
+                           const float *dy, const float *x, const float *gamma,                    \
+                           const float *mean, const float *rstd, const float *add, int64_t n,      \
+                           int64_t c, bool first),                                                 \
+      (cpu, dx, dgamma, dbeta, dy, x, gamma, mean, rstd, add, n, c, first))                        \
+    X(attention_forward, (struct culm_cpu *cpu, float *out, float *lse, const float *qkv,          \
+                          int64_t b, int64_t t, int64_t c, int64_t heads,                          \
+                          const struct culm_dropout *dropout),                                     \
+      (cpu, out, lse, qkv, b, t, c, heads, dropout))                                               \
+    X(attention_backward, (struct culm_cpu *cpu, float *dqkv, const float *dout, const float *qkv, \
+                           const float *out, const float *lse, int64_t b, int64_t t, int64_t c,    \
+                           int64_t heads, const struct culm_dropout *dropout),                     \
+      (cpu, dqkv, dout, qkv, out, lse, b, t, c, heads, dropout))                                   \
+    X(gelu_forward, (struct culm_cpu *cpu, float *y, const float *x, int64_t count),               \
+      (cpu, y, x, count))                                                                          \
+    X(gelu_backward, (struct culm_cpu *cpu, float *dx, const float *dy, const float *x,            \
+                      int64_t count),                                                              \
+      (cpu, dx, dy, x, count))                                                                     \
+    X(residual_dropout_forward, (struct culm_cpu *cpu, float *y, const float *x, const float *h,   \
+                                 int64_t count, const struct culm_dropout *dropout),               \
+      (cpu, y, x, h, count, dropout))                                                              \
+    X(dropout_forward, (struct culm_cpu *cpu, float *y, const float *x, int64_t count,             \
+                        const struct culm_dropout *dropout),                                       \
+      (cpu, y, x, count, dropout))                                                                 \
+    X(dropout_backward, (struct culm_cpu *cpu, float *dx, const float *dy, int64_t count,          \
+                         const struct culm_dropout *dropout),                                      \
+      (cpu, dx, dy, count, dropout))                                                               \
+    X(add, (struct culm_cpu *cpu, float *y, const float *a, const float *b, int64_t count),        \
+      (cpu, y, a, b, count))                                                                       \
+    X(cross_entropy, (struct culm_cpu *cpu, float *logits, const int32_t *targets, int64_t n,      \
+                      int64_t v, double scale, bool want_gradient, double *ret_loss_sum),          \
+      (cpu, logits, targets, n, v, scale, want_gradient, ret_loss_sum))                            \
+    X(adamw, (struct culm_cpu *cpu, float *p, float *m, float *v, const float *g, int64_t count,   \
+              const struct culm_adamw *hyper),                                                     \
+      (cpu, p, m, v, g, count, hyper))                                                             \
+    X(sum_squares_into, (struct culm_cpu *cpu, const float *x, int64_t count, double *ret_sum),    \
+      (cpu, x, count, ret_sum))
+/* clang-format on */
+
+#define CULM_CPU_MEMBER(name, parameters, arguments) void(*name) parameters;
+struct culm_cpu_ops {
+    const char *isa;
+    CULM_CPU_OPS(CULM_CPU_MEMBER)
+};
+#undef CULM_CPU_MEMBER
+
+extern const struct culm_cpu_ops culm_cpu_ops_avx512, culm_cpu_ops_avx2, culm_cpu_ops_base;
+
+#endif

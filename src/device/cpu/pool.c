@@ -1,0 +1,218 @@
+/*
+ * The thread pool: persistent threads, one job at a time, tiles taken one by one.
+ *
+ * One atomic word says which job runs, how many tiles it has and which is next:
+ *
+ *     state = job number (16 bits) | tiles (24 bits) | next tile (24 bits)
+ *
+ * A thread takes a tile by moving `next` on with compare-and-swap, and reads the job's function
+ * only after that: the tile it holds keeps the job alive. So nobody waits for a thread that is not
+ * there: on a busy machine the caller does all tiles by itself, and a thread that comes late finds
+ * none. Threads spin a little between jobs, because operators follow each other closely, then sleep
+ * on a futex: cores are shared with other workers.
+ */
+#include "device/cpu/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#define TILE_BITS 24
+#define TILE_MASK ((1u << TILE_BITS) - 1)
+#define SPIN_NS 40000
+
+struct worker {
+    struct culm_pool_threads *pool;
+    int thread;
+    pthread_t id;
+};
+
+struct culm_pool_threads {
+    uint64_t state;
+    int64_t done;      /* tiles of the job that are finished */
+    uint32_t finished; /* futex: number of jobs whose last tile is done */
+    uint32_t waiting;  /* the caller sleeps on `finished` */
+    uint32_t epoch;    /* futex: number of jobs started, and of stops */
+    uint32_t sleeping; /* threads asleep on `epoch` */
+    uint32_t stop;
+    culm_cpu_tile *tile;
+    void *context;
+    int workers;
+    struct worker worker[];
+};
+
+static void futex_wait(uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(uint32_t *word, int count) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+}
+
+/* Round to nearest, exceptions masked, results and operands flushed when denormal. */
+static uint64_t control_enter(void) {
+#if defined(__x86_64__)
+    uint32_t before = _mm_getcsr();
+    _mm_setcsr(0x1f80 | 0x8000 | 0x0040);
+    return before;
+#elif defined(__aarch64__)
+    uint64_t before;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)1 << 24));
+    return before;
+#else
+    return 0;
+#endif
+}
+
+static void control_leave(uint64_t before) {
+#if defined(__x86_64__)
+    _mm_setcsr((uint32_t)before);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"(before));
+#else
+    (void)before;
+#endif
+}
+
+/* Takes and does tiles until none is left. */
+static void work(struct culm_pool_threads *pool, int thread) {
+    uint64_t state = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE);
+    for (;;) {
+        uint32_t next = (uint32_t)state & TILE_MASK;
+        uint32_t tiles = (uint32_t)(state >> TILE_BITS) & TILE_MASK;
+        if (next >= tiles)
+            return;
+        if (!__atomic_compare_exchange_n(&pool->state, &state, state + 1, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE))
+            continue;
+        pool->tile(pool->context, next, thread);
+        if (__atomic_add_fetch(&pool->done, 1, __ATOMIC_ACQ_REL) == (int64_t)tiles) {
+            __atomic_add_fetch(&pool->finished, 1, __ATOMIC_SEQ_CST);
+            if (__atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST))
+                futex_wake(&pool->finished, 1);
+        }
+        state = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE);
+    }
+}
+
+static void *worker_main(void *argument) {
+    struct worker *self = argument;
+    struct culm_pool_threads *pool = self->pool;
+    control_enter();
+    uint32_t seen = 0;
+    for (;;) {
+        uint32_t epoch;
+        uint64_t deadline = now_ns() + SPIN_NS;
+        while ((epoch = __atomic_load_n(&pool->epoch, __ATOMIC_SEQ_CST)) == seen) {
+            for (int i = 0; i < 32; i++)
+                relax();
+            if (now_ns() < deadline)
+                continue;
+            __atomic_add_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
+            if (__atomic_load_n(&pool->epoch, __ATOMIC_SEQ_CST) == seen)
+                futex_wait(&pool->epoch, seen);
+            __atomic_sub_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
+            deadline = now_ns() + SPIN_NS;
+        }
+        seen = epoch;
+        if (__atomic_load_n(&pool->stop, __ATOMIC_SEQ_CST))
+            return NULL;
+        work(pool, self->thread);
+    }
+}
+
+static void announce(struct culm_pool_threads *pool) {
+    __atomic_add_fetch(&pool->epoch, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&pool->sleeping, __ATOMIC_SEQ_CST))
+        futex_wake(&pool->epoch, pool->workers);
+}
+
+enum culm_status culm_pool_threads_new(int threads, struct culm_pool_threads **ret_pool,
+                                       struct culm_error *error) {
+    struct culm_pool_threads *pool =
+        calloc(1, sizeof *pool + (size_t)threads * sizeof pool->worker[0]);
+    if (!pool)
+        return culm_error_set(error, CULM_ERR_MEMORY, "thread pool: out of memory");
+    for (int thread = 1; thread < threads; thread++) {
+        struct worker *worker = &pool->worker[pool->workers];
+        *worker = (struct worker){.pool = pool, .thread = thread};
+        int failed = pthread_create(&worker->id, NULL, worker_main, worker);
+        if (failed) {
+            culm_pool_threads_free(pool);
+            return culm_error_errno(error, failed, "start compute thread %d of %d; ask for fewer",
+                                    thread + 1, threads);
+        }
+        pool->workers++;
+    }
+    *ret_pool = pool;
+    return CULM_OK;
+}
+
+void culm_pool_threads_free(struct culm_pool_threads *pool) {
+    if (!pool)
+        return;
+    __atomic_store_n(&pool->stop, 1, __ATOMIC_SEQ_CST);
+    announce(pool);
+    for (int i = 0; i < pool->workers; i++)
+        pthread_join(pool->worker[i].id, NULL);
+    free(pool);
+}
+
+static void run_pool(struct culm_pool_threads *pool, int64_t tiles, culm_cpu_tile *tile,
+                     void *context) {
+    uint64_t job = (__atomic_load_n(&pool->state, __ATOMIC_RELAXED) >> (2 * TILE_BITS)) + 1;
+    uint32_t finished = __atomic_load_n(&pool->finished, __ATOMIC_RELAXED);
+    pool->tile = tile;
+    pool->context = context;
+    __atomic_store_n(&pool->done, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->state, job << (2 * TILE_BITS) | (uint64_t)tiles << TILE_BITS,
+                     __ATOMIC_RELEASE);
+    announce(pool);
+    work(pool, 0);
+    if (__atomic_load_n(&pool->finished, __ATOMIC_ACQUIRE) != finished)
+        return;
+    uint64_t deadline = now_ns() + SPIN_NS;
+    while (__atomic_load_n(&pool->finished, __ATOMIC_SEQ_CST) == finished) {
+        relax();
+        if (now_ns() < deadline)
+            continue;
+        __atomic_store_n(&pool->waiting, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&pool->finished, __ATOMIC_SEQ_CST) == finished)
+            futex_wait(&pool->finished, finished);
+        __atomic_store_n(&pool->waiting, 0, __ATOMIC_SEQ_CST);
+    }
+}
+
+void culm_cpu_run(struct culm_cpu *cpu, int64_t tiles, culm_cpu_tile *tile, void *context) {
+    assert(tiles <= (int64_t)TILE_MASK);
+    uint64_t before = control_enter();
+    if (!cpu->pool || tiles == 1)
+        for (int64_t i = 0; i < tiles; i++)
+            tile(context, i, 0);
+    else if (tiles > 0)
+        run_pool(cpu->pool, tiles, tile, context);
+    control_leave(before);
+}

@@ -1,0 +1,288 @@
+/*
+ * Kernels that go row by row: embedding, layer norm, softmax with cross-entropy.
+ *
+ * A sum along a row runs in 16 lanes, lane l taking elements l, l + 16, ..., folded by halves. A
+ * sum over rows (the gradients of gamma and beta) runs in order inside fixed blocks of rows, and
+ * the blocks are added in order. Elements past the end of a row count as zero, in the same vector
+ * code.
+ */
+#include "device/cpu/variant.h"
+
+#include <assert.h>
+
+#define ROW_TILE 16 /* rows */
+
+/* ---- embedding ---- */
+
+#define STRIP 64 /* columns of dwte that one thread sums; a multiple of LANES */
+
+struct embedding {
+    float *y, *dwte, *dwpe;
+    const int32_t *tokens;
+    const float *wte, *wpe, *dy;
+    int64_t b, t, c, v;
+    bool first;
+};
+
+static void embedding_forward_tile(void *context, int64_t tile, int thread) {
+    struct embedding *s = context;
+    (void)thread;
+    for (int64_t row = tile * ROW_TILE; row < at_most(s->b * s->t, (tile + 1) * ROW_TILE); row++) {
+        assert(s->tokens[row] >= 0 && s->tokens[row] < s->v);
+        const float *token = s->wte + s->tokens[row] * s->c, *place = s->wpe + row % s->t * s->c;
+        for (int64_t i = 0; i < s->c; i += LANES)
+            store_part(s->y + row * s->c + i,
+                       vadd(load_part(token + i, s->c - i), load_part(place + i, s->c - i)),
+                       s->c - i);
+    }
+}
+
+void ISA_NAME(embedding_forward)(struct culm_cpu *cpu, float *y, const int32_t *tokens,
+                                 const float *wte, const float *wpe, int64_t b, int64_t t,
+                                 int64_t c, int64_t v) {
+    struct embedding s = {
+        .y = y, .tokens = tokens, .wte = wte, .wpe = wpe, .b = b, .t = t, .c = c, .v = v};
+    culm_cpu_run(cpu, ceil_div(b * t, ROW_TILE), embedding_forward_tile, &s);
+}
+
+static void dwte_tile(void *context, int64_t tile, int thread) {
+    struct embedding *s = context;
+    (void)thread;
+    int64_t from = tile * STRIP, to = at_most(s->c, from + STRIP);
+    if (s->first)
+        for (int64_t v = 0; v < s->v; v++)
+            memset(s->dwte + v * s->c + from, 0, (size_t)(to - from) * sizeof *s->dwte);
+    for (int64_t row = 0; row < s->b * s->t; row++) {
+        assert(s->tokens[row] >= 0 && s->tokens[row] < s->v);
+        float *sum = s->dwte + s->tokens[row] * s->c;
+        const float *dy = s->dy + row * s->c;
+        for (int64_t i = from; i < to; i += LANES)
+            store_part(sum + i, vadd(load_part(sum + i, to - i), load_part(dy + i, to - i)),
+                       to - i);
+    }
+}
+
+static void dwpe_tile(void *context, int64_t t, int thread) {
+    struct embedding *s = context;
+    (void)thread;
+    float *sum = s->dwpe + t * s->c;
+    for (int64_t i = 0; i < s->c; i += LANES) {
+        vec total =
+            s->first ? load_part(s->dy + t * s->c + i, s->c - i) : load_part(sum + i, s->c - i);
+        for (int64_t b = s->first; b < s->b; b++)
+            total = vadd(total, load_part(s->dy + (b * s->t + t) * s->c + i, s->c - i));
+        store_part(sum + i, total, s->c - i);
+    }
+}
+
+void ISA_NAME(embedding_backward)(struct culm_cpu *cpu, float *dwte, float *dwpe, const float *dy,
+                                  const int32_t *tokens, int64_t b, int64_t t, int64_t c, int64_t v,
+                                  bool first) {
+    struct embedding s = {.dwte = dwte,
+                          .dwpe = dwpe,
+                          .dy = dy,
+                          .tokens = tokens,
+                          .b = b,
+                          .t = t,
+                          .c = c,
+                          .v = v,
+                          .first = first};
+    assert(b > 0);
+    culm_cpu_run(cpu, ceil_div(c, STRIP), dwte_tile, &s);
+    culm_cpu_run(cpu, t, dwpe_tile, &s);
+}
+
+/* ---- layer norm ---- */
+
+struct layernorm {
+    float *y, *mean, *rstd, *dgamma, *dbeta;
+    const float *x, *dy, *gamma, *beta, *add;
+    int64_t n, c, block_rows, blocks, width;
+    float *partial; /* [blocks][2][width]: dgamma, dbeta */
+    double eps;
+    bool first;
+};
+
+static void layernorm_forward_tile(void *context, int64_t tile, int thread) {
+    struct layernorm *s = context;
+    (void)thread;
+    int64_t c = s->c;
+    for (int64_t row = tile * ROW_TILE; row < at_most(s->n, (tile + 1) * ROW_TILE); row++) {
+        const float *x = s->x + row * c;
+        vec sum = vzero(), squares = vzero();
+        for (int64_t i = 0; i < c; i += LANES)
+            sum = vadd(sum, load_part(x + i, c - i));
+        float mean = vsum(sum) / (float)c;
+        for (int64_t i = 0; i < c; i += LANES) {
+            vec d = vsub(load_part(x + i, c - i), vset(mean));
+            if (c - i < LANES)
+                d = vselect(vfirst(c - i), d, vzero());
+            squares = vfma(d, d, squares);
+        }
+        float rstd = 1.0f / sqrtf(vsum(squares) / (float)c + (float)s->eps);
+        for (int64_t i = 0; i < c; i += LANES) {
+            vec xhat = vmul(vsub(load_part(x + i, c - i), vset(mean)), vset(rstd));
+            vec y = vfma(xhat, load_part(s->gamma + i, c - i), load_part(s->beta + i, c - i));
+            store_part(s->y + row * c + i, y, c - i);
+        }
+        s->mean[row] = mean;
+        s->rstd[row] = rstd;
+    }
+}
+
+void ISA_NAME(layernorm_forward)(struct culm_cpu *cpu, float *y, float *mean, float *rstd,
+                                 const float *x, const float *gamma, const float *beta, int64_t n,
+                                 int64_t c, double eps) {
+    struct layernorm s = {.y = y,
+                          .mean = mean,
+                          .rstd = rstd,
+                          .x = x,
+                          .gamma = gamma,
+                          .beta = beta,
+                          .n = n,
+                          .c = c,
+                          .eps = eps};
+    culm_cpu_run(cpu, ceil_div(n, ROW_TILE), layernorm_forward_tile, &s);
+}
+
+/* One block of rows: dx, and the block's share of dgamma and dbeta. */
+static void layernorm_backward_tile(void *context, int64_t block, int thread) {
+    struct layernorm *s = context;
+    (void)thread;
+    int64_t c = s->c, from = block * s->block_rows, to = at_most(s->n, from + s->block_rows);
+    float *dgamma = s->partial + block * 2 * s->width, *dbeta = dgamma + s->width;
+    for (int64_t row = from; row < to; row++) {
+        const float *x = s->x + row * c, *dy = s->dy + row * c;
+        vec mean = vset(s->mean[row]), rstd = vset(s->rstd[row]);
+        vec sum = vzero(), sum_xhat = vzero();
+        for (int64_t i = 0; i < c; i += LANES) {
+            vec xhat = vmul(vsub(load_part(x + i, c - i), mean), rstd);
+            vec d = load_part(dy + i, c - i);
+            vec g = vmul(d, load_part(s->gamma + i, c - i)); /* zero past the end */
+            sum = vadd(sum, g);
+            sum_xhat = vfma(g, xhat, sum_xhat);
+            vec share = vmul(d, xhat);
+            vstore(dgamma + i, row == from ? share : vadd(vload(dgamma + i), share));
+            vstore(dbeta + i, row == from ? d : vadd(vload(dbeta + i), d));
+        }
+        vec a = vset(vsum(sum) / (float)c), b = vset(vsum(sum_xhat) / (float)c);
+        for (int64_t i = 0; i < c; i += LANES) {
+            vec xhat = vmul(vsub(load_part(x + i, c - i), mean), rstd);
+            vec g = vmul(load_part(dy + i, c - i), load_part(s->gamma + i, c - i));
+            vec d = vmul(vfnma(xhat, b, vsub(g, a)), rstd);
+            if (s->add)
+                d = vadd(load_part(s->add + row * c + i, c - i), d);
+            store_part(s->y + row * c + i, d, c - i);
+        }
+    }
+}
+
+static void layernorm_fold_tile(void *context, int64_t tile, int thread) {
+    struct layernorm *s = context;
+    (void)thread;
+    int64_t i = tile * LANES, n = s->c - i;
+    vec dgamma = vload(s->partial + i), dbeta = vload(s->partial + s->width + i);
+    for (int64_t block = 1; block < s->blocks; block++) {
+        const float *share = s->partial + block * 2 * s->width + i;
+        dgamma = vadd(dgamma, vload(share));
+        dbeta = vadd(dbeta, vload(share + s->width));
+    }
+    if (!s->first) {
+        dgamma = vadd(load_part(s->dgamma + i, n), dgamma);
+        dbeta = vadd(load_part(s->dbeta + i, n), dbeta);
+    }
+    store_part(s->dgamma + i, dgamma, n);
+    store_part(s->dbeta + i, dbeta, n);
+}
+
+void ISA_NAME(layernorm_backward)(struct culm_cpu *cpu, float *dx, float *dgamma, float *dbeta,
+                                  const float *dy, const float *x, const float *gamma,
+                                  const float *mean, const float *rstd, const float *add, int64_t n,
+                                  int64_t c, bool first) {
+    assert(n > 0 && c <= CULM_CPU_MAX_WIDTH);
+    int64_t width = round_up(c, LANES);
+    int64_t most = at_most(64, SHARED_FLOATS / (2 * width));
+    int64_t block_rows = at_least(32, ceil_div(n, most));
+    struct layernorm s = {.y = dx,
+                          .dgamma = dgamma,
+                          .dbeta = dbeta,
+                          .dy = dy,
+                          .x = x,
+                          .gamma = gamma,
+                          .mean = (float *)mean,
+                          .rstd = (float *)rstd,
+                          .add = add,
+                          .n = n,
+                          .c = c,
+                          .width = width,
+                          .block_rows = block_rows,
+                          .blocks = ceil_div(n, block_rows),
+                          .partial = cpu_shared(cpu),
+                          .first = first};
+    culm_cpu_run(cpu, s.blocks, layernorm_backward_tile, &s);
+    culm_cpu_run(cpu, ceil_div(c, LANES), layernorm_fold_tile, &s);
+}
+
+/* ---- softmax and cross-entropy ---- */
+
+struct cross_entropy {
+    float *logits;
+    const int32_t *targets;
+    int64_t n, v;
+    float scale;
+    bool want_gradient;
+    double *loss; /* [n] */
+};
+
+static void cross_entropy_tile(void *context, int64_t tile, int thread) {
+    struct cross_entropy *s = context;
+    (void)thread;
+    int64_t v = s->v;
+    for (int64_t row = tile * ROW_TILE; row < at_most(s->n, (tile + 1) * ROW_TILE); row++) {
+        float *logits = s->logits + row * v;
+        int32_t target = s->targets[row];
+        assert(target >= 0 && target < v);
+        vec top = vset(-INFINITY);
+        for (int64_t i = 0; i < v; i += LANES) {
+            vec x = load_part(logits + i, v - i);
+            if (v - i < LANES)
+                x = vselect(vfirst(v - i), x, vset(-INFINITY));
+            top = vmax(top, x);
+        }
+        float max = vmax_of(top), wanted = logits[target];
+        vec sum = vzero();
+        for (int64_t i = 0; i < v; i += LANES) {
+            vec e = vexp(vsub(load_part(logits + i, v - i), vset(max)));
+            if (v - i < LANES)
+                e = vselect(vfirst(v - i), e, vzero());
+            sum = vadd(sum, e);
+            if (s->want_gradient)
+                store_part(logits + i, e, v - i);
+        }
+        float total = vsum(sum);
+        s->loss[row] = culm_cpu_log((double)total) + ((double)max - (double)wanted);
+        if (!s->want_gradient)
+            continue;
+        vec factor = vset(s->scale / total);
+        for (int64_t i = 0; i < v; i += LANES)
+            store_part(logits + i, vmul(load_part(logits + i, v - i), factor), v - i);
+        logits[target] -= s->scale;
+    }
+}
+
+void ISA_NAME(cross_entropy)(struct culm_cpu *cpu, float *logits, const int32_t *targets, int64_t n,
+                             int64_t v, double scale, bool want_gradient, double *ret_loss_sum) {
+    assert(n <= CULM_CPU_MAX_ROWS);
+    struct cross_entropy s = {.logits = logits,
+                              .targets = targets,
+                              .n = n,
+                              .v = v,
+                              .scale = (float)scale,
+                              .want_gradient = want_gradient,
+                              .loss = (double *)cpu_shared(cpu)};
+    culm_cpu_run(cpu, ceil_div(n, ROW_TILE), cross_entropy_tile, &s);
+    double sum = 0;
+    for (int64_t row = 0; row < n; row++)
+        sum += s.loss[row];
+    *ret_loss_sum = sum;
+}

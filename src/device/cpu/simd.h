@@ -1,0 +1,311 @@
+/*
+ * Sixteen lanes, whatever the processor has: one 512-bit register, two of 256 bits, or what the
+ * compiler makes of it. Every kernel is written once on top of this and compiled once per
+ * instruction set (CULM_ISA names it), and every operation below rounds the same everywhere, so the
+ * instruction set changes speed and no bit.
+ *
+ * Multiply-add is fused and written out (vfma). max(a, b) is a > b ? a : b, so NaN in b passes.
+ * Loads and stores need no alignment. The base variant calls fmaf per lane: right, and slow.
+ */
+#ifndef CULM_DEVICE_CPU_SIMD_H
+#define CULM_DEVICE_CPU_SIMD_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define CULM_PASTE2(a, b) a##_##b
+#define CULM_PASTE(a, b) CULM_PASTE2(a, b)
+#define ISA_NAME(name) CULM_PASTE(name, CULM_ISA)
+
+#define LANES 16
+#define SIMD static inline __attribute__((always_inline))
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+
+#include <immintrin.h>
+#define SIMD_REGISTERS 32
+#define SIMD_WIDE 1
+typedef __m512 vec;
+typedef __m512i uvec; /* 16 x u32 */
+typedef __mmask16 mask;
+
+SIMD vec vset(float x) { return _mm512_set1_ps(x); }
+SIMD vec vload(const float *p) { return _mm512_loadu_ps(p); }
+SIMD void vstore(float *p, vec a) { _mm512_storeu_ps(p, a); }
+SIMD vec vload_n(const float *p, int64_t n) {
+    return _mm512_maskz_loadu_ps((mask)((1u << n) - 1), p);
+}
+SIMD void vstore_n(float *p, vec a, int64_t n) {
+    _mm512_mask_storeu_ps(p, (mask)((1u << n) - 1), a);
+}
+SIMD vec vadd(vec a, vec b) { return _mm512_add_ps(a, b); }
+SIMD vec vsub(vec a, vec b) { return _mm512_sub_ps(a, b); }
+SIMD vec vmul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+SIMD vec vdiv(vec a, vec b) { return _mm512_div_ps(a, b); }
+SIMD vec vsqrt(vec a) { return _mm512_sqrt_ps(a); }
+SIMD vec vfma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+SIMD vec vfnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }
+SIMD vec vmax(vec a, vec b) { return _mm512_max_ps(a, b); }
+SIMD vec vmin(vec a, vec b) { return _mm512_min_ps(a, b); }
+SIMD mask vless(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+SIMD vec vselect(mask m, vec yes, vec no) { return _mm512_mask_blend_ps(m, no, yes); }
+/* The first n lanes (n in 0..16). */
+SIMD mask vfirst(int64_t n) { return (mask)((1u << n) - 1); }
+SIMD uvec ubits(vec a) { return _mm512_castps_si512(a); }
+SIMD vec ufloat_bits(uvec a) { return _mm512_castsi512_ps(a); }
+SIMD uvec uset(uint32_t x) { return _mm512_set1_epi32((int)x); }
+SIMD uvec ucount(uint32_t x) { /* x, x + 1, ..., x + 15 */
+    return _mm512_add_epi32(
+        uset(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+SIMD uvec uadd(uvec a, uvec b) { return _mm512_add_epi32(a, b); }
+SIMD uvec uxor(uvec a, uvec b) { return _mm512_xor_si512(a, b); }
+SIMD uvec uand(uvec a, uvec b) { return _mm512_and_si512(a, b); }
+#define ushift_left(a, bits) _mm512_slli_epi32(a, bits)
+#define ushift_right(a, bits) _mm512_srli_epi32(a, bits)
+SIMD mask uless(uvec a, uvec b) { return _mm512_cmplt_epu32_mask(a, b); }
+/* Both halves of the 64-bit products of a and m. */
+SIMD void umul_wide(uvec a, uint32_t m, uvec *high, uvec *low) {
+    uvec factor = uset(m);
+    uvec even = _mm512_mul_epu32(a, factor);
+    uvec odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), factor);
+    *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+    *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+}
+
+#elif defined(__AVX2__) && defined(__FMA__)
+
+#include <immintrin.h>
+#define SIMD_REGISTERS 16
+#define SIMD_WIDE 0
+typedef struct {
+    __m256 a, b;
+} vec;
+typedef struct {
+    __m256i a, b;
+} uvec;
+typedef uvec mask;
+
+#define SIMD_BOTH(type, expr_a, expr_b) ((type){expr_a, expr_b})
+SIMD vec vset(float x) { return SIMD_BOTH(vec, _mm256_set1_ps(x), _mm256_set1_ps(x)); }
+SIMD vec vload(const float *p) {
+    return SIMD_BOTH(vec, _mm256_loadu_ps(p), _mm256_loadu_ps(p + 8));
+}
+SIMD void vstore(float *p, vec x) {
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
+SIMD uvec uset(uint32_t x) {
+    return SIMD_BOTH(uvec, _mm256_set1_epi32((int)x), _mm256_set1_epi32((int)x));
+}
+SIMD uvec ucount(uint32_t x) {
+    __m256i base = _mm256_set1_epi32((int)x);
+    return SIMD_BOTH(uvec, _mm256_add_epi32(base, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
+                     _mm256_add_epi32(base, _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)));
+}
+SIMD mask vfirst(int64_t n) {
+    __m256i count = _mm256_set1_epi32((int)n);
+    uvec lane = ucount(0);
+    return SIMD_BOTH(mask, _mm256_cmpgt_epi32(count, lane.a), _mm256_cmpgt_epi32(count, lane.b));
+}
+SIMD vec vload_n(const float *p, int64_t n) {
+    mask m = vfirst(n);
+    return SIMD_BOTH(vec, _mm256_maskload_ps(p, m.a), _mm256_maskload_ps(p + 8, m.b));
+}
+SIMD void vstore_n(float *p, vec x, int64_t n) {
+    mask m = vfirst(n);
+    _mm256_maskstore_ps(p, m.a, x.a);
+    _mm256_maskstore_ps(p + 8, m.b, x.b);
+}
+#define SIMD_BINARY(name, type, op)                                                                \
+    SIMD type name(type x, type y) { return SIMD_BOTH(type, op(x.a, y.a), op(x.b, y.b)); }
+SIMD_BINARY(vadd, vec, _mm256_add_ps)
+SIMD_BINARY(vsub, vec, _mm256_sub_ps)
+SIMD_BINARY(vmul, vec, _mm256_mul_ps)
+SIMD_BINARY(vdiv, vec, _mm256_div_ps)
+SIMD_BINARY(vmax, vec, _mm256_max_ps)
+SIMD_BINARY(vmin, vec, _mm256_min_ps)
+SIMD_BINARY(uadd, uvec, _mm256_add_epi32)
+SIMD_BINARY(uxor, uvec, _mm256_xor_si256)
+SIMD_BINARY(uand, uvec, _mm256_and_si256)
+SIMD vec vsqrt(vec x) { return SIMD_BOTH(vec, _mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)); }
+SIMD vec vfma(vec x, vec y, vec z) {
+    return SIMD_BOTH(vec, _mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b));
+}
+SIMD vec vfnma(vec x, vec y, vec z) {
+    return SIMD_BOTH(vec, _mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b));
+}
+SIMD uvec ubits(vec x) {
+    return SIMD_BOTH(uvec, _mm256_castps_si256(x.a), _mm256_castps_si256(x.b));
+}
+SIMD vec ufloat_bits(uvec x) {
+    return SIMD_BOTH(vec, _mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b));
+}
+SIMD mask vless(vec x, vec y) {
+    return ubits(
+        SIMD_BOTH(vec, _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)));
+}
+SIMD vec vselect(mask m, vec yes, vec no) {
+    vec s = ufloat_bits(m);
+    return SIMD_BOTH(vec, _mm256_blendv_ps(no.a, yes.a, s.a), _mm256_blendv_ps(no.b, yes.b, s.b));
+}
+#define ushift_left(x, bits)                                                                       \
+    SIMD_BOTH(uvec, _mm256_slli_epi32((x).a, bits), _mm256_slli_epi32((x).b, bits))
+#define ushift_right(x, bits)                                                                      \
+    SIMD_BOTH(uvec, _mm256_srli_epi32((x).a, bits), _mm256_srli_epi32((x).b, bits))
+SIMD mask uless(uvec x, uvec y) { /* operands below 2^31 */
+    return SIMD_BOTH(mask, _mm256_cmpgt_epi32(y.a, x.a), _mm256_cmpgt_epi32(y.b, x.b));
+}
+SIMD void umul_wide_half(__m256i a, __m256i factor, __m256i *high, __m256i *low) {
+    __m256i even = _mm256_mul_epu32(a, factor);
+    __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), factor);
+    *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+}
+SIMD void umul_wide(uvec x, uint32_t m, uvec *high, uvec *low) {
+    __m256i factor = _mm256_set1_epi32((int)m);
+    umul_wide_half(x.a, factor, &high->a, &low->a);
+    umul_wide_half(x.b, factor, &high->b, &low->b);
+}
+
+#else
+
+#define SIMD_REGISTERS 16
+#define SIMD_WIDE 0
+typedef struct {
+    float lane[LANES];
+} vec;
+typedef struct {
+    uint32_t lane[LANES];
+} uvec;
+typedef uvec mask;
+
+#define SIMD_EACH(type, expr)                                                                      \
+    type r;                                                                                        \
+    for (int i = 0; i < LANES; i++)                                                                \
+        r.lane[i] = (expr);                                                                        \
+    return r
+SIMD vec vset(float x) { SIMD_EACH(vec, x); }
+SIMD vec vload(const float *p) { SIMD_EACH(vec, p[i]); }
+SIMD vec vload_n(const float *p, int64_t n) { SIMD_EACH(vec, i < n ? p[i] : 0.0f); }
+SIMD void vstore(float *p, vec a) { memcpy(p, a.lane, sizeof a.lane); }
+SIMD void vstore_n(float *p, vec a, int64_t n) { memcpy(p, a.lane, (size_t)n * sizeof(float)); }
+SIMD vec vadd(vec a, vec b) { SIMD_EACH(vec, a.lane[i] + b.lane[i]); }
+SIMD vec vsub(vec a, vec b) { SIMD_EACH(vec, a.lane[i] - b.lane[i]); }
+SIMD vec vmul(vec a, vec b) { SIMD_EACH(vec, a.lane[i] * b.lane[i]); }
+SIMD vec vdiv(vec a, vec b) { SIMD_EACH(vec, a.lane[i] / b.lane[i]); }
+SIMD vec vsqrt(vec a) { SIMD_EACH(vec, sqrtf(a.lane[i])); }
+SIMD vec vfma(vec a, vec b, vec c) { SIMD_EACH(vec, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
+SIMD vec vfnma(vec a, vec b, vec c) { SIMD_EACH(vec, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
+SIMD vec vmax(vec a, vec b) { SIMD_EACH(vec, a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
+SIMD vec vmin(vec a, vec b) { SIMD_EACH(vec, a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]); }
+SIMD mask vless(vec a, vec b) { SIMD_EACH(mask, a.lane[i] < b.lane[i]); }
+SIMD mask vfirst(int64_t n) { SIMD_EACH(mask, i < n); }
+SIMD vec vselect(mask m, vec yes, vec no) { SIMD_EACH(vec, m.lane[i] ? yes.lane[i] : no.lane[i]); }
+SIMD uvec uset(uint32_t x) { SIMD_EACH(uvec, x); }
+SIMD uvec ucount(uint32_t x) { SIMD_EACH(uvec, x + (uint32_t)i); }
+SIMD uvec uadd(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] + b.lane[i]); }
+SIMD uvec uxor(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] ^ b.lane[i]); }
+SIMD uvec uand(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] & b.lane[i]); }
+SIMD uvec ushift_left(uvec a, int bits) { SIMD_EACH(uvec, a.lane[i] << bits); }
+SIMD uvec ushift_right(uvec a, int bits) { SIMD_EACH(uvec, a.lane[i] >> bits); }
+SIMD mask uless(uvec a, uvec b) { SIMD_EACH(mask, a.lane[i] < b.lane[i]); }
+SIMD uvec ubits(vec a) {
+    uvec r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
+SIMD vec ufloat_bits(uvec a) {
+    vec r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
+SIMD void umul_wide(uvec a, uint32_t m, uvec *high, uvec *low) {
+    for (int i = 0; i < LANES; i++) {
+        uint64_t product = (uint64_t)a.lane[i] * m;
+        high->lane[i] = (uint32_t)(product >> 32);
+        low->lane[i] = (uint32_t)product;
+    }
+}
+
+#endif
+
+/* Up to LANES elements of which n >= 1 are left: zeros past the end. */
+SIMD vec load_part(const float *p, int64_t n) { return n >= LANES ? vload(p) : vload_n(p, n); }
+SIMD void store_part(float *p, vec x, int64_t n) {
+    if (n >= LANES)
+        vstore(p, x);
+    else
+        vstore_n(p, x, n);
+}
+
+SIMD vec vzero(void) { return vset(0.0f); }
+
+/* The fold of all horizontal sums: lanes i and i + 8, then + 4, + 2, + 1. */
+#ifdef __AVX2__
+SIMD float vsum(vec x) {
+#if SIMD_WIDE
+    __m256 low = _mm512_castps512_ps256(x), high = _mm512_extractf32x8_ps(x, 1);
+#else
+    __m256 low = x.a, high = x.b;
+#endif
+    __m256 eight = _mm256_add_ps(low, high);
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+SIMD float vmax_of(vec x) {
+#if SIMD_WIDE
+    __m256 low = _mm512_castps512_ps256(x), high = _mm512_extractf32x8_ps(x, 1);
+#else
+    __m256 low = x.a, high = x.b;
+#endif
+    __m256 eight = _mm256_max_ps(low, high);
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+#else
+SIMD float vsum(vec x) {
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            x.lane[i] += x.lane[i + width];
+    return x.lane[0];
+}
+SIMD float vmax_of(vec x) {
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            x.lane[i] = x.lane[i] > x.lane[i + width] ? x.lane[i] : x.lane[i + width];
+    return x.lane[0];
+}
+#endif
+
+/* e^x: relative error below 2e-7 in [-87.3, 88]; 0 below, e^88 above; NaN passes. Cody and Waite's
+ * reduction to |r| <= ln(2)/2, a polynomial of degree 6, and a scaling by adding to the exponent.
+ */
+SIMD vec vexp(vec x) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    vec bounded = vmax(vset(-87.3f), vmin(vset(88.0f), x));
+    vec shifted = vfma(bounded, vset(1.44269504f), vset(magic));
+    vec n = vsub(shifted, vset(magic));
+    vec r = vfnma(n, vset(0.693145752f), bounded);
+    r = vfnma(n, vset(1.42860677e-6f), r);
+    vec p = vset(1.3814539e-3f); /* (e^r - 1 - r) / r^2, fitted for the least maximum error */
+    p = vfma(p, r, vset(8.3687454e-3f));
+    p = vfma(p, r, vset(4.1668389e-2f));
+    p = vfma(p, r, vset(0.16666521f));
+    p = vfma(p, r, vset(0.49999994f));
+    p = vfma(p, r, vset(1.0f));
+    p = vfma(p, r, vset(1.0f));
+    /* the low bits of shifted hold n; 2^n by moving them into the exponent field */
+    uvec power = ushift_left(uadd(ubits(shifted), uset(127)), 23);
+    vec y = vmul(p, ufloat_bits(power));
+    return vselect(vless(x, vset(-87.3f)), vzero(), y);
+}
+
+/* 1 / (1 + e^-x) */
+SIMD vec vsigmoid(vec x) { return vdiv(vset(1.0f), vadd(vset(1.0f), vexp(vsub(vzero(), x)))); }
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * Hyper-parameters that reference kernels and device kernels share. Plain data; thread: any.
+ */
+#ifndef CULM_TENSOR_HYPER_H
+#define CULM_TENSOR_HYPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Which elements are dropped: element e of sample j of the call is a pure function of key,
+ * first_sample + j and e, whatever the micro-batch it is computed in. With g = e / 128, l = e % 16
+ * and s = e / 16 % 8, its 16 random bits are half s % 2 (0: the low one) of word s / 2 of
+ * culm_rng(key, first_sample + j, 16 * g + l); it is dropped when they are below
+ * round(p * 65536). What is kept is multiplied by 1 / (1 - p).
+ */
+struct culm_dropout {
+    double p;              /* in [0, 1); 0: exact identity, at no cost */
+    uint64_t key;          /* from seed, iteration and operator id */
+    uint64_t first_sample; /* position in the global order of the call's first sample */
+    int64_t samples;       /* in this call; divides the number of elements */
+};
+
+/* Whether element `element` of the call's sample `sample` is dropped. NULL drops nothing. */
+bool culm_dropout_drops(const struct culm_dropout *dropout, int64_t sample, int64_t element);
+
+/* PyTorch's AdamW, with g = grad_scale * gradient:
+ *   p *= 1 - lr weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
+ *   p -= lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps)
+ * The scalars are formed in float64 and rounded once. */
+struct culm_adamw {
+    double lr, beta1, beta2, eps;
+    double weight_decay;                       /* 0: none */
+    double grad_scale;                         /* 1, or what clipping says */
+    double bias_correction1, bias_correction2; /* 1 - beta^t, t = 1, 2, ... */
+};
+
+#endif

@@ -1,0 +1,421 @@
+/* The table of operator families. See ops.h. */
+#include "ops.h"
+
+#include <string.h>
+
+#define BUF(i) (run->buffer[i])
+#define DIM(i) (run->shape.dim[i])
+#define BIT(i) (1u << (i))
+
+/* ---- gemm: m, n, k, bits (1: trans_a, 2: trans_b, 4: beta 1); leading dimensions 3 too long ----
+ */
+
+static int64_t gemm_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t m = s->dim[0], n = s->dim[1], k = s->dim[2], how = s->dim[3];
+    count[0] = how & 1 ? k * (m + 3) : m * (k + 3);
+    count[1] = how & 2 ? n * (k + 3) : k * (n + 3);
+    count[2] = m * (n + 3);
+    *bound = 1;
+    return 0;
+}
+
+static void gemm(struct culm_cpu *cpu, struct run *run) {
+    int64_t m = DIM(0), n = DIM(1), k = DIM(2);
+    bool ta = DIM(3) & 1, tb = DIM(3) & 2;
+    float beta = DIM(3) & 4 ? 1 : 0;
+    int64_t lda = 3 + (ta ? m : k), ldb = 3 + (tb ? k : n);
+    if (cpu)
+        culm_cpu_gemm(cpu, ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
+    else
+        culm_ref_gemm(ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
+}
+
+/* ---- linear: n, in, out, has bias ---- */
+
+enum { LX, LW, LB, LY, LDY, LDX, LDW, LDB };
+
+static int64_t linear_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t n = s->dim[0], in = s->dim[1], out = s->dim[2];
+    const int64_t counts[] = {n * in, in * out, out, n * out, n * out, n * in, in * out, out};
+    memcpy(count, counts, sizeof counts);
+    *bound = 1;
+    return 0;
+}
+
+static void linear_forward(struct culm_cpu *cpu, struct run *run) {
+    const float *b = DIM(3) ? BUF(LB) : NULL;
+    if (cpu)
+        culm_cpu_linear_forward(cpu, BUF(LY), BUF(LX), BUF(LW), b, DIM(0), DIM(1), DIM(2));
+    else
+        culm_ref_linear_forward(BUF(LY), BUF(LX), BUF(LW), b, DIM(0), DIM(1), DIM(2));
+}
+
+static void linear_input(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_linear_backward_input(cpu, BUF(LDX), BUF(LDY), BUF(LW), DIM(0), DIM(1), DIM(2));
+    else
+        culm_ref_linear_backward_input(BUF(LDX), BUF(LDY), BUF(LW), DIM(0), DIM(1), DIM(2));
+}
+
+static void linear_weight(struct culm_cpu *cpu, struct run *run) {
+    float *db = DIM(3) ? BUF(LDB) : NULL;
+    if (cpu)
+        culm_cpu_linear_backward_weight(cpu, BUF(LDW), db, BUF(LX), BUF(LDY), DIM(0), DIM(1),
+                                        DIM(2), run->first);
+    else
+        culm_ref_linear_backward_weight(BUF(LDW), db, BUF(LX), BUF(LDY), DIM(0), DIM(1), DIM(2),
+                                        run->first);
+    if (!DIM(3)) /* not written: give it the value that it has without a bias */
+        memset(BUF(LDB), 0, (size_t)run->count[LDB] * sizeof(float));
+}
+
+/* ---- head: n, c, v ---- */
+
+enum { HX, HW, HY, HDY, HDX, HDW };
+
+static int64_t head_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t n = s->dim[0], c = s->dim[1], v = s->dim[2];
+    const int64_t counts[] = {n * c, v * c, n * v, n * v, n * c, v * c};
+    memcpy(count, counts, sizeof counts);
+    *bound = 1;
+    return 0;
+}
+
+static void head_forward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_head_forward(cpu, BUF(HY), BUF(HX), BUF(HW), DIM(0), DIM(1), DIM(2));
+    else
+        culm_ref_head_forward(BUF(HY), BUF(HX), BUF(HW), DIM(0), DIM(1), DIM(2));
+}
+
+static void head_input(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_head_backward_input(cpu, BUF(HDX), BUF(HDY), BUF(HW), DIM(0), DIM(1), DIM(2));
+    else
+        culm_ref_head_backward_input(BUF(HDX), BUF(HDY), BUF(HW), DIM(0), DIM(1), DIM(2));
+}
+
+static void head_weight(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_head_backward_weight(cpu, BUF(HDW), BUF(HDY), BUF(HX), DIM(0), DIM(1), DIM(2),
+                                      run->first);
+    else
+        culm_ref_head_backward_weight(BUF(HDW), BUF(HDY), BUF(HX), DIM(0), DIM(1), DIM(2),
+                                      run->first);
+}
+
+/* ---- embedding: b, t, c, v ---- */
+
+enum { EWTE, EWPE, EY, EDY, EDWTE, EDWPE };
+
+static int64_t embedding_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t b = s->dim[0], t = s->dim[1], c = s->dim[2], v = s->dim[3];
+    const int64_t counts[] = {v * c, t * c, b * t * c, b * t * c, v * c, t * c};
+    memcpy(count, counts, sizeof counts);
+    *bound = v;
+    return b * t;
+}
+
+static void embedding_forward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_embedding_forward(cpu, BUF(EY), run->tokens, BUF(EWTE), BUF(EWPE), DIM(0), DIM(1),
+                                   DIM(2), DIM(3));
+    else
+        culm_ref_embedding_forward(BUF(EY), run->tokens, BUF(EWTE), BUF(EWPE), DIM(0), DIM(1),
+                                   DIM(2));
+}
+
+static void embedding_backward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_embedding_backward(cpu, BUF(EDWTE), BUF(EDWPE), BUF(EDY), run->tokens, DIM(0),
+                                    DIM(1), DIM(2), DIM(3), run->first);
+    else
+        culm_ref_embedding_backward(BUF(EDWTE), BUF(EDWPE), BUF(EDY), run->tokens, DIM(0), DIM(1),
+                                    DIM(2), DIM(3), run->first);
+}
+
+/* ---- layer norm: n, c, adds the residual's gradient ---- */
+
+enum { NX, NG, NB, NY, NMEAN, NRSTD, NDY, NDX, NDG, NDB, NADD };
+
+static int64_t layernorm_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t n = s->dim[0], c = s->dim[1];
+    const int64_t counts[] = {n * c, c, c, n * c, n, n, n * c, n * c, c, c, n * c};
+    memcpy(count, counts, sizeof counts);
+    *bound = 1;
+    return 0;
+}
+
+static void layernorm_forward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_layernorm_forward(cpu, BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB),
+                                   DIM(0), DIM(1), 1e-5);
+    else
+        culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB),
+                                   DIM(0), DIM(1), 1e-5);
+}
+
+static void layernorm_backward(struct culm_cpu *cpu, struct run *run) {
+    const float *add = DIM(2) ? BUF(NADD) : NULL;
+    /* Both from the reference's statistics, so that only this kernel is compared. */
+    culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB), DIM(0),
+                               DIM(1), 1e-5);
+    if (cpu)
+        culm_cpu_layernorm_backward(cpu, BUF(NDX), BUF(NDG), BUF(NDB), BUF(NDY), BUF(NX), BUF(NG),
+                                    BUF(NMEAN), BUF(NRSTD), add, DIM(0), DIM(1), run->first);
+    else
+        culm_ref_layernorm_backward(BUF(NDX), BUF(NDG), BUF(NDB), BUF(NDY), BUF(NX), BUF(NG),
+                                    BUF(NMEAN), BUF(NRSTD), add, DIM(0), DIM(1), run->first);
+}
+
+/* ---- attention: b, t, c, heads ---- */
+
+enum { AQKV, AOUT, ALSE, ADOUT, ADQKV };
+
+static int64_t attention_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t b = s->dim[0], t = s->dim[1], c = s->dim[2], heads = s->dim[3];
+    const int64_t counts[] = {b * t * 3 * c, b * t * c, b * heads * t, b * t * c, b * t * 3 * c};
+    memcpy(count, counts, sizeof counts);
+    *bound = 1;
+    return 0;
+}
+
+static void attention_forward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_attention_forward(cpu, BUF(AOUT), BUF(ALSE), BUF(AQKV), DIM(0), DIM(1), DIM(2),
+                                   DIM(3), &run->dropout);
+    else
+        culm_ref_attention_forward(BUF(AOUT), BUF(ALSE), BUF(AQKV), DIM(0), DIM(1), DIM(2), DIM(3),
+                                   &run->dropout, run->scratch);
+}
+
+static void attention_backward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu) {
+        culm_ref_attention_forward(BUF(AOUT), BUF(ALSE), BUF(AQKV), DIM(0), DIM(1), DIM(2), DIM(3),
+                                   &run->dropout, run->scratch);
+        culm_cpu_attention_backward(cpu, BUF(ADQKV), BUF(ADOUT), BUF(AQKV), BUF(AOUT), BUF(ALSE),
+                                    DIM(0), DIM(1), DIM(2), DIM(3), &run->dropout);
+    } else {
+        culm_ref_attention_backward(BUF(ADQKV), BUF(ADOUT), BUF(AQKV), DIM(0), DIM(1), DIM(2),
+                                    DIM(3), &run->dropout, run->scratch);
+    }
+}
+
+/* ---- elementwise: count (and samples) ---- */
+
+enum { UX, UY, UDY, UDX };
+
+static int64_t unary_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    for (int i = 0; i < 4; i++)
+        count[i] = s->dim[0];
+    *bound = 1;
+    return 0;
+}
+
+static void gelu_forward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_gelu_forward(cpu, BUF(UY), BUF(UX), DIM(0));
+    else
+        culm_ref_gelu_forward(BUF(UY), BUF(UX), DIM(0));
+}
+
+static void gelu_backward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_gelu_backward(cpu, BUF(UDX), BUF(UDY), BUF(UX), DIM(0));
+    else
+        culm_ref_gelu_backward(BUF(UDX), BUF(UDY), BUF(UX), DIM(0));
+}
+
+static void dropout_forward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_dropout_forward(cpu, BUF(UY), BUF(UX), DIM(0), &run->dropout);
+    else
+        culm_ref_dropout(BUF(UY), BUF(UX), DIM(0), &run->dropout);
+}
+
+static void dropout_backward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_dropout_backward(cpu, BUF(UDX), BUF(UDY), DIM(0), &run->dropout);
+    else
+        culm_ref_dropout(BUF(UDX), BUF(UDY), DIM(0), &run->dropout);
+}
+
+enum { RX, RH, RY, RDY, RDH };
+
+static int64_t residual_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    for (int i = 0; i < 5; i++)
+        count[i] = s->dim[0];
+    *bound = 1;
+    return 0;
+}
+
+static void residual_forward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_residual_dropout_forward(cpu, BUF(RY), BUF(RX), BUF(RH), DIM(0), &run->dropout);
+    else
+        culm_ref_residual_dropout_forward(BUF(RY), BUF(RX), BUF(RH), DIM(0), &run->dropout);
+}
+
+static void residual_backward(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_dropout_backward(cpu, BUF(RDH), BUF(RDY), DIM(0), &run->dropout);
+    else
+        culm_ref_dropout(BUF(RDH), BUF(RDY), DIM(0), &run->dropout);
+}
+
+static void add(struct culm_cpu *cpu, struct run *run) {
+    if (cpu)
+        culm_cpu_add(cpu, BUF(UY), BUF(UX), BUF(UDY), DIM(0));
+    else
+        for (int64_t i = 0; i < DIM(0); i++)
+            BUF(UY)[i] = BUF(UX)[i] + BUF(UDY)[i];
+}
+
+/* ---- cross-entropy: n, v; the loss is one float, of gradient 1 ---- */
+
+enum { CX, CLOSS, CDX };
+
+static int64_t cross_entropy_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    count[CX] = count[CDX] = s->dim[0] * s->dim[1];
+    count[CLOSS] = 1;
+    *bound = s->dim[1];
+    return s->dim[0];
+}
+
+static void cross_entropy_loss(struct culm_cpu *cpu, struct run *run) {
+    double loss;
+    if (cpu)
+        culm_cpu_cross_entropy(cpu, BUF(CX), run->tokens, DIM(0), DIM(1), 1, false, &loss);
+    else
+        loss = culm_ref_cross_entropy(NULL, BUF(CX), run->tokens, DIM(0), DIM(1), 1);
+    BUF(CLOSS)[0] = (float)loss;
+}
+
+static void cross_entropy_gradient(struct culm_cpu *cpu, struct run *run) {
+    double loss;
+    memcpy(BUF(CDX), BUF(CX), (size_t)run->count[CX] * sizeof(float));
+    if (cpu)
+        culm_cpu_cross_entropy(cpu, BUF(CDX), run->tokens, DIM(0), DIM(1), 1, true, &loss);
+    else
+        loss = culm_ref_cross_entropy(BUF(CDX), BUF(CX), run->tokens, DIM(0), DIM(1), 1);
+    BUF(CLOSS)[0] = (float)loss;
+}
+
+/* ---- optimizer: count ---- */
+
+enum { OP, OM, OV, OG };
+
+static void adamw(struct culm_cpu *cpu, struct run *run) {
+    const struct culm_adamw hyper = {.lr = 1e-2,
+                                     .beta1 = 0.9,
+                                     .beta2 = 0.95,
+                                     .eps = 1e-8,
+                                     .weight_decay = run->shape.dim[1] ? 0.1 : 0,
+                                     .grad_scale = 0.7,
+                                     .bias_correction1 = 1 - 0.729,
+                                     .bias_correction2 = 1 - 0.857375};
+    for (int64_t i = 0; i < DIM(0); i++)
+        BUF(OV)[i] *= BUF(OV)[i]; /* a second moment is not negative */
+    if (cpu)
+        culm_cpu_adamw(cpu, BUF(OP), BUF(OM), BUF(OV), BUF(OG), DIM(0), &hyper);
+    else
+        culm_ref_adamw(BUF(OP), BUF(OM), BUF(OV), BUF(OG), DIM(0), &hyper);
+}
+
+static int64_t squares_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    count[0] = s->dim[0];
+    count[1] = 1;
+    *bound = 1;
+    return 0;
+}
+
+static void sum_squares(struct culm_cpu *cpu, struct run *run) {
+    BUF(1)
+    [0] = (float)(cpu ? culm_cpu_sum_squares(cpu, BUF(0), DIM(0))
+                      : culm_ref_sum_squares(BUF(0), DIM(0)));
+}
+
+#define ELEMENTS                                                                                   \
+    {                                                                                              \
+        {{1}, 0}, {{7}, 0}, {{16}, 0}, {{129}, 0}, {{8192}, 0}, { {20003}, 0 }                     \
+    }
+#define DROPPED                                                                                    \
+    {                                                                                              \
+        {{1, 1}, 0.5}, {{7, 1}, 0.1}, {{256, 2}, 0}, {{3 * 131, 3}, 0.3}, {{4 * 512, 4}, 0.9},     \
+            {{2 * 9001, 2}, 0.1}, {                                                                \
+            {2 * 16384, 2}, 0.25                                                                   \
+        }                                                                                          \
+    }
+
+/* clang-format off */
+const struct family families[] = {
+    {.name = "gemm", .buffers = 3, .buffer_name = {"a", "b", "c"}, .sizes = gemm_sizes, .tolerance = 1e-5,
+     .kernels = {{"product", gemm, BIT(2), false}}, .y = -1,
+     .shapes = {{{1, 1, 1, 0}, 0}, {{7, 33, 5, 1}, 0}, {{15, 31, 300, 2}, 0}, {{29, 64, 257, 3}, 0},
+                {{120, 70, 64, 4}, 0}, {{16, 16, 513, 5}, 0}, {{3, 100, 40, 6}, 0}, {{113, 48, 2100, 7}, 0},
+                {{128, 256, 64, 0}, 0}, {{64, 128, 128, 1}, 0}, {{3, 5000, 700, 2}, 0}}},
+    {.name = "linear", .buffers = 8, .buffer_name = {"x", "w", "b", "y", "dy", "dx", "dw", "db"},
+     .sizes = linear_sizes, .tolerance = 1e-5,
+     .kernels = {{"forward", linear_forward, BIT(LY), false},
+                 {"backward_input", linear_input, BIT(LDX), false},
+                 {"backward_weight", linear_weight, BIT(LDW) | BIT(LDB), true}},
+     .y = LY, .dy = LDY, .pairs = {{LX, LDX}, {LW, LDW}, {LB, LDB}}, .pair_count = 3,
+     .shapes = {{{1, 64, 192, 1}, 0}, {{7, 11, 13, 1}, 0}, {{128, 64, 256, 1}, 0}, {{33, 256, 64, 0}, 0},
+                {{130, 300, 40, 1}, 0}, {{2100, 20, 33, 1}, 0}}},
+    {.name = "head", .buffers = 6, .buffer_name = {"x", "wte", "logits", "dlogits", "dx", "dwte"},
+     .sizes = head_sizes, .tolerance = 1e-5,
+     .kernels = {{"forward", head_forward, BIT(HY), false},
+                 {"backward_input", head_input, BIT(HDX), false},
+                 {"backward_weight", head_weight, BIT(HDW), true}},
+     .y = HY, .dy = HDY, .pairs = {{HX, HDX}, {HW, HDW}}, .pair_count = 2,
+     .shapes = {{{1, 64, 11, 0}, 0}, {{7, 64, 256, 0}, 0}, {{128, 64, 256, 0}, 0}, {{40, 24, 1000, 0}, 0}}},
+    {.name = "embedding", .buffers = 6, .buffer_name = {"wte", "wpe", "y", "dy", "dwte", "dwpe"},
+     .sizes = embedding_sizes, .tolerance = 2e-6,
+     .kernels = {{"forward", embedding_forward, BIT(EY), false},
+                 {"backward", embedding_backward, BIT(EDWTE) | BIT(EDWPE), true}},
+     .y = EY, .dy = EDY, .pairs = {{EWTE, EDWTE}, {EWPE, EDWPE}}, .pair_count = 2,
+     .shapes = {{{1, 1, 64, 11}, 0}, {{3, 7, 70, 11}, 0}, {{2, 128, 64, 256}, 0}, {{1, 5, 3, 1000}, 0},
+                {{4, 16, 256, 256}, 0}}},
+    {.name = "layernorm", .buffers = 11,
+     .buffer_name = {"x", "gamma", "beta", "y", "mean", "rstd", "dy", "dx", "dgamma", "dbeta", "add"},
+     .sizes = layernorm_sizes, .tolerance = 1e-5,
+     .kernels = {{"forward", layernorm_forward, BIT(NY) | BIT(NMEAN) | BIT(NRSTD), false},
+                 {"backward", layernorm_backward, BIT(NDX) | BIT(NDG) | BIT(NDB), true}},
+     .y = NY, .dy = NDY, .pairs = {{NX, NDX}, {NG, NDG}, {NB, NDB}}, .pair_count = 3,
+     .shapes = {{{1, 64, 0}, 0}, {{7, 11, 0}, 0}, {{128, 256, 0}, 0}, {{33, 100, 1}, 0}, {{300, 64, 1}, 0},
+                {{2500, 20, 0}, 0}}},
+    {.name = "attention", .buffers = 5, .buffer_name = {"qkv", "out", "lse", "dout", "dqkv"},
+     .sizes = attention_sizes, .tolerance = 2e-5,
+     .kernels = {{"forward", attention_forward, BIT(AOUT) | BIT(ALSE), false},
+                 {"backward", attention_backward, BIT(ADQKV), false}},
+     .y = AOUT, .dy = ADOUT, .pairs = {{AQKV, ADQKV}}, .pair_count = 1,
+     .shapes = {{{1, 1, 64, 8}, 0}, {{2, 7, 64, 2}, 0.1}, {{1, 128, 64, 2}, 0}, {{2, 128, 64, 2}, 0.2},
+                {{1, 129, 24, 2}, 0.1}, {{1, 300, 20, 1}, 0.1}, {{1, 40, 96, 1}, 0}, {{1, 33, 120, 8}, 0.5},
+                {{1, 260, 256, 1}, 0}, {{3, 17, 15, 5}, 0.1}}},
+    {.name = "gelu", .buffers = 4, .buffer_name = {"x", "y", "dy", "dx"}, .sizes = unary_sizes, .tolerance = 5e-7,
+     .kernels = {{"forward", gelu_forward, BIT(UY), false}, {"backward", gelu_backward, BIT(UDX), false}},
+     .y = UY, .dy = UDY, .pairs = {{UX, UDX}}, .pair_count = 1, .shapes = ELEMENTS},
+    {.name = "dropout", .buffers = 4, .buffer_name = {"x", "y", "dy", "dx"}, .sizes = unary_sizes, .tolerance = 5e-7,
+     .kernels = {{"forward", dropout_forward, BIT(UY), false}, {"backward", dropout_backward, BIT(UDX), false}},
+     .y = UY, .dy = UDY, .pairs = {{UX, UDX}}, .pair_count = 1, .shapes = DROPPED},
+    {.name = "residual_dropout", .buffers = 5, .buffer_name = {"x", "h", "y", "dy", "dh"},
+     .sizes = residual_sizes, .tolerance = 5e-7,
+     .kernels = {{"forward", residual_forward, BIT(RY), false}, {"backward", residual_backward, BIT(RDH), false}},
+     .y = RY, .dy = RDY, .pairs = {{RH, RDH}, {RX, RDY}}, .pair_count = 2, .shapes = DROPPED},
+    {.name = "add", .buffers = 4, .buffer_name = {"a", "y", "b", "unused"}, .sizes = unary_sizes, .tolerance = 1e-7,
+     .kernels = {{"forward", add, BIT(UY), false}}, .y = -1, .shapes = ELEMENTS},
+    {.name = "cross_entropy", .buffers = 3, .buffer_name = {"logits", "loss", "dlogits"},
+     .sizes = cross_entropy_sizes, .tolerance = 1e-6,
+     .kernels = {{"loss", cross_entropy_loss, BIT(CLOSS), false},
+                 {"gradient", cross_entropy_gradient, BIT(CLOSS) | BIT(CDX), false}},
+     .y = CLOSS, .dy = -1, .pairs = {{CX, CDX}}, .pair_count = 1,
+     .shapes = {{{1, 11}, 0}, {{7, 256}, 0}, {{128, 256}, 0}, {{33, 1000}, 0}, {{2, 50257}, 0}}},
+    {.name = "adamw", .buffers = 4, .buffer_name = {"p", "m", "v", "g"}, .sizes = unary_sizes, .tolerance = 1e-6,
+     .kernels = {{"step", adamw, BIT(OP) | BIT(OM) | BIT(OV), false}}, .y = -1,
+     .shapes = {{{1, 1}, 0}, {{7, 0}, 0}, {{8192, 1}, 0}, {{20003, 1}, 0}}},
+    {.name = "sum_squares", .buffers = 2, .buffer_name = {"x", "sum"}, .sizes = squares_sizes, .tolerance = 1e-7,
+     .kernels = {{"sum", sum_squares, BIT(1), false}}, .y = -1,
+     .shapes = {{{1}, 0}, {{4097}, 0}, {{100003}, 0}}},
+};
+/* clang-format on */
+const int family_count = sizeof families / sizeof families[0];

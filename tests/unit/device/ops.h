@@ -1,0 +1,61 @@
+/*
+ * Families of operators for the operator test: each names its buffers once, and says which of them
+ * each of its kernels reads and writes, so that one loop can compare devices with the reference,
+ * threads with each other, and gradients with finite differences.
+ */
+#ifndef CULM_TESTS_DEVICE_OPS_H
+#define CULM_TESTS_DEVICE_OPS_H
+
+#include "device/cpu/kernels.h"
+#include "tensor/reference.h"
+
+#define MAX_BUFFERS 12
+#define MAX_KERNELS 4
+#define MAX_SHAPES 12
+
+/* What the letters mean is the family's own; dim[0..3]. */
+struct shape {
+    int64_t dim[4];
+    double p; /* dropout */
+};
+
+struct run {
+    struct shape shape;
+    float *buffer[MAX_BUFFERS];
+    int64_t count[MAX_BUFFERS]; /* elements of each */
+    int32_t *tokens;            /* token_count of them, below token_bound */
+    bool first;
+    struct culm_dropout dropout;
+    double *scratch; /* for the reference */
+};
+
+/* cpu NULL: the reference. */
+typedef void kernel_call(struct culm_cpu *cpu, struct run *run);
+
+struct kernel_row {
+    const char *name;
+    kernel_call *call;
+    uint32_t writes;  /* bit i: buffer i is an output */
+    bool accumulates; /* has `first` */
+};
+
+struct family {
+    const char *name;
+    int buffers;
+    const char *buffer_name[MAX_BUFFERS];
+    /* Fills count[] and returns the number of tokens. */
+    int64_t (*sizes)(const struct shape *shape, int64_t *ret_count, int64_t *ret_token_bound);
+    struct kernel_row kernels[MAX_KERNELS];
+    struct shape shapes[MAX_SHAPES];
+    double tolerance; /* of the largest element of the reference's output */
+    /* gradients: the forward kernel is kernels[0], writing buffer y; dy is its incoming gradient
+     * (-1: the output is a scalar loss, of gradient 1). All other kernels run, then each pair's
+     * second buffer is the gradient of its first. */
+    int y, dy;
+    int pairs[4][2], pair_count;
+};
+
+extern const struct family families[];
+extern const int family_count;
+
+#endif

@@ -1,0 +1,144 @@
+/* The thread pool and the device object: every tile once, floating-point control kept, refusals. */
+#include "device/cpu/internal.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#define TILES 997
+
+struct counting {
+    int seen[TILES];
+    int busy[4];
+    int overlaps, bad_control, bad_thread;
+    int threads;
+};
+
+static void count_tile(void *context, int64_t tile, int thread) {
+    struct counting *c = context;
+    if (thread < 0 || thread >= c->threads) {
+        __atomic_add_fetch(&c->bad_thread, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (__atomic_exchange_n(&c->busy[thread], 1, __ATOMIC_ACQ_REL))
+        __atomic_add_fetch(&c->overlaps, 1, __ATOMIC_RELAXED);
+#if defined(__x86_64__)
+    if ((_mm_getcsr() & 0xFFC0) != 0x9FC0) /* nearest, masked, flush to zero both ways */
+        __atomic_add_fetch(&c->bad_control, 1, __ATOMIC_RELAXED);
+#endif
+    c->seen[tile]++;
+    __atomic_store_n(&c->busy[thread], 0, __ATOMIC_RELEASE);
+}
+
+static void test_every_tile_once(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        struct culm_cpu *cpu;
+        assert_int_equal(culm_cpu_new(threads, &cpu, NULL), CULM_OK);
+        assert_int_equal(culm_cpu_threads(cpu), threads);
+        for (int round = 0; round < 300; round++) {
+            struct counting c = {.threads = threads};
+            int64_t tiles = round % 3 ? round % 7 : TILES;
+            culm_cpu_run(cpu, tiles, count_tile, &c);
+            for (int64_t i = 0; i < TILES; i++)
+                assert_int_equal(c.seen[i], i < tiles);
+            assert_int_equal(c.overlaps + c.bad_control + c.bad_thread, 0);
+        }
+        culm_cpu_free(cpu);
+    }
+}
+
+static void test_control_word(void **state) {
+    (void)state;
+#if defined(__x86_64__)
+    struct culm_cpu *cpu;
+    assert_int_equal(culm_cpu_new(2, &cpu, NULL), CULM_OK);
+    float x[4096] __attribute__((aligned(64))), toward_zero[4096], nearest[4096];
+    for (int i = 0; i < 4096; i++)
+        x[i] = (float)(i - 2048) * 0.00317f;
+    culm_cpu_gelu_forward(cpu, nearest, x, 4096);
+    uint32_t before = _mm_getcsr();
+    _mm_setcsr(0x1f80 | 0x6000); /* toward zero */
+    culm_cpu_gelu_forward(cpu, toward_zero, x, 4096);
+    uint32_t after = _mm_getcsr();
+    _mm_setcsr(before);
+    assert_int_equal(after & 0xFFC0, (0x1f80 | 0x6000) & 0xFFC0);
+    assert_memory_equal(nearest, toward_zero, sizeof nearest);
+    culm_cpu_free(cpu);
+#else
+    skip();
+#endif
+}
+
+/* A device made by one thread may be used by another. */
+static void *use_elsewhere(void *argument) {
+    float x[1024], y[1024];
+    for (int i = 0; i < 1024; i++)
+        x[i] = 1;
+    culm_cpu_add(argument, y, x, x, 1024);
+    return (void *)(intptr_t)(y[1023] == 2.0f);
+}
+
+static void test_other_thread(void **state) {
+    (void)state;
+    struct culm_cpu *cpu;
+    pthread_t id;
+    void *right;
+    assert_int_equal(culm_cpu_new(3, &cpu, NULL), CULM_OK);
+    assert_int_equal(pthread_create(&id, NULL, use_elsewhere, cpu), 0);
+    pthread_join(id, &right);
+    assert_true((intptr_t)right);
+    culm_cpu_free(cpu);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    struct culm_cpu *cpu = NULL;
+    struct culm_error error;
+    assert_int_equal(culm_cpu_new(0, &cpu, &error), CULM_ERR_ARGUMENT);
+    assert_string_equal(error.text, "threads: 0 is not in 1..256");
+    assert_int_equal(culm_cpu_new(257, &cpu, NULL), CULM_ERR_ARGUMENT);
+    assert_int_equal(culm_cpu_new_isa(1, "abacus", &cpu, &error), CULM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "abacus"));
+    assert_null(cpu);
+    culm_cpu_free(NULL);
+}
+
+/* What can change bits: not the threads, not the instruction set. */
+static void test_signature(void **state) {
+    (void)state;
+    struct culm_cpu *one, *three;
+    assert_int_equal(culm_cpu_new(1, &one, NULL), CULM_OK);
+    assert_int_equal(culm_cpu_new_isa(3, "base", &three, NULL), CULM_OK);
+    assert_string_equal(culm_cpu_signature(one), culm_cpu_signature(three));
+    assert_null(strchr(culm_cpu_signature(one), ' '));
+    assert_string_equal(culm_cpu_isa(three), "base");
+    culm_cpu_free(one);
+    culm_cpu_free(three);
+}
+
+static void test_log(void **state) {
+    (void)state;
+    for (double x = 1e-300; x < 1e300; x *= 1.37) {
+        double want = __builtin_log(x), got = culm_cpu_log(x);
+        assert_true(__builtin_fabs(want - got) <= 1e-15 + 1e-15 * __builtin_fabs(want));
+    }
+    assert_true(culm_cpu_log(1) == 0);
+    assert_true(culm_cpu_log(0) < -1e308);
+    assert_true(culm_cpu_log(-1) != culm_cpu_log(-1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_tile_once), cmocka_unit_test(test_control_word),
+        cmocka_unit_test(test_other_thread),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_signature),       cmocka_unit_test(test_log),
+    };
+    return cmocka_run_group_tests_name("cpu device", tests, NULL, NULL);
+}
