@@ -1,0 +1,397 @@
+/*
+ * A connection over uv_poll.
+ *
+ *     send ─▶ queue of entries (header + meta | payload slice) ─▶ sendmsg, up to IOV_COUNT at once
+ *     recvmsg ─▶ [rest of the payload in progress | scratch] ─▶ frame reader ─▶ message
+ *
+ * A write error only marks the link broken and shuts it down, so that the reading side finds the
+ * end, after whatever had still arrived: the loop alone reports. One turn of the loop moves at most
+ * TURN_BYTES a direction, so that one busy peer does not starve timers and others.
+ */
+#include "net/conn.h"
+
+#include "net/socket.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define IOV_COUNT 32
+#define SCRATCH_BYTES ((size_t)64 << 10)
+#define TURN_BYTES ((size_t)8 << 20)
+
+struct entry {
+    struct entry *next;
+    struct culm_blob *payload; /* NULL: none */
+    size_t payload_offset, payload_bytes;
+    size_t head_bytes;
+    uint8_t head[]; /* header, meta */
+};
+
+struct culm_conn {
+    uv_poll_t poll;
+    struct culm_conn_options o;
+    struct culm_frame_reader reader;
+    struct entry *first, **last;
+    size_t first_written; /* bytes of the first entry that are gone */
+    size_t queued;
+    int fd;
+    int events;      /* asked of the poll */
+    bool connecting; /* not yet writable for the first time */
+    bool corked;     /* send leaves the writing to flush */
+    bool broken;     /* nothing can be written any more */
+    bool finishing;  /* shut down writing when the queue is empty */
+    bool reported;   /* closed was called */
+    bool closing;    /* culm_conn_close was called */
+    uint8_t scratch[SCRATCH_BYTES];
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void update_poll(struct culm_conn *conn) {
+    int events = conn->connecting ? 0 : UV_READABLE;
+    if (conn->connecting || (conn->queued && !conn->broken)) {
+        events |= UV_WRITABLE;
+    }
+    if (events != conn->events && !conn->closing && !conn->reported) {
+        conn->events = events;
+        uv_poll_start(&conn->poll, events, on_poll);
+    }
+}
+
+static void drop_first(struct culm_conn *conn) {
+    struct entry *entry = conn->first;
+    conn->first = entry->next;
+    if (!conn->first) {
+        conn->last = &conn->first;
+    }
+    conn->first_written = 0;
+    culm_blob_unref(entry->payload);
+    free(entry);
+}
+
+static void drop_queue(struct culm_conn *conn) {
+    while (conn->first) {
+        drop_first(conn);
+    }
+    conn->queued = 0;
+}
+
+static void break_link(struct culm_conn *conn) {
+    conn->broken = true;
+    drop_queue(conn);
+    (void)shutdown(conn->fd, SHUT_RDWR);
+}
+
+/* --- writing --- */
+
+static int gather(const struct culm_conn *conn, size_t limit, struct iovec *iov) {
+    int count = 0;
+    size_t skip = conn->first_written;
+    for (struct entry *e = conn->first; e && limit && count + 2 <= IOV_COUNT; e = e->next) {
+        const struct iovec parts[2] = {
+            {e->head, e->head_bytes},
+            {e->payload ? (uint8_t *)e->payload->data + e->payload_offset : NULL,
+             e->payload_bytes}};
+        for (int i = 0; i < 2 && limit; i++) {
+            if (skip >= parts[i].iov_len) {
+                skip -= parts[i].iov_len;
+                continue;
+            }
+            size_t len = parts[i].iov_len - skip;
+            iov[count].iov_base = (uint8_t *)parts[i].iov_base + skip;
+            iov[count].iov_len = len < limit ? len : limit;
+            limit -= iov[count++].iov_len;
+            skip = 0;
+        }
+    }
+    return count;
+}
+
+static void written(struct culm_conn *conn, size_t bytes) {
+    conn->queued -= bytes;
+    conn->first_written += bytes;
+    while (conn->first &&
+           conn->first_written >= conn->first->head_bytes + conn->first->payload_bytes) {
+        size_t rest = conn->first_written - (conn->first->head_bytes + conn->first->payload_bytes);
+        drop_first(conn);
+        conn->first_written = rest;
+    }
+}
+
+/* One sendmsg of at most `limit` bytes. False: not now, or never (broken). */
+static bool write_some(struct culm_conn *conn, size_t limit, size_t *ret_bytes) {
+    struct iovec iov[IOV_COUNT];
+    struct msghdr out = {.msg_iov = iov};
+    out.msg_iovlen = (size_t)gather(conn, limit, iov);
+    ssize_t put;
+    do {
+        put = sendmsg(conn->fd, &out, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (put < 0 && errno == EINTR);
+    if (put < 0) {
+        if (errno != EAGAIN) {
+            break_link(conn);
+        }
+        return false;
+    }
+    written(conn, (size_t)put);
+    *ret_bytes = (size_t)put;
+    return true;
+}
+
+static void finish_if_empty(struct culm_conn *conn) {
+    if (conn->finishing && !conn->queued && !conn->broken && !conn->connecting) {
+        conn->broken = true;
+        (void)shutdown(conn->fd, SHUT_WR);
+    }
+}
+
+static void write_turn(struct culm_conn *conn) {
+    size_t turn = 0, bytes;
+    while (conn->queued && turn < TURN_BYTES && write_some(conn, TURN_BYTES, &bytes)) {
+        turn += bytes;
+    }
+    finish_if_empty(conn);
+}
+
+void culm_conn_send(struct culm_conn *conn, const struct culm_message *message) {
+    if (conn->broken || conn->closing || conn->finishing) {
+        return;
+    }
+    struct entry *entry = malloc(sizeof *entry + CULM_FRAME_HEADER_BYTES + message->meta_bytes);
+    if (!entry) {
+        break_link(conn);
+        return;
+    }
+    *entry = (struct entry){.head_bytes = CULM_FRAME_HEADER_BYTES + message->meta_bytes};
+    if (message->payload && message->payload_bytes) {
+        entry->payload = culm_blob_ref(message->payload);
+        entry->payload_offset = message->payload_offset;
+        entry->payload_bytes = message->payload_bytes;
+    }
+    culm_frame_header_encode(message, entry->head);
+    if (message->meta_bytes) {
+        memcpy(entry->head + CULM_FRAME_HEADER_BYTES, message->meta, message->meta_bytes);
+    }
+    bool idle = !conn->queued && !conn->connecting && !conn->corked;
+    *conn->last = entry;
+    conn->last = &entry->next;
+    conn->queued += entry->head_bytes + entry->payload_bytes;
+    if (idle) {
+        size_t bytes;
+        (void)write_some(conn, TURN_BYTES, &bytes); /* what is left waits for the loop */
+    }
+    update_poll(conn);
+}
+
+void culm_conn_cork(struct culm_conn *conn, bool corked) { conn->corked = corked; }
+
+size_t culm_conn_queued(const struct culm_conn *conn) { return conn->queued; }
+
+static bool wait_connected(struct culm_conn *conn, uint64_t deadline_ns) {
+    if (conn->connecting) {
+        if (!culm_socket_wait(conn->fd, POLLOUT, deadline_ns) || culm_socket_error(conn->fd)) {
+            return false;
+        }
+        conn->connecting = false;
+    }
+    return true;
+}
+
+bool culm_conn_flush(struct culm_conn *conn, size_t keep_bytes, uint64_t deadline_ns) {
+    if (conn->closing || !wait_connected(conn, deadline_ns)) {
+        return false;
+    }
+    bool in_time = true;
+    while (conn->queued > keep_bytes && in_time && !conn->broken) {
+        size_t bytes;
+        if (!write_some(conn, conn->queued - keep_bytes, &bytes) && !conn->broken) {
+            in_time = culm_socket_wait(conn->fd, POLLOUT, deadline_ns);
+        }
+    }
+    update_poll(conn);
+    return in_time && !conn->broken;
+}
+
+void culm_conn_linger(struct culm_conn *conn, uint64_t deadline_ns) {
+    if (!culm_conn_flush(conn, 0, deadline_ns)) {
+        return;
+    }
+    (void)shutdown(conn->fd, SHUT_WR);
+    conn->broken = true;
+    ssize_t got;
+    do {
+        if (!culm_socket_wait(conn->fd, POLLIN, deadline_ns)) {
+            return;
+        }
+        got = recv(conn->fd, conn->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+    } while ((got > 0 && culm_clock_ns() < deadline_ns) ||
+             (got < 0 && (errno == EAGAIN || errno == EINTR)));
+}
+
+void culm_conn_finish(struct culm_conn *conn) {
+    conn->finishing = true;
+    finish_if_empty(conn);
+}
+
+/* --- reading --- */
+
+static void report(struct culm_conn *conn, const struct culm_error *why) {
+    if (!conn->reported && !conn->closing) {
+        conn->reported = true;
+        conn->broken = true;
+        drop_queue(conn);
+        uv_poll_stop(&conn->poll);
+        conn->o.ops->closed(conn->o.ctx, conn, why);
+    }
+}
+
+static bool dead(const struct culm_conn *conn) { return conn->closing || conn->reported; }
+
+static void parse(struct culm_conn *conn, const uint8_t *data, size_t len) {
+    for (size_t at = 0; at < len && !dead(conn);) {
+        const struct culm_message *message;
+        struct culm_error error;
+        size_t used;
+        if (culm_frame_reader_feed(&conn->reader, data + at, len - at, &used, &message, &error) !=
+            CULM_OK) {
+            report(conn, &error);
+            return;
+        }
+        at += used;
+        if (message) {
+            conn->o.ops->message(conn->o.ctx, conn, message);
+        }
+    }
+}
+
+/* One recvmsg; false when there was nothing to get or the connection is over. */
+static bool read_some(struct culm_conn *conn, size_t *ret_bytes) {
+    uint8_t *payload = NULL;
+    size_t space = culm_frame_reader_space(&conn->reader, &payload);
+    struct iovec iov[2] = {{payload, space}, {conn->scratch, SCRATCH_BYTES}};
+    struct msghdr in = {.msg_iov = space ? iov : iov + 1, .msg_iovlen = space ? 2 : 1};
+    ssize_t got;
+    do {
+        got = recvmsg(conn->fd, &in, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) {
+        if (got < 0 && errno == EAGAIN) {
+            return false;
+        }
+        struct culm_error error;
+        if (got < 0) {
+            culm_error_errno(&error, errno, "receive");
+            error.status = CULM_ERR_CLOSED;
+        } else {
+            culm_error_set(&error, CULM_ERR_CLOSED, "the other side closed the connection");
+        }
+        report(conn, &error);
+        return false;
+    }
+    *ret_bytes = (size_t)got;
+    size_t direct = (size_t)got < space ? (size_t)got : space;
+    if (direct) {
+        const struct culm_message *message = culm_frame_reader_wrote(&conn->reader, direct);
+        if (message) {
+            conn->o.ops->message(conn->o.ctx, conn, message);
+        }
+    }
+    parse(conn, conn->scratch, (size_t)got - direct);
+    return true;
+}
+
+static void read_turn(struct culm_conn *conn, size_t limit) {
+    size_t turn = 0, bytes;
+    while (!dead(conn) && turn < limit && read_some(conn, &bytes)) {
+        turn += bytes;
+    }
+}
+
+void culm_conn_pump(struct culm_conn *conn) {
+    if (!conn->connecting) {
+        read_turn(conn, SIZE_MAX);
+    }
+}
+
+static void connected(struct culm_conn *conn) {
+    int cause = culm_socket_error(conn->fd);
+    if (cause) {
+        struct culm_error error;
+        culm_error_errno(&error, cause, "connect");
+        error.status = CULM_ERR_CLOSED;
+        report(conn, &error);
+        return;
+    }
+    conn->connecting = false;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events) {
+    struct culm_conn *conn = poll->data;
+    (void)status; /* a reset; the socket calls below say which */
+    (void)events; /* each direction finds out for itself whether it can go on */
+    if (conn->connecting) {
+        connected(conn);
+    }
+    if (!dead(conn) && conn->queued) {
+        write_turn(conn);
+    }
+    if (!dead(conn)) {
+        read_turn(conn, TURN_BYTES);
+    }
+    if (!dead(conn)) {
+        update_poll(conn);
+    }
+}
+
+/* --- life --- */
+
+enum culm_status culm_conn_new(const struct culm_conn_options *options, int take_fd,
+                               bool connecting, struct culm_conn **ret_conn,
+                               struct culm_error *error) {
+    struct culm_conn *conn = malloc(sizeof *conn);
+    if (!conn) {
+        close(take_fd);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a connection");
+    }
+    memset(conn, 0, offsetof(struct culm_conn, scratch));
+    conn->o = *options;
+    conn->fd = take_fd;
+    conn->connecting = connecting;
+    conn->last = &conn->first;
+    culm_frame_reader_init(&conn->reader, options->pool, options->meta_max, options->payload_max);
+    int failed = uv_poll_init(options->loop, &conn->poll, take_fd);
+    if (failed) {
+        close(take_fd);
+        free(conn);
+        return culm_error_set(error, CULM_ERR_IO, "watch a connection: %s", uv_strerror(failed));
+    }
+    conn->poll.data = conn;
+    update_poll(conn);
+    *ret_conn = conn;
+    return CULM_OK;
+}
+
+void culm_conn_limits(struct culm_conn *conn, size_t meta_max, size_t payload_max) {
+    conn->reader.meta_max = meta_max;
+    conn->reader.payload_max = payload_max;
+}
+
+static void on_closed(uv_handle_t *handle) {
+    struct culm_conn *conn = handle->data;
+    culm_frame_reader_release(&conn->reader);
+    free(conn);
+}
+
+void culm_conn_close(struct culm_conn *conn) {
+    if (!conn || conn->closing) {
+        return;
+    }
+    conn->closing = true;
+    drop_queue(conn);
+    uv_close((uv_handle_t *)&conn->poll, on_closed);
+    close(conn->fd);
+}

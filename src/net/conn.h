@@ -1,0 +1,62 @@
+/*
+ * A connection: frames over one TCP socket, on a libuv loop.
+ *
+ * The queue of what is to be written is ours, not libuv's, so that a caller can finish it, or the
+ * first part of it, at once (culm_conn_flush): a worker that is to die at an exact byte needs that.
+ * Frames arrive in the order sent. send, flush and close never call back; `message` and `closed`
+ * come from the loop, or from culm_conn_pump. After `closed`, or after culm_conn_close, nothing
+ * comes. Thread: the loop's.
+ */
+#ifndef CULM_NET_CONN_H
+#define CULM_NET_CONN_H
+
+#include "net/frame.h"
+
+#include <uv.h>
+
+struct culm_conn;
+
+struct culm_conn_ops {
+    /* The callee may close the connection. */
+    void (*message)(void *ctx, struct culm_conn *conn, const struct culm_message *message);
+    /* End of stream (CULM_ERR_CLOSED), refused connect, garbage (CULM_ERR_FORMAT), pool exhausted
+     * (CULM_ERR_MEMORY). Comes at most once; the callee calls culm_conn_close. */
+    void (*closed)(void *ctx, struct culm_conn *conn, const struct culm_error *why);
+};
+
+struct culm_conn_options {
+    uv_loop_t *loop;
+    struct culm_pool *pool; /* for received payloads */
+    size_t meta_max, payload_max;
+    const struct culm_conn_ops *ops;
+    void *ctx;
+};
+
+/* Takes the socket, which may still be connecting; it is closed also when this fails. */
+enum culm_status culm_conn_new(const struct culm_conn_options *options, int take_fd,
+                               bool connecting, struct culm_conn **ret_conn,
+                               struct culm_error *error);
+/* Closes the socket now; the memory goes when the loop has run once more. NULL is fine. */
+void culm_conn_close(struct culm_conn *conn);
+
+/* The limits for what is received from now on. */
+void culm_conn_limits(struct culm_conn *conn, size_t meta_max, size_t payload_max);
+
+/* Copies the meta, references the payload until written. Out of memory or a broken link: the frame
+ * is dropped and the connection ends, which `closed` tells in time. */
+void culm_conn_send(struct culm_conn *conn, const struct culm_message *message);
+/* While corked, send only queues. */
+void culm_conn_cork(struct culm_conn *conn, bool corked);
+size_t culm_conn_queued(const struct culm_conn *conn); /* bytes that the system has not taken */
+/* Writes, waiting as long as it takes, until only keep_bytes are queued. False: deadline_ns
+ * (CLOCK_MONOTONIC) passed or the link broke. */
+bool culm_conn_flush(struct culm_conn *conn, size_t keep_bytes, uint64_t deadline_ns);
+/* Flushes, says that nothing more comes, and waits for the other side to close: only then is it
+ * certain that all was received. What comes meanwhile is thrown away. */
+void culm_conn_linger(struct culm_conn *conn, uint64_t deadline_ns);
+/* Once the queue is written, tells the other side that nothing more comes. */
+void culm_conn_finish(struct culm_conn *conn);
+/* Handles all that has been received, before the loop would. */
+void culm_conn_pump(struct culm_conn *conn);
+
+#endif

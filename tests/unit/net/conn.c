@@ -1,0 +1,247 @@
+/*
+ * Connections over real sockets: order and bytes from 1 B to 64 MB, ends, garbage, a queue finished
+ * by hand, a frame cut in half, and how many messages a second pass.
+ */
+#include "net/conn.h"
+
+#include "net/socket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000ull
+#define MB ((size_t)1 << 20)
+
+struct side {
+    struct culm_conn *conn;
+    size_t messages, bad, expected;
+    enum culm_status closed;
+    char why[CULM_ERROR_MAX];
+    size_t (*size_of)(size_t index);
+};
+
+struct fixture {
+    uv_loop_t loop;
+    struct culm_pool *pool;
+    struct side a, b;
+    int fd[2];
+};
+
+static void fill(uint8_t *data, size_t len, size_t seed) {
+    uint32_t x = (uint32_t)seed * 2654435761u + 1;
+    for (size_t i = 0; i < len; i++) {
+        x = x * 1664525u + 1013904223u;
+        data[i] = (uint8_t)(x >> 24);
+    }
+}
+
+static bool is_filled(const uint8_t *data, size_t len, size_t seed) {
+    uint32_t x = (uint32_t)seed * 2654435761u + 1;
+    for (size_t i = 0; i < len; i++) {
+        x = x * 1664525u + 1013904223u;
+        if (data[i] != (uint8_t)(x >> 24)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
+    struct side *side = ctx;
+    (void)conn;
+    uint64_t index = side->messages++;
+    size_t size = side->size_of ? side->size_of(index) : message->payload_bytes;
+    bool right = message->type == (uint16_t)(index & 0xfff) && message->meta_bytes == 8 &&
+                 !memcmp(message->meta, &index, 8) && message->payload_bytes == size &&
+                 (!size || is_filled(message->payload->data, size, index));
+    side->bad += !right;
+}
+
+static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error *why) {
+    struct side *side = ctx;
+    side->closed = why->status;
+    snprintf(side->why, sizeof side->why, "%s", why->text);
+    culm_conn_close(conn);
+    side->conn = NULL;
+}
+
+static const struct culm_conn_ops ops = {on_message, on_closed};
+
+static void open_pair(struct fixture *f) {
+    int listen_fd, port;
+    struct culm_error error;
+    assert_int_equal(culm_socket_listen("127.0.0.1", &listen_fd, &port, &error), CULM_OK);
+    assert_int_equal(culm_socket_connect("127.0.0.1", port, &f->fd[0], &error), CULM_OK);
+    assert_true(culm_socket_wait(listen_fd, 1 /* POLLIN */, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(culm_socket_accept(listen_fd, &f->fd[1], &error), CULM_OK);
+    close(listen_fd);
+}
+
+static struct culm_conn *conn_of(struct fixture *f, struct side *side, int fd, bool connecting) {
+    struct culm_conn_options options = {&f->loop, f->pool, 64, 65 * MB, &ops, side};
+    struct culm_conn *conn = NULL;
+    assert_int_equal(culm_conn_new(&options, fd, connecting, &conn, NULL), CULM_OK);
+    return conn;
+}
+
+static int set_up(void **state) {
+    struct fixture *f = calloc(1, sizeof *f);
+    uv_loop_init(&f->loop);
+    f->pool = culm_pool_new(0);
+    open_pair(f);
+    f->a.conn = conn_of(f, &f->a, f->fd[0], true);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *f = *state;
+    culm_conn_close(f->a.conn);
+    culm_conn_close(f->b.conn);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    culm_pool_free(f->pool);
+    free(f);
+    return 0;
+}
+
+static void send_numbered(struct fixture *f, uint64_t index, size_t size) {
+    struct culm_blob *blob = NULL;
+    if (size) {
+        assert_int_equal(culm_pool_get(f->pool, size + 5, &blob), CULM_OK);
+        fill((uint8_t *)blob->data + 5, size, index);
+    }
+    const struct culm_message message = {.type = (uint16_t)(index & 0xfff),
+                                         .meta = (const uint8_t *)&index,
+                                         .meta_bytes = 8,
+                                         .payload = blob,
+                                         .payload_offset = 5,
+                                         .payload_bytes = size};
+    culm_conn_send(f->a.conn, &message);
+    culm_blob_unref(blob);
+}
+
+/* Runs the loop until b has `count` messages or is closed. */
+static void run_until(struct fixture *f, size_t count) {
+    uint64_t deadline = culm_clock_ns() + 60 * SECOND;
+    while (f->b.messages < count && !f->b.closed && culm_clock_ns() < deadline) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+}
+
+static size_t growing(size_t index) { return index < 27 ? (size_t)1 << index : index % 3; }
+
+static void bytes_and_order_survive(void **state) {
+    struct fixture *f = *state;
+    f->b.size_of = growing;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    for (size_t i = 0; i < 40; i++) {
+        send_numbered(f, i, growing(i)); /* up to 64 MB */
+    }
+    run_until(f, 40);
+    assert_int_equal(f->b.messages, 40);
+    assert_int_equal(f->b.bad, 0);
+    assert_int_equal(culm_conn_queued(f->a.conn), 0);
+}
+
+static void the_end_of_the_other_side_is_told_after_its_frames(void **state) {
+    struct fixture *f = *state;
+    send_numbered(f, 0, 1000);
+    assert_true(culm_conn_flush(f->a.conn, 0, culm_clock_ns() + 5 * SECOND));
+    culm_conn_close(f->a.conn);
+    f->a.conn = NULL;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    run_until(f, 2);
+    assert_int_equal(f->b.messages, 1);
+    assert_int_equal(f->b.bad, 0);
+    assert_int_equal(f->b.closed, CULM_ERR_CLOSED);
+}
+
+static void garbage_ends_the_connection(void **state) {
+    struct fixture *f = *state;
+    assert_true(culm_conn_flush(f->a.conn, 0, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(send(f->fd[0], "GET / HTTP/1.1\r\n\r\n  ", 20, MSG_NOSIGNAL), 20);
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    run_until(f, 1);
+    assert_int_equal(f->b.closed, CULM_ERR_FORMAT);
+    assert_non_null(strstr(f->b.why, "not a frame"));
+}
+
+static void a_cut_frame_is_never_delivered(void **state) {
+    struct fixture *f = *state;
+    culm_conn_cork(f->a.conn, true);
+    send_numbered(f, 0, 100);
+    send_numbered(f, 1, 10000);
+    assert_true(culm_conn_flush(f->a.conn, 5014, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(culm_conn_queued(f->a.conn), 5014);
+    culm_conn_close(f->a.conn);
+    f->a.conn = NULL;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    run_until(f, 2);
+    assert_int_equal(f->b.messages, 1);
+    assert_int_equal(f->b.bad, 0);
+    assert_int_equal(f->b.closed, CULM_ERR_CLOSED);
+}
+
+static void flush_waits_no_longer_than_allowed(void **state) {
+    struct fixture *f = *state;
+    send_numbered(f, 0, 64 * MB); /* nobody reads */
+    uint64_t start = culm_clock_ns();
+    assert_false(culm_conn_flush(f->a.conn, 0, start + SECOND / 5));
+    uint64_t took = culm_clock_ns() - start;
+    assert_true(took >= SECOND / 5 && took < 5 * SECOND);
+    assert_true(culm_conn_queued(f->a.conn) > 0);
+}
+
+static void a_refused_connect_is_told(void **state) {
+    struct fixture *f = *state;
+    int listen_fd, port, fd;
+    struct culm_error error;
+    assert_int_equal(culm_socket_listen("127.0.0.1", &listen_fd, &port, &error), CULM_OK);
+    close(listen_fd);
+    assert_int_equal(culm_socket_connect("127.0.0.1", port, &fd, &error), CULM_OK);
+    f->b.conn = conn_of(f, &f->b, fd, true);
+    run_until(f, 1);
+    assert_int_equal(f->b.closed, CULM_ERR_CLOSED);
+    close(f->fd[1]);
+}
+
+static void messages_a_second(void **state) {
+    struct fixture *f = *state;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    const size_t rounds = 100, batch = 1000;
+    uint64_t start = culm_clock_ns();
+    for (size_t r = 0; r < rounds; r++) {
+        for (size_t i = 0; i < batch; i++) {
+            send_numbered(f, r * batch + i, 0);
+        }
+        run_until(f, (r + 1) * batch);
+    }
+    double seconds = (double)(culm_clock_ns() - start) / 1e9;
+    assert_int_equal(f->b.bad, 0);
+    print_message("%.0f messages/s both sides on one thread\n", (double)(rounds * batch) / seconds);
+    f->b.messages = 0;
+    f->b.size_of = NULL;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(bytes_and_order_survive, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_end_of_the_other_side_is_told_after_its_frames, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(garbage_ends_the_connection, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_cut_frame_is_never_delivered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(flush_waits_no_longer_than_allowed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_connect_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(messages_a_second, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("net/conn", tests, NULL, NULL);
+}
