@@ -20,8 +20,7 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
     memset(data, 0, x->o.plan->layout.stage[task->stage].state_bytes);
     if (!task->source[0]) {
         for (int32_t i = 0; i < info->param_count; i++) {
-            culm_model_init_param(&info->params[i], x->o.config->model.layers, x->o.config->seed,
-                                  data + info->params[i].offset);
+            culm_model_init_param(&info->params[i], x->o.config->seed, data + info->params[i].offset);
         }
         return CULM_OK;
     }

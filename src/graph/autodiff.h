@@ -1,0 +1,42 @@
+/*
+ * Reverse-mode differentiation of a stretch of a graph.
+ *
+ * The nodes are walked backwards; each operator's gradient rule asks for the gradient of its
+ * outputs and gives those of its inputs. Where a value has several consumers their gradients are
+ * added, in the order in which the walk meets them, so the order is a property of the graph. A rule
+ * may take over what has been gathered so far and fold the addition into its kernel.
+ *
+ * Thread: one.
+ */
+#ifndef CULM_GRAPH_AUTODIFF_H
+#define CULM_GRAPH_AUTODIFF_H
+
+#include "graph/ops.h"
+
+struct culm_gradients {
+    struct culm_graph *graph; /* gradient nodes are appended to it */
+    int32_t *of; /* [value_count at the start] gradient value of a value; -1: none yet */
+    const struct culm_node_desc *source; /* whose rule runs: gives operator id and block */
+};
+
+/* Appends the gradient nodes of nodes [first, last) of `graph`. seed: the value whose gradient is
+ * given and the value that holds it; -1, -1 when a cross-entropy in the stretch begins the walk.
+ * ret_input_gradient: that of `input` (-1: not wanted). */
+enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t first, int32_t last,
+                                          int32_t seed_value, int32_t seed_gradient, int32_t input,
+                                          int32_t *ret_input_gradient, struct culm_error *error);
+
+/* For rules. */
+int32_t culm_gradient_of(struct culm_gradients *gradients,
+                         int32_t value); /* -1: nothing flows back */
+int32_t culm_gradient_take(struct culm_gradients *gradients,
+                           int32_t value); /* the same, and forgets it */
+void culm_gradient_add(struct culm_gradients *gradients, int32_t value, int32_t gradient);
+bool culm_gradient_wanted(const struct culm_gradients *gradients, int32_t value);
+/* Appends a gradient node; returns its first output. Outputs have the shapes of the values in
+ * `like`; uses may be NULL. */
+int32_t culm_gradient_node(struct culm_gradients *gradients, const struct culm_op *op,
+                           const int32_t *inputs, int32_t count, const int32_t *like,
+                           int32_t like_count, const int32_t *uses, int32_t use_count);
+
+#endif

@@ -1,0 +1,58 @@
+/* layernorm: (x [..,C], gamma [C], beta [C]) -> y [..,C], mean [rows], rstd [rows]. */
+#include "graph/autodiff.h"
+
+static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *node,
+                              struct culm_error *error) {
+    const struct culm_shape x = *culm_input_shape(graph, node, 0);
+    for (int32_t i = 1; i <= 2; i++) {
+        const struct culm_shape *p = culm_input_shape(graph, node, i);
+        if (p->rank != 1 || p->dim[0] != culm_last_dim(&x)) {
+            return culm_shape_error(graph, node, 0, i, "the widths differ", error);
+        }
+    }
+    const struct culm_shape rows = {1, {culm_row_count(&x)}};
+    culm_output_set(graph, node, 0, CULM_F32, &x);
+    culm_output_set(graph, node, 1, CULM_F32, &rows);
+    culm_output_set(graph, node, 2, CULM_F32, &rows);
+    return CULM_OK;
+}
+
+/* What has flowed back past the normalisation, on the residual path, is added by the same kernel.
+ */
+static void gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
+    int32_t x = node->input[0];
+    int32_t dy = culm_gradient_of(g, node->output[0]);
+    if (dy < 0) {
+        return;
+    }
+    int32_t past = culm_gradient_take(g, x);
+    const int32_t inputs[] = {dy, x, node->input[1], node->output[1], node->output[2], past};
+    culm_gradient_add(
+        g, x,
+        culm_gradient_node(g, &culm_op_layernorm_grad, inputs, 6, &x, 1, &node->param_use[1], 2));
+}
+
+static void execute(const struct culm_operands *o) {
+    const struct culm_shape *x = &o->value[o->node->input[0]].shape;
+    culm_cpu_layernorm_forward(o->cpu, o->output[0], o->output[1], o->output[2], o->input[0],
+                               o->input[1], o->input[2], culm_row_count(x), culm_last_dim(x),
+                               o->node->attributes.eps);
+}
+
+const struct culm_op culm_op_layernorm = {.name = "layernorm",
+                                          .inputs = 3,
+                                          .outputs = 3,
+                                          .infer = infer,
+                                          .gradient = gradient,
+                                          .execute = execute};
+
+/* (dy, x, gamma, mean, rstd, past or nothing) -> dx; accumulates into gamma and beta */
+static void execute_grad(const struct culm_operands *o) {
+    const struct culm_shape *x = &o->value[o->node->input[1]].shape;
+    culm_cpu_layernorm_backward(o->cpu, o->output[0], o->use[0], o->use[1], o->input[0],
+                                o->input[1], o->input[2], o->input[3], o->input[4], o->input[5],
+                                culm_row_count(x), culm_last_dim(x), o->first);
+}
+
+const struct culm_op culm_op_layernorm_grad = {
+    .name = "layernorm_grad", .inputs = 6, .outputs = 1, .execute = execute_grad};

@@ -1,0 +1,82 @@
+/* The table of architectures, and initialisation. */
+#include "model/model.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+struct architecture {
+    const char *name;
+    enum culm_status (*build)(const struct culm_model_options *options, struct culm_graph *graph);
+};
+
+static const struct architecture architectures[] = {
+    {"gpt2", culm_model_gpt2},
+};
+
+enum culm_status culm_model_build(const char *name, const struct culm_model_options *options,
+                                  struct culm_graph **ret_graph, struct culm_error *error) {
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+        if (strcmp(architectures[i].name, name) != 0) {
+            continue;
+        }
+        struct culm_graph *graph = culm_graph_new();
+        if (!graph) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "model '%s': out of memory", name);
+        }
+        enum culm_status status = architectures[i].build(options, graph);
+        if (status != CULM_OK) {
+            culm_graph_check(graph, error);
+            culm_error_prefix(error, "model '%s'", name);
+            culm_graph_free(graph);
+            return status;
+        }
+        *ret_graph = graph;
+        return CULM_OK;
+    }
+    return culm_error_set(error, CULM_ERR_CONFIG, "model.arch: '%s' is not known; known is gpt2",
+                          name);
+}
+
+int64_t culm_model_parameters(const struct culm_graph *graph) {
+    int64_t count = 0;
+    for (int32_t i = 0; i < graph->param_count; i++) {
+        count += culm_elements(&graph->param[i].shape);
+    }
+    return count;
+}
+
+static uint64_t key_of(const char *name, uint64_t seed) {
+    uint64_t key = culm_rng_mix(seed, 0x1217);
+    for (const char *c = name; *c; c++) {
+        key = culm_rng_mix(key, (uint64_t)(unsigned char)*c);
+    }
+    return key;
+}
+
+/* Box-Muller: two numbers from two words. */
+static void normal_pair(uint32_t a, uint32_t b, double std, float *ret_pair) {
+    double u = ((double)a + 0.5) * 0x1p-32, angle = 2 * M_PI * ((double)b + 0.5) * 0x1p-32;
+    double radius = std * sqrt(-2 * log(u));
+    ret_pair[0] = (float)(radius * cos(angle));
+    ret_pair[1] = (float)(radius * sin(angle));
+}
+
+void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, float *data) {
+    if (info->init != CULM_INIT_NORMAL) {
+        for (int64_t i = 0; i < info->count; i++) {
+            data[i] = info->init == CULM_INIT_ONES ? 1.0f : 0.0f;
+        }
+        return;
+    }
+    uint64_t key = key_of(info->name, seed);
+    for (int64_t i = 0; i < info->count; i += 4) {
+        struct culm_rng_block block = culm_rng(key, 0, (uint64_t)(i / 4));
+        float four[4];
+        normal_pair(block.word[0], block.word[1], info->std, four);
+        normal_pair(block.word[2], block.word[3], info->std, four + 2);
+        int64_t left = info->count - i;
+        memcpy(data + i, four, (size_t)(left < 4 ? left : 4) * sizeof *four);
+    }
+}
