@@ -15,26 +15,24 @@
 
 struct culm_gradients {
     struct culm_graph *graph; /* gradient nodes are appended to it */
-    int32_t *of; /* [value_count at the start] gradient value of a value; -1: none yet */
+    int32_t *of; /* by value that was there at the start: its gradient's value; -1: none yet */
     const struct culm_node_desc *source; /* whose rule runs: gives operator id and block */
 };
 
-/* Appends the gradient nodes of nodes [first, last) of `graph`. seed: the value whose gradient is
- * given and the value that holds it; -1, -1 when a cross-entropy in the stretch begins the walk.
- * ret_input_gradient: that of `input` (-1: not wanted). */
+/* Appends the gradient nodes of nodes [first, last) of `graph`. The gradient of seed_value is given
+ * in seed_gradient; -1, -1 when a cross-entropy in the stretch begins the walk.
+ * *ret_input_gradient: the value with that of `input`; -1 when input is -1 or nothing flows. */
 enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t first, int32_t last,
                                           int32_t seed_value, int32_t seed_gradient, int32_t input,
                                           int32_t *ret_input_gradient, struct culm_error *error);
 
 /* For rules. */
-int32_t culm_gradient_of(struct culm_gradients *gradients,
-                         int32_t value); /* -1: nothing flows back */
-int32_t culm_gradient_take(struct culm_gradients *gradients,
-                           int32_t value); /* the same, and forgets it */
+int32_t culm_gradient_of(struct culm_gradients *gradients, int32_t value); /* -1: none flows back */
+int32_t culm_gradient_take(struct culm_gradients *gradients, int32_t value); /* and forgets it */
 void culm_gradient_add(struct culm_gradients *gradients, int32_t value, int32_t gradient);
 bool culm_gradient_wanted(const struct culm_gradients *gradients, int32_t value);
-/* Appends a gradient node; returns its first output. Outputs have the shapes of the values in
- * `like`; uses may be NULL. */
+/* Appends a gradient node and returns its first output. Outputs have the shapes of the values in
+ * `like`; `uses` may be NULL when use_count is 0. */
 int32_t culm_gradient_node(struct culm_gradients *gradients, const struct culm_op *op,
                            const int32_t *inputs, int32_t count, const int32_t *like,
                            int32_t like_count, const int32_t *uses, int32_t use_count);

@@ -1,217 +1,181 @@
-/* Building a graph. See graph.h. */
-#include "graph/graph.h"
+/* Building graphs, and the table of operators. */
+#include "graph/ops.h"
 
-#include "graph/op.h"
-
-#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct culm_graph *culm_graph_new(void) {
-    struct culm_graph *graph = calloc(1, sizeof *graph);
-    if (graph) {
-        graph->output = CULM_NO_VALUE;
-        graph->unit_count = 1;
+static const struct culm_op *const table[] = {
+    &culm_op_embedding,
+    &culm_op_embedding_grad,
+    &culm_op_linear,
+    &culm_op_linear_grad_input,
+    &culm_op_linear_grad_weight,
+    &culm_op_head,
+    &culm_op_head_grad_input,
+    &culm_op_head_grad_weight,
+    &culm_op_layernorm,
+    &culm_op_layernorm_grad,
+    &culm_op_attention,
+    &culm_op_attention_grad,
+    &culm_op_gelu,
+    &culm_op_gelu_grad,
+    &culm_op_dropout,
+    &culm_op_dropout_grad,
+    &culm_op_residual,
+    &culm_op_cross_entropy,
+    &culm_op_add,
+    NULL,
+};
+
+const struct culm_op *const *culm_ops(void) { return table; }
+
+const struct culm_op *culm_op_find(const char *name) {
+    for (size_t i = 0; table[i]; i++) {
+        if (strcmp(table[i]->name, name) == 0) {
+            return table[i];
+        }
     }
-    return graph;
+    return NULL;
+}
+
+struct culm_graph *culm_graph_new(void) {
+    return calloc(1, sizeof(struct culm_graph));
 }
 
 void culm_graph_free(struct culm_graph *graph) {
-    if (!graph)
-        return;
-    for (int32_t i = 0; i < graph->value_count; i++)
-        free(graph->values[i].name);
-    free(graph->values);
-    free(graph->nodes);
-    free(graph->gradients);
-    free(graph);
+    if (graph) {
+        free(graph->value);
+        free(graph->node);
+        free(graph->param);
+        free(graph->use);
+        free(graph);
+    }
 }
 
-void culm_graph_fail(struct culm_graph *graph, enum culm_status status, const char *format, ...) {
-    if (graph->status != CULM_OK)
-        return;
-    va_list args;
-    va_start(args, format);
-    graph->status = culm_error_setv(&graph->error, status, format, args);
-    va_end(args);
+enum culm_status culm_graph_check(const struct culm_graph *graph, struct culm_error *error) {
+    if (graph->error.status == CULM_OK) {
+        return CULM_OK;
+    }
+    return culm_error_set(error, graph->error.status, "%s", graph->error.text);
 }
 
-enum culm_status culm_graph_status(const struct culm_graph *graph, struct culm_error *error) {
-    if (graph->status != CULM_OK && error)
-        *error = graph->error;
-    return graph->status;
-}
-
-void culm_graph_unit(struct culm_graph *graph, int32_t unit) {
-    assert(unit == graph->unit_count - 1 || unit == graph->unit_count);
-    graph->unit_count = unit + 1;
-}
-
-/* Room for one more element; false and a failed graph when there is none. */
-static bool grow(struct culm_graph *graph, void **array, int32_t count, int32_t *capacity,
-                 size_t element_bytes) {
-    if (count < *capacity)
-        return true;
-    int32_t larger = *capacity ? *capacity * 2 : 64;
-    void *moved = realloc(*array, (size_t)larger * element_bytes);
-    if (!moved) {
-        culm_graph_fail(graph, CULM_ERR_MEMORY, "graph: out of memory");
+/* Makes room for one more element of an array; false after an error. */
+static bool room(struct culm_graph *graph, void **array, int32_t count, int32_t *capacity,
+                 size_t size) {
+    if (graph->error.status != CULM_OK) {
         return false;
     }
-    *array = moved;
-    *capacity = larger;
+    if (count < *capacity) {
+        return true;
+    }
+    int32_t more = *capacity ? 2 * *capacity : 64;
+    void *grown = realloc(*array, (size_t)more * size);
+    if (!grown) {
+        culm_error_set(&graph->error, CULM_ERR_MEMORY, "graph: out of memory");
+        return false;
+    }
+    *array = grown;
+    *capacity = more;
     return true;
 }
 
-static int32_t add_value(struct culm_graph *graph, struct culm_value value) {
-    struct culm_error error;
-    if (graph->status != CULM_OK ||
-        !grow(graph, (void **)&graph->values, graph->value_count, &graph->value_capacity,
-              sizeof *graph->values))
-        return CULM_NO_VALUE;
-    if (culm_shape_count(&value.type.shape, &value.count, &error) != CULM_OK) {
-        culm_graph_fail(graph, CULM_ERR_CONFIG, "%s", error.text);
-        return CULM_NO_VALUE;
+int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, enum culm_dtype dtype,
+                         const struct culm_shape *shape) {
+    int64_t count;
+    if (!room(graph, (void **)&graph->value, graph->value_count, &graph->value_capacity,
+              sizeof *graph->value) ||
+        culm_shape_count(shape, &count, &graph->error) != CULM_OK) {
+        return -1;
     }
-    graph->values[graph->value_count] = value;
+    graph->value[graph->value_count] = (struct culm_value){
+        .kind = kind, .dtype = dtype, .shape = *shape, .param = -1, .same_as = -1};
     return graph->value_count++;
 }
 
-int32_t culm_graph_input(struct culm_graph *graph, enum culm_role role, enum culm_dtype dtype,
-                         int rank, const int64_t *dim) {
-    return add_value(graph, (struct culm_value){.kind = CULM_VALUE_INPUT,
-                                                .type = {dtype, culm_shape_of(rank, dim)},
-                                                .producer = -1,
-                                                .role = role});
-}
-
-int32_t culm_graph_param(struct culm_graph *graph, const char *name, int rank, const int64_t *dim) {
-    for (int32_t i = 0; i < graph->value_count; i++) {
-        if (graph->values[i].name && strcmp(graph->values[i].name, name) == 0) {
-            culm_graph_fail(graph, CULM_ERR_CONFIG, "two parameters are called '%s'", name);
-            return CULM_NO_VALUE;
-        }
+int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struct culm_shape *shape,
+                         enum culm_init_kind init, double std, bool decay) {
+    if (!room(graph, (void **)&graph->param, graph->param_count, &graph->param_capacity,
+              sizeof *graph->param)) {
+        return -1;
     }
-    char *copy = strdup(name);
-    if (!copy) {
-        culm_graph_fail(graph, CULM_ERR_MEMORY, "graph: out of memory");
-        return CULM_NO_VALUE;
+    int32_t value = culm_graph_value(graph, CULM_VALUE_PARAM, CULM_F32, shape);
+    if (value < 0) {
+        return -1;
     }
-    int32_t value =
-        add_value(graph, (struct culm_value){.kind = CULM_VALUE_PARAM,
-                                             .type = {CULM_F32, culm_shape_of(rank, dim)},
-                                             .name = copy,
-                                             .producer = -1,
-                                             .param = graph->param_count});
-    if (value == CULM_NO_VALUE)
-        free(copy);
-    else
-        graph->param_count++;
+    struct culm_param *param = &graph->param[graph->param_count];
+    *param = (struct culm_param){
+        .shape = *shape, .init = init, .std = std, .decay = decay, .value = value};
+    snprintf(param->name, sizeof param->name, "%s", name);
+    graph->value[value].param = graph->param_count++;
     return value;
 }
 
-int32_t culm_graph_accumulator(struct culm_graph *graph, int32_t param) {
-    if (graph->status != CULM_OK)
-        return CULM_NO_VALUE;
-    const struct culm_value *of = &graph->values[param];
-    assert(of->kind == CULM_VALUE_PARAM);
-    return add_value(graph, (struct culm_value){.kind = CULM_VALUE_ACCUMULATOR,
-                                                .type = of->type,
-                                                .producer = -1,
-                                                .param = of->param,
-                                                .use = graph->use_count++});
+void culm_output_set(struct culm_graph *graph, struct culm_node_desc *node, int32_t i,
+                     enum culm_dtype dtype, const struct culm_shape *shape) {
+    node->output[i] = culm_graph_value(graph, CULM_VALUE_TEMPORARY, dtype, shape);
 }
 
-void culm_graph_output(struct culm_graph *graph, int32_t value) { graph->output = value; }
+enum culm_status culm_shape_error(const struct culm_graph *graph, const struct culm_node_desc *node,
+                                  int32_t a, int32_t b, const char *what,
+                                  struct culm_error *error) {
+    char left[96], right[96];
+    return culm_error_set(error, CULM_ERR_CONFIG, "operator '%s': %s: %s and %s", node->op->name,
+                          what,
+                          culm_shape_format(culm_input_shape(graph, node, a), left, sizeof left),
+                          culm_shape_format(culm_input_shape(graph, node, b), right, sizeof right));
+}
 
-/* --- nodes --- */
-
-static enum culm_status infer(struct culm_graph *graph, const struct culm_node *node,
-                              struct culm_type *ret_types, struct culm_error *error) {
-    const struct culm_op *op = node->op;
-    struct culm_op_site site = {.attrs = &node->attrs};
-    for (int i = 0; i < op->inputs; i++) {
-        if (node->in[i] == CULM_NO_VALUE) {
-            if (!(op->optional >> i & 1))
-                return culm_error_set(error, CULM_ERR_CONFIG, "input %d is missing", i);
+static void number_uses(struct culm_graph *graph, struct culm_node_desc *node) {
+    for (int32_t i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
+        node->param_use[i] = -1;
+        if (node->input[i] < 0 || graph->value[node->input[i]].kind != CULM_VALUE_PARAM ||
+            !room(graph, (void **)&graph->use, graph->use_count, &graph->use_capacity,
+                  sizeof *graph->use)) {
             continue;
         }
-        site.in[i] = &graph->values[node->in[i]];
-        if ((op->params >> i & 1) && site.in[i]->kind != CULM_VALUE_PARAM)
-            return culm_error_set(error, CULM_ERR_CONFIG, "input %d is no parameter", i);
+        graph->use[graph->use_count] =
+            (struct culm_use){graph->value[node->input[i]].param, graph->node_count};
+        node->param_use[i] = graph->use_count++;
     }
-    return op->infer(&site, ret_types, error);
 }
 
-static void apply(struct culm_graph *graph, struct culm_node node, const int32_t *in,
-                  const int32_t *given_out, int32_t *ret_out) {
-    const struct culm_op *op = node.op;
-    struct culm_type types[CULM_OP_MAX_OUTPUTS];
-    struct culm_error error;
-    for (int o = 0; o < CULM_OP_MAX_OUTPUTS; o++)
-        ret_out[o] = node.out[o] = CULM_NO_VALUE;
-    if (graph->status != CULM_OK)
-        return;
-    for (int i = 0; i < CULM_OP_MAX_INPUTS; i++)
-        node.in[i] = i < op->inputs ? in[i] : CULM_NO_VALUE;
-    int32_t index = graph->node_count;
-    if (infer(graph, &node, types, &error) != CULM_OK) {
-        culm_graph_fail(graph, CULM_ERR_CONFIG, "operator %d (%s): %s", index, op->name,
-                        error.text);
-        return;
+bool culm_graph_append(struct culm_graph *graph, const struct culm_node_desc *node) {
+    if (!room(graph, (void **)&graph->node, graph->node_count, &graph->node_capacity,
+              sizeof *graph->node)) {
+        return false;
     }
-    for (int o = 0; o < op->outputs; o++) {
-        int32_t given = given_out ? given_out[o] : CULM_NO_VALUE;
-        if (given == CULM_NO_VALUE) {
-            node.out[o] = add_value(graph, (struct culm_value){.kind = CULM_VALUE_COMPUTED,
-                                                               .type = types[o],
-                                                               .producer = index});
-        } else {
-            struct culm_value *value = &graph->values[given];
-            assert(value->kind == CULM_VALUE_ACCUMULATOR && value->producer < 0);
-            assert(culm_shape_equal(&value->type.shape, &types[o].shape));
-            value->producer = index;
-            node.out[o] = given;
-        }
-    }
-    if (!grow(graph, (void **)&graph->nodes, index, &graph->node_capacity, sizeof *graph->nodes) ||
-        graph->status != CULM_OK)
-        return;
-    graph->nodes[graph->node_count++] = node;
-    memcpy(ret_out, node.out, sizeof node.out);
+    graph->node[graph->node_count++] = *node;
+    return true;
 }
 
-void culm_graph_apply(struct culm_graph *graph, const struct culm_op *op,
-                      const struct culm_attrs *attrs, const int32_t *in,
-                      int32_t ret_out[CULM_OP_MAX_OUTPUTS]) {
-    assert(!graph->differentiated);
-    struct culm_node node = {
-        .op = op, .attrs = *attrs, .id = graph->node_count, .unit = graph->unit_count - 1};
-    apply(graph, node, in, NULL, ret_out);
-    graph->forward_count = graph->node_count;
-}
-
-void culm_graph_apply_backward(struct culm_graph *graph, const struct culm_op *op,
-                               const struct culm_attrs *attrs, int32_t id, int32_t unit,
-                               const int32_t *in, const int32_t *given_out,
-                               int32_t ret_out[CULM_OP_MAX_OUTPUTS]) {
-    struct culm_node node = {
-        .op = op, .attrs = *attrs, .id = id, .unit = unit, .backward = true};
-    apply(graph, node, in, given_out, ret_out);
-}
-
-double culm_graph_flops(const struct culm_graph *graph, int32_t first_unit, int32_t last_unit,
-                        bool backward) {
-    double sum = 0;
-    for (int32_t n = 0; n < graph->node_count; n++) {
-        const struct culm_node *node = &graph->nodes[n];
-        if (node->backward != backward || node->unit < first_unit || node->unit > last_unit ||
-            !node->op->flops)
-            continue;
-        struct culm_op_site site = {.attrs = &node->attrs};
-        for (int i = 0; i < node->op->inputs; i++)
-            site.in[i] = node->in[i] == CULM_NO_VALUE ? NULL : &graph->values[node->in[i]];
-        sum += node->op->flops(&site);
+int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t *inputs,
+                         int32_t count, const struct culm_attributes *attributes) {
+    if (graph->error.status != CULM_OK) {
+        return -1;
     }
-    return sum;
+    struct culm_node_desc node = {
+        .op = culm_op_find(op), .operator_id = graph->node_count, .block = graph->block};
+    if (!node.op || node.op->inputs != count || !node.op->infer) {
+        culm_error_set(&graph->error, CULM_ERR_INTERNAL, "no operator '%s' with %d inputs", op,
+                       count);
+        return -1;
+    }
+    memset(node.output, -1, sizeof node.output);
+    memset(node.use, -1, sizeof node.use);
+    for (int32_t i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
+        node.input[i] = i < count ? inputs[i] : -1;
+    }
+    if (attributes) {
+        node.attributes = *attributes;
+    }
+    if (node.op->infer(graph, &node, &graph->error) != CULM_OK) {
+        return -1;
+    }
+    number_uses(graph, &node);
+    if (!culm_graph_append(graph, &node)) {
+        return -1;
+    }
+    graph->blocks = graph->block + 1;
+    return node.output[0];
 }

@@ -1,129 +1,103 @@
 /*
- * The graph: what a model computes, as values and the operators between them.
+ * The graph: what to compute. Values, nodes that make them, parameters that they use.
  *
- * A graph is built once, forward first, by applying operators (ops.h) to inputs and parameters;
- * culm_graph_differentiate then appends the operators of the backward pass. Nodes stand in an order
- * in which they can run. Every forward node belongs to a *unit*, a block of the model: pieces are
- * cut between units only (cut.h). A gradient node belongs to the unit of the node it differentiates,
- * and carries its id: ids are those of the uncut graph, so dropout does not depend on the cut.
+ * A graph is built once, forward, in topological order; every node is an operator of the table in
+ * ops.h applied to values. Shapes are static and are inferred, hence checked, as each node is
+ * added. A node belongs to a *block*; the borders of blocks are the only legal cuts (PROTOCOL 1.5).
+ * Its index in the uncut graph is its operator id, which keys its random numbers.
  *
- * Building is a straight line: the first mistake is kept, every later call does nothing and yields
- * CULM_NO_VALUE, and culm_graph_status tells at the end.
+ * A parameter may have several *uses* (a tied tensor); each use has a gradient of its own, numbered
+ * in the order in which the uses appear.
  *
- * A parameter has one accumulator per *use* (per node input that reads it): the embedding and the
- * head of a tied model are two uses of one parameter, each summed by itself.
- *
- * Ownership: the graph owns all it holds; names are copied. Thread: one at a time while building,
- * any afterwards.
+ * Errors: building stops at the first, which culm_graph_check gives: one line with operator and
+ * shapes. Thread: one while building; constant afterwards.
  */
 #ifndef CULM_GRAPH_GRAPH_H
 #define CULM_GRAPH_GRAPH_H
 
 #include "tensor/tensor.h"
 
-#define CULM_NO_VALUE (-1)
-#define CULM_OP_MAX_INPUTS 6
-#define CULM_OP_MAX_OUTPUTS 3
+#define CULM_NODE_INPUTS_MAX 6
+#define CULM_NODE_OUTPUTS_MAX 4
+#define CULM_NODE_USES_MAX 2
 
 struct culm_op;
 
-struct culm_type {
-    enum culm_dtype dtype;
-    struct culm_shape shape;
-};
-
 enum culm_value_kind {
-    CULM_VALUE_INPUT,       /* given with every micro-batch: samples or targets */
-    CULM_VALUE_PARAM,       /* a parameter */
-    CULM_VALUE_ACCUMULATOR, /* the gradient of one use of a parameter: stored or added to */
-    CULM_VALUE_COMPUTED,    /* an operator's output */
+    CULM_VALUE_TEMPORARY, /* made by a node */
+    CULM_VALUE_TOKENS,    /* i32 [B,T], the model's input */
+    CULM_VALUE_TARGETS,   /* i32 [B,T] */
+    CULM_VALUE_PARAM,
+    CULM_VALUE_BOUNDARY, /* from another stage: an activation, or the gradient of the output */
 };
-
-enum culm_role { CULM_ROLE_SAMPLES, CULM_ROLE_TARGETS };
 
 struct culm_value {
     enum culm_value_kind kind;
-    struct culm_type type;
-    int64_t count;    /* elements */
-    char *name;       /* PARAM, else NULL */
-    int32_t producer; /* node; -1 for inputs and parameters */
-    int32_t param;    /* PARAM, ACCUMULATOR: index in order of creation */
-    int32_t use;      /* ACCUMULATOR: index over all uses, in forward order */
-    enum culm_role role; /* INPUT */
+    enum culm_dtype dtype;
+    struct culm_shape shape;
+    int32_t param;   /* PARAM: index */
+    int32_t same_as; /* made in place of this value; -1: memory of its own */
 };
 
-/* What operators may be told; each reads its own and the rest is zero. */
-struct culm_attrs {
-    double p;      /* dropout */
-    double eps;    /* layer norm */
-    int64_t heads; /* attention */
+struct culm_attributes {
+    int64_t heads;
+    double eps, dropout;
 };
 
-struct culm_node {
+struct culm_node_desc {
     const struct culm_op *op;
-    struct culm_attrs attrs;
-    int32_t id;   /* operator id in the uncut graph */
-    int32_t unit; /* 0, 1, ... */
-    bool backward;
-    int32_t in[CULM_OP_MAX_INPUTS]; /* CULM_NO_VALUE: an optional input that is not there */
-    int32_t out[CULM_OP_MAX_OUTPUTS];
+    int32_t input[CULM_NODE_INPUTS_MAX]; /* value ids; -1: absent, where the operator allows it */
+    int32_t output[CULM_NODE_OUTPUTS_MAX];
+    int32_t use[CULM_NODE_USES_MAX];         /* gradient nodes: uses they accumulate into; or -1 */
+    int32_t param_use[CULM_NODE_INPUTS_MAX]; /* forward nodes: the use that a PARAM input is */
+    struct culm_attributes attributes;
+    int32_t operator_id; /* in the uncut graph */
+    int32_t block;
+};
+
+enum culm_init_kind { CULM_INIT_ZEROS, CULM_INIT_ONES, CULM_INIT_NORMAL };
+
+struct culm_param {
+    char name[96];
+    struct culm_shape shape;
+    enum culm_init_kind init;
+    double std; /* NORMAL */
+    bool decay; /* weight decay acts on it */
+    int32_t value;
+};
+
+struct culm_use {
+    int32_t param, node;
 };
 
 struct culm_graph {
-    struct culm_value *values;
-    struct culm_node *nodes;
-    int32_t *gradients; /* [value_count] after differentiation: its gradient, or CULM_NO_VALUE */
-    int32_t value_count, value_capacity, node_count, node_capacity;
-    int32_t forward_count; /* nodes of the forward pass; they come first */
-    int32_t param_count, use_count, unit_count;
-    int32_t output; /* what the last stage hands out, or CULM_NO_VALUE */
-    bool differentiated;
-    enum culm_status status;
-    struct culm_error error;
+    struct culm_value *value;
+    int32_t value_count, value_capacity;
+    struct culm_node_desc *node;
+    int32_t node_count, node_capacity;
+    struct culm_param *param;
+    int32_t param_count, param_capacity;
+    struct culm_use *use;
+    int32_t use_count, use_capacity;
+    int32_t block;           /* of the nodes added next; the builder's to set, rising */
+    int32_t blocks;          /* how many there are */
+    struct culm_error error; /* the first that building met; later calls do nothing */
 };
 
 struct culm_graph *culm_graph_new(void); /* NULL: out of memory */
-void culm_graph_free(struct culm_graph *graph); /* NULL is fine */
+void culm_graph_free(struct culm_graph *graph);
 
-/* Nodes applied from now on belong to `unit`: the same one as before, or the next. */
-void culm_graph_unit(struct culm_graph *graph, int32_t unit);
-
-int32_t culm_graph_input(struct culm_graph *graph, enum culm_role role, enum culm_dtype dtype,
-                         int rank, const int64_t *dim);
-/* float32. `name` must be new. */
-int32_t culm_graph_param(struct culm_graph *graph, const char *name, int rank, const int64_t *dim);
-/* Reads `inputs` values, `CULM_NO_VALUE` for an optional one that is left out, checks them by the
- * operator's shape rule, and makes the outputs. Errors: CULM_ERR_CONFIG, such as "operator 7
- * (linear): ...". */
-void culm_graph_apply(struct culm_graph *graph, const struct culm_op *op,
-                      const struct culm_attrs *attrs, const int32_t *in,
-                      int32_t ret_out[CULM_OP_MAX_OUTPUTS]);
-/* The same for nodes of the backward pass: at an output where given_out names a value (an
- * accumulator) the node writes there instead of to a new one. `id`, `unit`: of the differentiated
- * node. */
-void culm_graph_apply_backward(struct culm_graph *graph, const struct culm_op *op,
-                               const struct culm_attrs *attrs, int32_t id, int32_t unit,
-                               const int32_t *in, const int32_t *given_out,
-                               int32_t ret_out[CULM_OP_MAX_OUTPUTS]);
-/* Adds a value of kind ACCUMULATOR for the next use of `param` (a PARAM value). */
-int32_t culm_graph_accumulator(struct culm_graph *graph, int32_t param);
-/* The last stage's result, where there is no loss: an inference graph's logits. */
-void culm_graph_output(struct culm_graph *graph, int32_t value);
-
-/* Keeps the first mistake. */
-void culm_graph_fail(struct culm_graph *graph, enum culm_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-enum culm_status culm_graph_status(const struct culm_graph *graph, struct culm_error *error);
-
-/* Appends the backward pass: for every use of a parameter the operators that form its gradient,
- * starting from the one operator that computes the loss. Sums where a value is read more than once
- * are operators of their own, or fused by a gradient rule, always in the same order: the
- * contribution of the later reader first. CULM_ERR_CONFIG when there is not exactly one loss, or a
- * parameter does not reach it. Call it once. */
-enum culm_status culm_graph_differentiate(struct culm_graph *graph, struct culm_error *error);
-
-/* Floating-point operations of one micro-batch, full (not causal) attention. */
-double culm_graph_flops(const struct culm_graph *graph, int32_t first_unit, int32_t last_unit,
-                        bool backward);
+int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, enum culm_dtype dtype,
+                         const struct culm_shape *shape);
+/* Adds a parameter and returns its value. */
+int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struct culm_shape *shape,
+                         enum culm_init_kind init, double std, bool decay);
+/* Applies the operator called `op` to `count` inputs; returns its first output, -1 after an error.
+ * The node's other outputs follow as value ids + 1, + 2. attributes NULL: all zero. */
+int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t *inputs,
+                         int32_t count, const struct culm_attributes *attributes);
+/* Appends a node as it is, unchecked: for autodiff. False after an error. */
+bool culm_graph_append(struct culm_graph *graph, const struct culm_node_desc *node);
+enum culm_status culm_graph_check(const struct culm_graph *graph, struct culm_error *error);
 
 #endif

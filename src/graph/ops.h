@@ -1,33 +1,81 @@
 /*
- * The operators of a model, as calls that build a graph. Shapes stand beside the arguments; [...]
- * is any number of leading dimensions. Each returns the value of its result, or CULM_NO_VALUE once
- * the graph has failed. Thread: that of the graph.
+ * Operators: one row of the table each, in files of their own under ops/.
+ *
+ * `infer` sets the shapes of the outputs from those of the inputs, or says what is wrong.
+ * `gradient` appends nodes that turn the gradient of the outputs into those of the inputs, through
+ * autodiff.h. `execute` calls the device's kernel on memory that the plan has placed. Gradient
+ * operators have neither shape rule nor gradient: autodiff gives them the shapes.
+ *
+ * Thread: the table is constant.
  */
 #ifndef CULM_GRAPH_OPS_H
 #define CULM_GRAPH_OPS_H
 
+#include "device/cpu/kernels.h"
 #include "graph/graph.h"
 
-/* tokens i32 [B,T], wte [V,C], wpe [T,C] -> [B,T,C] */
-int32_t culm_graph_embedding(struct culm_graph *graph, int32_t tokens, int32_t wte, int32_t wpe);
-/* x [...,I], w [I,O], b [O] or CULM_NO_VALUE -> [...,O] */
-int32_t culm_graph_linear(struct culm_graph *graph, int32_t x, int32_t w, int32_t b_or_none);
-/* x [...,C], wte [V,C] -> logits [...,V] */
-int32_t culm_graph_head(struct culm_graph *graph, int32_t x, int32_t wte);
-/* x [...,C], gamma [C], beta [C] -> [...,C] */
-int32_t culm_graph_layernorm(struct culm_graph *graph, int32_t x, int32_t gamma, int32_t beta,
-                             double eps);
-/* Causal. qkv [B,T,3C] -> [B,T,C]; p in [0, 1): dropout of the probabilities */
-int32_t culm_graph_attention(struct culm_graph *graph, int32_t qkv, int64_t heads, double p);
-/* tanh form */
-int32_t culm_graph_gelu(struct culm_graph *graph, int32_t x);
-/* The leading dimension counts samples. p = 0 gives x itself. */
-int32_t culm_graph_dropout(struct culm_graph *graph, int32_t x, double p);
-/* x + dropout(h), of equal shapes */
-int32_t culm_graph_residual(struct culm_graph *graph, int32_t x, int32_t h, double p);
-int32_t culm_graph_add(struct culm_graph *graph, int32_t a, int32_t b);
-/* logits [...,V], targets i32 [...]: the loss is the sum over tokens of -log softmax. Overwrites
- * the logits with their gradient, so nothing else may read them. */
-void culm_graph_cross_entropy(struct culm_graph *graph, int32_t logits, int32_t targets);
+struct culm_gradients;
+
+/* Memory of one node during a run. */
+struct culm_operands {
+    struct culm_cpu *cpu;
+    const struct culm_node_desc *node;
+    const struct culm_value *value; /* the stage's values, for shapes */
+    void *input[CULM_NODE_INPUTS_MAX];
+    void *output[CULM_NODE_OUTPUTS_MAX];
+    float *use[CULM_NODE_USES_MAX]; /* accumulators */
+    bool first;                     /* store into them instead of adding */
+    struct culm_dropout dropout;    /* p = 0: none */
+    float loss_scale;
+    double *loss;
+};
+
+struct culm_op {
+    const char *name;
+    int32_t inputs, outputs;
+    enum culm_status (*infer)(struct culm_graph *graph, struct culm_node_desc *node,
+                              struct culm_error *error);
+    void (*gradient)(struct culm_gradients *gradients, const struct culm_node_desc *node);
+    void (*execute)(const struct culm_operands *operands);
+    /* Floating-point operations of a node; NULL: too few to count. */
+    double (*flops)(const struct culm_graph *graph, const struct culm_node_desc *node);
+};
+
+const struct culm_op *culm_op_find(const char *name); /* NULL: none */
+const struct culm_op *const *culm_ops(void);          /* all rows, ended by NULL */
+
+/* Shape of input i, and [rows.., last] of a shape. */
+static inline const struct culm_shape *
+culm_input_shape(const struct culm_graph *graph, const struct culm_node_desc *node, int32_t i) {
+    return &graph->value[node->input[i]].shape;
+}
+static inline int64_t culm_last_dim(const struct culm_shape *shape) {
+    return shape->dim[shape->rank - 1];
+}
+static inline int64_t culm_row_count(const struct culm_shape *shape) {
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < shape->rank; i++) {
+        rows *= shape->dim[i];
+    }
+    return rows;
+}
+static inline int64_t culm_elements(const struct culm_shape *shape) {
+    return shape->rank ? culm_row_count(shape) * culm_last_dim(shape) : 1;
+}
+/* Makes output i a new value of this shape. */
+void culm_output_set(struct culm_graph *graph, struct culm_node_desc *node, int32_t i,
+                     enum culm_dtype dtype, const struct culm_shape *shape);
+/* "operator 'OP': WHAT: [..] and [..]" with the shapes of inputs a and b. */
+enum culm_status culm_shape_error(const struct culm_graph *graph, const struct culm_node_desc *node,
+                                  int32_t a, int32_t b, const char *what, struct culm_error *error);
+
+extern const struct culm_op culm_op_embedding, culm_op_embedding_grad;
+extern const struct culm_op culm_op_linear, culm_op_linear_grad_input, culm_op_linear_grad_weight;
+extern const struct culm_op culm_op_head, culm_op_head_grad_input, culm_op_head_grad_weight;
+extern const struct culm_op culm_op_layernorm, culm_op_layernorm_grad;
+extern const struct culm_op culm_op_attention, culm_op_attention_grad;
+extern const struct culm_op culm_op_gelu, culm_op_gelu_grad;
+extern const struct culm_op culm_op_dropout, culm_op_dropout_grad, culm_op_residual;
+extern const struct culm_op culm_op_cross_entropy, culm_op_add;
 
 #endif
