@@ -88,6 +88,22 @@ static const struct {
 #endif
     BOTH(4), BOTH(2), BOTH(1)};
 
+/* The sum over k rows of a packed panel, like a chain of a product with ones. */
+static void sum_columns(const struct gemm *g, const float *rows, int64_t k, int64_t column,
+                        int64_t columns, bool add) {
+    vec sum[NV];
+    for (int v = 0; v < NV; v++)
+        sum[v] = vload(rows + v * LANES);
+    for (int64_t i = 1; i < k; i++)
+        for (int v = 0; v < NV; v++)
+            sum[v] = vadd(sum[v], vload(rows + i * NR + v * LANES));
+    for (int v = 0; v < NV && v * LANES < columns; v++) {
+        float *out = g->column_sum + column + v * LANES;
+        int64_t left = columns - v * LANES;
+        store_part(out, add ? vadd(load_part(out, left), sum[v]) : sum[v], left);
+    }
+}
+
 /* Packs one panel of op(B), and sums its columns when asked. */
 static void pack_b(void *context, int64_t panel, int thread) {
     struct gemm *g = context;
@@ -119,23 +135,9 @@ static void pack_b(void *context, int64_t panel, int thread) {
                             to[ii * NR + jj] = jj < columns ? from[jj * g->ldb + ii] : 0.0f;
                 }
     }
-    if (g->column_sum && g->k_count) {
-        /* The rows in order, one chain per column. */
-        vec sum[NV];
-        for (int v = 0; v < NV; v++)
-            sum[v] = vload(to + v * LANES);
-        for (int64_t i = 1; i < g->k_count; i++)
-            for (int v = 0; v < NV; v++)
-                sum[v] = vadd(sum[v], vload(to + i * NR + v * LANES));
-        for (int v = 0; v < NV; v++) {
-            int64_t count = at_most(LANES, columns - v * LANES);
-            if (count <= 0)
-                break;
-            float *out = g->column_sum + column + v * LANES;
-            vec y = g->column_add || g->k0 ? vadd(vload_n(out, count), sum[v]) : sum[v];
-            vstore_n(out, y, count);
-        }
-    }
+    for (int64_t k0 = 0; g->column_sum && k0 < g->k_count; k0 += KC)
+        sum_columns(g, to + k0 * NR, at_most(KC, g->k_count - k0), column, columns,
+                    g->column_add || g->k0 + k0 > 0);
 }
 
 static void pack_a(const struct gemm *g, float *to, int64_t row, int64_t rows, int64_t k0,
