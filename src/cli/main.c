@@ -2,12 +2,15 @@
 #include "cli/ckpt.h"
 #include "cli/command.h"
 #include "cli/dispatch.h"
+#include "cli/worker.h"
 
 static const struct culm_command commands[] = {
+    {"train", "trains a model in worker processes that may be killed at any time", culm_cli_train},
     {"report", "prints the summary of a run, and whether another ended bit-equal", culm_cli_report},
     {"ckpt", "shows a checkpoint or compares two bit for bit", culm_cli_ckpt},
     {"version", "prints the version of the program and its libraries", culm_cli_version},
     {"help", "explains a command, or every configuration key", culm_cli_help},
+    {"worker", NULL, culm_cli_worker},
     {0},
 };
 

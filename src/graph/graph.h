@@ -79,8 +79,10 @@ struct culm_graph {
     int32_t param_count, param_capacity;
     struct culm_use *use;
     int32_t use_count, use_capacity;
-    int32_t block;           /* of the nodes added next; the builder's to set, rising */
-    int32_t blocks;          /* how many there are */
+    int32_t block;   /* of the nodes added next; the builder's to set, rising */
+    int32_t blocks;  /* how many there are */
+    bool has_output; /* without a loss: `output` is what the last stage gives */
+    int32_t output;
     struct culm_error error; /* the first that building met; later calls do nothing */
 };
 

@@ -104,6 +104,8 @@ static enum culm_status find_borders(struct culm_stage *stage, const struct culm
     }
     if (stage->info.index < stage->info.stages - 1) {
         stage->output = crossing(graph, stage->info.last_block + 1);
+    } else if (graph->has_output) {
+        stage->output = graph->output;
     }
     if (stage->input == -2 || stage->output == -2) {
         return culm_error_set(error, CULM_ERR_UNSUPPORTED,

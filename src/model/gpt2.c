@@ -90,7 +90,13 @@ enum culm_status culm_model_gpt2(const struct culm_model_options *options,
     }
     x = layernorm(&b, false, "ln_f", x);
     const int32_t head[] = {x, wte};
-    const int32_t loss[] = {culm_graph_apply(graph, "head", head, 2, NULL), targets};
+    int32_t logits = culm_graph_apply(graph, "head", head, 2, NULL);
+    if (options->inference) {
+        graph->has_output = true;
+        graph->output = logits;
+        return graph->error.status;
+    }
+    const int32_t loss[] = {logits, targets};
     culm_graph_apply(graph, "cross_entropy", loss, 2, NULL);
     return graph->error.status;
 }

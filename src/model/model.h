@@ -16,7 +16,8 @@
 struct culm_model_options {
     int64_t layers, width, heads, context, vocab;
     double dropout;
-    int64_t batch; /* samples in a micro-batch */
+    int64_t batch;  /* samples in a micro-batch */
+    bool inference; /* no loss: the last stage's output is the logits [B,T,V] */
 };
 
 /* "gpt2". CULM_ERR_CONFIG for an unknown name or options that make no model. Free with

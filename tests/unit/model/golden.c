@@ -62,7 +62,7 @@ static void *memory(size_t bytes) {
 
 static void pipeline_new(struct pipeline *p, int32_t stages, int threads, double dropout) {
     struct culm_error error = {0};
-    const struct culm_model_options options = {LAYERS, WIDTH, 2, CONTEXT, VOCAB, dropout, BATCH};
+    const struct culm_model_options options = {LAYERS, WIDTH, 2, CONTEXT, VOCAB, dropout, BATCH, false};
     *p = (struct pipeline){.stages = stages};
     if (culm_model_build("gpt2", &options, &p->graph, &error) ||
         culm_stages_compile(p->graph, stages, p->stage, &error) ||

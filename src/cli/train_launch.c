@@ -1,0 +1,416 @@
+/*
+ * The launcher: checks what is left to check, claims the run directory, and runs the coordinator
+ * with its workers as child processes until the end. Events are handed to the sinks here, and
+ * nowhere else.
+ */
+#include "cli/launch.h"
+
+#include "cli/command.h"
+#include "cli/rundir.h"
+#include "cli/worker.h"
+#include "cluster/coordinator.h"
+#include "report/sink.h"
+#include "report/summary.h"
+#include "report/terminal.h"
+#include "store/checkpoint.h"
+#include "train/coordinator.h"
+#include "train/numeric.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct launch {
+    const struct culm_launch_options *o;
+    struct culm_plan *plan;
+    struct culm_text *text;
+    struct culm_trace trace;
+    char signature[CULM_SIGNATURE_SIZE];
+    struct culm_rundir dir;
+    bool claimed;
+    int64_t start_step;
+    char start_path[CULM_PATH_MAX];
+    struct culm_summary summary;
+    struct culm_sink *sink;
+    struct culm_pool *pool;
+    struct culm_host_fault *faults;
+    struct culm_coordinator_host *host;
+    struct culm_exec *exec;
+    struct culm_coordinator *coordinator;
+    bool sink_failed;
+    int64_t fired;
+};
+
+/* --- before anything is written --- */
+
+static enum culm_status check(struct launch *l, struct culm_error *error) {
+    const struct culm_train_config *config = l->o->config;
+    enum culm_status status;
+    struct culm_cpu *cpu = NULL;
+    if ((status = culm_plan_new(config, &l->plan, error)) ||
+        (status = culm_text_open((const char *const *)config->data.paths, config->data.path_count,
+                                 config->model.context, config->model.vocab, &l->text, error)) ||
+        (l->o->plan_path && (status = culm_plan_check(l->plan, l->o->plan_path, error))) ||
+        (l->o->trace_path && (status = culm_trace_read(l->o->trace_path, &l->trace, error))) ||
+        (status = culm_cpu_new(1, &cpu, error))) {
+        return status;
+    }
+    culm_signature(cpu, l->signature);
+    culm_cpu_free(cpu);
+    return CULM_OK;
+}
+
+static void print_plan(const struct launch *l) {
+    const struct culm_plan *plan = l->plan;
+    if (l->o->json) {
+        json_t *event = culm_plan_json(plan);
+        json_object_set_new(event, "event", json_string("plan"));
+        char *text = json_dumps(event, JSON_COMPACT);
+        puts(text ? text : "");
+        free(text);
+        json_decref(event);
+        return;
+    }
+    printf("%s: %lld parameters, %d pipelines of %d stages, %d lanes of %d micro-batches, "
+           "redundancy %s\n",
+           l->o->config->model.arch, (long long)plan->param_count, plan->shape.pipelines,
+           plan->shape.stages, plan->shape.lanes, plan->shape.micros_per_lane,
+           culm_redundancy_name(plan->shape.redundancy));
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+        int64_t params = 0;
+        for (int32_t i = 0; i < info->param_count; i++) {
+            params += info->params[i].count;
+        }
+        printf("stage %d: blocks %d to %d, %lld parameters, %.1f MFLOP a micro-batch, %.1f MB a "
+               "node\n",
+               s, info->first_block, info->last_block, (long long)params,
+               (info->forward_flops + info->backward_flops) / 1e6,
+               (double)plan->memory_bytes[s] / 1e6);
+    }
+    if (plan->shape.stages == 1 && plan->shape.redundancy != CULM_REDUNDANCY_NONE) {
+        printf("with one stage there is no shadow: the copies are the other pipelines\n");
+    }
+}
+
+/* --- the run directory --- */
+
+static enum culm_status find_start(struct launch *l, struct culm_error *error) {
+    if (!l->o->resume) {
+        return CULM_OK;
+    }
+    char warning[CULM_ERROR_MAX] = "";
+    enum culm_status status =
+        culm_checkpoint_latest(l->o->out_dir, true, &l->start_step, l->start_path, warning, error);
+    if (warning[0]) {
+        fprintf(stderr, "culm train: %s\n", warning);
+    }
+    if (status == CULM_ERR_NOT_FOUND) {
+        l->start_step = 0; /* version 0 can be made again from the seed */
+        l->start_path[0] = '\0';
+        culm_error_clear(error);
+        return CULM_OK;
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (l->start_step > l->o->config->steps) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' is at step %lld already, and 'steps' is %lld", l->start_path,
+                              (long long)l->start_step, (long long)l->o->config->steps);
+    }
+    struct culm_checkpoint *checkpoint = NULL;
+    status = culm_checkpoint_open(l->start_path, false, &checkpoint, error);
+    if (status == CULM_OK) {
+        const char *before = culm_checkpoint_info(checkpoint)->signature;
+        if (strcmp(before, l->signature) != 0) {
+            fprintf(stderr,
+                    "culm train: warning: '%s' was written by another build or machine (%s, here "
+                    "%s); the bits may differ from here on\n",
+                    l->start_path, before, l->signature);
+        }
+        culm_checkpoint_close(checkpoint);
+    }
+    return status;
+}
+
+static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    json_t *json = culm_plan_json(l->plan);
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    json_decref(json);
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->out_dir);
+    if (status == CULM_OK && !text) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    if (status == CULM_OK) {
+        status = culm_file_replace(NULL, path, text, strlen(text), error);
+    }
+    free(text);
+    return status;
+}
+
+static enum culm_status claim(struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status =
+        culm_rundir_claim(l->o->out_dir, l->o->resume, l->o->config_text, &l->dir, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    l->claimed = true;
+    if ((status = culm_path_format(path, error, "%s/logs", l->o->out_dir)) ||
+        (status = culm_dir_make(NULL, path, error)) ||
+        (status = culm_checkpoint_clean(NULL, l->o->out_dir, error)) ||
+        (status = find_start(l, error)) || (status = write_plan(l, error))) {
+        return status;
+    }
+    return CULM_OK;
+}
+
+/* --- events --- */
+
+static enum culm_status add_sink(struct launch *l, struct culm_sink *sink,
+                                 struct culm_error *error) {
+    if (!sink || culm_sink_tee_add(l->sink, sink) != CULM_OK) {
+        culm_sink_free(sink);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    return CULM_OK;
+}
+
+static enum culm_status open_sinks(struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_sink *file = NULL;
+    l->sink = culm_sink_tee_new();
+    if (!l->sink) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", l->o->out_dir);
+    if (status == CULM_OK) {
+        status = culm_sink_jsonl_open(path, &file, error);
+    }
+    if (status == CULM_OK) {
+        status = add_sink(l, file, error);
+    }
+    if (status == CULM_OK) {
+        status = add_sink(l, culm_sink_summary_new(&l->summary), error);
+    }
+    if (status == CULM_OK) {
+        const struct culm_terminal_options terminal =
+            culm_terminal_options_of(STDOUT_FILENO, l->o->config->steps);
+        status = add_sink(
+            l, l->o->json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal),
+            error);
+    }
+    return status;
+}
+
+static void count_fired(struct launch *l) {
+    l->fired = 0;
+    for (size_t i = 0; i < l->o->fault_count && l->host; i++) {
+        l->fired += culm_coordinator_host_fired(l->host, i) > 0;
+    }
+}
+
+/* The host's sink. A sink that fails (a full disk, a closed pipe) is reported once; training goes
+ * on. */
+static void publish(void *ctx, json_t *event) {
+    struct launch *l = ctx;
+    struct culm_error error = {0};
+    if (strcmp(culm_event_text(event, "event", ""), "done") == 0) {
+        count_fired(l);
+        json_object_set_new(event, "faults_fired", json_integer(l->fired));
+    }
+    if (culm_sink_event(l->sink, event, &error) != CULM_OK && !l->sink_failed) {
+        l->sink_failed = true;
+        fprintf(stderr, "culm train: events: %s\n", error.text);
+    }
+}
+
+static const char *effective_redundancy(const struct launch *l) {
+    if (l->plan->shape.stages == 1 || l->plan->shape.redundancy == CULM_REDUNDANCY_NONE) {
+        return l->plan->shape.pipelines > 1 ? "none: copies in other pipelines" : "none";
+    }
+    return culm_redundancy_name(l->plan->shape.redundancy);
+}
+
+static void publish_start(struct launch *l) {
+    json_t *start =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:i}", "event", "start", "run", l->o->run,
+                  "config_sha256", l->o->config_sha256, "signature", l->signature,
+                  "redundancy_effective", effective_redundancy(l), "t_ms", 0.0, "view", 0);
+    json_t *plan = culm_plan_json(l->plan);
+    json_object_set_new(plan, "event", json_string("plan"));
+    json_object_set_new(plan, "t_ms", json_real(0));
+    json_object_set_new(plan, "view", json_integer(0));
+    publish(l, start);
+    publish(l, plan);
+    json_decref(start);
+    json_decref(plan);
+}
+
+/* --- workers --- */
+
+static char *text_of(const char *format, long number) {
+    char text[32];
+    snprintf(text, sizeof text, format, number);
+    return strdup(text);
+}
+
+static void worker_command(void *ctx, int32_t node, const char *name, int port, int fault_fd,
+                           char ***ret_argv) {
+    struct launch *l = ctx;
+    char **argv = calloc(8 + 2 * l->o->fault_count, sizeof(char *));
+    size_t count = 0;
+    if (argv) {
+        argv[count++] = strdup("/proc/self/exe");
+        argv[count++] = strdup("worker");
+        argv[count++] = strdup(l->o->out_dir);
+        argv[count++] = text_of("%ld", node);
+        argv[count++] = text_of("%ld", port);
+        argv[count++] = strdup(name);
+        argv[count++] = text_of("%ld", fault_fd);
+        for (size_t i = 0; i < l->o->fault_count; i++) {
+            if (l->o->faults[i].worker == node) {
+                argv[count++] = text_of("%ld", (long)i);
+                argv[count++] = strdup(l->o->fault_texts[i]);
+            }
+        }
+    }
+    *ret_argv = argv;
+}
+
+static double learning_rate(void *ctx, int64_t step) {
+    const struct launch *l = ctx;
+    return culm_numeric_lr(l->o->config, step);
+}
+
+static enum culm_status make_host(struct launch *l, struct culm_error *error) {
+    char logs[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(logs, error, "%s/logs", l->o->out_dir);
+    if (status != CULM_OK) {
+        return status;
+    }
+    l->pool = culm_pool_new((size_t)256 << 20);
+    l->faults = calloc(l->o->fault_count + 1, sizeof *l->faults);
+    if (!l->pool || !l->faults || setenv(CULM_TOKEN_VARIABLE, l->o->token, 1) != 0) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    static const enum culm_hurt hurt[] = {
+        [CULM_FAULT_KILL] = CULM_HURT_KILL,
+        [CULM_FAULT_STOP] = CULM_HURT_STOP,
+        [CULM_FAULT_EXIT] = CULM_HURT_EXIT,
+    };
+    for (size_t i = 0; i < l->o->fault_count; i++) {
+        const struct culm_fault_spec *spec = &l->o->faults[i];
+        l->faults[i] = (struct culm_host_fault){spec->worker, hurt[spec->how], spec->for_ms};
+    }
+    const struct culm_coordinator_host_options options = {
+        .token = l->o->token,
+        .signature = l->signature,
+        .max_nodes = (int32_t)l->o->config->cluster.max_nodes,
+        .payload_max = culm_payload_max(l->plan),
+        .pool = l->pool,
+        .command = worker_command,
+        .log_dir = logs,
+        .publish = publish,
+        .ctx = l,
+        .trace = l->o->trace_path ? &l->trace : NULL,
+        .time_scale = l->o->time_scale,
+        .faults = l->faults,
+        .fault_count = l->o->fault_count,
+    };
+    return culm_coordinator_host_new(&options, &l->host, error);
+}
+
+static enum culm_status make_coordinator(struct launch *l, struct culm_error *error) {
+    const struct culm_train_config *config = l->o->config;
+    struct culm_world *world = culm_coordinator_host_world(l->host);
+    const struct culm_numeric_options numeric = {
+        .config = config,
+        .config_text = l->o->config_text,
+        .signature = l->signature,
+        .run_dir = l->o->out_dir,
+        .plan = l->plan,
+        .pool = l->pool,
+    };
+    enum culm_status status = culm_numeric_new(&numeric, &l->exec, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_coordinator_options options = {
+        .world = world,
+        .exec = l->exec,
+        .layout = &l->plan->layout,
+        .shape = l->plan->shape,
+        .cluster = config->cluster,
+        .checkpoint = config->checkpoint,
+        .tokens_per_sample = config->model.context,
+        .start_step = l->start_step,
+        .start_source = l->start_path,
+        .traced = l->o->trace_path != NULL,
+        .lr = learning_rate,
+        .lr_context = l,
+    };
+    l->coordinator = culm_coordinator_new(&options);
+    return l->coordinator ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* --- the end --- */
+
+/* A fault that was asked for and never fired means that the test around it proved nothing. */
+static int check_faults(const struct launch *l, int code) {
+    for (size_t i = 0; i < l->o->fault_count; i++) {
+        if (culm_coordinator_host_fired(l->host, i) == 0) {
+            fprintf(stderr, "culm train: --fault '%s' never fired\n", l->o->fault_texts[i]);
+            code = code ? code : 1;
+        }
+    }
+    return code;
+}
+
+static void release(struct launch *l) {
+    culm_coordinator_free(l->coordinator);
+    culm_coordinator_host_free(l->host);
+    culm_numeric_free(l->exec);
+    culm_sink_free(l->sink);
+    culm_summary_release(&l->summary);
+    if (l->claimed) {
+        culm_rundir_release(&l->dir);
+    }
+    free(l->faults);
+    culm_trace_release(&l->trace);
+    culm_text_free(l->text);
+    culm_plan_free(l->plan);
+    culm_pool_free(l->pool);
+}
+
+int culm_train_launch(const struct culm_launch_options *options) {
+    struct launch l = {.o = options};
+    struct culm_error error = {0};
+    int code = 0;
+    culm_summary_init(&l.summary);
+    signal(SIGPIPE, SIG_IGN);
+    if (check(&l, &error) != CULM_OK) {
+        code = culm_cli_fail("train", &error);
+    } else if (options->dry_run) {
+        print_plan(&l);
+    } else if (claim(&l, &error) || open_sinks(&l, &error) || make_host(&l, &error) ||
+               make_coordinator(&l, &error)) {
+        code = culm_cli_fail("train", &error);
+    } else {
+        publish_start(&l);
+        code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, &error);
+        if (error.text[0]) {
+            fprintf(stderr, "culm train: %s\n", error.text);
+        }
+        code = check_faults(&l, code);
+        if (!options->json && code == 0) {
+            culm_summary_print(&l.summary, options->out_dir, NULL, stdout);
+        }
+    }
+    release(&l);
+    return code;
+}

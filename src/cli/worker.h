@@ -1,0 +1,24 @@
+/*
+ * The hidden command that the launcher starts: one worker process.
+ *
+ *     culm worker DIR NODE PORT NAME FAULT_FD [INDEX FAULT]...
+ *
+ * Its configuration is DIR/config.yaml, the run's token is in the environment.
+ */
+#ifndef CULM_CLI_WORKER_H
+#define CULM_CLI_WORKER_H
+
+#include "device/cpu/kernels.h"
+#include "train/plan.h"
+
+#define CULM_TOKEN_VARIABLE "CULM_TOKEN"
+#define CULM_SIGNATURE_SIZE 256
+
+int culm_cli_worker(int argc, char **argv);
+
+/* Everything of build and machine that can change bits: a worker with another one is refused. */
+void culm_signature(const struct culm_cpu *cpu, char ret_text[CULM_SIGNATURE_SIZE]);
+/* The largest payload of any frame of this plan. */
+size_t culm_payload_max(const struct culm_plan *plan);
+
+#endif

@@ -1,0 +1,280 @@
+/*
+ * A tiny real model in the simulated world: the numeric executor under the protocol, with
+ * checkpoints on disk.
+ *
+ *     real_model [--first SEED] [--count N]
+ *
+ * First the shapes: 1 x 1, 1 x 3, 2 x 3, 3 x 2, lanes 6 and 12, eager, lazy and none, 1 and 2
+ * threads end with the same bits as one process. Then seeded histories with workers killed and
+ * frozen at random points.
+ */
+#include "base/file.h"
+#include "base/rng.h"
+#include "sim/sim.h"
+#include "train/coordinator.h"
+#include "train/node.h"
+#include "train/numeric.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct shape {
+    int pipelines, stages, lanes, threads;
+    const char *redundancy;
+};
+
+struct run {
+    struct culm_train_config config;
+    char *config_text;
+    char dir[128];
+    struct culm_plan *plan;
+    struct culm_text *text;
+    struct culm_cpu *cpu;
+    struct culm_pool *pool;
+    struct culm_sim *sim;
+    struct culm_coordinator *coordinator;
+    struct culm_exec *coordinator_exec, *exec[256];
+    int32_t execs;
+    uint64_t random;
+    int32_t harms_left, odds;
+    int64_t harms, rollbacks;
+    bool done;
+    char weights[65], state[65], error[CULM_ERROR_MAX];
+};
+
+static const char *data_path;
+
+static void on_event(void *context, json_t *event) {
+    struct run *run = context;
+    const char *name = json_string_value(json_object_get(event, "event"));
+    if (strcmp(name, "done") == 0) {
+        run->done = true;
+        snprintf(run->weights, sizeof run->weights, "%s",
+                 json_string_value(json_object_get(event, "weights_sha256")));
+        snprintf(run->state, sizeof run->state, "%s",
+                 json_string_value(json_object_get(event, "state_sha256")));
+    } else if (strcmp(name, "rollback") == 0) {
+        run->rollbacks++;
+    } else if (strcmp(name, "error") == 0) {
+        snprintf(run->error, sizeof run->error, "%s",
+                 json_string_value(json_object_get(event, "message")));
+    }
+}
+
+static void on_fault_point(void *context, int32_t node, const struct culm_fault_point *point) {
+    struct run *run = context;
+    (void)point;
+    if (run->harms_left == 0 || culm_rng_below(&run->random, (uint64_t)run->odds) != 0) {
+        return;
+    }
+    run->harms_left--;
+    run->harms++;
+    if (culm_rng_below(&run->random, 4) == 0) {
+        culm_sim_freeze(run->sim, node, (1 + culm_rng_below(&run->random, 500)) * 1000000);
+    } else {
+        culm_sim_kill(run->sim, node);
+    }
+}
+
+static void *make_worker(void *context, int32_t id, struct culm_world *world) {
+    struct run *run = context;
+    struct culm_error error;
+    const struct culm_numeric_options numeric = {.config = &run->config,
+                                                 .config_text = run->config_text,
+                                                 .signature = "simulated",
+                                                 .run_dir = run->dir,
+                                                 .plan = run->plan,
+                                                 .pool = run->pool,
+                                                 .world = world,
+                                                 .cpu = run->cpu,
+                                                 .text = run->text};
+    if (id >= 256 || culm_numeric_new(&numeric, &run->exec[id], &error) != CULM_OK) {
+        return NULL;
+    }
+    run->execs = id + 1;
+    const struct culm_node_options node = {.id = id,
+                                           .world = world,
+                                           .exec = run->exec[id],
+                                           .pool = run->pool,
+                                           .layout = &run->plan->layout,
+                                           .shape = run->plan->shape,
+                                           .heartbeat_ms = run->config.cluster.heartbeat_ms};
+    return culm_node_new(&node);
+}
+
+static void destroy_worker(void *context, int32_t id, void *actor) {
+    (void)context;
+    (void)id;
+    culm_node_free(actor);
+}
+
+static bool prepare(struct run *run, const struct shape *shape, struct culm_error *error) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "model: {arch: gpt2, layers: 3, width: 32, heads: 2, context: 16, vocab: 256, "
+             "dropout: 0.1}\n"
+             "data: {kind: text, path: %s}\n"
+             "batch: {global: 24, micro: 2, lanes: %d}\n"
+             "pipelines: %d\nstages: %d\nredundancy: %s\nthreads: %d\nsteps: 5\n"
+             "checkpoint: {every: 2, keep: 2}\n"
+             "cluster: {heartbeat_ms: 20, suspect_ms: 200, kill_suspect_ms: 400, replace_ms: 50, "
+             "max_nodes: 12}\n"
+             "schedule: {name: cosine, warmup: 2, min_lr: 1.0e-4}\n",
+             data_path, shape->lanes, shape->pipelines, shape->stages, shape->redundancy,
+             shape->threads);
+    strcpy(run->dir, "/tmp/culm-real-model-XXXXXX");
+    if (!mkdtemp(run->dir)) {
+        return culm_error_set(error, CULM_ERR_IO, "no temporary directory") == CULM_OK;
+    }
+    if (culm_train_config_parse(text, strlen(text), "test", NULL, 0, &run->config, error) ||
+        culm_plan_new(&run->config, &run->plan, error) ||
+        culm_text_open((const char *const *)run->config.data.paths, run->config.data.path_count,
+                       run->config.model.context, run->config.model.vocab, &run->text, error) ||
+        culm_cpu_new(shape->threads, &run->cpu, error)) {
+        return false;
+    }
+    run->config_text = culm_train_config_dump(&run->config);
+    run->pool = culm_pool_new(0);
+    const struct culm_sim_options options = {
+        .seed = run->random,
+        .latency_ns = 100000,
+        .jitter_ns = 1000000,
+        .job_ns = 1000000,
+        .io_ns = 5000000,
+        .spawn_ns = 30000000,
+        .spawn_max = 12,
+        .worker = {run, &culm_node_actor, make_worker, destroy_worker},
+        .coordinator_ops = &culm_coordinator_actor,
+        .event = on_event,
+        .event_context = run,
+        .fault = on_fault_point,
+    };
+    run->sim = culm_sim_new(&options);
+    const struct culm_numeric_options store = {.config = &run->config,
+                                               .config_text = run->config_text,
+                                               .signature = "simulated",
+                                               .run_dir = run->dir,
+                                               .plan = run->plan,
+                                               .pool = run->pool};
+    if (culm_numeric_new(&store, &run->coordinator_exec, error) != CULM_OK) {
+        return false;
+    }
+    const struct culm_coordinator_options coordinator = {
+        .world = culm_sim_coordinator_world(run->sim),
+        .exec = run->coordinator_exec,
+        .layout = &run->plan->layout,
+        .shape = run->plan->shape,
+        .cluster = run->config.cluster,
+        .checkpoint = run->config.checkpoint,
+        .tokens_per_sample = run->config.model.context,
+        .start_source = ""};
+    run->coordinator = culm_coordinator_new(&coordinator);
+    culm_sim_coordinator(run->sim, run->coordinator);
+    return run->coordinator != NULL;
+}
+
+static void finish(struct run *run) {
+    culm_sim_free(run->sim);
+    culm_coordinator_free(run->coordinator);
+    culm_numeric_free(run->coordinator_exec);
+    for (int32_t i = 0; i < run->execs; i++) {
+        culm_numeric_free(run->exec[i]);
+    }
+    culm_cpu_free(run->cpu);
+    culm_text_free(run->text);
+    culm_plan_free(run->plan);
+    culm_pool_free(run->pool);
+    free(run->config_text);
+    culm_train_config_release(&run->config);
+    (void)culm_tree_remove(NULL, run->dir, NULL);
+}
+
+/* Runs one history; true when it is done with these hashes (NULL: any, which are then given back).
+ */
+static bool play(const struct shape *shape, uint64_t seed, int32_t harms, char weights[65],
+                 char state[65], int64_t *harmed) {
+    struct run *run = calloc(1, sizeof *run);
+    struct culm_error error = {0};
+    run->random = culm_rng_mix(seed, 77);
+    run->harms_left = harms;
+    run->odds = 400;
+    bool ok = prepare(run, shape, &error);
+    if (!ok) {
+        printf("not ok - %s\n", error.text);
+        free(run);
+        return false;
+    }
+    while (culm_sim_now(run->sim) < 400000000000ull && culm_sim_step(run->sim)) {
+    }
+    ok = run->done;
+    if (ok && weights[0]) {
+        ok = strcmp(weights, run->weights) == 0 && strcmp(state, run->state) == 0;
+    } else if (ok) {
+        memcpy(weights, run->weights, 65);
+        memcpy(state, run->state, 65);
+    }
+    if (!ok) {
+        printf("not ok - %d x %d, lanes %d, %s, %d threads, seed %llu: %s\n", shape->pipelines,
+               shape->stages, shape->lanes, shape->redundancy, shape->threads,
+               (unsigned long long)seed,
+               run->done       ? "other bits"
+               : run->error[0] ? run->error
+                               : "did not end");
+    }
+    *harmed += run->harms;
+    finish(run);
+    free(run);
+    return ok;
+}
+
+static const char *make_data(void) {
+    static char path[] = "/tmp/culm-real-model-text-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    uint64_t random = 3;
+    for (int i = 0; file && i < 4000; i++) {
+        fputc("the quick brown fox, again "[culm_rng_below(&random, 27)], file);
+    }
+    return file && fclose(file) == 0 ? path : NULL;
+}
+
+int main(int argc, char **argv) {
+    uint64_t first = 1, count = 50;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--first") == 0) {
+            first = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--count") == 0) {
+            count = strtoull(argv[i + 1], NULL, 10);
+        }
+    }
+    static const struct shape shapes[] = {
+        {1, 1, 6, 1, "none"},  {1, 1, 6, 2, "eager"},  {1, 3, 6, 1, "eager"}, {2, 3, 6, 1, "eager"},
+        {2, 3, 6, 1, "lazy"},  {2, 3, 6, 2, "none"},   {3, 2, 6, 1, "eager"}, {3, 2, 6, 1, "none"},
+        {1, 1, 12, 1, "none"}, {3, 2, 12, 1, "eager"}, {2, 3, 12, 2, "lazy"},
+    };
+    data_path = make_data();
+    if (!data_path) {
+        return 1;
+    }
+    char weights[2][65] = {"", ""}, state[2][65] = {"", ""};
+    uint64_t failed = 0, ran = 0;
+    int64_t harms = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++, ran++) {
+        int which = shapes[i].lanes == 12;
+        failed += !play(&shapes[i], 1, 0, weights[which], state[which], &harms);
+    }
+    for (uint64_t i = 0; i < count; i++, ran++) {
+        const struct shape *shape = &shapes[2 + (first + i) % 6];
+        if (!play(shape, first + i, 4, weights[0], state[0], &harms)) {
+            printf("    replay: real_model --first %llu --count 1\n",
+                   (unsigned long long)(first + i));
+            failed++;
+        }
+    }
+    unlink(data_path);
+    printf("%llu histories of a real model, %llu failed; %lld workers harmed\n",
+           (unsigned long long)ran, (unsigned long long)failed, (long long)harms);
+    return failed || (count >= 10 && harms == 0) ? 1 : 0;
+}
