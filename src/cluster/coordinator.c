@@ -1,0 +1,304 @@
+/* The coordinator's world: its table, its run from start to the last process reaped, its life. */
+#include "cluster/coordinator_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SWEEP_MS 100
+#define END_MS 2000
+
+void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event) {
+    double t_ms = (double)host->o.start_ms + (double)(culm_clock_ns() - host->birth_ns) / 1e6;
+    json_t *event = json_object();
+    if (take_event && event) {
+        json_object_set(event, "event", json_object_get(take_event, "event"));
+        json_object_set_new(event, "t_ms", json_real(t_ms));
+        json_object_update_missing(event, take_event);
+        host->o.publish(host->o.ctx, event);
+    }
+    json_decref(event);
+    json_decref(take_event);
+}
+
+void culm_host_complain(struct culm_coordinator_host *host, const struct culm_error *error) {
+    culm_host_publish(host, json_pack("{s:s, s:s, s:s}", "event", "error", "code",
+                                      culm_status_name(error->status), "message", error->text));
+}
+
+void culm_host_tell(struct child *child, enum culm_peer_change change) {
+    struct culm_real *real = &child->host->real;
+    const struct culm_peer_info info = {child->pid, child->name, child->signature};
+    if (culm_real_listens(real)) {
+        real->actor_ops->peer(real->actor, child->node, change, &info);
+    }
+}
+
+/* --- the table --- */
+
+static void host_send(struct culm_world *world, int32_t node, const struct culm_message *message) {
+    struct culm_coordinator_host *host = culm_host_of(world);
+    assert(message->type < CULM_WIRE_FIRST);
+    if (node >= 0 && node < host->child_count && host->child[node]->link && !host->real.left) {
+        culm_conn_send(host->child[node]->link->conn, message);
+    }
+}
+
+static void host_fault(struct culm_world *world, const struct culm_fault_point *point) {
+    (void)world;
+    (void)point;
+}
+
+static void host_publish(struct culm_world *world, json_t *take_event) {
+    culm_host_publish(culm_host_of(world), take_event);
+}
+
+static void host_spawn(struct culm_world *world) {
+    struct culm_coordinator_host *host = culm_host_of(world);
+    if (!host->o.trace && !host->real.left) {
+        culm_host_start(host, host->host_name);
+    }
+}
+
+static void host_kill(struct culm_world *world, int32_t node) {
+    struct culm_coordinator_host *host = culm_host_of(world);
+    if (node >= 0 && node < host->child_count) {
+        culm_host_kill(host->child[node]);
+    }
+}
+
+static const struct culm_world_ops host_ops = {
+    .size = sizeof host_ops,
+    .now_ns = culm_real_now_ns,
+    .send = host_send,
+    .timer = culm_real_timer,
+    .run = culm_real_run,
+    .io = culm_real_io,
+    .fault = host_fault,
+    .publish = host_publish,
+    .spawn = host_spawn,
+    .kill = host_kill,
+    .leave = culm_real_leave,
+};
+
+/* --- running --- */
+
+static void on_sweep(uv_timer_t *timer) {
+    struct culm_coordinator_host *host = timer->data;
+    uint64_t now = culm_clock_ns();
+    culm_host_guests_sweep(host, now);
+    culm_host_starts_sweep(host, now);
+}
+
+static void on_signal(uv_signal_t *handle, int number) {
+    struct culm_coordinator_host *host = handle->data;
+    (void)number;
+    if (++host->signals > 1) {
+        culm_real_leave(&host->real.world, 75, NULL);
+        host->real.exit_code = 75;
+        culm_host_kill_all(host);
+    } else if (culm_real_listens(&host->real)) {
+        host->real.actor_ops->request(host->real.actor, CULM_REQUEST_STOP, -1);
+    }
+}
+
+static void on_end(uv_timer_t *timer) { culm_host_kill_all(timer->data); }
+
+static void watch(struct culm_coordinator_host *host) {
+    uv_poll_start(&host->accept, UV_READABLE, culm_host_accept);
+    uv_poll_start(&host->records, UV_READABLE, culm_host_on_records);
+    uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    uv_signal_start(&host->signal[0], on_signal, SIGINT);
+    uv_signal_start(&host->signal[1], on_signal, SIGTERM);
+}
+
+/* Workers get what was sent to them, then the end of the stream; those that have not joined, or do
+ * not end in time, are killed. */
+static void finish(struct culm_coordinator_host *host) {
+    uv_poll_stop(&host->accept);
+    for (int32_t i = 0; i < host->child_count; i++) {
+        if (host->child[i]->link) {
+            culm_conn_finish(host->child[i]->link->conn);
+        } else if (!host->child[i]->up) {
+            culm_host_kill(host->child[i]);
+        }
+    }
+    uv_update_time(&host->real.loop);
+    uv_timer_start(&host->end, on_end, END_MS, 0);
+    while (host->alive > 0) {
+        uv_run(&host->real.loop, UV_RUN_ONCE);
+    }
+    culm_host_records_read(host);
+    uv_signal_stop(&host->signal[0]);
+    uv_signal_stop(&host->signal[1]);
+}
+
+int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct culm_actor_ops *ops,
+                              void *actor, struct culm_error *ret_error) {
+    struct culm_real *real = &host->real;
+    real->actor_ops = ops;
+    real->actor = actor;
+    host->run_ns = culm_clock_ns();
+    watch(host);
+    culm_host_trace_start(host);
+    ops->start(actor);
+    while (!real->left) {
+        uv_run(&real->loop, UV_RUN_DEFAULT);
+    }
+    finish(host);
+    (void)culm_jobs_stop(real->compute, CULM_NEVER);
+    (void)culm_jobs_stop(real->io, CULM_NEVER);
+    if (ret_error) {
+        *ret_error = real->error;
+    }
+    return real->exit_code;
+}
+
+int32_t culm_coordinator_host_fired(const struct culm_coordinator_host *host, size_t index) {
+    return host->fired[index];
+}
+
+/* --- life --- */
+
+struct culm_world *culm_coordinator_host_world(struct culm_coordinator_host *host) {
+    return &host->real.world;
+}
+
+int culm_coordinator_host_port(const struct culm_coordinator_host *host) { return host->port; }
+
+static enum culm_status open_descriptors(struct culm_coordinator_host *host,
+                                         struct culm_error *error) {
+    enum culm_status status = culm_socket_listen("127.0.0.1", &host->listen_fd, &host->port, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (pipe2(host->record_fd, O_CLOEXEC) || fcntl(host->record_fd[0], F_SETFL, O_NONBLOCK)) {
+        return culm_error_errno(error, errno, "open a pipe");
+    }
+    return CULM_OK;
+}
+
+static void close_descriptors(struct culm_coordinator_host *host) {
+    const int fds[] = {host->listen_fd, host->record_fd[0], host->record_fd[1]};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+}
+
+static void init_handles(struct culm_coordinator_host *host) {
+    uv_loop_t *loop = &host->real.loop;
+    uv_timer_t *timers[] = {&host->sweep, &host->defer, &host->trace_timer, &host->end};
+    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
+        uv_timer_init(loop, timers[i]);
+        timers[i]->data = host;
+    }
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(loop, &host->signal[i]);
+        host->signal[i].data = host;
+    }
+}
+
+static enum culm_status init_polls(struct culm_coordinator_host *host, struct culm_error *error) {
+    int failed = uv_poll_init(&host->real.loop, &host->accept, host->listen_fd);
+    if (!failed) {
+        host->accept.data = host;
+        failed = uv_poll_init(&host->real.loop, &host->records, host->record_fd[0]);
+        if (!failed) {
+            host->records.data = host;
+            return CULM_OK;
+        }
+        uv_close((uv_handle_t *)&host->accept, NULL);
+    }
+    return culm_error_set(error, CULM_ERR_IO, "watch a socket: %s", uv_strerror(failed));
+}
+
+static void close_handles(struct culm_coordinator_host *host) {
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&host->sweep,       (uv_handle_t *)&host->defer,
+        (uv_handle_t *)&host->trace_timer, (uv_handle_t *)&host->end,
+        (uv_handle_t *)&host->signal[0],   (uv_handle_t *)&host->signal[1],
+    };
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+        uv_close(handles[i], NULL);
+    }
+}
+
+static void free_memory(struct culm_coordinator_host *host) {
+    for (int32_t i = 0; i < host->child_count; i++) {
+        free(host->child[i]);
+    }
+    free(host->child);
+    free(host->queue);
+    free(host->fired);
+    free(host);
+}
+
+enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_options *options,
+                                           struct culm_coordinator_host **ret_host,
+                                           struct culm_error *error) {
+    struct culm_coordinator_host *host = calloc(1, sizeof *host);
+    if (!host) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a coordinator");
+    }
+    host->o = *options;
+    host->birth_ns = culm_clock_ns();
+    host->listen_fd = host->record_fd[0] = host->record_fd[1] = -1;
+    if (gethostname(host->host_name, sizeof host->host_name - 1)) {
+        strcpy(host->host_name, "localhost");
+    }
+    host->fired = calloc(options->fault_count + 1, sizeof *host->fired);
+    host->queue = calloc((options->trace ? options->trace->count : 0) + 1, sizeof *host->queue);
+    enum culm_status status = CULM_OK;
+    if (!host->fired || !host->queue) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a coordinator");
+    }
+    if (status == CULM_OK) {
+        status = open_descriptors(host, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_real_init(&host->real, &host_ops, error);
+    }
+    if (status == CULM_OK) {
+        init_handles(host);
+        status = init_polls(host, error);
+        if (status != CULM_OK) {
+            (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
+            (void)culm_jobs_stop(host->real.io, CULM_NEVER);
+            close_handles(host);
+            culm_real_release(&host->real);
+        }
+    }
+    if (status != CULM_OK) {
+        close_descriptors(host);
+        free_memory(host);
+        return status;
+    }
+    *ret_host = host;
+    return CULM_OK;
+}
+
+void culm_coordinator_host_free(struct culm_coordinator_host *host) {
+    if (!host) {
+        return;
+    }
+    (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
+    (void)culm_jobs_stop(host->real.io, CULM_NEVER);
+    while (host->links) {
+        culm_host_link_free(host->links);
+    }
+    while (host->thaws) {
+        culm_host_thaw_free(host->thaws);
+    }
+    uv_close((uv_handle_t *)&host->accept, NULL);
+    uv_close((uv_handle_t *)&host->records, NULL);
+    close_handles(host);
+    culm_real_release(&host->real);
+    close_descriptors(host);
+    free_memory(host);
+}

@@ -1,0 +1,69 @@
+/*
+ * The real world of the coordinator: it starts workers as processes of this machine, admits those
+ * that say hello, watches their connections and their ends, and adds the clock to events.
+ *
+ * Of one worker its actor hears UP, then messages, then EOF, then EXIT; one that never joined only
+ * EXIT. All that a worker sent before its end comes before EOF. Node ids count from 0 and are never
+ * used again. A worker that has not said hello start_limit_ms after its start is killed.
+ *
+ * With a trace, workers come and go as it says, at time / time_scale from the call of run, and the
+ * actor's spawn does nothing; at most max_nodes processes live, further ones wait their turn. A
+ * worker removed is killed without warning, then the actor hears CULM_REQUEST_REMOVE.
+ *
+ * The host must be run on a thread that lives as long as the workers: they ask the kernel to be
+ * killed when it ends. Thread: one, the loop's, for all of this.
+ */
+#ifndef CULM_CLUSTER_COORDINATOR_H
+#define CULM_CLUSTER_COORDINATOR_H
+
+#include "cluster/fault.h"
+#include "cluster/trace.h"
+
+/* What workers were told to do to themselves; here only to count and to thaw. */
+struct culm_host_fault {
+    int32_t node;
+    enum culm_hurt how;
+    int64_t for_ms; /* CULM_HURT_STOP: thawed so long after; 0: never */
+};
+
+struct culm_coordinator_host_options { /* all borrowed until _free */
+    const char *token;                 /* every hello must carry it */
+    const char *signature;             /* and this; NULL: any */
+    int32_t max_nodes;                 /* processes alive at once, by a trace */
+    size_t payload_max;                /* bytes of the largest payload that may be received */
+    struct culm_pool *pool;            /* for received payloads */
+    /* The command line of a new worker, ended by NULL; the vector and each string are malloc'd and
+     * the host's to free. NULL: out of memory. fault_fd is open in the worker. */
+    void (*command)(void *ctx, int32_t node, const char *name, int port, int fault_fd,
+                    char ***ret_argv);
+    const char *log_dir; /* exists; what worker K prints is appended to node-K.log */
+    /* Borrows the event, "t_ms" added behind "event". */
+    void (*publish)(void *ctx, json_t *event);
+    void *ctx;
+    const struct culm_trace *trace; /* NULL: none */
+    double time_scale;              /* of the trace; 0: 1 */
+    int64_t start_ms;               /* t_ms at the time of _new */
+    const struct culm_host_fault *faults;
+    size_t fault_count;
+    int64_t start_limit_ms; /* 0: 60000 */
+};
+
+struct culm_coordinator_host;
+
+/* Listens on 127.0.0.1. */
+enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_options *options,
+                                           struct culm_coordinator_host **ret_host,
+                                           struct culm_error *error);
+struct culm_world *culm_coordinator_host_world(struct culm_coordinator_host *host);
+int culm_coordinator_host_port(const struct culm_coordinator_host *host);
+/* Runs the actor until it leaves; then workers are told what was sent to them and that it is over,
+ * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped.
+ * SIGINT and SIGTERM are CULM_REQUEST_STOP; the second of them kills all, and 75 is returned.
+ * Once a host. */
+int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct culm_actor_ops *ops,
+                              void *actor, struct culm_error *ret_error);
+/* How often fault `index` was fired; also after run. */
+int32_t culm_coordinator_host_fired(const struct culm_coordinator_host *host, size_t index);
+void culm_coordinator_host_free(struct culm_coordinator_host *host); /* NULL is fine */
+
+#endif

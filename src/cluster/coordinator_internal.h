@@ -1,0 +1,96 @@
+/* Shared by the files of the coordinator's world; nobody else includes it. */
+#ifndef CULM_CLUSTER_COORDINATOR_INTERNAL_H
+#define CULM_CLUSTER_COORDINATOR_INTERNAL_H
+
+#include "cluster/coordinator.h"
+#include "cluster/real.h"
+#include "cluster/wire.h"
+#include "net/conn.h"
+#include "net/socket.h"
+
+#define SECOND 1000000000ull
+
+/* A connection. One that has not (yet) said a right hello has no child. */
+struct link {
+    struct culm_coordinator_host *host;
+    struct culm_conn *conn;
+    struct child *child; /* NULL: a guest */
+    struct link *next, **slot;
+    uint64_t since_ns;
+    bool refused;
+};
+
+/* A process, from its start to the end of the host. */
+struct child {
+    struct culm_coordinator_host *host;
+    int32_t node, port;
+    char name[CULM_WIRE_TEXT_MAX], signature[CULM_WIRE_TEXT_MAX];
+    uv_process_t process;
+    int64_t pid; /* 0: could not be started */
+    uint64_t start_ns;
+    struct link *link;
+    bool up;     /* the actor heard UP */
+    bool exited; /* reaped, or never started */
+    bool told;   /* the actor heard EXIT */
+};
+
+struct thaw {
+    uv_timer_t timer;
+    struct child *child;
+    struct thaw *next, **slot;
+};
+
+struct culm_coordinator_host {
+    struct culm_real real; /* first */
+    struct culm_coordinator_host_options o;
+    uint64_t birth_ns, run_ns;
+    char host_name[64];
+    int listen_fd, port;
+    int record_fd[2]; /* the pipe that workers write fault records into */
+    char record[256]; /* the line in progress */
+    size_t record_len;
+    int32_t *fired; /* by index of the fault */
+    struct link *links;
+    int32_t guests;
+    struct child **child; /* by node */
+    int32_t child_count, child_capacity, alive;
+    struct thaw *thaws;
+    const char **queue; /* trace names that wait for a place; [trace->count] */
+    size_t queue_count, trace_at;
+    uv_poll_t accept, records;
+    uv_timer_t sweep, defer, trace_timer, end;
+    uv_signal_t signal[2];
+    int signals;
+};
+
+static inline struct culm_coordinator_host *culm_host_of(struct culm_world *world) {
+    return (struct culm_coordinator_host *)world;
+}
+
+/* coordinator.c */
+void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event);
+void culm_host_complain(struct culm_coordinator_host *host, const struct culm_error *error);
+void culm_host_tell(struct child *child, enum culm_peer_change change);
+
+/* coordinator_link.c */
+void culm_host_accept(uv_poll_t *poll, int status, int events);
+void culm_host_link_free(struct link *link);
+void culm_host_guests_sweep(struct culm_coordinator_host *host, uint64_t now_ns);
+/* All it has sent is handled, then its end. */
+void culm_host_link_end(struct child *child);
+
+/* coordinator_process.c */
+void culm_host_start(struct culm_coordinator_host *host, const char *name);
+void culm_host_kill(struct child *child);
+void culm_host_kill_all(struct culm_coordinator_host *host);
+void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns);
+void culm_host_on_defer(uv_timer_t *timer);
+void culm_host_on_records(uv_poll_t *poll, int status, int events);
+void culm_host_records_read(struct culm_coordinator_host *host);
+void culm_host_thaw_free(struct thaw *thaw);
+
+/* coordinator_trace.c */
+void culm_host_trace_start(struct culm_coordinator_host *host);
+void culm_host_trace_place(struct culm_coordinator_host *host); /* a place may be free */
+
+#endif

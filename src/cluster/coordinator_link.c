@@ -1,0 +1,208 @@
+/* Connections of the coordinator: guests, the hello that makes one a worker's, the address book. */
+#include "cluster/coordinator_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GUESTS_MAX 1024
+#define GUEST_NS (10 * SECOND) /* to say hello, or to go after a refusal */
+
+static const struct culm_conn_ops link_ops;
+
+void culm_host_accept(uv_poll_t *poll, int status, int events) {
+    struct culm_coordinator_host *host = poll->data;
+    int fd;
+    (void)status;
+    (void)events;
+    while (culm_socket_accept(host->listen_fd, &fd, NULL) == CULM_OK) {
+        struct link *link = host->guests < GUESTS_MAX ? calloc(1, sizeof *link) : NULL;
+        if (!link) {
+            close(fd);
+            continue;
+        }
+        const struct culm_conn_options options = {
+            .loop = &host->real.loop,
+            .pool = host->o.pool,
+            .meta_max = CULM_WIRE_HELLO_MAX,
+            .payload_max = 0,
+            .ops = &link_ops,
+            .ctx = link,
+        };
+        if (culm_conn_new(&options, fd, false, &link->conn, NULL) != CULM_OK) {
+            free(link);
+            continue;
+        }
+        link->host = host;
+        link->since_ns = culm_clock_ns();
+        link->next = host->links;
+        link->slot = &host->links;
+        if (link->next) {
+            link->next->slot = &link->next;
+        }
+        host->links = link;
+        host->guests++;
+    }
+}
+
+void culm_host_link_free(struct link *link) {
+    if (link->child) {
+        link->child->link = NULL;
+    } else {
+        link->host->guests--;
+    }
+    *link->slot = link->next;
+    if (link->next) {
+        link->next->slot = link->slot;
+    }
+    culm_conn_close(link->conn);
+    free(link);
+}
+
+void culm_host_guests_sweep(struct culm_coordinator_host *host, uint64_t now_ns) {
+    for (struct link *link = host->links, *next; link; link = next) {
+        next = link->next;
+        if (!link->child && now_ns > link->since_ns + GUEST_NS) {
+            culm_host_link_free(link);
+        }
+    }
+}
+
+/* --- hello --- */
+
+static void send_wire(struct culm_conn *conn, uint16_t type, const struct culm_buf *meta) {
+    if (!meta->failed) {
+        const struct culm_message message = {
+            .type = type, .meta = meta->data, .meta_bytes = (uint32_t)meta->len};
+        culm_conn_send(conn, &message);
+    }
+}
+
+static void refuse(struct link *link, const char *text) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_buf_string(&meta, text);
+    send_wire(link->conn, CULM_WIRE_REFUSED, &meta);
+    culm_buf_release(&meta);
+    culm_conn_finish(link->conn); /* it closes when it has read that */
+    link->refused = true;
+}
+
+/* NULL: refused. */
+static struct child *check_hello(struct link *link, const struct culm_hello *hello) {
+    struct culm_coordinator_host *host = link->host;
+    struct culm_error error;
+    if (!culm_token_equal(hello->token, host->o.token)) {
+        refuse(link, "wrong token: this worker belongs to another run");
+        return NULL;
+    }
+    struct child *child = hello->node < host->child_count ? host->child[hello->node] : NULL;
+    if (!child || child->exited || child->up) {
+        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", hello->node);
+        refuse(link, error.text);
+        return NULL;
+    }
+    if (host->o.signature && strcmp(hello->signature, host->o.signature)) {
+        culm_error_set(
+            &error, CULM_ERR_CONFIG,
+            "node %d has the signature '%.120s', not '%.120s'; start workers of the same "
+            "build and configuration",
+            hello->node, hello->signature, host->o.signature);
+        culm_host_complain(host, &error);
+        refuse(link, error.text);
+        return NULL;
+    }
+    return child;
+}
+
+static void welcome(struct culm_coordinator_host *host, struct child *child) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_FRAME_META_MAX);
+    culm_buf_u64(&meta, (uint64_t)getpid());
+    send_wire(child->link->conn, CULM_WIRE_WELCOME, &meta);
+    culm_buf_clear(&meta);
+    for (struct link *link = host->links; link; link = link->next) {
+        if (link->child && link->child != child) {
+            culm_address_encode(&(struct culm_address){link->child->node, link->child->port},
+                                &meta);
+        }
+    }
+    send_wire(child->link->conn, CULM_WIRE_BOOK, &meta);
+    culm_buf_clear(&meta);
+    culm_address_encode(&(struct culm_address){child->node, child->port}, &meta);
+    for (struct link *link = host->links; link; link = link->next) {
+        if (link->child && link->child != child) {
+            send_wire(link->conn, CULM_WIRE_BOOK, &meta);
+        }
+    }
+    culm_buf_release(&meta);
+}
+
+static void admit(struct link *link, const struct culm_message *message) {
+    struct culm_coordinator_host *host = link->host;
+    struct culm_hello hello;
+    if (message->type != CULM_WIRE_HELLO || !culm_hello_decode(message, &hello)) {
+        refuse(link, "not a hello; is this worker of the same version?");
+        return;
+    }
+    struct child *child = check_hello(link, &hello);
+    if (!child) {
+        return;
+    }
+    snprintf(child->signature, sizeof child->signature, "%s", hello.signature);
+    child->port = hello.port;
+    child->link = link;
+    link->child = child;
+    host->guests--;
+    culm_conn_limits(link->conn, CULM_FRAME_META_MAX, host->o.payload_max);
+    welcome(host, child);
+    child->up = true;
+    culm_host_tell(child, CULM_PEER_UP);
+}
+
+/* --- what comes --- */
+
+static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
+    struct link *link = ctx;
+    struct culm_coordinator_host *host = link->host;
+    (void)conn;
+    if (!culm_real_listens(&host->real) || link->refused) {
+        return;
+    }
+    if (!link->child) {
+        admit(link, message);
+    } else if (message->type < CULM_WIRE_FIRST) {
+        host->real.actor_ops->message(host->real.actor, link->child->node, message);
+    }
+}
+
+static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error *why) {
+    struct link *link = ctx;
+    struct culm_coordinator_host *host = link->host;
+    struct child *child = link->child;
+    (void)conn;
+    culm_host_link_free(link);
+    if (!child) {
+        return;
+    }
+    culm_host_records_read(host); /* why it ended comes before that it did */
+    if (why->status != CULM_ERR_CLOSED) {
+        struct culm_error error = *why;
+        culm_error_prefix(&error, "node %d", child->node);
+        culm_host_complain(host, &error);
+    }
+    culm_host_tell(child, CULM_PEER_EOF);
+}
+
+static const struct culm_conn_ops link_ops = {on_message, on_closed};
+
+void culm_host_link_end(struct child *child) {
+    if (child->link) {
+        culm_conn_pump(child->link->conn);
+    }
+    if (child->link) { /* its socket lives on in a process of its own making */
+        culm_host_link_free(child->link);
+        culm_host_tell(child, CULM_PEER_EOF);
+    }
+}

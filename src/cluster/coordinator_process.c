@@ -1,0 +1,244 @@
+/*
+ * Processes of workers: start, end, kill, freeze and thaw, and the pipe of fault records.
+ *
+ * A start that fails is an end without a process; it is told by a timer of no delay, since spawn
+ * must not call back.
+ */
+#include "cluster/coordinator_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FAULT_FD 3
+
+/* --- the end --- */
+
+static void ended(struct child *child) {
+    struct culm_coordinator_host *host = child->host;
+    culm_host_records_read(host);
+    culm_host_link_end(child);
+    child->told = true;
+    culm_host_tell(child, CULM_PEER_EXIT);
+    culm_host_trace_place(host);
+}
+
+static void on_exit_process(uv_process_t *process, int64_t exit_status, int term_signal) {
+    struct child *child = process->data;
+    (void)exit_status;
+    (void)term_signal;
+    child->exited = true;
+    child->host->alive--;
+    uv_close((uv_handle_t *)process, NULL);
+    ended(child);
+}
+
+void culm_host_on_defer(uv_timer_t *timer) {
+    struct culm_coordinator_host *host = timer->data;
+    for (int32_t i = 0; i < host->child_count; i++) {
+        if (host->child[i]->exited && !host->child[i]->told) {
+            ended(host->child[i]);
+        }
+    }
+}
+
+void culm_host_kill(struct child *child) {
+    if (!child->exited) { /* not reaped: the number is still its own */
+        kill((pid_t)child->pid, SIGKILL);
+    }
+}
+
+void culm_host_kill_all(struct culm_coordinator_host *host) {
+    for (int32_t i = 0; i < host->child_count; i++) {
+        culm_host_kill(host->child[i]);
+    }
+}
+
+void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns) {
+    int64_t limit_ms = host->o.start_limit_ms ? host->o.start_limit_ms : 60000;
+    for (int32_t i = 0; i < host->child_count; i++) {
+        struct child *child = host->child[i];
+        if (!child->up && now_ns > child->start_ns + (uint64_t)limit_ms * 1000000) {
+            culm_host_kill(child);
+        }
+    }
+}
+
+/* --- the start --- */
+
+static struct child *child_new(struct culm_coordinator_host *host, const char *name) {
+    if (host->child_count == host->child_capacity) {
+        int32_t capacity = host->child_capacity ? 2 * host->child_capacity : 16;
+        struct child **grown = realloc(host->child, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return NULL;
+        }
+        host->child = grown;
+        host->child_capacity = capacity;
+    }
+    struct child *child = calloc(1, sizeof *child);
+    if (child) {
+        child->host = host;
+        child->node = host->child_count;
+        child->start_ns = culm_clock_ns();
+        snprintf(child->name, sizeof child->name, "%s", name);
+        host->child[host->child_count++] = child;
+    }
+    return child;
+}
+
+static enum culm_status spawn(struct child *child, char **argv, int log_fd,
+                              struct culm_error *error) {
+    struct culm_coordinator_host *host = child->host;
+    uv_stdio_container_t stdio[FAULT_FD + 1] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
+        {.flags = UV_INHERIT_FD, .data.fd = host->record_fd[1]},
+    };
+    const uv_process_options_t options = {
+        .exit_cb = on_exit_process,
+        .file = argv[0],
+        .args = argv,
+        .stdio_count = FAULT_FD + 1,
+        .stdio = stdio,
+    };
+    child->process.data = child;
+    int failed = uv_spawn(&host->real.loop, &child->process, &options);
+    if (failed) {
+        uv_close((uv_handle_t *)&child->process, NULL);
+        return culm_error_set(error, CULM_ERR_IO, "start '%.200s': %s", argv[0],
+                              uv_strerror(failed));
+    }
+    child->pid = child->process.pid;
+    host->alive++;
+    return CULM_OK;
+}
+
+static enum culm_status start(struct child *child, struct culm_error *error) {
+    struct culm_coordinator_host *host = child->host;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/node-%d.log", host->o.log_dir, child->node);
+    int log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (log_fd < 0) {
+        return culm_error_errno(error, errno, "open '%.400s'", path);
+    }
+    char **argv = NULL;
+    host->o.command(host->o.ctx, child->node, child->name, host->port, FAULT_FD, &argv);
+    enum culm_status status =
+        argv ? spawn(child, argv, log_fd, error)
+             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a command line");
+    for (char **arg = argv; arg && *arg; arg++) {
+        free(*arg);
+    }
+    free(argv);
+    close(log_fd);
+    return status;
+}
+
+void culm_host_start(struct culm_coordinator_host *host, const char *name) {
+    struct culm_error error;
+    struct child *child = child_new(host, name);
+    if (!child) {
+        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a worker");
+        culm_real_fail(&host->real, &error);
+    } else if (start(child, &error) != CULM_OK) {
+        culm_error_prefix(&error, "node %d", child->node);
+        culm_host_complain(host, &error);
+        child->exited = true;
+        uv_timer_start(&host->defer, culm_host_on_defer, 0, 0);
+    }
+}
+
+/* --- fault records --- */
+
+void culm_host_thaw_free(struct thaw *thaw) {
+    *thaw->slot = thaw->next;
+    if (thaw->next) {
+        thaw->next->slot = thaw->slot;
+    }
+    uv_close((uv_handle_t *)&thaw->timer, (uv_close_cb)free);
+}
+
+static void on_thaw(uv_timer_t *timer) {
+    struct thaw *thaw = (struct thaw *)timer;
+    siginfo_t stopped = {0};
+    if (thaw->child->exited) {
+        culm_host_thaw_free(thaw);
+        return;
+    }
+    /* The record comes before the blow: one not yet frozen must not be thawed too early. */
+    if (waitid(P_PID, (id_t)thaw->child->pid, &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+        stopped.si_pid == (pid_t)thaw->child->pid) {
+        kill((pid_t)thaw->child->pid, SIGCONT);
+        culm_host_thaw_free(thaw);
+    } else {
+        uv_timer_start(timer, on_thaw, 1, 0);
+    }
+}
+
+static void thaw_later(struct child *child, int64_t for_ms) {
+    struct culm_coordinator_host *host = child->host;
+    struct thaw *thaw = calloc(1, sizeof *thaw);
+    if (!thaw) {
+        struct culm_error error;
+        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a timer");
+        culm_real_fail(&host->real, &error);
+        return;
+    }
+    thaw->child = child;
+    thaw->next = host->thaws;
+    thaw->slot = &host->thaws;
+    if (thaw->next) {
+        thaw->next->slot = &thaw->next;
+    }
+    host->thaws = thaw;
+    uv_timer_init(&host->real.loop, &thaw->timer);
+    uv_update_time(&host->real.loop);
+    uv_timer_start(&thaw->timer, on_thaw, (uint64_t)for_ms, 0);
+}
+
+static void handle_record(struct culm_coordinator_host *host, const char *line) {
+    struct culm_fault_record record;
+    if (!culm_fault_record_parse(line, &record) || record.index < 0 ||
+        (size_t)record.index >= host->o.fault_count) {
+        return; /* a worker wrote nonsense into its pipe; nothing can be counted from it */
+    }
+    const struct culm_host_fault *fault = &host->o.faults[record.index];
+    host->fired[record.index]++;
+    culm_host_publish(host, json_pack("{s:s, s:i, s:I, s:s}", "event", "fault", "node",
+                                      (int)fault->node, "step", (json_int_t)record.step, "phase",
+                                      culm_fault_phase_text(record.phase)));
+    if (fault->how == CULM_HURT_STOP && fault->for_ms > 0 && fault->node >= 0 &&
+        fault->node < host->child_count) {
+        thaw_later(host->child[fault->node], fault->for_ms);
+    }
+}
+
+void culm_host_records_read(struct culm_coordinator_host *host) {
+    char bytes[512];
+    ssize_t got;
+    while ((got = read(host->record_fd[0], bytes, sizeof bytes)) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (bytes[i] != '\n') {
+                host->record[host->record_len] = bytes[i];
+                host->record_len += host->record_len < sizeof host->record - 1;
+                continue;
+            }
+            host->record[host->record_len] = '\0';
+            host->record_len = 0;
+            handle_record(host, host->record);
+        }
+    }
+}
+
+void culm_host_on_records(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    culm_host_records_read(poll->data);
+}

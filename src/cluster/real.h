@@ -1,0 +1,50 @@
+/*
+ * What the worlds of a worker and of a coordinator have in common: a loop, sixteen timers, two job
+ * threads, and the rule that nothing is told to an actor that has left. Internal to the room.
+ *
+ * `struct culm_real` is the first member of both; the functions below are slots of their world
+ * tables. Thread: the loop's, except culm_real_now_ns.
+ */
+#ifndef CULM_CLUSTER_REAL_H
+#define CULM_CLUSTER_REAL_H
+
+#include "cluster/jobs.h"
+
+#include <uv.h>
+
+#define CULM_REAL_TIMERS 16
+
+struct culm_real_timer {
+    uv_timer_t timer;
+    uint64_t due_ns;
+};
+
+struct culm_real {
+    struct culm_world world; /* first */
+    uv_loop_t loop;
+    struct culm_real_timer timer[CULM_REAL_TIMERS];
+    struct culm_jobs *compute, *io;
+    const struct culm_actor_ops *actor_ops; /* set by run */
+    void *actor;
+    bool left;
+    int exit_code;
+    struct culm_error error; /* text "": none */
+};
+
+enum culm_status culm_real_init(struct culm_real *real, const struct culm_world_ops *ops,
+                                struct culm_error *error);
+/* Closes what init opened and frees what was closed before, then the loop. Every other handle must
+ * have been closed, and the jobs stopped. */
+void culm_real_release(struct culm_real *real);
+/* True while callbacks may be made. */
+bool culm_real_listens(const struct culm_real *real);
+/* As leave, for failures of the world itself. */
+void culm_real_fail(struct culm_real *real, const struct culm_error *error);
+
+uint64_t culm_real_now_ns(struct culm_world *world);
+void culm_real_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns);
+void culm_real_run(struct culm_world *world, struct culm_job *job);
+void culm_real_io(struct culm_world *world, struct culm_job *job);
+void culm_real_leave(struct culm_world *world, int exit_code, const struct culm_error *error);
+
+#endif

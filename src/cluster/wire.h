@@ -1,0 +1,52 @@
+/*
+ * What the worlds say to each other, on the same connections as the actors' messages.
+ *
+ *     worker ── HELLO ──▶ coordinator          worker ── PEER_HELLO ──▶ worker
+ *     worker ◀─ WELCOME, BOOK (everybody) ──   (then data, this way only)
+ *     worker ◀─ BOOK (one) ──                  at every later join
+ *     worker ◀─ REFUSED ──                     and the end of the connection
+ *
+ * Types from CULM_WIRE_FIRST are the worlds'; those below are the actors'. Internal to the room.
+ */
+#ifndef CULM_CLUSTER_WIRE_H
+#define CULM_CLUSTER_WIRE_H
+
+#include "base/buf.h"
+#include "net/world.h"
+
+enum culm_wire {
+    CULM_WIRE_FIRST = 0xff00,
+    CULM_WIRE_HELLO = CULM_WIRE_FIRST,
+    CULM_WIRE_WELCOME,
+    CULM_WIRE_REFUSED,
+    CULM_WIRE_BOOK,
+    CULM_WIRE_PEER_HELLO,
+};
+
+#define CULM_WIRE_TOKEN_MAX 128
+#define CULM_WIRE_TEXT_MAX 512
+#define CULM_WIRE_HELLO_MAX 2048   /* bytes of meta of any but BOOK */
+#define CULM_WIRE_NODES_MAX 100000 /* node ids are below */
+
+struct culm_hello { /* PEER_HELLO: token, node and port only */
+    char token[CULM_WIRE_TOKEN_MAX];
+    int32_t node;
+    int32_t port; /* where it listens for its peers */
+    int64_t pid;
+    char signature[CULM_WIRE_TEXT_MAX], name[CULM_WIRE_TEXT_MAX];
+};
+
+void culm_hello_encode(const struct culm_hello *hello, struct culm_buf *buf);
+bool culm_hello_decode(const struct culm_message *message, struct culm_hello *ret_hello);
+
+struct culm_address {
+    int32_t node, port;
+};
+void culm_address_encode(const struct culm_address *address, struct culm_buf *buf);
+/* A BOOK is any number of addresses. False: *at is the end, or what follows is none. */
+bool culm_address_decode(struct culm_reader *reader, struct culm_address *ret_address);
+
+/* In a time that does not depend on where they differ. */
+bool culm_token_equal(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * The real world of a worker: a process of its own, joined to a coordinator over TCP.
+ *
+ * The process ends with its coordinator: when that connection ends, run returns 1; when the
+ * coordinator is also the parent process and dies, the kernel kills the worker (so the launcher
+ * must start workers from a thread that lives as long as it does). A job still running 1.5 s after
+ * the end was decided is not waited for: run then leaves the process with _exit.
+ *
+ * Data for a peer goes over a connection that this worker opens at the first send; what a peer
+ * sends comes over the one it opened. CULM_PEER_EOF comes once a peer, when either ends or cannot
+ * be opened, and nothing comes from it, or goes to it, afterwards. Frames from the coordinator that
+ * are no frames, and a pool that is exhausted by a received payload, end the worker with an error.
+ *
+ * Ignores SIGINT in this process: a terminal sends it to all, and the coordinator decides. Thread:
+ * one, the loop's, for all of this.
+ */
+#ifndef CULM_CLUSTER_WORKER_H
+#define CULM_CLUSTER_WORKER_H
+
+#include "cluster/fault.h"
+
+struct culm_worker_options { /* all borrowed until culm_worker_free */
+    const char *host;        /* of the coordinator: numeric IPv4 */
+    int port;
+    const char *token;
+    int32_t node;
+    const char *name;                       /* NULL: "" */
+    const char *signature;                  /* NULL: "" */
+    struct culm_pool *pool;                 /* for received payloads */
+    size_t payload_max;                     /* bytes of the largest payload that may be received */
+    int fault_fd;                           /* where fault records go; -1: nowhere */
+    const struct culm_worker_fault *faults; /* of this worker only */
+    size_t fault_count;
+};
+
+struct culm_worker;
+
+/* Connects, says hello and waits for the answer, at most 30 s. CULM_ERR_CLOSED: refused, or nobody
+ * there; CULM_ERR_TIMEOUT. */
+enum culm_status culm_worker_new(const struct culm_worker_options *options,
+                                 struct culm_worker **ret_worker, struct culm_error *error);
+struct culm_world *culm_worker_world(struct culm_worker *worker);
+/* Runs the actor until it leaves (its exit code) or the world ends (1, or 4 when memory is out);
+ * ret_error->text is "" when there is nothing to say. What was sent to the coordinator before a
+ * leave has been received by it, if it reads within 1 s. Afterwards no job runs. Once a worker. */
+int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops, void *actor,
+                    struct culm_error *ret_error);
+void culm_worker_free(struct culm_worker *worker); /* NULL is fine */
+
+#endif
