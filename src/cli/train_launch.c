@@ -36,6 +36,7 @@ struct launch {
     struct culm_sink *sink;
     struct culm_pool *pool;
     struct culm_host_fault *faults;
+    char logs[CULM_PATH_MAX];
     struct culm_coordinator_host *host;
     struct culm_exec *exec;
     struct culm_coordinator *coordinator;
@@ -288,8 +289,7 @@ static double learning_rate(void *ctx, int64_t step) {
 }
 
 static enum culm_status make_host(struct launch *l, struct culm_error *error) {
-    char logs[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(logs, error, "%s/logs", l->o->out_dir);
+    enum culm_status status = culm_path_format(l->logs, error, "%s/logs", l->o->out_dir);
     if (status != CULM_OK) {
         return status;
     }
@@ -314,7 +314,7 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
         .payload_max = culm_payload_max(l->plan),
         .pool = l->pool,
         .command = worker_command,
-        .log_dir = logs,
+        .log_dir = l->logs,
         .publish = publish,
         .ctx = l,
         .trace = l->o->trace_path ? &l->trace : NULL,

@@ -1,6 +1,8 @@
 /* One worker: plan, data, device, executor, node, and the real world around them. */
 #include "cli/worker.h"
 
+#include "base/file.h"
+
 #include "cli/command.h"
 #include "cli/fault.h"
 #include "cli/version.h"
