@@ -1,0 +1,353 @@
+/*
+ * Stages: random networks give the same bits plainly and compiled, cut anywhere; where cuts fall;
+ * what is refused.
+ */
+#include "build.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NETWORKS 40
+#define BLOCKS 6
+
+static uint64_t seed;
+
+/* --- random networks --- */
+
+/* One block: a few operators on values of the block, then everything that was left over is added
+ * up, so that one value leaves and every parameter reaches the loss. */
+static int32_t random_block(struct net *net, int32_t x, uint64_t *random) {
+    int32_t value[16], readers[16] = {0}, count = 1;
+    value[0] = x;
+    int32_t steps = 1 + (int32_t)culm_rng_below(random, 5);
+    for (int32_t i = 0; i < steps; i++) {
+        int32_t a = (int32_t)culm_rng_below(random, (uint64_t)count);
+        int32_t b = (int32_t)culm_rng_below(random, (uint64_t)count);
+        double dropout = culm_rng_below(random, 2) ? 0.25 : 0;
+        int32_t y;
+        /* Parameters are few: a graph of these tests has at most 64 of them. */
+        switch (culm_rng_below(random, net->graph->param_count > 48 ? 4 : 7)) {
+        case 0: y = net_unary(net, "gelu", value[a], 0); break;
+        case 1: y = net_unary(net, "dropout", value[a], 0.25); break;
+        case 2:
+            y = net_binary(net, "residual", value[a], value[b], dropout);
+            readers[b]++;
+            break;
+        case 3:
+            y = net_binary(net, "add", value[a], value[b], 0);
+            readers[b]++;
+            break;
+        case 4: y = net_layernorm(net, value[a]); break;
+        case 5: y = net_linear(net, value[a], net->width); break;
+        default:
+            y = net_attention(net, net_linear(net, value[a], 3 * net->width), 2, dropout);
+            break;
+        }
+        readers[a]++;
+        value[count++] = y;
+    }
+    int32_t sum = value[count - 1];
+    for (int32_t i = count - 2; i >= 0; i--) {
+        if (readers[i] == 0) {
+            sum = net_binary(net, "add", sum, value[i], 0);
+        }
+    }
+    /* Values grow when they are added up; the next block starts from a layer norm now and then. */
+    return culm_rng_below(random, 3) || net->graph->param_count > 48 ? sum
+                                                                     : net_layernorm(net, sum);
+}
+
+static void random_net(struct net *net, uint64_t *random) {
+    int32_t x = net_begin(net, 2, 4, 8, 11);
+    for (int32_t b = 0; b < BLOCKS; b++) {
+        net->graph->block = b;
+        x = random_block(net, x, random);
+    }
+    int32_t table = culm_rng_below(random, 2) ? net->table : -1;
+    net_end(net, net_layernorm(net, x), table, culm_rng_next(random));
+}
+
+/* Memory is full of NaN before each use and fenced; a value whose place another one takes too
+ * early, or that is read before it is written, shows. */
+static void test_plain_and_cut(void **state) {
+    (void)state;
+    uint64_t random = seed;
+    int32_t several = 0;
+    for (int n = 0; n < NETWORKS; n++) {
+        struct net net;
+        struct result plain, cut;
+        random_net(&net, &random);
+        run_plainly(net.graph, &net.data, &plain);
+        assert_true(isfinite(plain.loss));
+        for (int32_t stages = 1; stages <= BLOCKS; stages++) {
+            char what[96];
+            snprintf(what, sizeof what, "seed %llu, network %d, %d stages",
+                     (unsigned long long)seed, n, stages);
+            run_stages(net.graph, stages, &net.data, &cut);
+            result_expect_equal(&plain, &cut, net.graph, what);
+            result_release(&cut);
+            several += stages > 1;
+        }
+        result_release(&plain);
+        net_release(&net);
+    }
+    assert_int_equal(several, NETWORKS * (BLOCKS - 1));
+}
+
+/* A value that backward needs leaves the stage as well: attention's output, at the border. */
+static void test_output_also_kept(void **state) {
+    (void)state;
+    struct net net;
+    struct result plain, cut;
+    int32_t x = net_begin(&net, 2, 4, 8, 11);
+    x = net_attention(&net, net_linear(&net, x, 24), 2, 0.25);
+    net.graph->block = 1;
+    x = net_attention(&net, net_linear(&net, x, 24), 2, 0.25);
+    net_end(&net, x, net.table, 3);
+    run_plainly(net.graph, &net.data, &plain);
+    run_stages(net.graph, 2, &net.data, &cut);
+    result_expect_equal(&plain, &cut, net.graph, "attention at the border");
+    result_release(&plain);
+    result_release(&cut);
+    net_release(&net);
+}
+
+/* Other seeds, iterations, samples and operators drop other elements. */
+static void test_dropout_key(void **state) {
+    (void)state;
+    struct net net;
+    struct result a, b;
+    int32_t x = net_begin(&net, 2, 4, 8, 11);
+    net_end(&net, net_unary(&net, "dropout", x, 0.5), -1, 3);
+    run_stages(net.graph, 1, &net.data, &a);
+    const struct batch before = net.data;
+    for (int i = 0; i < 3; i++) {
+        net.data = before;
+        net.data.seed += i == 0;
+        net.data.iteration += i == 1;
+        net.data.first_sample += i == 2;
+        run_stages(net.graph, 1, &net.data, &b);
+        assert_memory_not_equal(&a.loss, &b.loss, sizeof a.loss);
+        result_release(&b);
+    }
+    net.data = before;
+    result_release(&a);
+    net_release(&net);
+}
+
+/* --- where cuts fall --- */
+
+/* A graph whose block b has cost[b] equal linear layers. */
+static void net_of_costs(struct net *net, const int32_t *cost, int32_t blocks) {
+    int32_t x = net_begin(net, 1, 2, 8, 2);
+    for (int32_t b = 0; b < blocks; b++) {
+        net->graph->block = b;
+        for (int32_t i = 0; i < cost[b]; i++) {
+            x = net_linear(net, x, 8);
+        }
+    }
+    assert_int_equal(culm_graph_check(net->graph, NULL), CULM_OK);
+}
+
+static int32_t largest_of(const int32_t *cost, int32_t blocks, const int32_t *first,
+                          int32_t stages) {
+    int32_t largest = 0;
+    for (int32_t s = 0; s < stages; s++) {
+        int32_t sum = 0, end = s + 1 < stages ? first[s + 1] : blocks;
+        for (int32_t b = first[s]; b < end; b++) {
+            sum += cost[b];
+        }
+        largest = sum > largest ? sum : largest;
+    }
+    return largest;
+}
+
+/* The best there is, by trying every cut. */
+static int32_t smallest_largest(const int32_t *cost, int32_t blocks, int32_t *first, int32_t s,
+                                int32_t stages) {
+    if (s == stages) {
+        return largest_of(cost, blocks, first, stages);
+    }
+    int32_t best = INT32_MAX;
+    for (int32_t b = first[s - 1] + 1; b <= blocks - (stages - s); b++) {
+        first[s] = b;
+        int32_t largest = smallest_largest(cost, blocks, first, s + 1, stages);
+        best = largest < best ? largest : best;
+    }
+    return best;
+}
+
+static void test_cut_is_best(void **state) {
+    (void)state;
+    uint64_t random = seed;
+    for (int n = 0; n < 60; n++) {
+        int32_t cost[8], first[8], any[8] = {0};
+        int32_t blocks = 1 + (int32_t)culm_rng_below(&random, 8);
+        for (int32_t b = 0; b < blocks; b++) {
+            cost[b] = 1 + (int32_t)culm_rng_below(&random, 5);
+        }
+        struct net net;
+        net_of_costs(&net, cost, blocks);
+        for (int32_t stages = 1; stages <= blocks; stages++) {
+            struct culm_error error;
+            assert_int_equal(culm_graph_cut(net.graph, stages, first, &error), CULM_OK);
+            assert_int_equal(first[0], 0);
+            for (int32_t s = 1; s < stages; s++) {
+                assert_true(first[s] > first[s - 1] && first[s] < blocks);
+            }
+            int32_t best = smallest_largest(cost, blocks, any, 1, stages);
+            int32_t have = largest_of(cost, blocks, first, stages);
+            if (have != best) {
+                fail_msg("seed %llu, network %d: %d stages of at most %d, %d is possible",
+                         (unsigned long long)seed, n, stages, have, best);
+            }
+        }
+        culm_graph_free(net.graph);
+    }
+}
+
+static void test_equal_blocks_share_equally(void **state) {
+    (void)state;
+    const int32_t cost[6] = {3, 3, 3, 3, 3, 3};
+    struct net net;
+    int32_t first[6];
+    net_of_costs(&net, cost, 6);
+    for (int32_t stages = 1; stages <= 6; stages++) {
+        if (6 % stages) {
+            continue;
+        }
+        assert_int_equal(culm_graph_cut(net.graph, stages, first, NULL), CULM_OK);
+        for (int32_t s = 0; s < stages; s++) {
+            assert_int_equal(first[s], s * (6 / stages));
+        }
+    }
+    culm_graph_free(net.graph);
+}
+
+/* --- what is refused --- */
+
+static void test_too_many_stages(void **state) {
+    (void)state;
+    const int32_t cost[3] = {1, 1, 1}, bad[] = {4, 100, 0, -1};
+    struct net net;
+    net_of_costs(&net, cost, 3);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct culm_stage *stage[128] = {NULL};
+        struct culm_error error = {0};
+        char number[16];
+        snprintf(number, sizeof number, "%d", bad[i]);
+        assert_int_equal(culm_stages_compile(net.graph, bad[i], stage, &error), CULM_ERR_CONFIG);
+        assert_non_null(strstr(error.text, number));
+        assert_non_null(strstr(error.text, "1 to 3"));
+        assert_null(strchr(error.text, '\n'));
+        assert_null(stage[0]);
+    }
+    culm_graph_free(net.graph);
+}
+
+static void test_two_values_cross(void **state) {
+    (void)state;
+    struct net net;
+    struct culm_stage *stage[2] = {NULL, NULL};
+    struct culm_error error = {0};
+    int32_t x = net_begin(&net, 2, 4, 8, 11);
+    int32_t y = net_unary(&net, "gelu", x, 0);
+    net.graph->block = 1;
+    net_end(&net, net_binary(&net, "add", x, y, 0), -1, 3);
+    assert_int_equal(culm_stages_compile(net.graph, 2, stage, &error), CULM_ERR_UNSUPPORTED);
+    assert_null(stage[0]);
+    assert_int_equal(culm_stages_compile(net.graph, 1, stage, &error), CULM_OK);
+    culm_stage_free(stage[0]);
+    net_release(&net);
+}
+
+/* --- what a stage says of itself --- */
+
+static void test_info(void **state) {
+    (void)state;
+    struct net net;
+    struct culm_stage *one, *stage[3];
+    int32_t x = net_begin(&net, 2, 4, 8, 11);
+    for (int32_t b = 0; b < 6; b++) {
+        net.graph->block = b;
+        x = net_binary(&net, "residual", x, net_linear(&net, net_layernorm(&net, x), 8), 0.1);
+    }
+    net_end(&net, x, net.table, 3);
+    assert_int_equal(culm_stages_compile(net.graph, 3, stage, NULL), CULM_OK);
+    assert_int_equal(culm_stages_compile(net.graph, 1, &one, NULL), CULM_OK);
+    const struct culm_stage_info *whole = culm_stage_info(one);
+    double flops = 0;
+    int32_t ops = 0, next_block = 0, params = 0, uses[64] = {0};
+    for (int32_t s = 0; s < 3; s++) {
+        const struct culm_stage_info *info = culm_stage_info(stage[s]);
+        assert_int_equal(info->index, s);
+        assert_int_equal(info->stages, 3);
+        assert_int_equal(info->first_block, next_block);
+        next_block = info->last_block + 1;
+        assert_int_equal(info->input_bytes, s == 0 ? 2 * 4 * 4 : 2 * 4 * 8 * 4);
+        assert_int_equal(info->output_bytes, s == 2 ? 0 : 2 * 4 * 8 * 4);
+        assert_int_equal(info->param_floats % 16, 0);
+        assert_int_equal(info->grad_floats % 16, 0);
+        int64_t end = 0;
+        for (int32_t i = 0; i < info->param_count; i++) {
+            const struct culm_param_info *param = &info->params[i];
+            assert_int_equal(param->offset % 16, 0);
+            assert_true(param->offset >= end);
+            end = param->offset + param->count;
+            assert_string_equal(param->name, net.graph->param[param->global_index].name);
+            assert_true(i == 0 || param->global_index > info->params[i - 1].global_index);
+        }
+        assert_true(end <= info->param_floats);
+        for (int32_t g = 0; g < info->grad_count; g++) {
+            const struct culm_grad_info *grad = &info->grads[g];
+            assert_int_equal(grad->offset % 16, 0);
+            assert_int_equal(grad->count, info->params[grad->param].count);
+            assert_int_equal(net.graph->use[grad->global_use].param,
+                             info->params[grad->param].global_index);
+            uses[grad->global_use]++;
+        }
+        params += info->param_count;
+        flops += info->forward_flops + info->backward_flops;
+        ops += info->forward_ops;
+        assert_true(info->activation_bytes > 0 && info->scratch_bytes > 0);
+    }
+    assert_int_equal(next_block, 6);
+    assert_int_equal(params, net.graph->param_count + 1); /* the tied table twice */
+    assert_int_equal(whole->param_count, net.graph->param_count);
+    assert_int_equal(whole->grad_count, net.graph->param_count + 1);
+    assert_int_equal(ops, whole->forward_ops);
+    assert_true(flops == whole->forward_flops + whole->backward_flops);
+    for (int32_t u = 0; u < net.graph->use_count; u++) {
+        assert_int_equal(uses[u], 1);
+    }
+    /* The table's uses are the first and the last of all. */
+    assert_int_equal(net.graph->use[0].param, net.graph->use[net.graph->use_count - 1].param);
+    for (int32_t s = 0; s < 3; s++) {
+        culm_stage_free(stage[s]);
+    }
+    culm_stage_free(one);
+    net_release(&net);
+}
+
+int main(int argc, char **argv) {
+    seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 20240608;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain_and_cut),
+        cmocka_unit_test(test_output_also_kept),
+        cmocka_unit_test(test_dropout_key),
+        cmocka_unit_test(test_cut_is_best),
+        cmocka_unit_test(test_equal_blocks_share_equally),
+        cmocka_unit_test(test_too_many_stages),
+        cmocka_unit_test(test_two_values_cross),
+        cmocka_unit_test(test_info),
+    };
+    return cmocka_run_group_tests_name("graph/stage", tests, NULL, NULL);
+}
