@@ -1,0 +1,85 @@
+/* The learning rate, step by step as INTERFACE defines it, and the scalars of AdamW. */
+#include "model/optimizer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static void expect_close(double have, double want) {
+    if (!(fabs(have - want) <= 1e-15 * fabs(want))) {
+        fail_msg("%.17g is not %.17g", have, want);
+    }
+}
+
+static const struct culm_schedule cosine = {true, 1e-3, 1e-4, 10, 110};
+
+static void test_warm_up(void **state) {
+    (void)state;
+    expect_close(culm_schedule_lr(&cosine, 1), 1e-4);
+    expect_close(culm_schedule_lr(&cosine, 5), 5e-4);
+    expect_close(culm_schedule_lr(&cosine, 10), 1e-3);
+}
+
+static void test_cosine(void **state) {
+    (void)state;
+    /* A quarter, a third, a half and all of the way: 1 + cos is known. */
+    expect_close(culm_schedule_lr(&cosine, 35), 1e-4 + 9e-4 / 2 * (1 + sqrt(0.5)));
+    expect_close(culm_schedule_lr(&cosine, 60), 5.5e-4);
+    expect_close(culm_schedule_lr(&cosine, 110), 1e-4);
+    const struct culm_schedule thirds = {true, 1e-3, 0, 0, 90};
+    expect_close(culm_schedule_lr(&thirds, 30), 7.5e-4);
+    for (int64_t step = 11; step <= 110; step++) {
+        assert_true(culm_schedule_lr(&cosine, step) < culm_schedule_lr(&cosine, step - 1));
+        assert_true(culm_schedule_lr(&cosine, step) >= cosine.min_lr);
+    }
+}
+
+static void test_without_warm_up(void **state) {
+    (void)state;
+    const struct culm_schedule schedule = {true, 1e-3, 1e-4, 0, 1};
+    expect_close(culm_schedule_lr(&schedule, 1), 1e-4);
+}
+
+/* A run that ends with its warm-up never divides by the steps that are left. */
+static void test_only_warm_up(void **state) {
+    (void)state;
+    const struct culm_schedule schedule = {true, 1e-3, 1e-4, 10, 10}, shorter = {true, 1, 0, 10, 4};
+    expect_close(culm_schedule_lr(&schedule, 10), 1e-3);
+    expect_close(culm_schedule_lr(&shorter, 4), 0.4);
+}
+
+static void test_constant(void **state) {
+    (void)state;
+    const struct culm_schedule schedule = {false, 3e-4, 1e-5, 10, 100};
+    for (int64_t step = 1; step <= 100; step += 11) {
+        expect_close(culm_schedule_lr(&schedule, step), 3e-4);
+    }
+}
+
+static void test_bias_corrections(void **state) {
+    (void)state;
+    long double power1 = 1, power2 = 1;
+    for (int64_t step = 1; step <= 2000; step++) {
+        struct culm_adamw hyper = culm_adamw_at(step, 0.9, 0.999);
+        power1 *= (long double)0.9;
+        power2 *= (long double)0.999;
+        assert_true(fabs(hyper.bias_correction1 - (double)(1 - power1)) < 1e-14);
+        assert_true(fabs(hyper.bias_correction2 - (double)(1 - power2)) < 1e-14);
+        assert_true(hyper.beta1 == 0.9 && hyper.beta2 == 0.999);
+    }
+    /* beta 0 forgets at once; it must not make the correction 0 or NaN. */
+    assert_true(culm_adamw_at(1, 0, 0).bias_correction1 == 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_warm_up),         cmocka_unit_test(test_cosine),
+        cmocka_unit_test(test_without_warm_up), cmocka_unit_test(test_only_warm_up),
+        cmocka_unit_test(test_constant),        cmocka_unit_test(test_bias_corrections),
+    };
+    return cmocka_run_group_tests_name("model/optimizer", tests, NULL, NULL);
+}
