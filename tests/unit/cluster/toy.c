@@ -1,0 +1,337 @@
+/* The worker's toy actor. */
+#include "toy.h"
+
+#include "cluster/worker.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NODES 8
+#define JOBS_MAX 64
+
+struct toy_job {
+    struct culm_job job; /* first */
+    struct toy_worker *toy;
+    int64_t number;
+    struct toy_order order;
+    bool io;
+};
+
+struct toy_worker {
+    struct culm_world *world;
+    struct culm_pool *pool;
+    struct toy_report report[NODES]; /* by sender */
+    struct toy_job job[2 * JOBS_MAX], fault_job;
+    int64_t executed[2]; /* atomic; jobs begun, by thread */
+    int64_t done[2], jobs_wanted, ticks;
+    uint32_t bad;
+};
+
+size_t toy_size(uint64_t size, int64_t index) {
+    return size ? (size_t)size - 1 : index < 27 ? (size_t)1 << index : (size_t)(index % 3000);
+}
+
+static void fill(uint8_t *data, size_t len, int64_t seed) {
+    uint64_t x = (uint64_t)seed * 0x9E3779B97F4A7C15ull + 1;
+    for (size_t i = 0; i + 8 <= len; i += 8) {
+        x = x * 6364136223846793005ull + 1442695040888963407ull;
+        memcpy(data + i, &x, 8);
+    }
+    memset(data + len / 8 * 8, (int)(seed & 255), len % 8);
+}
+
+static bool filled(const uint8_t *data, size_t len, int64_t seed) {
+    uint64_t x = (uint64_t)seed * 0x9E3779B97F4A7C15ull + 1, got;
+    for (size_t i = 0; i + 8 <= len; i += 8) {
+        x = x * 6364136223846793005ull + 1442695040888963407ull;
+        memcpy(&got, data + i, 8);
+        if (got != x) {
+            return false;
+        }
+    }
+    for (size_t i = len / 8 * 8; i < len; i++) {
+        if (data[i] != (uint8_t)(seed & 255)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void send(struct toy_worker *toy, int32_t to, uint16_t type, const void *meta, size_t bytes,
+                 struct culm_blob *payload, size_t payload_bytes) {
+    const struct culm_message message = {
+        .type = type,
+        .meta = meta,
+        .meta_bytes = (uint32_t)bytes,
+        .payload = payload,
+        .payload_bytes = payload_bytes,
+    };
+    toy->world->ops->send(toy->world, to, &message);
+}
+
+static void pass_fault(struct toy_worker *toy, const struct toy_order *order) {
+    const struct culm_fault_point point = {(enum culm_phase)order->phase, order->step, 0};
+    toy->world->ops->fault(toy->world, &point);
+}
+
+static void blast(struct toy_worker *toy, const struct toy_order *order) {
+    for (int64_t i = 0; i < order->count; i++) {
+        struct toy_order data = {.count = i, .size = order->size};
+        struct culm_blob *blob = NULL;
+        size_t size = toy_size(order->size, i);
+        if (size) {
+            if (culm_pool_get(toy->pool, size, &blob) != CULM_OK) {
+                abort();
+            }
+            fill(blob->data, size, i);
+        }
+        if (order->fault_at == i + 1) {
+            pass_fault(toy, order);
+        }
+        send(toy, order->node, TOY_DATA, &data, sizeof data, blob, size);
+        culm_blob_unref(blob);
+    }
+}
+
+static void receive(struct toy_worker *toy, int32_t from, const struct culm_message *message) {
+    struct toy_report *report = &toy->report[from];
+    struct toy_order data;
+    memcpy(&data, message->meta, sizeof data);
+    bool right = data.count == report->messages &&
+                 message->payload_bytes == toy_size(data.size, data.count) &&
+                 (!message->payload_bytes ||
+                  filled(message->payload->data, message->payload_bytes, data.count));
+    report->messages++;
+    report->bad += !right;
+}
+
+static void report(struct toy_worker *toy, int32_t from) {
+    struct toy_report r = toy->report[from];
+    r.from = from;
+    r.bad += toy->bad;
+    r.pid = getpid();
+    r.parent = getppid();
+    r.jobs = toy->done[0] + toy->done[1];
+    r.ticks = toy->ticks;
+    send(toy, CULM_COORDINATOR, TOY_REPORT, &r, sizeof r, NULL, 0);
+}
+
+/* --- jobs --- */
+
+static enum culm_status execute(struct culm_job *job) {
+    struct toy_job *toy_job = (struct toy_job *)job;
+    int64_t *begun = &toy_job->toy->executed[toy_job->io];
+    uint64_t x = 1;
+    if (__atomic_fetch_add(begun, 1, __ATOMIC_RELAXED) != toy_job->number) {
+        return CULM_ERR_INTERNAL;
+    }
+    for (int i = 0; i < 2000000; i++) { /* long enough that the loop turns meanwhile */
+        x = x * 6364136223846793005ull + 1;
+        __asm__ volatile("" : "+r"(x));
+    }
+    return CULM_OK;
+}
+
+static enum culm_status execute_fault(struct culm_job *job) {
+    struct toy_job *toy_job = (struct toy_job *)job;
+    pass_fault(toy_job->toy, &toy_job->order);
+    return CULM_OK;
+}
+
+static enum culm_status execute_forever(struct culm_job *job) {
+    (void)job;
+    for (;;) {
+        pause();
+    }
+    return CULM_OK;
+}
+
+static void start_jobs(struct toy_worker *toy, int64_t count) {
+    assert(count <= JOBS_MAX);
+    toy->jobs_wanted = 2 * count;
+    for (int64_t i = 0; i < 2 * count; i++) {
+        struct toy_job *job = &toy->job[i];
+        *job = (struct toy_job){.job.execute = execute, .toy = toy, .number = i / 2, .io = i % 2};
+        if (job->io) {
+            toy->world->ops->io(toy->world, &job->job);
+        } else {
+            toy->world->ops->run(toy->world, &job->job);
+        }
+    }
+    toy->world->ops->timer(toy->world, 3, 1000000);
+    toy->world->ops->timer(toy->world, 4, 1000000);
+    toy->world->ops->timer(toy->world, 4, CULM_NEVER);
+}
+
+static void run_fault_job(struct toy_worker *toy, enum culm_status (*what)(struct culm_job *),
+                          const struct toy_order *order) {
+    toy->fault_job = (struct toy_job){.job.execute = what, .toy = toy, .order = *order};
+    toy->world->ops->run(toy->world, &toy->fault_job.job);
+}
+
+/* --- the actor --- */
+
+static void on_start(void *actor) { (void)actor; }
+
+static void on_message(void *actor, int32_t from, const struct culm_message *message) {
+    struct toy_worker *toy = actor;
+    struct toy_order order;
+    if (message->type == TOY_DATA) {
+        receive(toy, from, message);
+        return;
+    }
+    memcpy(&order, message->meta, sizeof order);
+    switch (message->type) {
+    case TOY_BLAST: blast(toy, &order); break;
+    case TOY_FAULT: pass_fault(toy, &order); break;
+    case TOY_FAULT_JOB: run_fault_job(toy, execute_fault, &order); break;
+    case TOY_BUSY: run_fault_job(toy, execute_forever, &order); break;
+    case TOY_JOBS: start_jobs(toy, order.count); break;
+    case TOY_STATUS: report(toy, order.node); break;
+    case TOY_LEAVE:
+        for (uint64_t i = 0; i < order.size; i++) {
+            report(toy, 0);
+        }
+        toy->world->ops->leave(toy->world, (int)order.count, NULL);
+        break;
+    default: abort();
+    }
+}
+
+static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
+                    const struct culm_peer_info *info) {
+    struct toy_worker *toy = actor;
+    assert(change == CULM_PEER_EOF && info->name);
+    (void)change;
+    (void)info;
+    struct toy_report r = toy->report[node];
+    r.from = node;
+    send(toy, CULM_COORDINATOR, TOY_LOST, &r, sizeof r, NULL, 0);
+}
+
+static void on_timer(void *actor, uint32_t timer) {
+    struct toy_worker *toy = actor;
+    toy->bad += timer != 3;
+    toy->ticks++;
+    if (toy->done[0] + toy->done[1] < toy->jobs_wanted) {
+        toy->world->ops->timer(toy->world, 3, 1000000);
+    }
+}
+
+static void on_job_done(void *actor, struct culm_job *job) {
+    struct toy_worker *toy = actor;
+    struct toy_job *toy_job = (struct toy_job *)job;
+    if (job == &toy->fault_job.job) {
+        return;
+    }
+    toy->bad += job->status != CULM_OK || toy_job->number != toy->done[toy_job->io];
+    toy->done[toy_job->io]++;
+    if (toy->done[0] + toy->done[1] == toy->jobs_wanted) {
+        report(toy, 0);
+    }
+}
+
+static void on_request(void *actor, enum culm_request request, int32_t node) {
+    (void)actor;
+    (void)request;
+    (void)node;
+    abort();
+}
+
+static const struct culm_actor_ops toy_ops = {
+    .size = sizeof toy_ops,
+    .start = on_start,
+    .message = on_message,
+    .peer = on_peer,
+    .timer = on_timer,
+    .job_done = on_job_done,
+    .request = on_request,
+};
+
+/* --- the processes --- */
+
+/* token signature node name port fault_fd index,phase,step,micro,how|- */
+static int run_worker(char **arg) {
+    struct culm_pool *pool = culm_pool_new(0);
+    struct culm_worker_fault fault;
+    int phase, how, micro;
+    long step;
+    bool hurt = sscanf(arg[6], "%d,%d,%ld,%d,%d", &fault.index, &phase, &step, &micro, &how) == 5;
+    if (hurt) {
+        fault.point = (struct culm_fault_point){(enum culm_phase)phase, step, micro};
+        fault.how = (enum culm_hurt)how;
+    }
+    const struct culm_worker_options options = {
+        .host = "127.0.0.1",
+        .token = arg[0],
+        .signature = arg[1],
+        .node = atoi(arg[2]),
+        .name = arg[3],
+        .port = atoi(arg[4]),
+        .pool = pool,
+        .payload_max = TOY_PAYLOAD_MAX,
+        .fault_fd = atoi(arg[5]),
+        .faults = &fault,
+        .fault_count = hurt ? 1 : 0,
+    };
+    struct culm_worker *worker;
+    struct culm_error error = {0};
+    if (culm_worker_new(&options, &worker, &error) != CULM_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        culm_pool_free(pool);
+        return 1;
+    }
+    static struct toy_worker toy;
+    toy.world = culm_worker_world(worker);
+    toy.pool = pool;
+    int code = culm_worker_run(worker, &toy_ops, &toy, &error);
+    fprintf(stderr, "ends with %d %s\n", code, error.text);
+    culm_worker_free(worker);
+    culm_pool_free(pool);
+    return code;
+}
+
+int toy_main(int argc, char **argv) {
+    const char *mode = argv[1];
+    if (!strcmp(mode, "launcher") && argc == 3) {
+        return toy_launcher(argv[2]);
+    }
+    if (!strcmp(mode, "silent")) {
+        for (;;) {
+            pause();
+        }
+    }
+    if (argc != 9) {
+        return 2;
+    }
+    if (!strcmp(mode, "wrapped")) {
+        pid_t pid = fork();
+        if (pid > 0) {
+            int status;
+            waitpid(pid, &status, 0);
+            return 0;
+        }
+    }
+    return run_worker(argv + 2);
+}
+
+char **toy_argv(const char *mode, const char *token, const char *signature, int32_t node,
+                const char *name, int port, int fault_fd, const char *fault) {
+    char **argv = calloc(10, sizeof *argv);
+    char number[3][16];
+    snprintf(number[0], 16, "%d", node);
+    snprintf(number[1], 16, "%d", port);
+    snprintf(number[2], 16, "%d", fault_fd);
+    const char *const from[] = {"/proc/self/exe", mode,      token,
+                                signature,        number[0], name,
+                                number[1],        number[2], fault ? fault : "-"};
+    for (size_t i = 0; i < 9; i++) {
+        argv[i] = strdup(from[i]);
+    }
+    return argv;
+}
