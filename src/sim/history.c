@@ -14,22 +14,37 @@
 #define STEPS_MAX 64
 #define LIMIT_MS 600000 /* virtual; after the last fault */
 
+#define WORKERS_MAX 1024
+#define RESUMES_MAX 8
+#define BEGIN_NS 1000000000ull /* when a simulated world begins */
+
 struct running {
     struct culm_history *history;
     struct culm_sim *sim;
     struct culm_layout layout;
     struct culm_pool *pool;
-    struct culm_symbolic_store store;
+    struct culm_symbolic_store *store;
     struct culm_coordinator *coordinator;
     struct culm_exec *coordinator_exec;
     struct culm_exec **exec; /* by worker */
     int32_t exec_count;
-    bool put_out[1024]; /* workers that the coordinator has declared lost */
-    char loss_bits[STEPS_MAX][16];
+    bool put_out[WORKERS_MAX]; /* workers that the coordinator has declared lost */
+    bool doomed[WORKERS_MAX];  /* workers that were harmed for good */
+    int32_t owed[WORKERS_MAX]; /* lost with a stage and not recovered: steps since, plus one */
+    struct culm_role role[CULM_MAX_PIPELINES][CULM_MAX_STAGES]; /* of the newest view */
+    int32_t owner_before[CULM_MAX_PIPELINES][CULM_MAX_STAGES];
+    int32_t skipped[CULM_HISTORY_FAULTS_MAX], countdown[CULM_HISTORY_FAULTS_MAX];
+    bool armed[CULM_HISTORY_FAULTS_MAX];
+    uint64_t add_ns[WORKERS_MAX]; /* traced: workers to come */
+    int32_t add_count;
+    char (*loss_bits)[16]; /* [STEPS_MAX]; goes on in a resumed run */
     char weights[65];
     uint64_t last_fault_ns;
+    int64_t start_step;
+    struct culm_coordinator_totals totals; /* at the end */
     int64_t rollbacks, views;
-    bool done;
+    int exit_code;
+    bool done, honest; /* it failed, and said that the last checkpoint could not be written */
     char complaint[400];
 };
 
@@ -46,8 +61,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct running *run, 
 
 /* --- the oracle's eyes --- */
 
-/* Does some stage have no copy left among those who live, are not frozen for good, and are still in
- * the run? */
+/* Does some stage have no copy left among those who live and are still in the run? */
 static bool some_stage_is_gone(const struct running *run) {
     for (int32_t s = 0; s < run->layout.stages; s++) {
         int32_t copies = 0;
@@ -62,22 +76,103 @@ static bool some_stage_is_gone(const struct running *run) {
     return false;
 }
 
+/* A step is being committed: what must hold now? */
+static void check_commit(struct running *run, int64_t step) {
+    struct culm_coordinator_totals totals;
+    culm_coordinator_totals(run->coordinator, &totals);
+    if (totals.transfers > 0) {
+        complain(run, "step %lld was committed with copies under way", (long long)step);
+    }
+    int32_t workers = culm_sim_worker_count(run->sim);
+    for (int32_t s = 0; s < run->layout.stages; s++) {
+        int32_t copies = 0;
+        for (int32_t i = 0; i < workers; i++) {
+            const struct culm_node *node = culm_sim_remains(run->sim, i);
+            copies += !run->put_out[i] && culm_node_version(node, s) == step - 1;
+        }
+        if (copies == 0) {
+            complain(run, "step %lld was committed and nobody can make stage %d", (long long)step,
+                     s);
+        }
+    }
+    int32_t frames = 2 * run->layout.stages * run->history->shape.micros +
+                     run->layout.grad_count * (2 * run->history->shape.lanes + 2);
+    for (int32_t i = 0; i < workers; i++) {
+        struct culm_node_queues queues = culm_node_queues(culm_sim_remains(run->sim, i));
+        if (queues.early > frames || queues.early_have > CULM_MAX_NODES ||
+            queues.orders > 8 * run->layout.stages + 2 * CULM_MAX_TRANSFERS) {
+            complain(run, "queues of node %d are long: %d frames, %d HAVE, %d orders", i,
+                     queues.early, queues.early_have, queues.orders);
+        }
+    }
+    for (int32_t i = 0; i < WORKERS_MAX; i++) {
+        if (run->owed[i] && ++run->owed[i] > 3) {
+            complain(run, "node %d is not reported recovered two steps after its loss", i);
+        }
+    }
+}
+
+static int64_t number(const json_t *event, const char *key) {
+    return json_integer_value(json_object_get(event, key));
+}
+
+static void note_view(struct running *run, const json_t *event) {
+    size_t i;
+    json_t *at;
+    run->views++;
+    json_array_foreach(json_object_get(event, "map"), i, at) {
+        int64_t p = number(at, "pipeline"), s = number(at, "stage");
+        run->owner_before[p][s] = run->views > 1 ? run->role[p][s].owner : -1;
+        run->role[p][s] =
+            (struct culm_role){(int32_t)number(at, "owner"), (int32_t)number(at, "shadow")};
+    }
+}
+
+static void note_member(struct running *run, const char *name, int64_t node, bool had_stages) {
+    if (node < 0 || node >= WORKERS_MAX) {
+        complain(run, "more workers than a history has room for");
+        return;
+    }
+    if (strcmp(name, "lost") == 0) {
+        if (run->put_out[node]) {
+            complain(run, "node %lld was lost twice", (long long)node);
+        }
+        run->put_out[node] = true;
+        run->owed[node] = had_stages;
+    } else {
+        if (!run->owed[node]) {
+            complain(run, "node %lld was recovered and had not to be", (long long)node);
+        }
+        run->owed[node] = 0;
+    }
+}
+
+static void arm(struct running *run, const char *name) {
+    for (int32_t i = 0; i < run->history->fault_count; i++) {
+        const struct culm_history_fault *fault = &run->history->fault[i];
+        if (fault->when == CULM_AFTER_EVENT && !fault->fired && !run->armed[i] &&
+            strcmp(fault->event, name) == 0 && run->skipped[i]++ == fault->skip) {
+            run->armed[i] = true;
+            run->countdown[i] = fault->delay;
+        }
+    }
+}
+
 static void on_event(void *context, json_t *event) {
     struct running *run = context;
     const char *name = json_string_value(json_object_get(event, "event"));
     if (strcmp(name, "step") == 0) {
-        int64_t step = json_integer_value(json_object_get(event, "step"));
+        int64_t step = number(event, "step");
+        check_commit(run, step);
         if (step < STEPS_MAX) {
             snprintf(run->loss_bits[step], sizeof run->loss_bits[0], "%s",
                      json_string_value(json_object_get(event, "loss_bits")));
         }
     } else if (strcmp(name, "view") == 0) {
-        run->views++;
-    } else if (strcmp(name, "lost") == 0) {
-        int64_t node = json_integer_value(json_object_get(event, "node"));
-        if (node >= 0 && node < 1024) {
-            run->put_out[node] = true;
-        }
+        note_view(run, event);
+    } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
+        note_member(run, name, number(event, "node"),
+                    json_array_size(json_object_get(event, "stages")) > 0);
     } else if (strcmp(name, "rollback") == 0) {
         run->rollbacks++;
         if (!some_stage_is_gone(run)) {
@@ -85,38 +180,130 @@ static void on_event(void *context, json_t *event) {
                      json_string_value(json_object_get(event, "reason")));
         }
     } else if (strcmp(name, "error") == 0) {
-        complain(run, "error: %s", json_string_value(json_object_get(event, "message")));
+        const char *message = json_string_value(json_object_get(event, "message"));
+        run->honest = run->store->fail_percent > 0 &&
+                      strncmp(message, "the last checkpoint could not be ", 33) == 0;
+        if (!run->honest) {
+            complain(run, "error: %s", message);
+        }
     } else if (strcmp(name, "done") == 0) {
         run->done = true;
         snprintf(run->weights, sizeof run->weights, "%s",
                  json_string_value(json_object_get(event, "weights_sha256")));
-        if (json_integer_value(json_object_get(event, "samples_lost")) != 0 ||
-            json_integer_value(json_object_get(event, "samples_repeated")) != 0) {
+        if (number(event, "samples_lost") != 0 || number(event, "samples_repeated") != 0) {
             complain(run, "samples were lost or repeated");
         }
     }
+    arm(run, name);
 }
 
 /* --- faults --- */
 
-static void harm(struct running *run, struct culm_history_fault *fault, int32_t node) {
-    fault->fired = true;
-    run->last_fault_ns = culm_sim_now(run->sim);
-    uint64_t freeze_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
-    if (fault->harm == CULM_HARM_KILL) {
+/* Would this leave nobody, where nobody is replaced? */
+static bool spare(const struct running *run, int32_t node) {
+    int32_t left = 0;
+    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
+        left += i != node && culm_sim_worker(run->sim, i) && !run->doomed[i];
+    }
+    return run->history->traced || run->history->cluster.replace_ms >= 0 || left > 0;
+}
+
+static void harm_one(struct running *run, const struct culm_history_fault *fault, int32_t node) {
+    bool kill = fault->harm == CULM_HARM_KILL;
+    bool lasts = kill || fault->freeze_ms == 0 ||
+                 (int64_t)fault->freeze_ms > run->history->cluster.suspect_ms * 3 / 4;
+    if (node < 0 || node >= WORKERS_MAX || !culm_sim_worker(run->sim, node) ||
+        (lasts && !spare(run, node))) {
+        return;
+    }
+    run->doomed[node] |= lasts;
+    if (kill) {
         culm_sim_kill(run->sim, node);
+        if (run->history->traced) {
+            culm_sim_request(run->sim, CULM_REQUEST_REMOVE, node);
+        }
     } else {
-        culm_sim_freeze(run->sim, node, freeze_ns);
-        if (fault->freeze_ms) {
-            run->last_fault_ns += freeze_ns;
+        uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
+        culm_sim_freeze(run->sim, node, for_ns);
+    }
+    if (run->history->traced && lasts && run->add_count < WORKERS_MAX) {
+        run->add_ns[run->add_count++] =
+            culm_sim_now(run->sim) + (1 + culm_sim_random(run->sim, 600)) * 1000000;
+    }
+}
+
+static int32_t anyone(struct running *run) {
+    int32_t alive[WORKERS_MAX], count = 0;
+    for (int32_t w = 0; w < culm_sim_worker_count(run->sim) && count < WORKERS_MAX; w++) {
+        if (culm_sim_worker(run->sim, w)) {
+            alive[count++] = w;
         }
     }
-    if (fault->with_neighbour) {
-        int32_t stages = run->history->shape.stages;
-        int32_t next = node < run->history->shape.pipelines * stages
-                           ? node / stages * stages + (node + 1) % stages
-                           : node + 1;
-        culm_sim_kill(run->sim, next);
+    return count ? alive[culm_sim_random(run->sim, (uint64_t)count)] : -1;
+}
+
+static int32_t taker(struct running *run) {
+    const struct culm_run_shape *shape = &run->history->shape;
+    int32_t found[CULM_MAX_NODES], count = 0;
+    for (int32_t p = 0; p < shape->pipelines; p++) {
+        for (int32_t s = 0; s < shape->stages && run->views > 1; s++) {
+            int32_t owner = run->role[p][s].owner;
+            if (owner >= 0 && owner != run->owner_before[p][s] && count < CULM_MAX_NODES) {
+                found[count++] = owner;
+            }
+        }
+    }
+    return count ? found[culm_sim_random(run->sim, (uint64_t)count)] : anyone(run);
+}
+
+static void harm(struct running *run, struct culm_history_fault *fault, int32_t passing) {
+    const struct culm_run_shape *shape = &run->history->shape;
+    int32_t p = (int32_t)culm_sim_random(run->sim, (uint64_t)shape->pipelines);
+    int32_t s = (int32_t)culm_sim_random(run->sim, (uint64_t)shape->stages);
+    struct culm_role role = run->views ? run->role[p][s] : (struct culm_role){-1, -1};
+    int32_t workers = culm_sim_worker_count(run->sim), node = -1;
+    fault->fired = true;
+    run->last_fault_ns = culm_sim_now(run->sim) + fault->freeze_ms * 1000000;
+    if (fault->harm == CULM_HARM_STOP) {
+        culm_sim_request(run->sim, CULM_REQUEST_STOP, -1);
+        return;
+    }
+    switch (fault->target) {
+    case CULM_TARGET_ANY: node = passing >= 0 ? passing : anyone(run); break;
+    case CULM_TARGET_NODE: node = fault->node; break;
+    case CULM_TARGET_TAKER: node = taker(run); break;
+    case CULM_TARGET_OWNER: node = role.owner; break;
+    case CULM_TARGET_SHADOW: node = role.shadow; break;
+    case CULM_TARGET_PAIR:
+        harm_one(run, fault, role.owner);
+        node = role.shadow;
+        break;
+    case CULM_TARGET_PIPELINE:
+        for (s = 0; s < shape->stages && run->views; s++) {
+            harm_one(run, fault, run->role[p][s].owner);
+        }
+        break;
+    case CULM_TARGET_STAGE:
+        for (int32_t i = 0; i < workers; i++) {
+            if (culm_node_version(culm_sim_remains(run->sim, i), s) >= 0) {
+                harm_one(run, fault, i);
+            }
+        }
+        break;
+    case CULM_TARGET_ALL:
+    case CULM_TARGET_COUNT:
+        for (int32_t i = 0; i < workers; i++) {
+            harm_one(run, fault, culm_sim_started(run->sim, i) ? i : -1);
+        }
+        break;
+    }
+    harm_one(run, fault, node);
+    if (fault->with_neighbour && node >= 0) {
+        struct culm_history_fault kill = {.harm = CULM_HARM_KILL};
+        bool first = node < shape->pipelines * shape->stages;
+        harm_one(run, &kill,
+                 first ? node / shape->stages * shape->stages + (node + 1) % shape->stages
+                       : node + 1);
     }
 }
 
@@ -124,31 +311,32 @@ static void on_fault_point(void *context, int32_t node, const struct culm_fault_
     struct running *run = context;
     for (int32_t i = 0; i < run->history->fault_count; i++) {
         struct culm_history_fault *fault = &run->history->fault[i];
-        if (fault->by_phase && !fault->fired && fault->phase == point->phase &&
-            fault->step == point->step && (fault->node < 0 || fault->node == node) &&
-            (fault->micro < 0 || fault->micro == point->micro)) {
+        if (fault->when == CULM_AT_PHASE && !fault->fired && fault->phase == point->phase &&
+            fault->step == point->step &&
+            (fault->target != CULM_TARGET_NODE || fault->node == node) &&
+            (fault->micro < 0 || fault->micro == point->micro) &&
+            run->skipped[i]++ == fault->skip) {
             harm(run, fault, node);
             return;
         }
     }
 }
 
-/* Faults by time befall a worker chosen now, among those who live. */
-static void timed_faults(struct running *run) {
+/* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
+static void timed(struct running *run) {
     uint64_t now = culm_sim_now(run->sim);
     for (int32_t i = 0; i < run->history->fault_count; i++) {
         struct culm_history_fault *fault = &run->history->fault[i];
-        if (fault->by_phase || fault->fired || now < 1000000000 + fault->at_ms * 1000000) {
-            continue;
+        bool due = fault->when == CULM_AT_TIME ? now >= BEGIN_NS + fault->at_ms * 1000000
+                                               : run->armed[i] && run->countdown[i]-- <= 0;
+        if (due && !fault->fired) {
+            harm(run, fault, -1);
         }
-        int32_t alive[1024], count = 0;
-        for (int32_t w = 0; w < culm_sim_worker_count(run->sim) && count < 1024; w++) {
-            if (culm_sim_worker(run->sim, w)) {
-                alive[count++] = w;
-            }
-        }
-        if (count > 0) {
-            harm(run, fault, alive[culm_sim_random(run->sim, (uint64_t)count)]);
+    }
+    for (int32_t i = 0; i < run->add_count; i++) {
+        if (run->add_ns[i] <= now) {
+            run->add_ns[i] = CULM_NEVER;
+            culm_sim_add(run->sim);
         }
     }
 }
@@ -164,7 +352,7 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world) {
     }
     run->exec = exec;
     run->exec_count = id + 1;
-    exec[id] = culm_symbolic_new(&run->layout, &history->shape, run->pool, &run->store, world, 42);
+    exec[id] = culm_symbolic_new(&run->layout, &history->shape, run->pool, run->store, world, 42);
     const struct culm_node_options options = {.id = id,
                                               .world = world,
                                               .exec = exec[id],
@@ -188,15 +376,15 @@ static bool build(struct running *run) {
         return false;
     }
     run->pool = culm_pool_new(0);
-    culm_symbolic_store_init(&run->store, history->seed, history->save_fail_percent);
     const struct culm_sim_options options = {
-        .seed = history->seed,
+        .seed = culm_rng_mix(history->seed, (uint64_t)run->start_step),
         .latency_ns = history->latency_us * 1000,
         .jitter_ns = history->jitter_us * 1000,
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,
         .spawn_ns = 30000000,
         .spawn_max = (int32_t)history->cluster.max_nodes,
+        .start_fail_percent = history->start_fail_percent,
         .worker = {run, &culm_node_actor, make_worker, destroy_worker},
         .coordinator_ops = &culm_coordinator_actor,
         .event = on_event,
@@ -210,7 +398,12 @@ static bool build(struct running *run) {
     }
     struct culm_world *world = culm_sim_coordinator_world(run->sim);
     run->coordinator_exec =
-        culm_symbolic_new(&run->layout, &history->shape, run->pool, &run->store, NULL, 42);
+        culm_symbolic_new(&run->layout, &history->shape, run->pool, run->store, NULL, 42);
+    char source[32] = "";
+    if (culm_symbolic_store_newest(run->store) >= 0) {
+        run->start_step = culm_symbolic_store_newest(run->store);
+        snprintf(source, sizeof source, "step-%lld", (long long)run->start_step);
+    }
     const struct culm_coordinator_options coordinator = {.world = world,
                                                          .exec = run->coordinator_exec,
                                                          .layout = &run->layout,
@@ -218,12 +411,18 @@ static bool build(struct running *run) {
                                                          .cluster = history->cluster,
                                                          .checkpoint = history->checkpoint,
                                                          .tokens_per_sample = 1,
-                                                         .start_source = ""};
+                                                         .start_step = run->start_step,
+                                                         .start_source = source,
+                                                         .traced = history->traced};
     run->coordinator = culm_coordinator_new(&coordinator);
     if (!run->coordinator_exec || !run->coordinator) {
         return false;
     }
     culm_sim_coordinator(run->sim, run->coordinator);
+    int32_t wanted = history->shape.pipelines * history->shape.stages;
+    for (int32_t i = 0; history->traced && i < wanted; i++) {
+        run->add_ns[run->add_count++] = BEGIN_NS + culm_sim_random(run->sim, 200) * 1000000;
+    }
     return true;
 }
 
@@ -236,34 +435,72 @@ static void tear_down(struct running *run) {
     }
     free(run->exec);
     culm_layout_release(&run->layout);
+    struct culm_pool_stats stats = {0};
+    culm_pool_stats(run->pool, &stats);
+    if (stats.used_bytes > 0) {
+        complain(run, "%zu bytes of blobs were never let go", stats.used_bytes);
+    }
     culm_pool_free(run->pool);
 }
 
 static void play(struct running *run) {
     while (!run->complaint[0] && culm_sim_step(run->sim)) {
-        timed_faults(run);
+        timed(run);
         uint64_t now = culm_sim_now(run->sim);
-        uint64_t calm = run->last_fault_ns ? run->last_fault_ns : 1000000000;
+        uint64_t calm = run->last_fault_ns ? run->last_fault_ns : BEGIN_NS;
         if (now > calm + LIMIT_MS * 1000000ull) {
-            struct culm_coordinator_totals totals;
-            culm_coordinator_totals(run->coordinator, &totals);
+            culm_coordinator_totals(run->coordinator, &run->totals);
             complain(run,
                      "still not done %d s after the last fault; %lld steps committed, view %llu",
-                     LIMIT_MS / 1000, (long long)totals.committed, (unsigned long long)totals.view);
+                     LIMIT_MS / 1000, (long long)run->totals.committed,
+                     (unsigned long long)run->totals.view);
         }
     }
-    int exit_code = -1;
+    culm_coordinator_totals(run->coordinator, &run->totals);
     const char *error = "";
-    if (!culm_sim_left(run->sim, &exit_code, &error)) {
+    if (!culm_sim_left(run->sim, &run->exit_code, &error)) {
         complain(run, "nothing is left to happen and the run is not done");
-    } else if (exit_code != 0 || !run->done) {
-        complain(run, "the run ended with %d: %s", exit_code, error);
+    } else if (run->exit_code != 75 && !run->honest && (run->exit_code != 0 || !run->done)) {
+        complain(run, "the run ended with %d: %s", run->exit_code, error);
+    }
+}
+
+/* How the run ended, whether done or to be resumed. */
+static void judge_end(struct running *run) {
+    const struct culm_history *history = run->history;
+    int64_t newest = culm_symbolic_store_newest(run->store);
+    bool stopped = false;
+    for (int32_t i = 0; i < history->fault_count; i++) {
+        stopped |= history->fault[i].fired && history->fault[i].harm == CULM_HARM_STOP;
+    }
+    if (run->exit_code == 75 && !stopped) {
+        complain(run, "it ended as if stopped, and was not");
+    }
+    if (run->exit_code == 75 && run->totals.committed != (newest < 0 ? 0 : newest)) {
+        complain(run, "it was stopped after step %lld and left a checkpoint of step %lld",
+                 (long long)run->totals.committed, (long long)newest);
+    }
+    if (culm_sim_refused(run->sim) > 0) {
+        complain(run, "more than %lld workers were asked for",
+                 (long long)history->cluster.max_nodes);
+    }
+    int32_t wanted = history->shape.pipelines * history->shape.stages;
+    if (!history->traced && history->cluster.replace_ms >= 0 &&
+        run->totals.alive + run->totals.coming < wanted) {
+        complain(run, "%d workers of %d at the end, and %d to come", run->totals.alive, wanted,
+                 run->totals.coming);
+    }
+    for (int32_t i = 0; i < WORKERS_MAX && run->done; i++) {
+        if (run->owed[i]) {
+            complain(run, "node %d was lost and never recovered", i);
+        }
     }
 }
 
 /* The undisturbed run of the same shape: one pipeline, no redundancy, no faults, no failing disk.
  */
-static bool reference(const struct culm_history *history, struct running *ret_run) {
+static bool reference(const struct culm_history *history, struct culm_symbolic_store *store,
+                      struct running *ret_run) {
     struct culm_history *calm = malloc(sizeof *calm);
     if (!calm) {
         return false;
@@ -272,11 +509,13 @@ static bool reference(const struct culm_history *history, struct running *ret_ru
     calm->shape.pipelines = 1;
     calm->shape.redundancy = CULM_REDUNDANCY_NONE;
     calm->fault_count = 0;
-    calm->save_fail_percent = 0;
+    calm->traced = false;
+    calm->start_fail_percent = 0;
     calm->checkpoint.every = 0;
     calm->log = false;
-    memset(ret_run, 0, sizeof *ret_run);
+    culm_symbolic_store_init(store, history->seed, 0);
     ret_run->history = calm;
+    ret_run->store = store;
     if (build(ret_run)) {
         play(ret_run);
     }
@@ -302,101 +541,84 @@ static void judge(struct running *run, const struct running *calm) {
     }
 }
 
-void culm_history_run(struct culm_history *history, struct culm_history_result *ret_result) {
-    struct running *run = calloc(1, sizeof *run), *calm = calloc(1, sizeof *calm);
-    struct culm_history_result result = {0};
-    if (!run || !calm) {
-        snprintf(result.why, sizeof result.why, "out of memory");
-        goto out;
-    }
-    if (!reference(history, calm)) {
-        snprintf(result.why, sizeof result.why, "the undisturbed run failed: %s", calm->complaint);
-        goto out;
-    }
-    for (int32_t i = 0; i < history->fault_count; i++) {
-        history->fault[i].fired = false;
-    }
-    run->history = history;
+/* One start of the program, until it ends. */
+static void attempt(struct running *run, struct culm_history_result *result) {
     if (build(run)) {
         play(run);
         if (!run->complaint[0]) {
-            judge(run, calm);
+            judge_end(run);
         }
-        struct culm_coordinator_totals totals;
-        culm_coordinator_totals(run->coordinator, &totals);
-        result.losses = totals.losses;
-        result.recovered = totals.recovered;
-        result.virtual_ms = (culm_sim_now(run->sim) - 1000000000) / 1000000;
+        result->losses += run->totals.losses;
+        result->recovered += run->totals.recovered;
+        result->virtual_ms += (culm_sim_now(run->sim) - BEGIN_NS) / 1000000;
     } else {
         complain(run, "out of memory");
     }
-    result.rollbacks = run->rollbacks;
-    result.views = run->views;
-    for (int32_t i = 0; i < history->fault_count; i++) {
-        result.faults_fired += history->fault[i].fired;
+    tear_down(run);
+    result->rollbacks += run->rollbacks;
+    result->views += run->views;
+}
+
+/* What is needed for the next start of a run that was stopped, or whose disk failed. */
+static void resume(struct running *run, struct culm_history *history) {
+    char(*loss_bits)[16] = run->loss_bits;
+    struct culm_symbolic_store *store = run->store;
+    *run = (struct running){.history = history, .store = store, .loss_bits = loss_bits};
+    store->fail_percent = 0;
+    store->piece_count = 0; /* whoever resumes cleans up first */
+    if (history->resume_pipelines) {
+        history->shape.pipelines = history->resume_pipelines;
+        history->shape.redundancy = history->resume_redundancy;
+        int32_t wanted = history->shape.pipelines * history->shape.stages;
+        if (history->cluster.max_nodes < wanted) {
+            history->cluster.max_nodes = wanted;
+        }
+    }
+}
+
+void culm_history_run(struct culm_history *history, struct culm_history_result *ret_result) {
+    struct running *run = calloc(1, sizeof *run), *calm = calloc(1, sizeof *calm);
+    struct culm_symbolic_store *store = calloc(1, sizeof *store);
+    char(*loss_bits)[16] = calloc(2 * STEPS_MAX, sizeof *loss_bits);
+    struct culm_history *copy = malloc(sizeof *copy); /* a resumed run has another shape */
+    struct culm_history_result result = {0};
+    if (!run || !calm || !store || !loss_bits || !copy) {
+        snprintf(result.why, sizeof result.why, "out of memory");
+        goto out;
+    }
+    *copy = *history;
+    calm->loss_bits = loss_bits + STEPS_MAX;
+    if (!reference(copy, store, calm)) {
+        snprintf(result.why, sizeof result.why, "the undisturbed run failed: %s", calm->complaint);
+        goto out;
+    }
+    for (int32_t i = 0; i < copy->fault_count; i++) {
+        copy->fault[i].fired = false;
+    }
+    culm_symbolic_store_init(store, copy->seed, copy->save_fail_percent);
+    store->keep = copy->checkpoint.keep;
+    run->history = copy;
+    run->store = store;
+    run->loss_bits = loss_bits;
+    attempt(run, &result);
+    while (!run->complaint[0] && !run->done && result.resumes++ < RESUMES_MAX) {
+        resume(run, copy);
+        attempt(run, &result);
+    }
+    if (!run->complaint[0]) {
+        judge(run, calm);
+    }
+    for (int32_t i = 0; i < copy->fault_count; i++) {
+        history->fault[i].fired = copy->fault[i].fired;
+        result.faults_fired += copy->fault[i].fired;
     }
     result.ok = !run->complaint[0];
     snprintf(result.why, sizeof result.why, "%s", run->complaint);
-    tear_down(run);
 out:
     free(run);
     free(calm);
+    free(store);
+    free(loss_bits);
+    free(copy);
     *ret_result = result;
-}
-
-/* --- from a seed --- */
-
-void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
-    uint64_t r = culm_rng_mix(seed, 0xC01);
-    struct culm_history h = {.seed = seed};
-#define PICK(n) ((int64_t)culm_rng_below(&r, (uint64_t)(n)))
-    h.shape.pipelines = (int32_t)(1 + PICK(3));
-    h.shape.stages = (int32_t)(1 + PICK(4));
-    h.shape.lanes = h.shape.pipelines + (int32_t)PICK(4);
-    h.shape.micros_per_lane = (int32_t)(1 + PICK(3));
-    h.shape.micros = h.shape.lanes * h.shape.micros_per_lane;
-    h.shape.micro_samples = 1 + PICK(3);
-    h.shape.global_samples = h.shape.micros * h.shape.micro_samples;
-    h.shape.steps = 2 + PICK(6);
-    h.shape.redundancy = (enum culm_redundancy)PICK(3);
-    h.shape.clip_norm = 1.0;
-    h.cluster = (struct culm_cluster_config){.heartbeat_ms = 20,
-                                             .suspect_ms = 200,
-                                             .kill_suspect_ms = 400,
-                                             .replace_ms = PICK(4) == 0 ? 0 : 5 + PICK(300),
-                                             .join_ms = 200 + PICK(800),
-                                             .wait_ms = 300000,
-                                             .stuck_ms = 30000};
-    h.cluster.max_nodes = h.shape.pipelines * h.shape.stages + PICK(3) + 1;
-    h.checkpoint = (struct culm_checkpoint_config){.every = PICK(4), .keep = 2};
-    h.params_per_stage = (int32_t)(1 + PICK(4));
-    h.save_fail_percent = 0;
-    h.latency_us = (uint64_t)(20 + PICK(500));
-    h.jitter_us = (uint64_t)PICK(4000);
-    h.job_us = (uint64_t)(200 + PICK(3000));
-    h.fault_count = (int32_t)PICK(7);
-    for (int32_t i = 0; i < h.fault_count; i++) {
-        struct culm_history_fault *fault = &h.fault[i];
-        fault->by_phase = PICK(3) > 0;
-        fault->phase = (enum culm_phase)PICK(CULM_PHASE_COUNT);
-        fault->step = 1 + PICK(h.shape.steps);
-        fault->micro = -1;
-        fault->node = PICK(2) ? -1 : (int32_t)PICK(h.shape.pipelines * h.shape.stages + 2);
-        fault->at_ms = (uint64_t)(10 + PICK(600));
-        fault->harm = PICK(4) == 0 ? CULM_HARM_FREEZE : CULM_HARM_KILL;
-        fault->freeze_ms = PICK(3) == 0 ? 0 : (uint64_t)(1 + PICK(900));
-        fault->with_neighbour = PICK(4) == 0;
-    }
-#undef PICK
-    *ret_history = h;
-}
-
-void culm_history_describe(const struct culm_history *h, char *ret_text, size_t size) {
-    static const char *const redundancy[] = {"none", "lazy", "eager"};
-    snprintf(ret_text, size,
-             "seed %llu: %d x %d, lanes %d x %d, %lld steps, %s, %d faults, checkpoint every %lld, "
-             "replace after %lld ms",
-             (unsigned long long)h->seed, h->shape.pipelines, h->shape.stages, h->shape.lanes,
-             h->shape.micros_per_lane, (long long)h->shape.steps, redundancy[h->shape.redundancy],
-             h->fault_count, (long long)h->checkpoint.every, (long long)h->cluster.replace_ms);
 }

@@ -3,11 +3,17 @@
  *
  * A history is made from its seed alone: the shape of the run, the timing, and when whom what
  * befalls. The oracle stands outside the protocol. It asks that
- *   - the run ends, within a bounded virtual time after its last fault;
+ *   - the run ends, within a bounded virtual time after its last fault; one that was stopped, or
+ *     whose last checkpoint could not be written and that said so, is resumed and ends then;
  *   - weights and every step's loss are those of the undisturbed run of the same shape with one
  * pipeline and no redundancy;
- *   - a roll-back happens if and only if no live worker had a copy of some stage;
+ *   - a roll-back happens if no worker in the run has a copy of some stage, and only then;
+ *   - no step is committed unless every stage has a copy at the version before, nor while a copy is
+ * under way;
  *   - no sample is lost or counts twice;
+ *   - every worker lost with a stage is reported recovered once, within two steps;
+ *   - whoever is lost is replaced, where that is asked for, and never by too many;
+ *   - queues stay within bounds and no blob is left at the end;
  *   - a fault that the plan says must fire has fired.
  * Thread: one a history; histories are independent.
  */
@@ -20,15 +26,37 @@
 
 #define CULM_HISTORY_FAULTS_MAX 16
 
-enum culm_harm { CULM_HARM_KILL, CULM_HARM_FREEZE };
+enum culm_harm { CULM_HARM_KILL, CULM_HARM_FREEZE, CULM_HARM_STOP /* the run, by a signal */ };
+
+enum culm_when {
+    CULM_AT_TIME,    /* at_ms after the run began */
+    CULM_AT_PHASE,   /* the skip+1st time that a worker passes (phase, step, micro) */
+    CULM_AFTER_EVENT /* `delay` happenings after the skip+1st event of that name */
+};
+
+/* Whom. What is chosen from the newest view is chosen when the fault fires. */
+enum culm_target {
+    CULM_TARGET_ANY,      /* at a phase: whoever passes; else any worker that lives */
+    CULM_TARGET_NODE,     /* `node`; at a phase: only when it passes */
+    CULM_TARGET_TAKER,    /* an owner that was not the owner in the view before; or any */
+    CULM_TARGET_OWNER,    /* of a stage */
+    CULM_TARGET_SHADOW,   /* of a stage */
+    CULM_TARGET_PAIR,     /* owner and shadow of a stage */
+    CULM_TARGET_PIPELINE, /* every owner in one */
+    CULM_TARGET_STAGE,    /* every holder of a stage */
+    CULM_TARGET_ALL,
+    CULM_TARGET_COUNT,
+};
 
 struct culm_history_fault {
-    /* When: at a phase of a node (by_phase), or at a virtual time after the run began. */
-    bool by_phase;
+    enum culm_when when;
     enum culm_phase phase;
     int64_t step, micro; /* micro -1: any */
     uint64_t at_ms;
-    int32_t node; /* by_phase: -1: whoever gets there first */
+    const char *event; /* its name; a literal */
+    int32_t delay, skip;
+    enum culm_target target;
+    int32_t node;
     enum culm_harm harm;
     uint64_t freeze_ms;  /* 0: for good */
     bool with_neighbour; /* the next node of the ring dies too */
@@ -41,18 +69,22 @@ struct culm_history {
     struct culm_cluster_config cluster;
     struct culm_checkpoint_config checkpoint;
     int32_t params_per_stage;
-    uint32_t save_fail_percent;
+    uint32_t save_fail_percent, start_fail_percent;
     uint64_t latency_us, jitter_us, job_us;
     int32_t fault_count;
     struct culm_history_fault fault[CULM_HISTORY_FAULTS_MAX];
     bool must_fire; /* every fault has to fire */
+    bool traced;    /* workers come and go by a trace: the faults kill, and others are added */
+    /* What a resumed run has instead. */
+    int32_t resume_pipelines;
+    enum culm_redundancy resume_redundancy;
     bool log;
 };
 
 struct culm_history_result {
     bool ok;
     char why[512]; /* when not ok */
-    int64_t losses, rollbacks, recovered, views;
+    int64_t losses, rollbacks, recovered, views, resumes;
     int32_t faults_fired;
     uint64_t virtual_ms;
 };

@@ -10,7 +10,7 @@
 #define TIMERS 16
 #define COORDINATOR_SLOT 0 /* processes[0]; worker id is slot - 1 */
 
-enum happening { DELIVER, TIMER, JOB, PEER, START, START_LIMIT, NOTHING, REQUEST };
+enum happening { DELIVER, TIMER, JOB, PEER, START, START_LIMIT, FALL, NOTHING, REQUEST };
 
 struct happen {
     uint64_t at_ns, order;
@@ -49,6 +49,7 @@ struct culm_sim {
     int32_t process_count, process_capacity;
     struct link *link;
     size_t link_count, link_capacity;
+    int64_t refused;
     bool coordinator_left;
     int exit_code;
     char error[CULM_ERROR_MAX];
@@ -256,25 +257,29 @@ static void world_publish(struct culm_world *world, json_t *take_event) {
 
 static struct process *process_new(struct culm_sim *sim);
 
-static void world_spawn(struct culm_world *world) {
-    struct culm_sim *sim = self(world)->sim;
-    int32_t alive = 0;
-    for (int32_t i = 1; i < sim->process_count; i++) {
-        alive += sim->process[i]->alive;
-    }
-    if (alive >= sim->o.spawn_max) {
-        return;
-    }
+void culm_sim_add(struct culm_sim *sim) {
     struct process *process = process_new(sim);
     process->actor = sim->o.worker.make(sim->o.worker.context, process->id, &process->world);
     process->ops = sim->o.worker.ops;
     if (!process->actor) {
         abort();
     }
-    schedule(sim, sim->now_ns + around(sim, sim->o.spawn_ns),
-             (struct happen){.what = START, .to = process->id});
+    uint64_t at = sim->now_ns + around(sim, sim->o.spawn_ns);
+    bool fails = sim->o.start_fail_percent &&
+                 culm_rng_below(&sim->random_net, 100) < sim->o.start_fail_percent;
+    schedule(sim, at, (struct happen){.what = fails ? FALL : START, .to = process->id});
     schedule(sim, sim->now_ns + 100 * sim->o.spawn_ns,
              (struct happen){.what = START_LIMIT, .to = CULM_COORDINATOR, .from = process->id});
+}
+
+static void world_spawn(struct culm_world *world) {
+    struct culm_sim *sim = self(world)->sim;
+    int32_t alive = 0;
+    for (int32_t i = 1; i < sim->process_count; i++) {
+        alive += sim->process[i]->alive;
+    }
+    sim->refused += alive >= sim->o.spawn_max;
+    culm_sim_add(sim);
 }
 
 static void world_kill(struct culm_world *world, int32_t node) {
@@ -395,6 +400,18 @@ void *culm_sim_worker(const struct culm_sim *sim, int32_t node) {
     return node >= 0 && process && process->alive ? process->actor : NULL;
 }
 
+void *culm_sim_remains(const struct culm_sim *sim, int32_t node) {
+    const struct process *process = process_of(sim, node);
+    return node >= 0 && process ? process->actor : NULL;
+}
+
+bool culm_sim_started(const struct culm_sim *sim, int32_t node) {
+    const struct process *process = process_of(sim, node);
+    return node >= 0 && process && process->started;
+}
+
+int64_t culm_sim_refused(const struct culm_sim *sim) { return sim->refused; }
+
 bool culm_sim_frozen(const struct culm_sim *sim, int32_t node) {
     const struct process *process = process_of(sim, node);
     return process && process->frozen_until_ns > sim->now_ns;
@@ -495,6 +512,7 @@ static void happen_to(struct culm_sim *sim, struct process *process, struct happ
     case REQUEST:
         ops->request(process->actor, (enum culm_request)happen->number, happen->from);
         break;
+    case FALL: culm_sim_kill(sim, process->id); break;
     case START_LIMIT:
     case NOTHING: break;
     }

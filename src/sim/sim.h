@@ -29,7 +29,8 @@ struct culm_sim_options {
     uint64_t latency_ns, jitter_ns; /* of a frame: latency + uniform in [0, jitter) */
     uint64_t job_ns, io_ns; /* of a job without a cost of its own: uniform in [1/2, 3/2) of this */
     uint64_t spawn_ns;      /* until an asked-for worker joins: uniform in [1/2, 3/2) */
-    int32_t spawn_max;      /* alive at once; more are not started */
+    int32_t spawn_max;      /* alive at once; the coordinator may not ask for more */
+    uint32_t start_fail_percent; /* of workers asked for that end before they join */
     struct culm_sim_factory worker;
     const struct culm_actor_ops *coordinator_ops;
     /* Told of every event published, after "t_ms" was added; borrows it. */
@@ -57,9 +58,16 @@ bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **
 void culm_sim_kill(struct culm_sim *sim, int32_t node);
 void culm_sim_freeze(struct culm_sim *sim, int32_t node,
                      uint64_t for_ns); /* CULM_NEVER: for good */
+/* A worker that nobody asked for, as a preemption trace adds one. */
+void culm_sim_add(struct culm_sim *sim);
 void culm_sim_request(struct culm_sim *sim, enum culm_request request, int32_t node);
 /* The actor of a worker that lives, frozen or not; NULL otherwise. */
 void *culm_sim_worker(const struct culm_sim *sim, int32_t node);
+/* The same, also of one that has ended: what it last was. NULL: there never was one. */
+void *culm_sim_remains(const struct culm_sim *sim, int32_t node);
+bool culm_sim_started(const struct culm_sim *sim, int32_t node); /* has said hello */
+/* How often more than spawn_max workers were asked for. */
+int64_t culm_sim_refused(const struct culm_sim *sim);
 bool culm_sim_frozen(const struct culm_sim *sim, int32_t node);
 int32_t culm_sim_worker_count(const struct culm_sim *sim); /* ever started: ids are below it */
 

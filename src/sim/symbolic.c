@@ -23,7 +23,8 @@ struct symbolic {
 
 /* --- layout --- */
 
-enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape, int32_t params_per_stage,
+enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
+                                          int32_t params_per_stage,
                                           struct culm_layout *ret_layout) {
     int32_t stages = shape->stages, n = params_per_stage;
     struct culm_layout layout = {.stages = stages};
@@ -79,6 +80,54 @@ void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
                                           .fail_percent = fail_percent};
     for (size_t i = 0; i < sizeof store->checkpoint / sizeof *store->checkpoint; i++) {
         store->checkpoint[i].version = -1;
+    }
+}
+
+int64_t culm_symbolic_store_newest(const struct culm_symbolic_store *store) {
+    int64_t newest = -1;
+    for (size_t i = 0; i < sizeof store->checkpoint / sizeof *store->checkpoint; i++) {
+        const struct culm_symbolic_checkpoint *at = &store->checkpoint[i];
+        newest = at->published && at->version > newest ? at->version : newest;
+    }
+    return newest;
+}
+
+/* Removes the pieces of one version, or up to it. */
+static void forget_pieces(struct culm_symbolic_store *store, int64_t version, bool before) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < store->piece_count; i++) {
+        int64_t at = store->piece[i].version;
+        if (at != version && !(before && at < version)) {
+            store->piece[kept++] = store->piece[i];
+        }
+    }
+    store->piece_count = kept;
+}
+
+static bool has_piece(const struct culm_symbolic_store *store, int64_t version, int32_t stage,
+                      int32_t node) {
+    for (int32_t i = 0; i < store->piece_count; i++) {
+        const struct culm_symbolic_piece *at = &store->piece[i];
+        if (at->version == version && at->stage == stage && at->node == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* After `version` was published: the `keep` newest up to it stay, and none of a later step does. */
+static void prune(struct culm_symbolic_store *store, int64_t version) {
+    forget_pieces(store, version, true);
+    size_t count = sizeof store->checkpoint / sizeof *store->checkpoint;
+    for (size_t i = 0; i < count && store->keep > 0; i++) {
+        int64_t newer = 0, self = store->checkpoint[i].version;
+        for (size_t k = 0; k < count; k++) {
+            int64_t other = store->checkpoint[k].version;
+            newer += store->checkpoint[k].published && other > self && other <= version;
+        }
+        if (newer >= store->keep || self > version) {
+            store->checkpoint[i] = (struct culm_symbolic_checkpoint){.version = -1};
+        }
     }
 }
 
@@ -294,7 +343,15 @@ static enum culm_status run_save(struct symbolic *x, struct culm_task *task) {
         x->exec.world->ops->fault(x->exec.world, &point);
     }
     const uint64_t *state = task->input->data;
-    size_t used = (size_t)snprintf(task->text, sizeof task->text, "%d", task->stage);
+    size_t room = sizeof x->store->piece / sizeof x->store->piece[0];
+    if (!has_piece(x->store, task->version, task->stage, task->node)) {
+        if ((size_t)x->store->piece_count == room) {
+            return wrong(task, "the simulated disk is full of pieces");
+        }
+        x->store->piece[x->store->piece_count++] =
+            (struct culm_symbolic_piece){task->version, task->stage, task->node};
+    }
+    size_t used = (size_t)snprintf(task->text, sizeof task->text, "%d %d", task->stage, task->node);
     for (int32_t i = 0; i < desc->param_count && used < sizeof task->text; i++) {
         used += (size_t)snprintf(task->text + used, sizeof task->text - used, " %016llx",
                                  (unsigned long long)state[i]);
@@ -303,6 +360,9 @@ static enum culm_status run_save(struct symbolic *x, struct culm_task *task) {
 }
 
 static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) {
+    if (culm_rng_below(&x->store->random, 100) < x->store->fail_percent) {
+        return culm_error_set(&task->job.error, CULM_ERR_IO, "cannot rename on the simulated disk");
+    }
     struct culm_symbolic_checkpoint *to = checkpoint_of(x->store, task->version, true);
     if (!to) {
         return wrong(task, "the simulated disk holds no more checkpoints");
@@ -310,6 +370,10 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
     for (int32_t p = 0; p < task->piece_count; p++) {
         char *at = NULL;
         int32_t stage = (int32_t)strtol(task->pieces[p], &at, 10);
+        int32_t node = (int32_t)strtol(at, &at, 10);
+        if (!has_piece(x->store, task->version, stage, node)) {
+            return wrong(task, "a piece is not there");
+        }
         for (int32_t i = 0; i < x->layout->stage[stage].param_count; i++) {
             int32_t param = x->layout->stage[stage].params[i];
             uint64_t digest = strtoull(at, &at, 16);
@@ -321,7 +385,13 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
         }
     }
     to->published = true;
+    prune(x->store, task->version);
     snprintf(task->text, sizeof task->text, "step-%lld", (long long)task->version);
+    return CULM_OK;
+}
+
+static enum culm_status run_discard(struct symbolic *x, const struct culm_task *task) {
+    forget_pieces(x->store, task->version, false);
     return CULM_OK;
 }
 
@@ -364,7 +434,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
         return CULM_OK;
     case CULM_TASK_SAVE: return run_save(x, task);
     case CULM_TASK_PUBLISH: return run_publish(x, task);
-    case CULM_TASK_DISCARD: return CULM_OK;
+    case CULM_TASK_DISCARD: return run_discard(x, task);
     case CULM_TASK_FINISH: return run_finish(x, task);
     }
     return wrong(task, "unknown task");

@@ -19,8 +19,8 @@
 
 /* A layout for `shape->stages` stages with a few parameters each, the first and last of which share
  * one (tied). */
-enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape, int32_t params_per_stage,
-                                          struct culm_layout *ret_layout);
+enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
+                                          int32_t params_per_stage, struct culm_layout *ret_layout);
 
 struct culm_symbolic_checkpoint {
     int64_t version; /* -1: free */
@@ -29,14 +29,26 @@ struct culm_symbolic_checkpoint {
     uint64_t have; /* bit: param written */
 };
 
+/* A piece written and not yet published. */
+struct culm_symbolic_piece {
+    int64_t version;
+    int32_t stage, node;
+};
+
 struct culm_symbolic_store {
+    struct culm_symbolic_piece piece[512];
+    int32_t piece_count;
     struct culm_symbolic_checkpoint checkpoint[64];
     uint64_t random;       /* state; for failures */
-    uint32_t fail_percent; /* of SAVE tasks */
+    uint32_t fail_percent; /* of SAVE and PUBLISH tasks */
+    int64_t keep;          /* how many published ones stay; 0: all */
 };
 
 void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
                               uint32_t fail_percent);
+
+/* The newest version published, or -1. */
+int64_t culm_symbolic_store_newest(const struct culm_symbolic_store *store);
 
 /* NULL: out of memory. Borrows all; `world` may be NULL (the coordinator's). */
 struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,

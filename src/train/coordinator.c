@@ -70,6 +70,9 @@ void culm_coordinator_totals(const struct culm_coordinator *c,
         .view = c->view->number,
         .loss = c->loss,
         .done = c->phase == ENDED,
+        .alive = culm_coordinator_alive(c),
+        .coming = c->starting + c->spawn_count,
+        .transfers = c->transfer_count,
     };
 }
 
@@ -248,6 +251,39 @@ static uint64_t stages_owned(const struct culm_coordinator *c, const struct memb
     return owned;
 }
 
+void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending) {
+    static const char *const source[] = {"shadow", "peer", "checkpoint"};
+    double pause = (double)(culm_coordinator_now(c) - pending->lost_ns) / 1e6;
+    culm_coordinator_event(c,
+                           json_pack("{s:s, s:i, s:s, s:f, s:I}", "event", "recovered", "node",
+                                     pending->node, "source", source[pending->source], "pause_ms",
+                                     pause, "redone_tasks", (json_int_t)pending->redone));
+    c->recovered++;
+    if (c->pause_count == c->pause_capacity) {
+        int32_t capacity = c->pause_capacity ? 2 * c->pause_capacity : 64;
+        double *pauses = realloc(c->pause_ms, (size_t)capacity * sizeof *pauses);
+        if (!pauses) {
+            return; /* a statistic less */
+        }
+        c->pause_ms = pauses;
+        c->pause_capacity = capacity;
+    }
+    c->pause_ms[c->pause_count++] = pause;
+}
+
+/* The lanes of its pipeline had gone to others before it was lost: there is nothing to take over.
+ */
+static void nothing_to_take_over(struct culm_coordinator *c, int32_t node) {
+    for (int32_t i = 0; i < c->pending_count; i++) {
+        if (c->pending[i].node == node) {
+            c->pending[i].source = 1;
+            culm_coordinator_recovered(c, &c->pending[i]);
+            c->pending[i] = c->pending[--c->pending_count];
+            return;
+        }
+    }
+}
+
 static void lose(struct culm_coordinator *c, struct member *member, const char *cause) {
     if (!member->alive || c->phase == ENDED) {
         return;
@@ -274,8 +310,11 @@ static void lose(struct culm_coordinator *c, struct member *member, const char *
                                         id, "pid", (json_int_t)member->pid, "cause", cause, "step",
                                         (json_int_t)c->iteration, "stages", stages));
     if (owned && c->pending_count < CULM_MAX_NODES) {
-        c->pending[c->pending_count++] = (struct pending){
-            .node = id, .pipeline = pipeline, .stages = owned, .lost_ns = culm_coordinator_now(c)};
+        c->pending[c->pending_count++] = (struct pending){.node = id,
+                                                          .pipeline = pipeline,
+                                                          .stages = owned,
+                                                          .lost_ns = culm_coordinator_now(c),
+                                                          .view = c->view->number + 1};
     }
     replacement_due(c);
     char reason[CULM_REASON_MAX];
@@ -286,29 +325,13 @@ static void lose(struct culm_coordinator *c, struct member *member, const char *
     } else if (c->phase == WAITING) {
         culm_coordinator_start_if_ready(c);
     } else if (c->phase == RUNNING) {
+        bool idle = owned && !culm_view_whole(c->view, pipeline) && !culm_coordinator_parked(c);
         culm_coordinator_publish(c, false, reason);
         culm_coordinator_writer_lost(c, id);
-    }
-}
-
-void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending) {
-    static const char *const source[] = {"shadow", "peer", "checkpoint"};
-    double pause = (double)(culm_coordinator_now(c) - pending->lost_ns) / 1e6;
-    culm_coordinator_event(c,
-                           json_pack("{s:s, s:i, s:s, s:f, s:I}", "event", "recovered", "node",
-                                     pending->node, "source", source[pending->source], "pause_ms",
-                                     pause, "redone_tasks", (json_int_t)pending->redone));
-    c->recovered++;
-    if (c->pause_count == c->pause_capacity) {
-        int32_t capacity = c->pause_capacity ? 2 * c->pause_capacity : 64;
-        double *pauses = realloc(c->pause_ms, (size_t)capacity * sizeof *pauses);
-        if (!pauses) {
-            return; /* a statistic less */
+        if (idle && c->phase == RUNNING && !culm_coordinator_parked(c)) {
+            nothing_to_take_over(c, id);
         }
-        c->pause_ms = pauses;
-        c->pause_capacity = capacity;
     }
-    c->pause_ms[c->pause_count++] = pause;
 }
 
 static void taken_over(struct culm_coordinator *c, const struct member *member,
@@ -319,7 +342,7 @@ static void taken_over(struct culm_coordinator *c, const struct member *member,
     for (int32_t i = 0; i < c->pending_count; i++) {
         struct pending *pending = &c->pending[i];
         bool elsewhere = member->pipeline != pending->pipeline;
-        if (!(pending->stages >> note->stage & 1) ||
+        if (!(pending->stages >> note->stage & 1) || note->view < pending->view ||
             (elsewhere && culm_view_whole(c->view, pending->pipeline) && note->node != 2)) {
             continue;
         }
@@ -391,6 +414,9 @@ static void tick(struct culm_coordinator *c) {
     }
     c->tick_ns = now;
     check_members(c, now);
+    if (c->phase == ENDED) {
+        return;
+    }
     start_replacements(c, now);
     if (c->phase == RUNNING && c->join_ns <= now) {
         culm_coordinator_give_up_joins(c);
@@ -487,6 +513,9 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
 
 static void start_failed(struct culm_coordinator *c) {
     c->starting -= c->starting > 0;
+    if (c->o.traced) {
+        return; /* taken away before it joined */
+    }
     if (++c->failed_starts >= FAILED_STARTS_MAX) {
         culm_coordinator_fail(c, CULM_ERR_IO,
                               "%d workers in a row ended before they joined; see the logs folder "
@@ -494,7 +523,7 @@ static void start_failed(struct culm_coordinator *c) {
                               c->failed_starts);
         return;
     }
-    if (!c->o.traced && c->spawn_count < CULM_MAX_NODES) {
+    if (c->spawn_count < CULM_MAX_NODES) {
         c->spawn_ns[c->spawn_count++] = culm_coordinator_now(c) + 200 * MS;
     }
 }
@@ -543,9 +572,7 @@ static void on_request(void *actor, enum culm_request request, int32_t node) {
         return;
     }
     c->stop_requested = true;
-    if (c->phase == WAITING || c->phase == LOADING) {
-        culm_coordinator_leave(c, 75, NULL); /* nothing is newer than the last checkpoint */
-    }
+    culm_coordinator_stop_if_safe(c);
 }
 
 const struct culm_actor_ops culm_coordinator_actor = {

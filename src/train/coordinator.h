@@ -42,6 +42,8 @@ struct culm_coordinator_totals {
     uint64_t view;
     double loss;
     bool done;
+    int32_t alive, coming; /* workers; asked for or to be asked for */
+    int32_t transfers;     /* copies under way */
 };
 
 struct culm_coordinator *

@@ -164,7 +164,7 @@ static void io_start(struct culm_coordinator *c, enum culm_task_kind kind, int64
     c->o.world->ops->io(c->o.world, &c->io.job);
 }
 
-static void give_up(struct culm_coordinator *c, const char *why) {
+void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why) {
     c->saving.active = false;
     checkpoint_event(c, c->saving.version, "", false, why);
     if (c->io_busy) {
@@ -191,8 +191,10 @@ static int32_t writer_of(const struct culm_coordinator *c, int32_t stage) {
 
 static void order_piece(struct culm_coordinator *c, int32_t stage) {
     c->saving.writer[stage] = writer_of(c, stage);
-    const struct culm_note note = {
-        .view = c->view->number, .iteration = c->saving.version, .stage = stage};
+    const struct culm_note note = {.view = c->view->number,
+                                   .iteration = c->saving.version,
+                                   .node = c->saving.attempt,
+                                   .stage = stage};
     culm_coordinator_note(c, c->saving.writer[stage], CULM_MSG_SAVE, &note);
 }
 
@@ -213,6 +215,7 @@ void culm_coordinator_save(struct culm_coordinator *c) {
         return;
     }
     c->saving.active = true;
+    c->saving.attempt++;
     c->saving.publishing = false;
     c->saving.version = version;
     c->saving.saved = 0;
@@ -230,7 +233,7 @@ void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node) {
             continue;
         }
         if (!culm_coordinator_last_save(c)) {
-            give_up(c, "a worker was lost while it wrote its part");
+            culm_coordinator_give_up_save(c, "a worker was lost while it wrote its part");
             return;
         }
         order_piece(c, s);
@@ -249,7 +252,7 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
                             const struct culm_note *note) {
     struct saving *saving = &c->saving;
     if (!saving->active || saving->publishing || note->iteration != saving->version ||
-        note->stage < 0 || note->stage >= c->o.shape.stages ||
+        note->node != saving->attempt || note->stage < 0 || note->stage >= c->o.shape.stages ||
         saving->writer[note->stage] != member->id) {
         return;
     }
@@ -260,7 +263,7 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
                                   "the last checkpoint could not be written: %s", note->text);
             return;
         }
-        give_up(c, note->text);
+        culm_coordinator_give_up_save(c, note->text);
         return;
     }
     memcpy(saving->piece[note->stage], note->text, sizeof saving->piece[0]);
@@ -288,8 +291,6 @@ static void published(struct culm_coordinator *c) {
     checkpoint_event(c, c->io.version, c->io.text, true, NULL);
     if (last) {
         culm_coordinator_finish(c);
-    } else if (c->stop_requested || c->iteration > c->o.shape.steps) {
-        culm_coordinator_save(c);
     }
 }
 
@@ -358,11 +359,19 @@ void culm_coordinator_io_done(struct culm_coordinator *c) {
     if (c->discard_due) {
         c->discard_due = false;
         io_start(c, CULM_TASK_DISCARD, c->discard_version);
+    }
+    if (c->rollback_due) {
+        char reason[CULM_REASON_MAX];
+        snprintf(reason, sizeof reason, "%s", c->rollback_reason);
+        culm_coordinator_rollback(c, reason);
+        return;
+    }
+    if (c->io_busy || culm_coordinator_stop_if_safe(c)) {
         return;
     }
     publish_if_whole(c);
-    if (kind == CULM_TASK_DISCARD && !c->saving.active &&
+    if (!c->saving.active && !c->io_busy &&
         (c->stop_requested || c->iteration > c->o.shape.steps)) {
-        culm_coordinator_save(c);
+        culm_coordinator_save(c); /* wanted while another was being written */
     }
 }

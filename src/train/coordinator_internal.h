@@ -29,12 +29,14 @@ struct pending {
     int32_t node, pipeline;
     uint64_t stages;
     uint64_t lost_ns;
+    uint64_t view;  /* what was said in views before does not count */
     int32_t source; /* the worst so far: 0 shadow, 1 peer, 2 checkpoint */
     int64_t redone;
 };
 
 struct saving {
     bool active, publishing;
+    int32_t attempt; /* counts all of the run */
     int64_t version;
     int32_t writer[CULM_MAX_STAGES];
     uint64_t saved; /* stages */
@@ -79,6 +81,8 @@ struct culm_coordinator {
     struct saving saving;
     struct culm_task io;
     bool io_busy, discard_due;
+    bool rollback_due; /* as soon as it is known whether the checkpoint being published is whole */
+    char rollback_reason[CULM_REASON_MAX];
     int64_t discard_version;
     const char *io_pieces[CULM_MAX_STAGES];
 
@@ -106,6 +110,8 @@ int32_t culm_coordinator_alive(const struct culm_coordinator *c);
 void culm_coordinator_start_if_ready(struct culm_coordinator *c);
 void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
                              const struct culm_note *note);
+/* Leaves when a stop was asked for and nothing is newer than the last checkpoint. */
+bool culm_coordinator_stop_if_safe(struct culm_coordinator *c);
 /* A view from who lives now. boundary: an iteration has just been committed. */
 void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const char *reason);
 bool culm_coordinator_parked(const struct culm_coordinator *c); /* some lane has no pipeline */
@@ -122,6 +128,7 @@ void culm_coordinator_save(struct culm_coordinator *c);
 void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
                             const struct culm_note *note);
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
+void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);
 void culm_coordinator_io_done(struct culm_coordinator *c);
 void culm_coordinator_finish(struct culm_coordinator *c);
 bool culm_coordinator_last_save(const struct culm_coordinator *c);

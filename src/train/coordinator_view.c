@@ -83,10 +83,28 @@ static bool replaceable(const struct culm_coordinator *c) {
     return c->o.traced || c->o.cluster.replace_ms >= 0;
 }
 
+bool culm_coordinator_stop_if_safe(struct culm_coordinator *c) {
+    bool safe = (c->phase == WAITING || c->phase == LOADING) && !c->io_busy;
+    if (c->stop_requested && safe) {
+        culm_coordinator_leave(c, 75, NULL);
+    }
+    return c->phase == ENDED;
+}
+
+/* How many workers it takes: all at first; later one pipeline; and whoever is left where nobody
+ * else will come. */
+static int32_t needed(const struct culm_coordinator *c) {
+    if (!replaceable(c) && c->starting + c->spawn_count == 0) {
+        return 1;
+    }
+    return c->first_start ? c->o.shape.pipelines * c->o.shape.stages : c->o.shape.stages;
+}
+
 void culm_coordinator_start_if_ready(struct culm_coordinator *c) {
-    int32_t full = c->o.shape.pipelines * c->o.shape.stages;
-    int32_t need = c->first_start ? full : replaceable(c) ? c->o.shape.stages : 1;
-    int32_t have = culm_coordinator_alive(c);
+    if (c->rollback_due || culm_coordinator_stop_if_safe(c)) {
+        return;
+    }
+    int32_t need = needed(c), have = culm_coordinator_alive(c);
     if (have < need) {
         if (c->wait_ns == CULM_NEVER) {
             c->wait_ns = culm_coordinator_now(c) + (uint64_t)c->o.cluster.wait_ms * MS;
@@ -334,8 +352,18 @@ void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
 
 void culm_coordinator_give_up_joins(struct culm_coordinator *c) {
     c->join_ns = CULM_NEVER;
+    if (culm_coordinator_parked(c)) {
+        /* Nothing but these copies can bring the run on: they go on, and whoever has its own is
+         * used. */
+        if (c->transfers_settled) {
+            culm_coordinator_publish(c, false, "some copies took longer than cluster.join_ms");
+        } else {
+            c->join_ns = culm_coordinator_now(c) + (uint64_t)c->o.cluster.join_ms * MS;
+        }
+        return;
+    }
     c->transfer_count = 0;
-    if (c->transfers_settled || culm_coordinator_parked(c)) {
+    if (c->transfers_settled) {
         culm_coordinator_publish(c, false, "copies took longer than cluster.join_ms");
     } else {
         culm_coordinator_try_commit(c);
@@ -343,6 +371,14 @@ void culm_coordinator_give_up_joins(struct culm_coordinator *c) {
 }
 
 void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason) {
+    if (c->io_busy && c->saving.publishing) {
+        /* It may be the newest in a moment; and publishing it may remove the one before. */
+        c->rollback_due = true;
+        snprintf(c->rollback_reason, sizeof c->rollback_reason, "%s", reason);
+        c->phase = WAITING;
+        return;
+    }
+    c->rollback_due = false;
     int64_t from = c->iteration - 1, to = c->checkpoint_version;
     c->rollbacks++;
     c->steps_redone += from - to;
@@ -355,15 +391,14 @@ void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason) {
     }
     for (int32_t i = 0; i < c->pending_count; i++) {
         c->pending[i].source = 2;
-    }
-    if (c->saving.active && !c->saving.publishing) {
-        c->saving.active = false;
-        c->discard_due = true;
-        c->discard_version = c->saving.version;
+        c->pending[i].view = c->view->number + 1;
     }
     culm_coordinator_event(c, json_pack("{s:s, s:I, s:I, s:s}", "event", "rollback", "from_step",
                                         (json_int_t)from, "to_step", (json_int_t)to, "reason",
                                         reason));
     c->phase = WAITING;
+    if (c->saving.active) {
+        culm_coordinator_give_up_save(c, "every copy of a stage was lost while it was written");
+    }
     culm_coordinator_start_if_ready(c);
 }

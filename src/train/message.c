@@ -131,8 +131,8 @@ static int32_t read_within(struct culm_reader *in, int32_t low, int32_t high) {
     return value;
 }
 
-enum culm_status culm_view_decode(const uint8_t *meta, size_t len, const struct culm_run_shape *shape,
-                                  struct culm_view *ret_view) {
+enum culm_status culm_view_decode(const uint8_t *meta, size_t len,
+                                  const struct culm_run_shape *shape, struct culm_view *ret_view) {
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_view *view = calloc(1, sizeof *view); /* too large for a small stack */
     if (!view) {

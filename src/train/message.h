@@ -79,7 +79,8 @@ struct culm_prepared {
 struct culm_note {
     uint64_t view;
     int64_t iteration; /* SAVE, SAVED, LOADED, JOINED: version. HEARTBEAT: tasks done */
-    int32_t node;    /* PEER_LOST; TAKEN_OVER: new owner's source: 0 shadow, 1 peer, 2 checkpoint */
+    int32_t node;    /* PEER_LOST. SAVE, SAVED: attempt. TAKEN_OVER: new owner's source: 0 shadow, 1
+                        peer, 2 checkpoint */
     int32_t stage;   /* SAVE, SAVED, TAKEN_OVER */
     int64_t number;  /* JOINED: transfer. TAKEN_OVER: tasks redone. HEARTBEAT: ms the running task
                         has taken */
@@ -98,8 +99,8 @@ void culm_have_encode(const struct culm_have *have, struct culm_buf *buf);
 enum culm_status culm_have_decode(const uint8_t *meta, size_t len, struct culm_have *ret_have);
 
 void culm_view_encode(const struct culm_view *view, struct culm_buf *buf);
-enum culm_status culm_view_decode(const uint8_t *meta, size_t len, const struct culm_run_shape *shape,
-                                  struct culm_view *ret_view);
+enum culm_status culm_view_decode(const uint8_t *meta, size_t len,
+                                  const struct culm_run_shape *shape, struct culm_view *ret_view);
 
 void culm_commit_encode(const struct culm_commit *commit, struct culm_buf *buf);
 enum culm_status culm_commit_decode(const uint8_t *meta, size_t len,

@@ -112,6 +112,10 @@ int64_t culm_node_version(const struct culm_node *node, int32_t stage) {
     return node->stage[stage].held ? node->stage[stage].version : -1;
 }
 
+struct culm_node_queues culm_node_queues(const struct culm_node *node) {
+    return (struct culm_node_queues){node->early_count, node->early_have_count, node->order_count};
+}
+
 void culm_node_send(struct culm_node *node, int32_t to, uint16_t type, struct culm_blob *payload,
                     size_t offset_bytes, size_t size_bytes) {
     if (node->meta.failed) {
@@ -215,8 +219,8 @@ static void notice_take_over(struct culm_node *node, const struct culm_view *bef
     if (node->pipeline < 0) {
         return;
     }
-    bool new_lanes = false, same = before->number && before->iteration == view->iteration;
-    for (int32_t l = 0; l < view->lanes && same; l++) {
+    bool new_lanes = false;
+    for (int32_t l = 0; l < view->lanes && before->number; l++) {
         new_lanes |=
             view->lane_pipeline[l] == node->pipeline && before->lane_pipeline[l] != node->pipeline;
     }

@@ -39,5 +39,10 @@ extern const struct culm_actor_ops culm_node_actor; /* its `actor` is a struct c
 
 /* For tests and oracles: version of stage s that the node has, or -1. */
 int64_t culm_node_version(const struct culm_node *node, int32_t stage);
+/* The same: how long its queues are. */
+struct culm_node_queues {
+    int32_t early, early_have, orders;
+};
+struct culm_node_queues culm_node_queues(const struct culm_node *node);
 
 #endif

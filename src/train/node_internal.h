@@ -56,6 +56,13 @@ struct incoming {
     bool failed;
 };
 
+/* A SAVE that came while the one before, given up since, was still being written. */
+struct save_order {
+    bool waits;
+    int64_t version;
+    int32_t attempt;
+};
+
 struct outgoing {
     uint32_t id;
     int32_t stage, destination, next;
@@ -120,10 +127,14 @@ struct culm_node {
     bool busy;             /* a compute task runs */
     bool frc_running, frc_suspended;
     struct culm_piece_ref fold_piece[2 * CULM_MAX_LANES];
-    uint32_t order_transfer; /* of the EXPORT or IMPORT running */
+    uint32_t order_transfer;            /* of the EXPORT or IMPORT running */
+    int64_t order_epoch;                /* of the cells when the running order began */
+    char order_source[CULM_SOURCE_MAX]; /* what a running LOAD reads: views come and go meanwhile */
+    bool frc_stale; /* the running or suspended redundant forward is of no use any more */
 
     struct culm_task save[CULM_MAX_STAGES]; /* I/O, one per stage at a time */
-    bool saving[CULM_MAX_STAGES];
+    bool saving[CULM_MAX_STAGES];           /* from its SAVE to its SAVED */
+    struct save_order saved_as[CULM_MAX_STAGES], save_due[CULM_MAX_STAGES];
 
     int64_t tasks_done;
     uint64_t running_since_ns;

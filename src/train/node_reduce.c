@@ -341,7 +341,8 @@ void culm_node_commit(struct culm_node *node, const struct culm_message *message
     }
     culm_node_transfers_end(node);
     uint64_t holds = held(node);
-    for (int32_t g = 0; g < node->o.layout->grad_count; g++) {
+    /* Whoever holds something was prepared, so no step of its before can still be running. */
+    for (int32_t g = 0; g < node->o.layout->grad_count && holds; g++) {
         culm_blob_clear(&node->stepping[g]);
         node->stepping[g] = node->grad[g].reduced;
         node->grad[g].reduced = NULL;

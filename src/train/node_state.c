@@ -88,7 +88,7 @@ bool culm_node_order_next(struct culm_node *node) {
                                .clip = order.clip,
                                .input = order.input, /* the order's reference */
                                .digest = order.digest,
-                               .source = node->view->source};
+                               .source = node->order_source};
     size_t size_bytes = 0;
     if (order.kind == CULM_TASK_EXPORT) {
         int32_t param = node->o.layout->stage[order.stage].params[order.index];
@@ -101,7 +101,11 @@ bool culm_node_order_next(struct culm_node *node) {
     if (size_bytes && !culm_node_get(node, size_bytes, &task->output)) {
         return true;
     }
+    if (order.kind == CULM_TASK_LOAD) {
+        snprintf(node->order_source, sizeof node->order_source, "%s", node->view->source);
+    }
     node->order_transfer = order.transfer;
+    node->order_epoch = node->epoch;
     culm_node_submit(node, task);
     return true;
 }
@@ -141,8 +145,20 @@ static void stepping_clear(struct culm_node *node) {
     }
 }
 
+/* After a LOAD view nobody waits for what was to be saved; what is being written ends by itself. */
+static void saves_forget(struct culm_node *node) {
+    for (int32_t i = 0; i < node->order_count; i++) {
+        const struct order *order = &node->order[(node->order_first + i) % node->order_capacity];
+        if (order->kind == CULM_TASK_SNAPSHOT) {
+            node->saving[order->stage] = false;
+        }
+    }
+    memset(node->save_due, 0, sizeof node->save_due);
+}
+
 static void load_all(struct culm_node *node, uint64_t holds) {
     /* A step that is running keeps the gradients it reads until it is done; see stepped(). */
+    saves_forget(node);
     orders_filter(node, drop_all);
     if (!node->busy || node->task.kind != CULM_TASK_STEP) {
         stepping_clear(node);
@@ -310,9 +326,9 @@ static void imported(struct culm_node *node, const struct culm_task *task) {
 /* --- done --- */
 
 static void loaded(struct culm_node *node, const struct culm_task *task) {
-    if (node->view->phase != CULM_VIEW_LOAD || task->version != node->iteration - 1 ||
+    if (node->view->phase != CULM_VIEW_LOAD || node->order_epoch != node->epoch ||
         !node->stage[task->stage].held) {
-        return;
+        return; /* ordered by a view before: this one has ordered it again */
     }
     node->stage[task->stage].version = task->version;
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
@@ -348,7 +364,6 @@ static void start_save(struct culm_node *node, struct culm_task *snapshot) {
                                .exec = node->o.exec};
     save->job.execute = culm_task_execute;
     save->job.owner = node;
-    node->saving[snapshot->stage] = true;
     node->o.world->ops->io(node->o.world, &save->job);
 }
 
@@ -365,31 +380,50 @@ void culm_node_order_done(struct culm_node *node, struct culm_task *task) {
 
 /* --- checkpoints --- */
 
+static void order_snapshot(struct culm_node *node, int32_t stage, struct save_order save) {
+    node->saving[stage] = true;
+    node->saved_as[stage] = save;
+    culm_node_order_add(
+        node, (struct order){.kind = CULM_TASK_SNAPSHOT, .stage = stage, .version = save.version});
+}
+
+static void tell_saved(struct culm_node *node, int32_t stage, struct save_order save,
+                       enum culm_status status, const char *text) {
+    struct culm_note note = {.view = node->view->number,
+                             .iteration = save.version,
+                             .node = save.attempt,
+                             .stage = stage,
+                             .number = status};
+    snprintf(note.text, sizeof note.text, "%s", text);
+    culm_node_note(node, CULM_MSG_SAVED, &note);
+}
+
 void culm_node_save(struct culm_node *node, const struct culm_message *message) {
     struct culm_note note;
     if (culm_note_decode(message->meta, message->meta_bytes, &note) != CULM_OK || note.stage < 0 ||
         note.stage >= node->o.layout->stages || !node->stage[note.stage].held) {
         return; /* an order from before a view that took the stage away: that view gave it up */
     }
+    const struct save_order save = {true, note.iteration, note.node};
     if (node->saving[note.stage]) {
-        note.number = CULM_ERR_AGAIN;
-        strcpy(note.text, "the checkpoint before is still being written");
-        culm_node_note(node, CULM_MSG_SAVED, &note);
-        return;
+        node->save_due[note.stage] = save; /* the one file that is written has its own attempt */
+    } else {
+        order_snapshot(node, note.stage, save);
     }
-    culm_node_order_add(
-        node,
-        (struct order){.kind = CULM_TASK_SNAPSHOT, .stage = note.stage, .version = note.iteration});
 }
 
 void culm_node_save_done(struct culm_node *node, struct culm_task *task) {
-    node->saving[task->stage] = false;
+    int32_t stage = task->stage;
+    struct save_order due = node->save_due[stage];
+    node->saving[stage] = false;
+    node->save_due[stage] = (struct save_order){0};
     culm_blob_clear(&task->input);
-    struct culm_note note = {.view = node->view->number,
-                             .iteration = task->version,
-                             .stage = task->stage,
-                             .number = task->job.status};
-    const char *text = task->job.status == CULM_OK ? task->text : task->job.error.text;
-    snprintf(note.text, sizeof note.text, "%s", text);
-    culm_node_note(node, CULM_MSG_SAVED, &note);
+    tell_saved(node, stage, node->saved_as[stage], task->job.status,
+               task->job.status == CULM_OK ? task->text : task->job.error.text);
+    if (due.waits && node->stage[stage].held && due.version == node->iteration - 1) {
+        order_snapshot(node, stage, due);
+    } else if (due.waits) {
+        tell_saved(node, stage, due, CULM_ERR_AGAIN,
+                   "the checkpoint before was still being written");
+    }
 }

@@ -23,7 +23,7 @@ void culm_node_submit(struct culm_node *node, struct culm_task *task) {
 
 void culm_node_frc_forget(struct culm_node *node) {
     if (node->frc_running) {
-        EPOCH(&node->frc) = -1;
+        node->frc_stale = true;
         __atomic_store_n(&node->frc.job.stop, 1, __ATOMIC_RELAXED);
     } else if (node->frc_suspended) {
         culm_blob_clear(&node->frc.input);
@@ -111,6 +111,7 @@ static void start_forward(struct culm_node *node, struct culm_task *task, int32_
     }
     task->input = culm_blob_ref(cell_at(node, stage, micro)->input);
     node->frc_running = frc;
+    node->frc_stale = frc ? false : node->frc_stale;
     culm_node_submit(node, task);
 }
 
@@ -230,6 +231,8 @@ static void report_take_over(struct culm_node *node, int32_t stage) {
     culm_node_note(node, CULM_MSG_TAKEN_OVER, &note);
 }
 
+/* Whatever a task done here made is kept until COMMIT, whoever owns the stages now: a later view
+ * may ask for it. */
 static void forward_done(struct culm_node *node, struct culm_task *task) {
     struct cell *cell = cell_at(node, task->stage, task->micro);
     if (!cell->forward && !cell->backward) {
@@ -238,7 +241,7 @@ static void forward_done(struct culm_node *node, struct culm_task *task) {
     }
     if (task->output) {
         struct cell *next = cell_at(node, task->stage + 1, task->micro);
-        if (!next->input && !next->backward) {
+        if (!next->input) {
             next->input = culm_blob_ref(task->output);
         }
     }
@@ -252,14 +255,14 @@ static void backward_done(struct culm_node *node, struct culm_task *task) {
     culm_blob_clear(&cell->activations);
     if (s > 0) {
         struct cell *before = cell_at(node, s - 1, m);
-        if (!before->d_output && !before->backward) {
+        if (!before->d_output) {
             before->d_output = culm_blob_ref(task->d_input);
         }
-        if (!owns(node, s - 1)) {
+        if (!before->forward && !owns(node, s - 1)) {
             culm_blob_clear(&cell->input); /* its maker keeps it */
         }
     }
-    if (s < last_stage(node) && !owns(node, s + 1)) {
+    if (s < last_stage(node) && !cell_at(node, s + 1, m)->backward && !owns(node, s + 1)) {
         culm_blob_clear(&cell->d_output);
     }
     if ((m + 1) % node->o.shape.micros_per_lane == 0) {
@@ -290,6 +293,7 @@ void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
         node->frc_running = false;
     }
     bool current = !cells_task(task) || EPOCH(task) == node->epoch;
+    current = current && !(frc && node->frc_stale);
     if (frc && task->job.status == CULM_ERR_AGAIN) {
         if (current) {
             node->frc_suspended = true;

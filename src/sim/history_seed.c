@@ -1,0 +1,123 @@
+/*
+ * Histories from a seed: shapes, timing and faults. See history.h.
+ *
+ * Half of the faults come anywhere; the others are aimed at what recovery itself does: a few
+ * happenings after a loss, a view, a roll-back or a checkpoint, at the node that has just taken
+ * over, at both copies of a stage, at whole pipelines, at everyone.
+ */
+#include "sim/history.h"
+
+#include "base/rng.h"
+
+#include <stdio.h>
+
+struct dice {
+    uint64_t state;
+};
+
+static int64_t pick(struct dice *dice, int64_t n) {
+    return (int64_t)culm_rng_below(&dice->state, (uint64_t)n);
+}
+
+static void pick_shape(struct dice *dice, struct culm_run_shape *shape) {
+    bool large = pick(dice, 8) == 0;
+    shape->pipelines = (int32_t)(1 + pick(dice, large ? 4 : 3));
+    shape->stages = (int32_t)(1 + pick(dice, large ? 5 : 4));
+    int32_t most = large ? 12 : 8;
+    shape->lanes = shape->pipelines + (int32_t)pick(dice, most - shape->pipelines + 1);
+    shape->micros_per_lane = (int32_t)(1 + pick(dice, shape->lanes > 6 ? 2 : 3));
+    shape->micros = shape->lanes * shape->micros_per_lane;
+    shape->micro_samples = 1 + pick(dice, 3);
+    shape->global_samples = shape->micros * shape->micro_samples;
+    shape->steps = 1 + pick(dice, 7);
+    shape->redundancy = (enum culm_redundancy)pick(dice, 3);
+    shape->clip_norm = 1.0;
+}
+
+static uint64_t pick_freeze_ms(struct dice *dice) {
+    switch (pick(dice, 4)) {
+    case 0: return 0;                                  /* for good */
+    case 1: return (uint64_t)(1 + pick(dice, 190));    /* not even suspected */
+    case 2: return (uint64_t)(210 + pick(dice, 380));  /* thaws and is fenced */
+    default: return (uint64_t)(500 + pick(dice, 600)); /* about when it is killed */
+    }
+}
+
+static void pick_fault(struct dice *dice, const struct culm_history *h,
+                       struct culm_history_fault *fault) {
+    static const char *const event[] = {"lost", "view",      "rollback", "checkpoint",
+                                        "step", "recovered", "joined"};
+    fault->micro = -1;
+    fault->phase = (enum culm_phase)pick(dice, CULM_PHASE_COUNT);
+    fault->step = 1 + pick(dice, h->shape.steps);
+    fault->at_ms = (uint64_t)(10 + pick(dice, 600));
+    fault->harm = pick(dice, 4) == 0 ? CULM_HARM_FREEZE : CULM_HARM_KILL;
+    fault->freeze_ms = fault->harm == CULM_HARM_FREEZE ? pick_freeze_ms(dice) : 0;
+    if (pick(dice, 2)) {
+        fault->when = pick(dice, 3) ? CULM_AT_PHASE : CULM_AT_TIME;
+        fault->target = pick(dice, 2) ? CULM_TARGET_ANY : CULM_TARGET_NODE;
+        fault->node = (int32_t)pick(dice, h->shape.pipelines * h->shape.stages + 2);
+        fault->skip = pick(dice, 2) ? 0 : (int32_t)pick(dice, 6);
+        fault->with_neighbour = pick(dice, 4) == 0;
+        return;
+    }
+    fault->when = CULM_AFTER_EVENT;
+    fault->event = event[pick(dice, pick(dice, 2) ? 2 : 7)];
+    fault->delay = (int32_t)(pick(dice, 2) ? pick(dice, 8) : pick(dice, 120));
+    fault->skip = (int32_t)(pick(dice, 2) ? 0 : pick(dice, 5));
+    fault->target = CULM_TARGET_TAKER;
+    if (pick(dice, 2)) {
+        fault->target = (enum culm_target)pick(dice, CULM_TARGET_COUNT);
+        fault->node = (int32_t)pick(dice, h->shape.pipelines * h->shape.stages + 2);
+    }
+}
+
+void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
+    struct dice dice = {culm_rng_mix(seed, 0xC02)};
+    struct culm_history h = {.seed = seed};
+    pick_shape(&dice, &h.shape);
+    h.cluster =
+        (struct culm_cluster_config){.heartbeat_ms = 20,
+                                     .suspect_ms = 200,
+                                     .kill_suspect_ms = 400,
+                                     .replace_ms = pick(&dice, 4) == 0 ? 0 : 5 + pick(&dice, 300),
+                                     .join_ms = pick(&dice, 4) ? 200 + pick(&dice, 800) : 3,
+                                     .wait_ms = 300000,
+                                     .stuck_ms = 30000};
+    h.cluster.max_nodes = h.shape.pipelines * h.shape.stages + pick(&dice, 4);
+    h.checkpoint =
+        (struct culm_checkpoint_config){.every = pick(&dice, 4), .keep = 1 + pick(&dice, 2)};
+    h.params_per_stage = (int32_t)(1 + pick(&dice, 4));
+    h.latency_us = (uint64_t)(20 + pick(&dice, 500));
+    h.jitter_us = (uint64_t)pick(&dice, 4000);
+    h.job_us = (uint64_t)(200 + pick(&dice, 3000));
+    h.save_fail_percent = pick(&dice, 5) == 0 ? (uint32_t)(5 + pick(&dice, 40)) : 0;
+    h.traced = pick(&dice, 8) == 0;
+    if (!h.traced) {
+        h.start_fail_percent = pick(&dice, 4) == 0 ? 5 : 0;
+        h.cluster.replace_ms = pick(&dice, 8) == 0 ? -1 : h.cluster.replace_ms;
+    }
+    if (pick(&dice, 2)) {
+        h.resume_pipelines = (int32_t)(1 + pick(&dice, h.shape.lanes < 4 ? h.shape.lanes : 4));
+        h.resume_redundancy = (enum culm_redundancy)pick(&dice, 3);
+    }
+    h.fault_count = (int32_t)pick(&dice, 8);
+    for (int32_t i = 0; i < h.fault_count; i++) {
+        pick_fault(&dice, &h, &h.fault[i]);
+    }
+    if (h.fault_count > 0 && pick(&dice, 4) == 0) {
+        h.fault[pick(&dice, h.fault_count)].harm = CULM_HARM_STOP;
+    }
+    *ret_history = h;
+}
+
+void culm_history_describe(const struct culm_history *h, char *ret_text, size_t size) {
+    static const char *const redundancy[] = {"none", "lazy", "eager"};
+    snprintf(ret_text, size,
+             "seed %llu: %d x %d, lanes %d x %d, %lld steps, %s, %d faults%s, checkpoint every "
+             "%lld, %u %% of writes fail, replace after %lld ms",
+             (unsigned long long)h->seed, h->shape.pipelines, h->shape.stages, h->shape.lanes,
+             h->shape.micros_per_lane, (long long)h->shape.steps, redundancy[h->shape.redundancy],
+             h->fault_count, h->traced ? ", traced" : "", (long long)h->checkpoint.every,
+             h->save_fail_percent, (long long)h->cluster.replace_ms);
+}
