@@ -12,6 +12,7 @@
 #include "net/conn.h"
 #include "net/socket.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -315,6 +316,7 @@ static void worker_send(struct culm_world *world, int32_t node,
                         const struct culm_message *message) {
     struct culm_worker *worker = self(world);
     struct link *link = worker->coordinator;
+    assert(message->type < CULM_WIRE_FIRST);
     if (node != CULM_COORDINATOR) {
         struct peer *peer = peer_of(worker, node);
         if (peer && peer->port && !peer->lost && !peer->out && worker->accepting) {
@@ -527,8 +529,9 @@ static void open_links(struct culm_worker *worker) {
 
 static void stop_jobs(struct culm_worker *worker) {
     uint64_t deadline = culm_clock_ns() + JOBS_NS;
-    bool compute = culm_jobs_stop(worker->real.compute, deadline);
-    if (!culm_jobs_stop(worker->real.io, deadline) || !compute) {
+    (void)culm_jobs_stop(worker->real.compute, 0); /* both are asked before one is waited for */
+    bool io = culm_jobs_stop(worker->real.io, deadline);
+    if (!culm_jobs_stop(worker->real.compute, deadline) || !io) {
         _exit(worker->real.exit_code);
     }
 }

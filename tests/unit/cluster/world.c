@@ -50,6 +50,8 @@ struct test {
     /* what has */
     struct culm_coordinator_host *host;
     struct culm_world *world;
+    struct culm_pool *pool;
+    struct culm_trace trace;
     char dir[64];
     int32_t ups, eofs, exits, reports, losts, removes;
     bool up[NODES], eof[NODES], exited[NODES];
@@ -215,14 +217,14 @@ static void check_logs(struct test *t) {
 }
 
 static void run(struct test *t) {
-    struct culm_pool *pool = culm_pool_new(0);
-    struct culm_trace trace = {0};
     struct culm_error error = {0};
+    t->pool = culm_pool_new(0);
     snprintf(t->dir, sizeof t->dir, "/tmp/culm-world-XXXXXX");
     assert_non_null(mkdtemp(t->dir));
     if (t->trace_text) {
         assert_int_equal(
-            culm_trace_parse(t->trace_text, strlen(t->trace_text), "t", &trace, &error), CULM_OK);
+            culm_trace_parse(t->trace_text, strlen(t->trace_text), "t", &t->trace, &error),
+            CULM_OK);
     }
     t->mode = t->mode ? t->mode : "worker";
     const struct culm_coordinator_host_options options = {
@@ -230,12 +232,12 @@ static void run(struct test *t) {
         .signature = "sig",
         .max_nodes = t->max_nodes,
         .payload_max = TOY_MB,
-        .pool = pool,
+        .pool = t->pool,
         .command = command,
         .log_dir = t->dir,
         .publish = publish,
         .ctx = t,
-        .trace = t->trace_text ? &trace : NULL,
+        .trace = t->trace_text ? &t->trace : NULL,
         .time_scale = t->time_scale,
         .faults = &t->host_fault,
         .fault_count = 1,
@@ -250,6 +252,8 @@ static void release(struct test *t, int32_t fired) {
     assert_int_equal(culm_coordinator_host_fired(t->host, 0), fired);
     assert_int_equal(t->fault_events, fired);
     culm_coordinator_host_free(t->host);
+    culm_trace_release(&t->trace);
+    culm_pool_free(t->pool);
     check_logs(t);
     assert_int_equal(culm_tree_remove(NULL, t->dir, NULL), CULM_OK);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* all were reaped */
@@ -786,6 +790,7 @@ static void a_job_that_hangs_does_not_keep_the_process(void **state) {
 }
 
 int main(int argc, char **argv) {
+    setenv("TSAN_OPTIONS", "atexit_sleep_ms=0", 0); /* workers inherit it; 2 s are 2 s */
     if (argc > 1) {
         return toy_main(argc, argv);
     }
