@@ -1,0 +1,97 @@
+/*
+ * Fuzz target: a byte stream from a stranger. Whatever the bytes and however they are cut, the
+ * frame reader gives the same frames or refuses with a message, stays within its limits, and the
+ * worlds' own messages among the frames decode or do not.
+ *
+ * The first byte says how the rest is cut into chunks.
+ */
+#include "fuzz.h"
+
+#include "cluster/wire.h"
+#include "net/frame.h"
+
+#include <string.h>
+
+#define META_MAX 4096
+#define PAYLOAD_MAX 65536
+
+struct outcome {
+    size_t frames;
+    uint64_t sum;
+    enum culm_status status;
+};
+
+static void mix(struct outcome *outcome, const void *data, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        outcome->sum = outcome->sum * 1099511628211u + ((const uint8_t *)data)[i] + 1;
+    }
+}
+
+static void see(struct outcome *outcome, const struct culm_message *message) {
+    struct culm_hello hello;
+    struct culm_address address;
+    FUZZ_REQUIRE(message->meta_bytes <= META_MAX && message->payload_bytes <= PAYLOAD_MAX,
+                 "%u + %zu bytes", message->meta_bytes, message->payload_bytes);
+    outcome->frames++;
+    mix(outcome, &message->type, sizeof message->type);
+    mix(outcome, message->meta, message->meta_bytes);
+    if (message->payload) {
+        mix(outcome, message->payload->data, message->payload_bytes);
+    }
+    if (culm_hello_decode(message, &hello)) {
+        FUZZ_REQUIRE(hello.node >= 0 && hello.port > 0 && hello.port < 65536, "node %d, port %d",
+                     hello.node, hello.port);
+        (void)culm_token_equal(hello.token, hello.name);
+    }
+    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    while (culm_address_decode(&reader, &address)) {
+        FUZZ_REQUIRE(address.node >= 0 && address.node < CULM_WIRE_NODES_MAX, "node %d",
+                     address.node);
+    }
+}
+
+static struct outcome read_all(struct culm_pool *pool, const uint8_t *data, size_t size,
+                               size_t chunk) {
+    struct culm_frame_reader reader;
+    struct outcome outcome = {0};
+    culm_frame_reader_init(&reader, pool, META_MAX, PAYLOAD_MAX);
+    for (size_t at = 0; at < size && outcome.status == CULM_OK;) {
+        size_t some = size - at < chunk ? size - at : chunk, used;
+        const struct culm_message *message = NULL;
+        struct culm_error error = {0};
+        uint8_t *direct;
+        size_t space = culm_frame_reader_space(&reader, &direct);
+        if (space && chunk % 2) {
+            used = some < space ? some : space;
+            memcpy(direct, data + at, used);
+            message = culm_frame_reader_wrote(&reader, used);
+        } else {
+            outcome.status =
+                culm_frame_reader_feed(&reader, data + at, some, &used, &message, &error);
+            if (outcome.status != CULM_OK) {
+                FUZZ_REQUIRE(error.text[0], "no message");
+                break;
+            }
+        }
+        FUZZ_REQUIRE(used > 0, "no progress at %zu", at);
+        at += used;
+        if (message) {
+            see(&outcome, message);
+        }
+    }
+    culm_frame_reader_release(&reader);
+    return outcome;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0) {
+        return 0;
+    }
+    struct culm_pool *pool = culm_pool_new(0);
+    struct outcome whole = read_all(pool, data + 1, size - 1, size);
+    struct outcome cut = read_all(pool, data + 1, size - 1, (size_t)data[0] + 1);
+    FUZZ_REQUIRE(whole.frames == cut.frames && whole.sum == cut.sum && whole.status == cut.status,
+                 "%zu and %zu frames", whole.frames, cut.frames);
+    culm_pool_free(pool);
+    return 0;
+}
