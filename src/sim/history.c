@@ -312,7 +312,7 @@ static void on_fault_point(void *context, int32_t node, const struct culm_fault_
     for (int32_t i = 0; i < run->history->fault_count; i++) {
         struct culm_history_fault *fault = &run->history->fault[i];
         if (fault->when == CULM_AT_PHASE && !fault->fired && fault->phase == point->phase &&
-            fault->step == point->step &&
+            (fault->step < 0 || fault->step == point->step) &&
             (fault->target != CULM_TARGET_NODE || fault->node == node) &&
             (fault->micro < 0 || fault->micro == point->micro) &&
             run->skipped[i]++ == fault->skip) {

@@ -51,7 +51,7 @@ enum culm_target {
 struct culm_history_fault {
     enum culm_when when;
     enum culm_phase phase;
-    int64_t step, micro; /* micro -1: any */
+    int64_t step, micro; /* -1: any */
     uint64_t at_ms;
     const char *event; /* its name; a literal */
     int32_t delay, skip;

@@ -72,6 +72,27 @@ static void pick_fault(struct dice *dice, const struct culm_history *h,
     }
 }
 
+/* Every copy of a stage is lost after a checkpoint, and someone more while the others go back. */
+static void chain_of_roll_back(struct dice *dice, struct culm_history *h) {
+    h->checkpoint.every = 1;
+    h->shape.steps += 2;
+    h->fault_count = 2 + (int32_t)pick(dice, 2);
+    h->fault[0] = (struct culm_history_fault){.when = CULM_AFTER_EVENT,
+                                              .event = "checkpoint",
+                                              .skip = (int32_t)pick(dice, 2),
+                                              .delay = (int32_t)pick(dice, 60),
+                                              .target = CULM_TARGET_STAGE};
+    for (int32_t i = 1; i < h->fault_count; i++) {
+        static const char *const event[] = {"rollback", "view", "waiting", "lost", "joined"};
+        h->fault[i] =
+            (struct culm_history_fault){.when = CULM_AFTER_EVENT,
+                                        .event = i == 1 ? "rollback" : event[pick(dice, 5)],
+                                        .skip = i == 1 ? 0 : (int32_t)pick(dice, 6),
+                                        .delay = (int32_t)pick(dice, 80),
+                                        .target = CULM_TARGET_ANY};
+    }
+}
+
 void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     struct dice dice = {culm_rng_mix(seed, 0xC02)};
     struct culm_history h = {.seed = seed};
@@ -104,6 +125,9 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     h.fault_count = (int32_t)pick(&dice, 8);
     for (int32_t i = 0; i < h.fault_count; i++) {
         pick_fault(&dice, &h, &h.fault[i]);
+    }
+    if (pick(&dice, 6) == 0) {
+        chain_of_roll_back(&dice, &h);
     }
     if (h.fault_count > 0 && pick(&dice, 4) == 0) {
         h.fault[pick(&dice, h.fault_count)].harm = CULM_HARM_STOP;

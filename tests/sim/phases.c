@@ -1,0 +1,173 @@
+/*
+ * Every worker x every phase x every harm, and ordered pairs of neighbours, on the symbolic
+ * executor.
+ *
+ * Two pipelines of three stages. Each planned fault must fire; whatever it is, the run ends with
+ * the bits of the undisturbed one, rolls back never, and a freeze too short to be suspected loses
+ * nobody.
+ */
+#include "sim/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define STAGES 3
+#define WORKERS 6
+
+enum harm { KILL, FREEZE_SHORT, FREEZE_LONG, FREEZE_FOR_GOOD, HARMS };
+
+static const char *const harm_name[] = {"kill", "freeze 60 ms", "freeze 300 ms", "freeze for good"};
+static const char *const phase_name[CULM_PHASE_COUNT] = {
+    "load",   "forward", "backward", "frc",      "send",
+    "reduce", "commit",  "step",     "transfer", "checkpoint"};
+
+static struct culm_history history_of(enum culm_redundancy redundancy, uint64_t seed) {
+    return (struct culm_history){
+        .seed = seed,
+        .shape = {.pipelines = 2,
+                  .stages = STAGES,
+                  .lanes = 4,
+                  .micros = 8,
+                  .micros_per_lane = 2,
+                  .global_samples = 16,
+                  .micro_samples = 2,
+                  .steps = 4,
+                  .redundancy = redundancy,
+                  .clip_norm = 1.0},
+        .cluster = {.heartbeat_ms = 20,
+                    .suspect_ms = 200,
+                    .kill_suspect_ms = 400,
+                    .replace_ms = 50,
+                    .join_ms = 1000,
+                    .wait_ms = 60000,
+                    .stuck_ms = 30000,
+                    .max_nodes = WORKERS + 2},
+        .checkpoint = {.every = 2, .keep = 2},
+        .params_per_stage = 4,
+        .latency_us = 100,
+        .jitter_us = 300,
+        .job_us = 1000,
+        .must_fire = true,
+    };
+}
+
+static struct culm_history_fault fault_of(enum culm_phase phase, int32_t node, enum harm how) {
+    static const uint64_t freeze_ms[] = {0, 60, 300, 0};
+    return (struct culm_history_fault){
+        .when = CULM_AT_PHASE,
+        .phase = phase,
+        .step = phase == CULM_PHASE_LOAD ? 1 : 2, /* the version loaded is that before step 1 */
+        .micro = -1,
+        .target = node < 0 ? CULM_TARGET_ANY : CULM_TARGET_NODE,
+        .node = node,
+        .harm = how == KILL ? CULM_HARM_KILL : CULM_HARM_FREEZE,
+        .freeze_ms = freeze_ms[how],
+    };
+}
+
+/* Does this worker pass this phase in an undisturbed run? */
+static bool passes(enum culm_phase phase, int32_t node, enum culm_redundancy redundancy) {
+    switch (phase) {
+    case CULM_PHASE_FRC: return redundancy == CULM_REDUNDANCY_EAGER;
+    case CULM_PHASE_CHECKPOINT: return node < STAGES; /* the first pipeline writes */
+    case CULM_PHASE_TRANSFER: return false;           /* nobody joins */
+    default: return true;
+    }
+}
+
+static int run_one(struct culm_history *history, const char *what, int64_t losses) {
+    struct culm_history_result result;
+    culm_history_run(history, &result);
+    if (result.ok && result.rollbacks == 0 && (losses < 0 || result.losses == losses)) {
+        return 0;
+    }
+    printf("not ok - %s: %s (%lld losses, %lld roll-backs)\n", what, result.why,
+           (long long)result.losses, (long long)result.rollbacks);
+    return 1;
+}
+
+static int single(enum culm_redundancy redundancy, int *ret_count) {
+    int failed = 0;
+    char what[160];
+    for (int32_t node = 0; node < WORKERS; node++) {
+        for (int phase = 0; phase < CULM_PHASE_COUNT; phase++) {
+            for (int how = 0; how < HARMS && passes((enum culm_phase)phase, node, redundancy);
+                 how++) {
+                struct culm_history history = history_of(redundancy, (uint64_t)*ret_count);
+                history.fault[history.fault_count++] =
+                    fault_of((enum culm_phase)phase, node, (enum harm)how);
+                snprintf(what, sizeof what, "%s, worker %d, %s, %s",
+                         culm_redundancy_name(redundancy), node, phase_name[phase], harm_name[how]);
+                failed += run_one(&history, what, how == FREEZE_SHORT ? 0 : 1);
+                ++*ret_count;
+            }
+        }
+    }
+    return failed;
+}
+
+/* The replacement of a worker gets its copies, and whoever takes part in that is harmed. */
+static int during_transfer(enum culm_redundancy redundancy, int *ret_count) {
+    int failed = 0;
+    char what[160];
+    for (int32_t node = 0; node < WORKERS; node++) {
+        for (int how = 0; how < HARMS; how++) {
+            for (int32_t skip = 0; skip < 12; skip++) {
+                struct culm_history history = history_of(redundancy, (uint64_t)*ret_count);
+                history.shape.steps = 12; /* so that it joins before the end */
+                history.fault[history.fault_count++] = fault_of(CULM_PHASE_FORWARD, node, KILL);
+                struct culm_history_fault *second = &history.fault[history.fault_count++];
+                *second = fault_of(CULM_PHASE_TRANSFER, -1, (enum harm)how);
+                second->step = -1;
+                second->skip = skip;
+                snprintf(what, sizeof what, "%s, worker %d lost, transfer %d, %s",
+                         culm_redundancy_name(redundancy), node, skip, harm_name[how]);
+                failed += run_one(&history, what, how == FREEZE_SHORT ? 1 : 2);
+                ++*ret_count;
+            }
+        }
+    }
+    return failed;
+}
+
+/* Both of two neighbours of the ring, in either order of phases. Whether the second passes its
+ * phase in that very step may depend on the first: one that dies may take redundant forwards or
+ * writing away from it. */
+static int pairs(enum culm_redundancy redundancy, int *ret_count) {
+    int failed = 0;
+    char what[200];
+    for (int32_t node = 0; node < WORKERS; node++) {
+        int32_t next = node / STAGES * STAGES + (node + 1) % STAGES;
+        for (int a = 0; a < CULM_PHASE_COUNT; a++) {
+            for (int b = 0; b < CULM_PHASE_COUNT; b++) {
+                if (!passes((enum culm_phase)a, node, redundancy) ||
+                    !passes((enum culm_phase)b, next, redundancy)) {
+                    continue;
+                }
+                struct culm_history history = history_of(redundancy, (uint64_t)*ret_count);
+                enum harm how = *ret_count % 5 == 0 ? FREEZE_LONG : KILL;
+                history.fault[history.fault_count++] = fault_of((enum culm_phase)a, node, KILL);
+                history.fault[history.fault_count++] = fault_of((enum culm_phase)b, next, how);
+                history.must_fire = b != CULM_PHASE_FRC && a != CULM_PHASE_FRC;
+                snprintf(what, sizeof what, "%s, worker %d, %s, then %d, %s, %s",
+                         culm_redundancy_name(redundancy), node, phase_name[a], next, phase_name[b],
+                         harm_name[how]);
+                failed += run_one(&history, what, -1);
+                ++*ret_count;
+            }
+        }
+    }
+    return failed;
+}
+
+int main(void) {
+    int count = 0, failed = 0;
+    static const enum culm_redundancy redundancy[] = {CULM_REDUNDANCY_EAGER, CULM_REDUNDANCY_LAZY};
+    for (int i = 0; i < 2; i++) {
+        failed += single(redundancy[i], &count);
+        failed += during_transfer(redundancy[i], &count);
+        failed += pairs(redundancy[i], &count);
+    }
+    printf("%d planned faults, %d failed\n", count, failed);
+    return failed ? 1 : 0;
+}
