@@ -110,15 +110,28 @@ static void receive(struct toy_worker *toy, int32_t from, const struct culm_mess
     report->bad += !right;
 }
 
-static void report(struct toy_worker *toy, int32_t from) {
+static void report(struct toy_worker *toy, int32_t from, struct culm_blob *payload) {
     struct toy_report r = toy->report[from];
     r.from = from;
     r.bad += toy->bad;
     r.pid = getpid();
-    r.parent = getppid();
     r.jobs = toy->done[0] + toy->done[1];
     r.ticks = toy->ticks;
-    send(toy, CULM_COORDINATOR, TOY_REPORT, &r, sizeof r, NULL, 0);
+    send(toy, CULM_COORDINATOR, TOY_REPORT, &r, sizeof r, payload,
+         payload ? payload->size_bytes : 0);
+}
+
+static void leave(struct toy_worker *toy, const struct toy_order *order) {
+    struct culm_blob *blob;
+    if (culm_pool_get(toy->pool, TOY_MB, &blob) != CULM_OK) {
+        abort();
+    }
+    memset(blob->data, 0, TOY_MB);
+    for (uint64_t i = 0; i < order->size; i++) {
+        report(toy, 0, blob);
+    }
+    culm_blob_unref(blob);
+    toy->world->ops->leave(toy->world, (int)order->count, NULL);
 }
 
 /* --- jobs --- */
@@ -192,13 +205,8 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case TOY_FAULT_JOB: run_fault_job(toy, execute_fault, &order); break;
     case TOY_BUSY: run_fault_job(toy, execute_forever, &order); break;
     case TOY_JOBS: start_jobs(toy, order.count); break;
-    case TOY_STATUS: report(toy, order.node); break;
-    case TOY_LEAVE:
-        for (uint64_t i = 0; i < order.size; i++) {
-            report(toy, 0);
-        }
-        toy->world->ops->leave(toy->world, (int)order.count, NULL);
-        break;
+    case TOY_STATUS: report(toy, order.node, NULL); break;
+    case TOY_LEAVE: leave(toy, &order); break;
     default: abort();
     }
 }
@@ -232,7 +240,7 @@ static void on_job_done(void *actor, struct culm_job *job) {
     toy->bad += job->status != CULM_OK || toy_job->number != toy->done[toy_job->io];
     toy->done[toy_job->io]++;
     if (toy->done[0] + toy->done[1] == toy->jobs_wanted) {
-        report(toy, 0);
+        report(toy, 0, NULL);
     }
 }
 

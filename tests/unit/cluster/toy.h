@@ -19,9 +19,10 @@ enum toy_type {                /* to a worker unless said otherwise; meta is a s
                 TOY_JOBS,      /* `count` jobs on each thread, timers meanwhile */
                 TOY_BUSY,      /* a job that never ends */
                 TOY_STATUS,    /* answer with a TOY_REPORT */
-                TOY_LEAVE,     /* with `count` as exit code, after `size` reports */
-                TOY_REPORT,    /* worker to coordinator; meta is a struct toy_report */
-                TOY_LOST,      /* worker to coordinator: node `from` is lost */
+                TOY_LEAVE,  /* with `count` as exit code, after `size` reports with 1 MB of payload
+                               each */
+                TOY_REPORT, /* worker to coordinator; meta is a struct toy_report */
+                TOY_LOST,   /* worker to coordinator: node `from` is lost */
 };
 
 struct toy_order {
@@ -33,7 +34,7 @@ struct toy_order {
 struct toy_report {
     int32_t from;
     uint32_t bad;
-    int64_t messages, pid, jobs, ticks, parent;
+    int64_t messages, pid, jobs, ticks;
 };
 
 /* size 0: 1, 2, 4, ... 64 MB, then small ones; else all of `size - 1`. */

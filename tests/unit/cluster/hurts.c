@@ -1,0 +1,269 @@
+/*
+ * What can go wrong in the real worlds, with toy actors in real processes: refusals, failed starts,
+ * faults inside workers, preemption traces.
+ */
+#include "toy_test.h"
+
+#include "net/socket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+int toy_launcher(const char *mode) {
+    (void)mode;
+    return 2;
+}
+
+/* --- refusals --- */
+
+static void end_of_bad(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)info;
+    assert_int_equal(node, t->bad);
+    test_finish(t);
+}
+
+static void a_wrong_token_is_refused(void **state) {
+    (void)state;
+    RUN(.start = 1, .bad = 0, .bad_token = "nonsense", .on_exit = end_of_bad);
+    char log[1024];
+    test_read_log(&t, 0, log, sizeof log);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.ups, 0);
+    assert_non_null(strstr(log, "refused: wrong token"));
+    test_release(&t, 0);
+}
+
+static void another_signature_is_refused(void **state) {
+    (void)state;
+    RUN(.start = 2, .bad = 1, .bad_signature = "other", .on_exit = end_of_bad);
+    assert_int_equal(t.code, 0);
+    assert_false(t.up[1]);
+    assert_int_equal(t.error_events, 1);
+    assert_non_null(strstr(t.error_text, "node 1 has the signature 'other', not 'sig'"));
+    test_release(&t, 0);
+}
+
+static void knock(struct test *t) {
+    int fd;
+    assert_int_equal(
+        culm_socket_connect("127.0.0.1", culm_coordinator_host_port(t->host), &fd, NULL), CULM_OK);
+    assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
+    assert_true(send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL) == 27);
+    t->pid[7] = fd;
+    t->world->ops->timer(t->world, 0, 1000000);
+}
+
+static void until_closed(struct test *t) {
+    char byte;
+    ssize_t got = recv((int)t->pid[7], &byte, 1, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN) {
+        t->world->ops->timer(t->world, 0, 1000000);
+        return;
+    }
+    close((int)t->pid[7]);
+    test_order(t, 0, TOY_STATUS, (struct toy_order){0});
+}
+
+static void report_ends(struct test *t, int32_t node, const struct toy_report *report) {
+    (void)node;
+    assert_int_equal(report->bad, 0);
+    test_finish(t);
+}
+
+static void garbage_harms_nobody(void **state) {
+    (void)state;
+    RUN(.start = 1, .all_up = knock, .on_timer = until_closed, .on_report = report_ends);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.eofs, 0);
+    test_release(&t, 0);
+}
+
+static void a_silent_start_is_ended(void **state) {
+    (void)state;
+    uint64_t since = culm_clock_ns();
+    RUN(.start = 1, .bad = 0, .mode = "silent", .start_limit_ms = 300, .on_exit = end_of_bad);
+    assert_int_equal(t.code, 0);
+    assert_true(culm_clock_ns() - since < 5 * SECOND);
+    test_release(&t, 0);
+}
+
+static void an_impossible_start_is_told(void **state) {
+    (void)state;
+    RUN(.start = 1, .bad = 0, .exe = "/nonexistent/worker", .on_exit = end_of_bad);
+    assert_int_equal(t.code, 0);
+    assert_non_null(strstr(t.error_text, "start '/nonexistent/worker'"));
+    test_release(&t, 0);
+}
+
+/* --- faults --- */
+
+static void blast_and_tear(struct test *t) {
+    test_order(t, 0, TOY_BLAST,
+               (struct toy_order){.node = 1,
+                                  .count = 10,
+                                  .size = 300001,
+                                  .phase = CULM_PHASE_SEND,
+                                  .step = 3,
+                                  .fault_at = 6});
+}
+
+static void ask_one(struct test *t) { test_order(t, 1, TOY_STATUS, (struct toy_order){.node = 0}); }
+
+static void ask_after_loss(struct test *t, int32_t node, int32_t lost) {
+    assert_int_equal(node, 1);
+    assert_int_equal(lost, 0);
+    ask_one(t);
+}
+
+static void five_whole(struct test *t, int32_t node, const struct toy_report *report) {
+    assert_int_equal(node, 1);
+    assert_int_equal(report->messages, 5);
+    assert_int_equal(report->bad, 0);
+    test_finish(t);
+}
+
+static void a_torn_frame_is_never_delivered(void **state) {
+    (void)state;
+    RUN(.start = 2, .fault = "0,4,3,-1,0", .host_fault = {0, CULM_HURT_KILL, 0},
+        .all_up = blast_and_tear, .on_lost = ask_after_loss, .on_report = five_whole);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.reports, 1);
+    test_release(&t, 1);
+}
+
+static void tear_and_ask(struct test *t) {
+    t->since_ns = culm_clock_ns();
+    blast_and_tear(t);
+    ask_one(t);
+}
+
+static void until_10(struct test *t, int32_t node, const struct toy_report *report) {
+    (void)node;
+    assert_int_equal(report->bad, 0);
+    if (report->messages < 10) {
+        ask_one(t);
+    } else {
+        assert_true(culm_clock_ns() - t->since_ns > SECOND / 5);
+        test_finish(t);
+    }
+}
+
+static void a_frame_torn_by_a_freeze_is_mended_by_the_thaw(void **state) {
+    (void)state;
+    RUN(.start = 2, .fault = "0,4,3,-1,1", .host_fault = {0, CULM_HURT_STOP, 200},
+        .all_up = tear_and_ask, .on_report = until_10);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.losts, 0);
+    test_release(&t, 1);
+}
+
+static void pass_many(struct test *t) {
+    t->since_ns = culm_clock_ns();
+    for (int64_t step = 1; step < 6; step++) {
+        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = step});
+        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_COMMIT, .step = 3});
+        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = 3});
+    }
+    test_order(t, 0, TOY_STATUS, (struct toy_order){0});
+}
+
+static void thawed(struct test *t, int32_t node, const struct toy_report *report) {
+    (void)node;
+    (void)report;
+    uint64_t took = culm_clock_ns() - t->since_ns;
+    assert_true(took > SECOND / 3 && took < 5 * SECOND);
+    test_finish(t);
+}
+
+static void a_fault_fires_once_and_a_freeze_is_thawed(void **state) {
+    (void)state;
+    RUN(.start = 2, .fault = "0,5,3,0,1", .host_fault = {0, CULM_HURT_STOP, 400},
+        .all_up = pass_many, .on_report = thawed);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.eofs, 0);
+    test_release(&t, 1);
+}
+
+static void report_then_fault(struct test *t) {
+    test_order(t, 0, TOY_STATUS, (struct toy_order){0});
+    test_order(t, 0, TOY_FAULT_JOB, (struct toy_order){.phase = CULM_PHASE_FORWARD, .step = 3});
+}
+
+static void exit_after_fault(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)info;
+    assert_int_equal(node, 0);
+    assert_int_equal(t->reports, 1);
+    assert_int_equal(t->fault_events, 1);
+    test_finish(t);
+}
+
+static void a_fault_on_the_compute_thread(void **state) {
+    (void)state;
+    for (int how = 0; how < 3; how += 2) { /* kill, exit */
+        const char *const spec = how ? "0,1,3,-1,2" : "0,1,3,-1,0";
+        RUN(.start = 1, .fault = spec, .host_fault = {0, CULM_HURT_KILL, 0},
+            .all_up = report_then_fault, .on_exit = exit_after_fault);
+        assert_int_equal(t.code, 0);
+        test_release(&t, 1);
+    }
+}
+
+/* --- traces --- */
+
+static void trace_up(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)node;
+    if (!strcmp(info->name, "c")) {
+        assert_int_equal(t->removes, 1);
+        assert_true(t->exited[0]);
+    } else if (!strcmp(info->name, "e")) {
+        test_finish(t);
+    }
+}
+
+static void trace_removes(struct test *t, enum culm_request request, int32_t node) {
+    assert_int_equal(request, CULM_REQUEST_REMOVE);
+    assert_int_equal(node, t->removes - 1);
+}
+
+static void a_trace_is_replayed_with_a_queue(void **state) {
+    (void)state;
+    uint64_t since = culm_clock_ns();
+    RUN(.trace_text = "0,add,a\n0,add,b\n0,add,c\n10,add,d\n4000,remove,d\n8000,remove,a\n"
+                      "16000,remove,b\n16000,add,e\n",
+        .time_scale = 4, .max_nodes = 2, .on_up = trace_up, .on_request = trace_removes);
+    uint64_t took = culm_clock_ns() - since;
+    assert_int_equal(t.code, 0);
+    assert_true(!strcmp(t.names, "a b c e ") || !strcmp(t.names, "b a c e "));
+    assert_int_equal(t.removes, 2);
+    assert_int_equal(t.exits, 2);
+    assert_true(took >= 4 * SECOND);
+    test_release(&t, 0);
+}
+int main(int argc, char **argv) {
+    setenv("TSAN_OPTIONS", "atexit_sleep_ms=0", 0); /* workers inherit it; 2 s are 2 s */
+    if (argc > 1) {
+        return toy_main(argc, argv);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wrong_token_is_refused),
+        cmocka_unit_test(another_signature_is_refused),
+        cmocka_unit_test(garbage_harms_nobody),
+        cmocka_unit_test(a_silent_start_is_ended),
+        cmocka_unit_test(an_impossible_start_is_told),
+        cmocka_unit_test(a_torn_frame_is_never_delivered),
+        cmocka_unit_test(a_frame_torn_by_a_freeze_is_mended_by_the_thaw),
+        cmocka_unit_test(a_fault_fires_once_and_a_freeze_is_thawed),
+        cmocka_unit_test(a_fault_on_the_compute_thread),
+        cmocka_unit_test(a_trace_is_replayed_with_a_queue),
+    };
+    return cmocka_run_group_tests_name("cluster/hurts", tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* The toy coordinator actor, and a host for it. */
+#include "toy_test.h"
+
+#include "base/file.h"
+#include "net/socket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WATCHDOG 15
+
+/* --- the coordinator's toy actor --- */
+
+void test_order(struct test *t, int32_t node, uint16_t type, struct toy_order what) {
+    const struct culm_message message = {
+        .type = type, .meta = (const uint8_t *)&what, .meta_bytes = sizeof what};
+    t->world->ops->send(t->world, node, &message);
+}
+
+void test_finish(struct test *t) { t->world->ops->leave(t->world, 0, NULL); }
+
+static void on_start(void *actor) {
+    struct test *t = actor;
+    t->world->ops->timer(t->world, WATCHDOG, 60 * SECOND);
+    for (int32_t i = 0; i < t->start; i++) {
+        t->world->ops->spawn(t->world);
+    }
+}
+
+static void on_message(void *actor, int32_t from, const struct culm_message *message) {
+    struct test *t = actor;
+    struct toy_report report;
+    memcpy(&report, message->meta, sizeof report);
+    if (message->type == TOY_REPORT) {
+        t->reports++;
+        if (t->on_report) {
+            t->on_report(t, from, &report);
+        }
+    } else if (message->type == TOY_LOST) {
+        t->losts++;
+        if (t->on_lost) {
+            t->on_lost(t, from, report.from);
+        }
+    }
+}
+
+static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
+                    const struct culm_peer_info *info) {
+    struct test *t = actor;
+    assert_true(node >= 0 && node < NODES && info->name && info->signature);
+    if (change == CULM_PEER_UP) {
+        assert_false(t->up[node] || t->exited[node]);
+        t->up[node] = true;
+        t->pid[node] = info->pid;
+        snprintf(t->names + strlen(t->names), sizeof t->names - strlen(t->names), "%s ",
+                 info->name);
+        t->ups++;
+        if (t->on_up) {
+            t->on_up(t, node, info);
+        }
+        if (t->ups == t->start && t->all_up) {
+            t->all_up(t);
+        }
+    } else if (change == CULM_PEER_EOF) {
+        assert_true(t->up[node] && !t->eof[node] && !t->exited[node]);
+        t->eof[node] = true;
+        t->eof_ns[node] = culm_clock_ns();
+        t->eofs++;
+        if (t->on_eof) {
+            t->on_eof(t, node);
+        }
+    } else {
+        assert_true(!t->exited[node] && t->eof[node] == t->up[node]);
+        t->exited[node] = true;
+        t->exit_ns[node] = culm_clock_ns();
+        t->exits++;
+        if (t->on_exit) {
+            t->on_exit(t, node, info);
+        }
+    }
+}
+
+static void on_timer(void *actor, uint32_t timer) {
+    struct test *t = actor;
+    if (timer == WATCHDOG) {
+        t->world->ops->leave(t->world, 99, NULL);
+    } else {
+        t->on_timer(t);
+    }
+}
+
+static void on_job_done(void *actor, struct culm_job *job) {
+    (void)actor;
+    (void)job;
+}
+
+static void on_request(void *actor, enum culm_request request, int32_t node) {
+    struct test *t = actor;
+    t->removes += request == CULM_REQUEST_REMOVE;
+    if (t->on_request) {
+        t->on_request(t, request, node);
+    }
+}
+
+static const struct culm_actor_ops test_ops = {
+    .size = sizeof test_ops,
+    .start = on_start,
+    .message = on_message,
+    .peer = on_peer,
+    .timer = on_timer,
+    .job_done = on_job_done,
+    .request = on_request,
+};
+
+static void command(void *ctx, int32_t node, const char *name, int port, int fault_fd,
+                    char ***ret_argv) {
+    struct test *t = ctx;
+    bool bad = node == t->bad; /* of no meaning without the next two */
+    *ret_argv = toy_argv(t->mode, bad && t->bad_token ? t->bad_token : TOY_TOKEN,
+                         bad && t->bad_signature ? t->bad_signature : "sig", node, name, port,
+                         fault_fd, node == 0 ? t->fault : NULL);
+    if (t->exe) {
+        free((*ret_argv)[0]);
+        (*ret_argv)[0] = strdup(t->exe);
+    }
+}
+
+static void publish(void *ctx, json_t *event) {
+    struct test *t = ctx;
+    const char *name = json_string_value(json_object_get(event, "event"));
+    assert_true(json_is_number(json_object_get(event, "t_ms")));
+    if (!strcmp(name, "fault")) {
+        t->fault_events++;
+        assert_int_equal(json_integer_value(json_object_get(event, "node")), 0);
+        assert_int_equal(json_integer_value(json_object_get(event, "step")), 3);
+    } else if (!strcmp(name, "error")) {
+        t->error_events++;
+        snprintf(t->error_text, sizeof t->error_text, "%s",
+                 json_string_value(json_object_get(event, "message")));
+    }
+}
+
+/* --- running one --- */
+
+void test_read_log(struct test *t, int32_t node, char *ret_text, size_t size) {
+    char path[128], *text;
+    size_t len;
+    snprintf(path, sizeof path, "%s/node-%d.log", t->dir, node);
+    ret_text[0] = '\0';
+    if (culm_file_read(NULL, path, 1 << 20, &text, &len, NULL) == CULM_OK) {
+        snprintf(ret_text, size, "%s", text);
+        free(text);
+    }
+}
+
+static void check_logs(struct test *t) {
+    char text[8192];
+    for (int32_t node = 0; node < NODES; node++) {
+        test_read_log(t, node, text, sizeof text);
+        if (strstr(text, "Sanitizer") || strstr(text, "runtime error")) {
+            fail_msg("node %d: %s", node, text);
+        }
+    }
+}
+
+void test_run(struct test *t) {
+    struct culm_error error = {0};
+    t->pool = culm_pool_new(0);
+    snprintf(t->dir, sizeof t->dir, "/tmp/culm-world-XXXXXX");
+    assert_non_null(mkdtemp(t->dir));
+    if (t->trace_text) {
+        assert_int_equal(
+            culm_trace_parse(t->trace_text, strlen(t->trace_text), "t", &t->trace, &error),
+            CULM_OK);
+    }
+    t->mode = t->mode ? t->mode : "worker";
+    const struct culm_coordinator_host_options options = {
+        .token = TOY_TOKEN,
+        .signature = "sig",
+        .max_nodes = t->max_nodes,
+        .payload_max = TOY_MB,
+        .pool = t->pool,
+        .command = command,
+        .log_dir = t->dir,
+        .publish = publish,
+        .ctx = t,
+        .trace = t->trace_text ? &t->trace : NULL,
+        .time_scale = t->time_scale,
+        .faults = &t->host_fault,
+        .fault_count = 1,
+        .start_limit_ms = t->start_limit_ms,
+    };
+    assert_int_equal(culm_coordinator_host_new(&options, &t->host, &error), CULM_OK);
+    t->world = culm_coordinator_host_world(t->host);
+    t->code = culm_coordinator_host_run(t->host, &test_ops, t, &error);
+}
+
+void test_release(struct test *t, int32_t fired) {
+    assert_int_equal(culm_coordinator_host_fired(t->host, 0), fired);
+    assert_int_equal(t->fault_events, fired);
+    culm_coordinator_host_free(t->host);
+    culm_trace_release(&t->trace);
+    culm_pool_free(t->pool);
+    check_logs(t);
+    assert_int_equal(culm_tree_remove(NULL, t->dir, NULL), CULM_OK);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* all were reaped */
+    assert_int_equal(errno, ECHILD);
+}

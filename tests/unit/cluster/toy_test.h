@@ -1,0 +1,58 @@
+/*
+ * A test of the real worlds is a toy coordinator actor: it starts workers, reacts by the functions
+ * that the test gives, and leaves with 0; its watchdog leaves with 99 after 60 s.
+ */
+#ifndef CULM_TESTS_UNIT_CLUSTER_TOY_TEST_H
+#define CULM_TESTS_UNIT_CLUSTER_TOY_TEST_H
+
+#include "toy.h"
+
+#define SECOND 1000000000ull
+#define NODES 8
+
+struct test {
+    /* what is to happen */
+    const char *mode, *exe, *bad_token, *bad_signature; /* of the node `bad` */
+    int32_t start, bad;
+    const char *fault; /* of node 0; "index,phase,step,micro,how" */
+    struct culm_host_fault host_fault;
+    const char *trace_text;
+    double time_scale;
+    int32_t max_nodes;
+    int64_t start_limit_ms;
+    void (*all_up)(struct test *t);
+    void (*on_up)(struct test *t, int32_t node, const struct culm_peer_info *info);
+    void (*on_report)(struct test *t, int32_t node, const struct toy_report *report);
+    void (*on_lost)(struct test *t, int32_t node, int32_t lost);
+    void (*on_eof)(struct test *t, int32_t node);
+    void (*on_exit)(struct test *t, int32_t node, const struct culm_peer_info *info);
+    void (*on_request)(struct test *t, enum culm_request request, int32_t node);
+    void (*on_timer)(struct test *t);
+    /* what has */
+    struct culm_coordinator_host *host;
+    struct culm_world *world;
+    struct culm_pool *pool;
+    struct culm_trace trace;
+    char dir[64];
+    int32_t ups, eofs, exits, reports, losts, removes;
+    bool up[NODES], eof[NODES], exited[NODES];
+    int64_t pid[NODES];
+    uint64_t since_ns, eof_ns[NODES], exit_ns[NODES];
+    int32_t fault_events, error_events;
+    char error_text[512], names[64];
+    int code;
+};
+
+void test_order(struct test *t, int32_t node, uint16_t type, struct toy_order what);
+void test_finish(struct test *t); /* leaves with 0 */
+void test_run(struct test *t);
+/* Checks that fault 0 fired so often, that every process was reaped, and that no log has a
+ * sanitizer's report. */
+void test_release(struct test *t, int32_t fired);
+void test_read_log(struct test *t, int32_t node, char *ret_text, size_t size);
+
+#define RUN(...)                                                                                   \
+    struct test t = {__VA_ARGS__};                                                                 \
+    test_run(&t)
+
+#endif
