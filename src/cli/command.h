@@ -14,6 +14,8 @@ struct culm_command {
     int (*run)(int argc, char **argv);
 };
 
+int culm_cli_bench(int argc, char **argv);
+int culm_cli_model(int argc, char **argv);
 int culm_cli_generate(int argc, char **argv);
 int culm_cli_help(int argc, char **argv);
 int culm_cli_report(int argc, char **argv);

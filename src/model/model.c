@@ -39,6 +39,34 @@ enum culm_status culm_model_build(const char *name, const struct culm_model_opti
                           name);
 }
 
+#define GPT2(name_, layers_, width_, heads_)                                                       \
+    {                                                                                              \
+        name_, "gpt2", {                                                                           \
+            .layers = layers_, .width = width_, .heads = heads_, .context = 1024, .vocab = 50257,  \
+            .dropout = 0.1                                                                         \
+        }                                                                                          \
+    }
+
+static const struct culm_model_preset presets[] = {
+    GPT2("gpt2", 12, 768, 12),
+    GPT2("gpt2-medium", 24, 1024, 16),
+    GPT2("gpt2-large", 36, 1280, 20),
+    GPT2("gpt2-xl", 48, 1600, 25),
+};
+
+const struct culm_model_preset *culm_model_preset(size_t index) {
+    return index < sizeof presets / sizeof *presets ? &presets[index] : NULL;
+}
+
+const struct culm_model_preset *culm_model_preset_find(const char *name) {
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        if (strcmp(presets[i].name, name) == 0) {
+            return &presets[i];
+        }
+    }
+    return NULL;
+}
+
 int64_t culm_model_parameters(const struct culm_graph *graph) {
     int64_t count = 0;
     for (int32_t i = 0; i < graph->param_count; i++) {

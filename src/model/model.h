@@ -24,6 +24,15 @@ struct culm_model_options {
  * culm_graph_free. */
 enum culm_status culm_model_build(const char *name, const struct culm_model_options *options,
                                   struct culm_graph **ret_graph, struct culm_error *error);
+/* A model with a name of its own: "gpt2" (124M), "gpt2-medium", "gpt2-large", "gpt2-xl". Its
+ * options lack batch and inference. */
+struct culm_model_preset {
+    const char *name, *arch;
+    struct culm_model_options options;
+};
+const struct culm_model_preset *culm_model_preset(size_t index);          /* NULL: past the last */
+const struct culm_model_preset *culm_model_preset_find(const char *name); /* NULL: none */
+
 /* Elements of all parameters, a tied one counted once. */
 int64_t culm_model_parameters(const struct culm_graph *graph);
 
