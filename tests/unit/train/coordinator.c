@@ -1,0 +1,407 @@
+/*
+ * The coordinator alone: what is stale has no effect, and the corners of its life that a whole
+ * history seldom meets. Workers are played by the test.
+ */
+#include "fake_world.h"
+
+#include "train/coordinator.h"
+#include "train/message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define STAGES 2
+#define MS 1000000ull
+
+/* One pipeline of two stages with a parameter each; node 1's stage has the statistics too. */
+static int32_t params_of[STAGES][1] = {{0}, {1}};
+static struct culm_stage_desc stage_descs[STAGES] = {
+    {.grad_bytes = 4, .grad_count = 1, .param_count = 1, .params = params_of[0]},
+    {.grad_bytes = 8, .first_grad = 1, .grad_count = 2, .param_count = 1, .params = params_of[1]}};
+static struct culm_grad_desc grad_descs[3] = {{0, 0, 0, 4}, {1, 1, 0, 4}, {1, -1, 4, 4}};
+static struct culm_param_desc param_descs[STAGES] = {{1, 8}, {2, 8}};
+static const struct culm_layout layout = {STAGES, 3, STAGES, stage_descs, grad_descs, param_descs};
+
+struct fixture {
+    struct fake_world fake;
+    struct culm_coordinator *c;
+    struct culm_buf buf;
+};
+
+static struct culm_coordinator_options options(void) {
+    return (struct culm_coordinator_options){
+        .layout = &layout,
+        .shape = {.pipelines = 1,
+                  .stages = STAGES,
+                  .lanes = 1,
+                  .micros = 1,
+                  .micros_per_lane = 1,
+                  .global_samples = 1,
+                  .micro_samples = 1,
+                  .steps = 3,
+                  .redundancy = CULM_REDUNDANCY_LAZY},
+        .cluster = {.heartbeat_ms = 100,
+                    .suspect_ms = 1000,
+                    .kill_suspect_ms = 2000,
+                    .replace_ms = 500,
+                    .join_ms = 1000,
+                    .wait_ms = 60000,
+                    .stuck_ms = 30000,
+                    .max_nodes = 4},
+        .checkpoint = {.every = 0, .keep = 1},
+        .start_source = "",
+    };
+}
+
+static void begin(struct fixture *f, struct culm_coordinator_options o) {
+    fake_world_init(&f->fake);
+    culm_buf_init(&f->buf, CULM_META_MAX);
+    o.world = &f->fake.world;
+    f->c = culm_coordinator_new(&o);
+    assert_non_null(f->c);
+    culm_coordinator_actor.start(f->c);
+}
+
+static void end(struct fixture *f) {
+    culm_coordinator_free(f->c);
+    culm_buf_release(&f->buf);
+    fake_world_release(&f->fake);
+}
+
+static struct culm_coordinator_totals totals(const struct fixture *f) {
+    struct culm_coordinator_totals now;
+    culm_coordinator_totals(f->c, &now);
+    return now;
+}
+
+static void peer(struct fixture *f, int32_t node, enum culm_peer_change change) {
+    const struct culm_peer_info info = {100 + node, "test", "test"};
+    culm_coordinator_actor.peer(f->c, node, change, &info);
+}
+
+static void deliver(struct fixture *f, int32_t from, uint16_t type) {
+    const struct culm_message message = {
+        .type = type, .meta = f->buf.data, .meta_bytes = (uint32_t)f->buf.len};
+    culm_coordinator_actor.message(f->c, from, &message);
+    culm_buf_clear(&f->buf);
+}
+
+static void note(struct fixture *f, int32_t from, uint16_t type, struct culm_note what) {
+    culm_note_encode(&what, &f->buf);
+    deliver(f, from, type);
+}
+
+static void prepared(struct fixture *f, int32_t from, uint64_t view, int64_t iteration) {
+    double norm[STAGES] = {1, 1};
+    const struct culm_prepared what = {view, iteration, 3, 1.0, 1, STAGES, norm};
+    culm_prepared_encode(&what, &f->buf);
+    deliver(f, from, CULM_MSG_PREPARED);
+}
+
+static void tick(struct fixture *f, uint64_t ms) {
+    f->fake.now_ns += ms * MS;
+    culm_coordinator_actor.timer(f->c, 0);
+}
+
+/* Two workers up, and all loaded: the first step is in progress. */
+static void run_two(struct fixture *f) {
+    peer(f, 0, CULM_PEER_UP);
+    peer(f, 1, CULM_PEER_UP);
+    uint64_t view = totals(f).view;
+    for (int32_t i = 0; i < 2; i++) {
+        note(f, i, CULM_MSG_LOADED,
+             (struct culm_note){.view = view, .iteration = totals(f).committed});
+    }
+    assert_int_equal(totals(f).view, view + 1);
+    fake_world_forget(&f->fake);
+}
+
+static void commit(struct fixture *f) {
+    int64_t k = totals(f).committed + 1;
+    prepared(f, 0, totals(f).view, k);
+    prepared(f, 1, totals(f).view, k);
+    assert_int_equal(totals(f).committed, k);
+}
+
+static void test_prepared_counts_in_its_view_and_step(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    run_two(&f);
+    uint64_t view = totals(&f).view;
+    prepared(&f, 0, view, 1);
+    prepared(&f, 1, view - 1, 1); /* of a view before */
+    prepared(&f, 1, view + 1, 1);
+    prepared(&f, 1, view, 2); /* of another step */
+    prepared(&f, 1, view, 0);
+    assert_int_equal(totals(&f).committed, 0);
+    prepared(&f, 1, view, 1);
+    assert_int_equal(totals(&f).committed, 1);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_COMMIT), 1);
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_COMMIT), 1);
+    end(&f);
+}
+
+static void test_a_view_forgets_who_was_prepared(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.shape.pipelines = 2;
+    o.shape.lanes = 2;
+    begin(&f, o);
+    for (int32_t i = 0; i < 4; i++) {
+        peer(&f, i, CULM_PEER_UP);
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        note(&f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(&f).view});
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        prepared(&f, i, totals(&f).view, 1);
+    }
+    peer(&f, 3, CULM_PEER_EOF); /* the others hold all that it held: but not under a new view */
+    assert_int_equal(totals(&f).committed, 0);
+    for (int32_t i = 0; i < 3; i++) {
+        prepared(&f, i, totals(&f).view, 1);
+    }
+    assert_int_equal(totals(&f).committed, 1);
+    end(&f);
+}
+
+static void test_loaded_counts_in_its_view(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    peer(&f, 0, CULM_PEER_UP);
+    peer(&f, 1, CULM_PEER_UP);
+    uint64_t view = totals(&f).view;
+    note(&f, 0, CULM_MSG_LOADED, (struct culm_note){.view = view});
+    note(&f, 1, CULM_MSG_LOADED, (struct culm_note){.view = view - 1});
+    note(&f, 1, CULM_MSG_LOADED, (struct culm_note){.view = view, .iteration = 1});
+    assert_int_equal(totals(&f).view, view);
+    note(&f, 1, CULM_MSG_LOADED, (struct culm_note){.view = view});
+    assert_int_equal(totals(&f).view, view + 1);
+    end(&f);
+}
+
+static void test_fenced_workers_are_not_heard(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    begin(&f, o);
+    run_two(&f);
+    for (int i = 0; i < 3; i++) {
+        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        tick(&f, 400);
+    }
+    assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
+    assert_int_equal(f.fake.killed, 0); /* put out first, killed later */
+    int64_t before = totals(&f).committed;
+    prepared(&f, 0, totals(&f).view, 1);
+    int64_t after = totals(&f).committed;
+    assert_int_equal(after, before + 1); /* node 0 has all */
+    prepared(&f, 1, totals(&f).view, 2);
+    assert_int_equal(totals(&f).committed, after);
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED), 1);
+    assert_int_equal(fake_world_events(&f.fake, "fenced"), 1);
+    note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+    assert_int_equal(fake_world_events(&f.fake, "fenced"), 1); /* told again, reported once */
+    for (int i = 0; i < 6; i++) {
+        tick(&f, 400);
+        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+    }
+    assert_int_equal(f.fake.killed, 1);
+    end(&f);
+}
+
+/* Plays the writers and the disk of one checkpoint. */
+static void save_piece(struct fixture *f, int32_t node, int32_t stage, int32_t attempt) {
+    note(f, node, CULM_MSG_SAVED,
+         (struct culm_note){.iteration = totals(f).committed,
+                            .node = attempt,
+                            .stage = stage,
+                            .number = CULM_OK,
+                            .text = "piece"});
+}
+
+static void test_a_part_of_an_earlier_attempt_does_not_count(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.checkpoint.every = 1;
+    o.shape.redundancy = CULM_REDUNDANCY_LAZY;
+    begin(&f, o);
+    run_two(&f);
+    commit(&f);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_SAVE), 1);
+    peer(&f, 1, CULM_PEER_EOF); /* the first attempt is given up, its files go */
+    struct culm_task *discard = fake_world_io(&f.fake);
+    assert_non_null(discard);
+    assert_int_equal(discard->kind, CULM_TASK_DISCARD);
+    fake_world_forget(&f.fake);
+    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    culm_coordinator_actor.job_done(f.c, &discard->job);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 2); /* both parts, anew */
+    save_piece(&f, 0, 0, 1);
+    save_piece(&f, 0, 1, 1);
+    assert_null(fake_world_io(&f.fake));
+    save_piece(&f, 0, 0, 2);
+    save_piece(&f, 0, 1, 2);
+    struct culm_task *publish = fake_world_io(&f.fake);
+    assert_non_null(publish);
+    assert_int_equal(publish->kind, CULM_TASK_PUBLISH);
+    snprintf(publish->text, sizeof publish->text, "step-1");
+    culm_coordinator_actor.job_done(f.c, &publish->job);
+    assert_int_equal(f.fake.exit_code, 75);
+    end(&f);
+}
+
+static void test_a_roll_back_waits_for_a_publication(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.checkpoint.every = 1;
+    begin(&f, o);
+    run_two(&f);
+    commit(&f);
+    save_piece(&f, 0, 0, 1);
+    save_piece(&f, 1, 1, 1);
+    struct culm_task *publish = fake_world_io(&f.fake);
+    assert_non_null(publish);
+    peer(&f, 0, CULM_PEER_EOF);
+    peer(&f, 1, CULM_PEER_EOF);
+    assert_int_equal(totals(&f).rollbacks, 0);
+    snprintf(publish->text, sizeof publish->text, "step-1");
+    culm_coordinator_actor.job_done(f.c, &publish->job);
+    assert_int_equal(totals(&f).rollbacks, 1);
+    assert_int_equal(totals(&f).committed, 1); /* nothing has to be done again */
+    assert_int_equal(totals(&f).steps_redone, 0);
+    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    assert_int_equal(f.fake.exit_code, 75); /* there is nothing to wait for */
+    end(&f);
+}
+
+static void test_a_stop_before_a_roll_back_ends_with_it(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    run_two(&f);
+    commit(&f);
+    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    assert_int_equal(f.fake.exit_code, -1); /* after this step */
+    peer(&f, 0, CULM_PEER_EOF);
+    peer(&f, 1, CULM_PEER_EOF);
+    assert_int_equal(totals(&f).rollbacks, 1);
+    assert_int_equal(f.fake.exit_code, 75);
+    int32_t spawned = f.fake.spawned;
+    tick(&f, 1000);
+    assert_int_equal(f.fake.spawned, spawned); /* the dead ask for nobody */
+    end(&f);
+}
+
+static void test_first_start_goes_on_with_who_is_left(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.cluster.replace_ms = -1;
+    begin(&f, o);
+    peer(&f, 0, CULM_PEER_UP);
+    peer(&f, 0, CULM_PEER_EOF);
+    assert_int_equal(totals(&f).view, 0); /* the other is still to come */
+    peer(&f, 1, CULM_PEER_UP);
+    assert_int_equal(totals(&f).view, 1);
+    end(&f);
+}
+
+static void test_traced_workers_may_go_before_they_join(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.traced = true;
+    begin(&f, o);
+    for (int32_t i = 0; i < 20; i++) {
+        peer(&f, i, CULM_PEER_EXIT);
+    }
+    tick(&f, 500);
+    assert_int_equal(f.fake.spawned, 0);
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
+static void test_workers_that_cannot_start_end_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    int32_t node = 0;
+    for (int i = 0; i < 20 && f.fake.exit_code < 0; i++) {
+        peer(&f, node++, CULM_PEER_EXIT);
+        tick(&f, 500);
+    }
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    assert_int_equal(fake_world_events(&f.fake, "error"), 1);
+    end(&f);
+}
+
+static void test_a_report_of_an_older_view_recovers_nobody(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    run_two(&f);
+    uint64_t before = totals(&f).view;
+    peer(&f, 1, CULM_PEER_EOF);
+    const struct culm_note stale = {.view = before, .iteration = 1, .stage = 1};
+    note(&f, 0, CULM_MSG_TAKEN_OVER, stale);
+    assert_int_equal(fake_world_events(&f.fake, "recovered"), 0);
+    const struct culm_note now = {.view = before + 1, .iteration = 1, .stage = 1};
+    note(&f, 0, CULM_MSG_TAKEN_OVER, now);
+    note(&f, 0, CULM_MSG_TAKEN_OVER, now);
+    assert_int_equal(fake_world_events(&f.fake, "recovered"), 1);
+    end(&f);
+}
+
+static void test_a_suspect_takes_its_place_until_it_is_killed(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.cluster.max_nodes = 2;
+    begin(&f, o);
+    run_two(&f);
+    int32_t spawned = f.fake.spawned;
+    for (int i = 0; i < 5; i++) { /* 2000 ms: node 1 is silent since 1000 */
+        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        tick(&f, 400);
+    }
+    assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
+    assert_int_equal(f.fake.spawned, spawned);
+    for (int i = 0; i < 8; i++) {
+        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        tick(&f, 400);
+    }
+    assert_int_equal(f.fake.killed, 1);
+    assert_int_equal(f.fake.spawned, spawned + 1);
+    end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prepared_counts_in_its_view_and_step),
+        cmocka_unit_test(test_a_view_forgets_who_was_prepared),
+        cmocka_unit_test(test_loaded_counts_in_its_view),
+        cmocka_unit_test(test_fenced_workers_are_not_heard),
+        cmocka_unit_test(test_a_part_of_an_earlier_attempt_does_not_count),
+        cmocka_unit_test(test_a_roll_back_waits_for_a_publication),
+        cmocka_unit_test(test_a_stop_before_a_roll_back_ends_with_it),
+        cmocka_unit_test(test_first_start_goes_on_with_who_is_left),
+        cmocka_unit_test(test_traced_workers_may_go_before_they_join),
+        cmocka_unit_test(test_workers_that_cannot_start_end_the_run),
+        cmocka_unit_test(test_a_report_of_an_older_view_recovers_nobody),
+        cmocka_unit_test(test_a_suspect_takes_its_place_until_it_is_killed),
+    };
+    return cmocka_run_group_tests_name("train/coordinator", tests, NULL, NULL);
+}

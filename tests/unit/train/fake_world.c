@@ -1,0 +1,125 @@
+#include "fake_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct fake_world *self(struct culm_world *world) { return (struct fake_world *)world; }
+
+static uint64_t fake_now(struct culm_world *world) { return self(world)->now_ns; }
+
+static void fake_send(struct culm_world *world, int32_t to, const struct culm_message *message) {
+    struct fake_world *fake = self(world);
+    if (fake->sent_count == FAKE_MAX) {
+        abort();
+    }
+    struct fake_sent *sent = &fake->sent[fake->sent_count++];
+    *sent = (struct fake_sent){to, message->type, message->meta_bytes, NULL};
+    sent->meta = malloc(message->meta_bytes + 1);
+    memcpy(sent->meta, message->meta, message->meta_bytes);
+}
+
+static void fake_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns) {
+    (void)world;
+    (void)timer;
+    (void)delay_ns;
+}
+
+static void fake_run(struct culm_world *world, struct culm_job *job) {
+    struct fake_world *fake = self(world);
+    fake->run[fake->run_count++] = job;
+}
+
+static void fake_io(struct culm_world *world, struct culm_job *job) {
+    struct fake_world *fake = self(world);
+    fake->io[fake->io_count++] = job;
+}
+
+static void fake_fault(struct culm_world *world, const struct culm_fault_point *point) {
+    (void)world;
+    (void)point;
+}
+
+static void fake_publish(struct culm_world *world, json_t *take_event) {
+    struct fake_world *fake = self(world);
+    const char *name = json_string_value(json_object_get(take_event, "event"));
+    if (fake->event_count < FAKE_MAX) {
+        snprintf(fake->event[fake->event_count++], sizeof fake->event[0], "%s", name);
+    }
+    json_decref(take_event);
+}
+
+static void fake_spawn(struct culm_world *world) { self(world)->spawned++; }
+
+static void fake_kill(struct culm_world *world, int32_t node) {
+    (void)node;
+    self(world)->killed++;
+}
+
+static void fake_leave(struct culm_world *world, int exit_code, const struct culm_error *error) {
+    (void)error;
+    self(world)->exit_code = exit_code;
+}
+
+static const struct culm_world_ops fake_ops = {
+    .size = sizeof fake_ops,
+    .now_ns = fake_now,
+    .send = fake_send,
+    .timer = fake_timer,
+    .run = fake_run,
+    .io = fake_io,
+    .fault = fake_fault,
+    .publish = fake_publish,
+    .spawn = fake_spawn,
+    .kill = fake_kill,
+    .leave = fake_leave,
+};
+
+void fake_world_init(struct fake_world *fake) {
+    memset(fake, 0, sizeof *fake);
+    fake->world.ops = &fake_ops;
+    fake->now_ns = 1000000000;
+    fake->exit_code = -1;
+}
+
+void fake_world_forget(struct fake_world *fake) {
+    for (int32_t i = 0; i < fake->sent_count; i++) {
+        free(fake->sent[i].meta);
+    }
+    fake->sent_count = fake->event_count = 0;
+}
+
+void fake_world_release(struct fake_world *fake) { fake_world_forget(fake); }
+
+int32_t fake_world_sent(const struct fake_world *fake, int32_t to, uint16_t type) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < fake->sent_count; i++) {
+        count += fake->sent[i].to == to && fake->sent[i].type == type;
+    }
+    return count;
+}
+
+int32_t fake_world_events(const struct fake_world *fake, const char *name) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < fake->event_count; i++) {
+        count += strcmp(fake->event[i], name) == 0;
+    }
+    return count;
+}
+
+static struct culm_task *first(struct culm_job **queue, int32_t *count) {
+    if (*count == 0) {
+        return NULL;
+    }
+    struct culm_job *job = queue[0];
+    memmove(queue, queue + 1, (size_t)-- * count * sizeof *queue);
+    job->status = CULM_OK;
+    return (struct culm_task *)job;
+}
+
+struct culm_task *fake_world_run(struct fake_world *fake) {
+    return first(fake->run, &fake->run_count);
+}
+
+struct culm_task *fake_world_io(struct fake_world *fake) {
+    return first(fake->io, &fake->io_count);
+}
