@@ -5,7 +5,9 @@
 
 Prints one JSON line. The settings are PyTorch's best known for a CPU: scaled_dot_product_attention,
 fused AdamW, set_to_none, the tanh GELU, weights tied. For the allocator add
-LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=thp:always. Needs torch 2.x; --compile needs g++.
+LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=thp:always. On an AMD processor MKL runs AVX2 code; preloading
+a library with `int mkl_serv_intel_cpu_true(void) { return 1; }` gives its AVX-512 code and doubles its
+matrix products: the fair peer there. Needs torch 2.x; --compile needs g++.
 """
 import argparse
 import json

@@ -53,15 +53,14 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     cpu->threads = threads;
     cpu->ops = ops[chosen];
     /* Touched only as far as kernels need it. */
-    cpu->memory_bytes =
-        (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float) + HUGE_PAGE;
-    cpu->memory = aligned_alloc(HUGE_PAGE, cpu->memory_bytes - cpu->memory_bytes % HUGE_PAGE);
+    cpu->memory_bytes = (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float);
+    cpu->memory = aligned_alloc(HUGE_PAGE, cpu->memory_bytes); /* whole huge pages, all of them */
     if (!cpu->memory) {
         culm_error_set(error, status, "cpu device: out of memory for %zu bytes of scratch",
                        cpu->memory_bytes);
         goto free_cpu;
     }
-    madvise(cpu->memory, cpu->memory_bytes - cpu->memory_bytes % HUGE_PAGE, MADV_HUGEPAGE);
+    madvise(cpu->memory, cpu->memory_bytes, MADV_HUGEPAGE);
     if (threads > 1) {
         status = culm_pool_threads_new(threads, &cpu->pool, error);
         if (status)
@@ -87,6 +86,7 @@ void culm_cpu_free(struct culm_cpu *cpu) {
 }
 
 int culm_cpu_threads(const struct culm_cpu *cpu) { return cpu->threads; }
+size_t culm_cpu_memory_bytes(const struct culm_cpu *cpu) { return cpu->memory_bytes; }
 const char *culm_cpu_signature(const struct culm_cpu *cpu) { return cpu->signature; }
 const char *culm_cpu_isa(const struct culm_cpu *cpu) { return cpu->ops->isa; }
 

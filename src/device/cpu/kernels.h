@@ -7,13 +7,16 @@
  * Nothing is allocated after culm_cpu_new. Sizes are the caller's promise (checked by assert) and
  * at least 1.
  *
- * Bits: the work is cut into fixed tiles whose number and borders follow from the shapes alone, and
- * each tile runs on one thread, so results do not depend on the number of threads. Reductions have
- * one order: 16 interleaved lanes folded by halves along a row, blocks of rows folded in order.
- * Every kernel exists in one 16-lane form compiled for several instruction sets, with fused
- * multiply-add written out and tails padded to whole vectors, so the instruction set changes no bit
- * either; what can change bits stands in culm_cpu_signature. Kernels run with round-to-nearest,
- * denormals flushed to zero, whatever the caller's control word says, and give it back as it was.
+ * Bits: each result is one fixed sequence of operations that follows from the shapes alone: an
+ * element of a matrix product is chains of 256 fused multiply-adds in the order of k, added in
+ * order; a sum along a row runs in 16 interleaved lanes folded by halves; a sum over rows runs in
+ * fixed blocks folded in order. Work is cut into tiles that never split such a sequence, and each
+ * tile runs on one thread, so the number of threads changes no bit. Every kernel exists in one
+ * 16-lane form compiled for several instruction sets, with fused multiply-add written out and tails
+ * padded to whole vectors, so the instruction set changes none either; what can change bits stands
+ * in culm_cpu_signature. No numerical library and no OpenMP is involved. Kernels run with
+ * round-to-nearest, denormals flushed to zero, whatever the caller's control word says, and give it
+ * back as it was.
  *
  * `first`: a gradient of a parameter is stored when true and added to what is there when false
  * (there is no add to zero).
@@ -45,6 +48,8 @@ int culm_cpu_threads(const struct culm_cpu *cpu);
 /* Whatever of this device can change bits (not the number of threads), as one short line without
  * spaces; valid as long as cpu. */
 const char *culm_cpu_signature(const struct culm_cpu *cpu);
+/* Scratch that the device holds and may touch: 8 MiB, and 2 MiB per thread. For memory plans. */
+size_t culm_cpu_memory_bytes(const struct culm_cpu *cpu);
 /* The instruction set chosen: "avx512", "avx2" or "base". For reports; it changes no bit. */
 const char *culm_cpu_isa(const struct culm_cpu *cpu);
 

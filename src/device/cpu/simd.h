@@ -182,47 +182,51 @@ typedef struct {
 } uvec;
 typedef uvec mask;
 
+/* Calls, not inlined: this variant is for being right, and inlining makes compilers slow. */
+#define LANEWISE static __attribute__((noinline, unused))
 #define SIMD_EACH(type, expr)                                                                      \
     type r;                                                                                        \
     for (int i = 0; i < LANES; i++)                                                                \
         r.lane[i] = (expr);                                                                        \
     return r
-SIMD vec vset(float x) { SIMD_EACH(vec, x); }
-SIMD vec vload(const float *p) { SIMD_EACH(vec, p[i]); }
-SIMD vec vload_n(const float *p, int64_t n) { SIMD_EACH(vec, i < n ? p[i] : 0.0f); }
-SIMD void vstore(float *p, vec a) { memcpy(p, a.lane, sizeof a.lane); }
-SIMD void vstore_n(float *p, vec a, int64_t n) { memcpy(p, a.lane, (size_t)n * sizeof(float)); }
-SIMD vec vadd(vec a, vec b) { SIMD_EACH(vec, a.lane[i] + b.lane[i]); }
-SIMD vec vsub(vec a, vec b) { SIMD_EACH(vec, a.lane[i] - b.lane[i]); }
-SIMD vec vmul(vec a, vec b) { SIMD_EACH(vec, a.lane[i] * b.lane[i]); }
-SIMD vec vdiv(vec a, vec b) { SIMD_EACH(vec, a.lane[i] / b.lane[i]); }
-SIMD vec vsqrt(vec a) { SIMD_EACH(vec, sqrtf(a.lane[i])); }
-SIMD vec vfma(vec a, vec b, vec c) { SIMD_EACH(vec, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
-SIMD vec vfnma(vec a, vec b, vec c) { SIMD_EACH(vec, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
-SIMD vec vmax(vec a, vec b) { SIMD_EACH(vec, a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
-SIMD vec vmin(vec a, vec b) { SIMD_EACH(vec, a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]); }
-SIMD mask vless(vec a, vec b) { SIMD_EACH(mask, a.lane[i] < b.lane[i]); }
-SIMD mask vfirst(int64_t n) { SIMD_EACH(mask, i < n); }
-SIMD vec vselect(mask m, vec yes, vec no) { SIMD_EACH(vec, m.lane[i] ? yes.lane[i] : no.lane[i]); }
-SIMD uvec uset(uint32_t x) { SIMD_EACH(uvec, x); }
-SIMD uvec ucount(uint32_t x) { SIMD_EACH(uvec, x + (uint32_t)i); }
-SIMD uvec uadd(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] + b.lane[i]); }
-SIMD uvec uxor(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] ^ b.lane[i]); }
-SIMD uvec uand(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] & b.lane[i]); }
-SIMD uvec ushift_left(uvec a, int bits) { SIMD_EACH(uvec, a.lane[i] << bits); }
-SIMD uvec ushift_right(uvec a, int bits) { SIMD_EACH(uvec, a.lane[i] >> bits); }
-SIMD mask uless(uvec a, uvec b) { SIMD_EACH(mask, a.lane[i] < b.lane[i]); }
-SIMD uvec ubits(vec a) {
+LANEWISE vec vset(float x) { SIMD_EACH(vec, x); }
+LANEWISE vec vload(const float *p) { SIMD_EACH(vec, p[i]); }
+LANEWISE vec vload_n(const float *p, int64_t n) { SIMD_EACH(vec, i < n ? p[i] : 0.0f); }
+LANEWISE void vstore(float *p, vec a) { memcpy(p, a.lane, sizeof a.lane); }
+LANEWISE void vstore_n(float *p, vec a, int64_t n) { memcpy(p, a.lane, (size_t)n * sizeof(float)); }
+LANEWISE vec vadd(vec a, vec b) { SIMD_EACH(vec, a.lane[i] + b.lane[i]); }
+LANEWISE vec vsub(vec a, vec b) { SIMD_EACH(vec, a.lane[i] - b.lane[i]); }
+LANEWISE vec vmul(vec a, vec b) { SIMD_EACH(vec, a.lane[i] * b.lane[i]); }
+LANEWISE vec vdiv(vec a, vec b) { SIMD_EACH(vec, a.lane[i] / b.lane[i]); }
+LANEWISE vec vsqrt(vec a) { SIMD_EACH(vec, sqrtf(a.lane[i])); }
+LANEWISE vec vfma(vec a, vec b, vec c) { SIMD_EACH(vec, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
+LANEWISE vec vfnma(vec a, vec b, vec c) { SIMD_EACH(vec, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
+LANEWISE vec vmax(vec a, vec b) { SIMD_EACH(vec, a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
+LANEWISE vec vmin(vec a, vec b) { SIMD_EACH(vec, a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]); }
+LANEWISE mask vless(vec a, vec b) { SIMD_EACH(mask, a.lane[i] < b.lane[i]); }
+LANEWISE mask vfirst(int64_t n) { SIMD_EACH(mask, i < n); }
+LANEWISE vec vselect(mask m, vec yes, vec no) {
+    SIMD_EACH(vec, m.lane[i] ? yes.lane[i] : no.lane[i]);
+}
+LANEWISE uvec uset(uint32_t x) { SIMD_EACH(uvec, x); }
+LANEWISE uvec ucount(uint32_t x) { SIMD_EACH(uvec, x + (uint32_t)i); }
+LANEWISE uvec uadd(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] + b.lane[i]); }
+LANEWISE uvec uxor(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] ^ b.lane[i]); }
+LANEWISE uvec uand(uvec a, uvec b) { SIMD_EACH(uvec, a.lane[i] & b.lane[i]); }
+LANEWISE uvec ushift_left(uvec a, int bits) { SIMD_EACH(uvec, a.lane[i] << bits); }
+LANEWISE uvec ushift_right(uvec a, int bits) { SIMD_EACH(uvec, a.lane[i] >> bits); }
+LANEWISE mask uless(uvec a, uvec b) { SIMD_EACH(mask, a.lane[i] < b.lane[i]); }
+LANEWISE uvec ubits(vec a) {
     uvec r;
     memcpy(&r, &a, sizeof r);
     return r;
 }
-SIMD vec ufloat_bits(uvec a) {
+LANEWISE vec ufloat_bits(uvec a) {
     vec r;
     memcpy(&r, &a, sizeof r);
     return r;
 }
-SIMD void umul_wide(uvec a, uint32_t m, uvec *high, uvec *low) {
+LANEWISE void umul_wide(uvec a, uint32_t m, uvec *high, uvec *low) {
     for (int i = 0; i < LANES; i++) {
         uint64_t product = (uint64_t)a.lane[i] * m;
         high->lane[i] = (uint32_t)(product >> 32);
@@ -268,13 +272,13 @@ SIMD float vmax_of(vec x) {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 #else
-SIMD float vsum(vec x) {
+LANEWISE float vsum(vec x) {
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int i = 0; i < width; i++)
             x.lane[i] += x.lane[i + width];
     return x.lane[0];
 }
-SIMD float vmax_of(vec x) {
+LANEWISE float vmax_of(vec x) {
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int i = 0; i < width; i++)
             x.lane[i] = x.lane[i] > x.lane[i + width] ? x.lane[i] : x.lane[i + width];
