@@ -172,6 +172,11 @@ static void test_start_depends_on_seed_and_name(void **state) {
         first_values(&whole->params[i], 42, a);
         first_values(&whole->params[i], 43, b);
         assert_memory_not_equal(a, b, sizeof a);
+        for (int k = 0; k < 64; k++) {
+            for (int l = 0; l < k; l++) {
+                assert_true(a[k] != a[l]);
+            }
+        }
         for (int32_t j = 0; j < i; j++) {
             if (whole->params[j].rank == 2) {
                 first_values(&whole->params[j], 42, b);
