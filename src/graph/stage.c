@@ -314,6 +314,25 @@ static void count_flops(struct culm_stage *stage) {
     stage->info.backward_ops = stage->graph->node_count - stage->info.forward_ops;
 }
 
+/* A parameter whose gradient nobody writes would be trained on what happens to lie in memory. */
+static enum culm_status check_uses(const struct culm_stage *stage, struct culm_error *error) {
+    const struct culm_graph *own = stage->graph;
+    for (int32_t g = 0; g < stage->info.grad_count; g++) {
+        bool written = false;
+        for (int32_t i = stage->info.forward_ops; i < own->node_count && !written; i++) {
+            for (int32_t k = 0; k < CULM_NODE_USES_MAX; k++) {
+                written |= own->node[i].use[k] == stage->grads[g].global_use;
+            }
+        }
+        if (!written) {
+            return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                                  "parameter '%s' gets no gradient where it is used",
+                                  stage->params[stage->grads[g].param].name);
+        }
+    }
+    return CULM_OK;
+}
+
 static enum culm_status compile(const struct culm_graph *graph, int32_t index, int32_t stages,
                                 const int32_t *first_block, struct culm_stage **ret_stage,
                                 struct culm_error *error) {
@@ -343,6 +362,9 @@ static enum culm_status compile(const struct culm_graph *graph, int32_t index, i
     if (status == CULM_OK) {
         status = culm_graph_differentiate(stage->graph, 0, stage->info.forward_ops, stage->output,
                                           d_output, stage->input, &d_input, error);
+    }
+    if (status == CULM_OK && !(stage->info.index == stages - 1 && graph->has_output)) {
+        status = check_uses(stage, error);
     }
     if (status == CULM_OK) {
         status = place_values(stage, d_output, d_input, error);

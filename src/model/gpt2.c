@@ -72,6 +72,20 @@ static int32_t block(struct builder *b, int32_t x) {
 enum culm_status culm_model_gpt2(const struct culm_model_options *options,
                                  struct culm_graph *graph) {
     struct builder b = {.graph = graph, .o = options};
+    if (options->width < 1 || options->heads < 1 || options->layers < 1 || options->context < 1 ||
+        options->vocab < 2 || options->batch < 1 || options->width % options->heads ||
+        options->width / options->heads > CULM_CPU_MAX_HEAD ||
+        4 * options->width > CULM_CPU_MAX_WIDTH || options->context > CULM_CPU_MAX_CONTEXT ||
+        options->batch * options->context > CULM_CPU_MAX_ROWS) {
+        return culm_error_set(&graph->error, CULM_ERR_CONFIG,
+                              "%lld layers, width %lld, %lld heads, context %lld, batch %lld are "
+                              "not possible; heads of up to %d, width up to %d, context up to %d, "
+                              "batch * context up to %ld",
+                              (long long)options->layers, (long long)options->width,
+                              (long long)options->heads, (long long)options->context,
+                              (long long)options->batch, CULM_CPU_MAX_HEAD, CULM_CPU_MAX_WIDTH / 4,
+                              CULM_CPU_MAX_CONTEXT, (long)CULM_CPU_MAX_ROWS);
+    }
     const struct culm_shape tokens = {2, {options->batch, options->context}};
     int32_t input = culm_graph_value(graph, CULM_VALUE_TOKENS, CULM_I32, &tokens);
     int32_t targets = culm_graph_value(graph, CULM_VALUE_TARGETS, CULM_I32, &tokens);

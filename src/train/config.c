@@ -19,10 +19,11 @@
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_WORD("model.arch", T, model.arch, "gpt2", "gpt2", 0, "the architecture"),
     CULM_CONFIG_INT("model.layers", T, model.layers, "6", 1, 1024, 0, "transformer blocks"),
-    CULM_CONFIG_INT("model.width", T, model.width, "256", 1, 65536, 0,
+    CULM_CONFIG_INT("model.width", T, model.width, "256", 1, CULM_TRAIN_MAX_WIDTH, 0,
                     "size of the residual stream; a multiple of `model.heads`"),
     CULM_CONFIG_INT("model.heads", T, model.heads, "8", 1, 1024, 0, "attention heads"),
-    CULM_CONFIG_INT("model.context", T, model.context, "128", 1, 1048576, 0, "tokens in a sample"),
+    CULM_CONFIG_INT("model.context", T, model.context, "128", 1, CULM_TRAIN_MAX_CONTEXT, 0,
+                    "tokens in a sample"),
     CULM_CONFIG_INT("model.vocab", T, model.vocab, "256", 2, 16777216, 0,
                     "size of the vocabulary; at least 256 for `data.kind: text`"),
     CULM_CONFIG_REAL("model.dropout", T, model.dropout, "0.1", 0, 1, CULM_CONFIG_BELOW,
@@ -42,7 +43,7 @@ static const struct culm_config_row rows[] = {
 
     CULM_CONFIG_INT("pipelines", T, pipelines, "2", 1, 64, FREE,
                     "copies of the model that work side by side; at most `batch.lanes`"),
-    CULM_CONFIG_INT("stages", T, stages, "3", 1, 1024, FREE,
+    CULM_CONFIG_INT("stages", T, stages, "3", 1, 64, FREE,
                     "pieces the model is cut into; at most `model.layers`"),
     CULM_CONFIG_ENUM("redundancy", T, redundancy, "eager", "none|lazy|eager", FREE,
                      "what a worker does ahead of a neighbour's loss"),
@@ -94,7 +95,7 @@ static const struct culm_config_row rows[] = {
                     "how long training waits for workers it cannot do without"),
     CULM_CONFIG_INT("cluster.stuck_ms", T, cluster.stuck_ms, "30000", 1, DAY_MS, FREE,
                     "how long a worker may live without finishing a task that is due"),
-    CULM_CONFIG_INT("cluster.max_nodes", T, cluster.max_nodes, "8", 1, 4096, FREE,
+    CULM_CONFIG_INT("cluster.max_nodes", T, cluster.max_nodes, "8", 1, 256, FREE,
                     "workers at once; at least `pipelines` * `stages`"),
 };
 
@@ -120,6 +121,12 @@ static enum culm_status check_model(const struct culm_train_config *c,
         return REFUSE("width %lld is not a multiple of heads %lld; allowed: heads that divide the "
                       "width",
                       (long long)c->model.width, (long long)c->model.heads);
+    }
+    if (c->model.width / c->model.heads > CULM_TRAIN_MAX_HEAD) {
+        KEYS("model.heads", "model.width");
+        return REFUSE("width %lld in %lld heads makes heads of %lld; allowed: heads of up to %d",
+                      (long long)c->model.width, (long long)c->model.heads,
+                      (long long)(c->model.width / c->model.heads), CULM_TRAIN_MAX_HEAD);
     }
     if (c->model.vocab < 256) {
         KEYS("model.vocab", "data.kind");
@@ -150,6 +157,16 @@ static enum culm_status check_batch(const struct culm_train_config *c,
                       "to %lld",
                       (long long)c->pipelines, (long long)c->batch.lanes,
                       (long long)c->batch.lanes);
+    }
+    if (c->batch.global / c->batch.micro > CULM_TRAIN_MAX_MICROS) {
+        KEYS("batch.micro", "batch.global");
+        return REFUSE("%lld micro-batches (global / micro); allowed: up to %d",
+                      (long long)(c->batch.global / c->batch.micro), CULM_TRAIN_MAX_MICROS);
+    }
+    if (c->batch.micro * c->model.context > CULM_TRAIN_MAX_ROWS) {
+        KEYS("batch.micro", "model.context");
+        return REFUSE("micro %lld * context %lld tokens in a micro-batch; allowed: up to %d",
+                      (long long)c->batch.micro, (long long)c->model.context, CULM_TRAIN_MAX_ROWS);
     }
     return CULM_OK;
 }

@@ -10,6 +10,14 @@
 
 #include "base/status.h"
 
+/* What the kernels, and messages of a bounded size, can take; plan.c holds them against the device.
+ */
+#define CULM_TRAIN_MAX_WIDTH 16384
+#define CULM_TRAIN_MAX_HEAD 256
+#define CULM_TRAIN_MAX_CONTEXT 32768
+#define CULM_TRAIN_MAX_ROWS (1 << 20)
+#define CULM_TRAIN_MAX_MICROS 4096
+
 enum culm_redundancy { CULM_REDUNDANCY_NONE, CULM_REDUNDANCY_LAZY, CULM_REDUNDANCY_EAGER };
 
 struct culm_model_config {

@@ -5,8 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAVED_LOSS_BYTES 64 /* behind the activations of the last stage: the loss on its way to B  \
-                             */
+_Static_assert(4 * CULM_TRAIN_MAX_WIDTH <= CULM_CPU_MAX_WIDTH, "the widest layer is 4 width");
+_Static_assert(CULM_TRAIN_MAX_HEAD <= CULM_CPU_MAX_HEAD, "attention");
+_Static_assert(CULM_TRAIN_MAX_CONTEXT <= CULM_CPU_MAX_CONTEXT, "attention");
+_Static_assert(CULM_TRAIN_MAX_ROWS <= CULM_CPU_MAX_ROWS, "cross-entropy");
+
+#define SAVED_LOSS_BYTES                                                                           \
+    64 /* behind the activations of the last stage: the loss on its way to B                       \
+        */
 
 static enum culm_status out_of_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "plan: out of memory");

@@ -106,6 +106,9 @@ static void checks_between_keys(void **state) {
     (void)state;
     refused("model: {heads: 7}\n", "c.yaml:3: model.heads: width 256 is not a multiple of heads 7; "
                                    "allowed: heads that divide the width");
+    refused("model: {width: 1024, heads: 2}\n",
+            "c.yaml:3: model.heads: width 1024 in 2 heads makes heads of 512; allowed: heads of up "
+            "to 256");
     refused("model:\n  width: 100\n",
             "c.yaml:4: model.width: width 100 is not a multiple of heads 8; "
             "allowed: heads that divide the width");
