@@ -239,17 +239,17 @@ static const char *effective_redundancy(const struct launch *l) {
 
 static void publish_start(struct launch *l) {
     json_t *start =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:i}", "event", "start", "run", l->o->run,
-                  "config_sha256", l->o->config_sha256, "signature", l->signature,
-                  "redundancy_effective", effective_redundancy(l), "t_ms", 0.0, "view", 0);
-    json_t *plan = culm_plan_json(l->plan);
-    json_object_set_new(plan, "event", json_string("plan"));
-    json_object_set_new(plan, "t_ms", json_real(0));
-    json_object_set_new(plan, "view", json_integer(0));
+        json_pack("{s:s, s:f, s:i, s:s, s:s, s:s, s:s}", "event", "start", "t_ms", 0.0, "view", 0,
+                  "run", l->o->run, "config_sha256", l->o->config_sha256, "signature", l->signature,
+                  "redundancy_effective", effective_redundancy(l));
+    json_t *plan = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
+    json_t *stages = culm_plan_json(l->plan);
+    json_object_update_missing(plan, stages);
     publish(l, start);
     publish(l, plan);
     json_decref(start);
     json_decref(plan);
+    json_decref(stages);
 }
 
 /* --- workers --- */

@@ -16,8 +16,11 @@ void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event) {
     double t_ms = (double)host->o.start_ms + (double)(culm_clock_ns() - host->birth_ns) / 1e6;
     json_t *event = json_object();
     if (take_event && event) {
+        const json_t *view = json_object_get(take_event, "view");
+        host->view = json_is_integer(view) ? json_integer_value(view) : host->view;
         json_object_set(event, "event", json_object_get(take_event, "event"));
         json_object_set_new(event, "t_ms", json_real(t_ms));
+        json_object_set_new(event, "view", json_integer(host->view));
         json_object_update_missing(event, take_event);
         host->o.publish(host->o.ctx, event);
     }

@@ -1,6 +1,7 @@
 /*
  * The real world of the coordinator: it starts workers as processes of this machine, admits those
- * that say hello, watches their connections and their ends, and adds the clock to events.
+ * that say hello, watches their connections and their ends, and adds the clock and the view to
+ * events.
  *
  * Of one worker its actor hears UP, then messages, then EOF, then EXIT; one that never joined only
  * EXIT. All that a worker sent before its end comes before EOF. Node ids count from 0 and are never
@@ -37,7 +38,7 @@ struct culm_coordinator_host_options { /* all borrowed until _free */
     void (*command)(void *ctx, int32_t node, const char *name, int port, int fault_fd,
                     char ***ret_argv);
     const char *log_dir; /* exists; what worker K prints is appended to node-K.log */
-    /* Borrows the event, "t_ms" added behind "event". */
+    /* Borrows the event, "t_ms" and "view" added behind "event". */
     void (*publish)(void *ctx, json_t *event);
     void *ctx;
     const struct culm_trace *trace; /* NULL: none */

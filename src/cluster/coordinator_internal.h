@@ -44,6 +44,7 @@ struct culm_coordinator_host {
     struct culm_real real; /* first */
     struct culm_coordinator_host_options o;
     uint64_t birth_ns, run_ns;
+    json_int_t view; /* of the actor's last event: the host's own events are in it */
     char host_name[64];
     int listen_fd, port;
     int record_fd[2]; /* the pipe that workers write fault records into */

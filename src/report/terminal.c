@@ -26,12 +26,12 @@ enum { RED = 31, GREEN = 32, YELLOW = 33 };
 struct terminal {
     struct culm_sink sink;
     struct culm_terminal_options options;
-    struct culm_buf out;   /* what this event writes */
-    struct culm_buf map;   /* lines of the block below the step */
-    char step_line[160];   /* "" before the first step */
-    bool step_shown;       /* plain: step_line is in the log */
-    int64_t step_shown_ms; /* t_ms of the last step line in the log */
-    int drawn;             /* lines of the block on the screen */
+    struct culm_buf out;  /* what this event writes */
+    struct culm_buf map;  /* lines of the block below the step */
+    char step_line[160];  /* "" before the first step */
+    bool step_shown;      /* plain: step_line is in the log */
+    double step_shown_ms; /* t_ms of the last step line in the log */
+    int drawn;            /* lines of the block on the screen */
 };
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ static void put_text(struct culm_buf *out, const char *text) {
 }
 
 static void log_begin(struct terminal *t, const json_t *event, int color) {
-    culm_buf_printf(&t->out, "[%7.1f s] ", (double)culm_event_int(event, "t_ms", 0) / 1000);
+    culm_buf_printf(&t->out, "[%7.1f s] ", culm_event_real(event, "t_ms", 0) / 1000);
     if (color && t->options.color) {
         culm_buf_printf(&t->out, "\x1b[%dm", color);
     }
@@ -185,7 +185,7 @@ static void log_step(struct terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "%s", t->step_line);
     log_end(t);
     t->step_shown = true;
-    t->step_shown_ms = culm_event_int(event, "t_ms", 0);
+    t->step_shown_ms = culm_event_real(event, "t_ms", 0);
 }
 
 static void on_step(struct terminal *t, const json_t *event) {
@@ -204,8 +204,8 @@ static void on_step(struct terminal *t, const json_t *event) {
              (long long)step, of, bar, culm_event_real(event, "loss", 0),
              culm_event_real(event, "tokens_per_s", 0), culm_event_real(event, "step_ms", 0),
              culm_event_real(event, "lr", 0), culm_event_real(event, "grad_norm", 0));
-    int64_t since = culm_event_int(event, "t_ms", 0) - t->step_shown_ms;
-    bool first = !t->step_shown && t->step_shown_ms == 0;
+    double since = culm_event_real(event, "t_ms", 0) - t->step_shown_ms;
+    bool first = !t->step_shown && t->step_shown_ms <= 0;
     t->step_shown = false;
     if (!t->options.live && (first || since >= STEP_LINES_EVERY_MS || step == total)) {
         log_step(t, event);
@@ -250,7 +250,7 @@ static void on_lost(struct terminal *t, const json_t *event) {
 static void on_recovered(struct terminal *t, const json_t *event) {
     const char *source = culm_event_text(event, "source", "?");
     log_begin(t, event, GREEN);
-    culm_buf_printf(&t->out, "recovered on node %lld from ",
+    culm_buf_printf(&t->out, "the work of node %lld goes on from ",
                     (long long)culm_event_int(event, "node", -1));
     put_text(&t->out, !strcmp(source, "shadow")       ? "the shadow's copy"
                       : !strcmp(source, "peer")       ? "another pipeline's copy"
@@ -268,7 +268,7 @@ static void on_checkpoint(struct terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "checkpoint of step %lld %s ",
                     (long long)culm_event_int(event, "step", 0),
                     ok ? "written:" : "given up, the one before stays:");
-    put_text(&t->out, culm_event_text(event, "path", "?"));
+    put_text(&t->out, culm_event_text(event, ok ? "path" : "message", "?"));
     log_end(t);
 }
 

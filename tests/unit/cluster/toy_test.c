@@ -139,6 +139,7 @@ static void publish(void *ctx, json_t *event) {
     struct test *t = ctx;
     const char *name = json_string_value(json_object_get(event, "event"));
     assert_true(json_is_number(json_object_get(event, "t_ms")));
+    assert_true(json_is_integer(json_object_get(event, "view")));
     if (!strcmp(name, "fault")) {
         t->fault_events++;
         assert_int_equal(json_integer_value(json_object_get(event, "node")), 0);

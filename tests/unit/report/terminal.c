@@ -50,16 +50,17 @@ static void every_event_is_one_sentence(void **state) {
           "'stage':1},2]}");
     PLAIN("[    1.0 s] lost node 4 at step 12: it gave no sign of life\n",
           "{'event':'lost','t_ms':1000,'node':4,'step':12,'cause':'heartbeat','stages':[]}");
-    PLAIN(
-        "[    1.0 s] recovered on node 3 from the shadow's copy after 42 ms, 5 tasks done again\n",
-        "{'event':'recovered','t_ms':1000,'node':3,'source':'shadow','pause_ms':42,"
-        "'redone_tasks':5}");
+    PLAIN("[    1.0 s] the work of node 3 goes on from the shadow's copy after 42 ms, 5 tasks done "
+          "again\n",
+          "{'event':'recovered','t_ms':1000,'node':3,'source':'shadow','pause_ms':42,"
+          "'redone_tasks':5}");
     PLAIN("[    1.0 s] node 4 came back, found its place taken and ended\n",
           "{'event':'fenced','t_ms':1000,'node':4}");
     PLAIN("[    1.0 s] checkpoint of step 20 written: c/20\n",
           "{'event':'checkpoint','t_ms':1000,'step':20,'path':'c/20','ok':true}");
-    PLAIN("[    1.0 s] checkpoint of step 20 given up, the one before stays: c/20\n",
-          "{'event':'checkpoint','t_ms':1000,'step':20,'path':'c/20','ok':false}");
+    PLAIN("[    1.0 s] checkpoint of step 20 given up, the one before stays: disk full\n",
+          "{'event':'checkpoint','t_ms':1000,'step':20,'path':'','ok':false,'message':'disk "
+          "full'}");
     PLAIN("[    1.0 s] waiting for workers: 5 of 6 are there\n",
           "{'event':'waiting','t_ms':1000,'have':5,'need':6}");
     PLAIN("[    1.0 s] rolled back from step 9 to step 5: no copy of stage 1 lives\n",
@@ -69,6 +70,8 @@ static void every_event_is_one_sentence(void **state) {
           "{'event':'error','t_ms':1000,'message':'two\\nlines'}");
     PLAIN("[    1.0 s] done: 20 steps, loss 1.5000\n",
           "{'event':'done','t_ms':1000,'steps':20,'loss':1.5}");
+    PLAIN("[   61.3 s] node 4 came back, found its place taken and ended\n",
+          "{'event':'fenced','t_ms':61250.75,'node':4}");
     PLAIN("", "{'event':'news','t_ms':1000}");
     PLAIN("[    0.0 s] run ? starts; redundancy: ?\n", "{'event':'start','run':3}");
 }
