@@ -208,6 +208,13 @@ static bool spare(const struct running *run, int32_t node) {
     return run->history->traced || run->history->cluster.replace_ms >= 0 || left > 0;
 }
 
+/* The next node of the ring, as it was at the start. */
+static int32_t neighbour(const struct running *run, int32_t node) {
+    const struct culm_run_shape *shape = &run->history->shape;
+    bool first = node < shape->pipelines * shape->stages;
+    return first ? node / shape->stages * shape->stages + (node + 1) % shape->stages : node + 1;
+}
+
 static void harm_one(struct running *run, const struct culm_history_fault *fault, int32_t node) {
     bool kill = fault->harm == CULM_HARM_KILL;
     bool lasts = kill || fault->freeze_ms == 0 ||
@@ -221,6 +228,14 @@ static void harm_one(struct running *run, const struct culm_history_fault *fault
         culm_sim_kill(run->sim, node);
         if (run->history->traced) {
             culm_sim_request(run->sim, CULM_REQUEST_REMOVE, node);
+        }
+    } else if (fault->harm == CULM_HARM_STICK) {
+        culm_sim_stick(run->sim, node);
+    } else if (fault->harm == CULM_HARM_CUT) {
+        int32_t next = neighbour(run, node); /* either may have to go */
+        if (next < WORKERS_MAX && spare(run, next)) {
+            run->doomed[next] = true;
+            culm_sim_cut(run->sim, node, next);
         }
     } else {
         uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
@@ -300,10 +315,7 @@ static void harm(struct running *run, struct culm_history_fault *fault, int32_t 
     harm_one(run, fault, node);
     if (fault->with_neighbour && node >= 0) {
         struct culm_history_fault kill = {.harm = CULM_HARM_KILL};
-        bool first = node < shape->pipelines * shape->stages;
-        harm_one(run, &kill,
-                 first ? node / shape->stages * shape->stages + (node + 1) % shape->stages
-                       : node + 1);
+        harm_one(run, &kill, neighbour(run, node));
     }
 }
 

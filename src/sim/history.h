@@ -26,7 +26,13 @@
 
 #define CULM_HISTORY_FAULTS_MAX 16
 
-enum culm_harm { CULM_HARM_KILL, CULM_HARM_FREEZE, CULM_HARM_STOP /* the run, by a signal */ };
+enum culm_harm {
+    CULM_HARM_KILL,
+    CULM_HARM_FREEZE,
+    CULM_HARM_STICK, /* its tasks end no more, and it talks on */
+    CULM_HARM_CUT,   /* it and the next node of the ring cannot reach each other any more */
+    CULM_HARM_STOP,  /* the run, by a signal */
+};
 
 enum culm_when {
     CULM_AT_TIME,    /* at_ms after the run began */

@@ -51,7 +51,10 @@ static void pick_fault(struct dice *dice, const struct culm_history *h,
     fault->phase = (enum culm_phase)pick(dice, CULM_PHASE_COUNT);
     fault->step = 1 + pick(dice, h->shape.steps);
     fault->at_ms = (uint64_t)(10 + pick(dice, 600));
-    fault->harm = pick(dice, 4) == 0 ? CULM_HARM_FREEZE : CULM_HARM_KILL;
+    fault->harm = pick(dice, 3)   ? CULM_HARM_KILL
+                  : pick(dice, 4) ? CULM_HARM_FREEZE
+                  : pick(dice, 2) ? CULM_HARM_STICK
+                                  : CULM_HARM_CUT;
     fault->freeze_ms = fault->harm == CULM_HARM_FREEZE ? pick_freeze_ms(dice) : 0;
     if (pick(dice, 2)) {
         fault->when = pick(dice, 3) ? CULM_AT_PHASE : CULM_AT_TIME;
@@ -104,7 +107,7 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
                                      .replace_ms = pick(&dice, 4) == 0 ? 0 : 5 + pick(&dice, 300),
                                      .join_ms = pick(&dice, 4) ? 200 + pick(&dice, 800) : 3,
                                      .wait_ms = 300000,
-                                     .stuck_ms = 30000};
+                                     .stuck_ms = 300};
     h.cluster.max_nodes = h.shape.pipelines * h.shape.stages + pick(&dice, 4);
     h.checkpoint =
         (struct culm_checkpoint_config){.every = pick(&dice, 4), .keep = 1 + pick(&dice, 2)};

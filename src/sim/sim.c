@@ -28,7 +28,7 @@ struct process {
     int32_t id;
     void *actor;
     const struct culm_actor_ops *ops;
-    bool alive, started, left;
+    bool alive, started, left, stuck;
     uint64_t frozen_until_ns; /* 0: not frozen */
     uint64_t compute_free_ns, io_free_ns;
     uint64_t generation[TIMERS];
@@ -37,6 +37,7 @@ struct process {
 struct link {
     int32_t from, to;
     uint64_t last_ns;
+    bool cut;
 };
 
 struct culm_sim {
@@ -128,10 +129,10 @@ static uint64_t acts_at(const struct process *process) {
     return process->frozen_until_ns > now ? process->frozen_until_ns : now;
 }
 
-static uint64_t *link_last(struct culm_sim *sim, int32_t from, int32_t to) {
+static struct link *link_of(struct culm_sim *sim, int32_t from, int32_t to) {
     for (size_t i = 0; i < sim->link_count; i++) {
         if (sim->link[i].from == from && sim->link[i].to == to) {
-            return &sim->link[i].last_ns;
+            return &sim->link[i];
         }
     }
     if (sim->link_count == sim->link_capacity) {
@@ -141,8 +142,8 @@ static uint64_t *link_last(struct culm_sim *sim, int32_t from, int32_t to) {
             abort();
         }
     }
-    sim->link[sim->link_count] = (struct link){from, to, 0};
-    return &sim->link[sim->link_count++].last_ns;
+    sim->link[sim->link_count] = (struct link){.from = from, .to = to};
+    return &sim->link[sim->link_count++];
 }
 
 /* The arrival of what is sent now on the link, never before what was sent earlier. */
@@ -152,12 +153,26 @@ static uint64_t arrival(struct process *process, int32_t to) {
     if (start == CULM_NEVER) {
         return CULM_NEVER;
     }
-    uint64_t *last = link_last(sim, process->id, to);
+    uint64_t *last = &link_of(sim, process->id, to)->last_ns;
     uint64_t at = start + sim->o.latency_ns;
     at += sim->o.jitter_ns ? culm_rng_below(&sim->random_net, sim->o.jitter_ns) : 0;
     at = at > *last ? at : *last;
     *last = at;
     return at;
+}
+
+/* Whoever sends over a link that is cut is told that the other cannot be reached; not for every
+ * frame. */
+static void unreachable(struct process *process, struct link *link) {
+    struct culm_sim *sim = process->sim;
+    if (sim->now_ns >= link->last_ns + 50000000) {
+        link->last_ns = sim->now_ns;
+        schedule(sim, sim->now_ns + around(sim, sim->o.latency_ns + 1),
+                 (struct happen){.what = PEER,
+                                 .to = link->from,
+                                 .from = link->to,
+                                 .number = (uint32_t)CULM_PEER_EOF});
+    }
 }
 
 /* --- the world table --- */
@@ -170,6 +185,11 @@ static void world_send(struct culm_world *world, int32_t to, const struct culm_m
     struct process *process = self(world);
     struct process *target = process_of(process->sim, to);
     if (!process->alive || !target || !target->alive) {
+        return;
+    }
+    struct link *link = link_of(process->sim, process->id, to);
+    if (link->cut) {
+        unreachable(process, link);
         return;
     }
     uint64_t at = arrival(process, to);
@@ -460,6 +480,31 @@ void culm_sim_kill(struct culm_sim *sim, int32_t node) {
     }
 }
 
+void culm_sim_stick(struct culm_sim *sim, int32_t node) {
+    struct process *process = process_of(sim, node);
+    if (node >= 0 && process && process->alive) {
+        if (sim->o.log) {
+            printf("%12.3f  node %d is stuck\n", (double)sim->now_ns / 1e6, node);
+        }
+        process->stuck = true;
+    }
+}
+
+void culm_sim_cut(struct culm_sim *sim, int32_t one, int32_t other) {
+    if (one == other || !culm_sim_worker(sim, one) || !culm_sim_worker(sim, other) ||
+        link_of(sim, one, other)->cut) {
+        return;
+    }
+    if (sim->o.log) {
+        printf("%12.3f  nodes %d and %d are cut off from each other\n", (double)sim->now_ns / 1e6,
+               one, other);
+    }
+    link_of(sim, one, other)->cut = true;
+    link_of(sim, other, one)->cut = true;
+    cut_wire(sim, one, other, CULM_PEER_EOF);
+    cut_wire(sim, other, one, CULM_PEER_EOF);
+}
+
 void culm_sim_freeze(struct culm_sim *sim, int32_t node, uint64_t for_ns) {
     struct process *process = process_of(sim, node);
     if (node < 0 || !process || !process->alive || process->frozen_until_ns > sim->now_ns) {
@@ -500,6 +545,9 @@ static void happen_to(struct culm_sim *sim, struct process *process, struct happ
         }
         break;
     case JOB:
+        if (process->stuck) {
+            break;
+        }
         happen->job->status = happen->job->execute(happen->job);
         if (process->alive) {
             ops->job_done(process->actor, happen->job);

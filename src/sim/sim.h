@@ -56,6 +56,10 @@ uint64_t culm_sim_random(struct culm_sim *sim,
 bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **ret_error);
 
 void culm_sim_kill(struct culm_sim *sim, int32_t node);
+/* Its tasks end no more; it talks on. */
+void culm_sim_stick(struct culm_sim *sim, int32_t node);
+/* Nothing passes between two workers any more, and both see that. */
+void culm_sim_cut(struct culm_sim *sim, int32_t one, int32_t other);
 void culm_sim_freeze(struct culm_sim *sim, int32_t node,
                      uint64_t for_ns); /* CULM_NEVER: for good */
 /* A worker that nobody asked for, as a preemption trace adds one. */

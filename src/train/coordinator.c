@@ -50,6 +50,7 @@ void culm_coordinator_free(struct culm_coordinator *c) {
     free(c->norm_known);
     free(c->member);
     free(c->pause_ms);
+    free(c->complaint);
     culm_buf_release(&c->meta);
     free(c);
 }
@@ -212,8 +213,7 @@ static void member_up(struct culm_coordinator *c, int32_t id, const struct culm_
                               .pipeline = -1,
                               .stage = -1,
                               .seen_ns = culm_coordinator_now(c),
-                              .kill_ns = CULM_NEVER,
-                              .cut_off_ns = CULM_NEVER};
+                              .kill_ns = CULM_NEVER};
     snprintf(member->name, sizeof member->name, "%s", info->name);
     c->starting -= c->starting > 0;
     c->failed_starts = 0;
@@ -284,6 +284,16 @@ static void nothing_to_take_over(struct culm_coordinator *c, int32_t node) {
     }
 }
 
+static void forget_complaints(struct culm_coordinator *c, int32_t node) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < c->complaint_count; i++) {
+        if (c->complaint[i].by != node && c->complaint[i].about != node) {
+            c->complaint[kept++] = c->complaint[i];
+        }
+    }
+    c->complaint_count = kept;
+}
+
 static void lose(struct culm_coordinator *c, struct member *member, const char *cause) {
     if (!member->alive || c->phase == ENDED) {
         return;
@@ -293,6 +303,7 @@ static void lose(struct culm_coordinator *c, struct member *member, const char *
     member->alive = false;
     member->holds = 0;
     member->pipeline = member->stage = -1;
+    forget_complaints(c, id);
     c->losses++;
     bool silent = strcmp(cause, "heartbeat") == 0 || strcmp(cause, "stuck") == 0;
     if (silent) {
@@ -360,6 +371,31 @@ static void taken_over(struct culm_coordinator *c, const struct member *member,
 
 /* --- suspicion --- */
 
+static int32_t complaints_about(const struct culm_coordinator *c, int32_t id) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < c->complaint_count; i++) {
+        count += c->complaint[i].about == id;
+    }
+    return count;
+}
+
+/* A broken link makes both its ends complain, and one of them is enough to lose: whoever most
+ * cannot reach, the younger of two equals. With it go its own complaints. */
+static void settle_complaints(struct culm_coordinator *c, uint64_t now) {
+    for (int32_t i = 0; i < c->complaint_count && c->phase != ENDED;) {
+        const struct complaint complaint = c->complaint[i];
+        if (complaint.due_ns > now) {
+            i++;
+            continue;
+        }
+        int32_t about = complaints_about(c, complaint.about);
+        int32_t by = complaints_about(c, complaint.by);
+        bool turned = by > about || (by == about && complaint.by > complaint.about);
+        lose(c, culm_coordinator_member(c, turned ? complaint.by : complaint.about), "eof");
+        i = 0; /* fewer now */
+    }
+}
+
 static void check_members(struct culm_coordinator *c, uint64_t now) {
     uint64_t suspect = (uint64_t)c->o.cluster.suspect_ms * MS;
     for (int32_t i = 0; i < c->member_count; i++) {
@@ -375,10 +411,9 @@ static void check_members(struct culm_coordinator *c, uint64_t now) {
             lose(c, member, "heartbeat");
         } else if (member->task_ms > c->o.cluster.stuck_ms) {
             lose(c, member, "stuck");
-        } else if (member->cut_off_ns <= now) {
-            lose(c, member, "eof");
         }
     }
+    settle_complaints(c, now);
 }
 
 /* Processes there are, or will be: suspects not yet killed still take their place. */
@@ -469,12 +504,30 @@ static void fence(struct culm_coordinator *c, struct member *member) {
     }
 }
 
-static void cut_off(struct culm_coordinator *c, const struct culm_note *note) {
-    struct member *member = culm_coordinator_member(c, note->node);
-    if (member && member->alive && member->cut_off_ns == CULM_NEVER) {
-        /* If it is dead, its own connection tells us at once; if only the link is, this does. */
-        member->cut_off_ns = culm_coordinator_now(c) + (uint64_t)c->o.cluster.suspect_ms * MS;
+/* If the one it is about is dead, its own connection tells us at once; if only the link is, this
+ * does. */
+static void complain(struct culm_coordinator *c, int32_t by, int32_t about) {
+    const struct member *member = culm_coordinator_member(c, about);
+    bool known = !member || !member->alive || about == by;
+    for (int32_t i = 0; i < c->complaint_count && !known; i++) {
+        known = c->complaint[i].by == by && c->complaint[i].about == about;
     }
+    if (known) {
+        return;
+    }
+    if (c->complaint_count == c->complaint_capacity) {
+        int32_t capacity = c->complaint_capacity ? 2 * c->complaint_capacity : 16;
+        struct complaint *more = realloc(c->complaint, (size_t)capacity * sizeof *more);
+        if (!more) {
+            culm_coordinator_fail(c, CULM_ERR_MEMORY, "note that worker %d cannot reach %d", by,
+                                  about);
+            return;
+        }
+        c->complaint = more;
+        c->complaint_capacity = capacity;
+    }
+    uint64_t due = culm_coordinator_now(c) + (uint64_t)c->o.cluster.suspect_ms * MS;
+    c->complaint[c->complaint_count++] = (struct complaint){by, about, due};
 }
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
@@ -505,7 +558,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_MSG_JOINED: culm_coordinator_joined(c, member, &note); break;
     case CULM_MSG_SAVED: culm_coordinator_saved(c, member, &note); break;
     case CULM_MSG_TAKEN_OVER: taken_over(c, member, &note); break;
-    case CULM_MSG_PEER_LOST: cut_off(c, &note); break;
+    case CULM_MSG_PEER_LOST: complain(c, from, note.node); break;
     case CULM_MSG_FAILED: failed(c, member, &note); break;
     default: break;
     }

@@ -19,9 +19,14 @@ struct member {
     bool loaded;             /* in the current LOAD view */
     uint64_t seen_ns;        /* its last word */
     int64_t tasks;
-    int64_t task_ms;     /* how long its running task had taken at its last heartbeat */
-    uint64_t kill_ns;    /* when to kill a suspect; CULM_NEVER */
-    uint64_t cut_off_ns; /* when a peer said that it cannot reach it; CULM_NEVER */
+    int64_t task_ms;  /* how long its running task had taken at its last heartbeat */
+    uint64_t kill_ns; /* when to kill a suspect; CULM_NEVER */
+};
+
+/* One worker said that it cannot reach another. */
+struct complaint {
+    int32_t by, about;
+    uint64_t due_ns;
 };
 
 /* A lost node whose stages have not all been taken over. */
@@ -65,6 +70,9 @@ struct culm_coordinator {
     double loss;
     int64_t samples;
     uint64_t step_ns; /* when the last commit was */
+
+    struct complaint *complaint;
+    int32_t complaint_count, complaint_capacity;
 
     struct pending pending[CULM_MAX_NODES];
     int32_t pending_count;

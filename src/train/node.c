@@ -295,12 +295,23 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
 
 /* --- the actor --- */
 
+/* How long the running task has taken. A write may take ten times as long as a task before that
+ * is suspect: disks are slow, and may also hang. */
+static int64_t running_ms(const struct culm_node *node, uint64_t now) {
+    uint64_t longest = node->busy ? now - node->running_since_ns : 0;
+    for (int32_t s = 0; s < node->o.layout->stages; s++) {
+        uint64_t writing = node->writing_since_ns[s] ? (now - node->writing_since_ns[s]) / 10 : 0;
+        longest = writing > longest ? writing : longest;
+    }
+    return (int64_t)(longest / 1000000);
+}
+
 static void heartbeat(struct culm_node *node) {
     uint64_t now = node->o.world->ops->now_ns(node->o.world);
     const struct culm_note note = {
         .view = node->view->number,
         .iteration = node->tasks_done,
-        .number = node->busy ? (int64_t)((now - node->running_since_ns) / 1000000) : 0,
+        .number = running_ms(node, now),
     };
     culm_node_note(node, CULM_MSG_HEARTBEAT, &note);
     node->o.world->ops->timer(node->o.world, TIMER_HEARTBEAT,

@@ -132,8 +132,9 @@ struct culm_node {
     char order_source[CULM_SOURCE_MAX]; /* what a running LOAD reads: views come and go meanwhile */
     bool frc_stale; /* the running or suspended redundant forward is of no use any more */
 
-    struct culm_task save[CULM_MAX_STAGES]; /* I/O, one per stage at a time */
-    bool saving[CULM_MAX_STAGES];           /* from its SAVE to its SAVED */
+    struct culm_task save[CULM_MAX_STAGES];     /* I/O, one per stage at a time */
+    bool saving[CULM_MAX_STAGES];               /* from its SAVE to its SAVED */
+    uint64_t writing_since_ns[CULM_MAX_STAGES]; /* 0: not */
     struct save_order saved_as[CULM_MAX_STAGES], save_due[CULM_MAX_STAGES];
 
     int64_t tasks_done;

@@ -364,6 +364,7 @@ static void start_save(struct culm_node *node, struct culm_task *snapshot) {
                                .exec = node->o.exec};
     save->job.execute = culm_task_execute;
     save->job.owner = node;
+    node->writing_since_ns[snapshot->stage] = node->o.world->ops->now_ns(node->o.world);
     node->o.world->ops->io(node->o.world, &save->job);
 }
 
@@ -416,6 +417,7 @@ void culm_node_save_done(struct culm_node *node, struct culm_task *task) {
     int32_t stage = task->stage;
     struct save_order due = node->save_due[stage];
     node->saving[stage] = false;
+    node->writing_since_ns[stage] = 0;
     node->save_due[stage] = (struct save_order){0};
     culm_blob_clear(&task->input);
     tell_saved(node, stage, node->saved_as[stage], task->job.status,

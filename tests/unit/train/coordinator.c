@@ -388,6 +388,52 @@ static void test_a_suspect_takes_its_place_until_it_is_killed(void **state) {
     end(&f);
 }
 
+static void heartbeats(struct fixture *f, int32_t workers, int rounds) {
+    for (int i = 0; i < rounds; i++) {
+        for (int32_t w = 0; w < workers; w++) {
+            note(f, w, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        }
+        tick(f, 400);
+    }
+}
+
+static void test_a_broken_link_costs_one_of_its_ends(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    run_two(&f);
+    note(&f, 0, CULM_MSG_PEER_LOST, (struct culm_note){.node = 1});
+    note(&f, 1, CULM_MSG_PEER_LOST, (struct culm_note){.node = 0});
+    heartbeats(&f, 2, 8);
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(totals(&f).rollbacks, 0);
+    end(&f);
+}
+
+static void test_who_cannot_reach_the_others_is_lost(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.shape.pipelines = 2;
+    o.shape.lanes = 2;
+    begin(&f, o);
+    for (int32_t i = 0; i < 4; i++) {
+        peer(&f, i, CULM_PEER_UP);
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        note(&f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(&f).view});
+    }
+    for (int32_t i = 1; i < 4; i++) { /* node 0 says so first, of everyone */
+        note(&f, 0, CULM_MSG_PEER_LOST, (struct culm_note){.node = i});
+        note(&f, i, CULM_MSG_PEER_LOST, (struct culm_note){.node = 0});
+    }
+    heartbeats(&f, 4, 8);
+    assert_int_equal(totals(&f).losses, 1);
+    prepared(&f, 0, totals(&f).view, 1);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_FENCED) > 0, 1);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prepared_counts_in_its_view_and_step),
@@ -401,6 +447,8 @@ int main(void) {
         cmocka_unit_test(test_traced_workers_may_go_before_they_join),
         cmocka_unit_test(test_workers_that_cannot_start_end_the_run),
         cmocka_unit_test(test_a_report_of_an_older_view_recovers_nobody),
+        cmocka_unit_test(test_a_broken_link_costs_one_of_its_ends),
+        cmocka_unit_test(test_who_cannot_reach_the_others_is_lost),
         cmocka_unit_test(test_a_suspect_takes_its_place_until_it_is_killed),
     };
     return cmocka_run_group_tests_name("train/coordinator", tests, NULL, NULL);
