@@ -129,6 +129,13 @@ static void commit(struct fixture *f) {
     assert_int_equal(totals(f).committed, k);
 }
 
+/* The same with one worker, who holds all. */
+static void commit_alone(struct fixture *f, int32_t node) {
+    int64_t k = totals(f).committed + 1;
+    prepared(f, node, totals(f).view, k);
+    assert_int_equal(totals(f).committed, k);
+}
+
 static void test_prepared_counts_in_its_view_and_step(void **state) {
     (void)state;
     struct fixture f;
@@ -434,6 +441,109 @@ static void test_who_cannot_reach_the_others_is_lost(void **state) {
     end(&f);
 }
 
+/* The newest view that was sent to `to`. */
+static void newest_view(const struct fixture *f, const struct culm_run_shape *shape, int32_t to,
+                        struct culm_view *ret_view) {
+    ret_view->number = 0;
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        if (sent->to == to && sent->type == CULM_MSG_VIEW) {
+            assert_int_equal(culm_view_decode(sent->meta, sent->meta_bytes, shape, ret_view),
+                             CULM_OK);
+        }
+    }
+}
+
+static void test_only_the_receiver_ends_a_copy(void **state) {
+    (void)state;
+    struct fixture f;
+    static struct culm_view now;
+    const struct culm_coordinator_options o = options();
+    begin(&f, o);
+    run_two(&f);
+    peer(&f, 1, CULM_PEER_EOF);
+    peer(&f, 2, CULM_PEER_UP);
+    commit_alone(&f, 0);
+    newest_view(&f, &o.shape, 2, &now);
+    assert_int_equal(now.transfer_count, 2); /* both stages for the newcomer */
+    struct culm_transfer before = now.transfer[0];
+    assert_int_equal(before.source, 0);
+    const struct culm_note joined = {.iteration = 1, .stage = before.stage, .number = before.id};
+    note(&f, 2, CULM_MSG_JOINED, joined);
+    note(&f, 2, CULM_MSG_JOINED, joined); /* said twice */
+    assert_int_equal(totals(&f).transfers, 1);
+    struct culm_note wrong = joined;
+    wrong.number = now.transfer[1].id;
+    note(&f, 0, CULM_MSG_JOINED, wrong); /* not by who gets it */
+    assert_int_equal(totals(&f).transfers, 1);
+    prepared(&f, 0, totals(&f).view, 2);
+    prepared(&f, 2, totals(&f).view, 2);
+    assert_int_equal(totals(&f).committed, 1); /* nothing is committed with a copy under way */
+    end(&f);
+}
+
+static void test_a_copy_whose_source_died_starts_over(void **state) {
+    (void)state;
+    struct fixture f;
+    static struct culm_view now;
+    struct culm_coordinator_options o = options();
+    o.shape.pipelines = 3;
+    o.shape.lanes = 3;
+    o.shape.redundancy = CULM_REDUNDANCY_NONE;
+    begin(&f, o);
+    for (int32_t i = 0; i < 6; i++) {
+        peer(&f, i, CULM_PEER_UP);
+    }
+    for (int32_t i = 0; i < 6; i++) {
+        note(&f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(&f).view});
+    }
+    peer(&f, 0, CULM_PEER_EOF);
+    peer(&f, 6, CULM_PEER_UP);
+    for (int32_t i = 1; i < 6; i++) {
+        prepared(&f, i, totals(&f).view, 1);
+    }
+    newest_view(&f, &o.shape, 6, &now);
+    assert_int_equal(now.transfer_count, 1);
+    const struct culm_transfer before = now.transfer[0];
+    assert_true(before.source == 2 || before.source == 4);
+    peer(&f, before.source, CULM_PEER_EOF);
+    newest_view(&f, &o.shape, 6, &now);
+    assert_int_equal(now.transfer_count, 1);
+    assert_int_equal(now.transfer[0].source, 6 - before.source);
+    assert_int_equal(now.transfer[0].destination, 6);
+    note(&f, 6, CULM_MSG_JOINED, (struct culm_note){.iteration = 1, .number = before.id});
+    assert_int_equal(totals(&f).transfers, 1); /* that one is no more */
+    note(&f, 6, CULM_MSG_JOINED, (struct culm_note){.iteration = 1, .number = now.transfer[0].id});
+    assert_int_equal(totals(&f).transfers, 0);
+    /* and when the last source is gone, there is nothing to copy */
+    peer(&f, 6 - before.source, CULM_PEER_EOF);
+    assert_int_equal(totals(&f).rollbacks, 0);
+    peer(&f, 6, CULM_PEER_EOF);
+    assert_int_equal(totals(&f).rollbacks, 1);
+    end(&f);
+}
+
+static void test_nothing_is_committed_during_the_last_save(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    run_two(&f);
+    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    commit(&f);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
+    prepared(&f, 0, totals(&f).view, 2);
+    prepared(&f, 1, totals(&f).view, 2);
+    assert_int_equal(totals(&f).committed, 1);
+    save_piece(&f, 0, 0, 1);
+    save_piece(&f, 1, 1, 1);
+    struct culm_task *publish = fake_world_io(&f.fake);
+    assert_non_null(publish);
+    assert_int_equal(publish->version, 1);
+    culm_coordinator_actor.job_done(f.c, &publish->job);
+    assert_int_equal(f.fake.exit_code, 75);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prepared_counts_in_its_view_and_step),
@@ -449,6 +559,9 @@ int main(void) {
         cmocka_unit_test(test_a_report_of_an_older_view_recovers_nobody),
         cmocka_unit_test(test_a_broken_link_costs_one_of_its_ends),
         cmocka_unit_test(test_who_cannot_reach_the_others_is_lost),
+        cmocka_unit_test(test_only_the_receiver_ends_a_copy),
+        cmocka_unit_test(test_a_copy_whose_source_died_starts_over),
+        cmocka_unit_test(test_nothing_is_committed_during_the_last_save),
         cmocka_unit_test(test_a_suspect_takes_its_place_until_it_is_killed),
     };
     return cmocka_run_group_tests_name("train/coordinator", tests, NULL, NULL);

@@ -275,11 +275,113 @@ static void test_a_save_that_waited_past_its_version_is_refused(void **state) {
     end(&f);
 }
 
+/* --- what a task made is kept --- */
+
+static void data(struct fixture *f, int32_t from, uint16_t type, int64_t iteration, int32_t where,
+                 int32_t which, size_t bytes) {
+    const struct culm_data_key key = {.iteration = iteration, .where = where, .which = which};
+    struct culm_blob *payload = NULL;
+    assert_int_equal(culm_pool_get(f->pool, bytes, &payload), CULM_OK);
+    culm_data_key_encode(&key, &f->buf);
+    const struct culm_message message = {.type = type,
+                                         .meta = f->buf.data,
+                                         .meta_bytes = (uint32_t)f->buf.len,
+                                         .payload = payload,
+                                         .payload_bytes = bytes};
+    culm_node_actor.message(f->node, from, &message);
+    culm_buf_clear(&f->buf);
+    culm_blob_unref(payload);
+}
+
+/* Node 0 sits in the second slot, holds both stages and owns the second. */
+static void own_second(struct fixture *f, bool frc) {
+    f->view.node[0] = (struct culm_view_node){0, 0, 1, 3};
+    f->view.node[1] = (struct culm_view_node){1, 0, 0, 1};
+    f->view.role[0][0] = (struct culm_role){1, 0};
+    f->view.role[0][1] = (struct culm_role){0, -1};
+    f->view.frc = frc;
+    load(f);
+}
+
+/* The first stage comes to node 0, and the second goes to a newcomer, who has nothing yet. */
+static void stages_move(struct fixture *f) {
+    f->view.node[1] = (struct culm_view_node){2, 0, 0, 2};
+    f->view.role[0][0] = (struct culm_role){0, -1};
+    f->view.role[0][1] = (struct culm_role){2, 0};
+    view(f, CULM_VIEW_RUN, "");
+    struct culm_have have;
+    assert_int_equal(culm_have_init(&have, STAGES, 2, 3), CULM_OK);
+    have.view = f->view.number;
+    have.iteration = f->view.iteration;
+    culm_have_encode(&have, &f->buf);
+    culm_have_release(&have);
+    deliver(f, 2, CULM_MSG_HAVE);
+}
+
+static void test_a_forward_done_again_feeds_who_has_the_stage_now(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    own_second(&f, false);
+    data(&f, 1, CULM_MSG_ACTIVATION, 4, 1, 0, 4);
+    finish(&f, CULM_TASK_FORWARD);
+    finish(&f, CULM_TASK_BACKWARD);
+    stages_move(&f);
+    finish(&f, CULM_TASK_FORWARD); /* of the first stage; the second's backward is done here */
+    assert_int_equal(fake_world_sent(&f.fake, 2, CULM_MSG_ACTIVATION), 1);
+    end(&f);
+}
+
+static void test_what_a_redundant_forward_made_is_kept(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    own_second(&f, true);
+    finish(&f, CULM_TASK_FORWARD); /* redundant, of the first stage */
+    data(&f, 1, CULM_MSG_ACTIVATION, 4, 1, 0, 4);
+    finish(&f, CULM_TASK_FORWARD);
+    finish(&f, CULM_TASK_BACKWARD);
+    stages_move(&f);
+    assert_true(fake_world_sent(&f.fake, 2, CULM_MSG_ACTIVATION) > 0);
+    end(&f);
+}
+
+static void test_a_step_reads_what_it_began_with(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    data(&f, 1, CULM_MSG_REDUCED, 4, 0, 0, 4);
+    finish(&f, CULM_TASK_FORWARD);
+    commit(&f, f.view.number, 4);
+    struct culm_task *step = NULL;
+    while (!step || step->kind != CULM_TASK_STEP) {
+        if (step) {
+            culm_node_actor.job_done(f.node, &step->job);
+        }
+        step = fake_world_run(&f.fake);
+        assert_non_null(step);
+    }
+    assert_non_null(step->grad[0]);
+    /* While it runs the node has nothing more to hold, and the others go on without it. */
+    f.view.iteration = 5;
+    f.view.node[0].holds = 0;
+    f.view.role[0][0] = (struct culm_role){1, -1};
+    view(&f, CULM_VIEW_RUN, "");
+    commit(&f, f.view.number, 5);
+    assert_non_null(step->grad[0]);
+    culm_node_actor.job_done(f.node, &step->job);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_load_of_an_older_view_is_not_one_of_the_newer),
         cmocka_unit_test(test_nothing_is_sent_before_have),
         cmocka_unit_test(test_a_commit_counts_in_its_view_and_step),
+        cmocka_unit_test(test_a_forward_done_again_feeds_who_has_the_stage_now),
+        cmocka_unit_test(test_what_a_redundant_forward_made_is_kept),
+        cmocka_unit_test(test_a_step_reads_what_it_began_with),
         cmocka_unit_test(test_a_second_save_waits_for_the_first),
         cmocka_unit_test(test_a_save_that_waited_past_its_version_is_refused),
     };
