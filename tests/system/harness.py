@@ -1,0 +1,354 @@
+"""What the system tests share: configurations, real runs of `culm train`, checks, and TAP.
+
+A script gathers cases with Cases.add and ends with Cases.run. Each case gets a folder of its own, which is kept
+when the case fails. Two cases run at a time: most of a case is waiting, and the rest fits two cores.
+Everything a case says goes to TAP lines; a failing one prints the command that repeats its run.
+"""
+import concurrent.futures
+import copy
+import hashlib
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+PHASES = ["load", "forward", "backward", "frc", "send", "reduce", "commit", "step", "transfer", "checkpoint"]
+RUN_LIMIT_S = 90
+
+
+class Failed(Exception):
+    """A check that does not hold."""
+
+
+class Skipped(Exception):
+    """A case that this machine cannot run."""
+
+
+def check(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+def equal(got, wanted, what):
+    if got != wanted:
+        raise Failed(f"{what}: {got!r} instead of {wanted!r}")
+
+
+# --- configurations ---------------------------------------------------------------------------------------------------------
+
+
+def make_text(path, size_bytes=60000, seed=7):
+    """Words in lines, the same bytes on every machine."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(draw.randint(2, 8))) for _ in range(200)]
+    out, length = [], 0
+    while length < size_bytes:
+        line = " ".join(draw.choice(words) for _ in range(10)) + ".\n"
+        out.append(line)
+        length += len(line)
+    with open(path, "w", encoding="ascii") as file:
+        file.write("".join(out)[:size_bytes])
+
+
+def tiny_config(text):
+    """A model of fractions of a second: 3 layers of 32, context 16, as 2 pipelines of 3 stages."""
+    return {
+        "model": {"arch": "gpt2", "layers": 3, "width": 32, "heads": 2, "context": 16, "vocab": 256, "dropout": 0.1},
+        "data": {"kind": "text", "path": text},
+        "batch": {"global": 16, "micro": 2, "lanes": 4},
+        "pipelines": 2,
+        "stages": 3,
+        "redundancy": "eager",
+        "precision": "f32",
+        "threads": 1,
+        "seed": 3,
+        "steps": 8,
+        "optimizer": {"name": "adamw", "lr": 0.002, "beta1": 0.9, "beta2": 0.95, "eps": 1e-08, "weight_decay": 0.1,
+                      "clip_norm": 1.0},
+        "schedule": {"name": "cosine", "warmup": 3, "min_lr": 0.0001},
+        "checkpoint": {"every": 4, "keep": 2},
+        "cluster": {"heartbeat_ms": 50, "suspect_ms": 3000, "kill_suspect_ms": 300, "replace_ms": 0,
+                    "join_ms": 10000, "wait_ms": 30000, "max_nodes": 12},
+    }
+
+
+def changed(config, **changes):
+    """A copy with keys set; a__b is key b of section a."""
+    result = copy.deepcopy(config)
+    for name, value in changes.items():
+        at = result
+        *sections, key = name.split("__")
+        for section in sections:
+            at = at[section]
+        at[key] = value
+    return result
+
+
+def write_config(path, config):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file, indent=1)  # JSON is YAML
+        file.write("\n")
+
+
+# --- processes --------------------------------------------------------------------------------------------------------------
+
+
+def workers_of(run_dir):
+    """Pids of living workers of the run there: zombies do not count."""
+    found = []
+    wanted = os.fsencode(run_dir)
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{name}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+        except OSError:
+            continue
+        if len(words) > 2 and words[1] == b"worker" and words[2] == wanted and state not in (b"Z", b"X"):
+            found.append(int(name))
+    return sorted(found)
+
+
+def wait_until(condition, limit_s, what):
+    """Looks again and again: the event has no other sign."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            raise Failed(f"after {limit_s} s still not: {what}")
+        time.sleep(0.002)
+
+
+def read_events(path):
+    """The events of a file or of text; a torn last line is left out."""
+    events = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                events.append(json.loads(line))
+    return events
+
+
+class Ended:
+    """A command that has ended."""
+
+    def __init__(self, command, code, out, err, seconds):
+        self.command, self.code, self.out, self.err, self.seconds = command, code, out, err, seconds
+        self.events = []
+
+    def all(self, name):
+        return [event for event in self.events if event["event"] == name]
+
+    def one(self, name):
+        found = self.all(name)
+        check(len(found) == 1, f"{len(found)} events '{name}' instead of one")
+        return found[0]
+
+    def hashes(self):
+        done = self.one("done")
+        return done["weights_sha256"], done["state_sha256"]
+
+
+class Bench:
+    """Where one case works: its folder and the commands it has run."""
+
+    def __init__(self, culm, folder, text):
+        self.culm, self.folder, self.text = culm, folder, text
+        self.commands = []
+        self.last = None
+        self.children = []
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def config(self, config, name="config.yaml"):
+        write_config(self.path(name), config)
+        return self.path(name)
+
+    def start(self, *words):
+        """Starts culm without waiting; its output goes to files, so that nothing ever blocks on a pipe."""
+        command = [self.culm, *map(str, words)]
+        self.commands.append(command)
+        number = len(self.commands)
+        out, err = self.path(f"out-{number}"), self.path(f"err-{number}")
+        with open(out, "wb") as out_file, open(err, "wb") as err_file:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file,
+                                       cwd=self.folder, start_new_session=True)
+        process.started, process.out_path, process.err_path, process.command = time.monotonic(), out, err, command
+        self.children.append(process)
+        return process
+
+    def end(self, process, limit_s=RUN_LIMIT_S):
+        """Waits for the end of what start started."""
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"still running after {limit_s} s") from None
+        with open(process.out_path, encoding="utf-8", errors="replace") as file:
+            out = file.read()
+        with open(process.err_path, encoding="utf-8", errors="replace") as file:
+            err = file.read()
+        self.last = Ended(process.command, code, out, err, time.monotonic() - process.started)
+        return self.last
+
+    def run(self, *words, limit_s=RUN_LIMIT_S):
+        return self.end(self.start(*words), limit_s)
+
+    def train_words(self, config, out="run", *words):
+        path = self.config(config, f"{out}.yaml")
+        return ["train", path, "--out", self.path(out), "--json", *words]
+
+    def train(self, config, out="run", *words, code=0):
+        """A whole run with --json; its events are read from standard output, pure JSON lines."""
+        ended = self.run(*self.train_words(config, out, *words))
+        ended.dir = self.path(out)
+        equal(ended.code, code, "exit code")
+        ended.events = [json.loads(line) for line in ended.out.splitlines()]
+        equal(workers_of(ended.dir), [], "workers left behind")
+        return ended
+
+    def clean_up(self):
+        for process in self.children:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        # Workers of a launcher that was killed end by themselves; what a failing test left is ended here.
+        for name in os.listdir(self.folder):
+            for pid in workers_of(self.path(name)):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+
+# --- what every finished run must show --------------------------------------------------------------------------------------
+
+
+def check_whole(run, reference, rollbacks=0):
+    """The result is that of the undisturbed run, and every step and sample counted once."""
+    done = run.one("done")
+    equal(run.hashes(), reference, "weights_sha256 and state_sha256")
+    equal((done["samples_lost"], done["samples_repeated"]), (0, 0), "samples lost and repeated")
+    if rollbacks is not None:
+        equal((done["rollbacks"], len(run.all("rollback"))), (rollbacks, rollbacks), "roll-backs")
+    equal(done["losses"], len(run.all("lost")), "losses in done")
+    last = {event["step"]: event for event in run.all("step")}
+    equal(sorted(last), list(range(1, done["steps"] + 1)), "steps")
+    if not rollbacks:
+        equal(len(run.all("step")), done["steps"], "step events")
+
+
+def check_recovered(run):
+    """Each owner lost is taken over exactly once."""
+    owners = sorted(event["node"] for event in run.all("lost") if event["stages"])
+    equal(sorted(event["node"] for event in run.all("recovered")), owners, "nodes recovered, one for each owner lost")
+
+
+def check_fired(run, faults):
+    """Each (worker, step, phase) fired, once."""
+    fired = sorted((event["node"], event["step"], event["phase"]) for event in run.all("fault"))
+    equal(fired, sorted(faults), "faults that fired")
+    equal(run.one("done")["faults_fired"], len(faults), "faults_fired")
+
+
+def fault(worker, step, phase, how="kill", for_ms=None, micro=None):
+    words = [f"worker={worker}", f"step={step}", f"phase={phase}", f"how={how}"]
+    if micro is not None:
+        words.append(f"micro={micro}")
+    if for_ms is not None:
+        words.append(f"for_ms={for_ms}")
+    return "--fault", ",".join(words)
+
+
+# --- cases ------------------------------------------------------------------------------------------------------------------
+
+
+class Cases:
+    def __init__(self, argv=None):
+        argv = sys.argv if argv is None else argv
+        if len(argv) < 2:
+            sys.exit(f"usage: {argv[0]} CULM [PART OF A CASE'S NAME]...")
+        self.culm = os.path.abspath(argv[1])
+        self.only = argv[2:]
+        self.folder = tempfile.mkdtemp(prefix="culm-system-")
+        self.text = os.path.join(self.folder, "text")
+        make_text(self.text)
+        self.cases = []
+        self.lock = threading.Lock()
+        self.shared = {}
+
+    def add(self, name, function, *args):
+        """function(bench, *args) raises Failed or Skipped, or all is well."""
+        if not self.only or any(part in name for part in self.only):
+            self.cases.append((name, function, args))
+
+    def reference(self, config):
+        """Hashes of the undisturbed run in one process of one stage, made once for all with the same model and data."""
+        same = {key: config[key] for key in ("model", "batch", "seed", "steps", "optimizer", "schedule")}
+        key = json.dumps(same, sort_keys=True)
+        with self.lock:
+            if key not in self.shared:
+                folder = tempfile.mkdtemp(prefix="reference-", dir=self.folder)
+                bench = Bench(self.culm, folder, self.text)
+                plain = changed(config, pipelines=1, stages=1, redundancy="none", threads=1)
+                self.shared[key] = bench.train(plain).hashes()
+            return self.shared[key]
+
+    def one(self, number, name, function, args):
+        folder = os.path.join(self.folder, f"case-{number}")
+        os.mkdir(folder)
+        bench = Bench(self.culm, folder, self.text)
+        start = time.monotonic()
+        try:
+            function(bench, *args)
+            verdict, notes = f"ok {{}} - {name}", []
+        except Skipped as reason:
+            verdict, notes = f"ok {{}} - {name} # SKIP {reason}", []
+        except Failed as reason:
+            verdict, notes = f"not ok {{}} - {name}", [str(reason)]
+        except Exception:  # a fault of the test itself is a failure of the case
+            verdict, notes = f"not ok {{}} - {name}", traceback.format_exc().splitlines()
+        bench.clean_up()
+        failed = verdict.startswith("not")
+        if failed:
+            notes += [f"repeat with: {shlex.join(command)}" for command in bench.commands]
+            notes += [f"its files: {folder}"]
+            if bench.last:
+                notes += [f"exit code {bench.last.code}"] + ["stderr: " + line for line in bench.last.err.splitlines()[-5:]]
+                notes += ["event: " + line[:400] for line in bench.last.out.splitlines()
+                          if '"event":"step"' not in line][-25:]
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        return failed, verdict, notes, time.monotonic() - start
+
+    def run(self, jobs=2):
+        print(f"1..{len(self.cases)}", flush=True)
+        start, failures, number = time.monotonic(), 0, 0
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            futures = [pool.submit(self.one, i, *case) for i, case in enumerate(self.cases)]
+            for future in concurrent.futures.as_completed(futures):
+                failed, verdict, notes, seconds = future.result()
+                number += 1
+                failures += failed
+                print(verdict.format(number), flush=True)
+                for note in notes:
+                    print(f"# {note}", flush=True)
+        print(f"# {len(self.cases)} cases, {failures} failed, {time.monotonic() - start:.1f} s", flush=True)
+        if not failures:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        sys.exit(1 if failures else 0)
+
+
+def sha256_of(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()

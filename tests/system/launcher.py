@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""The launcher: its death, signals to it and to workers, frozen workers, and preemption traces."""
+import json
+import os
+import random
+import signal
+import time
+
+from harness import (Cases, changed, check, check_recovered, check_whole, equal, read_events, sha256_of, tiny_config,
+                     wait_until, workers_of)
+
+cases = Cases()
+# Long enough that a signal always comes before the end.
+LONG = changed(tiny_config(cases.text), steps=250, checkpoint__every=10)
+
+
+def events_path(bench):
+    return bench.path("run", "events.jsonl")
+
+
+def step_of(bench):
+    """The last step told so far."""
+    try:
+        return max((event["step"] for event in read_events(events_path(bench)) if event["event"] == "step"), default=0)
+    except OSError:
+        return -1
+
+
+def started(bench, config, step, *words):
+    process = bench.start(*bench.train_words(config, "run", *words))
+    wait_until(lambda: step_of(bench) >= step or process.poll() is not None, 60, f"step {step}")
+    check(process.poll() is None, "the run ended before the test could disturb it")
+    return process
+
+
+def goes_on(bench, config):
+    """Resumes, and the result is that of the undisturbed run."""
+    run = bench.train(config, "run", "--resume")
+    equal(run.hashes(), cases.reference(config), "weights_sha256 and state_sha256 after the resume")
+    done = run.one("done")
+    equal((done["samples_lost"], done["samples_repeated"]), (0, 0), "samples lost and repeated")
+    return run
+
+
+def gone_within(bench, limit_s):
+    wait_until(lambda: not workers_of(bench.path("run")), limit_s, "all workers gone")
+
+
+# --- the death of the launcher ----------------------------------------------------------------------------------------------
+
+
+def launcher_killed(bench, seed):
+    draw = random.Random(seed)
+    process = started(bench, LONG, draw.choice([-1, 0, 1, 9, 10, 11, 35, 60]))
+    time.sleep(draw.random() * 0.03)  # a moment of no plan, not a wait for something
+    workers = workers_of(bench.path("run"))
+    process.kill()
+    bench.end(process)
+    gone_within(bench, 2)
+    model = bench.path("run", "model.safetensors")
+    check(not os.path.exists(model), "a killed run has a model.safetensors")
+    if not os.path.exists(bench.path("run", "config.yaml")):
+        check(not workers, "workers before the run directory was claimed")
+        return
+    goes_on(bench, LONG)
+
+
+def launcher_killed_with_a_frozen_worker(bench):
+    """A frozen worker cannot end by itself: the kernel must do it."""
+    process = started(bench, LONG, 5)
+    os.kill(workers_of(bench.path("run"))[0], signal.SIGSTOP)
+    process.kill()
+    bench.end(process)
+    gone_within(bench, 2)
+    goes_on(bench, LONG)
+
+
+def killed_again_and_again(bench):
+    process = started(bench, LONG, 12)
+    for _ in range(5):
+        process.kill()
+        bench.end(process)
+        gone_within(bench, 2)
+        mark = sum(1 for event in read_events(events_path(bench)) if event["event"] == "step")
+        process = bench.start(*bench.train_words(LONG, "run", "--resume"))
+        wait_until(lambda: sum(1 for event in read_events(events_path(bench)) if event["event"] == "step") > mark + 15 or
+                   process.poll() is not None, 60, "15 more steps")
+    process.kill()
+    bench.end(process)
+    gone_within(bench, 2)
+    goes_on(bench, LONG)
+
+
+def two_launchers(bench):
+    process = started(bench, LONG, 3)
+    second = bench.run(*bench.train_words(LONG, "run", "--resume"))
+    equal(second.code, 3, "exit code of a second launcher")
+    equal(len(second.err.splitlines()), 1, "lines on stderr")
+    equal(second.out, "", "standard output of the second launcher")
+    run = bench.end(process)
+    equal(run.code, 0, "exit code of the first launcher")
+    run.events = read_events(events_path(bench))
+    check_whole(run, cases.reference(LONG))
+
+
+for seed in range(12):
+    cases.add(f"launcher killed, seed {seed}", launcher_killed, seed)
+cases.add("launcher killed while a worker is frozen", launcher_killed_with_a_frozen_worker)
+cases.add("launcher killed again and again", killed_again_and_again)
+cases.add("a second launcher in the same directory", two_launchers)
+
+# --- signals to the launcher ------------------------------------------------------------------------------------------------
+
+
+def stopped_by(bench, number, step, group, every):
+    config = changed(LONG, checkpoint__every=every)
+    process = started(bench, config, step)
+    if group:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    ended = bench.end(process, 30)
+    equal(ended.code, 75, "exit code")
+    equal(workers_of(bench.path("run")), [], "workers left behind")
+    events = read_events(events_path(bench))
+    last = step_of(bench)
+    if last > 0:
+        written = [event["step"] for event in events if event["event"] == "checkpoint" and event["ok"]]
+        check(last in written, f"stopped after step {last}, and the checkpoints are of {written}")
+    equal([event for event in events if event["event"] in ("lost", "done", "rollback")], [], "losses, ends and roll-backs")
+    run = goes_on(bench, config)
+    equal(min(event["step"] for event in run.all("step")), max(last, 0) + 1, "first step after the resume")
+
+
+for number in (signal.SIGINT, signal.SIGTERM):
+    for step in (0, 1, 25):
+        for every in (0, 10):
+            cases.add(f"{number.name} after step {step}, checkpoints every {every}", stopped_by, number, step, False, every)
+cases.add("SIGINT to the whole group, as Ctrl-C sends it", stopped_by, signal.SIGINT, 25, True, 10)
+cases.add("SIGTERM to the whole group, as timeout sends it", stopped_by, signal.SIGTERM, 25, True, 10)
+
+
+def second_signal(bench, first, second):
+    """With a frozen worker no checkpoint can be written; the second signal does not wait for it."""
+    config = changed(LONG, cluster__suspect_ms=60000)
+    process = started(bench, config, 25)
+    os.kill(workers_of(bench.path("run"))[-1], signal.SIGSTOP)
+    process.send_signal(first)
+    time.sleep(0.3)  # signals sent at once may be one
+    check(process.poll() is None, "ended although a worker is frozen")
+    process.send_signal(second)
+    equal(bench.end(process, 10).code, 75, "exit code")
+    equal(workers_of(bench.path("run")), [], "workers left behind")
+    goes_on(bench, LONG)
+
+
+cases.add("second SIGINT ends at once", second_signal, signal.SIGINT, signal.SIGINT)
+cases.add("SIGTERM after SIGINT ends at once", second_signal, signal.SIGINT, signal.SIGTERM)
+
+
+def stopped_while_a_worker_is_lost(bench):
+    config = changed(LONG, cluster__suspect_ms=400)
+    process = started(bench, config, 25)
+    os.kill(workers_of(bench.path("run"))[1], signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    equal(bench.end(process, 30).code, 75, "exit code")
+    equal(workers_of(bench.path("run")), [], "workers left behind")
+    goes_on(bench, config)
+
+
+cases.add("SIGTERM, then a worker is lost before the checkpoint", stopped_while_a_worker_is_lost)
+
+# --- signals to workers -----------------------------------------------------------------------------------------------------
+
+
+def pids(bench):
+    return {event["node"]: event["pid"] for event in read_events(events_path(bench)) if event["event"] == "joined"}
+
+
+def worker_signalled(bench, number, worker):
+    """SIGTERM to one worker is a plain loss, as is any other end."""
+    process = started(bench, LONG, 8)
+    os.kill(pids(bench)[worker], number)
+    run = bench.end(process)
+    equal(run.code, 0, "exit code")
+    run.events = read_events(events_path(bench))
+    check_whole(run, cases.reference(LONG))
+    check_recovered(run)
+    equal([event["node"] for event in run.all("lost")], [worker], "workers lost")
+    check(run.one("lost")["cause"] in ("eof", "exit"), f"cause {run.one('lost')['cause']}")
+    equal([event["node"] for event in run.all("joined")][6:], [6], "replacements")
+
+
+for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV):
+    cases.add(f"{number.name} to one worker", worker_signalled, number, 4)
+
+
+def frozen(bench, thaw):
+    """Found by heartbeat, put out first; thawed it is fenced, else it is killed kill_suspect_ms later."""
+    config = changed(LONG, steps=400, cluster__suspect_ms=400, cluster__kill_suspect_ms=20000 if thaw else 600)
+    process = started(bench, config, 8)
+    pid = pids(bench)[2]
+    os.kill(pid, signal.SIGSTOP)
+
+    def told(name):
+        return any(event["event"] == name and event["node"] == 2 for event in read_events(events_path(bench)))
+
+    wait_until(lambda: told("lost"), 20, "the frozen worker is lost")
+    check(os.path.exists(f"/proc/{pid}"), "the suspect was killed at once")
+    lost_at = time.monotonic()
+    if thaw:
+        os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: told("fenced"), 10, "the thawed worker is fenced")
+    wait_until(lambda: pid not in workers_of(bench.path("run")), 10, "the suspect is gone")
+    if not thaw:
+        check(time.monotonic() - lost_at > 0.4, "the suspect was killed before kill_suspect_ms")
+    run = bench.end(process)
+    equal(run.code, 0, "exit code")
+    run.events = read_events(events_path(bench))
+    check_whole(run, cases.reference(config))
+    check_recovered(run)
+    equal(run.one("lost")["cause"], "heartbeat", "cause")
+    equal(len(run.all("fenced")), 1 if thaw else 0, "events fenced")
+    if thaw:
+        with open(bench.path("run", "logs", "node-2.log"), encoding="utf-8") as file:
+            check("fenced" in file.read(), "the fenced worker's log does not say so")
+
+
+cases.add("a frozen worker is found, put out, and killed later", frozen, False)
+cases.add("a frozen worker that wakes up is fenced", frozen, True)
+
+
+def all_frozen(bench):
+    """Everyone is silent at once: nobody holds a copy in time, so it rolls back, and goes on with new workers."""
+    config = changed(LONG, cluster__suspect_ms=400, steps=60)
+    process = started(bench, config, 12)
+    for pid in workers_of(bench.path("run")):
+        os.kill(pid, signal.SIGSTOP)
+    run = bench.end(process)
+    equal(run.code, 0, "exit code")
+    run.events = read_events(events_path(bench))
+    check_whole(run, cases.reference(config), rollbacks=1)
+
+
+cases.add("all workers freeze", all_frozen)
+
+
+def launcher_frozen(bench):
+    """A launcher that was frozen longer than suspect_ms must not take everyone for dead."""
+    config = changed(LONG, cluster__suspect_ms=300)
+    process = started(bench, config, 12)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGCONT)
+    run = bench.end(process)
+    equal(run.code, 0, "exit code")
+    run.events = read_events(events_path(bench))
+    check_whole(run, cases.reference(config))
+    equal(run.all("lost"), [], "losses")
+
+
+cases.add("a launcher that was frozen loses nobody", launcher_frozen)
+
+# --- traces -----------------------------------------------------------------------------------------------------------------
+
+
+def traced(bench, config, lines, *words):
+    path = bench.path("trace.csv")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("".join(line + "\n" for line in lines))
+    run = bench.train(config, "run", "--preempt-trace", path, *words)
+    check_whole(run, cases.reference(config))
+    return run
+
+
+ADDS = [f"0,add,node{k}" for k in range(6)]
+
+
+def trace_plain(bench):
+    lines = ADDS + ["200,remove,node1", "300,add,node6", "500,remove,node3", "600,remove,node2", "700,add,node7"]
+    run = traced(bench, LONG, lines)
+    check_recovered(run)
+    equal([event["node"] for event in run.all("lost")], [1, 3, 2], "workers lost")
+    equal({event["cause"] for event in run.all("lost")} - {"removed", "eof", "exit"}, set(), "other causes")
+    equal({event["name"] for event in run.all("joined")}, {f"node{k}" for k in range(8)}, "names")
+
+
+def trace_standby(bench):
+    """Eight come, six train, two stand by; who stands by takes over when others go."""
+    lines = [f"0,add,node{k}" for k in range(8)] + ["300,remove,node0", "400,remove,node4"]
+    run = traced(bench, LONG, lines)
+    idle = [event for event in run.all("joined") if event["pipeline"] is None]
+    check(len(run.all("joined")) == 8, "eight joined")
+    check(len(idle) >= 1, "nobody stood by")
+    check_recovered(run)
+
+
+def trace_queue(bench):
+    """Two more than may live: they come when a place is free."""
+    lines = [f"0,add,node{k}" for k in range(8)] + ["300,remove,node0", "500,remove,node1"]
+    run = traced(bench, changed(LONG, cluster__max_nodes=6), lines)
+    at = {event["name"]: event["t_ms"] for event in run.all("joined")}
+    equal(set(at), {f"node{k}" for k in range(8)}, "names that joined")
+    lost = sorted(event["t_ms"] for event in run.all("lost"))
+    check(at["node6"] > lost[0] and at["node7"] > lost[1], "a queued worker joined before a place was free")
+
+
+def trace_scaled(bench):
+    lines = ADDS + ["4000,remove,node1", "5000,add,node6"]
+    run = traced(bench, LONG, lines, "--time-scale", "20")
+    equal(run.one("lost")["node"], 1, "worker lost")
+    check(150 < run.one("lost")["t_ms"] < 1500, f"removed at {run.one('lost')['t_ms']} ms and not near 200")
+
+
+def trace_late(bench):
+    """Training starts when pipelines x stages are there."""
+    lines = [f"{100 * k},add,node{k}" for k in range(6)]
+    run = traced(bench, LONG, lines)
+    first = run.all("step")[0]["t_ms"]
+    check(first > 500, f"the first step at {first} ms, before the last worker came at 500")
+    waiting = run.all("waiting")
+    equal((waiting[0]["need"], waiting[0]["have"]), (6, 0), "need and have of the first waiting")
+
+
+def trace_everyone_leaves(bench):
+    """All leave, all come back: a roll-back to the last checkpoint."""
+    lines = ADDS + [f"500,remove,node{k}" for k in range(6)] + [f"700,add,node{k + 6}" for k in range(6)]
+    path = bench.path("trace.csv")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("".join(line + "\n" for line in lines))
+    run = bench.train(LONG, "run", "--preempt-trace", path)
+    check_whole(run, cases.reference(LONG), rollbacks=1)
+
+
+def trace_too_few(bench):
+    """Who waits too long is told so, and nothing is half-written."""
+    path = bench.path("trace.csv")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("".join(line + "\n" for line in ADDS[:3]))
+    ended = bench.run(*bench.train_words(changed(LONG, cluster__wait_ms=500), "run", "--preempt-trace", path))
+    check(ended.code in (1, 4), f"exit code {ended.code}")
+    check("waited 500 ms" in ended.err, f"stderr: {ended.err}")
+    equal(workers_of(bench.path("run")), [], "workers left behind")
+    check(not os.path.exists(bench.path("run", "model.safetensors")), "a model was written")
+    equal(json.loads(ended.out.splitlines()[-1])["event"], "error", "last event")
+    goes_on(bench, LONG)
+
+
+for function in (trace_plain, trace_standby, trace_queue, trace_scaled, trace_late, trace_everyone_leaves, trace_too_few):
+    cases.add(f"trace: {function.__doc__ or 'adds and removes'}".strip(), function)
+
+
+def plan_of_another_run(bench):
+    """--plan takes plan.json of another run, and the model is the same file."""
+    short = changed(LONG, steps=10)
+    bench.train(short, "a")
+    bench.train(changed(short, threads=2), "b", "--plan", bench.path("a", "plan.json"))
+    equal(sha256_of(bench.path("b", "model.safetensors")), sha256_of(bench.path("a", "model.safetensors")), "models")
+    equal(sha256_of(bench.path("b", "plan.json")), sha256_of(bench.path("a", "plan.json")), "plans")
+
+
+cases.add("--plan of another run", plan_of_another_run)
+cases.run()

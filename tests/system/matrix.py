@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""The kill matrix on real processes: every worker x every phase x every harm.
+
+Two pipelines of three stages. Each fault must fire, and whatever it is, the run ends with the weights and the
+optimizer state of the undisturbed run, no sample lost or repeated and no roll-back: a copy always lives.
+"""
+from harness import Cases, PHASES, changed, check, check_fired, check_recovered, check_whole, equal, fault, tiny_config
+
+cases = Cases()
+BASE = tiny_config(cases.text)
+WORKERS, STAGES = 6, 3
+STEP = 3
+# A freeze this short is nobody's business; a long one is found by heartbeat, put out, then thawed and fenced.
+SHORT_MS, LONG_MS, SUSPECT_MS = 60, 1100, 500
+
+
+def setting(phase, harm, redundancy):
+    """Steps enough that what is expected comes before the end; suspicion only where it is wanted."""
+    steps = {"kill": 60, "short": 10, "long": 200, "forever": 12}[harm]
+    config = changed(BASE, steps=steps, redundancy=redundancy)
+    if phase == "checkpoint":
+        config = changed(config, checkpoint__every=2)
+    if harm in ("long", "forever"):
+        config = changed(config, cluster__suspect_ms=SUSPECT_MS, cluster__kill_suspect_ms=300 if harm == "forever" else 20000)
+    return config
+
+
+def before(phase, worker, redundancy):
+    """What must be lost before this worker passes this phase: (worker, step, phase) of each, and whether it is replaced."""
+    first, mine = worker // STAGES * STAGES, worker % STAGES
+    if phase == "transfer":  # the neighbour's stage gets a new shadow: this worker
+        return [(first + (mine + 1) % STAGES, STEP - 1, "forward")], False
+    if phase == "checkpoint" and worker >= STAGES:  # the first pipeline writes when it has an owner of the stage
+        shadow = (mine - 1) % STAGES
+        return [(mine, 2, "forward")] + ([(shadow, 2, "forward")] if redundancy != "none" else []), False
+    return [], True
+
+
+def spec_of(worker, phase, harm):
+    how = "kill" if harm == "kill" else "stop"
+    for_ms = {"short": SHORT_MS, "long": LONG_MS}.get(harm)
+    step = {"load": 1, "checkpoint": 2}.get(phase, STEP)
+    return (worker, step, phase), fault(worker, step, phase, how, for_ms)
+
+
+def one(bench, worker, phase, harm, redundancy):
+    config = setting(phase, harm, redundancy)
+    earlier, replaced = before(phase, worker, redundancy)
+    if not replaced:
+        config = changed(config, cluster__replace_ms=-1)
+    fired, words = spec_of(worker, phase, harm)
+    words = list(words)
+    for other in earlier:
+        words += fault(*other)
+    run = bench.train(config, "run", *words)
+    check_whole(run, cases.reference(config))
+    check_fired(run, earlier + [fired])
+    check_recovered(run)
+    lost = {event["node"]: event for event in run.all("lost")}
+    wanted = {other[0] for other in earlier} | (set() if harm == "short" else {worker})
+    equal(set(lost), wanted, "workers lost")
+    if worker in lost:
+        causes = {"kill": ("eof", "exit")}.get(harm, ("heartbeat", "stuck"))
+        check(lost[worker]["cause"] in causes, f"cause of the loss is {lost[worker]['cause']}, not one of {causes}")
+    equal({event["node"] for event in run.all("fenced")}, {worker} if harm == "long" else set(), "workers fenced")
+    if replaced and harm in ("kill", "long"):
+        equal([event["node"] for event in run.all("joined")][WORKERS:], [WORKERS], "replacements joined")
+
+
+for redundancy in ("eager", "lazy", "none"):
+    for worker in range(WORKERS):
+        for phase in PHASES:
+            if (phase == "frc" and redundancy != "eager") or (phase == "transfer" and redundancy == "none"):
+                continue  # there is no such phase; none's transfers go to replacements: see losses.py
+            for harm in ("kill", "short", "long", "forever") if redundancy == "eager" else ("kill", "forever"):
+                cases.add(f"{redundancy}: worker {worker}, {phase}, {harm}", one, worker, phase, harm, redundancy)
+cases.run()

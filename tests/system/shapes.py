@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""The same bits whatever the shape: pipelines, stages, redundancy, threads, and a resume under another shape."""
+import os
+import signal
+
+from harness import Cases, changed, check, check_whole, equal, read_events, tiny_config, wait_until
+
+cases = Cases()
+BASE = changed(tiny_config(cases.text), steps=10, batch={"global": 24, "micro": 2, "lanes": 6}, model__layers=4)
+SHAPES = [(1, 1), (1, 3), (2, 3), (3, 2), (1, 4), (2, 1)]
+
+
+def shaped(shape, lanes, redundancy, threads, **more):
+    return changed(BASE, pipelines=shape[0], stages=shape[1], batch__lanes=lanes, redundancy=redundancy, threads=threads,
+                   **more)
+
+
+def whole(bench, config):
+    run = bench.train(config)
+    check_whole(run, cases.reference(config))
+    equal(run.one("done")["losses"], 0, "losses")
+    plan = run.one("plan")
+    equal(len(plan["stages"]), config["stages"], "stages of the plan")
+
+
+for shape in SHAPES:
+    for lanes in (6, 12):
+        for redundancy in ("eager", "lazy", "none"):
+            for threads in (1, 2):
+                if threads == 1 or redundancy == "eager":
+                    cases.add(f"{shape[0]} x {shape[1]}, {lanes} lanes, {redundancy}, {threads} threads", whole,
+                              shaped(shape, lanes, redundancy, threads))
+
+
+def resumed(bench, first, second, every):
+    """Stopped by a signal somewhere in the middle, then under another shape to the end."""
+    long = {"steps": 120, "checkpoint__every": every}
+    before = shaped(*first, **long)
+    after = shaped(*second, **long)
+    process = bench.start(*bench.train_words(before))
+    events = bench.path("run", "events.jsonl")
+    wait_until(lambda: os.path.exists(events) and b'"step":5,' in open(events, "rb").read(), 30, "step 5")
+    process.send_signal(signal.SIGTERM)
+    stopped = bench.end(process)
+    equal(stopped.code, 75, "exit code of the run that was stopped")
+    at = max(event["step"] for event in read_events(events) if event["event"] == "step")
+    check(at < 120, "the run ended before the signal came")
+    run = bench.train(after, "run", "--resume")
+    equal([event["step"] for event in run.all("step")], list(range(at + 1, 121)), "steps after the resume")
+    equal(run.hashes(), cases.reference(after), "weights_sha256 and state_sha256")
+    done = run.one("done")
+    equal((done["samples_lost"], done["samples_repeated"], done["steps"]), (0, 0, 120), "samples lost, repeated, steps")
+
+
+SHAPE = {"1x1": ((1, 1), 6, "none", 1), "1x3": ((1, 3), 6, "eager", 2), "2x3": ((2, 3), 6, "eager", 1),
+         "3x2": ((3, 2), 6, "lazy", 1), "2x3 none": ((2, 3), 6, "none", 2)}
+for first in SHAPE:
+    for second in SHAPE:
+        if first != second:
+            cases.add(f"{first}, stopped, resumed as {second}", resumed, SHAPE[first], SHAPE[second], 0)
+cases.run()
