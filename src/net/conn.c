@@ -5,13 +5,14 @@
  *     recvmsg ─▶ [rest of the payload in progress | scratch] ─▶ frame reader ─▶ message
  *
  * A write error only marks the link broken and shuts it down, so that the reading side finds the
- * end, after whatever had still arrived: the loop alone reports. One turn of the loop moves at most
- * TURN_BYTES a direction, so that one busy peer does not starve timers and others.
+ * end, after whatever had still arrived: the loop alone reports. One turn of the loop moves a
+ * bounded number of bytes a direction, so that one busy peer does not starve timers and others.
  */
 #include "net/conn.h"
 
 #include "net/socket.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #define IOV_COUNT 32
 #define SCRATCH_BYTES ((size_t)64 << 10)
 #define TURN_BYTES ((size_t)8 << 20)
+#define PUMP_BYTES ((size_t)64 << 20) /* more than the system holds of one that is gone */
 
 struct entry {
     struct entry *next;
@@ -38,6 +40,8 @@ struct culm_conn {
     struct entry *first, **last;
     size_t first_written; /* bytes of the first entry that are gone */
     size_t queued;
+    size_t heads;          /* bytes copied into the queue */
+    struct culm_error why; /* of a link that we broke; CULM_OK: the other side says */
     int fd;
     int events;      /* asked of the poll */
     bool connecting; /* not yet writable for the first time */
@@ -58,7 +62,9 @@ static void update_poll(struct culm_conn *conn) {
     }
     if (events != conn->events && !conn->closing && !conn->reported) {
         conn->events = events;
-        uv_poll_start(&conn->poll, events, on_poll);
+        int failed = uv_poll_start(&conn->poll, events, on_poll);
+        assert(!failed && "the loop already watches this socket");
+        (void)failed;
     }
 }
 
@@ -69,6 +75,7 @@ static void drop_first(struct culm_conn *conn) {
         conn->last = &conn->first;
     }
     conn->first_written = 0;
+    conn->heads -= sizeof *entry + entry->head_bytes;
     culm_blob_unref(entry->payload);
     free(entry);
 }
@@ -151,22 +158,47 @@ static void finish_if_empty(struct culm_conn *conn) {
 
 static void write_turn(struct culm_conn *conn) {
     size_t turn = 0, bytes;
-    while (conn->queued && turn < TURN_BYTES && write_some(conn, TURN_BYTES, &bytes)) {
+    size_t limit = conn->o.turn_bytes;
+    while (conn->queued && turn < limit && write_some(conn, limit, &bytes)) {
         turn += bytes;
     }
     finish_if_empty(conn);
+}
+
+/* NULL: says why. */
+static struct entry *entry_new(struct culm_conn *conn, size_t meta_bytes) {
+    size_t head_bytes = CULM_FRAME_HEADER_BYTES + meta_bytes;
+    if (meta_bytes > CULM_FRAME_META_MAX) {
+        culm_error_set(&conn->why, CULM_ERR_INTERNAL,
+                       "a message of %zu bytes beside its payload, over the limit of %u",
+                       meta_bytes, CULM_FRAME_META_MAX);
+        return NULL;
+    }
+    if (conn->heads + sizeof(struct entry) + head_bytes > CULM_CONN_HEADS_MAX) {
+        culm_error_set(&conn->why, CULM_ERR_CLOSED,
+                       "the other side does not read: over %zu MB wait for it",
+                       CULM_CONN_HEADS_MAX >> 20);
+        return NULL;
+    }
+    struct entry *entry = malloc(sizeof *entry + head_bytes);
+    if (!entry) {
+        culm_error_set(&conn->why, CULM_ERR_MEMORY, "out of memory for a message");
+        return NULL;
+    }
+    *entry = (struct entry){.head_bytes = head_bytes};
+    conn->heads += sizeof *entry + head_bytes;
+    return entry;
 }
 
 void culm_conn_send(struct culm_conn *conn, const struct culm_message *message) {
     if (conn->broken || conn->closing || conn->finishing) {
         return;
     }
-    struct entry *entry = malloc(sizeof *entry + CULM_FRAME_HEADER_BYTES + message->meta_bytes);
+    struct entry *entry = entry_new(conn, message->meta_bytes);
     if (!entry) {
         break_link(conn);
         return;
     }
-    *entry = (struct entry){.head_bytes = CULM_FRAME_HEADER_BYTES + message->meta_bytes};
     if (message->payload && message->payload_bytes) {
         entry->payload = culm_blob_ref(message->payload);
         entry->payload_offset = message->payload_offset;
@@ -182,7 +214,7 @@ void culm_conn_send(struct culm_conn *conn, const struct culm_message *message) 
     conn->queued += entry->head_bytes + entry->payload_bytes;
     if (idle) {
         size_t bytes;
-        (void)write_some(conn, TURN_BYTES, &bytes); /* what is left waits for the loop */
+        (void)write_some(conn, conn->o.turn_bytes, &bytes); /* what is left waits for the loop */
     }
     update_poll(conn);
 }
@@ -245,7 +277,7 @@ static void report(struct culm_conn *conn, const struct culm_error *why) {
         conn->broken = true;
         drop_queue(conn);
         uv_poll_stop(&conn->poll);
-        conn->o.ops->closed(conn->o.ctx, conn, why);
+        conn->o.ops->closed(conn->o.ctx, conn, conn->why.status == CULM_OK ? why : &conn->why);
     }
 }
 
@@ -313,7 +345,7 @@ static void read_turn(struct culm_conn *conn, size_t limit) {
 
 void culm_conn_pump(struct culm_conn *conn) {
     if (!conn->connecting) {
-        read_turn(conn, SIZE_MAX);
+        read_turn(conn, PUMP_BYTES);
     }
 }
 
@@ -331,7 +363,9 @@ static void connected(struct culm_conn *conn) {
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
     struct culm_conn *conn = poll->data;
-    (void)status; /* a reset; the socket calls below say which */
+    if (status < 0) { /* a reset: the loop has stopped to watch; the socket calls say which */
+        conn->events = 0;
+    }
     (void)events; /* each direction finds out for itself whether it can go on */
     if (conn->connecting) {
         connected(conn);
@@ -340,7 +374,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
         write_turn(conn);
     }
     if (!dead(conn)) {
-        read_turn(conn, TURN_BYTES);
+        read_turn(conn, conn->o.turn_bytes);
     }
     if (!dead(conn)) {
         update_poll(conn);
@@ -359,6 +393,7 @@ enum culm_status culm_conn_new(const struct culm_conn_options *options, int take
     }
     memset(conn, 0, offsetof(struct culm_conn, scratch));
     conn->o = *options;
+    conn->o.turn_bytes = options->turn_bytes ? options->turn_bytes : TURN_BYTES;
     conn->fd = take_fd;
     conn->connecting = connecting;
     conn->last = &conn->first;

@@ -19,8 +19,9 @@ struct culm_conn;
 struct culm_conn_ops {
     /* The callee may close the connection. */
     void (*message)(void *ctx, struct culm_conn *conn, const struct culm_message *message);
-    /* End of stream (CULM_ERR_CLOSED), refused connect, garbage (CULM_ERR_FORMAT), pool exhausted
-     * (CULM_ERR_MEMORY). Comes at most once; the callee calls culm_conn_close. */
+    /* End of stream, refused connect, a reader that does not read (CULM_ERR_CLOSED), garbage
+     * (CULM_ERR_FORMAT), pool or memory exhausted (CULM_ERR_MEMORY). Comes at most once; the callee
+     * calls culm_conn_close. */
     void (*closed)(void *ctx, struct culm_conn *conn, const struct culm_error *why);
 };
 
@@ -28,6 +29,7 @@ struct culm_conn_options {
     uv_loop_t *loop;
     struct culm_pool *pool; /* for received payloads */
     size_t meta_max, payload_max;
+    size_t turn_bytes; /* a direction, in one turn of the loop; 0: 8 MB */
     const struct culm_conn_ops *ops;
     void *ctx;
 };
@@ -42,8 +44,10 @@ void culm_conn_close(struct culm_conn *conn);
 /* The limits for what is received from now on. */
 void culm_conn_limits(struct culm_conn *conn, size_t meta_max, size_t payload_max);
 
-/* Copies the meta, references the payload until written. Out of memory or a broken link: the frame
- * is dropped and the connection ends, which `closed` tells in time. */
+#define CULM_CONN_HEADS_MAX ((size_t)64 << 20)
+/* Copies the meta, references the payload until written. The frame is dropped and the connection
+ * ends, which `closed` tells in time, when the link is broken, memory is out, meta_bytes is over
+ * CULM_FRAME_META_MAX, or copies of CULM_CONN_HEADS_MAX bytes wait for the other side to read. */
 void culm_conn_send(struct culm_conn *conn, const struct culm_message *message);
 /* While corked, send only queues. */
 void culm_conn_cork(struct culm_conn *conn, bool corked);
@@ -56,7 +60,8 @@ bool culm_conn_flush(struct culm_conn *conn, size_t keep_bytes, uint64_t deadlin
 void culm_conn_linger(struct culm_conn *conn, uint64_t deadline_ns);
 /* Once the queue is written, tells the other side that nothing more comes. */
 void culm_conn_finish(struct culm_conn *conn);
-/* Handles all that has been received, before the loop would. */
+/* Handles what has been received, before the loop would: all of it when the other side is gone, at
+ * most 64 MB when it goes on sending. */
 void culm_conn_pump(struct culm_conn *conn);
 
 #endif

@@ -1,17 +1,20 @@
 /*
  * Connections over real sockets: order and bytes from 1 B to 64 MB, ends, garbage, a queue finished
- * by hand, a frame cut in half, and how many messages a second pass.
+ * by hand, a frame cut in half, one that does not read and one that never stops, and how many
+ * messages a second pass.
  */
 #include "net/conn.h"
 
 #include "net/socket.h"
 
+#include <linux/sockios.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,12 +29,15 @@ struct side {
     enum culm_status closed;
     char why[CULM_ERROR_MAX];
     size_t (*size_of)(size_t index);
+    int echo_fd; /* 0: none; gets a frame for each that comes, until `echoes` are sent */
+    size_t echoes;
 };
 
 struct fixture {
     uv_loop_t loop;
     struct culm_pool *pool;
     struct side a, b;
+    size_t turn_bytes;
     int fd[2];
 };
 
@@ -54,6 +60,22 @@ static bool is_filled(const uint8_t *data, size_t len, size_t seed) {
     return true;
 }
 
+#define ECHO_BYTES ((size_t)30000)
+
+/* Another numbered frame, past any connection object. */
+static void echo(int fd, uint64_t index) {
+    static uint8_t frame[CULM_FRAME_HEADER_BYTES + 8 + ECHO_BYTES];
+    struct culm_blob blob = {.size_bytes = ECHO_BYTES};
+    const struct culm_message message = {.type = (uint16_t)(index & 0xfff),
+                                         .meta_bytes = 8,
+                                         .payload = &blob,
+                                         .payload_bytes = ECHO_BYTES};
+    culm_frame_header_encode(&message, frame);
+    memcpy(frame + CULM_FRAME_HEADER_BYTES, &index, 8);
+    fill(frame + CULM_FRAME_HEADER_BYTES + 8, ECHO_BYTES, index);
+    assert_int_equal(send(fd, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
+}
+
 static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
     struct side *side = ctx;
     (void)conn;
@@ -63,6 +85,10 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
                  !memcmp(message->meta, &index, 8) && message->payload_bytes == size &&
                  (!size || is_filled(message->payload->data, size, index));
     side->bad += !right;
+    if (side->echo_fd && side->echoes) {
+        side->echoes--;
+        echo(side->echo_fd, index + 1);
+    }
 }
 
 static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error *why) {
@@ -86,7 +112,15 @@ static void open_pair(struct fixture *f) {
 }
 
 static struct culm_conn *conn_of(struct fixture *f, struct side *side, int fd, bool connecting) {
-    struct culm_conn_options options = {&f->loop, f->pool, 64, 65 * MB, &ops, side};
+    struct culm_conn_options options = {
+        .loop = &f->loop,
+        .pool = f->pool,
+        .meta_max = 64,
+        .payload_max = 65 * MB,
+        .turn_bytes = f->turn_bytes,
+        .ops = &ops,
+        .ctx = side,
+    };
     struct culm_conn *conn = NULL;
     assert_int_equal(culm_conn_new(&options, fd, connecting, &conn, NULL), CULM_OK);
     return conn;
@@ -214,6 +248,82 @@ static void a_refused_connect_is_told(void **state) {
     close(f->fd[1]);
 }
 
+/* The reset of the other side is found although what it had sent takes many turns of the loop. */
+static void a_reset_is_told_after_many_turns(void **state) {
+    struct fixture *f = *state;
+    f->turn_bytes = 1;
+    int room = 1 << 20, queued = -1;
+    assert_int_equal(setsockopt(f->fd[1], SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+    assert_true(culm_conn_flush(f->a.conn, 0, culm_clock_ns() + 5 * SECOND));
+    for (size_t i = 0; i < 30; i++) {
+        send_numbered(f, i, 5000);
+    }
+    assert_true(culm_conn_flush(f->a.conn, 0, culm_clock_ns() + 5 * SECOND));
+    while (queued) { /* until the other side's system has all of it */
+        assert_int_equal(ioctl(f->fd[0], SIOCOUTQ, &queued), 0);
+    }
+    assert_int_equal(send(f->fd[1], "unread", 6, MSG_NOSIGNAL), 6); /* makes the end a reset */
+    culm_conn_close(f->a.conn);
+    f->a.conn = NULL;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    run_until(f, 31);
+    assert_int_equal(f->b.messages, 30);
+    assert_int_equal(f->b.bad, 0);
+    assert_int_equal(f->b.closed, CULM_ERR_CLOSED);
+}
+
+static void run_until_a_is_closed(struct fixture *f) {
+    uint64_t deadline = culm_clock_ns() + 60 * SECOND;
+    while (!f->a.closed && culm_clock_ns() < deadline) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+}
+
+static void one_that_does_not_read_is_given_up(void **state) {
+    struct fixture *f = *state;
+    uint8_t *meta = calloc(1, CULM_FRAME_META_MAX);
+    const struct culm_message message = {.meta = meta, .meta_bytes = CULM_FRAME_META_MAX};
+    size_t most = 0, frames = CULM_CONN_HEADS_MAX / CULM_FRAME_META_MAX + 40;
+    for (size_t i = 0; i < frames; i++) {
+        culm_conn_send(f->a.conn, &message);
+        most = culm_conn_queued(f->a.conn) > most ? culm_conn_queued(f->a.conn) : most;
+    }
+    free(meta);
+    assert_true(most > CULM_CONN_HEADS_MAX / 2 && most <= CULM_CONN_HEADS_MAX);
+    assert_int_equal(culm_conn_queued(f->a.conn), 0);
+    run_until_a_is_closed(f);
+    assert_int_equal(f->a.closed, CULM_ERR_CLOSED);
+    assert_non_null(strstr(f->a.why, "does not read"));
+    close(f->fd[1]);
+}
+
+static void a_message_over_the_limit_is_never_sent(void **state) {
+    struct fixture *f = *state;
+    uint8_t *meta = calloc(1, CULM_FRAME_META_MAX + 1);
+    const struct culm_message message = {.meta = meta, .meta_bytes = CULM_FRAME_META_MAX + 1};
+    culm_conn_send(f->a.conn, &message);
+    free(meta);
+    run_until_a_is_closed(f);
+    assert_int_equal(f->a.closed, CULM_ERR_INTERNAL);
+    assert_non_null(strstr(f->a.why, "over the limit"));
+    close(f->fd[1]);
+}
+
+#define ECHOES (80 * MB / ECHO_BYTES)
+
+/* One that sends a frame for each that is handled is never dry. */
+static void a_pump_returns_although_more_comes(void **state) {
+    struct fixture *f = *state;
+    assert_true(culm_conn_flush(f->a.conn, 0, culm_clock_ns() + 5 * SECOND));
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    f->b.echo_fd = f->fd[0];
+    f->b.echoes = ECHOES;
+    echo(f->fd[0], 0);
+    culm_conn_pump(f->b.conn);
+    assert_true(f->b.messages > 0 && f->b.echoes > 0);
+    assert_int_equal(f->b.bad, 0);
+}
+
 static void messages_a_second(void **state) {
     struct fixture *f = *state;
     f->b.conn = conn_of(f, &f->b, f->fd[1], false);
@@ -241,6 +351,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_cut_frame_is_never_delivered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(flush_waits_no_longer_than_allowed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refused_connect_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reset_is_told_after_many_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_does_not_read_is_given_up, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_over_the_limit_is_never_sent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_pump_returns_although_more_comes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(messages_a_second, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("net/conn", tests, NULL, NULL);

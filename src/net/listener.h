@@ -1,0 +1,32 @@
+/*
+ * A listening socket on a libuv loop.
+ *
+ * When the system has no descriptor left for the next who knocks, it is left alone for a while, or
+ * the loop would turn without a rest: those that wait are heard once there is room again. Thread:
+ * the loop's.
+ */
+#ifndef CULM_NET_LISTENER_H
+#define CULM_NET_LISTENER_H
+
+#include "base/status.h"
+
+#include <uv.h>
+
+struct culm_listener {
+    uv_poll_t poll;
+    uv_timer_t again;
+    int fd;
+    void (*accepted)(void *ctx, int take_fd);
+    void *ctx;
+};
+
+/* Borrows the socket until _close. `accepted` is called from the loop only. */
+enum culm_status culm_listener_init(struct culm_listener *listener, uv_loop_t *loop, int borrow_fd,
+                                    void (*accepted)(void *ctx, int take_fd), void *ctx,
+                                    struct culm_error *error);
+void culm_listener_start(struct culm_listener *listener);
+void culm_listener_stop(struct culm_listener *listener);
+/* The struct is in use until the loop has run once more. */
+void culm_listener_close(struct culm_listener *listener);
+
+#endif
