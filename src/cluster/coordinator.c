@@ -57,6 +57,7 @@ static void host_fault(struct culm_world *world, const struct culm_fault_point *
 }
 
 static void host_publish(struct culm_world *world, json_t *take_event) {
+    culm_host_records_read(culm_host_of(world)); /* a fault is told before what comes of it */
     culm_host_publish(culm_host_of(world), take_event);
 }
 
@@ -112,7 +113,7 @@ static void on_signal(uv_signal_t *handle, int number) {
 static void on_end(uv_timer_t *timer) { culm_host_kill_all(timer->data); }
 
 static void watch(struct culm_coordinator_host *host) {
-    uv_poll_start(&host->accept, UV_READABLE, culm_host_accept);
+    culm_listener_start(&host->listener);
     uv_poll_start(&host->records, UV_READABLE, culm_host_on_records);
     uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     uv_signal_start(&host->signal[0], on_signal, SIGINT);
@@ -122,7 +123,7 @@ static void watch(struct culm_coordinator_host *host) {
 /* Workers get what was sent to them, then the end of the stream; those that have not joined, or do
  * not end in time, are killed. */
 static void finish(struct culm_coordinator_host *host) {
-    uv_poll_stop(&host->accept);
+    culm_listener_stop(&host->listener);
     for (int32_t i = 0; i < host->child_count; i++) {
         if (host->child[i]->link) {
             culm_conn_finish(host->child[i]->link->conn);
@@ -208,17 +209,18 @@ static void init_handles(struct culm_coordinator_host *host) {
 }
 
 static enum culm_status init_polls(struct culm_coordinator_host *host, struct culm_error *error) {
-    int failed = uv_poll_init(&host->real.loop, &host->accept, host->listen_fd);
-    if (!failed) {
-        host->accept.data = host;
-        failed = uv_poll_init(&host->real.loop, &host->records, host->record_fd[0]);
-        if (!failed) {
-            host->records.data = host;
-            return CULM_OK;
-        }
-        uv_close((uv_handle_t *)&host->accept, NULL);
+    enum culm_status status = culm_listener_init(&host->listener, &host->real.loop, host->listen_fd,
+                                                 culm_host_accepted, host, error);
+    if (status != CULM_OK) {
+        return status;
     }
-    return culm_error_set(error, CULM_ERR_IO, "watch a socket: %s", uv_strerror(failed));
+    int failed = uv_poll_init(&host->real.loop, &host->records, host->record_fd[0]);
+    if (failed) {
+        culm_listener_close(&host->listener);
+        return culm_error_set(error, CULM_ERR_IO, "watch a pipe: %s", uv_strerror(failed));
+    }
+    host->records.data = host;
+    return CULM_OK;
 }
 
 static void close_handles(struct culm_coordinator_host *host) {
@@ -298,7 +300,7 @@ void culm_coordinator_host_free(struct culm_coordinator_host *host) {
     while (host->thaws) {
         culm_host_thaw_free(host->thaws);
     }
-    uv_close((uv_handle_t *)&host->accept, NULL);
+    culm_listener_close(&host->listener);
     uv_close((uv_handle_t *)&host->records, NULL);
     close_handles(host);
     culm_real_release(&host->real);

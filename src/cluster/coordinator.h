@@ -5,11 +5,14 @@
  *
  * Of one worker its actor hears UP, then messages, then EOF, then EXIT; one that never joined only
  * EXIT. All that a worker sent before its end comes before EOF. Node ids count from 0 and are never
- * used again. A worker that has not said hello start_limit_ms after its start is killed.
+ * used again. A worker that has not said hello start_limit_ms after its start is killed. One that
+ * cannot be started, or ends by itself before it has joined, is told of by an "error" event with
+ * its last words; what equals the one before is not repeated.
  *
  * With a trace, workers come and go as it says, at time / time_scale from the call of run, and the
  * actor's spawn does nothing; at most max_nodes processes live, further ones wait their turn. A
- * worker removed is killed without warning, then the actor hears CULM_REQUEST_REMOVE.
+ * worker removed is killed without warning, then the actor, if it heard UP, hears
+ * CULM_REQUEST_REMOVE.
  *
  * The host must be run on a thread that lives as long as the workers: they ask the kernel to be
  * killed when it ends. Thread: one, the loop's, for all of this.
@@ -47,6 +50,7 @@ struct culm_coordinator_host_options { /* all borrowed until _free */
     const struct culm_host_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms; /* 0: 60000 */
+    int64_t hello_limit_ms; /* a connection that says no hello is closed then; 0: 10000 */
 };
 
 struct culm_coordinator_host;

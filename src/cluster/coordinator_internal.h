@@ -6,6 +6,7 @@
 #include "cluster/real.h"
 #include "cluster/wire.h"
 #include "net/conn.h"
+#include "net/listener.h"
 #include "net/socket.h"
 
 #define SECOND 1000000000ull
@@ -30,6 +31,7 @@ struct child {
     uint64_t start_ns;
     struct link *link;
     bool up;     /* the actor heard UP */
+    bool ended;  /* it is known why it ends: killed or refused by us */
     bool exited; /* reaped, or never started */
     bool told;   /* the actor heard EXIT */
 };
@@ -58,7 +60,9 @@ struct culm_coordinator_host {
     struct thaw *thaws;
     const char **queue; /* trace names that wait for a place; [trace->count] */
     size_t queue_count, trace_at;
-    uv_poll_t accept, records;
+    struct culm_listener listener;
+    char start_error[CULM_ERROR_MAX]; /* the last one told */
+    uv_poll_t records;
     uv_timer_t sweep, defer, trace_timer, end;
     uv_signal_t signal[2];
     int signals;
@@ -74,7 +78,7 @@ void culm_host_complain(struct culm_coordinator_host *host, const struct culm_er
 void culm_host_tell(struct child *child, enum culm_peer_change change);
 
 /* coordinator_link.c */
-void culm_host_accept(uv_poll_t *poll, int status, int events);
+void culm_host_accepted(void *ctx, int take_fd);
 void culm_host_link_free(struct link *link);
 void culm_host_guests_sweep(struct culm_coordinator_host *host, uint64_t now_ns);
 /* All it has sent is handled, then its end. */

@@ -7,43 +7,37 @@
 #include <unistd.h>
 
 #define GUESTS_MAX 1024
-#define GUEST_NS (10 * SECOND) /* to say hello, or to go after a refusal */
 
 static const struct culm_conn_ops link_ops;
 
-void culm_host_accept(uv_poll_t *poll, int status, int events) {
-    struct culm_coordinator_host *host = poll->data;
-    int fd;
-    (void)status;
-    (void)events;
-    while (culm_socket_accept(host->listen_fd, &fd, NULL) == CULM_OK) {
-        struct link *link = host->guests < GUESTS_MAX ? calloc(1, sizeof *link) : NULL;
-        if (!link) {
-            close(fd);
-            continue;
-        }
-        const struct culm_conn_options options = {
-            .loop = &host->real.loop,
-            .pool = host->o.pool,
-            .meta_max = CULM_WIRE_HELLO_MAX,
-            .payload_max = 0,
-            .ops = &link_ops,
-            .ctx = link,
-        };
-        if (culm_conn_new(&options, fd, false, &link->conn, NULL) != CULM_OK) {
-            free(link);
-            continue;
-        }
-        link->host = host;
-        link->since_ns = culm_clock_ns();
-        link->next = host->links;
-        link->slot = &host->links;
-        if (link->next) {
-            link->next->slot = &link->next;
-        }
-        host->links = link;
-        host->guests++;
+void culm_host_accepted(void *ctx, int take_fd) {
+    struct culm_coordinator_host *host = ctx;
+    struct link *link = host->guests < GUESTS_MAX ? calloc(1, sizeof *link) : NULL;
+    if (!link) {
+        close(take_fd);
+        return;
     }
+    const struct culm_conn_options options = {
+        .loop = &host->real.loop,
+        .pool = host->o.pool,
+        .meta_max = CULM_WIRE_HELLO_MAX,
+        .payload_max = 0,
+        .ops = &link_ops,
+        .ctx = link,
+    };
+    if (culm_conn_new(&options, take_fd, false, &link->conn, NULL) != CULM_OK) {
+        free(link);
+        return;
+    }
+    link->host = host;
+    link->since_ns = culm_clock_ns();
+    link->next = host->links;
+    link->slot = &host->links;
+    if (link->next) {
+        link->next->slot = &link->next;
+    }
+    host->links = link;
+    host->guests++;
 }
 
 void culm_host_link_free(struct link *link) {
@@ -61,9 +55,10 @@ void culm_host_link_free(struct link *link) {
 }
 
 void culm_host_guests_sweep(struct culm_coordinator_host *host, uint64_t now_ns) {
+    uint64_t limit_ns = CULM_WIRE_HELLO_NS(host->o.hello_limit_ms);
     for (struct link *link = host->links, *next; link; link = next) {
         next = link->next;
-        if (!link->child && now_ns > link->since_ns + GUEST_NS) {
+        if (!link->child && now_ns > link->since_ns + limit_ns) {
             culm_host_link_free(link);
         }
     }
@@ -110,6 +105,7 @@ static struct child *check_hello(struct link *link, const struct culm_hello *hel
             "build and configuration",
             hello->node, hello->signature, host->o.signature);
         culm_host_complain(host, &error);
+        child->ended = true;
         refuse(link, error.text);
         return NULL;
     }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,10 @@
 #include <unistd.h>
 
 #define FAULT_FD 3
+
+static void log_path(const struct child *child, char ret_path[PATH_MAX]) {
+    snprintf(ret_path, PATH_MAX, "%s/node-%d.log", child->host->o.log_dir, child->node);
+}
 
 /* --- the end --- */
 
@@ -28,13 +33,59 @@ static void ended(struct child *child) {
     culm_host_trace_place(host);
 }
 
+/* The last line of its log, without the end of line, anything but ASCII as '?'; "" when there is
+ * none. */
+static void last_words(const struct child *child, char *ret_text, size_t size) {
+    char path[PATH_MAX], bytes[512];
+    ret_text[0] = '\0';
+    log_path(child, path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    off_t end = lseek(fd, 0, SEEK_END);
+    off_t start = end > (off_t)sizeof bytes - 1 ? end - ((off_t)sizeof bytes - 1) : 0;
+    ssize_t got = pread(fd, bytes, sizeof bytes - 1, start);
+    close(fd);
+    while (got > 0 && bytes[got - 1] == '\n') {
+        got--;
+    }
+    bytes[got > 0 ? got : 0] = '\0';
+    const char *line = strrchr(bytes, '\n');
+    snprintf(ret_text, size, "%.*s", (int)size - 1, line ? line + 1 : bytes);
+    for (char *at = ret_text; *at; at++) {
+        *at = *at < ' ' || *at > '~' ? '?' : *at;
+    }
+}
+
+static void tell_start_error(struct child *child, struct culm_error *error) {
+    struct culm_coordinator_host *host = child->host;
+    if (!host->real.left && strcmp(host->start_error, error->text) != 0) {
+        memcpy(host->start_error, error->text, sizeof error->text);
+        culm_error_prefix(error, "node %d", child->node);
+        culm_host_complain(host, error);
+    }
+}
+
+static void tell_early_end(struct child *child, int64_t exit_status, int term_signal) {
+    struct culm_error error;
+    char words[256];
+    last_words(child, words, sizeof words);
+    culm_error_set(&error, CULM_ERR_IO,
+                   "ended with %s %d before it joined; its log, in '%.100s', ends with '%s'",
+                   term_signal ? "signal" : "exit code",
+                   term_signal ? term_signal : (int)exit_status, child->host->o.log_dir, words);
+    tell_start_error(child, &error);
+}
+
 static void on_exit_process(uv_process_t *process, int64_t exit_status, int term_signal) {
     struct child *child = process->data;
-    (void)exit_status;
-    (void)term_signal;
     child->exited = true;
     child->host->alive--;
     uv_close((uv_handle_t *)process, NULL);
+    if (!child->up && !child->ended) {
+        tell_early_end(child, exit_status, term_signal);
+    }
     ended(child);
 }
 
@@ -49,6 +100,7 @@ void culm_host_on_defer(uv_timer_t *timer) {
 
 void culm_host_kill(struct child *child) {
     if (!child->exited) { /* not reaped: the number is still its own */
+        child->ended = true;
         kill((pid_t)child->pid, SIGKILL);
     }
 }
@@ -63,7 +115,12 @@ void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns)
     int64_t limit_ms = host->o.start_limit_ms ? host->o.start_limit_ms : 60000;
     for (int32_t i = 0; i < host->child_count; i++) {
         struct child *child = host->child[i];
-        if (!child->up && now_ns > child->start_ns + (uint64_t)limit_ms * 1000000) {
+        if (!child->up && !child->ended &&
+            now_ns > child->start_ns + (uint64_t)limit_ms * 1000000) {
+            struct culm_error error;
+            culm_error_set(&error, CULM_ERR_TIMEOUT, "did not join within %lld ms and is killed",
+                           (long long)limit_ms);
+            tell_start_error(child, &error);
             culm_host_kill(child);
         }
     }
@@ -122,8 +179,8 @@ static enum culm_status spawn(struct child *child, char **argv, int log_fd,
 
 static enum culm_status start(struct child *child, struct culm_error *error) {
     struct culm_coordinator_host *host = child->host;
-    char path[4096];
-    snprintf(path, sizeof path, "%s/node-%d.log", host->o.log_dir, child->node);
+    char path[PATH_MAX];
+    log_path(child, path);
     int log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (log_fd < 0) {
         return culm_error_errno(error, errno, "open '%.400s'", path);
@@ -148,8 +205,7 @@ void culm_host_start(struct culm_coordinator_host *host, const char *name) {
         culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a worker");
         culm_real_fail(&host->real, &error);
     } else if (start(child, &error) != CULM_OK) {
-        culm_error_prefix(&error, "node %d", child->node);
-        culm_host_complain(host, &error);
+        tell_start_error(child, &error);
         child->exited = true;
         uv_timer_start(&host->defer, culm_host_on_defer, 0, 0);
     }

@@ -39,7 +39,9 @@ static void take_away(struct culm_coordinator_host *host, const char *name) {
         }
         if (!child->exited) { /* else it had ended by itself before */
             culm_host_kill(child);
-            host->real.actor_ops->request(host->real.actor, CULM_REQUEST_REMOVE, node);
+            if (child->up) {
+                host->real.actor_ops->request(host->real.actor, CULM_REQUEST_REMOVE, node);
+            }
         }
         return;
     }

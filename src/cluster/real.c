@@ -67,7 +67,8 @@ void culm_real_release(struct culm_real *real) {
     }
     culm_jobs_free(real->compute);
     culm_jobs_free(real->io);
-    uv_run(&real->loop, UV_RUN_DEFAULT);
+    while (uv_run(&real->loop, UV_RUN_DEFAULT)) { /* a stop asked while it did not run is spent */
+    }
     int busy = uv_loop_close(&real->loop);
     assert(busy == 0 && "a handle was not closed");
     (void)busy;

@@ -25,7 +25,9 @@ enum culm_wire {
 
 #define CULM_WIRE_TOKEN_MAX 128
 #define CULM_WIRE_TEXT_MAX 512
-#define CULM_WIRE_HELLO_MAX 2048   /* bytes of meta of any but BOOK */
+#define CULM_WIRE_HELLO_MAX 2048 /* bytes of meta of any but BOOK */
+/* How long a connection, or one that was refused, may last without a hello. */
+#define CULM_WIRE_HELLO_NS(limit_ms) ((uint64_t)((limit_ms) ? (limit_ms) : 10000) * 1000000u)
 #define CULM_WIRE_NODES_MAX 100000 /* node ids are below */
 
 struct culm_hello { /* PEER_HELLO: token, node and port only */

@@ -10,6 +10,7 @@
 #include "cluster/real.h"
 #include "cluster/wire.h"
 #include "net/conn.h"
+#include "net/listener.h"
 #include "net/socket.h"
 
 #include <assert.h>
@@ -26,6 +27,8 @@
 #define LINGER_NS (1 * SECOND)
 #define JOBS_NS (SECOND / 2) /* after the linger: 1.5 s in all */
 #define FLUSH_NS (2 * SECOND)
+#define SWEEP_MS 100
+#define STRANGERS_MAX 256
 
 enum link_kind { COORDINATOR, OUT, IN, STRANGER };
 
@@ -34,7 +37,8 @@ struct link {
     struct culm_conn *conn;
     struct link *next, **slot;
     enum link_kind kind;
-    int32_t node; /* of OUT and IN */
+    int32_t node;      /* of OUT and IN */
+    uint64_t since_ns; /* of a stranger */
 };
 
 struct peer {
@@ -53,8 +57,10 @@ struct culm_worker {
     struct link *links, *coordinator;
     struct peer *peer; /* [peer_capacity], by node */
     int32_t peer_capacity;
-    uv_poll_t accept;
+    int32_t strangers;
+    struct culm_listener listener;
     uv_timer_t report; /* armed when a peer is lost and not told */
+    uv_timer_t sweep;  /* armed while there are strangers */
     bool accepting;
 };
 
@@ -109,6 +115,8 @@ static void link_free(struct link *link) {
         worker->peer[link->node].in = NULL;
     } else if (link->kind == COORDINATOR) {
         worker->coordinator = NULL;
+    } else {
+        worker->strangers--;
     }
     *link->slot = link->next;
     if (link->next) {
@@ -236,6 +244,7 @@ static bool admit(struct link *link, const struct culm_message *message) {
     peer->in = link;
     peer->port = hello.port; /* the book's entry may still be on its way */
     link->kind = IN;
+    worker->strangers--;
     link->node = hello.node;
     culm_conn_limits(link->conn, CULM_FRAME_META_MAX, worker->o.payload_max);
     return true;
@@ -281,13 +290,33 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
 
 static const struct culm_conn_ops link_ops = {on_message, on_closed};
 
-static void on_accept(uv_poll_t *poll, int status, int events) {
-    struct culm_worker *worker = poll->data;
-    int fd;
-    (void)status;
-    (void)events;
-    while (culm_socket_accept(worker->listen_fd, &fd, NULL) == CULM_OK) {
-        (void)link_new(worker, STRANGER, -1, fd, false);
+static void on_sweep(uv_timer_t *timer) {
+    struct culm_worker *worker = timer->data;
+    uint64_t now = culm_clock_ns(), limit = CULM_WIRE_HELLO_NS(worker->o.hello_limit_ms);
+    for (struct link *link = worker->links, *next; link; link = next) {
+        next = link->next;
+        if (link->kind == STRANGER && now > link->since_ns + limit) {
+            link_free(link);
+        }
+    }
+    if (!worker->strangers) {
+        uv_timer_stop(timer);
+    }
+}
+
+static void on_accepted(void *ctx, int take_fd) {
+    struct culm_worker *worker = ctx;
+    struct link *link = NULL;
+    if (worker->strangers < STRANGERS_MAX) {
+        link = link_new(worker, STRANGER, -1, take_fd, false);
+    } else {
+        close(take_fd);
+    }
+    if (link) {
+        link->since_ns = culm_clock_ns();
+        if (!worker->strangers++) {
+            uv_timer_start(&worker->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+        }
     }
 }
 
@@ -500,7 +529,8 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
         return status;
     }
     uv_timer_init(&worker->real.loop, &worker->report);
-    worker->report.data = worker;
+    uv_timer_init(&worker->real.loop, &worker->sweep);
+    worker->report.data = worker->sweep.data = worker;
     status = join(worker, error);
     if (status != CULM_OK) {
         culm_worker_free(worker);
@@ -518,13 +548,13 @@ static void open_links(struct culm_worker *worker) {
     int fd = worker->coordinator_fd;
     worker->coordinator_fd = -1;
     worker->coordinator = link_new(worker, COORDINATOR, -1, fd, false);
-    worker->accepting = uv_poll_init(&worker->real.loop, &worker->accept, worker->listen_fd) == 0;
+    worker->accepting = culm_listener_init(&worker->listener, &worker->real.loop, worker->listen_fd,
+                                           on_accepted, worker, NULL) == CULM_OK;
     if (!worker->coordinator || !worker->accepting) {
         end(worker, CULM_ERR_MEMORY, "out of memory or descriptors for connections");
         return;
     }
-    worker->accept.data = worker;
-    uv_poll_start(&worker->accept, UV_READABLE, on_accept);
+    culm_listener_start(&worker->listener);
 }
 
 static void stop_jobs(struct culm_worker *worker) {
@@ -568,9 +598,10 @@ void culm_worker_free(struct culm_worker *worker) {
         link_free(worker->links);
     }
     if (worker->accepting) {
-        uv_close((uv_handle_t *)&worker->accept, NULL);
+        culm_listener_close(&worker->listener);
     }
     uv_close((uv_handle_t *)&worker->report, NULL);
+    uv_close((uv_handle_t *)&worker->sweep, NULL);
     culm_real_release(&worker->real);
     if (worker->coordinator_fd >= 0) {
         close(worker->coordinator_fd);

@@ -31,6 +31,7 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
     int fault_fd;                           /* where fault records go; -1: nowhere */
     const struct culm_worker_fault *faults; /* of this worker only */
     size_t fault_count;
+    int64_t hello_limit_ms; /* a stranger that says no hello is closed then; 0: 10000 */
 };
 
 struct culm_worker;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -39,6 +40,8 @@ static void a_wrong_token_is_refused(void **state) {
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 0);
     assert_non_null(strstr(log, "refused: wrong token"));
+    assert_non_null(strstr(t.error_text, "node 0: ended with exit code 1 before it joined"));
+    assert_non_null(strstr(t.error_text, "refused: wrong token"));
     test_release(&t, 0);
 }
 
@@ -52,15 +55,22 @@ static void another_signature_is_refused(void **state) {
     test_release(&t, 0);
 }
 
-static void knock(struct test *t) {
+static int visit(struct test *t) {
     int fd;
     assert_int_equal(
         culm_socket_connect("127.0.0.1", culm_coordinator_host_port(t->host), &fd, NULL), CULM_OK);
     assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
-    assert_true(send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL) == 27);
     t->pid[7] = fd;
+    t->since_ns = culm_clock_ns();
     t->world->ops->timer(t->world, 0, 1000000);
+    return fd;
 }
+
+static void knock(struct test *t) {
+    assert_true(send(visit(t), "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL) == 27);
+}
+
+static void visit_in_silence(struct test *t) { (void)visit(t); }
 
 static void until_closed(struct test *t) {
     char byte;
@@ -87,12 +97,52 @@ static void garbage_harms_nobody(void **state) {
     test_release(&t, 0);
 }
 
+static void a_silent_guest_is_shown_out(void **state) {
+    (void)state;
+    RUN(.start = 1, .hello_limit_ms = 300, .all_up = visit_in_silence, .on_timer = until_closed,
+        .on_report = report_ends);
+    uint64_t took = culm_clock_ns() - t.since_ns;
+    assert_int_equal(t.code, 0);
+    assert_true(took > 3 * SECOND / 10 && took < 5 * SECOND);
+    test_release(&t, 0);
+}
+
 static void a_silent_start_is_ended(void **state) {
     (void)state;
     uint64_t since = culm_clock_ns();
     RUN(.start = 1, .bad = 0, .mode = "silent", .start_limit_ms = 300, .on_exit = end_of_bad);
     assert_int_equal(t.code, 0);
     assert_true(culm_clock_ns() - since < 5 * SECOND);
+    assert_int_equal(t.error_events, 1);
+    assert_non_null(strstr(t.error_text, "node 0: did not join within 300 ms and is killed"));
+    test_release(&t, 0);
+}
+
+static void start_again(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)info;
+    if (node < 3) {
+        t->world->ops->spawn(t->world);
+    } else {
+        test_finish(t);
+    }
+}
+
+static void the_same_failure_is_told_once(void **state) {
+    (void)state;
+    RUN(.start = 1, .mode = "nonsense", .exe = "/bin/false", .on_exit = start_again);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.exits, 4);
+    assert_int_equal(t.error_events, 1);
+    assert_non_null(strstr(t.error_text, "node 0: ended with exit code 1 before it joined"));
+    test_release(&t, 0);
+}
+
+static void a_log_that_cannot_be_written_is_told(void **state) {
+    (void)state;
+    RUN(.start = 1, .bad = 0, .log_dir = "/nonexistent", .on_exit = end_of_bad);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.error_events, 1);
+    assert_non_null(strstr(t.error_text, "node 0: open '/nonexistent/node-0.log': No such file"));
     test_release(&t, 0);
 }
 
@@ -217,6 +267,33 @@ static void a_fault_on_the_compute_thread(void **state) {
     }
 }
 
+static void freeze(struct test *t) {
+    test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = 3});
+    t->world->ops->timer(t->world, 0, 1000000);
+}
+
+/* The loop does not turn from the blow to the event. */
+static void wait_frozen_and_publish(struct test *t) {
+    siginfo_t info = {0};
+    assert_int_equal(waitid(P_PID, (id_t)t->pid[0], &info, WSTOPPED | WNOWAIT), 0);
+    t->world->ops->publish(t->world, json_pack("{s:s, s:i}", "event", "lost", "view", 7));
+    test_finish(t);
+}
+
+static void lost_after_fault(struct test *t, const char *name) {
+    if (!strcmp(name, "lost")) {
+        assert_int_equal(t->fault_events, 1);
+    }
+}
+
+static void a_fault_is_told_before_what_comes_of_it(void **state) {
+    (void)state;
+    RUN(.start = 1, .fault = "0,5,3,-1,1", .host_fault = {0, CULM_HURT_STOP, 1}, .all_up = freeze,
+        .on_timer = wait_frozen_and_publish, .on_event = lost_after_fault);
+    assert_int_equal(t.code, 0);
+    test_release(&t, 1);
+}
+
 /* --- traces --- */
 
 static void trace_up(struct test *t, int32_t node, const struct culm_peer_info *info) {
@@ -248,6 +325,21 @@ static void a_trace_is_replayed_with_a_queue(void **state) {
     assert_true(took >= 4 * SECOND);
     test_release(&t, 0);
 }
+
+static void no_request(struct test *t, enum culm_request request, int32_t node) {
+    (void)t;
+    fail_msg("request %d for node %d", (int)request, (int)node);
+}
+
+static void one_removed_before_it_joined_only_exits(void **state) {
+    (void)state;
+    RUN(.trace_text = "0,add,a\n300,remove,a\n", .max_nodes = 1, .bad = 0, .mode = "silent",
+        .on_request = no_request, .on_exit = end_of_bad);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.error_events, 0);
+    test_release(&t, 0);
+}
+
 int main(int argc, char **argv) {
     setenv("TSAN_OPTIONS", "atexit_sleep_ms=0", 0); /* workers inherit it; 2 s are 2 s */
     if (argc > 1) {
@@ -257,13 +349,18 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_signature_is_refused),
         cmocka_unit_test(garbage_harms_nobody),
+        cmocka_unit_test(a_silent_guest_is_shown_out),
         cmocka_unit_test(a_silent_start_is_ended),
+        cmocka_unit_test(the_same_failure_is_told_once),
+        cmocka_unit_test(a_log_that_cannot_be_written_is_told),
         cmocka_unit_test(an_impossible_start_is_told),
         cmocka_unit_test(a_torn_frame_is_never_delivered),
         cmocka_unit_test(a_frame_torn_by_a_freeze_is_mended_by_the_thaw),
         cmocka_unit_test(a_fault_fires_once_and_a_freeze_is_thawed),
         cmocka_unit_test(a_fault_on_the_compute_thread),
+        cmocka_unit_test(a_fault_is_told_before_what_comes_of_it),
         cmocka_unit_test(a_trace_is_replayed_with_a_queue),
+        cmocka_unit_test(one_removed_before_it_joined_only_exits),
     };
     return cmocka_run_group_tests_name("cluster/hurts", tests, NULL, NULL);
 }

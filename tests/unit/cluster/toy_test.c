@@ -31,6 +31,10 @@ void test_finish(struct test *t) { t->world->ops->leave(t->world, 0, NULL); }
 
 static void on_start(void *actor) {
     struct test *t = actor;
+    if (t->leave_at_start) {
+        t->world->ops->leave(t->world, t->leave_at_start, NULL);
+        return;
+    }
     t->world->ops->timer(t->world, WATCHDOG, 60 * SECOND);
     for (int32_t i = 0; i < t->start; i++) {
         t->world->ops->spawn(t->world);
@@ -149,6 +153,9 @@ static void publish(void *ctx, json_t *event) {
         snprintf(t->error_text, sizeof t->error_text, "%s",
                  json_string_value(json_object_get(event, "message")));
     }
+    if (t->on_event) {
+        t->on_event(t, name);
+    }
 }
 
 /* --- running one --- */
@@ -192,7 +199,7 @@ void test_run(struct test *t) {
         .payload_max = TOY_MB,
         .pool = t->pool,
         .command = command,
-        .log_dir = t->dir,
+        .log_dir = t->log_dir ? t->log_dir : t->dir,
         .publish = publish,
         .ctx = t,
         .trace = t->trace_text ? &t->trace : NULL,
@@ -200,6 +207,7 @@ void test_run(struct test *t) {
         .faults = &t->host_fault,
         .fault_count = 1,
         .start_limit_ms = t->start_limit_ms,
+        .hello_limit_ms = t->hello_limit_ms,
     };
     assert_int_equal(culm_coordinator_host_new(&options, &t->host, &error), CULM_OK);
     t->world = culm_coordinator_host_world(t->host);

@@ -19,7 +19,9 @@ struct test {
     const char *trace_text;
     double time_scale;
     int32_t max_nodes;
-    int64_t start_limit_ms;
+    int64_t start_limit_ms, hello_limit_ms;
+    const char *log_dir; /* NULL: dir */
+    int leave_at_start;  /* 0: it goes on */
     void (*all_up)(struct test *t);
     void (*on_up)(struct test *t, int32_t node, const struct culm_peer_info *info);
     void (*on_report)(struct test *t, int32_t node, const struct toy_report *report);
@@ -28,6 +30,7 @@ struct test {
     void (*on_exit)(struct test *t, int32_t node, const struct culm_peer_info *info);
     void (*on_request)(struct test *t, enum culm_request request, int32_t node);
     void (*on_timer)(struct test *t);
+    void (*on_event)(struct test *t, const char *name);
     /* what has */
     struct culm_coordinator_host *host;
     struct culm_world *world;

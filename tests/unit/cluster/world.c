@@ -23,6 +23,15 @@
 
 #include <cmocka.h>
 
+/* --- the shortest run --- */
+
+static void one_that_leaves_at_its_start(void **state) {
+    (void)state;
+    RUN(.leave_at_start = 5);
+    assert_int_equal(t.code, 5);
+    test_release(&t, 0);
+}
+
 /* --- frames --- */
 
 static void blast_once(struct test *t) {
@@ -329,6 +338,7 @@ int main(int argc, char **argv) {
         return toy_main(argc, argv);
     }
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_leaves_at_its_start),
         cmocka_unit_test(frames_of_every_size_arrive_whole_and_in_order),
         cmocka_unit_test(messages_a_second),
         cmocka_unit_test(what_was_sent_before_a_leave_arrives),
