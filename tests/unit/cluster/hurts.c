@@ -267,14 +267,10 @@ static void a_fault_on_the_compute_thread(void **state) {
     }
 }
 
-static void freeze(struct test *t) {
-    test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = 3});
-    t->world->ops->timer(t->world, 0, 1000000);
-}
-
-/* The loop does not turn from the blow to the event. */
-static void wait_frozen_and_publish(struct test *t) {
+/* The loop does not turn from the order to the event. */
+static void freeze_and_publish(struct test *t) {
     siginfo_t info = {0};
+    test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = 3});
     assert_int_equal(waitid(P_PID, (id_t)t->pid[0], &info, WSTOPPED | WNOWAIT), 0);
     t->world->ops->publish(t->world, json_pack("{s:s, s:i}", "event", "lost", "view", 7));
     test_finish(t);
@@ -288,8 +284,8 @@ static void lost_after_fault(struct test *t, const char *name) {
 
 static void a_fault_is_told_before_what_comes_of_it(void **state) {
     (void)state;
-    RUN(.start = 1, .fault = "0,5,3,-1,1", .host_fault = {0, CULM_HURT_STOP, 1}, .all_up = freeze,
-        .on_timer = wait_frozen_and_publish, .on_event = lost_after_fault);
+    RUN(.start = 1, .fault = "0,5,3,-1,1", .host_fault = {0, CULM_HURT_STOP, 1},
+        .all_up = freeze_and_publish, .on_event = lost_after_fault);
     assert_int_equal(t.code, 0);
     test_release(&t, 1);
 }
