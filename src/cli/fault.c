@@ -6,43 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const phase_names[CULM_PHASE_COUNT] = {
-    [CULM_PHASE_LOAD] = "load",         [CULM_PHASE_FORWARD] = "forward",
-    [CULM_PHASE_BACKWARD] = "backward", [CULM_PHASE_FRC] = "frc",
-    [CULM_PHASE_SEND] = "send",         [CULM_PHASE_REDUCE] = "reduce",
-    [CULM_PHASE_COMMIT] = "commit",     [CULM_PHASE_STEP] = "step",
-    [CULM_PHASE_TRANSFER] = "transfer", [CULM_PHASE_CHECKPOINT] = "checkpoint",
-};
-static const char *const how_names[] = {"kill", "stop", "exit"};
-
-const char *culm_phase_name(enum culm_phase phase) { return phase_names[phase]; }
-
 enum field { WORKER, STEP, MICRO, FOR_MS, PHASE, HOW, FIELD_COUNT };
 
 static const struct {
     const char *name;
-    int64_t min, max; /* of a number */
-    const char *const *words;
-    size_t word_count;
+    int64_t min, max;                  /* of a number */
+    const char *(*word)(size_t index); /* NULL: a number; gives NULL after the last */
     const char *allowed;
 } fields[FIELD_COUNT] = {
-    [WORKER] = {"worker", 0, INT32_MAX, NULL, 0, "a node id, from 0"},
-    [STEP] = {"step", 1, INT64_MAX, NULL, 0, "a step, from 1"},
-    [MICRO] = {"micro", 0, INT32_MAX, NULL, 0, "a micro-batch of the global batch, from 0"},
-    [FOR_MS] = {"for_ms", 1, 86400000, NULL, 0, "1 to 86400000"},
-    [PHASE] = {"phase", 0, 0, phase_names, CULM_PHASE_COUNT,
+    [WORKER] = {"worker", 0, INT32_MAX, NULL, "a node id, from 0"},
+    [STEP] = {"step", 1, INT64_MAX, NULL, "a step, from 1"},
+    [MICRO] = {"micro", 0, INT32_MAX, NULL, "a micro-batch of the global batch, from 0"},
+    [FOR_MS] = {"for_ms", 1, 86400000, NULL, "1 to 86400000"},
+    [PHASE] = {"phase", 0, 0, culm_fault_phase_text,
                "load, forward, backward, frc, send, reduce, commit, step, transfer, checkpoint"},
-    [HOW] = {"how", 0, 0, how_names, 3, "kill, stop, exit"},
+    [HOW] = {"how", 0, 0, culm_fault_hurt_text, "kill, stop, exit"},
 };
 
 static bool read_value(enum field field, const char *text, int64_t *ret_value) {
-    for (size_t i = 0; i < fields[field].word_count; i++) {
-        if (!strcmp(text, fields[field].words[i])) {
+    const char *word;
+    for (size_t i = 0; fields[field].word && (word = fields[field].word(i)); i++) {
+        if (!strcmp(text, word)) {
             *ret_value = (int64_t)i;
             return true;
         }
     }
-    if (fields[field].words || !*text || text[strspn(text, "0123456789")]) {
+    if (fields[field].word || !*text || text[strspn(text, "0123456789")]) {
         return false;
     }
     errno = 0;
@@ -94,7 +83,7 @@ static enum culm_status read_fields(const char *text, int64_t *values, bool *giv
 enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_spec,
                                   struct culm_error *error) {
     int64_t values[FIELD_COUNT] = {
-        [MICRO] = -1, [PHASE] = CULM_PHASE_FORWARD, [HOW] = CULM_FAULT_KILL};
+        [MICRO] = -1, [PHASE] = CULM_PHASE_FORWARD, [HOW] = CULM_HURT_KILL};
     bool given[FIELD_COUNT] = {false};
     enum culm_status status = read_fields(text, values, given, error);
     if (status != CULM_OK) {
@@ -105,7 +94,7 @@ enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_
             error, CULM_ERR_CONFIG, "--fault '%.100s': %s is missing; required: %s", text,
             given[WORKER] ? "step" : "worker", fields[given[WORKER] ? STEP : WORKER].allowed);
     }
-    if (given[FOR_MS] && values[HOW] != CULM_FAULT_STOP) {
+    if (given[FOR_MS] && values[HOW] != CULM_HURT_STOP) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': for_ms means nothing here; allowed with how=stop",
                               text);
@@ -116,14 +105,14 @@ enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': micro means nothing in phase %s; allowed with "
                               "forward, backward, frc, send",
-                              text, phase_names[values[PHASE]]);
+                              text, culm_fault_phase_text((size_t)values[PHASE]));
     }
     *ret_spec = (struct culm_fault_spec){
         .worker = (int32_t)values[WORKER],
         .point = {.phase = (enum culm_phase)values[PHASE],
                   .step = values[STEP],
                   .micro = values[MICRO]},
-        .how = (enum culm_fault_how)values[HOW],
+        .how = (enum culm_hurt)values[HOW],
         .for_ms = values[FOR_MS],
     };
     return CULM_OK;

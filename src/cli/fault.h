@@ -9,15 +9,13 @@
 #ifndef CULM_CLI_FAULT_H
 #define CULM_CLI_FAULT_H
 
-#include "net/world.h"
+#include "cluster/fault.h"
 #include "train/config.h"
-
-enum culm_fault_how { CULM_FAULT_KILL, CULM_FAULT_STOP, CULM_FAULT_EXIT };
 
 struct culm_fault_spec {
     int32_t worker;
     struct culm_fault_point point; /* micro -1: any */
-    enum culm_fault_how how;
+    enum culm_hurt how;
     int64_t for_ms; /* 0: for good */
 };
 
@@ -29,7 +27,5 @@ enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_
 enum culm_status culm_fault_check(const struct culm_fault_spec *spec, const char *text,
                                   const struct culm_train_config *config, bool replaced,
                                   struct culm_error *error);
-
-const char *culm_phase_name(enum culm_phase phase); /* "load", ... */
 
 #endif

@@ -298,14 +298,9 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     if (!l->pool || !l->faults || setenv(CULM_TOKEN_VARIABLE, l->o->token, 1) != 0) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    static const enum culm_hurt hurt[] = {
-        [CULM_FAULT_KILL] = CULM_HURT_KILL,
-        [CULM_FAULT_STOP] = CULM_HURT_STOP,
-        [CULM_FAULT_EXIT] = CULM_HURT_EXIT,
-    };
     for (size_t i = 0; i < l->o->fault_count; i++) {
         const struct culm_fault_spec *spec = &l->o->faults[i];
-        l->faults[i] = (struct culm_host_fault){spec->worker, hurt[spec->how], spec->for_ms};
+        l->faults[i] = (struct culm_host_fault){spec->worker, spec->how, spec->for_ms};
     }
     const struct culm_coordinator_host_options options = {
         .token = l->o->token,

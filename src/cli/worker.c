@@ -64,13 +64,8 @@ static enum culm_status read_faults(struct worker *w, int argc, char **argv,
         if (status != CULM_OK) {
             return status;
         }
-        static const enum culm_hurt hurt[] = {
-            [CULM_FAULT_KILL] = CULM_HURT_KILL,
-            [CULM_FAULT_STOP] = CULM_HURT_STOP,
-            [CULM_FAULT_EXIT] = CULM_HURT_EXIT,
-        };
         w->faults[w->fault_count++] =
-            (struct culm_worker_fault){atoi(argv[i]), spec.point, hurt[spec.how]};
+            (struct culm_worker_fault){atoi(argv[i]), spec.point, spec.how};
     }
     return CULM_OK;
 }

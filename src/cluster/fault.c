@@ -18,7 +18,16 @@ static const char *const phase_text[CULM_PHASE_COUNT] = {
     [CULM_PHASE_TRANSFER] = "transfer", [CULM_PHASE_CHECKPOINT] = "checkpoint",
 };
 
-const char *culm_fault_phase_text(enum culm_phase phase) { return phase_text[phase]; }
+static const char *const hurt_text[CULM_HURT_COUNT] = {
+    [CULM_HURT_KILL] = "kill", [CULM_HURT_STOP] = "stop", [CULM_HURT_EXIT] = "exit"};
+
+const char *culm_fault_phase_text(size_t phase) {
+    return phase < CULM_PHASE_COUNT ? phase_text[phase] : NULL;
+}
+
+const char *culm_fault_hurt_text(size_t hurt) {
+    return hurt < CULM_HURT_COUNT ? hurt_text[hurt] : NULL;
+}
 
 enum culm_status culm_faults_init(struct culm_faults *faults,
                                   const struct culm_worker_fault *borrow_fault, size_t count,

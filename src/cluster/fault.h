@@ -12,6 +12,7 @@
 #include "net/world.h"
 
 enum culm_hurt { CULM_HURT_KILL, CULM_HURT_STOP, CULM_HURT_EXIT };
+#define CULM_HURT_COUNT 3
 
 struct culm_worker_fault {
     int32_t index;                 /* the launcher's number of it */
@@ -45,6 +46,8 @@ struct culm_fault_record {
 };
 /* Of one line without its end; false: not a record. */
 bool culm_fault_record_parse(const char *line, struct culm_fault_record *ret_record);
-const char *culm_fault_phase_text(enum culm_phase phase); /* "load", ... as INTERFACE names them */
+/* As users write and read them; NULL at the end of the enumeration and beyond. */
+const char *culm_fault_phase_text(size_t phase); /* "load", ... */
+const char *culm_fault_hurt_text(size_t hurt);   /* "kill", ... */
 
 #endif
