@@ -382,6 +382,25 @@ static void release(struct launch *l) {
     culm_pool_free(l->pool);
 }
 
+/* From here on a signal means exit code 75, also before the host can hear it. */
+static void hold_signals(void) {
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &both, NULL);
+}
+
+static enum culm_status begin(struct launch *l, struct culm_error *error) {
+    enum culm_status status;
+    hold_signals();
+    if ((status = claim(l, error)) || (status = open_sinks(l, error)) ||
+        (status = make_host(l, error)) || (status = make_coordinator(l, error))) {
+        return status;
+    }
+    return CULM_OK;
+}
+
 int culm_train_launch(const struct culm_launch_options *options) {
     struct launch l = {.o = options};
     struct culm_error error = {0};
@@ -392,8 +411,7 @@ int culm_train_launch(const struct culm_launch_options *options) {
         code = culm_cli_fail("train", &error);
     } else if (options->dry_run) {
         print_plan(&l);
-    } else if (claim(&l, &error) || open_sinks(&l, &error) || make_host(&l, &error) ||
-               make_coordinator(&l, &error)) {
+    } else if (begin(&l, &error) != CULM_OK) {
         code = culm_cli_fail("train", &error);
     } else {
         publish_start(&l);

@@ -118,6 +118,11 @@ static void watch(struct culm_coordinator_host *host) {
     uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     uv_signal_start(&host->signal[0], on_signal, SIGINT);
     uv_signal_start(&host->signal[1], on_signal, SIGTERM);
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &both, NULL);
 }
 
 /* Workers get what was sent to them, then the end of the stream; those that have not joined, or do

@@ -63,7 +63,8 @@ struct culm_world *culm_coordinator_host_world(struct culm_coordinator_host *hos
 int culm_coordinator_host_port(const struct culm_coordinator_host *host);
 /* Runs the actor until it leaves; then workers are told what was sent to them and that it is over,
  * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped.
- * SIGINT and SIGTERM are CULM_REQUEST_STOP; the second of them kills all, and 75 is returned.
+ * SIGINT and SIGTERM are CULM_REQUEST_STOP; the second of them kills all, and 75 is returned. A
+ * caller that blocks both before it begins misses none: they are let through when they are watched.
  * Once a host. */
 int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct culm_actor_ops *ops,
                               void *actor, struct culm_error *ret_error);

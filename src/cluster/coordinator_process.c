@@ -159,6 +159,7 @@ static enum culm_status spawn(struct child *child, char **argv, int log_fd,
         {.flags = UV_INHERIT_FD, .data.fd = host->record_fd[1]},
     };
     const uv_process_options_t options = {
+        .flags = UV_PROCESS_DETACHED, /* a signal to the launcher's group is for the launcher */
         .exit_cb = on_exit_process,
         .file = argv[0],
         .args = argv,
