@@ -42,7 +42,8 @@ struct culm_run_shape culm_run_shape_of(const struct culm_train_config *config) 
     };
 }
 
-uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration, int32_t micro) {
+uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration,
+                                     int32_t micro) {
     return (uint64_t)(iteration - 1) * (uint64_t)shape->global_samples +
            (uint64_t)micro * (uint64_t)shape->micro_samples;
 }

@@ -77,6 +77,7 @@ struct culm_run_shape {
 struct culm_run_shape culm_run_shape_of(const struct culm_train_config *config);
 /* Global position in the stream of samples of the first sample of micro-batch m in iteration k (k
  * counts from 1). */
-uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration, int32_t micro);
+uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration,
+                                     int32_t micro);
 
 #endif

@@ -294,6 +294,27 @@ static void test_a_roll_back_waits_for_a_publication(void **state) {
     end(&f);
 }
 
+static void test_a_roll_back_gives_up_what_is_being_written(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options();
+    o.checkpoint.every = 1;
+    o.shape.redundancy = CULM_REDUNDANCY_NONE;
+    begin(&f, o);
+    run_two(&f);
+    commit(&f);
+    fake_world_forget(&f.fake);
+    peer(&f, 0, CULM_PEER_EOF); /* the only copy of the first stage */
+    assert_int_equal(totals(&f).rollbacks, 1);
+    assert_int_equal(totals(&f).committed, 0);
+    assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 1); /* it says so */
+    struct culm_task *discard = fake_world_io(&f.fake);
+    assert_non_null(discard); /* at once, and not when another one is being written */
+    assert_int_equal(discard->kind, CULM_TASK_DISCARD);
+    assert_int_equal(discard->version, 1);
+    end(&f);
+}
+
 static void test_a_stop_before_a_roll_back_ends_with_it(void **state) {
     (void)state;
     struct fixture f;
@@ -552,6 +573,7 @@ int main(void) {
         cmocka_unit_test(test_fenced_workers_are_not_heard),
         cmocka_unit_test(test_a_part_of_an_earlier_attempt_does_not_count),
         cmocka_unit_test(test_a_roll_back_waits_for_a_publication),
+        cmocka_unit_test(test_a_roll_back_gives_up_what_is_being_written),
         cmocka_unit_test(test_a_stop_before_a_roll_back_ends_with_it),
         cmocka_unit_test(test_first_start_goes_on_with_who_is_left),
         cmocka_unit_test(test_traced_workers_may_go_before_they_join),
