@@ -167,6 +167,13 @@ static void on_view(struct terminal *t, const json_t *event) {
     log_begin(t, event, 0);
     culm_buf_printf(&t->out, "view %lld: ", (long long)culm_event_int(event, "view", -1));
     put_text(&t->out, culm_event_text(event, "reason", "no reason given"));
+    size_t stage;
+    json_t *copies;
+    json_array_foreach(json_object_get(event, "copies"), stage, copies) {
+        if (json_is_integer(copies) && json_integer_value(copies) == 1) {
+            culm_buf_printf(&t->out, "; stage %zu has one copy", stage);
+        }
+    }
     log_end(t);
     struct culm_buf map;
     culm_buf_init(&map, OUT_BYTES_MAX);

@@ -40,7 +40,10 @@ static void draft_nodes(struct culm_coordinator *c) {
 }
 
 static json_t *view_event(const struct culm_view *view) {
-    json_t *map = json_array(), *lanes = json_array();
+    json_t *map = json_array(), *lanes = json_array(), *copies = json_array();
+    for (int32_t s = 0; s < view->stages; s++) {
+        json_array_append_new(copies, json_integer(culm_view_copies(view, s)));
+    }
     for (int32_t p = 0; p < view->pipelines; p++) {
         for (int32_t s = 0; s < view->stages; s++) {
             json_array_append_new(map, json_pack("{s:i, s:i, s:i, s:i}", "pipeline", p, "stage", s,
@@ -51,8 +54,9 @@ static json_t *view_event(const struct culm_view *view) {
     for (int32_t l = 0; l < view->lanes; l++) {
         json_array_append_new(lanes, json_integer(view->lane_pipeline[l]));
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:I}", "event", "view", "reason", view->reason, "map",
-                     map, "lanes", lanes, "step", (json_int_t)view->iteration);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I}", "event", "view", "reason", view->reason,
+                     "map", map, "lanes", lanes, "copies", copies, "step",
+                     (json_int_t)view->iteration);
 }
 
 /* Makes the draft the view, tells everyone, and forgets what was said in the old one. */
