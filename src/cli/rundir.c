@@ -83,16 +83,12 @@ static enum culm_status lock(const char *path, int *ret_fd, struct culm_error *e
     return CULM_OK;
 }
 
-enum culm_status culm_rundir_claim(const char *path, bool resume, const char *config_text,
-                                   struct culm_rundir *ret_dir, struct culm_error *error) {
+enum culm_status culm_rundir_claim(const char *path, bool resume, struct culm_rundir *ret_dir,
+                                   struct culm_error *error) {
     struct culm_rundir dir = {.lock_fd = -1};
-    char config[CULM_PATH_MAX];
     enum culm_status status = culm_rundir_check(path, resume, error);
     if (status == CULM_OK) {
         status = culm_path_format(dir.path, error, "%s", path);
-    }
-    if (status == CULM_OK) {
-        status = culm_path_format(config, error, "%s/config.yaml", path);
     }
     if (status == CULM_OK && !resume) {
         status = culm_dir_make(NULL, path, error);
@@ -104,15 +100,20 @@ enum culm_status culm_rundir_claim(const char *path, bool resume, const char *co
         /* Another launcher may have started and finished between the first look and the lock. */
         status = culm_rundir_check(path, resume, error);
     }
-    if (status == CULM_OK) {
-        status = culm_file_replace(NULL, config, config_text, strlen(config_text), error);
-    }
     if (status != CULM_OK) {
         culm_rundir_release(&dir);
         return status;
     }
     *ret_dir = dir;
     return CULM_OK;
+}
+
+enum culm_status culm_rundir_begin(const struct culm_rundir *dir, const char *config_text,
+                                   struct culm_error *error) {
+    char config[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(config, error, "%s/config.yaml", dir->path);
+    return status ? status
+                  : culm_file_replace(NULL, config, config_text, strlen(config_text), error);
 }
 
 void culm_rundir_release(struct culm_rundir *dir) {

@@ -23,10 +23,13 @@ struct culm_rundir {
  * when there is no config.yaml. */
 enum culm_status culm_rundir_check(const char *path, bool resume, struct culm_error *error);
 
-/* Makes the directory, locks it, checks again and writes config.yaml. CULM_ERR_EXISTS while another
- * launcher holds it. Release with culm_rundir_release. */
-enum culm_status culm_rundir_claim(const char *path, bool resume, const char *config_text,
-                                   struct culm_rundir *ret_dir, struct culm_error *error);
+/* Makes the directory, locks it and checks again; nothing but the lock is written. CULM_ERR_EXISTS
+ * while another launcher holds it. Release with culm_rundir_release. */
+enum culm_status culm_rundir_claim(const char *path, bool resume, struct culm_rundir *ret_dir,
+                                   struct culm_error *error);
+/* Writes config.yaml: from here on it is a run. */
+enum culm_status culm_rundir_begin(const struct culm_rundir *dir, const char *config_text,
+                                   struct culm_error *error);
 void culm_rundir_release(struct culm_rundir *dir);
 
 #endif

@@ -155,19 +155,23 @@ static enum culm_status write_plan(const struct launch *l, struct culm_error *er
 
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
-    enum culm_status status =
-        culm_rundir_claim(l->o->out_dir, l->o->resume, l->o->config_text, &l->dir, error);
+    enum culm_status status = culm_rundir_claim(l->o->out_dir, l->o->resume, &l->dir, error);
     if (status != CULM_OK) {
         return status;
     }
     l->claimed = true;
-    if ((status = culm_path_format(path, error, "%s/logs", l->o->out_dir)) ||
+    if ((status = find_start(l, error)) ||
+        (status = culm_rundir_begin(&l->dir, l->o->config_text, error)) ||
+        (status = culm_path_format(path, error, "%s/logs", l->o->out_dir)) ||
         (status = culm_dir_make(NULL, path, error)) ||
         (status = culm_checkpoint_clean(NULL, l->o->out_dir, error)) ||
-        (status = find_start(l, error)) || (status = write_plan(l, error))) {
+        (status = write_plan(l, error))) {
         return status;
     }
-    return CULM_OK;
+    /* A crash may have left it under a temporary name, which has just been put right. */
+    return l->start_path[0] && !culm_file_is_directory(l->start_path)
+               ? culm_checkpoint_path(l->o->out_dir, l->start_step, l->start_path, error)
+               : CULM_OK;
 }
 
 /* --- events --- */

@@ -5,7 +5,6 @@
 #include "cli/version.h"
 
 #include <jansson.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <openssl/crypto.h>
 #include <uv.h>
 #include <yaml.h>
@@ -26,10 +25,8 @@ int culm_cli_version(int argc, char **argv) {
         culm_usage_print(&usage, stdout);
         return 0;
     }
-    const dnnl_version_t *dnnl = dnnl_version();
     printf("culm %s (%s)\n", CULM_VERSION, CULM_GIT);
-    printf("oneDNN %d.%d.%d, libuv %s, libyaml %s, jansson %s, %s\n", dnnl->major, dnnl->minor,
-           dnnl->patch, uv_version_string(), yaml_get_version_string(), jansson_version_str(),
-           OpenSSL_version(OPENSSL_VERSION));
+    printf("libuv %s, libyaml %s, jansson %s, %s\n", uv_version_string(), yaml_get_version_string(),
+           jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
     return 0;
 }
