@@ -77,7 +77,7 @@ enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
 
 /* The newest checkpoint that is whole: manifest and sizes agree and, with `verify`, all hashes. A
  * broken one is skipped; ret_warning (may be NULL) then says why about the newest such one, and is
- * empty otherwise. CULM_ERR_NOT_FOUND when none is whole. */
+ * empty otherwise. CULM_ERR_NOT_FOUND when there is none, CULM_ERR_FORMAT when none is whole. */
 enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_t *ret_step,
                                         char ret_path[CULM_PATH_MAX],
                                         char ret_warning[CULM_ERROR_MAX], struct culm_error *error);

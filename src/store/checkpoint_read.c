@@ -201,9 +201,12 @@ enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_
     }
     culm_names_release(&names);
     if (!found) {
-        return culm_error_set(error, CULM_ERR_NOT_FOUND, "no %scheckpoint in '%s'%s%s",
-                              broken.text[0] ? "whole " : "", dir, broken.text[0] ? "; " : "",
-                              broken.text);
+        return broken.text[0]
+                   ? culm_error_set(error, CULM_ERR_FORMAT,
+                                    "no whole checkpoint in '%s': %s; mend it, or remove it to "
+                                    "start from the beginning",
+                                    dir, broken.text)
+                   : culm_error_set(error, CULM_ERR_NOT_FOUND, "no checkpoint in '%s'", dir);
     }
     if (ret_warning) {
         memcpy(ret_warning, broken.text, CULM_ERROR_MAX);

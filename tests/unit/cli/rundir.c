@@ -43,13 +43,28 @@ static void refused(enum culm_status status, enum culm_status expected, const ch
     assert_string_equal(error->text, text);
 }
 
+/* Claims the directory and writes the configuration. */
+static enum culm_status claim(const char *path, bool resume, const char *config_text,
+                              struct culm_rundir *ret_dir, struct culm_error *error) {
+    struct culm_rundir dir;
+    enum culm_status status = culm_rundir_claim(path, resume, &dir, error);
+    if (status == CULM_OK) {
+        status = culm_rundir_begin(&dir, config_text, error);
+        *ret_dir = dir;
+    }
+    return status;
+}
+
 static void a_fresh_run_writes_its_configuration(void **state) {
     struct place *place = *state;
     struct culm_rundir dir;
     struct culm_error error = {0};
     assert_int_equal(culm_rundir_check(place->dir, false, &error), CULM_OK);
     assert_false(culm_file_is_directory(place->dir)); /* looking wrote nothing */
-    if (culm_rundir_claim(place->dir, false, "steps: 1\n", &dir, &error)) {
+    assert_int_equal(culm_rundir_claim(place->dir, false, &dir, &error), CULM_OK);
+    culm_rundir_release(&dir); /* claimed, not begun: still no run */
+    assert_int_equal(culm_rundir_check(place->dir, true, NULL), CULM_ERR_NOT_FOUND);
+    if (claim(place->dir, false, "steps: 1\n", &dir, &error)) {
         fail_msg("%s", error.text);
     }
     char path[256], *text;
@@ -78,8 +93,8 @@ static void an_existing_run_is_refused_and_left_alone(void **state) {
                  names[i]);
         refused(culm_rundir_check(place->dir, false, &error), CULM_ERR_EXISTS, place->dir, &error,
                 what);
-        refused(culm_rundir_claim(place->dir, false, "y", &dir, &error), CULM_ERR_EXISTS,
-                place->dir, &error, what);
+        refused(claim(place->dir, false, "y", &dir, &error), CULM_ERR_EXISTS, place->dir, &error,
+                what);
         assert_int_equal(culm_dir_list(place->dir, &found, NULL), CULM_OK);
         assert_int_equal(found.count, 1); /* no lock, no new configuration */
         culm_names_release(&found);
@@ -105,7 +120,7 @@ static void other_files_do_not_matter(void **state) {
     assert_int_equal(culm_dir_make(NULL, place->dir, NULL), CULM_OK);
     snprintf(path, sizeof path, "%s/notes.txt", place->dir);
     assert_int_equal(culm_file_replace(NULL, path, "x", 1, NULL), CULM_OK);
-    assert_int_equal(culm_rundir_claim(place->dir, false, "steps: 1\n", &dir, NULL), CULM_OK);
+    assert_int_equal(claim(place->dir, false, "steps: 1\n", &dir, NULL), CULM_OK);
     culm_rundir_release(&dir);
 }
 
@@ -116,14 +131,14 @@ static void resuming_needs_a_run(void **state) {
     const char *what = ": no run to resume (no config.yaml); leave out --resume to start one";
     refused(culm_rundir_check(place->dir, true, &error), CULM_ERR_NOT_FOUND, place->dir, &error,
             what);
-    refused(culm_rundir_claim(place->dir, true, "x", &dir, &error), CULM_ERR_NOT_FOUND, place->dir,
-            &error, what);
+    refused(claim(place->dir, true, "x", &dir, &error), CULM_ERR_NOT_FOUND, place->dir, &error,
+            what);
     assert_false(culm_file_is_directory(place->dir));
     assert_int_equal(culm_status_exit_code(error.status), 3);
 
-    assert_int_equal(culm_rundir_claim(place->dir, false, "steps: 1\n", &dir, &error), CULM_OK);
+    assert_int_equal(claim(place->dir, false, "steps: 1\n", &dir, &error), CULM_OK);
     culm_rundir_release(&dir);
-    assert_int_equal(culm_rundir_claim(place->dir, true, "steps: 1\n", &dir, &error), CULM_OK);
+    assert_int_equal(claim(place->dir, true, "steps: 1\n", &dir, &error), CULM_OK);
     culm_rundir_release(&dir);
 }
 
@@ -132,14 +147,14 @@ static void two_launchers_do_not_share_a_directory(void **state) {
     struct culm_rundir dir, second;
     struct culm_error error = {0};
     char what[256];
-    assert_int_equal(culm_rundir_claim(place->dir, false, "steps: 1\n", &dir, &error), CULM_OK);
+    assert_int_equal(claim(place->dir, false, "steps: 1\n", &dir, &error), CULM_OK);
     snprintf(what, sizeof what,
              ": another launcher (pid %d) is at work there; wait for it or choose another --out",
              (int)getpid());
-    refused(culm_rundir_claim(place->dir, true, "steps: 2\n", &second, &error), CULM_ERR_EXISTS,
-            place->dir, &error, what);
+    refused(claim(place->dir, true, "steps: 2\n", &second, &error), CULM_ERR_EXISTS, place->dir,
+            &error, what);
     culm_rundir_release(&dir);
-    assert_int_equal(culm_rundir_claim(place->dir, true, "steps: 1\n", &second, &error), CULM_OK);
+    assert_int_equal(claim(place->dir, true, "steps: 1\n", &second, &error), CULM_OK);
     culm_rundir_release(&second);
 }
 
@@ -150,7 +165,7 @@ static void a_killed_launcher_leaves_no_lock(void **state) {
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
-        bool ok = culm_rundir_claim(place->dir, false, "steps: 1\n", &dir, NULL) == CULM_OK;
+        bool ok = claim(place->dir, false, "steps: 1\n", &dir, NULL) == CULM_OK;
         ok = write(ready[1], ok ? "y" : "n", 1) == 1;
         for (;;) {
             pause();
@@ -159,10 +174,10 @@ static void a_killed_launcher_leaves_no_lock(void **state) {
     char answer = 0;
     assert_int_equal(read(ready[0], &answer, 1), 1);
     assert_int_equal(answer, 'y');
-    assert_int_equal(culm_rundir_claim(place->dir, true, "x", &dir, NULL), CULM_ERR_EXISTS);
+    assert_int_equal(claim(place->dir, true, "x", &dir, NULL), CULM_ERR_EXISTS);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_int_equal(culm_rundir_claim(place->dir, true, "steps: 1\n", &dir, NULL), CULM_OK);
+    assert_int_equal(claim(place->dir, true, "steps: 1\n", &dir, NULL), CULM_OK);
     culm_rundir_release(&dir);
     close(ready[0]);
     close(ready[1]);

@@ -49,7 +49,8 @@ int culm_train_launch(const struct culm_launch_options *options) {
     }
     struct culm_rundir dir;
     struct culm_error error = {0};
-    if (culm_rundir_claim(options->out_dir, options->resume, options->config_text, &dir, &error)) {
+    if (culm_rundir_claim(options->out_dir, options->resume, &dir, &error) ||
+        culm_rundir_begin(&dir, options->config_text, &error)) {
         return culm_cli_fail("train", &error);
     }
     culm_rundir_release(&dir);

@@ -92,6 +92,16 @@ static void test_broken_ones_are_skipped(void **state) {
     assert_int_equal(rename(from, path), 0);
     assert_int_equal(latest(dir, false, warning), 10);
     assert_non_null(strstr(warning, "is of step 20"));
+    /* none is whole, which is not the same as none: the caller must not start anew */
+    char found[CULM_PATH_MAX];
+    int64_t step = 7;
+    struct culm_error error = {0};
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000010/manifest.json", dir);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(culm_checkpoint_latest(dir, true, &step, found, NULL, &error),
+                     CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, "no whole checkpoint"));
+    assert_int_equal(step, 7);
     temp_dir_drop(dir);
 }
 
