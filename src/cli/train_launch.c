@@ -63,11 +63,18 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
+static json_t *plan_event(const struct launch *l) {
+    json_t *event = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
+    json_t *plan = culm_plan_json(l->plan);
+    json_object_update_missing(event, plan);
+    json_decref(plan);
+    return event;
+}
+
 static void print_plan(const struct launch *l) {
     const struct culm_plan *plan = l->plan;
     if (l->o->json) {
-        json_t *event = culm_plan_json(plan);
-        json_object_set_new(event, "event", json_string("plan"));
+        json_t *event = plan_event(l);
         char *text = json_dumps(event, JSON_COMPACT);
         puts(text ? text : "");
         free(text);
@@ -246,14 +253,11 @@ static void publish_start(struct launch *l) {
         json_pack("{s:s, s:f, s:i, s:s, s:s, s:s, s:s}", "event", "start", "t_ms", 0.0, "view", 0,
                   "run", l->o->run, "config_sha256", l->o->config_sha256, "signature", l->signature,
                   "redundancy_effective", effective_redundancy(l));
-    json_t *plan = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
-    json_t *stages = culm_plan_json(l->plan);
-    json_object_update_missing(plan, stages);
+    json_t *plan = plan_event(l);
     publish(l, start);
     publish(l, plan);
     json_decref(start);
     json_decref(plan);
-    json_decref(stages);
 }
 
 /* --- workers --- */

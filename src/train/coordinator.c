@@ -357,7 +357,8 @@ static void taken_over(struct culm_coordinator *c, const struct member *member,
             (elsewhere && culm_view_whole(c->view, pending->pipeline) && note->node != 2)) {
             continue;
         }
-        int32_t source = elsewhere && note->node == 0 ? 1 : note->node;
+        bool peer = elsewhere || c->o.shape.redundancy == CULM_REDUNDANCY_NONE;
+        int32_t source = peer && note->node == 0 ? 1 : note->node;
         pending->source = source > pending->source ? source : pending->source;
         pending->redone += note->number;
         pending->stages &= ~(1ull << note->stage);
