@@ -217,7 +217,10 @@ static void member_up(struct culm_coordinator *c, int32_t id, const struct culm_
     snprintf(member->name, sizeof member->name, "%s", info->name);
     c->starting -= c->starting > 0;
     c->failed_starts = 0;
-    culm_coordinator_seat(c, member);
+    if (!c->first_start || id < c->o.shape.pipelines * c->o.shape.stages) {
+        culm_coordinator_seat(
+            c, member); /* later ones wait: a slot may be that of one still starting */
+    }
     json_t *event = json_pack("{s:s, s:i, s:I, s:s}", "event", "joined", "node", id, "pid",
                               (json_int_t)info->pid, "name", member->name);
     bool seated = member->pipeline >= 0;

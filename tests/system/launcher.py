@@ -291,7 +291,7 @@ def trace_plain(bench):
 
 def trace_standby(bench):
     """eight come, six train, two stand by and take over"""
-    lines = [f"0,add,node{k}" for k in range(8)] + ["1000,remove,node0", "1200,remove,node4"]
+    lines = ADDS + ["700,add,node6", "700,add,node7", "1500,remove,node0", "1700,remove,node4"]
     run = traced(bench, TRACED, lines)
     idle = [event["node"] for event in run.all("joined") if event["pipeline"] is None]
     equal(len(run.all("joined")), 8, "workers joined")
