@@ -203,6 +203,8 @@ void culm_node_run_next(struct culm_node *node) {
 
 /* --- completion --- */
 
+/* What the lost owner had done, as far as its neighbours show it, and is to be done again. Taken
+ * before the first task here takes effect, so that only what came from the lost one counts. */
 static int64_t count_redone(const struct culm_node *node, int32_t stage) {
     int64_t redone = 0;
     for (int32_t m = 0; m < node->o.shape.micros; m++) {
@@ -211,7 +213,9 @@ static int64_t count_redone(const struct culm_node *node, int32_t stage) {
         }
         const struct cell *cell = cell_at(node, stage, m);
         bool went_on = stage < last_stage(node) && cell_at(node, stage + 1, m)->sent_input;
-        bool came_back = stage > 0 && cell_at(node, stage - 1, m)->sent_d_output;
+        const struct cell *before = stage > 0 ? cell_at(node, stage - 1, m) : NULL;
+        bool came_back = before && (owns(node, stage - 1) ? before->d_output || before->backward
+                                                          : before->sent_d_output);
         redone += (went_on || came_back) && !cell->forward;
         redone += came_back;
     }
@@ -234,6 +238,7 @@ static void report_take_over(struct culm_node *node, int32_t stage) {
 /* Whatever a task done here made is kept until COMMIT, whoever owns the stages now: a later view
  * may ask for it. */
 static void forward_done(struct culm_node *node, struct culm_task *task) {
+    report_take_over(node, task->stage);
     struct cell *cell = cell_at(node, task->stage, task->micro);
     if (!cell->forward && !cell->backward) {
         cell->forward = true;
@@ -245,11 +250,11 @@ static void forward_done(struct culm_node *node, struct culm_task *task) {
             next->input = culm_blob_ref(task->output);
         }
     }
-    report_take_over(node, task->stage);
 }
 
 static void backward_done(struct culm_node *node, struct culm_task *task) {
     int32_t s = task->stage, m = task->micro;
+    report_take_over(node, s);
     struct cell *cell = cell_at(node, s, m);
     cell->backward = true;
     culm_blob_clear(&cell->activations);
@@ -268,7 +273,6 @@ static void backward_done(struct culm_node *node, struct culm_task *task) {
     if ((m + 1) % node->o.shape.micros_per_lane == 0) {
         node->stage[s].lanes_done |= 1ull << lane_of(node, m);
     }
-    report_take_over(node, s);
 }
 
 static void release(struct culm_task *task) {
