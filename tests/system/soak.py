@@ -73,7 +73,7 @@ def main():
         sys.exit(__doc__)
     culm, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     kills = int(sys.argv[3]) if len(sys.argv) > 3 else 50
-    steps = kills * (STEPS_PER_KILL + 4)
+    steps = kills * (STEPS_PER_KILL + 3)
     folder = tempfile.mkdtemp(prefix="culm-soak-")
     text = os.path.join(folder, "text")
     if not shutil.which("bible"):
