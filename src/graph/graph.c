@@ -49,6 +49,7 @@ void culm_graph_free(struct culm_graph *graph) {
         free(graph->node);
         free(graph->param);
         free(graph->use);
+        free(graph->field);
         free(graph);
     }
 }
@@ -89,7 +90,7 @@ int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, en
         return -1;
     }
     graph->value[graph->value_count] = (struct culm_value){
-        .kind = kind, .dtype = dtype, .shape = *shape, .param = -1, .same_as = -1};
+        .kind = kind, .dtype = dtype, .shape = *shape, .param = -1, .field = -1, .same_as = -1};
     return graph->value_count++;
 }
 
@@ -108,6 +109,37 @@ int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struc
         .shape = *shape, .init = init, .std = std, .decay = decay, .value = value};
     snprintf(param->name, sizeof param->name, "%s", name);
     graph->value[value].param = graph->param_count++;
+    return value;
+}
+
+int32_t culm_graph_statistic(struct culm_graph *graph, const char *name,
+                             const struct culm_shape *shape, enum culm_init_kind init) {
+    int32_t value = culm_graph_param(graph, name, shape, init, 0, false);
+    if (value >= 0) {
+        graph->param[graph->value[value].param].statistic = true;
+    }
+    return value;
+}
+
+int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_dtype dtype,
+                         const struct culm_shape *shape) {
+    for (int32_t i = 0; i < graph->field_count; i++) {
+        if (strcmp(graph->field[i].name, name) == 0) {
+            return graph->field[i].value;
+        }
+    }
+    if (!room(graph, (void **)&graph->field, graph->field_count, &graph->field_capacity,
+              sizeof *graph->field)) {
+        return -1;
+    }
+    int32_t value = culm_graph_value(graph, CULM_VALUE_FIELD, dtype, shape);
+    if (value < 0) {
+        return -1;
+    }
+    struct culm_field *field = &graph->field[graph->field_count];
+    *field = (struct culm_field){.dtype = dtype, .shape = *shape, .value = value};
+    snprintf(field->name, sizeof field->name, "%s", name);
+    graph->value[value].field = graph->field_count++;
     return value;
 }
 

@@ -17,9 +17,9 @@
 
 #include "tensor/tensor.h"
 
-#define CULM_NODE_INPUTS_MAX 6
-#define CULM_NODE_OUTPUTS_MAX 4
-#define CULM_NODE_USES_MAX 2
+#define CULM_NODE_INPUTS_MAX 12
+#define CULM_NODE_OUTPUTS_MAX 8
+#define CULM_NODE_USES_MAX 6
 
 struct culm_op;
 
@@ -27,6 +27,7 @@ enum culm_value_kind {
     CULM_VALUE_TEMPORARY, /* made by a node */
     CULM_VALUE_TOKENS,    /* i32 [B,T], the model's input */
     CULM_VALUE_TARGETS,   /* i32 [B,T] */
+    CULM_VALUE_FIELD,     /* one field of the micro-batch's samples, [B, ...] */
     CULM_VALUE_PARAM,
     CULM_VALUE_BOUNDARY, /* from another stage: an activation, or the gradient of the output */
 };
@@ -36,12 +37,51 @@ struct culm_value {
     enum culm_dtype dtype;
     struct culm_shape shape;
     int32_t param;   /* PARAM: index */
+    int32_t field;   /* FIELD: index */
     int32_t same_as; /* made in place of this value; -1: memory of its own */
 };
 
+/* What an element-wise operator computes. */
+enum culm_function {
+    CULM_FUNCTION_NONE, /* the identity */
+    CULM_FUNCTION_RELU,
+    CULM_FUNCTION_LEAKY_RELU, /* x < 0: alpha x */
+    CULM_FUNCTION_RELU6,
+    CULM_FUNCTION_GELU_TANH,
+    CULM_FUNCTION_GELU_ERF,
+    CULM_FUNCTION_TANH,
+    CULM_FUNCTION_SIGMOID,
+    CULM_FUNCTION_SILU,
+    CULM_FUNCTION_EXP,
+    CULM_FUNCTION_LOG,
+    CULM_FUNCTION_SQRT,
+    CULM_FUNCTION_RECIPROCAL,
+    CULM_FUNCTION_ADD, /* of two operands, from here */
+    CULM_FUNCTION_SUB,
+    CULM_FUNCTION_MUL,
+    CULM_FUNCTION_DIV,
+    CULM_FUNCTION_MEAN, /* over dimensions, from here */
+    CULM_FUNCTION_SUM,
+    CULM_FUNCTION_MAX,
+    CULM_FUNCTION_COUNT
+};
+
+/* Every operator reads the ones that it names in ops.h; the rest are zero. */
 struct culm_attributes {
     int64_t heads;
     double eps, dropout;
+    enum culm_function function;
+    double alpha, scale, shift; /* y = scale x + shift; alpha: slopes, label smoothing */
+    bool causal, transposed, reverse, inference, trans_a, trans_b;
+    int64_t kernel[2], stride[2], dilation[2]; /* height, width */
+    int64_t pad[4];                            /* top, left, bottom, right */
+    int64_t groups;
+    bool ceil_mode, count_pad;
+    double momentum; /* of running statistics: 0.1 in PyTorch's sense */
+    int64_t axis, start, length;
+    int64_t dims[CULM_MAX_RANK]; /* a shape, or a permutation */
+    int64_t axes;                /* bit i: dimension i */
+    int32_t algorithm[3];        /* convolution: of forward, backward data, weight */
 };
 
 struct culm_node_desc {
@@ -55,14 +95,24 @@ struct culm_node_desc {
     int32_t block;
 };
 
-enum culm_init_kind { CULM_INIT_ZEROS, CULM_INIT_ONES, CULM_INIT_NORMAL };
+enum culm_init_kind { CULM_INIT_ZEROS, CULM_INIT_ONES, CULM_INIT_NORMAL, CULM_INIT_UNIFORM };
 
 struct culm_param {
     char name[96];
     struct culm_shape shape;
     enum culm_init_kind init;
-    double std; /* NORMAL */
-    bool decay; /* weight decay acts on it */
+    double std;     /* NORMAL; UNIFORM: in [-std, std) */
+    bool decay;     /* weight decay acts on it */
+    bool statistic; /* not trained: a running mean of what its uses collect (PROTOCOL 2.6) */
+    int32_t value;
+};
+
+/* What a sample is made of: "image", "label", "tokens", "targets", ... The source of the samples
+ * must offer every field of the model, by name, dtype and shape. */
+struct culm_field {
+    char name[32];
+    enum culm_dtype dtype;   /* f32 or i32 */
+    struct culm_shape shape; /* of the micro-batch: dimension 0 counts samples */
     int32_t value;
 };
 
@@ -79,6 +129,8 @@ struct culm_graph {
     int32_t param_count, param_capacity;
     struct culm_use *use;
     int32_t use_count, use_capacity;
+    struct culm_field *field;
+    int32_t field_count, field_capacity;
     int32_t block;   /* of the nodes added next; the builder's to set, rising */
     int32_t blocks;  /* how many there are */
     bool has_output; /* without a loss: `output` is what the last stage gives */
@@ -94,6 +146,12 @@ int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, en
 /* Adds a parameter and returns its value. */
 int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struct culm_shape *shape,
                          enum culm_init_kind init, double std, bool decay);
+/* Adds a field of the samples, or finds it, and returns its value. */
+int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_dtype dtype,
+                         const struct culm_shape *shape);
+/* Adds a running statistic, such as batch norm's mean, and returns its value. */
+int32_t culm_graph_statistic(struct culm_graph *graph, const char *name,
+                             const struct culm_shape *shape, enum culm_init_kind init);
 /* Applies the operator called `op` to `count` inputs; returns its first output, -1 after an error.
  * The node's other outputs follow as value ids + 1, + 2. attributes NULL: all zero. */
 int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t *inputs,

@@ -234,6 +234,7 @@ static enum region outside(const struct culm_stage *stage, int32_t value, int32_
     case CULM_VALUE_PARAM: return PARAMS;
     case CULM_VALUE_TOKENS: return INPUT;
     case CULM_VALUE_TARGETS: return TARGETS;
+    case CULM_VALUE_FIELD: return NOWHERE;
     case CULM_VALUE_BOUNDARY: return value == d_output ? D_OUTPUT : INPUT;
     case CULM_VALUE_TEMPORARY: break;
     }

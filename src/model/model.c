@@ -92,7 +92,7 @@ static void normal_pair(uint32_t a, uint32_t b, double std, float *ret_pair) {
 }
 
 void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, float *data) {
-    if (info->init != CULM_INIT_NORMAL) {
+    if (info->init == CULM_INIT_ZEROS || info->init == CULM_INIT_ONES) {
         for (int64_t i = 0; i < info->count; i++) {
             data[i] = info->init == CULM_INIT_ONES ? 1.0f : 0.0f;
         }
@@ -102,6 +102,14 @@ void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, fl
     for (int64_t i = 0; i < info->count; i += 4) {
         struct culm_rng_block block = culm_rng(key, 0, (uint64_t)(i / 4));
         float four[4];
+        for (int j = 0; j < 4 && info->init == CULM_INIT_UNIFORM; j++) {
+            four[j] = (float)(info->std * (2 * ((double)block.word[j] + 0.5) * 0x1p-32 - 1));
+        }
+        if (info->init == CULM_INIT_UNIFORM) {
+            memcpy(data + i, four,
+                   (size_t)(info->count - i < 4 ? info->count - i : 4) * sizeof *four);
+            continue;
+        }
         normal_pair(block.word[0], block.word[1], info->std, four);
         normal_pair(block.word[2], block.word[3], info->std, four + 2);
         int64_t left = info->count - i;

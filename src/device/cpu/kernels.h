@@ -29,6 +29,7 @@
 
 #include "base/status.h"
 #include "tensor/hyper.h"
+#include "tensor/tensor.h"
 
 #define CULM_CPU_MAX_WIDTH 65536     /* features per row: in, out, C */
 #define CULM_CPU_MAX_HEAD 256        /* features per attention head */
@@ -36,6 +37,26 @@
 #define CULM_CPU_MAX_ROWS (1l << 20) /* rows of logits in one call */
 
 struct culm_cpu;
+
+/* An array of f32 or bf16 elements that a kernel reads, and one that it writes. All arithmetic is
+ * in f32: bf16 is widened when it is read and rounded to nearest even when it is written. */
+struct culm_in {
+    const void *data;
+    enum culm_dtype dtype;
+};
+struct culm_out {
+    void *data;
+    enum culm_dtype dtype;
+};
+static inline struct culm_in culm_in_f32(const float *data) {
+    return (struct culm_in){data, CULM_F32};
+}
+static inline struct culm_out culm_out_f32(float *data) {
+    return (struct culm_out){data, CULM_F32};
+}
+static inline struct culm_in culm_in_of(struct culm_out out) {
+    return (struct culm_in){out.data, out.dtype};
+}
 
 /* threads in 1..256, the calling thread included. */
 enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error);

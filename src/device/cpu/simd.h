@@ -10,6 +10,8 @@
 #ifndef CULM_DEVICE_CPU_SIMD_H
 #define CULM_DEVICE_CPU_SIMD_H
 
+#include "device/cpu/kernels.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -311,5 +313,81 @@ SIMD vec vexp(vec x) {
 
 /* 1 / (1 + e^-x) */
 SIMD vec vsigmoid(vec x) { return vdiv(vset(1.0f), vadd(vset(1.0f), vexp(vsub(vzero(), x)))); }
+
+/* --- bf16 in memory, f32 in registers --- */
+
+SIMD float bf16_widen(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+/* To nearest even; NaN stays NaN. */
+SIMD uint16_t bf16_round(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+#if SIMD_WIDE
+SIMD vec vload_bf16(const uint16_t *p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+SIMD void vstore_bf16(uint16_t *p, vec x) {
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    up = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
+}
+#else
+SIMD vec vload_bf16(const uint16_t *p) {
+    float x[LANES];
+    for (int i = 0; i < LANES; i++)
+        x[i] = bf16_widen(p[i]);
+    return vload(x);
+}
+SIMD void vstore_bf16(uint16_t *p, vec x) {
+    float lane[LANES];
+    vstore(lane, x);
+    for (int i = 0; i < LANES; i++)
+        p[i] = bf16_round(lane[i]);
+}
+#endif
+
+/* Typed arrays: LANES elements from element i, or the n >= 1 that are left. */
+SIMD vec tload(struct culm_in x, int64_t i) {
+    return x.dtype == CULM_BF16 ? vload_bf16((const uint16_t *)x.data + i)
+                                : vload((const float *)x.data + i);
+}
+SIMD void tstore(struct culm_out y, int64_t i, vec v) {
+    if (y.dtype == CULM_BF16)
+        vstore_bf16((uint16_t *)y.data + i, v);
+    else
+        vstore((float *)y.data + i, v);
+}
+SIMD vec tload_part(struct culm_in x, int64_t i, int64_t n) {
+    if (n >= LANES)
+        return tload(x, i);
+    if (x.dtype != CULM_BF16)
+        return vload_n((const float *)x.data + i, n);
+    uint16_t part[LANES] = {0};
+    memcpy(part, (const uint16_t *)x.data + i, (size_t)n * sizeof *part);
+    return vload_bf16(part);
+}
+SIMD void tstore_part(struct culm_out y, int64_t i, vec v, int64_t n) {
+    if (n >= LANES) {
+        tstore(y, i, v);
+    } else if (y.dtype != CULM_BF16) {
+        vstore_n((float *)y.data + i, v, n);
+    } else {
+        uint16_t part[LANES];
+        vstore_bf16(part, v);
+        memcpy((uint16_t *)y.data + i, part, (size_t)n * sizeof *part);
+    }
+}
 
 #endif
