@@ -205,7 +205,8 @@ int main(int argc, char **argv) {
 
     for (int64_t iteration = -2; iteration < m.iters; iteration++) {
         struct culm_dropout drop = {.p = 0.1, .key = (uint64_t)iteration, .samples = m.batch};
-        double attention = 4.0 * (double)n * (double)m.context * (double)c, loss;
+        double attention = 4.0 * (double)n * (double)m.context * (double)c;
+        struct culm_loss loss;
         memset(a, 0, sizeof *a);
         double start = a->last = now();
         culm_cpu_embedding_forward(cpu, emb, tokens, wte, wpe, m.batch, m.context, c, v);
@@ -242,7 +243,8 @@ int main(int argc, char **argv) {
         done(a, LAYERNORM_F, 0, (double)(2 * n * c));
         culm_cpu_head_forward(cpu, logits, lnf, wte, n, c, v);
         done(a, HEAD_F, head, moved);
-        culm_cpu_cross_entropy(cpu, logits, tokens, n, v, 1.0 / (double)n, true, &loss);
+        culm_cpu_cross_entropy(cpu, culm_out_f32(logits), tokens, n, v, 1.0 / (double)n, 0, true,
+                               &loss);
         done(a, CROSS_ENTROPY, 0, (double)(2 * n * v));
         culm_cpu_head_backward_weight(cpu, g + (wte - p), logits, lnf, n, c, v, true);
         done(a, HEAD_DW, head, moved);

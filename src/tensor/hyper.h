@@ -24,6 +24,13 @@ struct culm_dropout {
 /* Whether element `element` of the call's sample `sample` is dropped. NULL drops nothing. */
 bool culm_dropout_drops(const struct culm_dropout *dropout, int64_t sample, int64_t element);
 
+/* What a loss gives back: its sum over the rows that count, how many count, and in how many of them
+ * the wanted class has the first largest logit. */
+struct culm_loss {
+    double loss;
+    int64_t counted, correct;
+};
+
 /* PyTorch's AdamW, with g = grad_scale * gradient:
  *   p *= 1 - lr weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g^2;
  *   p -= lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps)

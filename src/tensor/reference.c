@@ -185,21 +185,40 @@ void culm_ref_residual_dropout_forward(float *y, const float *x, const float *h,
 
 /* ---- loss ---- */
 
-double culm_ref_cross_entropy(float *dlogits, const float *logits, const int32_t *targets,
-                              int64_t n, int64_t v, double scale) {
-    double loss = 0;
-    for (int64_t row = 0; row < n; row++, logits += v) {
-        double max = (double)logits[0], sum = 0;
-        for (int64_t i = 1; i < v; i++)
-            max = fmax(max, (double)logits[i]);
-        for (int64_t i = 0; i < v; i++)
-            sum += exp((double)logits[i] - max);
-        loss += log(sum) + max - (double)logits[targets[row]];
-        for (int64_t i = 0; i < v && dlogits; i++)
-            dlogits[row * v + i] =
-                (float)((exp((double)logits[i] - max) / sum - (i == targets[row])) * scale);
+static struct culm_loss cross_entropy_row(float *dlogits, const float *logits, int32_t target,
+                                          int64_t v, double scale, double smoothing) {
+    struct culm_loss loss = {.counted = 1, .correct = 1};
+    double max = (double)logits[0], sum = 0;
+    for (int64_t i = 1; i < v; i++)
+        max = fmax(max, (double)logits[i]);
+    for (int64_t i = 0; i < v; i++)
+        sum += exp((double)logits[i] - max);
+    for (int64_t i = 0; i < v; i++) {
+        double wanted = (i == target ? 1 - smoothing : 0) + smoothing / (double)v;
+        loss.loss += wanted * (log(sum) + max - (double)logits[i]);
+        loss.correct &= i < target ? logits[i] < logits[target] : logits[i] <= logits[target];
+        if (dlogits)
+            dlogits[i] = (float)((exp((double)logits[i] - max) / sum - wanted) * scale);
     }
     return loss;
+}
+
+struct culm_loss culm_ref_cross_entropy(float *dlogits, const float *logits, const int32_t *targets,
+                                        int64_t n, int64_t v, double scale, double smoothing) {
+    struct culm_loss all = {0};
+    for (int64_t row = 0; row < n; row++) {
+        float *d = dlogits ? dlogits + row * v : NULL;
+        for (int64_t i = 0; d && i < v && targets[row] < 0; i++)
+            d[i] = 0;
+        if (targets[row] < 0)
+            continue;
+        struct culm_loss one =
+            cross_entropy_row(d, logits + row * v, targets[row], v, scale, smoothing);
+        all.loss += one.loss;
+        all.counted++;
+        all.correct += one.correct;
+    }
+    return all;
 }
 
 /* ---- optimizer ---- */

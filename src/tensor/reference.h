@@ -58,8 +58,8 @@ void culm_ref_residual_dropout_forward(float *y, const float *x, const float *h,
 void culm_ref_dropout(float *y, const float *x, int64_t count, const struct culm_dropout *dropout);
 
 /* dlogits NULL: loss only. */
-double culm_ref_cross_entropy(float *dlogits, const float *logits, const int32_t *targets,
-                              int64_t n, int64_t v, double scale);
+struct culm_loss culm_ref_cross_entropy(float *dlogits, const float *logits, const int32_t *targets,
+                                        int64_t n, int64_t v, double scale, double smoothing);
 
 void culm_ref_adamw(float *p, float *m, float *v, const float *g, int64_t count,
                     const struct culm_adamw *hyper);

@@ -155,11 +155,14 @@ void culm_cpu_dropout_backward(struct culm_cpu *cpu, float *dx, const float *dy,
 /* y = a + b; y may be a or b */
 void culm_cpu_add(struct culm_cpu *cpu, float *y, const float *a, const float *b, int64_t count);
 
-/* *ret_loss_sum = sum over rows, in order and in float64, of -log softmax(logits[n])[targets[n]].
- * With want_gradient, logits[N,V] becomes (softmax - onehot) * scale; else it stays. targets[N] in
- * [0, V). N at most CULM_CPU_MAX_ROWS. */
-void culm_cpu_cross_entropy(struct culm_cpu *cpu, float *logits, const int32_t *targets, int64_t n,
-                            int64_t v, double scale, bool want_gradient, double *ret_loss_sum);
+/* The loss of rows of logits[N,V] against targets[N], each below V; a row whose target is negative
+ * is ignored: no loss, and a gradient of zero. The sum over rows is in order and in float64. Label
+ * smoothing a in [0, 1) as in PyTorch: the wanted distribution is (1 - a) onehot + a / V. With
+ * want_gradient, the logits become (softmax - wanted) * scale; else they stay. N at most
+ * CULM_CPU_MAX_ROWS. */
+void culm_cpu_cross_entropy(struct culm_cpu *cpu, struct culm_out logits, const int32_t *targets,
+                            int64_t n, int64_t v, double scale, double smoothing,
+                            bool want_gradient, struct culm_loss *ret_loss);
 
 /* One step of AdamW (tensor/hyper.h) on flat vectors. */
 void culm_cpu_adamw(struct culm_cpu *cpu, float *p, float *m, float *v, const float *g,

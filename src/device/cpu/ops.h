@@ -72,9 +72,10 @@
       (cpu, dx, dy, count, dropout))                                                               \
     X(add, (struct culm_cpu *cpu, float *y, const float *a, const float *b, int64_t count),        \
       (cpu, y, a, b, count))                                                                       \
-    X(cross_entropy, (struct culm_cpu *cpu, float *logits, const int32_t *targets, int64_t n,      \
-                      int64_t v, double scale, bool want_gradient, double *ret_loss_sum),          \
-      (cpu, logits, targets, n, v, scale, want_gradient, ret_loss_sum))                            \
+    X(cross_entropy, (struct culm_cpu *cpu, struct culm_out logits, const int32_t *targets,        \
+                      int64_t n, int64_t v, double scale, double smoothing, bool want_gradient,    \
+                      struct culm_loss *ret_loss),                                                 \
+      (cpu, logits, targets, n, v, scale, smoothing, want_gradient, ret_loss))                     \
     X(adamw, (struct culm_cpu *cpu, float *p, float *m, float *v, const float *g, int64_t count,   \
               const struct culm_adamw *hyper),                                                     \
       (cpu, p, m, v, g, count, hyper))                                                             \

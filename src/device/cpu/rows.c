@@ -1,5 +1,5 @@
 /*
- * Kernels that go row by row: embedding, layer norm, softmax with cross-entropy.
+ * Kernels that go row by row: embedding, layer norm.
  *
  * A sum along a row runs in 16 lanes, lane l taking elements l, l + 16, ..., folded by halves. A
  * sum over rows (the gradients of gamma and beta) runs in order inside fixed blocks of rows, and
@@ -221,68 +221,4 @@ void ISA_NAME(layernorm_backward)(struct culm_cpu *cpu, float *dx, float *dgamma
                           .first = first};
     culm_cpu_run(cpu, s.blocks, layernorm_backward_tile, &s);
     culm_cpu_run(cpu, ceil_div(c, LANES), layernorm_fold_tile, &s);
-}
-
-/* ---- softmax and cross-entropy ---- */
-
-struct cross_entropy {
-    float *logits;
-    const int32_t *targets;
-    int64_t n, v;
-    float scale;
-    bool want_gradient;
-    double *loss; /* [n] */
-};
-
-static void cross_entropy_tile(void *context, int64_t tile, int thread) {
-    struct cross_entropy *s = context;
-    (void)thread;
-    int64_t v = s->v;
-    for (int64_t row = tile * ROW_TILE; row < at_most(s->n, (tile + 1) * ROW_TILE); row++) {
-        float *logits = s->logits + row * v;
-        int32_t target = s->targets[row];
-        assert(target >= 0 && target < v);
-        vec top = vset(-INFINITY);
-        for (int64_t i = 0; i < v; i += LANES) {
-            vec x = load_part(logits + i, v - i);
-            if (v - i < LANES)
-                x = vselect(vfirst(v - i), x, vset(-INFINITY));
-            top = vmax(top, x);
-        }
-        float max = vmax_of(top), wanted = logits[target];
-        vec sum = vzero();
-        for (int64_t i = 0; i < v; i += LANES) {
-            vec e = vexp(vsub(load_part(logits + i, v - i), vset(max)));
-            if (v - i < LANES)
-                e = vselect(vfirst(v - i), e, vzero());
-            sum = vadd(sum, e);
-            if (s->want_gradient)
-                store_part(logits + i, e, v - i);
-        }
-        float total = vsum(sum);
-        s->loss[row] = culm_cpu_log((double)total) + ((double)max - (double)wanted);
-        if (!s->want_gradient)
-            continue;
-        vec factor = vset(s->scale / total);
-        for (int64_t i = 0; i < v; i += LANES)
-            store_part(logits + i, vmul(load_part(logits + i, v - i), factor), v - i);
-        logits[target] -= s->scale;
-    }
-}
-
-void ISA_NAME(cross_entropy)(struct culm_cpu *cpu, float *logits, const int32_t *targets, int64_t n,
-                             int64_t v, double scale, bool want_gradient, double *ret_loss_sum) {
-    assert(n <= CULM_CPU_MAX_ROWS);
-    struct cross_entropy s = {.logits = logits,
-                              .targets = targets,
-                              .n = n,
-                              .v = v,
-                              .scale = (float)scale,
-                              .want_gradient = want_gradient,
-                              .loss = (double *)cpu_shared(cpu)};
-    culm_cpu_run(cpu, ceil_div(n, ROW_TILE), cross_entropy_tile, &s);
-    double sum = 0;
-    for (int64_t row = 0; row < n; row++)
-        sum += s.loss[row];
-    *ret_loss_sum = sum;
 }

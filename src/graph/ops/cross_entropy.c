@@ -1,5 +1,6 @@
 /*
- * cross_entropy: (logits [B,T,V], targets [B,T]) -> dlogits [B,T,V], in place of the logits.
+ * cross_entropy: (logits [..,V], targets [..]) -> dlogits [..,V], in place of the logits; alpha is
+ * the label smoothing, and rows with a negative target do not count.
  *
  * The loss is a number of the run, not a value; its gradient is formed at once, scaled by 1/(tokens
  * of the global batch), so the walk backwards begins here and the logits need not be kept.
@@ -13,7 +14,12 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
     if (culm_row_count(&logits) != culm_elements(targets)) {
         return culm_shape_error(graph, node, 0, 1, "one target a row is needed", error);
     }
-    culm_output_set(graph, node, 0, CULM_F32, &logits);
+    if (!(node->attributes.alpha >= 0 && node->attributes.alpha < 1)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "operator 'cross_entropy': label smoothing %g is not in [0, 1)",
+                              node->attributes.alpha);
+    }
+    culm_output_set(graph, node, 0, graph->value[node->input[0]].dtype, &logits);
     if (node->output[0] >= 0) {
         graph->value[node->output[0]].same_as = node->input[0];
     }
@@ -25,9 +31,12 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 }
 
 static void execute(const struct culm_operands *o) {
-    const struct culm_shape *logits = &o->value[o->node->input[0]].shape;
-    culm_cpu_cross_entropy(o->cpu, o->input[0], o->input[1], culm_row_count(logits),
-                           culm_last_dim(logits), (double)o->loss_scale, true, o->loss);
+    const struct culm_value *logits = &o->value[o->node->input[0]];
+    struct culm_loss loss;
+    culm_cpu_cross_entropy(o->cpu, (struct culm_out){o->input[0], logits->dtype}, o->input[1],
+                           culm_row_count(&logits->shape), culm_last_dim(&logits->shape),
+                           (double)o->loss_scale, o->node->attributes.alpha, true, &loss);
+    *o->loss = loss.loss;
 }
 
 const struct culm_op culm_op_cross_entropy = {.name = "cross_entropy",

@@ -1,0 +1,143 @@
+/*
+ * Softmax with cross-entropy: the loss of rows of logits, and its gradient in their place.
+ *
+ * A row's maximum and sums run in 16 lanes, lane l taking elements l, l + 16, ..., folded by
+ * halves; elements past the end do not count, in the same vector code. The rows' losses are added
+ * in order, in float64. What is counted is integers, so its order does not matter. Logits in bf16
+ * are exponentiated a second time for the gradient rather than kept rounded in between.
+ */
+#include "device/cpu/variant.h"
+
+#include <assert.h>
+
+#define ROW_TILE 16 /* rows */
+
+struct cross_entropy {
+    struct culm_out logits;
+    const int32_t *targets;
+    int64_t n, v;
+    float scale, target_share, spread; /* of the gradient */
+    double smoothing;
+    bool want_gradient;
+    double *loss; /* [n] */
+    int64_t counted, correct;
+};
+
+SIMD float element(struct culm_out x, int64_t i) {
+    return x.dtype == CULM_BF16 ? bf16_widen(((const uint16_t *)x.data)[i])
+                                : ((const float *)x.data)[i];
+}
+
+/* The largest of `count` elements from `at`; -infinity when there are none. */
+static float largest(struct culm_out x, int64_t at, int64_t count) {
+    vec top = vset(-INFINITY);
+    for (int64_t i = 0; i < count; i += LANES) {
+        vec part = tload_part(culm_in_of(x), at + i, count - i);
+        if (count - i < LANES)
+            part = vselect(vfirst(count - i), part, vset(-INFINITY));
+        top = vmax(top, part);
+    }
+    return vmax_of(top);
+}
+
+/* Sum of x - max. */
+static float sum_below(const struct cross_entropy *s, int64_t at, float max) {
+    vec sum = vzero();
+    for (int64_t i = 0; i < s->v; i += LANES) {
+        vec d = vsub(tload_part(culm_in_of(s->logits), at + i, s->v - i), vset(max));
+        if (s->v - i < LANES)
+            d = vselect(vfirst(s->v - i), d, vzero());
+        sum = vadd(sum, d);
+    }
+    return vsum(sum);
+}
+
+static void gradient_row(const struct cross_entropy *s, int64_t at, int32_t target, float max,
+                         float total) {
+    bool again = s->logits.dtype == CULM_BF16;
+    vec factor = vset(s->scale / total), spread = vset(s->spread);
+    float wanted = 0;
+    if (again) { /* before it is overwritten */
+        float e[LANES];
+        vstore(e, vexp(vsub(vset(element(s->logits, at + target)), vset(max))));
+        wanted = e[0] * (s->scale / total);
+    }
+    for (int64_t i = 0; i < s->v; i += LANES) {
+        vec e = tload_part(culm_in_of(s->logits), at + i, s->v - i);
+        if (again)
+            e = vexp(vsub(e, vset(max)));
+        vec d = vmul(e, factor);
+        if (s->spread != 0)
+            d = vsub(d, spread);
+        tstore_part(s->logits, at + i, d, s->v - i);
+    }
+    if (again)
+        ((uint16_t *)s->logits.data)[at + target] =
+            bf16_round(wanted - s->spread - s->target_share);
+    else
+        ((float *)s->logits.data)[at + target] -= s->target_share;
+}
+
+static void row_ignored(const struct cross_entropy *s, int64_t row) {
+    s->loss[row] = 0;
+    for (int64_t i = 0; i < s->v && s->want_gradient; i += LANES)
+        tstore_part(s->logits, row * s->v + i, vzero(), s->v - i);
+}
+
+static void cross_entropy_tile(void *context, int64_t tile, int thread) {
+    struct cross_entropy *s = context;
+    (void)thread;
+    int64_t v = s->v, counted = 0, correct = 0;
+    bool keep = s->want_gradient && s->logits.dtype == CULM_F32;
+    for (int64_t row = tile * ROW_TILE; row < at_most(s->n, (tile + 1) * ROW_TILE); row++) {
+        int64_t at = row * v;
+        int32_t target = s->targets[row];
+        assert(target < v);
+        if (target < 0) {
+            row_ignored(s, row);
+            continue;
+        }
+        float max = largest(s->logits, at, v), wanted = element(s->logits, at + target);
+        counted++;
+        correct += wanted == max && largest(s->logits, at, target) < max;
+        float below = s->smoothing != 0 ? sum_below(s, at, max) : 0;
+        vec sum = vzero();
+        for (int64_t i = 0; i < v; i += LANES) {
+            vec e = vexp(vsub(tload_part(culm_in_of(s->logits), at + i, v - i), vset(max)));
+            if (v - i < LANES)
+                e = vselect(vfirst(v - i), e, vzero());
+            sum = vadd(sum, e);
+            if (keep)
+                store_part((float *)s->logits.data + at + i, e, v - i);
+        }
+        float total = vsum(sum);
+        double loss = (double)max - (double)wanted;
+        if (s->smoothing != 0)
+            loss = (1 - s->smoothing) * loss - s->smoothing * (double)below / (double)v;
+        s->loss[row] = culm_cpu_log((double)total) + loss;
+        if (s->want_gradient)
+            gradient_row(s, at, target, max, total);
+    }
+    __atomic_fetch_add(&s->counted, counted, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&s->correct, correct, __ATOMIC_RELAXED);
+}
+
+void ISA_NAME(cross_entropy)(struct culm_cpu *cpu, struct culm_out logits, const int32_t *targets,
+                             int64_t n, int64_t v, double scale, double smoothing,
+                             bool want_gradient, struct culm_loss *ret_loss) {
+    assert(n <= CULM_CPU_MAX_ROWS && smoothing >= 0 && smoothing < 1);
+    struct cross_entropy s = {.logits = logits,
+                              .targets = targets,
+                              .n = n,
+                              .v = v,
+                              .scale = (float)scale,
+                              .target_share = (float)((1 - smoothing) * scale),
+                              .spread = (float)(smoothing * scale / (double)v),
+                              .smoothing = smoothing,
+                              .want_gradient = want_gradient,
+                              .loss = (double *)cpu_shared(cpu)};
+    culm_cpu_run(cpu, ceil_div(n, ROW_TILE), cross_entropy_tile, &s);
+    *ret_loss = (struct culm_loss){.counted = s.counted, .correct = s.correct};
+    for (int64_t row = 0; row < n; row++)
+        ret_loss->loss += s.loss[row];
+}
