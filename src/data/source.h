@@ -1,0 +1,115 @@
+/*
+ * Where samples come from: one interface over text, token files, images, sentence pairs and masked
+ * text.
+ *
+ * A source has `samples` samples, each a fixed set of fields of fixed shape. Filling one is a pure
+ * function of (options, files, sample, position): what is random about it (crops, flips, masks,
+ * random second sentences) is keyed by the seed and by the position in the global stream of
+ * samples, so a sample that is done again, by whatever worker, has the same bits. Evaluation passes
+ * the index of the sample as position.
+ *
+ *     kind     fields of one sample
+ *     text     tokens i32[context]  targets i32[context]                     text.h, tokenizer.h
+ *     tokens   tokens i32[context]  targets i32[context]                     tokens.h
+ *     images   image f32[H,W,C]  label i32[1]                                images.h
+ *     pairs    source i32[S]  source_length i32[1]  input i32[T]  targets i32[T]         pairs.h
+ *     masked   tokens i32[T]  types i32[T]  mask i32[T]  positions i32[K]  mlm_targets i32[K]
+ *              nsp i32[1]                                                    masked.h
+ *
+ * Errors are one line: which file, what is wrong, what to do. What a file's size or header says is
+ * checked when the source is opened; an image is looked at when it is asked for.
+ * Thread: constant after opening; any number of threads may fill at once.
+ */
+#ifndef CULM_DATA_SOURCE_H
+#define CULM_DATA_SOURCE_H
+
+#include "tensor/tensor.h"
+
+#define CULM_SOURCE_FIELDS_MAX 6
+
+enum culm_source_kind {
+    CULM_SOURCE_TEXT,
+    CULM_SOURCE_TOKENS,
+    CULM_SOURCE_IMAGES,
+    CULM_SOURCE_PAIRS,
+    CULM_SOURCE_MASKED,
+    CULM_SOURCE_KIND_COUNT
+};
+
+/* Which samples: all but the held-out share, only that share, or (share 0) all. */
+enum culm_source_split { CULM_SPLIT_TRAIN, CULM_SPLIT_HELD_OUT };
+
+/* How a window of height x width is taken out of an image while training; see images.h. */
+enum culm_source_crop {
+    CULM_CROP_CENTER,  /* shorter side to `resize`, middle: what evaluation always does */
+    CULM_CROP_PADDED,  /* the same image with `padding` black pixels around it, a random window */
+    CULM_CROP_RESIZED, /* a random part (8 to 100 % of the area, ratio 3/4 to 4/3), resized */
+};
+
+/* A zeroed struct is a start: every zero below means the default that the comment says. */
+struct culm_source_options {
+    enum culm_source_kind kind;
+    const char *const *paths; /* borrowed until opening returns, like every pointer here */
+    size_t path_count;
+    /* vocab.json and merges.txt, or tokenizer.json, or a vocab.txt; none: bytes (text, masked) or
+     * the words of the training part (pairs) */
+    const char *const *tokenizer;
+    size_t tokenizer_count;
+    int64_t context;        /* T: tokens in a sample; pairs: target tokens, EOS included */
+    int64_t source_context; /* pairs: S; 0: context */
+    int64_t vocab;          /* the model's; every id is below it */
+
+    int64_t height, width, channels; /* of the model's input; channels 1 or 3 */
+    int64_t classes;                 /* labels are below it; 0: not checked */
+    int64_t resize;                  /* shorter side before a centre crop; 0: what the crop needs */
+    enum culm_source_crop crop;
+    int64_t padding;
+    bool flip;              /* half of the images, left to right */
+    bool augment;           /* false: centre crop, no flip, whatever is set above */
+    double mean[3], std[3]; /* (x / 255 - mean) / std per channel; std 0: 1 */
+
+    enum culm_source_kind masked_of; /* masked: TEXT or TOKENS */
+    /* masked: ids of [PAD] [CLS] [SEP] [MASK]; all 0: the tokenizer's, or without them the last
+     * four of the vocabulary */
+    int32_t special[4];
+
+    double held_out; /* share of the samples, the last by index, that training does not see */
+    enum culm_source_split split;
+    uint64_t seed; /* of crops, flips and masks */
+};
+
+struct culm_source_field {
+    const char *name;        /* as the models call it */
+    enum culm_dtype dtype;   /* f32 or i32 */
+    struct culm_shape shape; /* of one sample */
+    size_t size_bytes;       /* of one sample */
+};
+
+struct culm_source_item {
+    int64_t sample;    /* below culm_source_samples() */
+    uint64_t position; /* in the global stream: the key of all that is random */
+};
+
+struct culm_source;
+
+/* CULM_ERR_CONFIG or CULM_ERR_FORMAT: the options or the files are wrong (exit 3). */
+enum culm_status culm_source_open(const struct culm_source_options *options,
+                                  struct culm_source **ret_source, struct culm_error *error);
+void culm_source_free(struct culm_source *source); /* NULL is fine */
+
+int64_t culm_source_samples(const struct culm_source *source); /* of the split; at least 1 */
+int32_t culm_source_field_count(const struct culm_source *source);
+const struct culm_source_field *culm_source_fields(const struct culm_source *source);
+/* The index of the field of that name, or -1. */
+int32_t culm_source_find(const struct culm_source *source, const char *name);
+
+/* Writes the fields of one sample: fields[i] has room for field i, or is NULL: not wanted (then its
+ * work is not done either). On failure what is written is undefined. */
+enum culm_status culm_source_fill(const struct culm_source *source, struct culm_source_item item,
+                                  void *const *fields, struct culm_error *error);
+
+/* "text", "tokens", ...; -1: no such kind. */
+const char *culm_source_kind_name(enum culm_source_kind kind);
+int culm_source_kind_of(const char *name);
+
+#endif
