@@ -4,6 +4,7 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct architecture {
@@ -13,30 +14,38 @@ struct architecture {
 
 static const struct architecture architectures[] = {
     {"gpt2", culm_model_gpt2},
+    {"resnet", culm_model_resnet},
 };
 
-enum culm_status culm_model_build(const char *name, const struct culm_model_options *options,
+const char *culm_model_arch(size_t index) {
+    return index < sizeof architectures / sizeof *architectures ? architectures[index].name : NULL;
+}
+
+enum culm_status culm_model_build(const char *arch, const struct culm_model_options *options,
                                   struct culm_graph **ret_graph, struct culm_error *error) {
+    char known[128] = "";
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
-        if (strcmp(architectures[i].name, name) != 0) {
+        if (strcmp(architectures[i].name, arch) != 0) {
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
+                     architectures[i].name);
             continue;
         }
         struct culm_graph *graph = culm_graph_new();
         if (!graph) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "model '%s': out of memory", name);
+            return culm_error_set(error, CULM_ERR_MEMORY, "model '%s': out of memory", arch);
         }
         enum culm_status status = architectures[i].build(options, graph);
         if (status != CULM_OK) {
             culm_graph_check(graph, error);
-            culm_error_prefix(error, "model '%s'", name);
+            culm_error_prefix(error, "model '%s'", arch);
             culm_graph_free(graph);
             return status;
         }
         *ret_graph = graph;
         return CULM_OK;
     }
-    return culm_error_set(error, CULM_ERR_CONFIG, "model.arch: '%s' is not known; known is gpt2",
-                          name);
+    return culm_error_set(error, CULM_ERR_CONFIG, "model.arch: '%s' is not known; known are %s",
+                          arch, known);
 }
 
 #define GPT2(name_, layers_, width_, heads_)                                                       \
@@ -46,12 +55,17 @@ enum culm_status culm_model_build(const char *name, const struct culm_model_opti
             .dropout = 0.1                                                                         \
         }                                                                                          \
     }
+#define IMAGES(name_, arch_, layers_)                                                              \
+    {                                                                                              \
+        name_, arch_, { .layers = layers_, .image = 224 }                                          \
+    }
 
 static const struct culm_model_preset presets[] = {
-    GPT2("gpt2", 12, 768, 12),
-    GPT2("gpt2-medium", 24, 1024, 16),
-    GPT2("gpt2-large", 36, 1280, 20),
-    GPT2("gpt2-xl", 48, 1600, 25),
+    GPT2("gpt2", 12, 768, 12),          GPT2("gpt2-medium", 24, 1024, 16),
+    GPT2("gpt2-large", 36, 1280, 20),   GPT2("gpt2-xl", 48, 1600, 25),
+    IMAGES("resnet18", "resnet", 18),   IMAGES("resnet34", "resnet", 34),
+    IMAGES("resnet50", "resnet", 50),   IMAGES("resnet101", "resnet", 101),
+    IMAGES("resnet152", "resnet", 152),
 };
 
 const struct culm_model_preset *culm_model_preset(size_t index) {
@@ -70,7 +84,7 @@ const struct culm_model_preset *culm_model_preset_find(const char *name) {
 int64_t culm_model_parameters(const struct culm_graph *graph) {
     int64_t count = 0;
     for (int32_t i = 0; i < graph->param_count; i++) {
-        count += culm_elements(&graph->param[i].shape);
+        count += graph->param[i].statistic ? 0 : culm_elements(&graph->param[i].shape);
     }
     return count;
 }

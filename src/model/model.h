@@ -2,8 +2,17 @@
  * Named architectures, built as graphs.
  *
  * A graph is of one micro-batch: all shapes are static. Parameters carry the names under which
- * others keep them (Hugging Face for GPT-2), their initialisation and whether weight decay acts on
- * them.
+ * others keep them (Hugging Face for GPT-2 and BERT, torchvision for images, NVIDIA's modules for
+ * GNMT), their layouts, their initialisation and whether weight decay acts on them: it does on
+ * matrices and filters, not on biases and norms.
+ *
+ * What a sample is made of (culm_graph_field), B samples:
+ *     gpt2                  tokens targets i32[B,context]
+ *     bert                  tokens types mask i32[B,context]; positions mlm_targets i32[B,masked];
+ *                           nsp i32[B,1]
+ *     resnet vgg alexnet    image f32[B,image,image,channels]; label i32[B,1]
+ *     gnmt                  source i32[B,source], length i32[B,1]; tokens targets i32[B,context]
+ * A negative target is padding and has no loss.
  *
  * Thread: the table is constant; a graph belongs to its builder.
  */
@@ -13,19 +22,46 @@
 #include "graph/graph.h"
 #include "graph/stage.h"
 
+/* What a family does not name it does not read; 0 stands for the default in brackets. */
 struct culm_model_options {
-    int64_t layers, width, heads, context, vocab;
+    int64_t layers; /* gpt2, bert: blocks; resnet: 18, 34, 50, 101, 152 (or see `blocks`); vgg: 11,
+                     * 13, 16, 19; gnmt: LSTM layers of the encoder, and as many of the decoder */
+    int64_t width; /* gpt2, bert: of the residual stream; gnmt: of every LSTM; resnet, vgg, alexnet:
+                    * channels after the first convolution [64], the others in proportion */
+    int64_t heads, context, vocab; /* context: tokens in a sample; gnmt: in a target sentence */
     double dropout;
     int64_t batch;  /* samples in a micro-batch */
-    bool inference; /* no loss: the last stage's output is the logits [B,T,V] */
+    bool inference; /* no loss: the last stage's output is the logits */
+    bool evaluate;  /* the loss as users measure it: no dropout, running statistics */
+
+    int64_t hidden;    /* gpt2, bert: features inside the MLP [4 width]; vgg, alexnet: of the two
+                        * hidden    classifier layers [64 width] */
+    int64_t positions; /* gpt2, bert: rows of the position table [context] */
+    int64_t types;     /* bert: segments [2] */
+    int64_t masked;    /* bert: predicted positions in a sample [context * 0.15, rounded up] */
+
+    int64_t image, channels, classes; /* image: height and width; channels [3]; classes [1000] */
+    int64_t
+        blocks[4];   /* resnet: residual blocks of each stage, instead of `layers`; a 0 ends them */
+    bool bottleneck; /* resnet with `blocks`: 1x1, 3x3, 1x1 instead of 3x3, 3x3 */
+    bool small_stem; /* resnet: 3x3 of stride 1 and no pooling first, for images of 28 or 32 */
+    bool batch_norm; /* vgg */
+    int64_t pool;    /* vgg, alexnet: height and width that the classifier sees [7, 6] */
+
+    int64_t source;         /* gnmt: tokens in a source sentence [context] */
+    double label_smoothing; /* all but bert: 0 is none */
+    bool share_embedding;   /* gnmt: one table for source and target */
 };
 
-/* "gpt2". CULM_ERR_CONFIG for an unknown name or options that make no model. Free with
- * culm_graph_free. */
-enum culm_status culm_model_build(const char *name, const struct culm_model_options *options,
+/* arch: "gpt2", "bert", "resnet", "vgg", "alexnet", "gnmt". CULM_ERR_CONFIG for an unknown name or
+ * options that make no model. Free with culm_graph_free. */
+enum culm_status culm_model_build(const char *arch, const struct culm_model_options *options,
                                   struct culm_graph **ret_graph, struct culm_error *error);
-/* A model with a name of its own: "gpt2" (124M), "gpt2-medium", "gpt2-large", "gpt2-xl". Its
- * options lack batch and inference. */
+/* The name of architecture `index`; NULL: past the last. */
+const char *culm_model_arch(size_t index);
+
+/* A model with a name of its own, "gpt2" (124M), "bert-large", "resnet50", "vgg16_bn", ...: the
+ * published size. Its options lack batch and inference. */
 struct culm_model_preset {
     const char *name, *arch;
     struct culm_model_options options;
@@ -33,16 +69,24 @@ struct culm_model_preset {
 const struct culm_model_preset *culm_model_preset(size_t index);          /* NULL: past the last */
 const struct culm_model_preset *culm_model_preset_find(const char *name); /* NULL: none */
 
-/* Elements of all parameters, a tied one counted once. */
+/* Elements of all trained parameters, a tied one counted once; statistics are not counted. */
 int64_t culm_model_parameters(const struct culm_graph *graph);
 
 /* Fills data[info->count]. A pure function of seed and name: the same whatever the stage it is in.
  */
 void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, float *data);
 
-/* GPT-2 (Radford et al. 2019): pre-norm blocks, tanh GELU, layer norm eps 1e-5, tied head, learned
- * positions. */
+/* The families; the head of each file says what it follows. For culm_model_build. */
 enum culm_status culm_model_gpt2(const struct culm_model_options *options,
+                                 struct culm_graph *graph);
+enum culm_status culm_model_bert(const struct culm_model_options *options,
+                                 struct culm_graph *graph);
+enum culm_status culm_model_resnet(const struct culm_model_options *options,
+                                   struct culm_graph *graph);
+enum culm_status culm_model_vgg(const struct culm_model_options *options, struct culm_graph *graph);
+enum culm_status culm_model_alexnet(const struct culm_model_options *options,
+                                    struct culm_graph *graph);
+enum culm_status culm_model_gnmt(const struct culm_model_options *options,
                                  struct culm_graph *graph);
 
 #endif

@@ -1,0 +1,162 @@
+/* Layers. See layers.h. */
+#include "model/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define BATCHNORM_EPS 1e-5
+#define BATCHNORM_MOMENTUM 0.1
+
+struct culm_start culm_start_torch(int64_t fan_in) {
+    return (struct culm_start){CULM_INIT_UNIFORM, 1 / sqrt((double)fan_in)};
+}
+
+struct culm_shape culm_layer_shape(const struct culm_graph *graph, int32_t value) {
+    if (value < 0 || graph->error.status != CULM_OK) {
+        return (struct culm_shape){4, {1, 1, 1, 1}};
+    }
+    return graph->value[value].shape;
+}
+
+int32_t culm_layer_param(struct culm_graph *graph, const char *layer, const char *what,
+                         struct culm_start start, struct culm_shape shape) {
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", layer, what);
+    return culm_graph_param(graph, full, &shape, start.kind, start.size, shape.rank > 1);
+}
+
+int32_t culm_layer_apply(struct culm_graph *graph, const char *op, const int32_t *inputs,
+                         int32_t count, const struct culm_attributes *attributes) {
+    int32_t all[CULM_NODE_INPUTS_MAX];
+    const struct culm_op *found = culm_op_find(op);
+    for (int32_t i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
+        all[i] = i < count ? inputs[i] : -1;
+    }
+    return culm_graph_apply(graph, op, all, found && found->inputs > count ? found->inputs : count,
+                            attributes);
+}
+
+int32_t culm_layer_linear(struct culm_graph *graph, const char *name, int32_t x, int64_t out,
+                          struct culm_start weight, const struct culm_start *bias) {
+    struct culm_shape in = culm_layer_shape(graph, x);
+    const struct culm_shape matrix = {2, {out, culm_last_dim(&in)}}, vector = {1, {out}};
+    const int32_t inputs[] = {x, culm_layer_param(graph, name, "weight", weight, matrix),
+                              bias ? culm_layer_param(graph, name, "bias", *bias, vector) : -1};
+    const struct culm_attributes attributes = {.transposed = true};
+    return culm_layer_apply(graph, "linear", inputs, 3, &attributes);
+}
+
+int32_t culm_layer_conv(struct culm_graph *graph, const char *name, int32_t x, int64_t out,
+                        int64_t kernel, int64_t stride, int64_t pad, struct culm_start weight,
+                        const struct culm_start *bias) {
+    struct culm_shape in = culm_layer_shape(graph, x);
+    const struct culm_shape filter = {4, {out, culm_last_dim(&in), kernel, kernel}};
+    const struct culm_shape vector = {1, {out}};
+    const int32_t inputs[] = {x, culm_layer_param(graph, name, "weight", weight, filter),
+                              bias ? culm_layer_param(graph, name, "bias", *bias, vector) : -1};
+    const struct culm_attributes attributes = {.kernel = {kernel, kernel},
+                                               .stride = {stride, stride},
+                                               .dilation = {1, 1},
+                                               .pad = {pad, pad, pad, pad},
+                                               .groups = 1};
+    return culm_layer_apply(graph, "conv", inputs, 3, &attributes);
+}
+
+static int32_t statistic(struct culm_graph *graph, const char *layer, const char *what, int64_t c,
+                         enum culm_init_kind init) {
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", layer, what);
+    const struct culm_shape shape = {1, {c}};
+    return culm_graph_statistic(graph, full, &shape, init);
+}
+
+int32_t culm_layer_batchnorm(struct culm_graph *graph, const char *name, int32_t x,
+                             int32_t residual, enum culm_function function, bool inference) {
+    struct culm_shape in = culm_layer_shape(graph, x);
+    const struct culm_shape shape = {1, {culm_last_dim(&in)}};
+    const int32_t inputs[] = {
+        x,
+        culm_layer_param(graph, name, "weight", CULM_START_ONES, shape),
+        culm_layer_param(graph, name, "bias", CULM_START_ZEROS, shape),
+        statistic(graph, name, "running_mean", shape.dim[0], CULM_INIT_ZEROS),
+        statistic(graph, name, "running_var", shape.dim[0], CULM_INIT_ONES),
+        residual,
+    };
+    const struct culm_attributes attributes = {.eps = BATCHNORM_EPS,
+                                               .momentum = BATCHNORM_MOMENTUM,
+                                               .function = function,
+                                               .inference = inference};
+    return culm_layer_apply(graph, "batchnorm", inputs, 6, &attributes);
+}
+
+int32_t culm_layer_maxpool(struct culm_graph *graph, int32_t x, int64_t kernel, int64_t stride,
+                           int64_t pad) {
+    const struct culm_attributes attributes = {.kernel = {kernel, kernel},
+                                               .stride = {stride, stride},
+                                               .dilation = {1, 1},
+                                               .pad = {pad, pad, pad, pad}};
+    return culm_layer_apply(graph, "maxpool", &x, 1, &attributes);
+}
+
+int32_t culm_layer_layernorm(struct culm_graph *graph, const char *name, int32_t x, double eps) {
+    struct culm_shape in = culm_layer_shape(graph, x);
+    const struct culm_shape shape = {1, {culm_last_dim(&in)}};
+    const int32_t inputs[] = {x, culm_layer_param(graph, name, "weight", CULM_START_ONES, shape),
+                              culm_layer_param(graph, name, "bias", CULM_START_ZEROS, shape)};
+    const struct culm_attributes attributes = {.eps = eps};
+    return culm_layer_apply(graph, "layernorm", inputs, 3, &attributes);
+}
+
+int32_t culm_layer_activation(struct culm_graph *graph, int32_t x, enum culm_function function) {
+    const struct culm_attributes attributes = {.function = function};
+    return culm_layer_apply(graph, "activation", &x, 1, &attributes);
+}
+
+int32_t culm_layer_dropout(struct culm_graph *graph, int32_t x, double dropout) {
+    const struct culm_attributes attributes = {.dropout = dropout};
+    return dropout > 0 ? culm_layer_apply(graph, "dropout", &x, 1, &attributes) : x;
+}
+
+int32_t culm_layer_reshape(struct culm_graph *graph, int32_t x, struct culm_shape shape) {
+    struct culm_attributes attributes = {0};
+    for (int i = 0; i < shape.rank; i++) {
+        attributes.dims[i] = shape.dim[i];
+    }
+    return culm_layer_apply(graph, "reshape", &x, 1, &attributes);
+}
+
+int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x) {
+    struct culm_shape in = culm_layer_shape(graph, x);
+    if (in.rank == 4 && in.dim[1] * in.dim[2] > 1) {
+        const struct culm_attributes attributes = {.dims = {0, 3, 1, 2}};
+        x = culm_layer_apply(graph, "permute", &x, 1, &attributes);
+    }
+    return culm_layer_reshape(graph, x,
+                              (struct culm_shape){2, {in.dim[0], culm_elements(&in) / in.dim[0]}});
+}
+
+void culm_layer_loss(struct culm_graph *graph, const struct culm_model_options *options,
+                     int32_t logits, int32_t targets) {
+    if (options->inference) {
+        graph->has_output = true;
+        graph->output = logits;
+        return;
+    }
+    const int32_t inputs[] = {logits, targets};
+    const struct culm_attributes attributes = {
+        .alpha = options->evaluate ? 0 : options->label_smoothing};
+    culm_layer_apply(graph, "cross_entropy", inputs, 2, &attributes);
+}
+
+int32_t culm_layer_image(struct culm_graph *graph, const struct culm_model_options *options) {
+    int64_t channels = options->channels ? options->channels : 3;
+    const struct culm_shape shape = {4, {options->batch, options->image, options->image, channels}};
+    return culm_graph_field(graph, "image", CULM_F32, &shape);
+}
+
+void culm_layer_classify(struct culm_graph *graph, const struct culm_model_options *options,
+                         int32_t logits) {
+    const struct culm_shape shape = {2, {options->batch, 1}};
+    int32_t label = culm_graph_field(graph, "label", CULM_I32, &shape);
+    culm_layer_loss(graph, options, logits, label);
+}
