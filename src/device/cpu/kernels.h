@@ -171,4 +171,30 @@ void culm_cpu_adamw(struct culm_cpu *cpu, float *p, float *m, float *v, const fl
 /* Sum of squares in float64 over a fixed tree of blocks. */
 double culm_cpu_sum_squares(struct culm_cpu *cpu, const float *x, int64_t count);
 
+/* --- sequences --- */
+
+/* y[N,C] = table[ids], rows of table[V,C]; a negative id gives zeros. ids[N] below V. */
+void culm_cpu_lookup_forward(struct culm_cpu *cpu, struct culm_out y, const int32_t *ids,
+                             struct culm_in table, int64_t n, int64_t c, int64_t v);
+/* dtable[V,C] = or += the rows of dy[N,C] that used each of its rows, in the order of positions.
+ * (`first` stores zeros in rows that no id used.) */
+void culm_cpu_lookup_backward(struct culm_cpu *cpu, float *dtable, struct culm_in dy,
+                              const int32_t *ids, int64_t n, int64_t c, int64_t v, bool first);
+
+/* y[B,T,C] = x + wpe[:T] of wpe[P,C]; y may be x. (The gradient of x is dy.) */
+void culm_cpu_positions_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                                struct culm_in wpe, int64_t b, int64_t t, int64_t c);
+/* dwpe[P,C] = or += the sum of dy[B,T,C] over samples; T at most P. */
+void culm_cpu_positions_backward(struct culm_cpu *cpu, float *dwpe, struct culm_in dy, int64_t b,
+                                 int64_t t, int64_t c, int64_t p, bool first);
+
+/* y[B,K,C] = the rows index[B,K] of each sample of x[B,T,C]; a negative index gives zeros. K at
+ * most CULM_CPU_MAX_CONTEXT. */
+void culm_cpu_gather_rows_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                                  const int32_t *index, int64_t b, int64_t t, int64_t k, int64_t c);
+/* dx[B,T,C] (=): rows that were gathered several times have the sum, in the order of the index. */
+void culm_cpu_gather_rows_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
+                                   const int32_t *index, int64_t b, int64_t t, int64_t k,
+                                   int64_t c);
+
 #endif

@@ -74,10 +74,14 @@ static void guards_check(const struct run *run, const struct family *family) {
 }
 
 static const char *describe(const struct shape *shape) {
-    static char text[128];
-    snprintf(text, sizeof text, "[%lld,%lld,%lld,%lld] p %g", (long long)shape->dim[0],
-             (long long)shape->dim[1], (long long)shape->dim[2], (long long)shape->dim[3],
-             shape->p);
+    static char text[160];
+    const int64_t *d = shape->dim;
+    int used = snprintf(text, sizeof text, "[%lld,%lld,%lld,%lld", (long long)d[0], (long long)d[1],
+                        (long long)d[2], (long long)d[3]);
+    if (d[4] || d[5] || d[6] || d[7])
+        used += snprintf(text + used, sizeof text - (size_t)used, ",%lld,%lld,%lld,%lld",
+                         (long long)d[4], (long long)d[5], (long long)d[6], (long long)d[7]);
+    snprintf(text + used, sizeof text - (size_t)used, "] p %g", shape->p);
     return text;
 }
 

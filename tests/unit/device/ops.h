@@ -9,13 +9,14 @@
 #include "device/cpu/kernels.h"
 #include "tensor/reference.h"
 
-#define MAX_BUFFERS 12
+#define MAX_BUFFERS 24
 #define MAX_KERNELS 4
 #define MAX_SHAPES 12
+#define MAX_PAIRS 10
 
-/* What the letters mean is the family's own; dim[0..3]. */
+/* What the numbers mean is the family's own. */
 struct shape {
-    int64_t dim[4];
+    int64_t dim[8];
     double p; /* dropout */
 };
 
@@ -52,7 +53,7 @@ struct family {
      * (-1: the output is a scalar loss, of gradient 1). All other kernels run, then each pair's
      * second buffer is the gradient of its first. */
     int y, dy;
-    int pairs[4][2], pair_count;
+    int pairs[MAX_PAIRS][2], pair_count;
 };
 
 extern const struct family families[];
