@@ -19,6 +19,7 @@
 #include <time.h>
 
 #define WARM_UP 2
+#define CULM_BENCH_FIELDS 16
 
 struct values {
     double batch, context, threads, iters;
@@ -52,7 +53,7 @@ struct bench {
     struct culm_stage *stage;
     struct culm_cpu *cpu;
     float *params, *m, *v, *grads;
-    int32_t *tokens; /* inputs, then targets */
+    void *field[CULM_BENCH_FIELDS];
     void *activations, *scratch;
     int64_t steps;
 };
@@ -68,6 +69,53 @@ static void *aligned(size_t bytes) {
     return data ? memset(data, 0, (bytes + 64) & ~(size_t)63) : NULL;
 }
 
+/* The number of values that a field may have: classes, tokens, positions. */
+static int64_t range_of(const struct bench *b, const struct culm_field *field) {
+    const struct culm_model_options *o = &b->subject.options;
+    if (strcmp(field->name, "label") == 0) {
+        return o->classes ? o->classes : 1000;
+    }
+    if (strcmp(field->name, "positions") == 0) {
+        return o->context;
+    }
+    if (strcmp(field->name, "mask") == 0) {
+        return 1; /* and one is added: all there */
+    }
+    if (strcmp(field->name, "types") == 0 || strcmp(field->name, "nsp") == 0) {
+        return 2;
+    }
+    return o->vocab;
+}
+
+static enum culm_status fill_fields(struct bench *b, struct culm_error *error) {
+    uint64_t random = 1;
+    if (b->graph->field_count > CULM_BENCH_FIELDS) {
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED, "a sample of %d fields",
+                              b->graph->field_count);
+    }
+    for (int32_t f = 0; f < b->graph->field_count; f++) {
+        const struct culm_field *field = &b->graph->field[f];
+        int64_t count = culm_elements(&field->shape), range = range_of(b, field);
+        b->field[f] = aligned((size_t)count * 4);
+        if (!b->field[f]) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        }
+        bool length = strstr(field->name, "length") != NULL,
+             mask = strcmp(field->name, "mask") == 0;
+        for (int64_t i = 0; i < count; i++) {
+            int32_t drawn = (int32_t)culm_rng_below(&random, (uint64_t)range);
+            if (field->dtype == CULM_F32) {
+                ((float *)b->field[f])[i] = culm_rng_unit((uint32_t)culm_rng_next(&random)) - 0.5f;
+            } else {
+                ((int32_t *)b->field[f])[i] = length ? (int32_t)b->subject.options.context
+                                              : mask ? 1
+                                                     : drawn;
+            }
+        }
+    }
+    return CULM_OK;
+}
+
 static enum culm_status prepare(struct bench *b, int threads, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_subject_compile(&b->subject, &b->graph, &b->stage, error)) ||
@@ -80,31 +128,24 @@ static enum culm_status prepare(struct bench *b, int threads, struct culm_error 
     b->m = aligned(floats);
     b->v = aligned(floats);
     b->grads = aligned((size_t)info->grad_floats * sizeof(float));
-    b->tokens = aligned(2 * info->input_bytes);
     b->activations = aligned(info->activation_bytes);
     b->scratch = aligned(info->scratch_bytes);
-    if (!b->params || !b->m || !b->v || !b->grads || !b->tokens || !b->activations || !b->scratch) {
+    if (!b->params || !b->m || !b->v || !b->grads || !b->activations || !b->scratch) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     for (int32_t i = 0; i < info->param_count; i++) {
         culm_model_init_param(&info->params[i], 1, b->params + info->params[i].offset);
     }
-    uint64_t random = 1;
-    for (size_t i = 0; i < 2 * info->input_bytes / sizeof *b->tokens; i++) {
-        b->tokens[i] = (int32_t)culm_rng_below(&random, (uint64_t)b->subject.options.vocab);
-    }
-    return CULM_OK;
+    return fill_fields(b, error);
 }
 
 static void step(struct bench *b) {
     const struct culm_stage_info *info = culm_stage_info(b->stage);
-    int64_t tokens = (int64_t)(info->input_bytes / sizeof *b->tokens);
     struct culm_stage_run run = {.seed = 1,
                                  .iteration = (uint64_t)++b->steps,
                                  .params = b->params,
-                                 .input = b->tokens,
-                                 .targets = b->tokens + tokens,
-                                 .loss_scale = 1.0f / (float)tokens,
+                                 .fields = (const void *const *)b->field,
+                                 .loss_scale = 1.0 / (double)b->subject.options.batch,
                                  .activations = b->activations,
                                  .scratch = b->scratch,
                                  .grads = b->grads,
@@ -148,7 +189,8 @@ static enum culm_status measure(struct bench *b, const struct values *values,
     double median = iters % 2 ? took[iters / 2] : (took[iters / 2 - 1] + took[iters / 2]) / 2;
     const struct culm_stage_info *info = culm_stage_info(b->stage);
     double flops = info->forward_flops + info->backward_flops;
-    double tokens = (double)info->input_bytes / sizeof *b->tokens;
+    double tokens = (double)(b->subject.options.batch *
+                             (b->subject.options.context ? b->subject.options.context : 1));
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
     if (values->json) {
@@ -216,7 +258,9 @@ int culm_cli_bench(int argc, char **argv) {
     free(b.m);
     free(b.v);
     free(b.grads);
-    free(b.tokens);
+    for (int f = 0; f < CULM_BENCH_FIELDS; f++) {
+        free(b.field[f]);
+    }
     free(b.activations);
     free(b.scratch);
     culm_cpu_free(b.cpu);

@@ -92,20 +92,20 @@ static enum culm_status prepare(struct generator *g, const char *dir, int thread
         .inference = true,
     };
     if ((status = culm_model_build(g->config.model.arch, &model, &g->graph, error)) ||
-        (status = culm_stages_compile(g->graph, 1, &g->stage, error)) ||
+        (status = culm_stages_compile(g->graph, 1, NULL, &g->stage, error)) ||
         (status = culm_cpu_new(threads, &g->cpu, error))) {
         return status;
     }
     const struct culm_stage_info *info = culm_stage_info(g->stage);
     g->params = aligned((size_t)info->param_floats * sizeof(float));
     g->logits = aligned(info->output_bytes);
-    g->tokens = aligned(info->input_bytes);
+    g->tokens = aligned((size_t)g->config.model.context * sizeof *g->tokens);
     g->activations = aligned(info->activation_bytes);
     g->scratch = aligned(info->scratch_bytes);
     if (!g->params || !g->logits || !g->tokens || !g->activations || !g->scratch) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    memset(g->tokens, 0, info->input_bytes);
+    memset(g->tokens, 0, (size_t)g->config.model.context * sizeof *g->tokens);
     return load_params(g, dir, error);
 }
 
@@ -143,7 +143,7 @@ static void generate(struct generator *g, const char *prompt, int64_t bytes, dou
             memmove(g->tokens, g->tokens + context - length, (size_t)length * sizeof *g->tokens);
         }
         struct culm_stage_run run = {.params = g->params,
-                                     .input = g->tokens,
+                                     .fields = (const void *const[]){g->tokens},
                                      .output = g->logits,
                                      .activations = g->activations,
                                      .scratch = g->scratch};

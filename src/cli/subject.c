@@ -51,7 +51,7 @@ enum culm_status culm_subject_compile(const struct culm_subject *subject,
     struct culm_graph *graph = NULL;
     enum culm_status status = culm_model_build(subject->arch, &subject->options, &graph, error);
     if (status == CULM_OK) {
-        status = culm_stages_compile(graph, 1, ret_stage, error);
+        status = culm_stages_compile(graph, 1, NULL, ret_stage, error);
     }
     if (status != CULM_OK) {
         culm_graph_free(graph);

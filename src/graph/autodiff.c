@@ -16,7 +16,8 @@ int32_t culm_gradient_take(struct culm_gradients *gradients, int32_t value) {
 
 bool culm_gradient_wanted(const struct culm_gradients *gradients, int32_t value) {
     enum culm_value_kind kind = gradients->graph->value[value].kind;
-    return kind == CULM_VALUE_TEMPORARY || kind == CULM_VALUE_BOUNDARY;
+    return (kind == CULM_VALUE_TEMPORARY || kind == CULM_VALUE_BOUNDARY) &&
+           gradients->graph->value[value].dtype != CULM_I32;
 }
 
 int32_t culm_gradient_node(struct culm_gradients *gradients, const struct culm_op *op,
@@ -37,7 +38,8 @@ int32_t culm_gradient_node(struct culm_gradients *gradients, const struct culm_o
     }
     for (int32_t i = 0; i < like_count; i++) {
         struct culm_shape shape = graph->value[like[i]].shape;
-        node.output[i] = culm_graph_value(graph, CULM_VALUE_TEMPORARY, CULM_F32, &shape);
+        node.output[i] =
+            culm_graph_value(graph, CULM_VALUE_TEMPORARY, graph->value[like[i]].dtype, &shape);
     }
     return culm_graph_append(graph, &node) ? node.output[0] : -1;
 }
@@ -52,7 +54,8 @@ void culm_gradient_add(struct culm_gradients *gradients, int32_t value, int32_t 
 }
 
 enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t first, int32_t last,
-                                          int32_t seed_value, int32_t seed_gradient, int32_t input,
+                                          const int32_t *seed_value, const int32_t *seed_gradient,
+                                          int32_t seeds, const int32_t *input, int32_t inputs,
                                           int32_t *ret_input_gradient, struct culm_error *error) {
     int32_t values = graph->value_count;
     struct culm_gradients gradients = {.graph = graph};
@@ -61,8 +64,8 @@ enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t firs
         return culm_error_set(error, CULM_ERR_MEMORY, "autodiff: out of memory");
     }
     memset(gradients.of, -1, (size_t)values * sizeof *gradients.of);
-    if (seed_value >= 0) {
-        gradients.of[seed_value] = seed_gradient;
+    for (int32_t i = 0; i < seeds; i++) {
+        gradients.of[seed_value[i]] = seed_gradient[i];
     }
     for (int32_t i = last - 1; i >= first; i--) {
         const struct culm_node_desc node = graph->node[i]; /* a copy: rules append */
@@ -71,7 +74,9 @@ enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t firs
             node.op->gradient(&gradients, &node);
         }
     }
-    *ret_input_gradient = input >= 0 ? gradients.of[input] : -1;
+    for (int32_t i = 0; i < inputs; i++) {
+        ret_input_gradient[i] = gradients.of[input[i]];
+    }
     free(gradients.of);
     return culm_graph_check(graph, error);
 }

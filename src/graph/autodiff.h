@@ -19,11 +19,12 @@ struct culm_gradients {
     const struct culm_node_desc *source; /* whose rule runs: gives operator id and block */
 };
 
-/* Appends the gradient nodes of nodes [first, last) of `graph`. The gradient of seed_value is given
- * in seed_gradient; -1, -1 when a cross-entropy in the stretch begins the walk.
- * *ret_input_gradient: the value with that of `input`; -1 when input is -1 or nothing flows. */
+/* Appends the gradient nodes of nodes [first, last) of `graph`. The gradients of `seeds` values are
+ * given in seed_gradient[]; a cross-entropy in the stretch needs none. ret_input_gradient[i]: the
+ * value with the gradient of input[i]; -1 when nothing flows. */
 enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t first, int32_t last,
-                                          int32_t seed_value, int32_t seed_gradient, int32_t input,
+                                          const int32_t *seed_value, const int32_t *seed_gradient,
+                                          int32_t seeds, const int32_t *input, int32_t inputs,
                                           int32_t *ret_input_gradient, struct culm_error *error);
 
 /* For rules. */

@@ -25,11 +25,9 @@ struct culm_op;
 
 enum culm_value_kind {
     CULM_VALUE_TEMPORARY, /* made by a node */
-    CULM_VALUE_TOKENS,    /* i32 [B,T], the model's input */
-    CULM_VALUE_TARGETS,   /* i32 [B,T] */
     CULM_VALUE_FIELD,     /* one field of the micro-batch's samples, [B, ...] */
     CULM_VALUE_PARAM,
-    CULM_VALUE_BOUNDARY, /* from another stage: an activation, or the gradient of the output */
+    CULM_VALUE_BOUNDARY, /* from another stage: an activation, or the gradient of an output */
 };
 
 struct culm_value {

@@ -56,6 +56,16 @@
 
 struct culm_gradients;
 
+/* What the losses of a model add up over one micro-batch. A model's loss is the sum, over its loss
+ * operators, of the mean over their rows; so each adds the sum over its rows divided by the rows of
+ * one sample. */
+struct culm_loss_total {
+    double loss;
+    int64_t rows;    /* all */
+    int64_t counted; /* without those whose target is negative */
+    int64_t correct; /* of the counted: the largest logit is the target's */
+};
+
 /* Memory of one node during a run. */
 struct culm_operands {
     struct culm_cpu *cpu;
@@ -66,8 +76,8 @@ struct culm_operands {
     float *use[CULM_NODE_USES_MAX]; /* accumulators */
     bool first;                     /* store into them instead of adding */
     struct culm_dropout dropout;    /* p = 0: none */
-    float loss_scale;
-    double *loss;
+    double loss_scale;              /* 1 / (samples of the global batch) */
+    struct culm_loss_total *loss;
 };
 
 struct culm_op {

@@ -8,13 +8,24 @@
  *   activations  what forward leaves for backward, of one micro-batch; one relocatable run of bytes
  *   scratch      temporaries of one forward or one backward
  *   params       the stage's parameters, one flat vector; grads: its gradients, one per use,
- * another
+ *                another
+ *   input        the values that cross the cut before the stage, one after the other, each aligned
+ *                to 64 bytes; output: those that cross the cut behind it; the gradients of either
+ *                lie at the same offsets
+ *   fields       the samples' fields; any stage may read any of them
+ *
+ * A value that is made before a stage and used behind it crosses both cuts and is copied.
+ *
+ * With recompute, forward keeps only what crosses a border between blocks, and backward runs the
+ * forward operators of each block again before its gradients: the same operators on the same
+ * operands, hence the same bits.
  *
  * Nothing is allocated while running, and a stage does not change after it was compiled, so that
  * several micro-batches may be under way at once, each with activations and scratch of its own. The
  * bits of a result do not depend on the number of stages the graph was cut into: every operator
  * runs with the same shapes and the same kernel wherever it is.
  *
+ * Files: stage.c running; stage_build.c what a stage consists of; stage_place.c where values live.
  * Thread: constant after compiling; a run belongs to one thread at a time.
  */
 #ifndef CULM_GRAPH_STAGE_H
@@ -31,7 +42,8 @@ struct culm_param_info {
     int64_t count;        /* elements */
     int64_t offset;       /* elements into the flat vectors; a multiple of 16 */
     int32_t global_index; /* in the uncut graph */
-    bool decay;
+    bool decay, statistic;
+    double momentum; /* of a statistic */
     enum culm_init_kind init;
     double std;
 };
@@ -49,39 +61,53 @@ struct culm_stage_info {
     const struct culm_param_info *params;
     const struct culm_grad_info *grads; /* in the order of global_use */
     int64_t param_floats, grad_floats;  /* lengths of the flat vectors; multiples of 16 */
-    size_t input_bytes, output_bytes;   /* of the boundary; tokens for the first, 0 for the last */
+    int32_t field_count;
+    const int32_t *fields;             /* indices of the graph's fields that this stage reads */
+    int32_t input_count, output_count; /* values that cross */
+    size_t input_bytes, output_bytes; /* of the boundaries; 0 before the first and, unless the graph
+                                         has an output, behind the last */
     size_t activation_bytes, scratch_bytes;
     int32_t forward_ops, backward_ops;
-    double forward_flops, backward_flops;
+    double forward_flops, backward_flops; /* backward: with what is recomputed */
+    bool has_loss;
 };
 
-/* Where to cut: fills first_block[stages] so that the largest stage, by FLOPs, is as small as it
- * can be; ties go to fewer blocks in early stages. CULM_ERR_CONFIG when there are more stages than
- * blocks. */
+struct culm_stage_options {
+    bool recompute;    /* keep only what crosses a border of blocks */
+    bool forward_only; /* no backward, nothing kept for it */
+};
+
+/* Where to cut: fills first_block[stages] so that the most expensive stage, by FLOPs and by bytes
+ * that cross its borders, is as cheap as it can be; ties go to fewer blocks in early stages.
+ * CULM_ERR_CONFIG when there are more stages than blocks. */
 enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
                                 int32_t *ret_first_block, struct culm_error *error);
-/* Cuts and compiles: ret_stage[stages] are the caller's to free. Nothing is left behind on failure.
- */
+/* Cuts and compiles: ret_stage[stages] are the caller's to free. options NULL: all false. Nothing
+ * is left behind on failure. */
 enum culm_status culm_stages_compile(const struct culm_graph *graph, int32_t stages,
+                                     const struct culm_stage_options *options,
                                      struct culm_stage **ret_stage, struct culm_error *error);
 void culm_stage_free(struct culm_stage *stage); /* NULL is fine */
 const struct culm_stage_info *culm_stage_info(const struct culm_stage *stage);
+/* The stage's program, forward then backward, and its values: for reports and benchmarks. */
+const struct culm_graph *culm_stage_program(const struct culm_stage *stage);
 
 /* One micro-batch on one stage. All memory is the caller's and 64-byte aligned. */
 struct culm_stage_run {
     uint64_t seed, iteration;
     uint64_t first_sample; /* position in the global order of the micro-batch's first sample */
     const float *params;
-    const void *input;      /* first stage: i32 tokens [B,T]; else f32 [B,T,C] */
-    const int32_t *targets; /* last stage: [B,T] */
-    float *output;          /* forward: [B,T,C]; NULL in the last stage */
-    double loss;            /* forward, last stage: out, sum over tokens of -log p */
-    float loss_scale;       /* 1 / (tokens of the global batch) */
+    const void *const *fields; /* [fields of the graph]; those that the stage reads are given */
+    const void *input;         /* NULL in the first stage */
+    void *output;              /* forward; NULL in the last stage */
+    struct culm_loss_total
+        loss;          /* forward, where the loss is: set at the first operator, added to */
+    double loss_scale; /* 1 / (samples of the global batch) */
     void *activations, *scratch;
     float *grads; /* backward */
     bool first;   /* backward: store the gradients instead of adding */
-    const float *d_output;
-    float *d_input;  /* NULL in the first stage */
+    const void *d_output;
+    void *d_input;   /* NULL in the first stage */
     int32_t cursor;  /* forward: the next operator; 0 to begin */
     const int *stop; /* forward: atomic; may be NULL */
 };
@@ -92,5 +118,8 @@ enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_
                                     struct culm_stage_run *run);
 enum culm_status culm_stage_backward(const struct culm_stage *stage, struct culm_cpu *cpu,
                                      struct culm_stage_run *run);
+/* One operator of the program, for benchmarks; `index` in [0, forward_ops + backward_ops). */
+void culm_stage_execute(const struct culm_stage *stage, struct culm_cpu *cpu,
+                        struct culm_stage_run *run, int32_t index);
 
 #endif

@@ -87,8 +87,7 @@ enum culm_status culm_model_gpt2(const struct culm_model_options *options,
                               CULM_CPU_MAX_CONTEXT, (long)CULM_CPU_MAX_ROWS);
     }
     const struct culm_shape tokens = {2, {options->batch, options->context}};
-    int32_t input = culm_graph_value(graph, CULM_VALUE_TOKENS, CULM_I32, &tokens);
-    int32_t targets = culm_graph_value(graph, CULM_VALUE_TARGETS, CULM_I32, &tokens);
+    int32_t input = culm_graph_field(graph, "tokens", CULM_I32, &tokens);
     int64_t c = options->width;
     int32_t wte = param(&b, false, "wte.weight", 2, options->vocab, c, CULM_INIT_NORMAL, STD);
     int32_t wpe = param(&b, false, "wpe.weight", 2, options->context, c, CULM_INIT_NORMAL, STD);
@@ -110,7 +109,7 @@ enum culm_status culm_model_gpt2(const struct culm_model_options *options,
         graph->output = logits;
         return graph->error.status;
     }
-    const int32_t loss[] = {logits, targets};
+    const int32_t loss[] = {logits, culm_graph_field(graph, "targets", CULM_I32, &tokens)};
     culm_graph_apply(graph, "cross_entropy", loss, 2, NULL);
     return graph->error.status;
 }

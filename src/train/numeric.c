@@ -63,23 +63,30 @@ static enum culm_status prepare_run(struct culm_numeric *x, struct culm_task *ta
             return status;
         }
     }
+    const void **fields = task->frc ? x->frc_fields : x->fields;
+    for (int32_t f = 0; f < x->o.plan->graph->field_count && f < 2; f++) {
+        bool inputs = strcmp(x->o.plan->graph->field[f].name, "tokens") == 0;
+        fields[f] = inputs ? tokens : tokens + micro * context;
+    }
     *ret_run = (struct culm_stage_run){
         .seed = config->seed,
         .iteration = (uint64_t)task->iteration,
-        .first_sample = culm_run_shape_first_sample(&x->o.plan->shape, task->iteration, task->micro),
+        .first_sample =
+            culm_run_shape_first_sample(&x->o.plan->shape, task->iteration, task->micro),
         .params = x->state[task->stage].data,
-        .input = task->stage == 0 ? (const void *)tokens : task->input->data,
-        .targets = last ? tokens + micro * context : NULL,
-        .loss_scale = (float)(1.0 / (double)(config->batch.global * context)),
+        .fields = fields,
+        .input = task->stage > 0 ? task->input->data : NULL,
+        .loss_scale = 1.0 / (double)config->batch.global,
         .activations = task->activations->data,
         .scratch = task->frc ? x->frc_scratch : x->scratch,
     };
     return CULM_OK;
 }
 
-static double *saved_loss(const struct culm_numeric *x, const struct culm_task *task) {
+static struct culm_loss_total *saved_loss(const struct culm_numeric *x,
+                                          const struct culm_task *task) {
     size_t behind = numeric_info(x, task->stage)->activation_bytes;
-    return (double *)((char *)task->activations->data + behind);
+    return (struct culm_loss_total *)((char *)task->activations->data + behind);
 }
 
 static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *task) {
@@ -100,7 +107,7 @@ static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *ta
         task->cursor = run.cursor;
         return status;
     }
-    if (status == CULM_OK && run.targets) {
+    if (status == CULM_OK && numeric_info(x, task->stage)->has_loss) {
         *saved_loss(x, task) = run.loss;
     }
     return status;
@@ -117,12 +124,12 @@ static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *t
     run.d_output = task->d_output ? task->d_output->data : NULL;
     run.d_input = task->d_input ? task->d_input->data : NULL;
     status = culm_stage_backward(x->o.plan->stage[task->stage], x->o.cpu, &run);
-    if (status != CULM_OK || !run.targets) {
+    if (status != CULM_OK || !numeric_info(x, task->stage)->has_loss) {
         return status;
     }
     /* The statistics travel with the gradients: mean loss, and how many samples it is of. */
     float *statistics = run.grads + numeric_info(x, task->stage)->grad_floats;
-    float share = (float)(*saved_loss(x, task) * (double)run.loss_scale);
+    float share = (float)(saved_loss(x, task)->loss * run.loss_scale);
     float samples = (float)x->o.config->batch.micro;
     if (task->first) {
         memset(statistics, 0, CULM_STATISTICS_FLOATS * sizeof(float));

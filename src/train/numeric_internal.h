@@ -17,6 +17,7 @@ struct culm_numeric {
     struct numeric_state state[CULM_MAX_STAGES];
     void *scratch, *frc_scratch;
     int32_t *tokens, *frc_tokens;  /* [2, micro, context]: inputs, targets */
+    const void *fields[2], *frc_fields[2];
     float *tied;                   /* sum of the uses of a tied tensor */
     struct culm_stage_run frc_run; /* of a redundant forward that was stopped */
 };

@@ -163,7 +163,7 @@ enum culm_status culm_plan_new(const struct culm_train_config *config, struct cu
         status = out_of_memory(error);
         goto failed;
     }
-    status = culm_stages_compile(plan->graph, plan->shape.stages, plan->stage, error);
+    status = culm_stages_compile(plan->graph, plan->shape.stages, NULL, plan->stage, error);
     if (status == CULM_OK) {
         status = make_layout(plan, error);
     }

@@ -2,7 +2,7 @@
  * cross_entropy: (logits [..,V], targets [..]) -> dlogits [..,V], in place of the logits; alpha is
  * the label smoothing, and rows with a negative target do not count.
  *
- * The loss is a number of the run, not a value; its gradient is formed at once, scaled by 1/(tokens
+ * The loss is a number of the run, not a value; its gradient is formed at once, scaled by 1/(rows
  * of the global batch), so the walk backwards begins here and the logits need not be kept.
  */
 #include "graph/autodiff.h"
@@ -33,10 +33,15 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 static void execute(const struct culm_operands *o) {
     const struct culm_value *logits = &o->value[o->node->input[0]];
     struct culm_loss loss;
-    culm_cpu_cross_entropy(o->cpu, (struct culm_out){o->input[0], logits->dtype}, o->input[1],
-                           culm_row_count(&logits->shape), culm_last_dim(&logits->shape),
-                           (double)o->loss_scale, o->node->attributes.alpha, true, &loss);
-    *o->loss = loss.loss;
+    int64_t rows = culm_row_count(&logits->shape);
+    double rows_per_sample = (double)(rows / logits->shape.dim[0]);
+    culm_cpu_cross_entropy(o->cpu, (struct culm_out){o->input[0], logits->dtype}, o->input[1], rows,
+                           culm_last_dim(&logits->shape), o->loss_scale / rows_per_sample,
+                           o->node->attributes.alpha, true, &loss);
+    o->loss->loss += loss.loss / rows_per_sample;
+    o->loss->rows += rows;
+    o->loss->counted += loss.counted;
+    o->loss->correct += loss.correct;
 }
 
 const struct culm_op culm_op_cross_entropy = {.name = "cross_entropy",

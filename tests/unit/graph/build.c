@@ -26,8 +26,8 @@ int32_t net_begin(struct net *net, int64_t batch, int64_t context, int64_t width
                         .vocab = vocab};
     assert_non_null(net->graph);
     const struct culm_shape tokens = {2, {batch, context}};
-    net->tokens = culm_graph_value(net->graph, CULM_VALUE_TOKENS, CULM_I32, &tokens);
-    net->targets = culm_graph_value(net->graph, CULM_VALUE_TARGETS, CULM_I32, &tokens);
+    net->tokens = culm_graph_field(net->graph, "tokens", CULM_I32, &tokens);
+    net->targets = culm_graph_field(net->graph, "targets", CULM_I32, &tokens);
     net->table = net_param(net, 2, vocab, width);
     const int32_t in[] = {net->tokens, net->table, net_param(net, 2, context, width)};
     return culm_graph_apply(net->graph, "embedding", in, 3, NULL);
@@ -97,6 +97,7 @@ void net_end(struct net *net, int32_t x, int32_t head_table, uint64_t seed) {
     net->data = (struct batch){.params = (const float *const *)net->params,
                                .tokens = tokens,
                                .targets = tokens + count,
+                               .fields = {tokens, tokens + count},
                                .seed = seed,
                                .iteration = 3,
                                .first_sample = 11};

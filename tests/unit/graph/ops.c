@@ -56,7 +56,7 @@ static void check_and_release(struct net *net) {
     struct culm_error error;
     struct result result;
     mark(net->graph);
-    if (culm_stages_compile(net->graph, 1, &stage, &error) != CULM_OK) {
+    if (culm_stages_compile(net->graph, 1, NULL, &stage, &error) != CULM_OK) {
         fail_msg("%s", error.text);
     }
     run_stages(net->graph, 1, &net->data, &result);
@@ -184,7 +184,7 @@ static void test_first_stores_then_adds(void **state) {
     int32_t x = begin(&net);
     int32_t h = net_attention(&net, net_linear(&net, net_layernorm(&net, x), 18), 2, 0.2);
     net_end(&net, net_binary(&net, "residual", x, h, 0.2), net.table, SEED);
-    assert_int_equal(culm_stages_compile(net.graph, 1, &stage, &error), CULM_OK);
+    assert_int_equal(culm_stages_compile(net.graph, 1, NULL, &stage, &error), CULM_OK);
     const struct culm_stage_info *info = culm_stage_info(stage);
     struct result once;
     run_stages(net.graph, 1, &net.data, &once);
@@ -197,8 +197,7 @@ static void test_first_stores_then_adds(void **state) {
                                  .iteration = net.data.iteration,
                                  .first_sample = net.data.first_sample,
                                  .params = params,
-                                 .input = net.data.tokens,
-                                 .targets = net.data.targets,
+                                 .fields = net.data.fields,
                                  .loss_scale = 1,
                                  .activations = fence_new(info->activation_bytes),
                                  .scratch = fence_new(info->scratch_bytes),
@@ -257,7 +256,7 @@ static int32_t bad_residual(struct net *net, int32_t x) {
 }
 static int32_t bad_targets(struct net *net, int32_t x) {
     const struct culm_shape other = {2, {2, 4}};
-    int32_t targets = culm_graph_value(net->graph, CULM_VALUE_TARGETS, CULM_I32, &other);
+    int32_t targets = culm_graph_field(net->graph, "other", CULM_I32, &other);
     return net_binary(net, "cross_entropy", x, targets, 0);
 }
 static int32_t bad_positions(struct net *net, int32_t x) {

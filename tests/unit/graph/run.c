@@ -100,8 +100,7 @@ static struct culm_stage_run run_of(const struct batch *batch) {
     return (struct culm_stage_run){.seed = batch->seed,
                                    .iteration = batch->iteration,
                                    .first_sample = batch->first_sample,
-                                   .input = batch->tokens,
-                                   .targets = batch->targets,
+                                   .fields = batch->fields,
                                    .loss_scale = 1,
                                    .first = true};
 }
@@ -117,16 +116,22 @@ double run_loss(const struct culm_stage *stage, const struct batch *batch) {
     fence_free(params);
     fence_free(run.activations);
     fence_free(run.scratch);
-    return run.loss;
+    return run.loss.loss;
 }
 
 void run_stages(const struct culm_graph *graph, int32_t stages, const struct batch *batch,
                 struct result *ret_result) {
+    run_stages_with(graph, stages, false, batch, ret_result);
+}
+
+void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recompute,
+                     const struct batch *batch, struct result *ret_result) {
     struct culm_stage *stage[RUN_STAGES_MAX];
     float *params[RUN_STAGES_MAX], *boundary[RUN_STAGES_MAX], *d_boundary[RUN_STAGES_MAX];
     void *activations[RUN_STAGES_MAX];
     struct culm_error error;
-    if (culm_stages_compile(graph, stages, stage, &error) != CULM_OK) {
+    const struct culm_stage_options options = {.recompute = recompute};
+    if (culm_stages_compile(graph, stages, &options, stage, &error) != CULM_OK) {
         fail_msg("%s", error.text);
     }
     result_begin(ret_result, graph);
@@ -139,19 +144,19 @@ void run_stages(const struct culm_graph *graph, int32_t stages, const struct bat
         boundary[s] = last ? NULL : fence_new(info->output_bytes);
         d_boundary[s] = last ? NULL : fence_new(info->output_bytes);
         run.params = params[s];
-        run.input = s > 0 ? (const void *)boundary[s - 1] : batch->tokens;
+        run.input = s > 0 ? boundary[s - 1] : NULL;
         run.output = boundary[s];
         run.activations = activations[s];
         run.scratch = fence_new(info->scratch_bytes);
         assert_int_equal(culm_stage_forward(stage[s], run_cpu(), &run), CULM_OK);
         fence_free(run.scratch);
-        ret_result->loss = run.loss;
+        ret_result->loss = run.loss.loss;
     }
     for (int32_t s = stages - 1; s >= 0; s--) {
         const struct culm_stage_info *info = culm_stage_info(stage[s]);
         struct culm_stage_run run = run_of(batch);
         run.params = params[s];
-        run.input = s > 0 ? (const void *)boundary[s - 1] : batch->tokens;
+        run.input = s > 0 ? boundary[s - 1] : NULL;
         run.activations = activations[s];
         run.scratch = fence_new(info->scratch_bytes);
         run.grads = fence_new((size_t)info->grad_floats * sizeof(float));
@@ -181,6 +186,8 @@ static struct culm_graph *copy_of(const struct culm_graph *graph) {
     struct culm_graph *copy = culm_graph_new();
     assert_non_null(copy);
     *copy = *graph;
+    copy->field = NULL;
+    copy->field_count = copy->field_capacity = 0;
     copy->use = NULL; /* autodiff adds none */
     copy->use_count = copy->use_capacity = 0;
     copy->value_capacity = graph->value_count;
@@ -199,8 +206,7 @@ static void *plain_value(const struct culm_graph *graph, int32_t v, void **memor
     const struct culm_value *value = &graph->value[v];
     switch (value->kind) {
     case CULM_VALUE_PARAM: return (void *)batch->params[value->param];
-    case CULM_VALUE_TOKENS: return (void *)batch->tokens;
-    case CULM_VALUE_TARGETS: return (void *)batch->targets;
+    case CULM_VALUE_FIELD: return (void *)batch->fields[value->field];
     default: break;
     }
     if (value->same_as >= 0) {
@@ -216,11 +222,12 @@ void run_plainly(const struct culm_graph *graph, const struct batch *batch,
                  struct result *ret_result) {
     struct culm_graph *copy = copy_of(graph);
     struct culm_error error;
-    int32_t ignored;
-    if (culm_graph_differentiate(copy, 0, graph->node_count, -1, -1, -1, &ignored, &error)) {
+    if (culm_graph_differentiate(copy, 0, graph->node_count, NULL, NULL, 0, NULL, 0, NULL,
+                                 &error)) {
         fail_msg("%s", error.text);
     }
     result_begin(ret_result, graph);
+    struct culm_loss_total loss = {0};
     void **memory = calloc((size_t)copy->value_count, sizeof *memory);
     float **grad = calloc((size_t)graph->use_count, sizeof *grad);
     for (int32_t u = 0; u < graph->use_count; u++) {
@@ -235,7 +242,7 @@ void run_plainly(const struct culm_graph *graph, const struct batch *batch,
                                          .value = copy->value,
                                          .first = true,
                                          .loss_scale = 1,
-                                         .loss = &ret_result->loss,
+                                         .loss = &loss,
                                          .dropout = {.p = node->attributes.dropout,
                                                      .key = key,
                                                      .first_sample = batch->first_sample}};
@@ -257,6 +264,7 @@ void run_plainly(const struct culm_graph *graph, const struct batch *batch,
         }
         node->op->execute(&operands);
     }
+    ret_result->loss = loss.loss;
     for (int32_t u = 0; u < graph->use_count; u++) {
         result_take(ret_result, graph, u, grad[u]);
         fence_free(grad[u]);

@@ -21,6 +21,7 @@ struct result {
 struct batch {
     const float *const *params; /* [param_count], each as long as the parameter */
     const int32_t *tokens, *targets;
+    const void *fields[2]; /* the same two */
     uint64_t seed, iteration, first_sample;
 };
 
@@ -30,7 +31,9 @@ void result_expect_equal(const struct result *a, const struct result *b,
                          const struct culm_graph *graph, const char *what);
 
 struct culm_cpu *run_cpu(void); /* one for the program; freed at exit */
-/* Forward and backward of every stage in turn. */
+/* Forward and backward of every stage in turn; with recomputation or without. */
+void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recompute,
+                     const struct batch *batch, struct result *ret_result);
 void run_stages(const struct culm_graph *graph, int32_t stages, const struct batch *batch,
                 struct result *ret_result);
 /* Forward only. */

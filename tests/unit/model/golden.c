@@ -51,6 +51,8 @@ struct pipeline {
     float *boundary[STAGES_MAX], *d_boundary[STAGES_MAX];
     struct culm_cpu *cpu;
     double loss;
+    const void *fields[2][2]; /* of two runs that are under way at once */
+    int turn;
 };
 
 static void *memory(size_t bytes) {
@@ -62,10 +64,16 @@ static void *memory(size_t bytes) {
 
 static void pipeline_new(struct pipeline *p, int32_t stages, int threads, double dropout) {
     struct culm_error error = {0};
-    const struct culm_model_options options = {LAYERS, WIDTH, 2, CONTEXT, VOCAB, dropout, BATCH, false};
+    const struct culm_model_options options = {.layers = LAYERS,
+                                               .width = WIDTH,
+                                               .heads = 2,
+                                               .context = CONTEXT,
+                                               .vocab = VOCAB,
+                                               .dropout = dropout,
+                                               .batch = BATCH};
     *p = (struct pipeline){.stages = stages};
     if (culm_model_build("gpt2", &options, &p->graph, &error) ||
-        culm_stages_compile(p->graph, stages, p->stage, &error) ||
+        culm_stages_compile(p->graph, stages, NULL, p->stage, &error) ||
         culm_cpu_new(threads, &p->cpu, &error)) {
         fail_msg("%s", error.text);
     }
@@ -109,15 +117,18 @@ static void pipeline_free(struct pipeline *p) {
 
 static struct culm_stage_run run_of(struct pipeline *p, int32_t s, const int32_t *tokens,
                                     const int32_t *targets) {
+    const void **fields = p->fields[p->turn ^= 1];
+    fields[0] = tokens;
+    fields[1] = targets;
     return (struct culm_stage_run){
         .seed = 5,
         .iteration = 3,
         .first_sample = 11,
         .params = p->params[s],
-        .input = s == 0 ? (const void *)tokens : p->boundary[s - 1],
-        .targets = targets,
+        .fields = fields,
+        .input = s > 0 ? p->boundary[s - 1] : NULL,
         .output = s + 1 < p->stages ? p->boundary[s] : NULL,
-        .loss_scale = 1.0f / TOKENS,
+        .loss_scale = 1.0 / BATCH,
         .activations = p->activations[s],
         .scratch = p->scratch[s],
         .grads = p->grads[s],
@@ -141,7 +152,7 @@ static void pipeline_step(struct pipeline *p, const int32_t *tokens, const int32
         if (stop && *stop) {
             assert_int_equal(pauses, culm_stage_info(p->stage[s])->forward_ops - 1);
         }
-        p->loss = run.loss / TOKENS;
+        p->loss = run.loss.loss / BATCH;
     }
     for (int32_t s = p->stages - 1; s >= 0; s--) {
         struct culm_stage_run run = run_of(p, s, tokens, targets);
@@ -372,11 +383,13 @@ static void test_suspended_forward(void **state) {
     const struct culm_stage_info *info = culm_stage_info(p.stage[0]);
     void *scratch = memory(info->scratch_bytes), *activations = memory(info->activation_bytes);
     const int stop = 1;
+    p.turn = 1;
     struct culm_stage_run slow = run_of(&p, 0, tokens, targets);
     slow.scratch = scratch;
     slow.activations = activations;
     slow.stop = &stop;
     while (culm_stage_forward(p.stage[0], p.cpu, &slow) == CULM_ERR_AGAIN) {
+        p.turn = 0; /* not the fields of `slow` */
         struct culm_stage_run other = run_of(&p, 0, other_tokens, other_targets);
         assert_int_equal(culm_stage_forward(p.stage[0], p.cpu, &other), CULM_OK);
     }

@@ -63,11 +63,10 @@ static void logits_of(const int32_t *tokens, int32_t stages, float ret_logits[LO
     struct culm_cpu *cpu;
     struct culm_error error;
     if (culm_model_build("gpt2", &options, &graph, &error) ||
-        culm_stages_compile(graph, stages, stage, &error) || culm_cpu_new(1, &cpu, &error)) {
+        culm_stages_compile(graph, stages, NULL, stage, &error) || culm_cpu_new(1, &cpu, &error)) {
         fail_msg("%s", error.text);
     }
-    void *input = memory(TOKENS * sizeof *tokens);
-    memcpy(input, tokens, TOKENS * sizeof *tokens);
+    void *input = NULL;
     for (int32_t s = 0; s < stages; s++) {
         const struct culm_stage_info *info = culm_stage_info(stage[s]);
         float *params = memory((size_t)info->param_floats * sizeof *params);
@@ -78,6 +77,7 @@ static void logits_of(const int32_t *tokens, int32_t stages, float ret_logits[LO
                    (size_t)param->count * sizeof *params);
         }
         struct culm_stage_run run = {.params = params,
+                                     .fields = (const void *const[]){tokens},
                                      .input = input,
                                      .output = memory(info->output_bytes),
                                      .activations = memory(info->activation_bytes),
