@@ -15,6 +15,7 @@
 #ifndef CULM_GRAPH_GRAPH_H
 #define CULM_GRAPH_GRAPH_H
 
+#include "tensor/hyper.h"
 #include "tensor/tensor.h"
 
 #define CULM_NODE_INPUTS_MAX 12
@@ -37,31 +38,6 @@ struct culm_value {
     int32_t param;   /* PARAM: index */
     int32_t field;   /* FIELD: index */
     int32_t same_as; /* made in place of this value; -1: memory of its own */
-};
-
-/* What an element-wise operator computes. */
-enum culm_function {
-    CULM_FUNCTION_NONE, /* the identity */
-    CULM_FUNCTION_RELU,
-    CULM_FUNCTION_LEAKY_RELU, /* x < 0: alpha x */
-    CULM_FUNCTION_RELU6,
-    CULM_FUNCTION_GELU_TANH,
-    CULM_FUNCTION_GELU_ERF,
-    CULM_FUNCTION_TANH,
-    CULM_FUNCTION_SIGMOID,
-    CULM_FUNCTION_SILU,
-    CULM_FUNCTION_EXP,
-    CULM_FUNCTION_LOG,
-    CULM_FUNCTION_SQRT,
-    CULM_FUNCTION_RECIPROCAL,
-    CULM_FUNCTION_ADD, /* of two operands, from here */
-    CULM_FUNCTION_SUB,
-    CULM_FUNCTION_MUL,
-    CULM_FUNCTION_DIV,
-    CULM_FUNCTION_MEAN, /* over dimensions, from here */
-    CULM_FUNCTION_SUM,
-    CULM_FUNCTION_MAX,
-    CULM_FUNCTION_COUNT
 };
 
 /* Every operator reads the ones that it names in ops.h; the rest are zero. */
@@ -93,13 +69,19 @@ struct culm_node_desc {
     int32_t block;
 };
 
-enum culm_init_kind { CULM_INIT_ZEROS, CULM_INIT_ONES, CULM_INIT_NORMAL, CULM_INIT_UNIFORM };
+enum culm_init_kind {
+    CULM_INIT_ZEROS,
+    CULM_INIT_ONES,
+    CULM_INIT_NORMAL,
+    CULM_INIT_UNIFORM,
+    CULM_INIT_CONSTANT
+};
 
 struct culm_param {
     char name[96];
     struct culm_shape shape;
     enum culm_init_kind init;
-    double std;     /* NORMAL; UNIFORM: in [-std, std) */
+    double std;     /* NORMAL; UNIFORM: in [-std, std); CONSTANT: the value */
     bool decay;     /* weight decay acts on it */
     bool statistic; /* not trained: a running mean of what its uses collect (PROTOCOL 2.6) */
     int32_t value;

@@ -125,6 +125,14 @@ int32_t culm_layer_reshape(struct culm_graph *graph, int32_t x, struct culm_shap
     return culm_layer_apply(graph, "reshape", &x, 1, &attributes);
 }
 
+int32_t culm_layer_pool(struct culm_graph *graph, int32_t x, int64_t pool) {
+    struct culm_shape in = culm_layer_shape(graph, x);
+    const struct culm_attributes attributes = {.dims = {pool, pool}};
+    return in.dim[1] == pool && in.dim[2] == pool
+               ? x
+               : culm_layer_apply(graph, "adaptive_avgpool", &x, 1, &attributes);
+}
+
 int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x) {
     struct culm_shape in = culm_layer_shape(graph, x);
     if (in.rank == 4 && in.dim[1] * in.dim[2] > 1) {
@@ -159,4 +167,38 @@ void culm_layer_classify(struct culm_graph *graph, const struct culm_model_optio
     const struct culm_shape shape = {2, {options->batch, 1}};
     int32_t label = culm_graph_field(graph, "label", CULM_I32, &shape);
     culm_layer_loss(graph, options, logits, label);
+}
+
+enum culm_status culm_layer_check_image(struct culm_graph *graph,
+                                        const struct culm_model_options *o, int64_t features,
+                                        int64_t hidden, int64_t classes) {
+    const int64_t most = CULM_CPU_MAX_WIDTH;
+    if (o->batch >= 1 && o->image >= 1 && o->image <= CULM_LAYER_IMAGE_MAX && o->channels >= 0 &&
+        o->channels <= most && o->width >= 0 && features >= 1 && features <= most && hidden >= 1 &&
+        hidden <= most && classes >= 2 && classes <= most) {
+        return CULM_OK;
+    }
+    return culm_error_set(&graph->error, CULM_ERR_CONFIG,
+                          "image %lld, width %lld, %lld features, %lld hidden, %lld classes are "
+                          "not possible; image up to %d, the others up to %lld, 2 classes or more",
+                          (long long)o->image, (long long)o->width, (long long)features,
+                          (long long)hidden, (long long)classes, CULM_LAYER_IMAGE_MAX,
+                          (long long)most);
+}
+
+enum culm_status culm_layer_check_text(struct culm_graph *graph, const struct culm_model_options *o,
+                                       int64_t hidden) {
+    if (o->width >= 1 && o->heads >= 1 && o->layers >= 1 && o->context >= 1 && o->vocab >= 2 &&
+        o->batch >= 1 && o->width % o->heads == 0 && o->width / o->heads <= CULM_CPU_MAX_HEAD &&
+        hidden >= 1 && hidden <= CULM_CPU_MAX_WIDTH && 3 * o->width <= CULM_CPU_MAX_WIDTH &&
+        o->context <= CULM_CPU_MAX_CONTEXT && o->batch * o->context <= CULM_CPU_MAX_ROWS) {
+        return CULM_OK;
+    }
+    return culm_error_set(&graph->error, CULM_ERR_CONFIG,
+                          "%lld layers, width %lld, %lld heads, context %lld, batch %lld are not "
+                          "possible; heads of up to %d, width up to %d, context up to %d, batch * "
+                          "context up to %ld",
+                          (long long)o->layers, (long long)o->width, (long long)o->heads,
+                          (long long)o->context, (long long)o->batch, CULM_CPU_MAX_HEAD,
+                          CULM_CPU_MAX_WIDTH / 4, CULM_CPU_MAX_CONTEXT, (long)CULM_CPU_MAX_ROWS);
 }

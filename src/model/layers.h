@@ -11,6 +11,8 @@
 
 #include "model/model.h"
 
+#define CULM_LAYER_IMAGE_MAX 4096
+
 /* How a parameter starts. */
 struct culm_start {
     enum culm_init_kind kind;
@@ -45,6 +47,8 @@ int32_t culm_layer_activation(struct culm_graph *graph, int32_t x, enum culm_fun
 int32_t culm_layer_dropout(struct culm_graph *graph, int32_t x, double dropout); /* 0: x itself */
 int32_t culm_layer_reshape(struct culm_graph *graph, int32_t x, struct culm_shape shape);
 
+/* Adaptive average to pool x pool; x itself when it has that size. */
+int32_t culm_layer_pool(struct culm_graph *graph, int32_t x, int64_t pool);
 /* [N,H,W,C] -> [N,features] in the order of torch's flatten of [N,C,H,W]. */
 int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x);
 /* Cross-entropy; with `inference` the logits are the graph's output instead. */
@@ -55,6 +59,14 @@ void culm_layer_loss(struct culm_graph *graph, const struct culm_model_options *
 int32_t culm_layer_image(struct culm_graph *graph, const struct culm_model_options *options);
 void culm_layer_classify(struct culm_graph *graph, const struct culm_model_options *options,
                          int32_t logits);
+
+/* Refuse options that make no model: of VGG and AlexNet, whose classifier sees `features`, and of
+ * transformers. */
+enum culm_status culm_layer_check_image(struct culm_graph *graph,
+                                        const struct culm_model_options *options, int64_t features,
+                                        int64_t hidden, int64_t classes);
+enum culm_status culm_layer_check_text(struct culm_graph *graph,
+                                       const struct culm_model_options *options, int64_t hidden);
 
 /* [N,..,C] of a value; a shape of ones after an error. */
 struct culm_shape culm_layer_shape(const struct culm_graph *graph, int32_t value);

@@ -13,8 +13,8 @@ struct architecture {
 };
 
 static const struct architecture architectures[] = {
-    {"gpt2", culm_model_gpt2},
-    {"resnet", culm_model_resnet},
+    {"gpt2", culm_model_gpt2}, {"bert", culm_model_bert},       {"resnet", culm_model_resnet},
+    {"vgg", culm_model_vgg},   {"alexnet", culm_model_alexnet}, {"gnmt", culm_model_gnmt},
 };
 
 const char *culm_model_arch(size_t index) {
@@ -55,17 +55,43 @@ enum culm_status culm_model_build(const char *arch, const struct culm_model_opti
             .dropout = 0.1                                                                         \
         }                                                                                          \
     }
-#define IMAGES(name_, arch_, layers_)                                                              \
+#define BERT(name_, layers_, width_, heads_)                                                       \
     {                                                                                              \
-        name_, arch_, { .layers = layers_, .image = 224 }                                          \
+        name_, "bert", {                                                                           \
+            .layers = layers_, .width = width_, .heads = heads_, .context = 512, .vocab = 30522,   \
+            .dropout = 0.1, .masked = 80                                                           \
+        }                                                                                          \
+    }
+#define RESNET(name_, layers_)                                                                     \
+    {                                                                                              \
+        name_, "resnet", { .layers = layers_, .image = 224 }                                       \
+    }
+#define VGG(name_, layers_, batch_norm_)                                                           \
+    {                                                                                              \
+        name_, "vgg", {                                                                            \
+            .layers = layers_, .image = 224, .dropout = 0.5, .batch_norm = batch_norm_             \
+        }                                                                                          \
+    }
+#define GNMT(name_, vocab_, share_)                                                                \
+    {                                                                                              \
+        name_, "gnmt", {                                                                           \
+            .layers = 8, .width = 1024, .context = 50, .source = 50, .vocab = vocab_,              \
+            .dropout = 0.2, .label_smoothing = 0.1, .share_embedding = share_                      \
+        }                                                                                          \
     }
 
 static const struct culm_model_preset presets[] = {
-    GPT2("gpt2", 12, 768, 12),          GPT2("gpt2-medium", 24, 1024, 16),
-    GPT2("gpt2-large", 36, 1280, 20),   GPT2("gpt2-xl", 48, 1600, 25),
-    IMAGES("resnet18", "resnet", 18),   IMAGES("resnet34", "resnet", 34),
-    IMAGES("resnet50", "resnet", 50),   IMAGES("resnet101", "resnet", 101),
-    IMAGES("resnet152", "resnet", 152),
+    GPT2("gpt2", 12, 768, 12),        GPT2("gpt2-medium", 24, 1024, 16),
+    GPT2("gpt2-large", 36, 1280, 20), GPT2("gpt2-xl", 48, 1600, 25),
+    BERT("bert-base", 12, 768, 12),   BERT("bert-large", 24, 1024, 16),
+    RESNET("resnet18", 18),           RESNET("resnet34", 34),
+    RESNET("resnet50", 50),           RESNET("resnet101", 101),
+    RESNET("resnet152", 152),         VGG("vgg11", 11, false),
+    VGG("vgg13", 13, false),          VGG("vgg16", 16, false),
+    VGG("vgg19", 19, false),          VGG("vgg11_bn", 11, true),
+    VGG("vgg13_bn", 13, true),        VGG("vgg16_bn", 16, true),
+    VGG("vgg19_bn", 19, true),        {"alexnet", "alexnet", {.image = 224, .dropout = 0.5}},
+    GNMT("gnmt", 32317, true),        GNMT("gnmt-16", 32320, false),
 };
 
 const struct culm_model_preset *culm_model_preset(size_t index) {
@@ -106,9 +132,10 @@ static void normal_pair(uint32_t a, uint32_t b, double std, float *ret_pair) {
 }
 
 void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, float *data) {
-    if (info->init == CULM_INIT_ZEROS || info->init == CULM_INIT_ONES) {
+    if (info->init != CULM_INIT_NORMAL && info->init != CULM_INIT_UNIFORM) {
+        double value = info->init == CULM_INIT_CONSTANT ? info->std : info->init == CULM_INIT_ONES;
         for (int64_t i = 0; i < info->count; i++) {
-            data[i] = info->init == CULM_INIT_ONES ? 1.0f : 0.0f;
+            data[i] = (float)value;
         }
         return;
     }

@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #define STAGES 4
-#define IMAGE_MAX 4096
 
 struct depth {
     int64_t layers, blocks[STAGES];
@@ -98,14 +97,9 @@ enum culm_status culm_model_resnet(const struct culm_model_options *options,
                               "or give the blocks of each stage",
                               (long long)options->layers);
     }
-    if (width < 1 || 32 * width > CULM_CPU_MAX_WIDTH || classes < 2 ||
-        classes > CULM_CPU_MAX_WIDTH || options->batch < 1 || options->image < 1 ||
-        options->image > IMAGE_MAX) {
-        return culm_error_set(&graph->error, CULM_ERR_CONFIG,
-                              "width %lld, %lld classes, image %lld are not possible; width up to "
-                              "%d, 2 to %d classes, image up to %d",
-                              (long long)width, (long long)classes, (long long)options->image,
-                              CULM_CPU_MAX_WIDTH / 32, CULM_CPU_MAX_WIDTH, IMAGE_MAX);
+    int64_t last = (depth.bottleneck ? 32 : 8) * width;
+    if (culm_layer_check_image(graph, options, last, last, classes) != CULM_OK) {
+        return graph->error.status;
     }
     bool frozen = culm_layer_frozen(options);
     int32_t x = culm_layer_image(graph, options);
