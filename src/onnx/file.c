@@ -1,0 +1,517 @@
+/*
+ * Reading ONNX: the model and its graph, the maps of the file and of its side files.
+ *
+ * The fields of a message may come in any order, so the graph is gone over three times: inputs and
+ * initializers, nodes, outputs.
+ */
+#include "onnx/read.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MODEL_IR_VERSION = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum {
+    GRAPH_NODE = 1,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    GRAPH_SPARSE = 15
+};
+
+#define ARENA_BYTES_MIN ((uint64_t)16 << 20)
+
+enum culm_status culm_onnx_bad(const struct culm_onnx_graph *graph, const uint8_t *at,
+                               struct culm_error *error, const char *format, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': byte %llu: %s", graph->path,
+                          (unsigned long long)(at - graph->map[0].data), text);
+}
+
+enum culm_status culm_onnx_no_memory(const struct culm_onnx_graph *graph,
+                                     struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", graph->path);
+}
+
+static enum culm_status broken(const struct culm_onnx_graph *graph, const struct culm_wire *wire,
+                               const char *what, struct culm_error *error) {
+    return culm_onnx_bad(graph, wire->at, error,
+                         "%s is cut off or damaged; export it again or copy the file again", what);
+}
+
+enum culm_status culm_onnx_text(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
+                                const char **ret_text, struct culm_error *error) {
+    for (size_t i = 0; i < field->len; i++) {
+        if (field->data[i] < 0x20 || field->data[i] == 0x7f) {
+            return culm_onnx_bad(graph, field->data + i, error, "a name has a control character");
+        }
+    }
+    *ret_text = culm_onnx_copy_text(&graph->arena, field->data, field->len);
+    return *ret_text ? CULM_OK : culm_onnx_no_memory(graph, error);
+}
+
+enum culm_status culm_onnx_name(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
+                                int32_t *ret_value, struct culm_error *error) {
+    const char *name;
+    enum culm_status status = culm_onnx_text(graph, field, &name, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    *ret_value = -1;
+    if (!name[0]) {
+        return CULM_OK;
+    }
+    *ret_value = culm_onnx_find(graph, name);
+    if (*ret_value < 0) {
+        *ret_value = culm_onnx_value_new(graph, name);
+    }
+    return *ret_value < 0 ? culm_onnx_no_memory(graph, error) : CULM_OK;
+}
+
+static enum culm_status read_opset(struct culm_onnx_graph *graph,
+                                   const struct culm_wire_field *message,
+                                   struct culm_error *error) {
+    struct culm_wire wire = culm_wire_inside(message);
+    struct culm_wire_field field;
+    bool own = true;
+    uint64_t version = 0;
+    while (culm_wire_next(&wire, &field)) {
+        if (field.number == 1 && field.kind == CULM_WIRE_BYTES) {
+            own = field.len == 0 || (field.len == 7 && memcmp(field.data, "ai.onnx", 7) == 0);
+        } else if (field.number == 2) {
+            version = field.value;
+        }
+    }
+    if (wire.failed) {
+        return broken(graph, &wire, "the operator set", error);
+    }
+    if (own && version > 1000) {
+        return culm_onnx_bad(graph, wire.at, error, "opset %llu is none",
+                             (unsigned long long)version);
+    }
+    if (own) {
+        graph->opset = (int64_t)version;
+    }
+    return CULM_OK;
+}
+
+/* Dimension: {1: value, 2: name}. */
+static enum culm_status read_dim(struct culm_onnx_graph *graph,
+                                 const struct culm_wire_field *message, int32_t value,
+                                 struct culm_error *error) {
+    struct culm_wire wire = culm_wire_inside(message);
+    struct culm_wire_field field;
+    int rank = graph->value[value].rank;
+    int64_t dim = -1;
+    const char *name = NULL;
+    enum culm_status status = CULM_OK;
+    if (rank == CULM_ONNX_RANK_MAX) {
+        return culm_onnx_bad(graph, wire.at, error, "'%s' has more than %d dimensions",
+                             graph->value[value].name, CULM_ONNX_RANK_MAX);
+    }
+    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
+        if (field.number == 1 && field.kind == CULM_WIRE_VARINT) {
+            dim = (int64_t)field.value;
+            if (dim < 0) {
+                return culm_onnx_bad(graph, wire.at, error, "'%s' has a negative dimension",
+                                     graph->value[value].name);
+            }
+        } else if (field.number == 2 && field.kind == CULM_WIRE_BYTES) {
+            status = culm_onnx_text(graph, &field, &name, error);
+        }
+    }
+    if (wire.failed) {
+        return broken(graph, &wire, "a shape", error);
+    }
+    struct culm_onnx_value *v = &graph->value[value];
+    v->dim[rank] = dim > 0 ? dim : -1; /* old exporters write 0 for a free one */
+    v->dim_name[rank] = dim > 0 ? NULL : name ? name : "";
+    v->rank = rank + 1;
+    return status;
+}
+
+/* TypeProto {1: Tensor {1: element type, 2: shape {1: dimension}}} */
+static enum culm_status read_type(struct culm_onnx_graph *graph,
+                                  const struct culm_wire_field *message, int level, int32_t value,
+                                  struct culm_error *error) {
+    struct culm_wire wire = culm_wire_inside(message);
+    struct culm_wire_field field;
+    enum culm_status status = CULM_OK;
+    if (level == 2) {
+        graph->value[value].rank = 0;
+    }
+    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
+        if (level == 0 && field.number == 1) {
+            status = read_type(graph, &field, 1, value, error);
+        } else if (level == 1 && field.number == 1 && field.kind == CULM_WIRE_VARINT) {
+            graph->value[value].type = field.value < 64 ? (int)field.value : CULM_ONNX_UNKNOWN;
+        } else if (level == 1 && field.number == 2) {
+            status = read_type(graph, &field, 2, value, error);
+        } else if (level == 2 && field.number == 1) {
+            status = read_dim(graph, &field, value, error);
+        }
+    }
+    return wire.failed ? broken(graph, &wire, "a type", error) : status;
+}
+
+static bool push(int32_t **array, int32_t *count, int32_t value) {
+    if (*count == 0 || ((*count & (*count - 1)) == 0 && *count >= 8)) {
+        int32_t *grown = realloc(*array, (size_t)(*count ? 2 * *count : 8) * sizeof *grown);
+        if (!grown) {
+            return false;
+        }
+        *array = grown;
+    }
+    (*array)[(*count)++] = value;
+    return true;
+}
+
+/* ValueInfo {1: name, 2: type} */
+static enum culm_status read_end(struct culm_onnx_graph *graph,
+                                 const struct culm_wire_field *message, bool input,
+                                 struct culm_error *error) {
+    struct culm_wire wire = culm_wire_inside(message);
+    struct culm_wire_field field, type = {0};
+    int32_t value = -1;
+    enum culm_status status = CULM_OK;
+    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
+        if (field.number == 1 && field.kind == CULM_WIRE_BYTES) {
+            status = culm_onnx_name(graph, &field, &value, error);
+        } else if (field.number == 2) {
+            type = field;
+        }
+    }
+    if (wire.failed) {
+        return broken(graph, &wire, input ? "an input" : "an output", error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (value < 0) {
+        return culm_onnx_bad(graph, message->data, error, "an %s has no name",
+                             input ? "input" : "output");
+    }
+    struct culm_onnx_value *v = &graph->value[value];
+    if (!input) {
+        if (v->kind == CULM_ONNX_MADE && v->node < 0) {
+            return culm_onnx_bad(graph, message->data, error, "nothing makes the output '%s'",
+                                 v->name);
+        }
+        v->output = true;
+        return push(&graph->output, &graph->output_count, value)
+                   ? CULM_OK
+                   : culm_onnx_no_memory(graph, error);
+    }
+    if (v->kind == CULM_ONNX_INITIALIZER) {
+        return CULM_OK;
+    }
+    if (v->kind == CULM_ONNX_INPUT) {
+        return culm_onnx_bad(graph, message->data, error, "input '%s' is there twice", v->name);
+    }
+    v->kind = CULM_ONNX_INPUT;
+    if (!push(&graph->input, &graph->input_count, value)) {
+        return culm_onnx_no_memory(graph, error);
+    }
+    return read_type(graph, &type, 0, value, error);
+}
+
+static enum culm_status read_initializer(struct culm_onnx_graph *graph,
+                                         const struct culm_wire_field *message,
+                                         struct culm_error *error) {
+    struct culm_onnx_tensor *tensor = culm_onnx_alloc(&graph->arena, 1, sizeof *tensor);
+    if (!tensor) {
+        return culm_onnx_no_memory(graph, error);
+    }
+    enum culm_status status = culm_onnx_read_tensor(graph, message, tensor, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!tensor->name[0]) {
+        return culm_onnx_bad(graph, message->data, error, "an initializer has no name");
+    }
+    if (culm_onnx_find(graph, tensor->name) >= 0) {
+        return culm_onnx_bad(graph, message->data, error, "initializer '%s' is there twice",
+                             tensor->name);
+    }
+    int32_t value = culm_onnx_value_new(graph, tensor->name);
+    if (value < 0) {
+        return culm_onnx_no_memory(graph, error);
+    }
+    struct culm_onnx_value *v = &graph->value[value];
+    v->kind = CULM_ONNX_INITIALIZER;
+    v->type = tensor->type;
+    v->rank = tensor->rank;
+    memcpy(v->dim, tensor->dim, sizeof v->dim);
+    v->data = tensor;
+    return CULM_OK;
+}
+
+static enum culm_status add_node(struct culm_onnx_graph *graph,
+                                 const struct culm_wire_field *message, struct culm_error *error) {
+    if (graph->node_count == graph->node_capacity) {
+        int32_t capacity = graph->node_capacity ? 2 * graph->node_capacity : 128;
+        struct culm_onnx_node *grown = capacity < INT32_MAX / 2
+                                           ? realloc(graph->node, (size_t)capacity * sizeof *grown)
+                                           : NULL;
+        if (!grown) {
+            return culm_onnx_no_memory(graph, error);
+        }
+        graph->node = grown;
+        graph->node_capacity = capacity;
+    }
+    struct culm_onnx_node *node = &graph->node[graph->node_count];
+    enum culm_status status = culm_onnx_read_node(graph, message, node, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < node->inputs; i++) {
+        const struct culm_onnx_value *v = node->input[i] < 0 ? NULL : &graph->value[node->input[i]];
+        if (v && v->kind == CULM_ONNX_MADE && v->node < 0) {
+            return culm_onnx_bad(graph, message->data, error,
+                                 "node '%s' uses '%s' before anything makes it", node->name,
+                                 v->name);
+        }
+    }
+    for (int32_t i = 0; i < node->outputs; i++) {
+        struct culm_onnx_value *v = node->output[i] < 0 ? NULL : &graph->value[node->output[i]];
+        if (v && (v->kind != CULM_ONNX_MADE || v->node >= 0)) {
+            return culm_onnx_bad(graph, message->data, error, "node '%s' makes '%s' once more",
+                                 node->name, v->name);
+        }
+        if (v) {
+            v->node = graph->node_count;
+            v->slot = i;
+        }
+    }
+    graph->node_count++;
+    return CULM_OK;
+}
+
+static enum culm_status read_graph(struct culm_onnx_graph *graph,
+                                   const struct culm_wire_field *message,
+                                   struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int pass = 0; pass < 4 && status == CULM_OK; pass++) {
+        struct culm_wire wire = culm_wire_inside(message);
+        struct culm_wire_field field;
+        while (status == CULM_OK && culm_wire_next(&wire, &field)) {
+            if (field.kind != CULM_WIRE_BYTES) {
+                continue;
+            }
+            if (pass == 0 && field.number == GRAPH_INITIALIZER) {
+                status = read_initializer(graph, &field, error);
+            } else if (pass == 0 && field.number == GRAPH_SPARSE) {
+                status = culm_onnx_bad(graph, field.data, error, "sparse tensors are not read");
+            } else if (pass == 1 && field.number == GRAPH_INPUT) {
+                status = read_end(graph, &field, true, error);
+            } else if (pass == 2 && field.number == GRAPH_NODE) {
+                status = add_node(graph, &field, error);
+            } else if (pass == 3 && field.number == GRAPH_OUTPUT) {
+                status = read_end(graph, &field, false, error);
+            }
+        }
+        if (wire.failed) {
+            return broken(graph, &wire, "the graph", error);
+        }
+    }
+    return status;
+}
+
+static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_error *error) {
+    struct culm_wire wire = culm_wire_of(graph->map[0].data, graph->map[0].len);
+    struct culm_wire_field field, message = {0};
+    enum culm_status status = CULM_OK;
+    if (graph->map[0].len == 0) {
+        return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': the file is empty", graph->path);
+    }
+    graph->producer = "";
+    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
+        if (field.number == MODEL_IR_VERSION && field.kind == CULM_WIRE_VARINT) {
+            graph->ir_version = field.value < 1000 ? (int64_t)field.value : 0;
+        } else if (field.number == MODEL_OPSET && field.kind == CULM_WIRE_BYTES) {
+            status = read_opset(graph, &field, error);
+        } else if (field.number == MODEL_PRODUCER && field.kind == CULM_WIRE_BYTES) {
+            status = culm_onnx_text(graph, &field, &graph->producer, error);
+        } else if (field.number == MODEL_GRAPH && field.kind == CULM_WIRE_BYTES) {
+            message = field;
+        }
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (graph->ir_version == 0) {
+        return culm_onnx_bad(graph, wire.at, error, "this is no ONNX model");
+    }
+    if (wire.failed) {
+        return broken(graph, &wire, "the model", error);
+    }
+    if (!message.data || graph->opset == 0) {
+        return culm_onnx_bad(graph, graph->map[0].data, error, "has no %s",
+                             message.data ? "operator set" : "graph");
+    }
+    if (graph->opset < 7) {
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                              "onnx '%s': opset %lld is too old; export with opset 13 or newer",
+                              graph->path, (long long)graph->opset);
+    }
+    status = read_graph(graph, &message, error);
+    if (status == CULM_OK && (graph->output_count == 0 || graph->input_count == 0)) {
+        status = culm_onnx_bad(graph, message.data, error, "the graph has no %s",
+                               graph->output_count ? "input" : "output");
+    }
+    return status;
+}
+
+static enum culm_status map_file(const char *path, struct culm_onnx_map *ret_map,
+                                 struct culm_error *error) {
+    struct stat info;
+    enum culm_status status = CULM_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        int reason = errno;
+        status = culm_error_set(error, reason == ENOENT ? CULM_ERR_NOT_FOUND : CULM_ERR_CONFIG,
+                                "onnx '%s': %s", path, strerror(reason));
+    } else if (!S_ISREG(info.st_mode)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG, "onnx '%s': is not a plain file", path);
+    } else if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            status = culm_error_errno(error, errno, "onnx '%s': map", path);
+        } else {
+            *ret_map =
+                (struct culm_onnx_map){.data = data, .len = (size_t)info.st_size, .mapped = true};
+        }
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return status;
+}
+
+enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *location,
+                                     uint64_t offset, uint64_t length, const char *tensor,
+                                     const void **ret_data, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    const char *slash = strrchr(graph->path, '/');
+    int folder = slash ? (int)(slash - graph->path + 1) : 0;
+    if (!graph->map[0].mapped) {
+        return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': tensor '%s' lies in another file",
+                              graph->path, tensor);
+    }
+    if (!location[0] || location[0] == '/' || strstr(location, "..")) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "onnx '%s': tensor '%s' lies in '%s', which is not below the folder "
+                              "of the model",
+                              graph->path, tensor, location);
+    }
+    enum culm_status status =
+        culm_path_format(path, error, "%.*s%s", folder, graph->path, location);
+    int32_t i = 1;
+    while (status == CULM_OK && i < graph->maps && strcmp(graph->map[i].path, path) != 0) {
+        i++;
+    }
+    if (status == CULM_OK && i == graph->maps) {
+        struct culm_onnx_map map = {0};
+        if (i > CULM_ONNX_SIDE_FILES_MAX) {
+            return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': has more than %d side files",
+                                  graph->path, CULM_ONNX_SIDE_FILES_MAX);
+        }
+        status = map_file(path, &map, error);
+        if (status != CULM_OK) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "onnx '%s': tensor '%s' lies in '%s', which cannot be read; keep "
+                                  "it beside the model",
+                                  graph->path, tensor, path);
+        }
+        map.path = culm_onnx_copy_text(&graph->arena, path, strlen(path));
+        graph->map[graph->maps++] = map;
+        if (!map.path) {
+            graph->map[i].path = "";
+            return culm_onnx_no_memory(graph, error);
+        }
+    }
+    if (status == CULM_OK && (offset > graph->map[i].len || length > graph->map[i].len - offset)) {
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "onnx '%s': tensor '%s' lies at bytes %llu to %llu of '%s', which has "
+            "%zu",
+            graph->path, tensor, (unsigned long long)offset, (unsigned long long)(offset + length),
+            path, graph->map[i].len);
+    }
+    if (status == CULM_OK) {
+        *ret_data = graph->map[i].data + offset;
+    }
+    return status;
+}
+
+static enum culm_status read_all(struct culm_onnx_graph *graph, const char *name,
+                                 struct culm_onnx_graph **ret_graph, struct culm_error *error) {
+    uint64_t len = graph->map[0].len;
+    culm_onnx_arena_init(&graph->arena, ARENA_BYTES_MIN + 64 * len);
+    graph->maps = 1;
+    graph->path = strdup(name);
+    enum culm_status status =
+        graph->path ? read_model(graph, error)
+                    : culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", name);
+    if (status != CULM_OK) {
+        culm_onnx_graph_close(graph);
+        return status;
+    }
+    *ret_graph = graph;
+    return CULM_OK;
+}
+
+enum culm_status culm_onnx_graph_parse(const void *data, size_t len, const char *name,
+                                       struct culm_onnx_graph **ret_graph,
+                                       struct culm_error *error) {
+    struct culm_onnx_graph *graph = calloc(1, sizeof *graph);
+    if (!graph) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", name);
+    }
+    graph->map[0] = (struct culm_onnx_map){.data = data, .len = len};
+    return read_all(graph, name, ret_graph, error);
+}
+
+enum culm_status culm_onnx_graph_open(const char *path, struct culm_onnx_graph **ret_graph,
+                                      struct culm_error *error) {
+    struct culm_onnx_graph *graph = calloc(1, sizeof *graph);
+    if (!graph) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", path);
+    }
+    enum culm_status status = map_file(path, &graph->map[0], error);
+    if (status != CULM_OK) {
+        culm_onnx_graph_close(graph);
+        return status;
+    }
+    return read_all(graph, path, ret_graph, error);
+}
+
+void culm_onnx_graph_close(struct culm_onnx_graph *graph) {
+    if (!graph) {
+        return;
+    }
+    for (int32_t i = 0; i < CULM_ONNX_SIDE_FILES_MAX + 1; i++) {
+        if (graph->map[i].mapped) {
+            munmap((void *)(uintptr_t)graph->map[i].data, graph->map[i].len);
+        }
+    }
+    culm_onnx_arena_release(&graph->arena);
+    free(graph->value);
+    free(graph->node);
+    free(graph->input);
+    free(graph->output);
+    free(graph->names);
+    free(graph->path);
+    free(graph);
+}

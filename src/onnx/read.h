@@ -1,0 +1,32 @@
+/* Inside the reader: file.c reads the frame, read_node.c what is in nodes and tensors. */
+#ifndef CULM_ONNX_READ_H
+#define CULM_ONNX_READ_H
+
+#include "onnx/graph.h"
+#include "onnx/wire.h"
+
+/* `onnx 'PATH': byte N: ...` for what is wrong at `at`, in the map of the file itself. */
+enum culm_status culm_onnx_bad(const struct culm_onnx_graph *graph, const uint8_t *at,
+                               struct culm_error *error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+enum culm_status culm_onnx_no_memory(const struct culm_onnx_graph *graph, struct culm_error *error);
+/* The value called so, added if there is none. */
+enum culm_status culm_onnx_name(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
+                                int32_t *ret_value, struct culm_error *error);
+/* A printable copy of a string; control characters are refused. */
+enum culm_status culm_onnx_text(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
+                                const char **ret_text, struct culm_error *error);
+
+enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
+                                       const struct culm_wire_field *field,
+                                       struct culm_onnx_tensor *ret_tensor,
+                                       struct culm_error *error);
+enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
+                                     const struct culm_wire_field *field,
+                                     struct culm_onnx_node *ret_node, struct culm_error *error);
+/* Maps a side file of the same folder, once; its bytes [offset, offset + length). */
+enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *location,
+                                     uint64_t offset, uint64_t length, const char *tensor,
+                                     const void **ret_data, struct culm_error *error);
+
+#endif
