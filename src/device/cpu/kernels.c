@@ -14,13 +14,16 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* The variants this processor can run, fastest first, up to a NULL. */
-static void variants(const struct culm_cpu_ops *ret_ops[4]) {
+static void variants(const struct culm_cpu_ops *ret_ops[5]) {
     int count = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        if (__builtin_cpu_supports("avx512bf16"))
+            ret_ops[count++] = &culm_cpu_ops_avx512_bf16;
         ret_ops[count++] = &culm_cpu_ops_avx512;
+    }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         ret_ops[count++] = &culm_cpu_ops_avx2;
 #endif
@@ -38,7 +41,7 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     if (threads < 1 || threads > MAX_THREADS)
         return culm_error_set(error, CULM_ERR_ARGUMENT, "threads: %d is not in 1..%d", threads,
                               MAX_THREADS);
-    const struct culm_cpu_ops *ops[4];
+    const struct culm_cpu_ops *ops[5];
     variants(ops);
     int chosen = 0;
     while (isa && ops[chosen] && strcmp(ops[chosen]->isa, isa))

@@ -60,7 +60,7 @@ static inline struct culm_in culm_in_of(struct culm_out out) {
 
 /* threads in 1..256, the calling thread included. */
 enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error);
-/* The same on a given instruction set, "avx512", "avx2" or "base" (NULL: the best): for tests.
+/* The same on a given instruction set, "avx512_bf16", "avx512", "avx2" or "base" (NULL: the best): for tests.
  * CULM_ERR_UNSUPPORTED when this processor has none such. */
 enum culm_status culm_cpu_new_isa(int threads, const char *isa_or_null, struct culm_cpu **ret_cpu,
                                   struct culm_error *error);
@@ -71,7 +71,7 @@ int culm_cpu_threads(const struct culm_cpu *cpu);
 const char *culm_cpu_signature(const struct culm_cpu *cpu);
 /* Scratch that the device holds and may touch: 8 MiB, and 2 MiB per thread. For memory plans. */
 size_t culm_cpu_memory_bytes(const struct culm_cpu *cpu);
-/* The instruction set chosen: "avx512", "avx2" or "base". For reports; it changes no bit. */
+/* The instruction set chosen: "avx512_bf16", "avx512", "avx2" or "base". For reports; it changes no bit. */
 const char *culm_cpu_isa(const struct culm_cpu *cpu);
 
 /* C[M,N] = beta C + op(A) op(B); op(A) is [M,K], op(B) [K,N]; beta is 0 (C is not read) or 1. */

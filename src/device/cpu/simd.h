@@ -322,12 +322,14 @@ SIMD float bf16_widen(uint16_t half) {
     memcpy(&x, &bits, sizeof x);
     return x;
 }
-/* To nearest even; NaN stays NaN. */
+/* To nearest even; NaN stays NaN; f32 denormals become zero, as AVX512_BF16 does it. */
 SIMD uint16_t bf16_round(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)(bits >> 16 | 0x40);
+    if (!(bits & 0x7f800000u))
+        return (uint16_t)(bits >> 16 & 0x8000);
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 #if SIMD_WIDE
@@ -335,13 +337,43 @@ SIMD vec vload_bf16(const uint16_t *p) {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
+#ifdef __AVX512BF16__
+SIMD void vstore_bf16(uint16_t *p, vec x) {
+    _mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh(x));
+}
+#else
 SIMD void vstore_bf16(uint16_t *p, vec x) {
     __m512i bits = _mm512_castps_si512(x);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
     __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    __mmask16 tiny = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
     up = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
+    up = _mm512_mask_and_epi32(up, tiny, bits, _mm512_set1_epi32((int)0x80000000));
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
+}
+#endif
+#elif defined(__AVX2__)
+SIMD vec vload_bf16(const uint16_t *p) {
+    __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    __m256i b = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p + 8)));
+    return SIMD_BOTH(vec, _mm256_castsi256_ps(_mm256_slli_epi32(a, 16)),
+                     _mm256_castsi256_ps(_mm256_slli_epi32(b, 16)));
+}
+/* The bf16 in the low half of each lane. */
+SIMD __m256i bf16_round_half(__m256 x) {
+    __m256i bits = _mm256_castps_si256(x), size = _mm256_set1_epi32(0x7f800000);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    __m256i tiny = _mm256_cmpeq_epi32(_mm256_and_si256(bits, size), _mm256_setzero_si256());
+    up = _mm256_blendv_epi8(up, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
+    up = _mm256_blendv_epi8(up, _mm256_and_si256(bits, _mm256_set1_epi32((int)0x80000000)), tiny);
+    return _mm256_srli_epi32(up, 16);
+}
+SIMD void vstore_bf16(uint16_t *p, vec x) {
+    __m256i both = _mm256_packus_epi32(bf16_round_half(x.a), bf16_round_half(x.b));
+    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(both, 0xD8));
 }
 #else
 SIMD vec vload_bf16(const uint16_t *p) {
