@@ -25,6 +25,11 @@ static const struct culm_op *const table[] = {
     &culm_op_residual,
     &culm_op_cross_entropy,
     &culm_op_add,
+    &culm_op_activation,
+    &culm_op_activation_grad,
+    &culm_op_affine,
+    &culm_op_affine_grad,
+    &culm_op_accumulate,
     NULL,
 };
 

@@ -42,4 +42,54 @@ struct culm_adamw {
     double bias_correction1, bias_correction2; /* 1 - beta^t, t = 1, 2, ... */
 };
 
+/* What an element-wise operator computes. */
+enum culm_function {
+    CULM_FUNCTION_NONE, /* the identity */
+    CULM_FUNCTION_RELU,
+    CULM_FUNCTION_LEAKY_RELU, /* x < 0: alpha x */
+    CULM_FUNCTION_RELU6,
+    CULM_FUNCTION_GELU_TANH,
+    CULM_FUNCTION_GELU_ERF,
+    CULM_FUNCTION_TANH,
+    CULM_FUNCTION_SIGMOID,
+    CULM_FUNCTION_SILU,
+    CULM_FUNCTION_EXP,
+    CULM_FUNCTION_LOG,
+    CULM_FUNCTION_SQRT,
+    CULM_FUNCTION_RECIPROCAL,
+    CULM_FUNCTION_ADD, /* of two operands, from here */
+    CULM_FUNCTION_SUB,
+    CULM_FUNCTION_MUL,
+    CULM_FUNCTION_DIV,
+    CULM_FUNCTION_MEAN, /* over dimensions, from here */
+    CULM_FUNCTION_SUM,
+    CULM_FUNCTION_MAX,
+    CULM_FUNCTION_COUNT
+};
+
+/* Whether the slope of a function of one operand follows from its result alone; else its backward
+ * needs the operand. */
+static inline bool culm_function_keeps_output(enum culm_function function, double alpha) {
+    switch (function) {
+    case CULM_FUNCTION_LEAKY_RELU: return alpha >= 0;
+    case CULM_FUNCTION_GELU_TANH:
+    case CULM_FUNCTION_GELU_ERF:
+    case CULM_FUNCTION_SILU:
+    case CULM_FUNCTION_LOG: return false;
+    default: return true;
+    }
+}
+
+/* PyTorch's SGD, with g = grad_scale * gradient + weight_decay p:
+ *   buffer = first ? g : momentum buffer + (1 - dampening) g;
+ *   p -= lr (nesterov ? g + momentum buffer : buffer)
+ * momentum 0: p -= lr g, and there is no buffer. */
+struct culm_sgd {
+    double lr, momentum, dampening;
+    double weight_decay; /* 0: none */
+    double grad_scale;   /* 1, or what clipping says */
+    bool nesterov;
+    bool first; /* step: what the buffer holds is not read */
+};
+
 #endif

@@ -197,4 +197,7 @@ void culm_cpu_gather_rows_backward(struct culm_cpu *cpu, struct culm_out dx, str
                                    const int32_t *index, int64_t b, int64_t t, int64_t k,
                                    int64_t c);
 
+/* --- vision, and what any model may need --- */
+#include "device/cpu/kernels_vision.h"
+
 #endif

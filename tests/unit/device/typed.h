@@ -1,62 +1,65 @@
 /*
- * Typed operands for the operator test: the harness keeps all buffers in f32; a shape that asks for
- * bf16 has its inputs rounded before either side sees them, and the device reads and writes copies
- * of two bytes an element.
+ * Operators on arrays that may be f32 or bf16, for tests: a table names an operator's arrays and
+ * kernels once, and one loop compares every instruction set and number of threads with the
+ * reference and with each other, for both types, and the reference with finite differences.
  */
 #ifndef CULM_TESTS_DEVICE_TYPED_H
 #define CULM_TESTS_DEVICE_TYPED_H
 
-#include "ops.h"
+#include "device/cpu/kernels.h"
 
-#include <stdlib.h>
-#include <string.h>
+#define TYPED_ARRAYS 14
+#define TYPED_KERNELS 4
 
-struct typed {
-    struct run *run;
-    bool bf16;
-    uint16_t *half[MAX_BUFFERS];
-    uint32_t written;
+struct typed_array {
+    const char *name; /* NULL: not there in this variant */
+    bool typed;       /* f32 or bf16; else always f32 */
+    int64_t count;
+    float low, high; /* of random values */
+    float *f32;      /* what the reference works on */
+    void *memory;    /* what the device works on */
 };
 
-static inline uint16_t typed_narrow(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+struct typed_run {
+    int variant;
+    enum culm_dtype dtype;
+    bool first;
+    struct typed_array array[TYPED_ARRAYS];
+};
+
+struct typed_kernel {
+    const char *name;
+    void (*device)(struct culm_cpu *cpu, struct typed_run *run);
+    void (*reference)(struct typed_run *run);
+    uint32_t writes; /* bit i: array i */
+    bool accumulates;
+};
+
+struct typed_operator {
+    const char *name;
+    int variants;
+    void (*sizes)(struct typed_run *run); /* declares the arrays of run->variant */
+    const char *(*describe)(int variant);
+    /* kernels[0] is forward; what a kernel reads and an earlier one writes comes from the
+     * reference */
+    struct typed_kernel kernels[TYPED_KERNELS];
+    double tolerance; /* of the largest element, in f32 */
+    int y, dy;        /* arrays; y -1: there is no gradient */
+    bool kinks;       /* at multiples of 0.02: values keep away from them for gradients */
+    int pairs[5][2];  /* {x, dx}, ended by {0, 0} */
+};
+
+extern const struct typed_operator *const typed_operators[]; /* ended by NULL */
+
+void typed_declare(struct typed_run *run, int i, const char *name, bool typed, int64_t count,
+                   float low, float high);
+static inline struct culm_in typed_in(const struct typed_run *run, int i) {
+    const struct typed_array *a = &run->array[i];
+    return (struct culm_in){a->memory, a->typed ? run->dtype : CULM_F32};
 }
-static inline float typed_widen(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-/* Rounds the buffers in `mask`. */
-static inline void typed_round(struct run *run, bool bf16, uint32_t mask) {
-    for (int b = 0; bf16 && b < MAX_BUFFERS; b++)
-        for (int64_t i = 0; mask >> b & 1 && i < run->count[b]; i++)
-            run->buffer[b][i] = typed_widen(typed_narrow(run->buffer[b][i]));
-}
-static inline uint16_t *typed_half(struct typed *t, int b) {
-    int64_t count = t->run->count[b];
-    t->half[b] = aligned_alloc(64, ((size_t)count * 2 + 127) / 64 * 64);
-    for (int64_t i = 0; i < count; i++)
-        t->half[b][i] = typed_narrow(t->run->buffer[b][i]);
-    return t->half[b];
-}
-static inline struct culm_in typed_in(struct typed *t, int b) {
-    return t->bf16 ? (struct culm_in){typed_half(t, b), CULM_BF16} : culm_in_f32(t->run->buffer[b]);
-}
-static inline struct culm_out typed_out(struct typed *t, int b) {
-    t->written |= 1u << b;
-    return t->bf16 ? (struct culm_out){typed_half(t, b), CULM_BF16}
-                   : culm_out_f32(t->run->buffer[b]);
-}
-/* After the call: what was written goes back to the buffers. */
-static inline void typed_end(struct typed *t) {
-    for (int b = 0; b < MAX_BUFFERS; b++) {
-        for (int64_t i = 0; t->half[b] && t->written >> b & 1 && i < t->run->count[b]; i++)
-            t->run->buffer[b][i] = typed_widen(t->half[b][i]);
-        free(t->half[b]);
-    }
+static inline struct culm_out typed_out(const struct typed_run *run, int i) {
+    const struct typed_array *a = &run->array[i];
+    return (struct culm_out){a->memory, a->typed ? run->dtype : CULM_F32};
 }
 
 #endif

@@ -1,0 +1,330 @@
+/*
+ * The operator test of typed arrays. See typed.h.
+ *
+ *     vision [test|grad|perf] [OPERATOR]          no mode: test and grad
+ *     CULM_TEST_SEED=N                            another seed than 1
+ *
+ * bf16: inputs are rounded first, so the reference sees the same numbers; results may differ from
+ * the reference's by one rounding more.
+ */
+#include "typed.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define GUARD 64 /* bytes past the end of each array, which nobody may touch */
+#define ISAS 3
+#define THREADS 3
+
+static const char *const isas[ISAS] = {"avx512", "avx2", "base"};
+static struct culm_cpu *cpus[ISAS][THREADS]; /* NULL where there are no such instructions */
+
+static uint64_t seed(void) {
+    const char *text = getenv("CULM_TEST_SEED");
+    return text ? strtoull(text, NULL, 10) : 1;
+}
+
+void typed_declare(struct typed_run *run, int i, const char *name, bool typed, int64_t count,
+                   float low, float high) {
+    run->array[i] = (struct typed_array){
+        .name = name, .typed = typed, .count = count, .low = low, .high = high};
+}
+
+static uint16_t to_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static float from_bf16(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static bool is_bf16(const struct typed_run *run, int i) {
+    return run->dtype == CULM_BF16 && run->array[i].typed;
+}
+
+static size_t bytes_of(const struct typed_run *run, int i) {
+    return (size_t)run->array[i].count * (is_bf16(run, i) ? 2 : 4);
+}
+
+/* What the reference holds, as the device would hold it. */
+static void round_array(struct typed_run *run, int i) {
+    for (int64_t j = 0; j < run->array[i].count && is_bf16(run, i); j++)
+        run->array[i].f32[j] = from_bf16(to_bf16(run->array[i].f32[j]));
+}
+
+static void run_init(struct typed_run *run, const struct typed_operator *op, int variant,
+                     enum culm_dtype dtype) {
+    *run = (struct typed_run){.variant = variant, .dtype = dtype, .first = true};
+    uint64_t state = culm_rng_mix(seed(), (uint64_t)variant);
+    op->sizes(run);
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
+        struct typed_array *a = &run->array[i];
+        if (!a->name)
+            continue;
+        a->f32 = malloc((size_t)a->count * sizeof(float));
+        assert_non_null(a->f32);
+        for (int64_t j = 0; j < a->count; j++)
+            a->f32[j] = a->low +
+                        (a->high - a->low) * culm_rng_unit((uint32_t)(culm_rng_next(&state) >> 32));
+        round_array(run, i);
+    }
+}
+
+/* The device's memory, from what the reference holds. */
+static void load(struct typed_run *run) {
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
+        struct typed_array *a = &run->array[i];
+        if (!a->name)
+            continue;
+        size_t bytes = bytes_of(run, i);
+        a->memory = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
+        assert_non_null(a->memory);
+        if (!is_bf16(run, i))
+            memcpy(a->memory, a->f32, bytes);
+        for (int64_t j = 0; j < a->count && is_bf16(run, i); j++)
+            ((uint16_t *)a->memory)[j] = to_bf16(a->f32[j]);
+        memset((char *)a->memory + bytes, 0xA5, GUARD);
+    }
+}
+
+static void unload(struct typed_run *run, const struct typed_operator *op) {
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
+        const unsigned char *end = (unsigned char *)run->array[i].memory + bytes_of(run, i);
+        for (int j = 0; j < GUARD && run->array[i].memory; j++)
+            if (end[j] != 0xA5)
+                fail_msg("%s wrote past the end of %s", op->name, run->array[i].name);
+        free(run->array[i].memory);
+        run->array[i].memory = NULL;
+    }
+}
+
+static void run_release(struct typed_run *run) {
+    for (int i = 0; i < TYPED_ARRAYS; i++)
+        free(run->array[i].f32);
+}
+
+static const char *what(const struct typed_operator *op, const struct typed_kernel *kernel,
+                        const struct typed_run *run) {
+    static char text[256];
+    snprintf(text, sizeof text, "%s.%s %s, %s%s", op->name, kernel->name,
+             op->describe(run->variant), culm_dtype_name(run->dtype),
+             kernel->accumulates && !run->first ? ", adding" : "");
+    return text;
+}
+
+static float device_value(const struct typed_run *run, int i, int64_t j) {
+    return is_bf16(run, i) ? from_bf16(((const uint16_t *)run->array[i].memory)[j])
+                           : ((const float *)run->array[i].memory)[j];
+}
+
+static void compare(const struct typed_operator *op, const struct typed_kernel *kernel,
+                    const struct typed_run *reference, const struct typed_run *device,
+                    const char *where) {
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
+        const struct typed_array *a = &reference->array[i];
+        if (!(kernel->writes >> i & 1) || !a->name)
+            continue;
+        double largest = 0;
+        for (int64_t j = 0; j < a->count; j++)
+            largest = fmax(largest, fabs((double)a->f32[j]));
+        for (int64_t j = 0; j < a->count; j++) {
+            double want = (double)a->f32[j], got = (double)device_value(device, i, j);
+            double allowed = op->tolerance * largest;
+            allowed += is_bf16(device, i) ? fabs(want) / 256 : 0;
+            if (!(fabs(want - got) <= allowed))
+                fail_msg("%s, %s: %s[%lld] is %.9g, reference %.9g (largest %.3g)",
+                         what(op, kernel, reference), where, a->name, (long long)j, got, want,
+                         largest);
+        }
+    }
+}
+
+static void test_kernel(const struct typed_operator *op, int k, int variant, enum culm_dtype dtype,
+                        bool first) {
+    const struct typed_kernel *kernel = &op->kernels[k];
+    struct typed_run run, leader = {0};
+    run_init(&run, op, variant, dtype);
+    for (int before = 0; before < k; before++) {
+        op->kernels[before].reference(&run);
+        for (int i = 0; i < TYPED_ARRAYS; i++)
+            round_array(&run, i);
+    }
+    run.first = first;
+    struct typed_run reference = run;
+    for (int i = 0; i < TYPED_ARRAYS; i++)
+        if (run.array[i].name) {
+            size_t bytes = (size_t)run.array[i].count * sizeof(float);
+            reference.array[i].f32 = malloc(bytes);
+            memcpy(reference.array[i].f32, run.array[i].f32, bytes);
+        }
+    kernel->reference(&reference);
+    for (int v = 0; v < ISAS * THREADS; v++) {
+        struct culm_cpu *cpu = cpus[v / THREADS][v % THREADS];
+        char where[64];
+        if (!cpu)
+            continue;
+        snprintf(where, sizeof where, "%s, %d threads", isas[v / THREADS], v % THREADS + 1);
+        load(&run);
+        kernel->device(cpu, &run);
+        if (!leader.array[0].name) {
+            compare(op, kernel, &reference, &run, where);
+            leader = run;
+            continue;
+        }
+        for (int i = 0; i < TYPED_ARRAYS; i++)
+            if (run.array[i].name &&
+                memcmp(run.array[i].memory, leader.array[i].memory, bytes_of(&run, i)))
+                fail_msg("%s: %s has other bits with %s", what(op, kernel, &run), run.array[i].name,
+                         where);
+        unload(&run, op);
+    }
+    unload(&leader, op);
+    run_release(&reference);
+    run_release(&run);
+}
+
+static void operator_test(void **state) {
+    const struct typed_operator *op = *state;
+    for (int variant = 0; variant < op->variants; variant++)
+        for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++)
+            for (int type = 0; type < 2; type++)
+                for (int first = 1; first >= !op->kernels[k].accumulates; first--)
+                    test_kernel(op, k, variant, type ? CULM_BF16 : CULM_F32, first);
+}
+
+static double objective(const struct typed_operator *op, struct typed_run *run) {
+    op->kernels[0].reference(run);
+    double sum = 0;
+    for (int64_t i = 0; i < run->array[op->y].count; i++)
+        sum += (double)run->array[op->y].f32[i] * (double)run->array[op->dy].f32[i];
+    return sum;
+}
+
+static void operator_grad(void **state) {
+    const struct typed_operator *op = *state;
+    for (int variant = 0; variant < op->variants; variant++) {
+        struct typed_run run;
+        run_init(&run, op, variant, CULM_F32);
+        for (int i = 0; i < TYPED_ARRAYS && op->kinks; i++)
+            for (int64_t j = 0; j < run.array[i].count; j++)
+                run.array[i].f32[j] = (floorf(run.array[i].f32[j] * 50) + 0.5f) / 50;
+        for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++)
+            op->kernels[k].reference(&run);
+        for (int pair = 0; pair < 5 && op->pairs[pair][1]; pair++) {
+            struct typed_array *x = &run.array[op->pairs[pair][0]];
+            const struct typed_array *dx = &run.array[op->pairs[pair][1]];
+            for (int64_t trial = 0; trial < 20 && x->name && dx->name && x->count < 20000;
+                 trial++) {
+                int64_t i = (trial * 7919 + 3) % x->count;
+                float before = x->f32[i], step = 2e-3f;
+                volatile float up = before + step, down = before - step;
+                x->f32[i] = up;
+                double above = objective(op, &run);
+                x->f32[i] = down;
+                double below = objective(op, &run);
+                x->f32[i] = before;
+                double want = (above - below) / ((double)up - (double)down);
+                double got = (double)dx->f32[i];
+                /* outputs are rounded to float32: about 1e-7 of each, over the step */
+                if (!(fabs(want - got) <= 2e-3 * (1 + fabs(want) + sqrt((double)x->count) * 0.02)))
+                    fail_msg("%s %s: d%s[%lld] is %.6g, finite differences give %.6g", op->name,
+                             op->describe(variant), x->name, (long long)i, got, want);
+            }
+        }
+        run_release(&run);
+    }
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void perf(const char *only) {
+    printf("%-36s %-32s %-5s %12s %12s\n", "kernel", "variant", "type", "1 thread", "2 threads");
+    for (int o = 0; typed_operators[o]; o++)
+        for (int k = 0; k < TYPED_KERNELS && typed_operators[o]->kernels[k].name; k++)
+            for (int v = 0; v < typed_operators[o]->variants * 2; v++) {
+                const struct typed_operator *op = typed_operators[o];
+                if (only && strcmp(only, op->name))
+                    continue;
+                struct typed_run run;
+                double best[2] = {1e9, 1e9};
+                run_init(&run, op, v / 2, v % 2 ? CULM_BF16 : CULM_F32);
+                load(&run);
+                for (int t = 0; t < 2; t++)
+                    for (int i = 0; i < 15; i++) {
+                        struct culm_cpu *cpu = cpus[0][t] ? cpus[0][t] : cpus[1][t];
+                        double start = seconds();
+                        op->kernels[k].device(cpu ? cpu : cpus[2][t], &run);
+                        best[t] = fmin(best[t], seconds() - start);
+                    }
+                char name[64];
+                snprintf(name, sizeof name, "%s.%s", op->name, op->kernels[k].name);
+                printf("%-36s %-32s %-5s %9.1f us %9.1f us\n", name, op->describe(v / 2),
+                       culm_dtype_name(run.dtype), best[0] * 1e6, best[1] * 1e6);
+                unload(&run, op);
+                run_release(&run);
+            }
+}
+
+static int open_devices(void **state) {
+    (void)state;
+    for (int i = 0; i < ISAS; i++)
+        for (int t = 0; t < THREADS; t++)
+            culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+    return cpus[ISAS - 1][0] ? 0 : -1;
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    for (int i = 0; i < ISAS; i++)
+        for (int t = 0; t < THREADS; t++)
+            culm_cpu_free(cpus[i][t]);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : NULL, *only = argc > 2 ? argv[2] : NULL;
+    if (mode && !strcmp(mode, "perf")) {
+        open_devices(NULL);
+        perf(only);
+        return close_devices(NULL);
+    }
+    if (mode && strcmp(mode, "test") && strcmp(mode, "grad")) {
+        fprintf(stderr, "vision: unknown mode '%s'; one of test, grad, perf\n", mode);
+        return 2;
+    }
+    printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
+    struct CMUnitTest tests[96] = {0};
+    char names[96][64];
+    size_t count = 0;
+    for (int o = 0; typed_operators[o]; o++)
+        for (int grad = 0; grad < 2; grad++) {
+            const struct typed_operator *op = typed_operators[o];
+            if ((only && strcmp(only, op->name)) || (grad && op->y < 0) ||
+                (mode && strcmp(mode, grad ? "grad" : "test")))
+                continue;
+            snprintf(names[count], sizeof names[count], "%s %s", op->name,
+                     grad ? "gradient" : "values and bits");
+            tests[count] = (struct CMUnitTest){names[count], grad ? operator_grad : operator_test,
+                                               NULL, NULL, (void *)op};
+            count++;
+        }
+    return _cmocka_run_group_tests("vision", tests, count, open_devices, close_devices);
+}
