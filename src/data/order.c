@@ -11,8 +11,8 @@
  * their permutations evenly. */
 #define ROUNDS 16
 
-#define ORDER_STREAM 0x6f72646572ull /* "order": keeps this key apart from other uses of the seed  \
-                                      */
+/* "order": keeps this key apart from other uses of the seed */
+#define ORDER_STREAM 0x6f72646572ull
 
 void culm_order_init(struct culm_order *order, uint64_t seed, int64_t samples) {
     assert(samples >= 1);

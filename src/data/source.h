@@ -9,12 +9,12 @@
  * the index of the sample as position.
  *
  *     kind     fields of one sample
- *     text     tokens i32[context]  targets i32[context]                     text.h, tokenizer.h
- *     tokens   tokens i32[context]  targets i32[context]                     tokens.h
- *     images   image f32[H,W,C]  label i32[1]                                images.h
- *     pairs    source i32[S]  source_length i32[1]  input i32[T]  targets i32[T]         pairs.h
+ *     text     tokens i32[context]  targets i32[context]                     source_text.c,
+ * tokenizer.h tokens   tokens i32[context]  targets i32[context]                     stream.h
+ *     images   image f32[H,W,C]  label i32[1]                                source_images.c
+ *     pairs    source i32[S]  length i32[1]  tokens i32[T]  targets i32[T]   source_pairs.c
  *     masked   tokens i32[T]  types i32[T]  mask i32[T]  positions i32[K]  mlm_targets i32[K]
- *              nsp i32[1]                                                    masked.h
+ *              nsp i32[1]                                                    source_masked.c
  *
  * Errors are one line: which file, what is wrong, what to do. What a file's size or header says is
  * checked when the source is opened; an image is looked at when it is asked for.
@@ -69,8 +69,9 @@ struct culm_source_options {
     double mean[3], std[3]; /* (x / 255 - mean) / std per channel; std 0: 1 */
 
     enum culm_source_kind masked_of; /* masked: TEXT or TOKENS */
-    /* masked: ids of [PAD] [CLS] [SEP] [MASK]; all 0: the tokenizer's, or without them the last
-     * four of the vocabulary */
+    int64_t masked;                  /* K, tokens to predict; 0: 15 % of context, rounded up */
+    /* masked: ids of [PAD] [CLS] [SEP] [MASK]; all 0: the tokenizer's, those that it has not after
+     * its last (bytes: 256 to 259); of token files the last four of the vocabulary */
     int32_t special[4];
 
     double held_out; /* share of the samples, the last by index, that training does not see */

@@ -1,0 +1,84 @@
+/*
+ * Text and token files as samples: windows of a row of tokens, side by side.
+ *
+ * Sample i is the tokens [i*context, i*context + context] inclusive: `context` inputs and, one
+ * token later, `context` targets. What is left at the end is dropped, so
+ * samples = (tokens - 1) / context.
+ *
+ *     tokens   c u l m   i s   b a m b o o            context 4
+ *     sample 0 c u l m _         tokens "culm", targets "ulm "
+ *     sample 1         _ i s _ b
+ */
+#include "data/source_internal.h"
+#include "data/stream.h"
+
+#include <stdlib.h>
+
+struct text {
+    struct culm_source source;
+    struct culm_stream *stream;
+    int64_t context;
+};
+
+static void text_free(struct culm_source *source) {
+    struct text *text = (struct text *)source;
+    culm_stream_free(text->stream);
+    free(text);
+}
+
+static enum culm_status text_fill(const struct culm_source *source, struct culm_source_item item,
+                                  void *const *fields, struct culm_error *error) {
+    const struct text *text = (const struct text *)source;
+    uint64_t first = (uint64_t)item.sample * (uint64_t)text->context;
+    enum culm_status status = CULM_OK;
+    for (int shift = 0; status == CULM_OK && shift < 2; shift++) {
+        if (fields[shift]) {
+            status = culm_stream_read(text->stream, first + (uint64_t)shift, fields[shift],
+                                      (size_t)text->context, error);
+        }
+    }
+    return status;
+}
+
+static const struct culm_source_ops text_ops = {text_fill, text_free};
+
+enum culm_status culm_source_open_text(const struct culm_source_options *options,
+                                       struct culm_source **ret_source, struct culm_error *error) {
+    struct culm_tokenizer *tokenizer = NULL;
+    struct text *text = calloc(1, sizeof *text);
+    if (!text) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "data: out of memory");
+    }
+    text->source.ops = &text_ops;
+    text->context = options->context;
+    enum culm_status status;
+    if (options->kind == CULM_SOURCE_TOKENS) {
+        status = culm_stream_open_tokens(options->paths, options->path_count, options->vocab,
+                                         &text->stream, error);
+    } else if ((status = culm_source_tokenizer(options, &tokenizer, error)) == CULM_OK) {
+        status = culm_stream_open_text(options->paths, options->path_count, options->vocab,
+                                       tokenizer, &text->stream, error);
+        culm_tokenizer_free(tokenizer);
+    }
+    if (status == CULM_OK) {
+        uint64_t count = culm_stream_count(text->stream);
+        int64_t samples = count ? (int64_t)((count - 1) / (uint64_t)options->context) : 0;
+        status = samples
+                     ? culm_source_set_samples(&text->source, options, samples,
+                                               culm_stream_name(text->stream), error)
+                     : culm_error_set(error, CULM_ERR_CONFIG,
+                                      "%s%s: has %llu tokens, one sample needs %lld; give more "
+                                      "or lower model.context",
+                                      culm_stream_name(text->stream),
+                                      options->path_count > 1 ? " and the other files" : "",
+                                      (unsigned long long)count, (long long)options->context + 1);
+    }
+    if (status != CULM_OK) {
+        text_free(&text->source);
+        return status;
+    }
+    culm_source_add_field(&text->source, "tokens", CULM_I32, 1, &options->context);
+    culm_source_add_field(&text->source, "targets", CULM_I32, 1, &options->context);
+    *ret_source = &text->source;
+    return CULM_OK;
+}

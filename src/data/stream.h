@@ -1,0 +1,39 @@
+/*
+ * One long row of token ids, from files joined end to end.
+ *
+ *     text, as bytes      one byte one id
+ *     token files         .npy, or plain little-endian u16 / u32: by the name (.u16, .u32) or, for
+ *                         other names, u16 where the vocabulary fits into it, else u32
+ *     text, encoded       by a tokenizer, when opened: 2 or 4 bytes of memory an id, in every
+ *                         worker; a large text is better encoded once, into a token file
+ *
+ * The first two are read when asked for (see files.h). Every id is checked to be in the vocabulary
+ * whenever it is read; when opened, token files (and bytes, with a vocabulary below 256) are looked
+ * through once, those above CULM_STREAM_SCAN_MAX in parts.
+ * Thread: constant after opening; any number of threads may read.
+ */
+#ifndef CULM_DATA_STREAM_H
+#define CULM_DATA_STREAM_H
+
+#include "base/status.h"
+#include "data/tokenizer.h"
+
+#define CULM_STREAM_SCAN_MAX (256u << 20) /* bytes of a file */
+
+struct culm_stream;
+
+/* `vocab`: every id is below it. Without a tokenizer: bytes. */
+enum culm_status culm_stream_open_text(const char *const *paths, size_t path_count, int64_t vocab,
+                                       const struct culm_tokenizer *tokenizer,
+                                       struct culm_stream **ret_stream, struct culm_error *error);
+enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_count, int64_t vocab,
+                                         struct culm_stream **ret_stream, struct culm_error *error);
+void culm_stream_free(struct culm_stream *stream); /* NULL is fine */
+
+uint64_t culm_stream_count(const struct culm_stream *stream);   /* ids, of all files */
+const char *culm_stream_name(const struct culm_stream *stream); /* "text 'first path'" */
+/* Reads the ids [at, at + count), which the caller keeps inside. Allocates nothing. */
+enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at, int32_t *ret_id,
+                                  size_t count, struct culm_error *error);
+
+#endif

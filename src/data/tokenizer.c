@@ -1,0 +1,240 @@
+/* Tokenizers: encoding around added tokens, decoding, looking up. See tokenizer.h; how text becomes
+ * ids is in tokenizer_bpe.c and tokenizer_wordpiece.c, files are read in tokenizer_load.c. */
+#include "data/tokenizer_internal.h"
+#include "data/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void culm_tokenizer_free(struct culm_tokenizer *tokenizer) {
+    if (tokenizer) {
+        culm_strings_release(&tokenizer->token);
+        culm_strings_release(&tokenizer->added);
+        free(tokenizer->id);
+        free(tokenizer->number);
+        free(tokenizer->added_info);
+        free(tokenizer->merge);
+        free(tokenizer);
+    }
+}
+
+int32_t culm_tokenizer_vocab(const struct culm_tokenizer *tokenizer) { return tokenizer->vocab; }
+
+int32_t culm_tokenizer_id(const struct culm_tokenizer *tokenizer, const void *data, size_t len) {
+    int32_t number = culm_strings_find(&tokenizer->token, data, len);
+    return number < 0 ? -1 : tokenizer->id[number];
+}
+
+int32_t culm_tokenizer_find(const struct culm_tokenizer *tokenizer, const char *token) {
+    int32_t added = culm_strings_find(&tokenizer->added, token, strlen(token));
+    return added >= 0 ? tokenizer->added_info[added].id
+                      : culm_tokenizer_id(tokenizer, token, strlen(token));
+}
+
+int32_t culm_tokenizer_role(const struct culm_tokenizer *tokenizer, enum culm_tokenizer_role role) {
+    static const char *const names[CULM_TOKEN_ROLES][5] = {
+        [CULM_TOKEN_PAD] = {"<pad>", "[PAD]", "<|pad|>", "<blank>"},
+        [CULM_TOKEN_UNKNOWN] = {"<unk>", "[UNK]"},
+        [CULM_TOKEN_BEGIN] = {"<s>", "<bos>", "[BOS]", "<|startoftext|>"},
+        [CULM_TOKEN_END] = {"</s>", "<eos>", "[EOS]", "<|endoftext|>"},
+        [CULM_TOKEN_CLS] = {"[CLS]", "<cls>", "<s>"},
+        [CULM_TOKEN_SEP] = {"[SEP]", "<sep>", "</s>"},
+        [CULM_TOKEN_MASK] = {"[MASK]", "<mask>"},
+    };
+    int32_t id = -1;
+    for (int i = 0; id < 0 && names[role][i]; i++) {
+        id = culm_tokenizer_find(tokenizer, names[role][i]);
+    }
+    return id;
+}
+
+/* --- the encoder --- */
+
+bool culm_encoder_grow(void *pointer, size_t *capacity, size_t needed, size_t size) {
+    void **memory = pointer;
+    if (needed <= *capacity) {
+        return true;
+    }
+    size_t larger = *capacity ? *capacity : 256;
+    while (larger < needed) {
+        if (larger > SIZE_MAX / 2 / size) {
+            return false;
+        }
+        larger *= 2;
+    }
+    void *moved = realloc(*memory, larger * size);
+    if (!moved) {
+        return false;
+    }
+    *memory = moved;
+    *capacity = larger;
+    return true;
+}
+
+bool culm_encoder_push(struct culm_encoder *encoder, int32_t id) {
+    if (!culm_encoder_grow(&encoder->id, &encoder->capacity, encoder->count + 1,
+                           sizeof *encoder->id)) {
+        return false;
+    }
+    encoder->id[encoder->count++] = id;
+    return true;
+}
+
+enum culm_status culm_encoder_append(struct culm_encoder *encoder, int32_t id,
+                                     struct culm_error *error) {
+    return culm_encoder_push(encoder, id)
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tokens");
+}
+
+void culm_encoder_release(struct culm_encoder *encoder) {
+    if (encoder->state) {
+        free(encoder->state->symbol);
+        free(encoder->state->heap);
+        free(encoder->state->text);
+        free(encoder->state);
+    }
+    free(encoder->id);
+    *encoder = (struct culm_encoder){0};
+}
+
+static bool prepare(struct culm_encoder *encoder, uint64_t serial) {
+    if (!encoder->state && !(encoder->state = calloc(1, sizeof *encoder->state))) {
+        return false;
+    }
+    if (encoder->state->serial != serial) {
+        memset(encoder->state->cache, 0, sizeof encoder->state->cache);
+        encoder->state->serial = serial;
+    }
+    return true;
+}
+
+/* --- encoding --- */
+
+static bool encode_plain(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
+                         const char *text, size_t len) {
+    if (!len) {
+        return true;
+    }
+    switch (tokenizer->kind) {
+    case CULM_TOKENIZER_BPE: return culm_tokenizer_bpe(tokenizer, encoder, text, len);
+    case CULM_TOKENIZER_WORDPIECE: return culm_tokenizer_wordpiece(tokenizer, encoder, text, len);
+    case CULM_TOKENIZER_WORDS: return culm_tokenizer_words(tokenizer, encoder, text, len);
+    }
+    return false;
+}
+
+/* The longest added token that the text begins with, or -1. */
+static int32_t added_at(const struct culm_tokenizer *tokenizer, const char *text, size_t len,
+                        size_t *ret_len) {
+    int32_t best = -1;
+    *ret_len = 0;
+    for (int32_t i = 0; i < tokenizer->added.count; i++) {
+        size_t size;
+        const char *content = culm_strings_get(&tokenizer->added, i, &size);
+        if (size > *ret_len && size <= len && !memcmp(content, text, size)) {
+            best = i;
+            *ret_len = size;
+        }
+    }
+    return best;
+}
+
+/* Where the white space that ends at `end` begins. */
+static size_t trim_end(const char *text, size_t from, size_t end) {
+    size_t keep = from;
+    for (size_t at = from; at < end;) {
+        int32_t c;
+        at += culm_unicode_next(text, end, at, &c);
+        if (culm_unicode_class(c) != CULM_UNICODE_SPACE) {
+            keep = at;
+        }
+    }
+    return keep;
+}
+
+static size_t skip_space(const char *text, size_t at, size_t len) {
+    while (at < len) {
+        int32_t c;
+        size_t size = culm_unicode_next(text, len, at, &c);
+        if (culm_unicode_class(c) != CULM_UNICODE_SPACE) {
+            break;
+        }
+        at += size;
+    }
+    return at;
+}
+
+enum culm_status culm_tokenizer_encode(const struct culm_tokenizer *tokenizer,
+                                       struct culm_encoder *encoder, const char *text, size_t len,
+                                       struct culm_error *error) {
+    bool good = prepare(encoder, tokenizer->serial);
+    size_t from = 0;
+    for (size_t at = 0; good && at < len;) {
+        size_t size;
+        int32_t added = -1;
+        if (tokenizer->added_first[(uint8_t)text[at]]) {
+            added = added_at(tokenizer, text + at, len - at, &size);
+        }
+        if (added < 0) {
+            at++;
+            continue;
+        }
+        const struct culm_tokenizer_added *info = &tokenizer->added_info[added];
+        size_t end = info->lstrip ? trim_end(text, from, at) : at;
+        good = encode_plain(tokenizer, encoder, text + from, end - from) &&
+               culm_encoder_push(encoder, info->id);
+        at += size;
+        if (info->rstrip) {
+            at = skip_space(text, at, len);
+        }
+        from = at;
+    }
+    good = good && encode_plain(tokenizer, encoder, text + from, len - from);
+    return good ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tokens");
+}
+
+/* --- decoding --- */
+
+static int32_t added_of(const struct culm_tokenizer *tokenizer, int32_t id) {
+    for (int32_t i = 0; i < tokenizer->added.count; i++) {
+        if (tokenizer->added_info[i].id == id) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+void culm_tokenizer_decode(const struct culm_tokenizer *tokenizer, const int32_t *id, size_t count,
+                           struct culm_buf *out) {
+    bool joined = tokenizer->kind == CULM_TOKENIZER_BPE, first = true;
+    size_t prefix = strlen(tokenizer->prefix);
+    for (size_t i = 0; i < count; i++) {
+        if (id[i] < 0 || id[i] >= tokenizer->vocab) {
+            continue;
+        }
+        size_t len;
+        const char *text;
+        int32_t added = added_of(tokenizer, id[i]), number = tokenizer->number[id[i]] - 1;
+        if (added >= 0) {
+            if (!joined && tokenizer->added_info[added].special) {
+                continue;
+            }
+            text = culm_strings_get(&tokenizer->added, added, &len);
+        } else if (number >= 0) {
+            text = culm_strings_get(&tokenizer->token, number, &len);
+        } else {
+            continue;
+        }
+        bool inside =
+            !joined && prefix && len > prefix && !first && !memcmp(text, tokenizer->prefix, prefix);
+        if (inside) {
+            text += prefix;
+            len -= prefix;
+        } else if (!joined && !first) {
+            culm_buf_u8(out, ' ');
+        }
+        culm_buf_bytes(out, text, len);
+        first = false;
+    }
+}
