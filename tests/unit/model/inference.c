@@ -72,8 +72,7 @@ static void logits_of(const int32_t *tokens, int32_t stages, float ret_logits[LO
         float *params = memory((size_t)info->param_floats * sizeof *params);
         for (int32_t i = 0; i < info->param_count; i++) {
             const struct culm_param_info *param = &info->params[i];
-            memcpy(params + param->offset,
-                   entry_of("weight.", param->name + strlen("transformer."))->data,
+            memcpy(params + param->offset, entry_of("weight.", param->name)->data,
                    (size_t)param->count * sizeof *params);
         }
         struct culm_stage_run run = {.params = params,
