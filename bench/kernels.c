@@ -206,6 +206,13 @@ int main(int argc, char **argv) {
     for (int64_t iteration = -2; iteration < m.iters; iteration++) {
         struct culm_dropout drop = {.p = 0.1, .key = (uint64_t)iteration, .samples = m.batch};
         double attention = 4.0 * (double)n * (double)m.context * (double)c;
+        struct culm_attention how = {.b = m.batch,
+                                     .tq = m.context,
+                                     .tk = m.context,
+                                     .c = c,
+                                     .heads = m.heads,
+                                     .causal = true,
+                                     .dropout = &drop};
         struct culm_loss loss;
         memset(a, 0, sizeof *a);
         double start = a->last = now();
@@ -220,8 +227,8 @@ int main(int argc, char **argv) {
             culm_cpu_layernorm_forward(cpu, b->ln1, b->m1, b->r1, x, s, s + c, n, c, 1e-5);
             done(a, LAYERNORM_F, 0, (double)(2 * n * c));
             linear(cpu, a, QKV_F, b->qkv, b->ln1, w, s + 2 * c, n, c, 3 * c);
-            culm_cpu_attention_forward(cpu, b->att, b->lse, b->qkv, m.batch, m.context, c, m.heads,
-                                       &drop);
+            struct culm_attention_rows rows = culm_attention_packed(culm_in_f32(b->qkv), c);
+            culm_cpu_attention_forward(cpu, culm_out_f32(b->att), b->lse, &rows, &how);
             done(a, ATTENTION_F, attention, (double)(4 * n * c));
             linear(cpu, a, PROJ_F, b->proj, b->att, w + 3 * c * c, s + 5 * c, n, c, c);
             culm_cpu_residual_dropout_forward(cpu, b->x1, x, b->proj, n * c, &drop);
@@ -273,8 +280,11 @@ int main(int argc, char **argv) {
             done(a, DROPOUT_B, 0, (double)(2 * n * c));
             linear_back(cpu, a, PROJ_F, dwide, dw + 3 * c * c, ds + 5 * c, dh, b->att,
                         w + 3 * c * c, n, c, c);
-            culm_cpu_attention_backward(cpu, dwide2, dwide, b->qkv, b->att, b->lse, m.batch,
-                                        m.context, c, m.heads, &drop);
+            struct culm_attention_rows rows = culm_attention_packed(culm_in_f32(b->qkv), c);
+            struct culm_attention_grads grads =
+                culm_attention_packed_grads(culm_out_f32(dwide2), c);
+            culm_cpu_attention_backward(cpu, &grads, culm_in_f32(dwide), &rows,
+                                        culm_in_f32(b->att), b->lse, &how);
             done(a, ATTENTION_B, 2.5 * attention, (double)(8 * n * c));
             linear_back(cpu, a, QKV_F, dh, dw, ds + 2 * c, dwide2, b->ln1, w, n, c, 3 * c);
             culm_cpu_layernorm_backward(cpu, dx, ds, ds + c, dh, x, s, b->m1, b->r1, dx, n, c,

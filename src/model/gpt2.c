@@ -56,10 +56,12 @@ static int32_t residual(struct builder *b, int32_t x, int32_t h) {
 static int32_t block(struct builder *b, int32_t x) {
     int64_t c = b->o->width;
     double residual_std = STD / sqrt(2.0 * (double)b->o->layers);
-    const struct culm_attributes attention = {.heads = b->o->heads, .dropout = b->o->dropout};
+    const struct culm_attributes attention = {
+        .heads = b->o->heads, .causal = true, .dropout = b->o->dropout};
     int32_t h = layernorm(b, true, "ln_1", x);
     h = linear(b, "attn.c_attn", h, c, 3 * c, STD);
-    h = culm_graph_apply(b->graph, "attention", &h, 1, &attention);
+    const int32_t packed[] = {h, -1, -1, -1};
+    h = culm_graph_apply(b->graph, "attention", packed, 4, &attention);
     h = linear(b, "attn.c_proj", h, c, c, residual_std);
     x = residual(b, x, h);
     h = layernorm(b, true, "ln_2", x);

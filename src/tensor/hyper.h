@@ -24,6 +24,15 @@ struct culm_dropout {
 /* Whether element `element` of the call's sample `sample` is dropped. NULL drops nothing. */
 bool culm_dropout_drops(const struct culm_dropout *dropout, int64_t sample, int64_t element);
 
+/* Attention of `heads` heads of c / heads features: tq queries and tk keys a sample. Scores are
+ * scaled by 1 / sqrt(c / heads). */
+struct culm_attention {
+    int64_t b, tq, tk, c, heads;
+    bool causal;                        /* query i sees keys 0..i only */
+    const int32_t *mask;                /* [b,tk]: 0 hides the key; NULL: none is hidden */
+    const struct culm_dropout *dropout; /* of probabilities; NULL: none */
+};
+
 /* What a loss gives back: its sum over the rows that count, how many count, and in how many of them
  * the wanted class has the first largest logit. */
 struct culm_loss {

@@ -41,13 +41,17 @@ void culm_ref_layernorm_backward(float *dx, float *dgamma, float *dbeta, const f
                                  const float *rstd, const float *add_or_null, int64_t n, int64_t c,
                                  bool first);
 
-/* row[T] is the caller's scratch, and [2 T] for backward. */
-void culm_ref_attention_forward(float *out, float *lse, const float *qkv, int64_t b, int64_t t,
-                                int64_t c, int64_t heads, const struct culm_dropout *dropout,
-                                double *row);
-void culm_ref_attention_backward(float *dqkv, const float *dout, const float *qkv, int64_t b,
-                                 int64_t t, int64_t c, int64_t heads,
-                                 const struct culm_dropout *dropout, double *row);
+/* Gradients have the strides of what they belong to. row[Tk] is the caller's scratch, and [2 Tk] for
+ * backward. */
+struct culm_ref_attention {
+    const float *q, *k, *v;
+    int64_t ldq, ldk, ldv;
+};
+void culm_ref_attention_forward(float *out, float *lse, const struct culm_ref_attention *in,
+                                const struct culm_attention *how, double *row);
+void culm_ref_attention_backward(float *dq, float *dk, float *dv, const float *dout,
+                                 const struct culm_ref_attention *in,
+                                 const struct culm_attention *how, double *row);
 
 void culm_ref_gelu_forward(float *y, const float *x, int64_t count);
 void culm_ref_gelu_backward(float *dx, const float *dy, const float *x, int64_t count);

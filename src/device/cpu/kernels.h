@@ -121,19 +121,48 @@ void culm_cpu_layernorm_backward(struct culm_cpu *cpu, float *dx, float *dgamma,
                                  const float *mean, const float *rstd, const float *add_or_null,
                                  int64_t n, int64_t c, bool first);
 
-/* Causal attention of `heads` heads of C / heads features, scores scaled by 1 / sqrt(C / heads).
- * qkv[B,T,3C] holds q, k and v side by side, each head by head. out[B,T,C]; saves lse[B,H,T], the
- * log of the sum of exponentials of each row of scores. Dropout (NULL: none) acts on the
- * probabilities: element (head T + query) ceil128(T) + key of sample b. Nothing of size T x T is
- * written. */
-void culm_cpu_attention_forward(struct culm_cpu *cpu, float *out, float *lse, const float *qkv,
-                                int64_t b, int64_t t, int64_t c, int64_t heads,
-                                const struct culm_dropout *dropout);
-/* dqkv[B,T,3C] (=) from dout[B,T,C] and what forward read and wrote. */
-void culm_cpu_attention_backward(struct culm_cpu *cpu, float *dqkv, const float *dout,
-                                 const float *qkv, const float *out, const float *lse, int64_t b,
-                                 int64_t t, int64_t c, int64_t heads,
-                                 const struct culm_dropout *dropout);
+/* Queries, keys and values: row r of sample s begins at element (s T + r) ld; each row holds c
+ * features, head by head. */
+struct culm_attention_rows {
+    struct culm_in q, k, v;
+    int64_t ldq, ldk, ldv;
+};
+struct culm_attention_grads {
+    struct culm_out dq, dk, dv;
+    int64_t lddq, lddk, lddv;
+};
+/* The same of q, k and v side by side in qkv[B,T,3C], and in its gradient. */
+static inline struct culm_attention_rows culm_attention_packed(struct culm_in qkv, int64_t c) {
+    const char *at = qkv.data;
+    size_t bytes = (size_t)c * culm_dtype_bytes(qkv.dtype);
+    return (struct culm_attention_rows){
+        {at, qkv.dtype}, {at + bytes, qkv.dtype}, {at + 2 * bytes, qkv.dtype}, 3 * c, 3 * c, 3 * c};
+}
+static inline struct culm_attention_grads culm_attention_packed_grads(struct culm_out dqkv,
+                                                                      int64_t c) {
+    char *at = dqkv.data;
+    size_t bytes = (size_t)c * culm_dtype_bytes(dqkv.dtype);
+    return (struct culm_attention_grads){{at, dqkv.dtype},
+                                         {at + bytes, dqkv.dtype},
+                                         {at + 2 * bytes, dqkv.dtype},
+                                         3 * c,
+                                         3 * c,
+                                         3 * c};
+}
+
+/* Attention (tensor/hyper.h). out[B,Tq,C]; saves lse[B,H,Tq], the log of the sum of exponentials of
+ * each row of scores. A query all of whose keys are hidden gives zeros. Dropout acts on the
+ * probabilities: element (head Tq + query) ceil128(Tk) + key of sample b. Nothing of size Tq x Tk
+ * is written. */
+void culm_cpu_attention_forward(struct culm_cpu *cpu, struct culm_out out, float *lse,
+                                const struct culm_attention_rows *in,
+                                const struct culm_attention *how);
+/* dq[B,Tq,C], dk[B,Tk,C], dv[B,Tk,C] (=) from dout[B,Tq,C] and what forward read and wrote. A dq
+ * in bf16 is summed in f32 in scratch: Tq times C / heads is at most 2^19 then. */
+void culm_cpu_attention_backward(struct culm_cpu *cpu, const struct culm_attention_grads *grads,
+                                 struct culm_in dout, const struct culm_attention_rows *in,
+                                 struct culm_in out, const float *lse,
+                                 const struct culm_attention *how);
 
 /* y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); dx = dy times its derivative at x (dx may be
  * dy). */

@@ -52,14 +52,13 @@
                            const float *mean, const float *rstd, const float *add, int64_t n,      \
                            int64_t c, bool first),                                                 \
       (cpu, dx, dgamma, dbeta, dy, x, gamma, mean, rstd, add, n, c, first))                        \
-    X(attention_forward, (struct culm_cpu *cpu, float *out, float *lse, const float *qkv,          \
-                          int64_t b, int64_t t, int64_t c, int64_t heads,                          \
-                          const struct culm_dropout *dropout),                                     \
-      (cpu, out, lse, qkv, b, t, c, heads, dropout))                                               \
-    X(attention_backward, (struct culm_cpu *cpu, float *dqkv, const float *dout, const float *qkv, \
-                           const float *out, const float *lse, int64_t b, int64_t t, int64_t c,    \
-                           int64_t heads, const struct culm_dropout *dropout),                     \
-      (cpu, dqkv, dout, qkv, out, lse, b, t, c, heads, dropout))                                   \
+    X(attention_forward, (struct culm_cpu *cpu, struct culm_out out, float *lse,                   \
+                          const struct culm_attention_rows *in, const struct culm_attention *how), \
+      (cpu, out, lse, in, how))                                                                    \
+    X(attention_backward, (struct culm_cpu *cpu, const struct culm_attention_grads *grads,         \
+                           struct culm_in dout, const struct culm_attention_rows *in,              \
+                           struct culm_in out, const float *lse, const struct culm_attention *how),\
+      (cpu, grads, dout, in, out, lse, how))                                                       \
     X(gelu_forward, (struct culm_cpu *cpu, float *y, const float *x, int64_t count),               \
       (cpu, y, x, count))                                                                          \
     X(gelu_backward, (struct culm_cpu *cpu, float *dx, const float *dy, const float *x,            \

@@ -180,24 +180,48 @@ static int64_t attention_sizes(const struct shape *s, int64_t *count, int64_t *b
     return 0;
 }
 
+static struct culm_attention attention_how(const struct run *run) {
+    return (struct culm_attention){.b = DIM(0),
+                                   .tq = DIM(1),
+                                   .tk = DIM(1),
+                                   .c = DIM(2),
+                                   .heads = DIM(3),
+                                   .causal = true,
+                                   .dropout = &run->dropout};
+}
+
+static void attention_reference(struct run *run) {
+    struct culm_attention how = attention_how(run);
+    int64_t c = DIM(2);
+    const struct culm_ref_attention in = {BUF(AQKV), BUF(AQKV) + c, BUF(AQKV) + 2 * c,
+                                          3 * c,     3 * c,         3 * c};
+    culm_ref_attention_forward(BUF(AOUT), BUF(ALSE), &in, &how, run->scratch);
+}
+
 static void attention_forward(struct culm_cpu *cpu, struct run *run) {
+    struct culm_attention how = attention_how(run);
+    struct culm_attention_rows in = culm_attention_packed(culm_in_f32(BUF(AQKV)), DIM(2));
     if (cpu)
-        culm_cpu_attention_forward(cpu, BUF(AOUT), BUF(ALSE), BUF(AQKV), DIM(0), DIM(1), DIM(2),
-                                   DIM(3), &run->dropout);
+        culm_cpu_attention_forward(cpu, culm_out_f32(BUF(AOUT)), BUF(ALSE), &in, &how);
     else
-        culm_ref_attention_forward(BUF(AOUT), BUF(ALSE), BUF(AQKV), DIM(0), DIM(1), DIM(2), DIM(3),
-                                   &run->dropout, run->scratch);
+        attention_reference(run);
 }
 
 static void attention_backward(struct culm_cpu *cpu, struct run *run) {
+    struct culm_attention how = attention_how(run);
+    struct culm_attention_rows in = culm_attention_packed(culm_in_f32(BUF(AQKV)), DIM(2));
+    int64_t c = DIM(2);
     if (cpu) {
-        culm_ref_attention_forward(BUF(AOUT), BUF(ALSE), BUF(AQKV), DIM(0), DIM(1), DIM(2), DIM(3),
-                                   &run->dropout, run->scratch);
-        culm_cpu_attention_backward(cpu, BUF(ADQKV), BUF(ADOUT), BUF(AQKV), BUF(AOUT), BUF(ALSE),
-                                    DIM(0), DIM(1), DIM(2), DIM(3), &run->dropout);
+        struct culm_attention_grads grads =
+            culm_attention_packed_grads(culm_out_f32(BUF(ADQKV)), c);
+        attention_reference(run);
+        culm_cpu_attention_backward(cpu, &grads, culm_in_f32(BUF(ADOUT)), &in,
+                                    culm_in_f32(BUF(AOUT)), BUF(ALSE), &how);
     } else {
-        culm_ref_attention_backward(BUF(ADQKV), BUF(ADOUT), BUF(AQKV), DIM(0), DIM(1), DIM(2),
-                                    DIM(3), &run->dropout, run->scratch);
+        const struct culm_ref_attention plain = {BUF(AQKV), BUF(AQKV) + c, BUF(AQKV) + 2 * c,
+                                                 3 * c,     3 * c,         3 * c};
+        culm_ref_attention_backward(BUF(ADQKV), BUF(ADQKV) + c, BUF(ADQKV) + 2 * c, BUF(ADOUT),
+                                    &plain, &how, run->scratch);
     }
 }
 

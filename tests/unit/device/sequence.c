@@ -1,8 +1,8 @@
 /*
  * Families of operators on sequences, for the operator test (ops.c). dim[7] asks for bf16 arrays.
  */
+#include "halves.h"
 #include "tensor/reference_sequence.h"
-#include "typed.h"
 
 #define BUF(i) (run->buffer[i])
 #define DIM(i) (run->shape.dim[i])
@@ -123,6 +123,92 @@ static void gather_backward(struct culm_cpu *cpu, struct run *run) {
     typed_end(&t);
 }
 
+/* ---- attention: b, tq, tk, c, heads, bits (1: causal, 2: mask, 4: all keys of sample 0 hidden, 8:
+ * the second half of the last sample's keys hidden) ---- */
+
+enum { AQ, AK, AV, AOUT, ALSE, ADOUT, ADQ, ADK, ADV };
+#define LD(c) ((c) + 5) /* of q, k and v; dq is as wide as v */
+
+static int64_t attention_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t b = s->dim[0], q = b * s->dim[1], k = b * s->dim[2], c = s->dim[3];
+    const int64_t counts[] = {q * LD(c), k * LD(c), k * c,     q * c, q * s->dim[4],
+                              q * c,     q * LD(c), k * LD(c), k * c};
+    memcpy(count, counts, sizeof counts);
+    *bound = 4;
+    return k;
+}
+
+static struct culm_attention attention_how(struct run *run) {
+    for (int64_t i = 0; i < DIM(0) * DIM(2); i++)
+        if ((DIM(5) & 4 && i < DIM(2)) || (DIM(5) & 8 && i >= DIM(0) * DIM(2) - DIM(2) / 2))
+            run->tokens[i] = 0;
+    return (struct culm_attention){.b = DIM(0),
+                                   .tq = DIM(1),
+                                   .tk = DIM(2),
+                                   .c = DIM(3),
+                                   .heads = DIM(4),
+                                   .causal = DIM(5) & 1,
+                                   .mask = DIM(5) & 2 ? run->tokens : NULL,
+                                   .dropout = &run->dropout};
+}
+
+static struct culm_ref_attention attention_plain(struct run *run) {
+    return (struct culm_ref_attention){BUF(AQ), BUF(AK), BUF(AV), LD(DIM(3)), LD(DIM(3)), DIM(3)};
+}
+
+static struct culm_attention_rows attention_rows(struct run *run, struct typed *t) {
+    return (struct culm_attention_rows){typed_in(t, AQ), typed_in(t, AK), typed_in(t, AV),
+                                        LD(DIM(3)),      LD(DIM(3)),      DIM(3)};
+}
+
+static void attention_reference(struct run *run) {
+    struct culm_attention how = attention_how(run);
+    struct culm_ref_attention plain = attention_plain(run);
+    culm_ref_attention_forward(BUF(AOUT), BUF(ALSE), &plain, &how, run->scratch);
+}
+
+/* A query that sees nothing has +infinity for its log-sum-exp, which cannot be compared. */
+static void finite_lse(struct run *run) {
+    for (int64_t i = 0; i < run->count[ALSE]; i++)
+        if (BUF(ALSE)[i] > 1e30f)
+            BUF(ALSE)[i] = 7;
+}
+
+static void attention_forward(struct culm_cpu *cpu, struct run *run) {
+    struct typed t = {.run = run, .bf16 = DIM(7)};
+    struct culm_attention how = attention_how(run);
+    typed_round(run, DIM(7), BIT(AQ) | BIT(AK) | BIT(AV));
+    struct culm_attention_rows in = attention_rows(run, &t);
+    if (cpu)
+        culm_cpu_attention_forward(cpu, typed_out(&t, AOUT), BUF(ALSE), &in, &how);
+    else
+        attention_reference(run);
+    typed_end(&t);
+    finite_lse(run);
+}
+
+static void attention_backward(struct culm_cpu *cpu, struct run *run) {
+    struct typed t = {.run = run, .bf16 = DIM(7)};
+    struct culm_attention how = attention_how(run);
+    int64_t c = DIM(3);
+    typed_round(run, DIM(7), BIT(AQ) | BIT(AK) | BIT(AV) | BIT(ADOUT));
+    for (int d = ADQ; d <= ADK; d++) /* nobody writes between the rows */
+        memset(BUF(d), 0, (size_t)run->count[d] * sizeof(float));
+    if (cpu) {
+        attention_reference(run);
+        struct culm_attention_rows in = attention_rows(run, &t);
+        struct culm_attention_grads grads = {
+            typed_out(&t, ADQ), typed_out(&t, ADK), typed_out(&t, ADV), LD(c), LD(c), c};
+        culm_cpu_attention_backward(cpu, &grads, typed_in(&t, ADOUT), &in, typed_in(&t, AOUT),
+                                    BUF(ALSE), &how);
+    } else {
+        struct culm_ref_attention plain = attention_plain(run);
+        culm_ref_attention_backward(BUF(ADQ), BUF(ADK), BUF(ADV), BUF(ADOUT), &plain, &how,
+                                    run->scratch);
+    }
+    typed_end(&t);
+}
+
 /* clang-format off */
 #define LOOKUP .buffers = 4, .buffer_name = {"table", "y", "dy", "dtable"}, .sizes = lookup_sizes, \
     .kernels = {{"forward", lookup_forward, BIT(KY), false}, {"backward", lookup_backward, BIT(KDTABLE), true}}, \
@@ -133,6 +219,10 @@ static void gather_backward(struct culm_cpu *cpu, struct run *run) {
 #define GATHER .buffers = 4, .buffer_name = {"x", "y", "dy", "dx"}, .sizes = gather_sizes, \
     .kernels = {{"forward", gather_forward, BIT(GY), false}, {"backward", gather_backward, BIT(GDX), false}}, \
     .y = GY, .dy = GDY
+#define ATTENTION .buffers = 9, \
+    .buffer_name = {"q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv"}, .sizes = attention_sizes, \
+    .kernels = {{"forward", attention_forward, BIT(AOUT) | BIT(ALSE), false}, \
+                {"backward", attention_backward, BIT(ADQ) | BIT(ADK) | BIT(ADV), false}}, .y = AOUT, .dy = ADOUT
 const struct family families[] = {
     {.name = "lookup", LOOKUP, .tolerance = 2e-6, .pairs = {{KTABLE, KDTABLE}}, .pair_count = 1,
      .shapes = {{{1, 1, 3}, 0}, {{40, 70, 11}, 0}, {{300, 64, 256}, 0}, {{5, 3, 1000}, 0}}},
@@ -146,6 +236,14 @@ const struct family families[] = {
      .shapes = {{{1, 1, 1, 1}, 0}, {{3, 17, 30, 70}, 0}, {{2, 128, 20, 64}, 0}}},
     {.name = "gather_rows_bf16", GATHER, .tolerance = BF16_TOLERANCE,
      .shapes = {{{3, 17, 30, 70, 0, 0, 0, 1}, 0}}},
+    {.name = "attention", ATTENTION, .tolerance = 2e-5,
+     .pairs = {{AQ, ADQ}, {AK, ADK}, {AV, ADV}}, .pair_count = 3,
+     .shapes = {{{1, 1, 1, 8, 1}, 0}, {{2, 7, 19, 64, 2}, 0.1}, {{3, 40, 33, 24, 3, 2}, 0}, {{2, 130, 20, 20, 1, 1}, 0},
+                {{2, 20, 150, 15, 5, 3}, 0.2}, {{2, 9, 300, 30, 2, 8 + 2}, 0.1}, {{2, 140, 270, 32, 1, 8 + 4 + 2}, 0},
+                {{1, 260, 260, 256, 1}, 0}, {{1, 70, 129, 200, 1, 4 + 2}, 0.1}, {{2, 128, 128, 64, 2, 2}, 0.1}}},
+    {.name = "attention_bf16", ATTENTION, .tolerance = BF16_TOLERANCE,
+     .shapes = {{{2, 7, 19, 64, 2, 0, 0, 1}, 0.1}, {{2, 140, 270, 36, 1, 8 + 2, 0, 1}, 0},
+                {{1, 300, 300, 24, 2, 1, 0, 1}, 0}}},
 };
 /* clang-format on */
 const int family_count = sizeof families / sizeof families[0];

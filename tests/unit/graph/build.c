@@ -50,8 +50,9 @@ int32_t net_layernorm(struct net *net, int32_t x) {
 }
 
 int32_t net_attention(struct net *net, int32_t qkv, int64_t heads, double dropout) {
-    const struct culm_attributes attributes = {.heads = heads, .dropout = dropout};
-    return culm_graph_apply(net->graph, "attention", &qkv, 1, &attributes);
+    const struct culm_attributes attributes = {.heads = heads, .causal = true, .dropout = dropout};
+    const int32_t in[] = {qkv, -1, -1, -1};
+    return culm_graph_apply(net->graph, "attention", in, 4, &attributes);
 }
 
 int32_t net_unary(struct net *net, const char *op, int32_t x, double dropout) {
