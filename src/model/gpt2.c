@@ -1,6 +1,11 @@
-/* GPT-2 as a graph. Blocks are the cut units; the embedding goes with the first, the head with the
- * last. */
-#include "model/model.h"
+/*
+ * GPT-2 (Radford et al. 2019) as transformers' GPT2LMHeadModel has it: pre-norm blocks, tanh GELU,
+ * layer norm eps 1e-5, learned positions, a head tied to the embedding; weights [in,out].
+ *
+ * Blocks, the cut units: one per transformer layer; the embedding goes with the first, the head
+ * with the last.
+ */
+#include "model/layers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +16,8 @@
 struct builder {
     struct culm_graph *graph;
     const struct culm_model_options *o;
-    int64_t block;
+    double dropout;
+    int64_t hidden, block;
 };
 
 /* A parameter of the current block, or of the model when `block` is false. */
@@ -49,7 +55,7 @@ static int32_t layernorm(struct builder *b, bool block, const char *name, int32_
 
 static int32_t residual(struct builder *b, int32_t x, int32_t h) {
     const int32_t inputs[] = {x, h};
-    const struct culm_attributes attributes = {.dropout = b->o->dropout};
+    const struct culm_attributes attributes = {.dropout = b->dropout};
     return culm_graph_apply(b->graph, "residual", inputs, 2, &attributes);
 }
 
@@ -57,7 +63,7 @@ static int32_t block(struct builder *b, int32_t x) {
     int64_t c = b->o->width;
     double residual_std = STD / sqrt(2.0 * (double)b->o->layers);
     const struct culm_attributes attention = {
-        .heads = b->o->heads, .causal = true, .dropout = b->o->dropout};
+        .heads = b->o->heads, .causal = true, .dropout = b->dropout};
     int32_t h = layernorm(b, true, "ln_1", x);
     h = linear(b, "attn.c_attn", h, c, 3 * c, STD);
     const int32_t packed[] = {h, -1, -1, -1};
@@ -65,40 +71,39 @@ static int32_t block(struct builder *b, int32_t x) {
     h = linear(b, "attn.c_proj", h, c, c, residual_std);
     x = residual(b, x, h);
     h = layernorm(b, true, "ln_2", x);
-    h = linear(b, "mlp.c_fc", h, c, 4 * c, STD);
+    h = linear(b, "mlp.c_fc", h, c, b->hidden, STD);
     h = culm_graph_apply(b->graph, "gelu", &h, 1, NULL);
-    h = linear(b, "mlp.c_proj", h, 4 * c, c, residual_std);
+    h = linear(b, "mlp.c_proj", h, b->hidden, c, residual_std);
     return residual(b, x, h);
+}
+
+/* A table with more positions than a sample has takes two operators. */
+static int32_t embed(struct builder *b, int32_t wte) {
+    struct culm_graph *graph = b->graph;
+    int64_t context = b->o->context, positions = b->o->positions ? b->o->positions : context;
+    const struct culm_shape shape = {2, {b->o->batch, context}};
+    int32_t tokens = culm_graph_field(graph, "tokens", CULM_I32, &shape);
+    int32_t wpe = param(b, false, "wpe.weight", 2, positions, b->o->width, CULM_INIT_NORMAL, STD);
+    const int32_t inputs[] = {tokens, wte, wpe};
+    if (positions == context) {
+        return culm_graph_apply(graph, "embedding", inputs, 3, NULL);
+    }
+    const int32_t placed[] = {culm_graph_apply(graph, "lookup", inputs, 2, NULL), wpe};
+    return culm_graph_apply(graph, "positions", placed, 2, NULL);
 }
 
 enum culm_status culm_model_gpt2(const struct culm_model_options *options,
                                  struct culm_graph *graph) {
-    struct builder b = {.graph = graph, .o = options};
-    if (options->width < 1 || options->heads < 1 || options->layers < 1 || options->context < 1 ||
-        options->vocab < 2 || options->batch < 1 || options->width % options->heads ||
-        options->width / options->heads > CULM_CPU_MAX_HEAD ||
-        4 * options->width > CULM_CPU_MAX_WIDTH || options->context > CULM_CPU_MAX_CONTEXT ||
-        options->batch * options->context > CULM_CPU_MAX_ROWS) {
-        return culm_error_set(&graph->error, CULM_ERR_CONFIG,
-                              "%lld layers, width %lld, %lld heads, context %lld, batch %lld are "
-                              "not possible; heads of up to %d, width up to %d, context up to %d, "
-                              "batch * context up to %ld",
-                              (long long)options->layers, (long long)options->width,
-                              (long long)options->heads, (long long)options->context,
-                              (long long)options->batch, CULM_CPU_MAX_HEAD, CULM_CPU_MAX_WIDTH / 4,
-                              CULM_CPU_MAX_CONTEXT, (long)CULM_CPU_MAX_ROWS);
+    struct builder b = {.graph = graph,
+                        .o = options,
+                        .hidden = options->hidden ? options->hidden : 4 * options->width,
+                        .dropout = culm_layer_frozen(options) ? 0 : options->dropout};
+    if (culm_layer_check_text(graph, options, b.hidden) != CULM_OK) {
+        return graph->error.status;
     }
-    const struct culm_shape tokens = {2, {options->batch, options->context}};
-    int32_t input = culm_graph_field(graph, "tokens", CULM_I32, &tokens);
-    int64_t c = options->width;
-    int32_t wte = param(&b, false, "wte.weight", 2, options->vocab, c, CULM_INIT_NORMAL, STD);
-    int32_t wpe = param(&b, false, "wpe.weight", 2, options->context, c, CULM_INIT_NORMAL, STD);
-    const int32_t embedding[] = {input, wte, wpe};
-    int32_t x = culm_graph_apply(graph, "embedding", embedding, 3, NULL);
-    if (options->dropout > 0) {
-        const struct culm_attributes attributes = {.dropout = options->dropout};
-        x = culm_graph_apply(graph, "dropout", &x, 1, &attributes);
-    }
+    int32_t wte =
+        param(&b, false, "wte.weight", 2, options->vocab, options->width, CULM_INIT_NORMAL, STD);
+    int32_t x = culm_layer_dropout(graph, embed(&b, wte), b.dropout);
     for (b.block = 0; b.block < options->layers; b.block++) {
         graph->block = (int32_t)b.block;
         x = block(&b, x);
@@ -106,12 +111,9 @@ enum culm_status culm_model_gpt2(const struct culm_model_options *options,
     x = layernorm(&b, false, "ln_f", x);
     const int32_t head[] = {x, wte};
     int32_t logits = culm_graph_apply(graph, "head", head, 2, NULL);
-    if (options->inference) {
-        graph->has_output = true;
-        graph->output = logits;
-        return graph->error.status;
-    }
-    const int32_t loss[] = {logits, culm_graph_field(graph, "targets", CULM_I32, &tokens)};
-    culm_graph_apply(graph, "cross_entropy", loss, 2, NULL);
+    const struct culm_shape shape = {2, {options->batch, options->context}};
+    int32_t targets =
+        options->inference ? -1 : culm_graph_field(graph, "targets", CULM_I32, &shape);
+    culm_layer_loss(graph, options, logits, targets);
     return graph->error.status;
 }

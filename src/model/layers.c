@@ -190,15 +190,17 @@ enum culm_status culm_layer_check_text(struct culm_graph *graph, const struct cu
                                        int64_t hidden) {
     if (o->width >= 1 && o->heads >= 1 && o->layers >= 1 && o->context >= 1 && o->vocab >= 2 &&
         o->batch >= 1 && o->width % o->heads == 0 && o->width / o->heads <= CULM_CPU_MAX_HEAD &&
+        (o->positions == 0 || (o->positions >= o->context && o->positions <= 1 << 24)) &&
         hidden >= 1 && hidden <= CULM_CPU_MAX_WIDTH && 3 * o->width <= CULM_CPU_MAX_WIDTH &&
         o->context <= CULM_CPU_MAX_CONTEXT && o->batch * o->context <= CULM_CPU_MAX_ROWS) {
         return CULM_OK;
     }
     return culm_error_set(&graph->error, CULM_ERR_CONFIG,
-                          "%lld layers, width %lld, %lld heads, context %lld, batch %lld are not "
-                          "possible; heads of up to %d, width up to %d, context up to %d, batch * "
-                          "context up to %ld",
+                          "%lld layers, width %lld, %lld heads, context %lld, positions %lld, "
+                          "batch %lld are not possible; heads of up to %d, width up to %d, context "
+                          "up to %d and the positions, batch * context up to %ld",
                           (long long)o->layers, (long long)o->width, (long long)o->heads,
-                          (long long)o->context, (long long)o->batch, CULM_CPU_MAX_HEAD,
-                          CULM_CPU_MAX_WIDTH / 4, CULM_CPU_MAX_CONTEXT, (long)CULM_CPU_MAX_ROWS);
+                          (long long)o->context, (long long)o->positions, (long long)o->batch,
+                          CULM_CPU_MAX_HEAD, CULM_CPU_MAX_WIDTH / 4, CULM_CPU_MAX_CONTEXT,
+                          (long)CULM_CPU_MAX_ROWS);
 }

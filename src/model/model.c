@@ -51,25 +51,28 @@ enum culm_status culm_model_build(const char *arch, const struct culm_model_opti
 #define GPT2(name_, layers_, width_, heads_)                                                       \
     {                                                                                              \
         name_, "gpt2", {                                                                           \
-            .layers = layers_, .width = width_, .heads = heads_, .context = 1024, .vocab = 50257,  \
-            .dropout = 0.1                                                                         \
+            .layers = layers_, .width = width_, .heads = heads_, .context = 1024,                  \
+            .positions = 1024, .vocab = 50257, .dropout = 0.1                                      \
         }                                                                                          \
     }
 #define BERT(name_, layers_, width_, heads_)                                                       \
     {                                                                                              \
         name_, "bert", {                                                                           \
-            .layers = layers_, .width = width_, .heads = heads_, .context = 512, .vocab = 30522,   \
-            .dropout = 0.1, .masked = 80                                                           \
+            .layers = layers_, .width = width_, .heads = heads_, .context = 512, .positions = 512, \
+            .vocab = 30522, .dropout = 0.1                                                         \
         }                                                                                          \
     }
 #define RESNET(name_, layers_)                                                                     \
     {                                                                                              \
-        name_, "resnet", { .layers = layers_, .image = 224 }                                       \
+        name_, "resnet", {                                                                         \
+            .layers = layers_, .width = 64, .image = 224, .channels = 3, .classes = 1000           \
+        }                                                                                          \
     }
 #define VGG(name_, layers_, batch_norm_)                                                           \
     {                                                                                              \
         name_, "vgg", {                                                                            \
-            .layers = layers_, .image = 224, .dropout = 0.5, .batch_norm = batch_norm_             \
+            .layers = layers_, .width = 64, .image = 224, .channels = 3, .classes = 1000,          \
+            .dropout = 0.5, .batch_norm = batch_norm_                                              \
         }                                                                                          \
     }
 #define GNMT(name_, vocab_, share_)                                                                \
@@ -81,17 +84,30 @@ enum culm_status culm_model_build(const char *arch, const struct culm_model_opti
     }
 
 static const struct culm_model_preset presets[] = {
-    GPT2("gpt2", 12, 768, 12),        GPT2("gpt2-medium", 24, 1024, 16),
-    GPT2("gpt2-large", 36, 1280, 20), GPT2("gpt2-xl", 48, 1600, 25),
-    BERT("bert-base", 12, 768, 12),   BERT("bert-large", 24, 1024, 16),
-    RESNET("resnet18", 18),           RESNET("resnet34", 34),
-    RESNET("resnet50", 50),           RESNET("resnet101", 101),
-    RESNET("resnet152", 152),         VGG("vgg11", 11, false),
-    VGG("vgg13", 13, false),          VGG("vgg16", 16, false),
-    VGG("vgg19", 19, false),          VGG("vgg11_bn", 11, true),
-    VGG("vgg13_bn", 13, true),        VGG("vgg16_bn", 16, true),
-    VGG("vgg19_bn", 19, true),        {"alexnet", "alexnet", {.image = 224, .dropout = 0.5}},
-    GNMT("gnmt", 32317, true),        GNMT("gnmt-16", 32320, false),
+    GPT2("gpt2", 12, 768, 12),
+    GPT2("gpt2-medium", 24, 1024, 16),
+    GPT2("gpt2-large", 36, 1280, 20),
+    GPT2("gpt2-xl", 48, 1600, 25),
+    BERT("bert-base", 12, 768, 12),
+    BERT("bert-large", 24, 1024, 16),
+    RESNET("resnet18", 18),
+    RESNET("resnet34", 34),
+    RESNET("resnet50", 50),
+    RESNET("resnet101", 101),
+    RESNET("resnet152", 152),
+    VGG("vgg11", 11, false),
+    VGG("vgg13", 13, false),
+    VGG("vgg16", 16, false),
+    VGG("vgg19", 19, false),
+    VGG("vgg11_bn", 11, true),
+    VGG("vgg13_bn", 13, true),
+    VGG("vgg16_bn", 16, true),
+    VGG("vgg19_bn", 19, true),
+    {"alexnet",
+     "alexnet",
+     {.width = 64, .image = 224, .channels = 3, .classes = 1000, .dropout = 0.5}},
+    GNMT("gnmt", 32317, true),
+    GNMT("gnmt-16", 32320, false),
 };
 
 const struct culm_model_preset *culm_model_preset(size_t index) {

@@ -2,17 +2,33 @@
 #include "model/optimizer.h"
 
 #include <math.h>
+#include <string.h>
+
+enum culm_schedule_kind culm_schedule_kind_of(const char *name) {
+    return strcmp(name, "cosine") == 0   ? CULM_SCHEDULE_COSINE
+           : strcmp(name, "linear") == 0 ? CULM_SCHEDULE_LINEAR
+           : strcmp(name, "step") == 0   ? CULM_SCHEDULE_STEP
+                                         : CULM_SCHEDULE_CONSTANT;
+}
 
 double culm_schedule_lr(const struct culm_schedule *schedule, int64_t step) {
     double t = (double)step, warmup = (double)schedule->warmup;
-    if (!schedule->cosine) {
-        return schedule->lr;
+    double lr = schedule->lr, min_lr = schedule->min_lr;
+    if (schedule->kind == CULM_SCHEDULE_CONSTANT) {
+        return lr;
     }
     if (step <= schedule->warmup) {
-        return schedule->lr * t / warmup;
+        return lr * t / warmup;
+    }
+    if (schedule->kind == CULM_SCHEDULE_STEP) {
+        int64_t falls = schedule->every > 0 ? (step - 1) / schedule->every : 0;
+        return fmax(min_lr, lr * pow(schedule->gamma, (double)falls));
     }
     double done = (t - warmup) / ((double)schedule->steps - warmup);
-    return schedule->min_lr + (schedule->lr - schedule->min_lr) / 2 * (1 + cos(M_PI * done));
+    if (schedule->kind == CULM_SCHEDULE_LINEAR) {
+        return min_lr + (lr - min_lr) * (1 - done);
+    }
+    return min_lr + (lr - min_lr) / 2 * (1 + cos(M_PI * done));
 }
 
 struct culm_adamw culm_adamw_at(int64_t step, double beta1, double beta2) {

@@ -8,14 +8,29 @@
 
 #include "tensor/hyper.h"
 
-struct culm_schedule {
-    bool cosine; /* else lr, always */
-    double lr, min_lr;
-    int64_t warmup, steps;
+enum culm_schedule_kind {
+    CULM_SCHEDULE_CONSTANT, /* lr, always */
+    CULM_SCHEDULE_COSINE,
+    CULM_SCHEDULE_LINEAR,
+    CULM_SCHEDULE_STEP,
 };
 
-/* Cosine, step = 1..steps: lr step / warmup up to warmup, then
- * min_lr + (lr - min_lr) / 2 (1 + cos(pi (step - warmup) / (steps - warmup))). */
+/* "constant", "cosine", "linear", "step"; any other name is constant: check it before. */
+enum culm_schedule_kind culm_schedule_kind_of(const char *name);
+
+struct culm_schedule {
+    enum culm_schedule_kind kind;
+    double lr, min_lr;
+    int64_t warmup, steps;
+    int64_t every; /* STEP: steps between two falls; 0: never */
+    double gamma;  /* STEP: factor of each */
+};
+
+/* step = 1..steps. All but CONSTANT rise to lr by lr step / warmup, up to warmup. Then, with
+ * t = (step - warmup) / (steps - warmup):
+ *   COSINE  min_lr + (lr - min_lr) / 2 (1 + cos(pi t))
+ *   LINEAR  min_lr + (lr - min_lr) (1 - t)
+ *   STEP    the larger of min_lr and lr gamma^floor((step - 1) / every) */
 double culm_schedule_lr(const struct culm_schedule *schedule, int64_t step);
 
 /* beta1, beta2 and the bias corrections of `step` (1, 2, ...); the rest is zero, for the caller to

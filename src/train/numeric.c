@@ -14,7 +14,7 @@ static void *aligned(size_t bytes) {
 
 double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
     const struct culm_schedule schedule = {
-        .cosine = strcmp(config->schedule.name, "cosine") == 0,
+        .kind = culm_schedule_kind_of(config->schedule.name),
         .lr = config->optimizer.lr,
         .min_lr = config->schedule.min_lr,
         .warmup = config->schedule.warmup,

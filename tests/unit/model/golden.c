@@ -402,7 +402,7 @@ static void sgd_step(float *data, float *buffer, const float *grad, int64_t coun
 static void optimize(struct pipeline *p, int64_t step, bool sgd, const float *lr,
                      double *ret_norm) {
     double top = (double)lr[sgd ? 0 : 1], squares = 0;
-    const struct culm_schedule cosine = {true, top, top / 10, 3, STEPS};
+    const struct culm_schedule cosine = {CULM_SCHEDULE_COSINE, top, top / 10, 3, STEPS, 0, 0};
     float *grads[PARAMS_MAX];
     for (int32_t i = 0; i < p->graph->param_count; i++) {
         grads[i] = gradient(p, i);

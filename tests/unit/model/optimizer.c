@@ -15,7 +15,7 @@ static void expect_close(double have, double want) {
     }
 }
 
-static const struct culm_schedule cosine = {true, 1e-3, 1e-4, 10, 110};
+static const struct culm_schedule cosine = {CULM_SCHEDULE_COSINE, 1e-3, 1e-4, 10, 110, 0, 0};
 
 static void test_warm_up(void **state) {
     (void)state;
@@ -30,7 +30,7 @@ static void test_cosine(void **state) {
     expect_close(culm_schedule_lr(&cosine, 35), 1e-4 + 9e-4 / 2 * (1 + sqrt(0.5)));
     expect_close(culm_schedule_lr(&cosine, 60), 5.5e-4);
     expect_close(culm_schedule_lr(&cosine, 110), 1e-4);
-    const struct culm_schedule thirds = {true, 1e-3, 0, 0, 90};
+    const struct culm_schedule thirds = {CULM_SCHEDULE_COSINE, 1e-3, 0, 0, 90, 0, 0};
     expect_close(culm_schedule_lr(&thirds, 30), 7.5e-4);
     for (int64_t step = 11; step <= 110; step++) {
         assert_true(culm_schedule_lr(&cosine, step) < culm_schedule_lr(&cosine, step - 1));
@@ -40,24 +40,57 @@ static void test_cosine(void **state) {
 
 static void test_without_warm_up(void **state) {
     (void)state;
-    const struct culm_schedule schedule = {true, 1e-3, 1e-4, 0, 1};
+    const struct culm_schedule schedule = {CULM_SCHEDULE_COSINE, 1e-3, 1e-4, 0, 1, 0, 0};
     expect_close(culm_schedule_lr(&schedule, 1), 1e-4);
 }
 
 /* A run that ends with its warm-up never divides by the steps that are left. */
 static void test_only_warm_up(void **state) {
     (void)state;
-    const struct culm_schedule schedule = {true, 1e-3, 1e-4, 10, 10}, shorter = {true, 1, 0, 10, 4};
+    const struct culm_schedule schedule = {CULM_SCHEDULE_COSINE, 1e-3, 1e-4, 10, 10, 0, 0},
+                               shorter = {CULM_SCHEDULE_COSINE, 1, 0, 10, 4, 0, 0};
     expect_close(culm_schedule_lr(&schedule, 10), 1e-3);
     expect_close(culm_schedule_lr(&shorter, 4), 0.4);
 }
 
 static void test_constant(void **state) {
     (void)state;
-    const struct culm_schedule schedule = {false, 3e-4, 1e-5, 10, 100};
+    const struct culm_schedule schedule = {CULM_SCHEDULE_CONSTANT, 3e-4, 1e-5, 10, 100, 0, 0};
     for (int64_t step = 1; step <= 100; step += 11) {
         expect_close(culm_schedule_lr(&schedule, step), 3e-4);
     }
+}
+
+static void test_linear(void **state) {
+    (void)state;
+    const struct culm_schedule schedule = {CULM_SCHEDULE_LINEAR, 1e-3, 1e-4, 10, 110, 0, 0};
+    expect_close(culm_schedule_lr(&schedule, 5), 5e-4);
+    expect_close(culm_schedule_lr(&schedule, 10), 1e-3);
+    expect_close(culm_schedule_lr(&schedule, 60), 5.5e-4);
+    expect_close(culm_schedule_lr(&schedule, 110), 1e-4);
+}
+
+/* PyTorch's StepLR, which counts from 0. */
+static void test_step(void **state) {
+    (void)state;
+    const struct culm_schedule schedule = {CULM_SCHEDULE_STEP, 1, 5e-3, 2, 100, 30, 0.1};
+    static const struct {
+        int64_t step;
+        double lr;
+    } want[] = {{1, 0.5}, {2, 1}, {30, 1}, {31, 0.1}, {60, 0.1}, {61, 0.01}, {91, 5e-3}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        expect_close(culm_schedule_lr(&schedule, want[i].step), want[i].lr);
+    }
+    const struct culm_schedule never = {CULM_SCHEDULE_STEP, 1, 0, 0, 100, 0, 0.1};
+    expect_close(culm_schedule_lr(&never, 100), 1);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    assert_int_equal(culm_schedule_kind_of("constant"), CULM_SCHEDULE_CONSTANT);
+    assert_int_equal(culm_schedule_kind_of("cosine"), CULM_SCHEDULE_COSINE);
+    assert_int_equal(culm_schedule_kind_of("linear"), CULM_SCHEDULE_LINEAR);
+    assert_int_equal(culm_schedule_kind_of("step"), CULM_SCHEDULE_STEP);
 }
 
 static void test_bias_corrections(void **state) {
@@ -77,9 +110,15 @@ static void test_bias_corrections(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_warm_up),         cmocka_unit_test(test_cosine),
-        cmocka_unit_test(test_without_warm_up), cmocka_unit_test(test_only_warm_up),
-        cmocka_unit_test(test_constant),        cmocka_unit_test(test_bias_corrections),
+        cmocka_unit_test(test_warm_up),
+        cmocka_unit_test(test_cosine),
+        cmocka_unit_test(test_without_warm_up),
+        cmocka_unit_test(test_only_warm_up),
+        cmocka_unit_test(test_constant),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_bias_corrections),
     };
     return cmocka_run_group_tests_name("model/optimizer", tests, NULL, NULL);
 }
