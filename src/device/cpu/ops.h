@@ -7,11 +7,13 @@
 #define CULM_DEVICE_CPU_OPS_H
 
 #include "device/cpu/kernels.h"
+#include "device/cpu/ops_conv.h"
 #include "device/cpu/ops_sequence.h"
 #include "device/cpu/ops_vision.h"
 
 /* clang-format off */
 #define CULM_CPU_OPS(X)                                                                            \
+    CULM_CPU_CONV_OPS(X)                                                                           \
     CULM_CPU_VISION_OPS(X)                                                                         \
     CULM_CPU_SEQUENCE_OPS(X)                                                                       \
     X(gemm, (struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,    \

@@ -1,0 +1,38 @@
+/* Geometry of convolutions. See conv.h. */
+#include "tensor/conv.h"
+
+int64_t culm_conv_output_size(const struct culm_conv *conv, int dimension) {
+    int64_t size = dimension ? conv->w : conv->h, kernel = dimension ? conv->kw : conv->kh;
+    int64_t padded = size + conv->pad[dimension] + conv->pad[dimension + 2];
+    int64_t reach = (kernel - 1) * conv->dilation[dimension] + 1;
+    return padded < reach ? 0 : (padded - reach) / conv->stride[dimension] + 1;
+}
+
+bool culm_conv_algorithm_possible(const struct culm_conv *conv, enum culm_conv_pass pass,
+                                  enum culm_conv_algorithm algorithm) {
+    (void)pass;
+    if (algorithm != CULM_CONV_WINOGRAD) {
+        return algorithm == CULM_CONV_AUTO || algorithm == CULM_CONV_DIRECT;
+    }
+    return false && conv->kh == 3 && conv->kw == 3 && conv->stride[0] == 1 && conv->stride[1] == 1 &&
+           conv->dilation[0] == 1 && conv->dilation[1] == 1 && conv->groups == 1;
+}
+
+enum culm_conv_algorithm culm_conv_algorithm_default(const struct culm_conv *conv,
+                                                     enum culm_conv_pass pass) {
+    if (!culm_conv_algorithm_possible(conv, pass, CULM_CONV_WINOGRAD)) {
+        return CULM_CONV_DIRECT;
+    }
+    /* Transforms cost what the channels do not pay back. */
+    return conv->c >= 32 && conv->o >= 32 ? CULM_CONV_WINOGRAD : CULM_CONV_DIRECT;
+}
+
+const char *culm_conv_algorithm_name(enum culm_conv_algorithm algorithm) {
+    static const char *const names[] = {"auto", "direct", "winograd"};
+    return names[algorithm];
+}
+
+double culm_conv_flops(const struct culm_conv *conv) {
+    return 2.0 * (double)(conv->n * conv->oh * conv->ow) * (double)conv->o *
+           (double)(conv->c / conv->groups) * (double)(conv->kh * conv->kw);
+}

@@ -1,0 +1,362 @@
+/*
+ * Convolutions: every pass and algorithm on every instruction set and 1, 2 and 3 threads against
+ * the reference, in f32 and with bf16 images, with equal bits on all of them; the reference's
+ * gradients against finite differences; what the shapes allow.
+ *
+ *     CULM_TEST_SEED=N      another seed than 1
+ */
+#include "base/rng.h"
+#include "device/cpu/kernels_conv.h"
+#include "tensor/reference_conv.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define GUARD 32 /* bytes past the end of each array, which nobody may touch */
+
+/* n h w c, o kh kw, stride, pad, dilation, groups */
+#define GEOMETRY(N, H, W, C, O, KH, KW, S0, S1, P0, P1, P2, P3, D0, D1, G)                         \
+    {                                                                                              \
+        .n = N, .h = H, .w = W, .c = C, .o = O, .kh = KH, .kw = KW, .stride = {S0, S1},            \
+        .pad = {P0, P1, P2, P3}, .dilation = {D0, D1}, .groups = G                                 \
+    }
+static const struct culm_conv geometries[] = {
+    GEOMETRY(2, 5, 6, 3, 4, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(1, 7, 7, 40, 70, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(2, 8, 7, 20, 33, 1, 1, 2, 2, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(1, 6, 5, 9, 8, 1, 1, 1, 1, 1, 2, 0, 1, 1, 1, 1),
+    GEOMETRY(2, 19, 17, 3, 24, 7, 7, 2, 2, 3, 3, 3, 3, 1, 1, 1),
+    GEOMETRY(1, 23, 20, 3, 16, 11, 11, 4, 4, 2, 2, 2, 2, 1, 1, 1),
+    GEOMETRY(2, 10, 9, 36, 34, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 9, 11, 70, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(2, 13, 8, 64, 66, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(3, 4, 4, 130, 65, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(2, 7, 6, 5, 7, 3, 3, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+    GEOMETRY(1, 9, 9, 6, 17, 3, 3, 1, 1, 2, 0, 1, 4, 1, 1, 1),
+    GEOMETRY(1, 12, 12, 18, 16, 3, 3, 1, 1, 2, 2, 2, 2, 2, 2, 1),
+    GEOMETRY(1, 14, 13, 8, 10, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 1),
+    GEOMETRY(1, 13, 14, 8, 6, 3, 2, 3, 2, 0, 1, 2, 0, 2, 3, 1),
+    GEOMETRY(1, 9, 10, 4, 6, 5, 4, 1, 3, 2, 1, 2, 2, 1, 1, 1),
+    GEOMETRY(2, 7, 7, 12, 18, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 3),
+    GEOMETRY(1, 8, 8, 8, 12, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 4),
+    GEOMETRY(1, 5, 5, 8, 16, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 2),
+    GEOMETRY(2, 9, 8, 37, 37, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 37),
+    GEOMETRY(1, 9, 10, 19, 19, 5, 3, 2, 2, 2, 1, 2, 1, 1, 2, 19),
+    GEOMETRY(1, 6, 6, 5, 10, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 5),
+    GEOMETRY(1, 3, 3, 300, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* more terms than one A_RUN */
+    GEOMETRY(1, 1, 1, 4, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 1, 3, 4, 4, 1, 3, 2, 2, 0, 1, 0, 1, 1, 1, 1),
+    GEOMETRY(1, 2, 90, 16, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(6, 30, 31, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* many pixels */
+};
+#define GEOMETRIES (int)(sizeof geometries / sizeof *geometries)
+
+static struct culm_conv geometry(int i) {
+    struct culm_conv v = geometries[i];
+    v.oh = culm_conv_output_size(&v, 0);
+    v.ow = culm_conv_output_size(&v, 1);
+    assert_true(v.oh > 0 && v.ow > 0);
+    return v;
+}
+
+static uint64_t seed(void) {
+    const char *text = getenv("CULM_TEST_SEED");
+    return text ? strtoull(text, NULL, 10) : 1;
+}
+
+static uint16_t to_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+static float from_bf16(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+struct array {
+    float *f32;     /* what the reference sees, or the result as f32 */
+    uint16_t *bf16; /* the same, when the array is bf16 */
+    int64_t count;
+};
+
+static struct array array_new(int64_t count, bool half, uint64_t stream) {
+    struct array a = {.count = count};
+    size_t bytes = ((size_t)count * 4 + GUARD + 63) / 64 * 64;
+    a.f32 = aligned_alloc(64, bytes);
+    a.bf16 = half ? aligned_alloc(64, bytes) : NULL;
+    assert_true(a.f32 && (a.bf16 || !half));
+    uint64_t state = culm_rng_mix(seed(), stream);
+    for (int64_t i = 0; i < count; i++) {
+        a.f32[i] = culm_rng_unit((uint32_t)(culm_rng_next(&state) >> 32)) * 2 - 1;
+        if (half) {
+            a.bf16[i] = to_bf16(a.f32[i]);
+            a.f32[i] = from_bf16(a.bf16[i]);
+        }
+    }
+    memset(a.f32 + count, 0x5a, GUARD);
+    if (half)
+        memset(a.bf16 + count, 0x5a, GUARD);
+    return a;
+}
+
+static void array_free(struct array *a) {
+    free(a->f32);
+    free(a->bf16);
+}
+
+static struct culm_in in(const struct array *a) {
+    return a->bf16 ? (struct culm_in){a->bf16, CULM_BF16} : culm_in_f32(a->f32);
+}
+static struct culm_out out(struct array *a) {
+    return a->bf16 ? (struct culm_out){a->bf16, CULM_BF16} : culm_out_f32(a->f32);
+}
+
+static void guard_check(const struct array *a, const char *what) {
+    const unsigned char *end =
+        a->bf16 ? (unsigned char *)(a->bf16 + a->count) : (unsigned char *)(a->f32 + a->count);
+    for (int i = 0; i < GUARD; i++)
+        if (end[i] != 0x5a)
+            fail_msg("%s: written past the end", what);
+}
+
+static void settle(struct array *a) { /* f32 says what bf16 holds */
+    for (int64_t i = 0; a->bf16 && i < a->count; i++)
+        a->f32[i] = from_bf16(a->bf16[i]);
+}
+
+static const char *const isas[] = {"avx512", "avx2", "base"};
+static const char *const passes[] = {"forward", "backward data", "backward weight"};
+#define ISAS 3
+#define THREADS 3
+
+/* NULL where this processor has no such instructions. */
+static struct culm_cpu *cpus[ISAS][THREADS];
+
+static int open_devices(void **state) {
+    (void)state;
+    printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
+    for (int i = 0; i < ISAS; i++)
+        for (int t = 0; t < THREADS; t++)
+            culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+    return cpus[ISAS - 1][0] ? 0 : -1;
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    for (int i = 0; i < ISAS; i++)
+        for (int t = 0; t < THREADS; t++)
+            culm_cpu_free(cpus[i][t]);
+    return 0;
+}
+
+enum { X, W, B, Y, DY, DX, DW, DB, ARRAYS };
+
+struct set {
+    struct array a[ARRAYS];
+};
+
+static struct set set_new(const struct culm_conv *v, bool half, uint64_t stream) {
+    int64_t x = v->n * v->h * v->w * v->c, y = v->n * v->oh * v->ow * v->o;
+    int64_t w = v->o * (v->c / v->groups) * v->kh * v->kw;
+    const int64_t counts[ARRAYS] = {x, w, v->o, y, y, x, w, v->o};
+    struct set s;
+    for (int i = 0; i < ARRAYS; i++)
+        s.a[i] = array_new(counts[i], half && (i == X || i == Y || i == DY || i == DX),
+                           stream * 16 + (uint64_t)i);
+    return s;
+}
+
+static void set_free(struct set *s) {
+    for (int i = 0; i < ARRAYS; i++)
+        array_free(&s->a[i]);
+}
+
+static void pass_run(struct culm_cpu *cpu, const struct culm_conv *v, enum culm_conv_pass pass,
+                     enum culm_conv_algorithm algorithm, struct set *s, bool bias, bool first) {
+    struct array *a = s->a;
+    if (pass == CULM_CONV_FORWARD) {
+        if (cpu)
+            culm_cpu_conv_forward(cpu, v, algorithm, out(&a[Y]), in(&a[X]), a[W].f32,
+                                  bias ? a[B].f32 : NULL);
+        else
+            culm_ref_conv_forward(v, a[Y].f32, a[X].f32, a[W].f32, bias ? a[B].f32 : NULL);
+    } else if (pass == CULM_CONV_BACKWARD_DATA) {
+        if (cpu)
+            culm_cpu_conv_backward_data(cpu, v, algorithm, out(&a[DX]), in(&a[DY]), a[W].f32);
+        else
+            culm_ref_conv_backward_data(v, a[DX].f32, a[DY].f32, a[W].f32);
+    } else {
+        float *db = bias ? a[DB].f32 : NULL;
+        if (cpu)
+            culm_cpu_conv_backward_weight(cpu, v, algorithm, a[DW].f32, db, in(&a[X]), in(&a[DY]),
+                                          first);
+        else
+            culm_ref_conv_backward_weight(v, a[DW].f32, db, a[X].f32, a[DY].f32, first);
+    }
+}
+
+/* The results of a pass. */
+static const int results[CULM_CONV_PASSES][2] = {{Y, Y}, {DX, DX}, {DW, DB}};
+
+static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_algorithm algorithm,
+                          bool half, bool bias, bool first) {
+    struct culm_conv v = geometry(index);
+    char where[160];
+    uint64_t stream = (uint64_t)index;
+    struct set want = set_new(&v, half, stream), leader = {0};
+    bool led = false;
+    pass_run(NULL, &v, pass, algorithm, &want, bias, first);
+    for (int k = 0; k < ISAS * THREADS; k++) {
+        struct culm_cpu *cpu = cpus[k / THREADS][k % THREADS];
+        if (!cpu)
+            continue;
+        snprintf(where, sizeof where, "geometry %d %s %s %s%s%s, %s, %d threads", index,
+                 passes[pass], culm_conv_algorithm_name(algorithm), half ? "bf16" : "f32",
+                 bias ? ", bias" : "", first ? "" : ", added", isas[k / THREADS], k % THREADS + 1);
+        struct set got = set_new(&v, half, stream);
+        pass_run(cpu, &v, pass, algorithm, &got, bias, first);
+        for (int r = 0; r < 2; r++) {
+            int i = results[pass][r];
+            guard_check(&got.a[i], where);
+            settle(&got.a[i]);
+            struct array *g = &got.a[i], *w = &want.a[i];
+            double most = 0;
+            for (int64_t j = 0; j < w->count; j++)
+                most = fmax(most, fabs((double)w->f32[j]));
+            double tolerance = algorithm == CULM_CONV_WINOGRAD ? 3e-5 : 5e-6;
+            if (g->bf16)
+                tolerance = 0.0045;
+            for (int64_t j = 0; j < w->count; j++) {
+                if (i == DB && !bias)
+                    break;
+                double error = fabs((double)g->f32[j] - (double)w->f32[j]);
+                if (!(error <= tolerance * most))
+                    fail_msg("%s: element %lld is %g, reference %g (largest %g)", where,
+                             (long long)j, (double)g->f32[j], (double)w->f32[j], most);
+            }
+            if (led && memcmp(g->f32, leader.a[i].f32, (size_t)g->count * 4))
+                fail_msg("%s: other bits than the first", where);
+        }
+        if (!led) {
+            leader = got;
+            led = true;
+        } else {
+            set_free(&got);
+        }
+    }
+    set_free(&leader);
+    set_free(&want);
+}
+
+static void pass_test(enum culm_conv_pass pass, enum culm_conv_algorithm algorithm) {
+    for (int i = 0; i < GEOMETRIES; i++) {
+        struct culm_conv v = geometry(i);
+        if (!culm_conv_algorithm_possible(&v, pass, algorithm))
+            continue;
+        for (int how = 0; how < 4; how++) {
+            bool half = how & 1, other = how >> 1 & 1;
+            geometry_test(i, pass, algorithm, half, other != half, other);
+        }
+    }
+}
+
+static void direct_forward(void **state) {
+    (void)state;
+    pass_test(CULM_CONV_FORWARD, CULM_CONV_DIRECT);
+}
+static void direct_backward_data(void **state) {
+    (void)state;
+    pass_test(CULM_CONV_BACKWARD_DATA, CULM_CONV_DIRECT);
+}
+static void direct_backward_weight(void **state) {
+    (void)state;
+    pass_test(CULM_CONV_BACKWARD_WEIGHT, CULM_CONV_DIRECT);
+}
+static void winograd_forward(void **state) {
+    (void)state;
+    pass_test(CULM_CONV_FORWARD, CULM_CONV_WINOGRAD);
+}
+static void winograd_backward_data(void **state) {
+    (void)state;
+    pass_test(CULM_CONV_BACKWARD_DATA, CULM_CONV_WINOGRAD);
+}
+static void winograd_backward_weight(void **state) {
+    (void)state;
+    pass_test(CULM_CONV_BACKWARD_WEIGHT, CULM_CONV_WINOGRAD);
+}
+
+/* The sum of y, weighted with dy. */
+static double weighted(const struct culm_conv *v, struct set *s) {
+    pass_run(NULL, v, CULM_CONV_FORWARD, CULM_CONV_DIRECT, s, true, true);
+    double sum = 0;
+    for (int64_t i = 0; i < s->a[Y].count; i++)
+        sum += (double)s->a[Y].f32[i] * (double)s->a[DY].f32[i];
+    return sum;
+}
+
+static void reference_gradients(void **state) {
+    (void)state;
+    static const int pairs[][2] = {{X, DX}, {W, DW}, {B, DB}};
+    for (int g = 0; g < GEOMETRIES; g++) {
+        struct culm_conv v = geometry(g);
+        if (culm_conv_flops(&v) > 2e5)
+            continue;
+        struct set s = set_new(&v, false, 1000 + (uint64_t)g);
+        pass_run(NULL, &v, CULM_CONV_BACKWARD_DATA, CULM_CONV_DIRECT, &s, true, true);
+        pass_run(NULL, &v, CULM_CONV_BACKWARD_WEIGHT, CULM_CONV_DIRECT, &s, true, true);
+        uint64_t rng = culm_rng_mix(seed(), 77);
+        for (int p = 0; p < 3; p++)
+            for (int trial = 0; trial < 12; trial++) {
+                struct array *a = &s.a[pairs[p][0]];
+                int64_t at = (int64_t)culm_rng_below(&rng, (uint64_t)a->count);
+                float was = a->f32[at];
+                a->f32[at] = was + 0.5f;
+                double up = weighted(&v, &s);
+                a->f32[at] = was - 0.5f;
+                double down = weighted(&v, &s);
+                a->f32[at] = was;
+                double want = up - down, got = (double)s.a[pairs[p][1]].f32[at];
+                if (fabs(want - got) > 2e-4 * (1 + fabs(want)))
+                    fail_msg("geometry %d, gradient %d: %g, differences say %g", g, p, got, want);
+            }
+        set_free(&s);
+    }
+}
+
+static void algorithms(void **state) {
+    (void)state;
+    for (int i = 0; i < GEOMETRIES; i++) {
+        struct culm_conv v = geometry(i);
+        for (int pass = 0; pass < CULM_CONV_PASSES; pass++) {
+            enum culm_conv_algorithm a = culm_conv_algorithm_default(&v, pass);
+            assert_true(a != CULM_CONV_AUTO && culm_conv_algorithm_possible(&v, pass, a));
+            assert_true(culm_conv_algorithm_possible(&v, pass, CULM_CONV_DIRECT));
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(algorithms),
+        cmocka_unit_test(reference_gradients),
+        cmocka_unit_test(direct_forward),
+        cmocka_unit_test(direct_backward_data),
+        cmocka_unit_test(direct_backward_weight),
+        cmocka_unit_test(winograd_forward),
+        cmocka_unit_test(winograd_backward_data),
+        cmocka_unit_test(winograd_backward_weight),
+    };
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
+}
