@@ -506,6 +506,11 @@ void culm_onnx_graph_close(struct culm_onnx_graph *graph) {
             munmap((void *)(uintptr_t)graph->map[i].data, graph->map[i].len);
         }
     }
+    for (int32_t i = 0; i < graph->value_count; i++) {
+        if (graph->value[i].owned) {
+            free((void *)(uintptr_t)graph->value[i].data);
+        }
+    }
     culm_onnx_arena_release(&graph->arena);
     free(graph->value);
     free(graph->node);

@@ -63,6 +63,7 @@ struct culm_onnx_value {
     const char *dim_name[CULM_ONNX_RANK_MAX]; /* of an input's free dimensions; or NULL */
     const struct culm_onnx_tensor *data;      /* its number, if it is one; of initializers too */
     bool constant;                            /* data does not change in training */
+    bool owned;                               /* data is memory of its own, to be freed */
     bool output;                              /* of the graph */
     int32_t node, slot;                       /* MADE: output `slot` of `node` */
     int32_t same_as;                          /* another value has taken its place; or -1 */
