@@ -96,7 +96,7 @@ bool culm_onnx_ints(struct culm_onnx_call *call, int32_t input, const char *attr
 bool culm_onnx_axes(struct culm_onnx_call *call, int32_t input, const char *attribute, int rank,
                     uint32_t *ret_axes, bool *ret_known) {
     int64_t axes[CULM_ONNX_RANK_MAX];
-    int count, axis;
+    int count, axis = 0;
     *ret_axes = 0;
     *ret_known = true;
     if (!culm_onnx_ints(call, input, attribute, axes, &count)) {

@@ -316,7 +316,7 @@ static void range_value(struct culm_onnx_call *call) {
 }
 
 static bool cumulate(struct culm_onnx_call *call) {
-    int axis;
+    int axis = 0;
     const struct culm_onnx_tensor *t = call->in[1].data;
     if (t && t->elements != 1) {
         return culm_onnx_refuse(call, "an axis that is no number");
@@ -329,7 +329,7 @@ static void cumulate_value(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0];
     bool reverse = culm_onnx_int(call->node, "reverse", 0) != 0;
     bool exclusive = culm_onnx_int(call->node, "exclusive", 0) != 0;
-    int axis;
+    int axis = 0;
     int64_t inner = 1, outer = 1;
     if (!culm_onnx_axis(call, culm_onnx_get_int(call->in[1].data, 0), x->rank, &axis)) {
         return;

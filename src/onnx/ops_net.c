@@ -139,7 +139,7 @@ static bool gemm(struct culm_onnx_call *call) {
 }
 
 static bool softmax(struct culm_onnx_call *call) {
-    int axis;
+    int axis = 0;
     int64_t wanted = culm_onnx_int(call->node, "axis", call->graph->opset < 13 ? 1 : -1);
     return culm_onnx_axis(call, wanted, call->in[0].rank, &axis) && alike(call);
 }
@@ -147,7 +147,7 @@ static bool softmax(struct culm_onnx_call *call) {
 static bool layernorm(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0];
     int64_t dim[CULM_ONNX_RANK_MAX];
-    int axis;
+    int axis = 0;
     if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", -1), x->rank, &axis)) {
         return false;
     }

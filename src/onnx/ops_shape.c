@@ -199,7 +199,7 @@ static bool unsqueeze(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0];
     int64_t axes[CULM_ONNX_RANK_MAX], dim[CULM_ONNX_RANK_MAX];
     uint32_t bits = 0;
-    int count, axis;
+    int count, axis = 0;
     call->out[0].type = x->type;
     if (!culm_onnx_ints(call, 1, "axes", axes, &count) || count < 0) {
         return count < 0;
@@ -288,7 +288,7 @@ static void transpose_value(struct culm_onnx_call *call) {
 
 static bool concat(struct culm_onnx_call *call) {
     struct culm_onnx_operand out = call->in[0];
-    int axis;
+    int axis = 0;
     if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", 0), out.rank, &axis)) {
         return false;
     }
@@ -307,7 +307,7 @@ static bool concat(struct culm_onnx_call *call) {
 
 static void concat_value(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *out = &call->out[0];
-    int axis;
+    int axis = 0;
     if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", 0), out->rank, &axis)) {
         return;
     }
@@ -335,7 +335,7 @@ static bool slice_of(struct culm_onnx_call *call, struct slice *slice, bool *ret
     const struct culm_onnx_operand *x = &call->in[0];
     int64_t starts[CULM_ONNX_RANK_MAX], ends[CULM_ONNX_RANK_MAX], axes[CULM_ONNX_RANK_MAX],
         steps[CULM_ONNX_RANK_MAX];
-    int start_count, end_count, axis_count, step_count, axis;
+    int start_count, end_count, axis_count, step_count, axis = 0;
     if (!culm_onnx_ints(call, 1, "starts", starts, &start_count) ||
         !culm_onnx_ints(call, 2, "ends", ends, &end_count) ||
         !culm_onnx_ints(call, 3, "axes", axes, &axis_count) ||
@@ -404,7 +404,7 @@ static void slice_value(struct culm_onnx_call *call) {
 static bool split(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0];
     int64_t sizes[CULM_ONNX_RANK_MAX], dim[CULM_ONNX_RANK_MAX], sum = 0;
-    int axis, count;
+    int axis = 0, count;
     if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", 0), x->rank, &axis) ||
         !culm_onnx_ints(call, 1, "split", sizes, &count)) {
         return false;
@@ -434,7 +434,7 @@ static bool split(struct culm_onnx_call *call) {
 static bool gather(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
     int64_t dim[2 * CULM_ONNX_RANK_MAX];
-    int axis, rank = 0;
+    int axis = 0, rank = 0;
     if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", 0), x->rank, &axis)) {
         return false;
     }
@@ -451,7 +451,7 @@ static bool gather(struct culm_onnx_call *call) {
 
 static void gather_value(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
-    int axis;
+    int axis = 0;
     int64_t inner = 1, outer = 1, at = 0;
     if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", 0), x->rank, &axis)) {
         return;
