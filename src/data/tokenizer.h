@@ -21,7 +21,7 @@
 #define CULM_DATA_TOKENIZER_H
 
 #include "base/buf.h"
-#include "data/strings.h"
+#include "data/string_set.h"
 
 #define CULM_TOKENIZER_FILE_MAX (256u << 20) /* bytes of a file that is read */
 

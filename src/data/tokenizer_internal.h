@@ -2,7 +2,7 @@
 #ifndef CULM_DATA_TOKENIZER_INTERNAL_H
 #define CULM_DATA_TOKENIZER_INTERNAL_H
 
-#include "data/strings.h"
+#include "data/string_set.h"
 #include "data/tokenizer.h"
 
 #define CULM_TOKENIZER_IDS (1 << 24)   /* ids are below it */

@@ -1,5 +1,5 @@
 /* Numbered byte strings; see the header. The table is at most half full. */
-#include "data/strings.h"
+#include "data/string_set.h"
 
 #include <stdlib.h>
 #include <string.h>

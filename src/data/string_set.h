@@ -6,8 +6,8 @@
  * indexed by the number. Strings may hold any bytes, NUL too; at most CULM_STRINGS_MAX of them.
  * Thread: one that adds; any number that look up once nobody adds any more.
  */
-#ifndef CULM_DATA_STRINGS_H
-#define CULM_DATA_STRINGS_H
+#ifndef CULM_DATA_STRING_SET_H
+#define CULM_DATA_STRING_SET_H
 
 #include "base/status.h"
 

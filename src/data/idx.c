@@ -1,0 +1,224 @@
+/* IDX files; see the header. */
+#include "data/idx.h"
+
+#include "data/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define HEADER_MAX 20
+#define RATIO_MAX 1040 /* deflate makes at most 1032 bytes of one */
+
+static bool is_gzip(const uint8_t *data, size_t len) {
+    return len >= 2 && data[0] == 0x1F && data[1] == 0x8B;
+}
+
+void culm_idx_release(struct culm_idx *idx) {
+    culm_files_free(idx->files);
+    free(idx->data);
+    *idx = (struct culm_idx){0};
+}
+
+bool culm_idx_is(const char *path) {
+    uint8_t head[4] = {0};
+    FILE *file = fopen(path, "rbe");
+    size_t got = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file) {
+        fclose(file);
+    }
+    return is_gzip(head, got) || (got == 4 && !head[0] && !head[1] && head[2] >= 8 && head[3]);
+}
+
+/* Reads the header; bytes beyond `len` are missing. */
+static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t len,
+                              const char *path, struct culm_error *error) {
+    if (len < 4 || head[0] || head[1]) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "IDX file '%s': does not begin as an IDX file; is it another kind?",
+                              path);
+    }
+    if (head[2] != 8) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "IDX file '%s': has elements of type 0x%02x; only bytes (0x08) are "
+                              "known",
+                              path, head[2]);
+    }
+    if (head[3] < 1 || head[3] > 4) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "IDX file '%s': has %d dimensions; allowed: 1 (labels), 3 or 4 "
+                              "(images)",
+                              path, head[3]);
+    }
+    idx->rank = head[3];
+    idx->offset = 4 + 4 * (size_t)idx->rank;
+    if (len < idx->offset) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "IDX file '%s': ends inside of its header; get it again", path);
+    }
+    uint64_t item = 1;
+    for (int i = 0; i < idx->rank; i++) {
+        const uint8_t *at = head + 4 + 4 * i;
+        idx->dim[i] = (int64_t)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
+        if (!idx->dim[i]) {
+            return culm_error_set(error, CULM_ERR_FORMAT,
+                                  "IDX file '%s': its dimension %d is 0; it holds nothing", path,
+                                  i);
+        }
+        if (i > 0 && (item *= (uint64_t)idx->dim[i]) > CULM_IDX_BYTES_MAX) {
+            break;
+        }
+    }
+    if (item > CULM_IDX_BYTES_MAX || item * (uint64_t)idx->dim[0] > CULM_IDX_BYTES_MAX) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "IDX file '%s': its header asks for more than 64 GB; it is damaged",
+                              path);
+    }
+    idx->item_bytes = (int64_t)item;
+    return CULM_OK;
+}
+
+static enum culm_status damaged(const char *path, const char *what, struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_FORMAT,
+                          "IDX file '%s': its gzip data is %s; get it again", path, what);
+}
+
+/* Unpacks exactly `len` bytes. */
+static enum culm_status unpack(z_stream *stream, uint8_t *to, size_t len, size_t *ret_len,
+                               bool *ret_end, const char *path, struct culm_error *error) {
+    size_t done = 0;
+    *ret_end = false;
+    while (done < len && !*ret_end) {
+        uInt part = len - done < (1u << 30) ? (uInt)(len - done) : 1u << 30;
+        stream->next_out = to + done;
+        stream->avail_out = part;
+        int result = inflate(stream, Z_NO_FLUSH);
+        done += part - stream->avail_out;
+        if (result == Z_STREAM_END) {
+            *ret_end = true;
+        } else if (result == Z_BUF_ERROR && !stream->avail_in) {
+            break;
+        } else if (result != Z_OK) {
+            return result == Z_MEM_ERROR ? culm_error_set(error, CULM_ERR_MEMORY,
+                                                          "IDX file '%s': out of memory", path)
+                                         : damaged(path, "damaged", error);
+        }
+    }
+    *ret_len = done;
+    return CULM_OK;
+}
+
+static enum culm_status unpack_all(struct culm_idx *idx, z_stream *stream, size_t packed,
+                                   const char *path, struct culm_error *error) {
+    uint8_t head[HEADER_MAX], more;
+    size_t got = 0, rest;
+    bool end;
+    enum culm_status status = unpack(stream, head, 4, &got, &end, path, error);
+    size_t rank = status == CULM_OK && got == 4 && head[3] <= 4 ? head[3] : 0, tail = 0;
+    if (status == CULM_OK && rank && !end) {
+        status = unpack(stream, head + 4, 4 * rank, &tail, &end, path, error);
+    }
+    if (status != CULM_OK || (status = parse(idx, head, got + tail, path, error)) != CULM_OK) {
+        return status;
+    }
+    uint64_t bytes = (uint64_t)idx->dim[0] * (uint64_t)idx->item_bytes;
+    if (bytes / RATIO_MAX > packed) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "IDX file '%s': its header asks for %llu bytes, which %zu compressed "
+                              "bytes cannot hold; it is damaged",
+                              path, (unsigned long long)bytes, packed);
+    }
+    idx->data = malloc(bytes);
+    if (!idx->data) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "IDX file '%s': out of memory for %llu bytes",
+                              path, (unsigned long long)bytes);
+    }
+    status = unpack(stream, idx->data, bytes, &got, &end, path, error);
+    if (status == CULM_OK && !end) { /* the checksum comes with the end */
+        status = unpack(stream, &more, 1, &rest, &end, path, error);
+        got += rest;
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (got == bytes && !end) {
+        return damaged(path, "cut short", error);
+    }
+    return got == bytes
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_FORMAT,
+                                "IDX file '%s': its header asks for %llu bytes, it has "
+                                "%s %zu; get it again",
+                                path, (unsigned long long)bytes, got > bytes ? "more than" : "only",
+                                got > bytes ? (size_t)bytes : got);
+}
+
+static enum culm_status open_gzip(struct culm_idx *idx, struct culm_error *error) {
+    const char *path = idx->files->entry[0].path;
+    z_stream stream = {0};
+    char *packed;
+    size_t len;
+    enum culm_status status = culm_files_slurp(idx->files, 0, UINT32_MAX, &packed, &len, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    stream.next_in = (Bytef *)packed;
+    stream.avail_in = (uInt)len;
+    if (inflateInit2(&stream, 15 + 16) != Z_OK) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "IDX file '%s': out of memory", path);
+    } else {
+        status = unpack_all(idx, &stream, len, path, error);
+        inflateEnd(&stream);
+    }
+    free(packed);
+    return status;
+}
+
+static enum culm_status open_plain(struct culm_idx *idx, struct culm_error *error) {
+    const struct culm_files_entry *entry = &idx->files->entry[0];
+    uint8_t head[HEADER_MAX];
+    size_t len = entry->bytes < HEADER_MAX ? (size_t)entry->bytes : HEADER_MAX;
+    enum culm_status status = culm_files_read(idx->files, 0, 0, head, len, error);
+    if (status != CULM_OK || (status = parse(idx, head, len, entry->path, error)) != CULM_OK) {
+        return status;
+    }
+    uint64_t bytes = (uint64_t)idx->dim[0] * (uint64_t)idx->item_bytes;
+    return bytes == entry->bytes - idx->offset
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_FORMAT,
+                                "IDX file '%s': its header asks for %llu bytes, it has %llu; get "
+                                "it again",
+                                entry->path, (unsigned long long)bytes,
+                                (unsigned long long)(entry->bytes - idx->offset));
+}
+
+enum culm_status culm_idx_open(const char *path, struct culm_idx *ret_idx,
+                               struct culm_error *error) {
+    struct culm_idx idx = {0};
+    uint8_t head[2];
+    enum culm_status status = culm_files_open("IDX file", &path, 1, &idx.files, error);
+    if (status == CULM_OK) {
+        size_t len = idx.files->entry[0].bytes < 2 ? 1 : 2;
+        status = culm_files_read(idx.files, 0, 0, head, len, error);
+        if (status == CULM_OK) {
+            status = is_gzip(head, len) ? open_gzip(&idx, error) : open_plain(&idx, error);
+        }
+    }
+    if (status != CULM_OK) {
+        culm_idx_release(&idx);
+        return status;
+    }
+    *ret_idx = idx;
+    return CULM_OK;
+}
+
+enum culm_status culm_idx_read(const struct culm_idx *idx, int64_t first, int64_t count,
+                               uint8_t *ret_data, struct culm_error *error) {
+    size_t at = (size_t)(first * idx->item_bytes), len = (size_t)(count * idx->item_bytes);
+    if (idx->data) {
+        memcpy(ret_data, idx->data + at, len);
+        return CULM_OK;
+    }
+    return culm_files_read(idx->files, 0, idx->offset + at, ret_data, len, error);
+}

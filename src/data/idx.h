@@ -1,0 +1,35 @@
+/*
+ * IDX files, in which MNIST and its relatives come: an array of bytes, plain or compressed by gzip.
+ *
+ *     0 0  8 (bytes)  rank  dim[0] .. dim[rank - 1] (u32, big-endian)  elements
+ *
+ * A plain file is read when asked for; a compressed one is unpacked into memory when opened.
+ * Thread: constant after opening.
+ */
+#ifndef CULM_DATA_IDX_H
+#define CULM_DATA_IDX_H
+
+#include "base/status.h"
+
+#define CULM_IDX_BYTES_MAX (UINT64_C(1) << 36) /* of elements */
+
+struct culm_idx {
+    int rank; /* 1 to 4 */
+    int64_t dim[4];
+    int64_t item_bytes; /* of one entry of dimension 0 */
+    /* internal */
+    struct culm_files *files;
+    uint8_t *data; /* compressed: the elements */
+    size_t offset;
+};
+
+enum culm_status culm_idx_open(const char *path, struct culm_idx *ret_idx,
+                               struct culm_error *error);
+void culm_idx_release(struct culm_idx *idx); /* fine on a zeroed struct */
+/* Entries [first, first + count) of dimension 0. */
+enum culm_status culm_idx_read(const struct culm_idx *idx, int64_t first, int64_t count,
+                               uint8_t *ret_data, struct culm_error *error);
+/* It begins as an IDX or a gzip file does; false also when it cannot be read. */
+bool culm_idx_is(const char *path);
+
+#endif
