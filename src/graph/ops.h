@@ -127,6 +127,7 @@ extern const struct culm_op culm_op_attention, culm_op_attention_grad;
 extern const struct culm_op culm_op_gelu, culm_op_gelu_grad;
 extern const struct culm_op culm_op_dropout, culm_op_dropout_grad, culm_op_residual;
 extern const struct culm_op culm_op_cross_entropy, culm_op_add;
+extern const struct culm_op culm_op_conv, culm_op_conv_grad_data, culm_op_conv_grad_weight;
 extern const struct culm_op culm_op_lookup, culm_op_lookup_grad;
 extern const struct culm_op culm_op_positions, culm_op_positions_grad;
 extern const struct culm_op culm_op_gather_rows, culm_op_gather_rows_grad;
