@@ -28,12 +28,8 @@ static int32_t classifier(struct culm_graph *graph, int index, int32_t x, int64_
 
 enum culm_status culm_model_alexnet(const struct culm_model_options *options,
                                     struct culm_graph *graph) {
-    int64_t width = options->width ? options->width : 64;
-    int64_t hidden = options->hidden ? options->hidden : 64 * width;
-    int64_t classes = options->classes ? options->classes : 1000;
-    int64_t pool = options->pool ? options->pool : 6;
-    if (culm_layer_check_image(graph, options, 6 * width * pool * pool, hidden, classes) !=
-        CULM_OK) {
+    struct culm_image_sizes sizes;
+    if (culm_layer_image_sizes(graph, options, 6, 6, &sizes) != CULM_OK) {
         return graph->error.status;
     }
     double dropout = culm_layer_frozen(options) ? 0 : options->dropout;
@@ -45,23 +41,23 @@ enum culm_status culm_model_alexnet(const struct culm_model_options *options,
         char name[32];
         snprintf(name, sizeof name, "features.%d", convolutions[i].index);
         graph->block = (int32_t)i;
-        x = culm_layer_conv(graph, name, x, width * convolutions[i].width / 64, kernel,
+        x = culm_layer_conv(graph, name, x, sizes.width * convolutions[i].width / 64, kernel,
                             convolutions[i].stride, convolutions[i].pad, start, &start);
         x = culm_layer_activation(graph, x, CULM_FUNCTION_RELU);
         x = convolutions[i].pool ? culm_layer_maxpool(graph, x, 3, 2, 0) : x;
     }
-    x = culm_layer_pool(graph, x, pool);
+    x = culm_layer_pool(graph, x, sizes.pool);
     graph->block++;
     x = culm_layer_flatten(graph, x);
     x = culm_layer_dropout(graph, x, dropout);
-    x = classifier(graph, 1, x, hidden);
+    x = classifier(graph, 1, x, sizes.hidden);
     x = culm_layer_activation(graph, x, CULM_FUNCTION_RELU);
     graph->block++;
     x = culm_layer_dropout(graph, x, dropout);
-    x = classifier(graph, 4, x, hidden);
+    x = classifier(graph, 4, x, sizes.hidden);
     x = culm_layer_activation(graph, x, CULM_FUNCTION_RELU);
     graph->block++;
-    x = classifier(graph, 6, x, classes);
+    x = classifier(graph, 6, x, sizes.classes);
     culm_layer_classify(graph, options, x);
     return graph->error.status;
 }

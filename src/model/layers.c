@@ -169,21 +169,30 @@ void culm_layer_classify(struct culm_graph *graph, const struct culm_model_optio
     culm_layer_loss(graph, options, logits, label);
 }
 
-enum culm_status culm_layer_check_image(struct culm_graph *graph,
-                                        const struct culm_model_options *o, int64_t features,
-                                        int64_t hidden, int64_t classes) {
+enum culm_status culm_layer_image_sizes(struct culm_graph *graph,
+                                        const struct culm_model_options *o, int64_t factor,
+                                        int64_t pool, struct culm_image_sizes *ret_sizes) {
     const int64_t most = CULM_CPU_MAX_WIDTH;
-    if (o->batch >= 1 && o->image >= 1 && o->image <= CULM_LAYER_IMAGE_MAX && o->channels >= 0 &&
-        o->channels <= most && o->width >= 0 && features >= 1 && features <= most && hidden >= 1 &&
-        hidden <= most && classes >= 2 && classes <= most) {
+    struct culm_image_sizes sizes = {.width = o->width ? o->width : 64,
+                                     .classes = o->classes ? o->classes : 1000,
+                                     .pool = o->pool ? o->pool : pool};
+    bool possible = o->batch >= 1 && o->image >= 1 && o->image <= CULM_LAYER_IMAGE_MAX &&
+                    o->channels >= 0 && o->channels <= most && sizes.width >= 1 &&
+                    sizes.width <= most && sizes.pool >= 1 && sizes.pool <= CULM_LAYER_IMAGE_MAX &&
+                    sizes.classes >= 2 && sizes.classes <= most;
+    sizes.hidden = o->hidden || !possible ? o->hidden : 64 * sizes.width;
+    if (possible && factor * sizes.width * sizes.pool * sizes.pool <= most && sizes.hidden >= 1 &&
+        sizes.hidden <= most) {
+        *ret_sizes = sizes;
         return CULM_OK;
     }
     return culm_error_set(&graph->error, CULM_ERR_CONFIG,
-                          "image %lld, width %lld, %lld features, %lld hidden, %lld classes are "
-                          "not possible; image up to %d, the others up to %lld, 2 classes or more",
-                          (long long)o->image, (long long)o->width, (long long)features,
-                          (long long)hidden, (long long)classes, CULM_LAYER_IMAGE_MAX,
-                          (long long)most);
+                          "image %lld, width %lld, pool %lld, hidden %lld, %lld classes are not "
+                          "possible; image up to %d, width * pool * pool up to %lld, 2 classes or "
+                          "more",
+                          (long long)o->image, (long long)sizes.width, (long long)sizes.pool,
+                          (long long)sizes.hidden, (long long)sizes.classes, CULM_LAYER_IMAGE_MAX,
+                          (long long)(most / factor));
 }
 
 enum culm_status culm_layer_check_text(struct culm_graph *graph, const struct culm_model_options *o,

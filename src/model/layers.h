@@ -60,11 +60,15 @@ int32_t culm_layer_image(struct culm_graph *graph, const struct culm_model_optio
 void culm_layer_classify(struct culm_graph *graph, const struct culm_model_options *options,
                          int32_t logits);
 
-/* Refuse options that make no model: of VGG and AlexNet, whose classifier sees `features`, and of
- * transformers. */
-enum culm_status culm_layer_check_image(struct culm_graph *graph,
-                                        const struct culm_model_options *options, int64_t features,
-                                        int64_t hidden, int64_t classes);
+/* The sizes of a model of images, defaults filled in; or refuses options that make none. The
+ * classifier of VGG and AlexNet sees pool x pool x factor width features. */
+struct culm_image_sizes {
+    int64_t width, hidden, classes, pool;
+};
+enum culm_status culm_layer_image_sizes(struct culm_graph *graph,
+                                        const struct culm_model_options *options, int64_t factor,
+                                        int64_t pool, struct culm_image_sizes *ret_sizes);
+/* Refuses options that make no transformer. */
 enum culm_status culm_layer_check_text(struct culm_graph *graph,
                                        const struct culm_model_options *options, int64_t hidden);
 

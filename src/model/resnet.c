@@ -88,8 +88,7 @@ static bool depth_of(const struct culm_model_options *o, struct depth *ret_depth
 
 enum culm_status culm_model_resnet(const struct culm_model_options *options,
                                    struct culm_graph *graph) {
-    int64_t width = options->width ? options->width : 64;
-    int64_t classes = options->classes ? options->classes : 1000;
+    struct culm_image_sizes sizes;
     struct depth depth;
     if (!depth_of(options, &depth)) {
         return culm_error_set(&graph->error, CULM_ERR_CONFIG,
@@ -97,13 +96,13 @@ enum culm_status culm_model_resnet(const struct culm_model_options *options,
                               "or give the blocks of each stage",
                               (long long)options->layers);
     }
-    int64_t last = (depth.bottleneck ? 32 : 8) * width;
-    if (culm_layer_check_image(graph, options, last, last, classes) != CULM_OK) {
+    if (culm_layer_image_sizes(graph, options, depth.bottleneck ? 32 : 8, 1, &sizes) != CULM_OK) {
         return graph->error.status;
     }
     bool frozen = culm_layer_frozen(options);
     int32_t x = culm_layer_image(graph, options);
-    x = conv(graph, "conv1", x, width, options->small_stem ? 3 : 7, options->small_stem ? 1 : 2);
+    x = conv(graph, "conv1", x, sizes.width, options->small_stem ? 3 : 7,
+             options->small_stem ? 1 : 2);
     x = culm_layer_batchnorm(graph, "bn1", x, -1, CULM_FUNCTION_RELU, frozen);
     if (!options->small_stem) {
         x = culm_layer_maxpool(graph, x, 3, 2, 1);
@@ -114,7 +113,7 @@ enum culm_status culm_model_resnet(const struct culm_model_options *options,
             snprintf(name, sizeof name, "layer%d.%lld", s + 1, (long long)i);
             const struct residual_block b = {graph, name, frozen};
             graph->block++;
-            x = block(&b, x, width << s, s > 0 && i == 0 ? 2 : 1, depth.bottleneck);
+            x = block(&b, x, sizes.width << s, s > 0 && i == 0 ? 2 : 1, depth.bottleneck);
         }
     }
     const struct culm_attributes one = {.dims = {1, 1}};
@@ -122,7 +121,7 @@ enum culm_status culm_model_resnet(const struct culm_model_options *options,
     x = culm_layer_flatten(graph, x);
     struct culm_shape features = culm_layer_shape(graph, x);
     const struct culm_start start = culm_start_torch(culm_last_dim(&features));
-    x = culm_layer_linear(graph, "fc", x, classes, start, &start);
+    x = culm_layer_linear(graph, "fc", x, sizes.classes, start, &start);
     culm_layer_classify(graph, options, x);
     return graph->error.status;
 }

@@ -51,10 +51,7 @@ static int32_t classifier(struct builder *b, int index, int32_t x, int64_t out) 
 
 enum culm_status culm_model_vgg(const struct culm_model_options *options,
                                 struct culm_graph *graph) {
-    int64_t width = options->width ? options->width : 64;
-    int64_t hidden = options->hidden ? options->hidden : 64 * width;
-    int64_t classes = options->classes ? options->classes : 1000;
-    int64_t pool = options->pool ? options->pool : 7;
+    struct culm_image_sizes sizes;
     const int64_t *convolutions = NULL;
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
         convolutions = depths[i].layers == options->layers ? depths[i].convolutions : convolutions;
@@ -64,8 +61,7 @@ enum culm_status culm_model_vgg(const struct culm_model_options *options,
                               "%lld layers are not possible; known are 11, 13, 16 and 19",
                               (long long)options->layers);
     }
-    if (culm_layer_check_image(graph, options, 8 * width * pool * pool, hidden, classes) !=
-        CULM_OK) {
+    if (culm_layer_image_sizes(graph, options, 8, 7, &sizes) != CULM_OK) {
         return graph->error.status;
     }
     struct builder b = {.graph = graph, .o = options};
@@ -74,23 +70,23 @@ enum culm_status culm_model_vgg(const struct culm_model_options *options,
     for (int g = 0; g < GROUPS; g++) {
         for (int64_t i = 0; i < convolutions[g]; i++) {
             graph->block = b.index ? graph->block + 1 : 0;
-            x = convolution(&b, x, width << (g < 3 ? g : 3));
+            x = convolution(&b, x, sizes.width << (g < 3 ? g : 3));
         }
         x = culm_layer_maxpool(graph, x, 2, 2, 0);
         b.index++;
     }
-    x = culm_layer_pool(graph, x, pool);
+    x = culm_layer_pool(graph, x, sizes.pool);
     graph->block++;
     x = culm_layer_flatten(graph, x);
-    x = classifier(&b, 0, x, hidden);
+    x = classifier(&b, 0, x, sizes.hidden);
     x = culm_layer_activation(graph, x, CULM_FUNCTION_RELU);
     x = culm_layer_dropout(graph, x, dropout);
     graph->block++;
-    x = classifier(&b, 3, x, hidden);
+    x = classifier(&b, 3, x, sizes.hidden);
     x = culm_layer_activation(graph, x, CULM_FUNCTION_RELU);
     x = culm_layer_dropout(graph, x, dropout);
     graph->block++;
-    x = classifier(&b, 6, x, classes);
+    x = classifier(&b, 6, x, sizes.classes);
     culm_layer_classify(graph, options, x);
     return graph->error.status;
 }
