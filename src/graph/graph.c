@@ -39,6 +39,8 @@ static const struct culm_op *const table[] = {
     &culm_op_affine,
     &culm_op_affine_grad,
     &culm_op_accumulate,
+    &culm_op_batchnorm,
+    &culm_op_batchnorm_grad,
     NULL,
 };
 

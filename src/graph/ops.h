@@ -41,7 +41,7 @@
  * nearest; MEAN: bilinear) causal: align corners conv              x[N,H,W,C] w[O,C/groups,kh,kw]
  * b?[O] -> y  kernel stride pad dilation groups maxpool avgpool   x[N,H,W,C] -> y kernel stride pad
  * dilation ceil_mode count_pad adaptive_avgpool  x[N,H,W,C] -> [N,h,w,C]                    dims
- * {h, w} batchnorm         x[..,C] gamma beta running_mean running_var residual? -> y, mean, rstd
+ * {h, w} batchnorm         x[..,C] gamma beta running_mean running_var residual? -> y, mean, variance
  *                       y = function(norm(x) [+ residual])         eps momentum function inference
  *     cross_entropy     logits[..,V] targets i32[..] -> dlogits    alpha (label smoothing); a
  * negative target is ignored
@@ -133,5 +133,6 @@ extern const struct culm_op culm_op_positions, culm_op_positions_grad;
 extern const struct culm_op culm_op_gather_rows, culm_op_gather_rows_grad;
 extern const struct culm_op culm_op_activation, culm_op_activation_grad;
 extern const struct culm_op culm_op_affine, culm_op_affine_grad, culm_op_accumulate;
+extern const struct culm_op culm_op_batchnorm, culm_op_batchnorm_grad;
 
 #endif

@@ -81,3 +81,65 @@ void culm_ref_sgd(float *p, float *buffer, const float *g, int64_t count,
         p[i] = (float)((double)p[i] - hyper->lr * d);
     }
 }
+
+/* ---- batch norm ---- */
+
+void culm_ref_batchnorm_forward(float *y, float *mean, float *variance, const float *x,
+                                const float *gamma, const float *beta, const float *residual,
+                                const struct culm_batchnorm *how) {
+    for (int64_t j = 0; j < how->c; j++) {
+        double sum = 0, square = 0;
+        for (int64_t i = 0; i < how->n; i++)
+            sum += (double)x[i * how->c + j];
+        for (int64_t i = 0; i < how->n; i++) {
+            double d = (double)x[i * how->c + j] - sum / (double)how->n;
+            square += d * d;
+        }
+        double m = how->inference ? (double)mean[j] : sum / (double)how->n;
+        double v = how->inference ? (double)variance[j] : square / (double)how->n;
+        mean[j] = (float)m;
+        variance[j] = (float)v;
+        for (int64_t i = 0; i < how->n; i++) {
+            double z = ((double)x[i * how->c + j] - m) / sqrt(v + how->eps) * (double)gamma[j] +
+                       (double)beta[j];
+            z += residual ? (double)residual[i * how->c + j] : 0;
+            y[i * how->c + j] = (float)value_of(how->function, z, how->alpha);
+        }
+    }
+}
+
+void culm_ref_batchnorm_backward(float *dx, float *dresidual, float *dgamma, float *dbeta,
+                                 float *sum_mean, float *sum_variance, const float *dy,
+                                 const float *x, const float *y, const float *gamma,
+                                 const float *beta, const float *mean, const float *variance,
+                                 const struct culm_batchnorm *how, bool first) {
+    double n = (double)how->n;
+    for (int64_t j = 0; j < how->c; j++) {
+        double m = (double)mean[j], v = (double)variance[j], rstd = 1 / sqrt(v + how->eps);
+        double sum = 0, product = 0;
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t i = 0; i < how->n; i++) {
+                double xhat = ((double)x[i * how->c + j] - m) * rstd;
+                double z = xhat * (double)gamma[j] + (double)beta[j];
+                double d = (double)dy[i * how->c + j] *
+                           slope_of(how->function, y ? (double)y[i * how->c + j] : z, how->alpha);
+                if (pass == 0) {
+                    sum += d;
+                    product += d * xhat;
+                    continue;
+                }
+                if (dresidual)
+                    dresidual[i * how->c + j] = (float)d;
+                if (!how->inference)
+                    d -= sum / n + xhat * product / n;
+                if (dx)
+                    dx[i * how->c + j] = (float)(d * rstd * (double)gamma[j]);
+            }
+        dgamma[j] = (float)(product + (first ? 0 : (double)dgamma[j]));
+        dbeta[j] = (float)(sum + (first ? 0 : (double)dbeta[j]));
+        if (!how->inference && how->n > 1)
+            v *= n / (n - 1);
+        sum_mean[j] = (float)(m + (first ? 0 : (double)sum_mean[j]));
+        sum_variance[j] = (float)(v + (first ? 0 : (double)sum_variance[j]));
+    }
+}

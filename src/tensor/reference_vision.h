@@ -5,7 +5,7 @@
 #ifndef CULM_TENSOR_REFERENCE_VISION_H
 #define CULM_TENSOR_REFERENCE_VISION_H
 
-#include "tensor/hyper.h"
+#include "tensor/hyper_vision.h"
 
 void culm_ref_activation_forward(float *y, const float *x, int64_t count,
                                  enum culm_function function, double alpha);
@@ -14,5 +14,15 @@ void culm_ref_activation_backward(float *dx, const float *dy, const float *kept,
 void culm_ref_affine(float *y, const float *x, int64_t count, double scale, double shift);
 void culm_ref_sgd(float *p, float *buffer, const float *g, int64_t count,
                   const struct culm_sgd *hyper);
+
+void culm_ref_batchnorm_forward(float *y, float *mean, float *variance, const float *x,
+                                const float *gamma, const float *beta, const float *residual,
+                                const struct culm_batchnorm *how);
+/* y NULL: there was no residual. */
+void culm_ref_batchnorm_backward(float *dx, float *dresidual, float *dgamma, float *dbeta,
+                                 float *sum_mean, float *sum_variance, const float *dy,
+                                 const float *x, const float *y, const float *gamma,
+                                 const float *beta, const float *mean, const float *variance,
+                                 const struct culm_batchnorm *how, bool first);
 
 #endif

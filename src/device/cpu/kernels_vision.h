@@ -6,6 +6,7 @@
 #define CULM_DEVICE_CPU_KERNELS_VISION_H
 
 #include "device/cpu/kernels.h"
+#include "tensor/hyper_vision.h"
 
 /* y = function(x), of one operand; y may be x. alpha: the slope of LEAKY_RELU below zero. */
 void culm_cpu_activation_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
@@ -20,6 +21,23 @@ void culm_cpu_affine(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, 
 
 /* sum += x */
 void culm_cpu_accumulate(struct culm_cpu *cpu, float *sum, struct culm_in x, int64_t count);
+
+/* Batch norm (tensor/hyper_vision.h) of x[N,C]; residual[N,C] may be absent (data NULL). Writes
+ * mean[C] and variance[C] (divided by N), or reads them with `inference`. y may be the residual. */
+void culm_cpu_batchnorm_forward(struct culm_cpu *cpu, struct culm_out y, float *mean,
+                                float *variance, struct culm_in x, const float *gamma,
+                                const float *beta, struct culm_in residual,
+                                const struct culm_batchnorm *how);
+/* dx[N,C] (=; data NULL: not wanted), dresidual[N,C] (=; likewise), and = or += dgamma[C],
+ * dbeta[C], the mean into sum_mean[C] and the unbiased variance, of N - 1, into sum_variance[C]
+ * (with `inference` the given ones), each of which may be NULL. y is given (data not NULL) if there
+ * was a residual and a function. */
+void culm_cpu_batchnorm_backward(struct culm_cpu *cpu, struct culm_out dx,
+                                 struct culm_out dresidual, float *dgamma, float *dbeta,
+                                 float *sum_mean, float *sum_variance, struct culm_in dy,
+                                 struct culm_in x, struct culm_in y, const float *gamma,
+                                 const float *beta, const float *mean, const float *variance,
+                                 const struct culm_batchnorm *how, bool first);
 
 /* One step of SGD (tensor/hyper.h) on flat vectors; buffer may be NULL without momentum. */
 void culm_cpu_sgd(struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,

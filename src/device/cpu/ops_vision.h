@@ -16,6 +16,17 @@
       (cpu, y, x, count, scale, shift))                                                            \
     X(accumulate, (struct culm_cpu *cpu, float *sum, struct culm_in x, int64_t count),             \
       (cpu, sum, x, count))                                                                        \
+    X(batchnorm_forward, (struct culm_cpu *cpu, struct culm_out y, float *mean, float *variance,   \
+                          struct culm_in x, const float *gamma, const float *beta,                 \
+                          struct culm_in residual, const struct culm_batchnorm *how),              \
+      (cpu, y, mean, variance, x, gamma, beta, residual, how))                                     \
+    X(batchnorm_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_out dresidual,    \
+                           float *dgamma, float *dbeta, float *sum_mean, float *sum_variance,      \
+                           struct culm_in dy, struct culm_in x, struct culm_in y,                  \
+                           const float *gamma, const float *beta, const float *mean,               \
+                           const float *variance, const struct culm_batchnorm *how, bool first),   \
+      (cpu, dx, dresidual, dgamma, dbeta, sum_mean, sum_variance, dy, x, y, gamma, beta, mean,     \
+       variance, how, first))                                                                      \
     X(sgd, (struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,          \
             const struct culm_sgd *hyper),                                                         \
       (cpu, p, buffer, g, count, hyper))

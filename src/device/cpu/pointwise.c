@@ -86,8 +86,7 @@ SIMD void backward_types(const struct map *s, int64_t from, int64_t to,
 #define EVERY_FUNCTION(X)                                                                          \
     X(RELU)                                                                                        \
     X(LEAKY_RELU)                                                                                  \
-    X(RELU6) X(GELU_TANH) X(GELU_ERF) X(TANH) X(SIGMOID) X(SILU) X(EXP) X(LOG) X(SQRT)             \
-        X(RECIPROCAL)
+    X(RELU6) X(GELU_TANH) X(GELU_ERF) X(TANH) X(SIGMOID) X(SILU) X(EXP) X(LOG) X(SQRT) X(RECIPROCAL)
 
 static void forward_tile(void *context, int64_t tile, int thread) {
     struct map *s = context;

@@ -45,7 +45,6 @@ struct typed_operator {
     struct typed_kernel kernels[TYPED_KERNELS];
     double tolerance; /* of the largest element, in f32 */
     int y, dy;        /* arrays; y -1: there is no gradient */
-    bool kinks;       /* at multiples of 0.02: values keep away from them for gradients */
     int pairs[5][2];  /* {x, dx}, ended by {0, 0} */
 };
 

@@ -73,10 +73,9 @@ static const struct typed_operator activation_operator = {
     {{"forward", activation, activation_ref, BIT(AY), false},
      {"backward", activation_back, activation_back_ref, BIT(ADX), false}},
     2e-6,
-    AY,
-    ADY,
-    true,
-    {{AX, ADX}}};
+    .y = AY,
+    .dy = ADY,
+    .pairs = {{AX, ADX}}};
 
 /* ---- affine and accumulate ---- */
 
@@ -119,10 +118,9 @@ static const struct typed_operator affine_operator = {
      {"backward", affine_back, affine_back_ref, BIT(FDX), false},
      {"accumulate", accumulate, accumulate_ref, BIT(FSUM), false}},
     1e-6,
-    FY,
-    FDY,
-    false,
-    {{FX, FDX}}};
+    .y = FY,
+    .dy = FDY,
+    .pairs = {{FX, FDX}}};
 
 /* ---- SGD: five sizes, with and without momentum, first or not, Nesterov ---- */
 
@@ -169,5 +167,7 @@ static const struct typed_operator sgd_operator = {
     .tolerance = 1e-6,
     .y = -1};
 
+extern const struct typed_operator typed_batchnorm;
+
 const struct typed_operator *const typed_operators[] = {&activation_operator, &affine_operator,
-                                                        &sgd_operator, NULL};
+                                                        &sgd_operator, &typed_batchnorm, NULL};

@@ -1,0 +1,422 @@
+/*
+ * Batch norm of rows [N,C], with a residual and a function folded in.
+ *
+ * Statistics in one walk through memory: fixed blocks of rows small enough for the second-level
+ * cache are read twice, for the sum and for the squares around the block's own mean, and the blocks
+ * are put together in order, in float64. Sums of backward run in order inside the same blocks. The
+ * second walk takes the blocks from the last to the first, because the last ones are still in the
+ * cache.
+ *
+ * Without a residual, backward finds again what the function saw from x, by the operations of
+ * forward; with one it looks at y. Nothing but x (and y) need be kept.
+ */
+#include "device/cpu/functions.h"
+#include "device/cpu/variant.h"
+
+#include <assert.h>
+
+#define STRIP 64 /* columns that one thread folds */
+
+/* Per column, in shared scratch. */
+enum { MEAN, SCALE, SHIFT, OFFSET, SLOPE, COEFFICIENTS };
+
+struct norm {
+    struct culm_batchnorm how;
+    struct culm_in x, residual, dy, y;
+    struct culm_out out, dresidual; /* y or dx */
+    const float *gamma, *beta;
+    float *mean, *variance, *dgamma, *dbeta, *sum_mean, *sum_variance;
+    float *coefficient[COEFFICIENTS]; /* [width] each */
+    float *partial;                   /* [blocks][3][width]; backward uses two */
+    int64_t width, block_rows, blocks;
+    bool first;
+};
+
+static struct norm norm_of(struct culm_cpu *cpu, const struct culm_batchnorm *how) {
+    struct norm s = {.how = *how, .width = round_up(how->c, LANES)};
+    assert(how->n > 0 && how->c > 0 && how->c <= CULM_CPU_MAX_WIDTH);
+    float *shared = cpu_shared(cpu);
+    for (int i = 0; i < COEFFICIENTS; i++)
+        s.coefficient[i] = shared + i * s.width;
+    s.partial = shared + COEFFICIENTS * s.width;
+    int64_t most = (SHARED_FLOATS - COEFFICIENTS * s.width) / (3 * s.width);
+    s.block_rows = at_least(32, at_most(256, 32768 / s.width));
+    s.block_rows = at_least(s.block_rows, ceil_div(how->n, most));
+    s.blocks = ceil_div(how->n, s.block_rows);
+    return s;
+}
+
+static int64_t rows_of(const struct norm *s, int64_t block) {
+    return at_most(s->how.n, (block + 1) * s->block_rows) - block * s->block_rows;
+}
+
+/* ---- statistics ---- */
+
+/* first[c] = the first of `rows` rows from x[at] on, sum[c] = the sum of x - first. With
+ * squares[c] not NULL: squares of x around the rows' mean, from first and sum. Sums of small
+ * numbers keep their bits however large the mean is. */
+SIMD void column_sums(float *first, float *sum, float *squares, struct culm_in x,
+                      enum culm_dtype type, int64_t at, int64_t rows, int64_t c) {
+    x.dtype = type;
+    vec share = vset(1.0f / (float)rows);
+    float *to = squares ? squares : sum;
+    for (int64_t i = 0; i < c; i += LANES) {
+        vstore(to + i, vzero());
+        if (!squares)
+            vstore(first + i, tload_part(x, at + i, c - i));
+    }
+    for (int64_t row = 0; row < rows; row += 4) {
+        int64_t group = at_most(4, rows - row);
+        for (int64_t i = 0; i < c; i += LANES) {
+            vec total = vload(to + i), origin = vload(first + i), mean = vzero();
+            if (squares)
+                mean = vmul(vload(sum + i), share);
+            if (group == 4) {
+#pragma GCC unroll 4
+                for (int64_t r = 0; r < 4; r++) {
+                    vec d = vsub(tload_part(x, at + (row + r) * c + i, c - i), origin);
+                    d = squares ? vsub(d, mean) : d;
+                    total = squares ? vfma(d, d, total) : vadd(total, d);
+                }
+            } else {
+                for (int64_t r = 0; r < group; r++) {
+                    vec d = vsub(tload_part(x, at + (row + r) * c + i, c - i), origin);
+                    d = squares ? vsub(d, mean) : d;
+                    total = squares ? vfma(d, d, total) : vadd(total, d);
+                }
+            }
+            vstore(to + i, total);
+        }
+    }
+}
+
+static void statistics_tile(void *context, int64_t block, int thread) {
+    struct norm *s = context;
+    (void)thread;
+    float *first = s->partial + block * 3 * s->width, *sum = first + s->width;
+    float *squares = sum + s->width;
+    int64_t c = s->how.c, at = block * s->block_rows * c, rows = rows_of(s, block);
+    if (s->x.dtype == CULM_BF16) {
+        column_sums(first, sum, NULL, s->x, CULM_BF16, at, rows, c);
+        column_sums(first, sum, squares, s->x, CULM_BF16, at, rows, c);
+    } else {
+        column_sums(first, sum, NULL, s->x, CULM_F32, at, rows, c);
+        column_sums(first, sum, squares, s->x, CULM_F32, at, rows, c);
+    }
+}
+
+/* The coefficients of columns [from, to). */
+static void prepare(struct norm *s, int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; i++) {
+        double rstd = 1.0 / sqrt((double)s->variance[i] + s->how.eps);
+        s->coefficient[MEAN][i] = s->mean[i];
+        s->coefficient[SCALE][i] = (float)((double)s->gamma[i] * rstd);
+        s->coefficient[SHIFT][i] = s->beta[i];
+    }
+    for (int64_t i = to; i < round_up(to, LANES); i++)
+        s->coefficient[MEAN][i] = s->coefficient[SCALE][i] = s->coefficient[SHIFT][i] = 0;
+}
+
+static void statistics_fold_tile(void *context, int64_t tile, int thread) {
+    struct norm *s = context;
+    (void)thread;
+    int64_t from = tile * STRIP, columns = at_most(s->how.c - from, STRIP);
+    double mean[STRIP] = {0}, square[STRIP] = {0};
+    for (int64_t block = 0; block < s->blocks; block++) {
+        const float *first = s->partial + block * 3 * s->width + from, *sum = first + s->width;
+        double rows = (double)rows_of(s, block);
+        for (int64_t i = 0; i < columns; i++)
+            mean[i] += rows * (double)first[i] + (double)sum[i];
+    }
+    for (int64_t i = 0; i < columns; i++)
+        mean[i] /= (double)s->how.n;
+    for (int64_t block = 0; block < s->blocks; block++) {
+        const float *first = s->partial + block * 3 * s->width + from, *sum = first + s->width;
+        double rows = (double)rows_of(s, block), share = 1.0 / rows;
+        for (int64_t i = 0; i < columns; i++) {
+            double off = (double)first[i] + (double)sum[i] * share - mean[i];
+            square[i] += (double)sum[s->width + i] + rows * (off * off);
+        }
+    }
+    for (int64_t i = 0; i < columns; i++) {
+        s->mean[from + i] = (float)mean[i];
+        s->variance[from + i] = (float)(square[i] / (double)s->how.n);
+    }
+    prepare(s, from, from + columns);
+}
+
+static void prepare_tile(void *context, int64_t tile, int thread) {
+    struct norm *s = context;
+    (void)thread;
+    prepare(s, tile * STRIP, at_most(s->how.c, (tile + 1) * STRIP));
+}
+
+/* ---- normalising ---- */
+
+SIMD void normalise(const struct norm *s, int64_t at, int64_t rows, enum culm_function function,
+                    bool adds, enum culm_dtype type) {
+    struct culm_in x = {s->x.data, type}, residual = {s->residual.data, type};
+    struct culm_out y = {s->out.data, type};
+    if (type == CULM_DTYPE_COUNT) { /* several */
+        x.dtype = s->x.dtype;
+        residual.dtype = s->residual.dtype;
+        y.dtype = s->out.dtype;
+    }
+    vec alpha = vset((float)s->how.alpha);
+    int64_t c = s->how.c;
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t i = 0; i < c; i += LANES) {
+            int64_t j = at + row * c + i;
+            vec v = vsub(tload_part(x, j, c - i), vload(s->coefficient[MEAN] + i));
+            v = vfma(v, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
+            if (adds)
+                v = vadd(v, tload_part(residual, j, c - i));
+            tstore_part(y, j, vfunction(function, v, alpha), c - i);
+        }
+    }
+}
+
+SIMD void normalise_function(const struct norm *s, int64_t at, int64_t rows,
+                             enum culm_function function) {
+    bool adds = s->residual.data;
+    enum culm_dtype type = s->x.dtype;
+    if (s->out.dtype != type || (adds && s->residual.dtype != type))
+        normalise(s, at, rows, function, adds, CULM_DTYPE_COUNT);
+    else if (type == CULM_F32 && adds)
+        normalise(s, at, rows, function, true, CULM_F32);
+    else if (type == CULM_F32)
+        normalise(s, at, rows, function, false, CULM_F32);
+    else if (adds)
+        normalise(s, at, rows, function, true, CULM_BF16);
+    else
+        normalise(s, at, rows, function, false, CULM_BF16);
+}
+
+static void normalise_tile(void *context, int64_t tile, int thread) {
+    struct norm *s = context;
+    (void)thread;
+    int64_t block = s->blocks - 1 - tile, at = block * s->block_rows * s->how.c;
+    int64_t rows = rows_of(s, block);
+    switch (s->how.function) {
+    case CULM_FUNCTION_RELU: normalise_function(s, at, rows, CULM_FUNCTION_RELU); break;
+    case CULM_FUNCTION_RELU6: normalise_function(s, at, rows, CULM_FUNCTION_RELU6); break;
+    case CULM_FUNCTION_LEAKY_RELU: normalise_function(s, at, rows, CULM_FUNCTION_LEAKY_RELU); break;
+    default: normalise_function(s, at, rows, CULM_FUNCTION_NONE);
+    }
+}
+
+void ISA_NAME(batchnorm_forward)(struct culm_cpu *cpu, struct culm_out y, float *mean,
+                                 float *variance, struct culm_in x, const float *gamma,
+                                 const float *beta, struct culm_in residual,
+                                 const struct culm_batchnorm *how) {
+    struct norm s = norm_of(cpu, how);
+    s.out = y;
+    s.mean = mean;
+    s.variance = variance;
+    s.x = x;
+    s.gamma = gamma;
+    s.beta = beta;
+    s.residual = residual;
+    if (how->inference) {
+        culm_cpu_run(cpu, ceil_div(how->c, STRIP), prepare_tile, &s);
+    } else {
+        culm_cpu_run(cpu, s.blocks, statistics_tile, &s);
+        culm_cpu_run(cpu, ceil_div(how->c, STRIP), statistics_fold_tile, &s);
+    }
+    culm_cpu_run(cpu, s.blocks, normalise_tile, &s);
+}
+
+/* ---- backward ---- */
+
+/* How the gradient before the function is found. */
+enum through { PLAIN, FROM_X, FROM_Y };
+
+/* dy times the slope of the function, at element j, column i. */
+SIMD vec before_function(const struct norm *s, struct culm_in dy, struct culm_in y, vec off,
+                         int64_t j, int64_t i, enum culm_function function, enum through through,
+                         vec alpha) {
+    int64_t n = s->how.c - i;
+    vec d = tload_part(dy, j, n), kept;
+    if (through == PLAIN)
+        return d;
+    if (through == FROM_Y)
+        kept = tload_part(y, j, n);
+    else
+        kept = vfma(off, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
+    return vfunction_backward(function, d, kept, alpha);
+}
+
+/* The block's sums of the gradient, and of it times x - mean; and the residual's gradient. */
+SIMD void backward_sums(const struct norm *s, int64_t block, enum culm_function function,
+                        enum through through, enum culm_dtype type) {
+    struct culm_in x = {s->x.data, type}, dy = {s->dy.data, type}, y = {s->y.data, type};
+    struct culm_out dresidual = {s->dresidual.data, type};
+    if (type == CULM_DTYPE_COUNT) {
+        x.dtype = s->x.dtype;
+        dy.dtype = s->dy.dtype;
+        y.dtype = s->y.dtype;
+        dresidual.dtype = s->dresidual.dtype;
+    }
+    float *sum = s->partial + block * 3 * s->width, *product = sum + s->width;
+    int64_t c = s->how.c, at = block * s->block_rows * c, rows = rows_of(s, block);
+    vec alpha = vset((float)s->how.alpha);
+    for (int64_t i = 0; i < c; i += LANES) {
+        vstore(sum + i, vzero());
+        vstore(product + i, vzero());
+    }
+    for (int64_t row = 0; row < rows; row += 2) {
+        int64_t pair = row + 2 <= rows ? 2 : 1;
+        for (int64_t i = 0; i < c; i += LANES) {
+            vec a = vload(sum + i), b = vload(product + i);
+            vec mean = vload(s->coefficient[MEAN] + i);
+#pragma GCC unroll 2
+            for (int64_t r = 0; r < pair; r++) {
+                int64_t j = at + (row + r) * c + i;
+                vec off = vsub(tload_part(x, j, c - i), mean);
+                vec d = before_function(s, dy, y, off, j, i, function, through, alpha);
+                if (dresidual.data)
+                    tstore_part(dresidual, j, d, c - i);
+                a = vadd(a, d);
+                b = vfma(d, off, b);
+            }
+            vstore(sum + i, a);
+            vstore(product + i, b);
+        }
+    }
+}
+
+SIMD void backward_input(const struct norm *s, int64_t block, enum culm_function function,
+                         enum through through, enum culm_dtype type) {
+    struct culm_in x = {s->x.data, type}, dy = {s->dy.data, type}, y = {s->y.data, type};
+    struct culm_out dx = {s->out.data, type};
+    if (type == CULM_DTYPE_COUNT) {
+        x.dtype = s->x.dtype;
+        dy.dtype = s->dy.dtype;
+        y.dtype = s->y.dtype;
+        dx.dtype = s->out.dtype;
+    }
+    int64_t c = s->how.c, at = block * s->block_rows * c, rows = rows_of(s, block);
+    vec alpha = vset((float)s->how.alpha);
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t i = 0; i < c; i += LANES) {
+            int64_t j = at + row * c + i;
+            vec off = vsub(tload_part(x, j, c - i), vload(s->coefficient[MEAN] + i));
+            vec d = before_function(s, dy, y, off, j, i, function, through, alpha);
+            d = vsub(d, vload(s->coefficient[OFFSET] + i));
+            d = vfnma(off, vload(s->coefficient[SLOPE] + i), d);
+            tstore_part(dx, j, vmul(d, vload(s->coefficient[SCALE] + i)), c - i);
+        }
+    }
+}
+
+#define BY_TYPE(call, function, through)                                                           \
+    do {                                                                                           \
+        if (!same)                                                                                 \
+            call(s, block, function, through, CULM_DTYPE_COUNT);                                   \
+        else if (s->x.dtype == CULM_F32)                                                           \
+            call(s, block, function, through, CULM_F32);                                           \
+        else                                                                                       \
+            call(s, block, function, through, CULM_BF16);                                          \
+    } while (0)
+#define BY_THROUGH(call, function)                                                                 \
+    do {                                                                                           \
+        if (s->y.data)                                                                             \
+            BY_TYPE(call, function, FROM_Y);                                                       \
+        else                                                                                       \
+            BY_TYPE(call, function, FROM_X);                                                       \
+    } while (0)
+#define BY_FUNCTION(call)                                                                          \
+    switch (s->how.function) {                                                                     \
+    case CULM_FUNCTION_RELU: BY_THROUGH(call, CULM_FUNCTION_RELU); break;                          \
+    case CULM_FUNCTION_RELU6: BY_THROUGH(call, CULM_FUNCTION_RELU6); break;                        \
+    case CULM_FUNCTION_LEAKY_RELU: BY_THROUGH(call, CULM_FUNCTION_LEAKY_RELU); break;              \
+    default: BY_TYPE(call, CULM_FUNCTION_NONE, PLAIN);                                             \
+    }
+
+static bool same_type(const struct norm *s, struct culm_out out) {
+    return s->dy.dtype == s->x.dtype && (!s->y.data || s->y.dtype == s->x.dtype) &&
+           (!out.data || out.dtype == s->x.dtype);
+}
+
+static void backward_sums_tile(void *context, int64_t block, int thread) {
+    struct norm *s = context;
+    (void)thread;
+    bool same = same_type(s, s->dresidual);
+    BY_FUNCTION(backward_sums)
+}
+
+static void backward_input_tile(void *context, int64_t tile, int thread) {
+    struct norm *s = context;
+    (void)thread;
+    int64_t block = s->blocks - 1 - tile;
+    bool same = same_type(s, s->out);
+    BY_FUNCTION(backward_input)
+}
+
+static void put(float *to, double x, bool first) {
+    if (to)
+        *to = first ? (float)x : *to + (float)x;
+}
+
+static void backward_fold_tile(void *context, int64_t tile, int thread) {
+    struct norm *s = context;
+    (void)thread;
+    int64_t from = tile * STRIP, columns = at_most(s->how.c - from, STRIP);
+    double sum[STRIP] = {0}, product[STRIP] = {0}, n = (double)s->how.n;
+    for (int64_t block = 0; block < s->blocks; block++) {
+        const float *share = s->partial + block * 3 * s->width + from;
+        for (int64_t i = 0; i < columns; i++) {
+            sum[i] += (double)share[i];
+            product[i] += (double)share[s->width + i];
+        }
+    }
+    for (int64_t i = 0; i < columns; i++) {
+        int64_t j = from + i;
+        double variance = (double)s->variance[j], rstd = 1.0 / sqrt(variance + s->how.eps);
+        put(s->dbeta ? s->dbeta + j : NULL, sum[i], s->first);
+        put(s->dgamma ? s->dgamma + j : NULL, product[i] * rstd, s->first);
+        s->coefficient[OFFSET][j] = s->how.inference ? 0 : (float)(sum[i] / n);
+        s->coefficient[SLOPE][j] = s->how.inference ? 0 : (float)(product[i] * rstd * rstd / n);
+        if (!s->how.inference && s->how.n > 1)
+            variance *= n / (n - 1);
+        put(s->sum_mean ? s->sum_mean + j : NULL, (double)s->mean[j], s->first);
+        put(s->sum_variance ? s->sum_variance + j : NULL, variance, s->first);
+    }
+    for (int64_t i = s->how.c; i < s->width && from + columns == s->how.c; i++)
+        s->coefficient[OFFSET][i] = s->coefficient[SLOPE][i] = 0;
+}
+
+void ISA_NAME(batchnorm_backward)(struct culm_cpu *cpu, struct culm_out dx,
+                                  struct culm_out dresidual, float *dgamma, float *dbeta,
+                                  float *sum_mean, float *sum_variance, struct culm_in dy,
+                                  struct culm_in x, struct culm_in y, const float *gamma,
+                                  const float *beta, const float *mean, const float *variance,
+                                  const struct culm_batchnorm *how, bool first) {
+    struct norm s = norm_of(cpu, how);
+    s.dy = dy;
+    s.x = x;
+    s.y = y;
+    s.dresidual = dresidual;
+    s.gamma = gamma;
+    s.beta = beta;
+    s.mean = (float *)mean;
+    s.variance = (float *)variance;
+    s.dgamma = dgamma;
+    s.dbeta = dbeta;
+    s.sum_mean = sum_mean;
+    s.sum_variance = sum_variance;
+    s.first = first;
+    culm_cpu_run(cpu, ceil_div(how->c, STRIP), prepare_tile, &s);
+    culm_cpu_run(cpu, s.blocks, backward_sums_tile, &s);
+    culm_cpu_run(cpu, ceil_div(how->c, STRIP), backward_fold_tile, &s);
+    if (!dx.data)
+        return;
+    s.out = dx;
+    bool exact = dresidual.dtype == CULM_F32 || how->function != CULM_FUNCTION_LEAKY_RELU;
+    if (dresidual.data && exact) { /* the gradient before the function */
+        s.dy = culm_in_of(dresidual);
+        s.how.function = CULM_FUNCTION_NONE;
+        s.y.data = NULL;
+    }
+    culm_cpu_run(cpu, s.blocks, backward_input_tile, &s);
+}
