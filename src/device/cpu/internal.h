@@ -13,12 +13,17 @@
 
 struct culm_pool_threads;
 
+/* How sums of bf16 products run: gemm_bf16_micro.h. */
+enum culm_cpu_bf16 { CULM_BF16_PORTABLE, CULM_BF16_AMX };
+
 struct culm_cpu {
     int threads;
     struct culm_pool_threads *pool; /* NULL with one thread */
     float *memory;                  /* one block: shared, then one private part per thread */
     size_t memory_bytes;
     const struct culm_cpu_ops *ops;
+    enum culm_cpu_bf16 bf16_flavour;
+    bool has_amx; /* else the flavour is emulated */
     char signature[128];
 };
 

@@ -2,6 +2,7 @@
  * The device itself: memory, the choice of instruction set, and the public functions, which only
  * pass on to the chosen variant.
  */
+#include "device/cpu/gemm_amx.h"
 #include "device/cpu/pool.h"
 
 #include <math.h>
@@ -69,10 +70,20 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
         if (status)
             goto free_memory;
     }
+    cpu->has_amx = culm_cpu_amx_ready();
+    cpu->bf16_flavour = cpu->has_amx ? CULM_BF16_AMX : CULM_BF16_PORTABLE;
+    const char *flavour = getenv("CULM_BF16_FLAVOUR");
+    if (flavour) {
+        status = culm_cpu_bf16_choose(cpu, flavour, error);
+        if (status)
+            goto free_pool;
+    }
     snprintf(cpu->signature, sizeof cpu->signature, "cpu-f32-lanes16-kc256-philox16-v1");
     *ret_cpu = cpu;
     return CULM_OK;
 
+free_pool:
+    culm_pool_threads_free(cpu->pool);
 free_memory:
     free(cpu->memory);
 free_cpu:
@@ -92,6 +103,23 @@ int culm_cpu_threads(const struct culm_cpu *cpu) { return cpu->threads; }
 size_t culm_cpu_memory_bytes(const struct culm_cpu *cpu) { return cpu->memory_bytes; }
 const char *culm_cpu_signature(const struct culm_cpu *cpu) { return cpu->signature; }
 const char *culm_cpu_isa(const struct culm_cpu *cpu) { return cpu->ops->isa; }
+
+static const char *const flavours[] = {[CULM_BF16_PORTABLE] = "portable", [CULM_BF16_AMX] = "amx"};
+
+const char *culm_cpu_bf16_flavour(const struct culm_cpu *cpu) {
+    return flavours[cpu->bf16_flavour];
+}
+
+enum culm_status culm_cpu_bf16_choose(struct culm_cpu *cpu, const char *flavour,
+                                      struct culm_error *error) {
+    for (size_t i = 0; i < sizeof flavours / sizeof flavours[0]; i++)
+        if (strcmp(flavour, flavours[i]) == 0) {
+            cpu->bf16_flavour = (enum culm_cpu_bf16)i;
+            return CULM_OK;
+        }
+    return culm_error_set(error, CULM_ERR_ARGUMENT,
+                          "bf16 flavour '%s' is unknown; 'portable' or 'amx'", flavour);
+}
 
 #define PUBLIC(name, parameters, arguments)                                                        \
     void culm_cpu_##name parameters { cpu->ops->name arguments; }

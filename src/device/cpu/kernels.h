@@ -69,6 +69,14 @@ int culm_cpu_threads(const struct culm_cpu *cpu);
 /* Whatever of this device can change bits (not the number of threads), as one short line without
  * spaces; valid as long as cpu. */
 const char *culm_cpu_signature(const struct culm_cpu *cpu);
+/* The flavour of bf16 matrix products, "amx" or "portable": the only thing about them that changes
+ * bits, so it belongs to the signature of a run that uses bf16. A new device has what the processor
+ * does in hardware ("amx" where it has AMX), or what CULM_BF16_FLAVOUR in the environment says. */
+const char *culm_cpu_bf16_flavour(const struct culm_cpu *cpu);
+/* Chooses another; between calls. Every device can do each of them, with the same bits, but only
+ * one is fast. CULM_ERR_ARGUMENT: no such flavour. */
+enum culm_status culm_cpu_bf16_choose(struct culm_cpu *cpu, const char *flavour,
+                                      struct culm_error *error);
 /* Scratch that the device holds and may touch: 8 MiB, and 2 MiB per thread. For memory plans. */
 size_t culm_cpu_memory_bytes(const struct culm_cpu *cpu);
 /* The instruction set chosen: "avx512_bf16", "avx512", "avx2" or "base". For reports; it changes no bit. */
@@ -78,6 +86,13 @@ const char *culm_cpu_isa(const struct culm_cpu *cpu);
 void culm_cpu_gemm(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n,
                    int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
                    float *c, int64_t ldc);
+
+/* C[M,N] = op(A) op(B) + bias[N] (may be NULL), or C + op(A) op(B) with `add` (C f32, no bias), where
+ * elements of A and B are rounded to bf16 unless they are, products are exact and sums f32, in the
+ * order of the device's flavour. */
+void culm_cpu_gemm_bf16(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n,
+                        int64_t k, struct culm_in a, int64_t lda, struct culm_in b, int64_t ldb,
+                        const float *bias_or_null, bool add, struct culm_out c, int64_t ldc);
 
 /* y[N,O] = x[N,I] w[I,O] + b[O]   (GPT-2's Conv1D layout; b may be NULL) */
 void culm_cpu_linear_forward(struct culm_cpu *cpu, float *y, const float *x, const float *w,

@@ -20,6 +20,10 @@
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,       \
              int64_t ldc),                                                                         \
       (cpu, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc))                              \
+    X(gemm_bf16, (struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n,          \
+                  int64_t k, struct culm_in a, int64_t lda, struct culm_in b, int64_t ldb,         \
+                  const float *bias, bool add, struct culm_out c, int64_t ldc),                    \
+      (cpu, trans_a, trans_b, m, n, k, a, lda, b, ldb, bias, add, c, ldc))                         \
     X(linear_forward, (struct culm_cpu *cpu, float *y, const float *x, const float *w,             \
                        const float *b, int64_t n, int64_t in, int64_t out),                        \
       (cpu, y, x, w, b, n, in, out))                                                               \

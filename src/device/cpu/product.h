@@ -24,6 +24,8 @@ struct product {
 };
 
 void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p);
+/* The same with operands rounded to bf16 where they are f32: gemm_bf16.c. No limit to k. */
+void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p);
 
 SIMD struct result result_rows(struct culm_out out, int64_t ld) {
     return (struct result){.kind = RESULT_ROWS, .out = out, .ld = ld};

@@ -338,11 +338,15 @@ SIMD vec vload_bf16(const uint16_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 #ifdef __AVX512BF16__
+SIMD uvec vround_bf16(vec x) {
+    return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
+}
 SIMD void vstore_bf16(uint16_t *p, vec x) {
     _mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh(x));
 }
 #else
-SIMD void vstore_bf16(uint16_t *p, vec x) {
+/* The bf16 in the low half of each lane, zeros above. */
+SIMD uvec vround_bf16(vec x) {
     __m512i bits = _mm512_castps_si512(x);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
@@ -350,7 +354,10 @@ SIMD void vstore_bf16(uint16_t *p, vec x) {
     __mmask16 tiny = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
     up = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
     up = _mm512_mask_and_epi32(up, tiny, bits, _mm512_set1_epi32((int)0x80000000));
-    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
+    return _mm512_srli_epi32(up, 16);
+}
+SIMD void vstore_bf16(uint16_t *p, vec x) {
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(vround_bf16(x)));
 }
 #endif
 #elif defined(__AVX2__)
@@ -371,6 +378,9 @@ SIMD __m256i bf16_round_half(__m256 x) {
     up = _mm256_blendv_epi8(up, _mm256_and_si256(bits, _mm256_set1_epi32((int)0x80000000)), tiny);
     return _mm256_srli_epi32(up, 16);
 }
+SIMD uvec vround_bf16(vec x) {
+    return SIMD_BOTH(uvec, bf16_round_half(x.a), bf16_round_half(x.b));
+}
 SIMD void vstore_bf16(uint16_t *p, vec x) {
     __m256i both = _mm256_packus_epi32(bf16_round_half(x.a), bf16_round_half(x.b));
     _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(both, 0xD8));
@@ -382,6 +392,7 @@ SIMD vec vload_bf16(const uint16_t *p) {
         x[i] = bf16_widen(p[i]);
     return vload(x);
 }
+LANEWISE uvec vround_bf16(vec x) { SIMD_EACH(uvec, bf16_round(x.lane[i])); }
 SIMD void vstore_bf16(uint16_t *p, vec x) {
     float lane[LANES];
     vstore(lane, x);

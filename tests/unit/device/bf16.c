@@ -1,0 +1,194 @@
+/*
+ * bf16 matrix products: against float64 on rounded operands, every flavour on every instruction set
+ * and 1 to 3 threads, which must agree bit by bit within a flavour; and rounding itself.
+ *
+ *     CULM_TEST_SEED=N     another seed than 1
+ */
+#include "device/cpu/kernels.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "base"};
+static const char *const flavours[] = {"portable", "amx"};
+#define ISAS 4
+#define THREADS 3
+
+static struct culm_cpu *cpus[ISAS][THREADS];
+
+static int open_devices(void **state) {
+    (void)state;
+    for (int i = 0; i < ISAS; i++)
+        for (int t = 0; t < THREADS; t++)
+            culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+    return cpus[ISAS - 1][0] ? 0 : -1;
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    for (int i = 0; i < ISAS; i++)
+        for (int t = 0; t < THREADS; t++)
+            culm_cpu_free(cpus[i][t]);
+    return 0;
+}
+
+static uint64_t seed(void) {
+    const char *text = getenv("CULM_TEST_SEED");
+    return text ? strtoull(text, NULL, 10) : 1;
+}
+
+static float widen(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint16_t rounded(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (!(bits & 0x7f800000u))
+        return (uint16_t)(bits >> 16 & 0x8000);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+struct matrix {
+    enum culm_dtype dtype;
+    int64_t count;
+    void *data;
+};
+
+static struct matrix matrix_new(uint64_t *rng, int64_t count, enum culm_dtype dtype) {
+    struct matrix m = {dtype, count, NULL};
+    size_t bytes = ((size_t)count * culm_dtype_bytes(dtype) + 63) / 64 * 64;
+    m.data = aligned_alloc(64, bytes);
+    assert_non_null(m.data);
+    for (int64_t i = 0; i < count; i++) {
+        float x = culm_rng_unit((uint32_t)(culm_rng_next(rng) >> 32)) * 2 - 1;
+        if (dtype == CULM_F32)
+            ((float *)m.data)[i] = x;
+        else
+            ((uint16_t *)m.data)[i] = rounded(x);
+    }
+    return m;
+}
+
+static float element(const struct matrix *m, int64_t i) {
+    return m->dtype == CULM_F32 ? ((float *)m->data)[i] : widen(((uint16_t *)m->data)[i]);
+}
+
+static struct culm_in in(const struct matrix *m) { return (struct culm_in){m->data, m->dtype}; }
+static struct culm_out out(const struct matrix *m) { return (struct culm_out){m->data, m->dtype}; }
+
+struct shape {
+    int64_t m, n, k;
+    bool trans_a, trans_b, bias, add;
+    enum culm_dtype a, b, c;
+};
+
+#define F CULM_F32
+#define H CULM_BF16
+static const struct shape shapes[] = {
+    {1, 1, 1, 0, 0, 0, 0, H, H, F},       {32, 32, 32, 0, 0, 0, 0, H, H, F},
+    {33, 65, 31, 0, 0, 1, 0, F, H, H},    {7, 40, 100, 1, 0, 0, 1, H, H, F},
+    {64, 96, 256, 0, 1, 0, 0, H, F, H},   {50, 130, 300, 1, 1, 1, 0, F, F, F},
+    {100, 70, 1700, 0, 0, 1, 0, H, F, H}, {61, 50, 3100, 1, 0, 0, 1, H, H, F},
+    {20, 64, 1537, 0, 1, 0, 0, H, F, F},  {128, 800, 64, 0, 0, 1, 0, H, F, H},
+    {300, 256, 96, 1, 0, 0, 0, H, F, F},  {17, 33, 2049, 1, 1, 0, 1, F, H, F},
+};
+
+static void product_check(void **state) {
+    (void)state;
+    uint64_t rng = seed();
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        const struct shape *p = &shapes[s];
+        int64_t lda = 1 + (p->trans_a ? p->m : p->k), ldb = 2 + (p->trans_b ? p->k : p->n);
+        int64_t ldc = p->n + 3;
+        struct matrix a = matrix_new(&rng, (p->trans_a ? p->k : p->m) * lda, p->a);
+        struct matrix b = matrix_new(&rng, (p->trans_b ? p->n : p->k) * ldb, p->b);
+        struct matrix bias = matrix_new(&rng, p->n, F);
+        struct matrix before = matrix_new(&rng, p->m * ldc, p->c);
+        struct matrix c = matrix_new(&rng, p->m * ldc, p->c), leader = c;
+        size_t bytes = (size_t)c.count * culm_dtype_bytes(p->c);
+        leader.data = malloc(bytes);
+        for (int f = 0; f < 2; f++) {
+            bool first = true; /* of this flavour: checked against the reference */
+            for (int v = 0; v < ISAS * THREADS; v++) {
+                struct culm_cpu *cpu = cpus[v / THREADS][v % THREADS];
+                if (!cpu)
+                    continue;
+                assert_int_equal(culm_cpu_bf16_choose(cpu, flavours[f], NULL), CULM_OK);
+                memcpy(c.data, before.data, bytes);
+                culm_cpu_gemm_bf16(cpu, p->trans_a, p->trans_b, p->m, p->n, p->k, in(&a), lda,
+                                   in(&b), ldb, p->bias ? bias.data : NULL, p->add, out(&c), ldc);
+                if (!first) {
+                    if (memcmp(c.data, leader.data, bytes))
+                        fail_msg("seed %llu, shape %zu: other bits on %s, %d threads, %s",
+                                 (unsigned long long)seed(), s, isas[v / THREADS], v % THREADS + 1,
+                                 flavours[f]);
+                    continue;
+                }
+                first = false;
+                memcpy(leader.data, c.data, bytes);
+                for (int64_t i = 0; i < p->m; i++)
+                    for (int64_t j = 0; j < ldc; j++) {
+                        double want = (double)element(&before, i * ldc + j), scale = 1;
+                        if (j < p->n) {
+                            double sum = p->bias ? (double)((float *)bias.data)[j] : 0;
+                            for (int64_t k = 0; k < p->k; k++)
+                                sum += (double)widen(rounded(
+                                           element(&a, p->trans_a ? k * lda + i : i * lda + k))) *
+                                       (double)widen(rounded(
+                                           element(&b, p->trans_b ? j * ldb + k : k * ldb + j)));
+                            want = p->add ? want + sum : sum;
+                            scale =
+                                2e-6 * sqrt((double)p->k + 1) + (p->c == H ? fabs(want) / 256 : 0);
+                        } else {
+                            scale = 0;
+                        }
+                        double got = (double)element(&c, i * ldc + j);
+                        if (!(fabs(got - want) <= scale))
+                            fail_msg("seed %llu, shape %zu, %s, %s: c[%lld,%lld] is %.9g, want "
+                                     "%.9g",
+                                     (unsigned long long)seed(), s, isas[v / THREADS], flavours[f],
+                                     (long long)i, (long long)j, got, want);
+                    }
+            }
+        }
+        free(a.data);
+        free(b.data);
+        free(bias.data);
+        free(before.data);
+        free(c.data);
+        free(leader.data);
+    }
+}
+
+static void flavours_are_named(void **state) {
+    (void)state;
+    struct culm_cpu *cpu = cpus[ISAS - 1][0];
+    struct culm_error error;
+    assert_int_equal(culm_cpu_bf16_choose(cpu, "amx", NULL), CULM_OK);
+    assert_string_equal(culm_cpu_bf16_flavour(cpu), "amx");
+    assert_int_equal(culm_cpu_bf16_choose(cpu, "fast", &error), CULM_ERR_ARGUMENT);
+    assert_string_equal(culm_cpu_bf16_flavour(cpu), "amx");
+    assert_non_null(strstr(error.text, "'fast'"));
+}
+
+int main(void) {
+    printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(product_check),
+        cmocka_unit_test(flavours_are_named),
+    };
+    return cmocka_run_group_tests_name("device/bf16", tests, open_devices, close_devices);
+}
