@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes bert.safetensors: what transformers' BertForPreTraining of two narrow layers says. Dropout is off.
 
-The second half of a sample is its second sentence; samples end at various lengths, which the mask says.
+The second half of a sample is its second sentence; samples end at various lengths, which the mask says. Token 0 is padding to
+transformers, which keeps its row from learning; it is not used.
 
     python3 make_bert.py bert.safetensors
 """
@@ -16,10 +17,10 @@ config = BertConfig(vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=LAYER
                     intermediate_size=4 * WIDTH, max_position_embeddings=POSITIONS, hidden_dropout_prob=0.0,
                     attention_probs_dropout_prob=0.0, attn_implementation="eager")
 model = BertForPreTraining(config)
-golden.randomize(model, 5, matrix=0.2)
+golden.randomize(model, 5, matrix=0.1)
 
 shape = (golden.STEPS, BATCH)
-tokens = torch.randint(VOCAB, shape + (CONTEXT,))
+tokens = torch.randint(1, VOCAB, shape + (CONTEXT,))
 lengths = torch.randint(CONTEXT // 2, CONTEXT + 1, shape)
 mask = (torch.arange(CONTEXT) < lengths[..., None]).long()
 types = (torch.arange(CONTEXT) >= CONTEXT // 2).long().expand(shape + (CONTEXT,)).contiguous()
