@@ -80,13 +80,37 @@ static bool sequence_item(struct culm_onnx_graph *graph, struct culm_onnx_node *
     return true;
 }
 
-static bool call_infer(struct culm_onnx_call *call, const struct culm_onnx_op *op) {
-    if (strcmp(call->node->domain, "culm") == 0) { /* a slice */
+/* Ours that passes put among shape arithmetic. */
+static bool infer_ours(struct culm_onnx_call *call) {
+    const struct culm_onnx_value *y = &call->graph->value[call->node->output[0]];
+    if (strcmp(call->node->op, "slice") == 0) {
         call->out[0] = call->in[0];
         call->out[0].data = NULL;
         call->out[0].dim[call->node->culm.axis] = call->node->culm.length;
         return true;
     }
+    return strcmp(call->node->op, "reshape") != 0 ||
+           culm_onnx_set(call, 0, call->in[0].type, y->rank, y->dim);
+}
+
+static void evaluate_ours(struct culm_onnx_call *call) {
+    const struct culm_onnx_operand *x = &call->in[0];
+    bool sliced = strcmp(call->node->op, "slice") == 0;
+    int64_t axis = sliced ? call->node->culm.axis : 0, inner = 1;
+    int64_t length = sliced ? call->node->culm.length : 1, whole = sliced ? x->dim[axis] : 1;
+    for (int i = (int)axis + 1; i < x->rank && sliced; i++) {
+        inner *= x->dim[i];
+    }
+    for (int64_t i = 0; i < call->out[0].data->elements; i++) {
+        int64_t row = i / inner, outer = row / length;
+        int64_t from = (outer * whole + row % length + call->node->culm.start) * inner + i % inner;
+        culm_onnx_put_from(call->out[0].data, i, x->data, sliced ? from : i);
+    }
+}
+
+static const struct culm_onnx_op ours = {"reshape, slice", 1, infer_ours, evaluate_ours};
+
+static bool call_infer(struct culm_onnx_call *call, const struct culm_onnx_op *op) {
     if (call->inputs < op->inputs_min) {
         return culm_onnx_refuse(call, "%d inputs, at least %d are needed", call->inputs,
                                 op->inputs_min);
@@ -123,12 +147,17 @@ static bool all_known(const struct culm_onnx_call *call, const struct culm_onnx_
 /* Shapes of a node's outputs, and their numbers when all are known. */
 static enum culm_status run(struct culm_onnx_call *call, struct budget *budget) {
     const struct culm_onnx_node *node = call->node;
-    bool own = !node->domain[0];
-    const struct culm_onnx_op *op = own ? culm_onnx_op_find(node->op) : NULL;
+    const struct culm_onnx_op *op = NULL;
+    if (!node->domain[0]) {
+        op = culm_onnx_op_find(node->op);
+    } else if (strcmp(node->domain, "culm") == 0 &&
+               (strcmp(node->op, "reshape") == 0 || strcmp(node->op, "slice") == 0)) {
+        op = &ours;
+    }
     for (int32_t i = 0; i < call->outputs; i++) {
         call->out[i] = (struct culm_onnx_operand){.there = true, .rank = -1};
     }
-    if (!op && strcmp(node->domain, "culm") != 0) {
+    if (!op) {
         return CULM_OK; /* not known: an error if it is needed in the end */
     }
     if (!call_infer(call, op)) {

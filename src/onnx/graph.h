@@ -99,6 +99,7 @@ struct culm_onnx_node {
     struct culm_onnx_attribute *attribute;
     int32_t attributes;
     struct culm_attributes culm; /* of domain "culm" */
+    int64_t order;               /* of execution, while a pass inserts; see pass.h */
     bool dead;
 };
 

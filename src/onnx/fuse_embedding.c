@@ -1,0 +1,101 @@
+/*
+ * Tables: rows picked by whole numbers that the samples give, and rows of positions added to them.
+ *
+ * Positions are a table's rows 0 to T-1, picked by constant numbers, or a slice of the table, or
+ * (after an exporter's own folding) a table of just so many rows.
+ */
+#include "onnx/ops.h"
+#include "onnx/pass.h"
+
+static bool lookup(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t table = culm_onnx_input(graph, node, 0), ids = culm_onnx_input(graph, node, 1);
+    if (!culm_onnx_is_weight(graph, table) || graph->value[table].rank != 2 || ids < 0 ||
+        culm_onnx_int(node, "axis", 0) != 0 || graph->value[ids].data) {
+        return true;
+    }
+    const int32_t inputs[] = {ids, table};
+    return culm_onnx_become(graph, index, "lookup", inputs, 2);
+}
+
+/* 0, 1, 2, ... in each of the rows of `length`. */
+static bool counts_up(const struct culm_onnx_tensor *data, int64_t length) {
+    for (int64_t i = 0; data && data->data && i < data->elements; i++) {
+        if (culm_onnx_get_int(data, i) != i % length) {
+            return false;
+        }
+    }
+    return data && data->data && data->elements >= length && data->elements % length == 0;
+}
+
+/* The table whose first rows this value is; -1: none. */
+static int32_t table_of(const struct culm_onnx_graph *graph, int32_t value, int64_t rows,
+                        int64_t width) {
+    for (int depth = 0; depth < 4; depth++) {
+        const struct culm_onnx_node *node = culm_onnx_maker(graph, value);
+        const struct culm_onnx_value *v = &graph->value[value];
+        if (culm_onnx_is_weight(graph, value)) {
+            bool fits = v->rank >= 2 && v->dim[v->rank - 1] == width &&
+                        v->dim[v->rank - 2] >= rows &&
+                        v->data->elements == v->dim[v->rank - 2] * width;
+            return fits ? value : -1;
+        }
+        if (culm_onnx_is_ours(node, "reshape")) {
+            value = culm_onnx_input(graph, node, 0);
+        } else if (culm_onnx_is_ours(node, "slice") && node->culm.start == 0 && v->rank >= 2 &&
+                   node->culm.axis == v->rank - 2) {
+            value = culm_onnx_input(graph, node, 0);
+        } else if (culm_onnx_is(node, "Gather") && culm_onnx_int(node, "axis", 0) == 0 &&
+                   culm_onnx_input(graph, node, 1) >= 0 &&
+                   counts_up(graph->value[culm_onnx_input(graph, node, 1)].data, rows)) {
+            value = culm_onnx_input(graph, node, 0);
+        } else {
+            return -1;
+        }
+        if (value < 0) {
+            return -1;
+        }
+    }
+    return -1;
+}
+
+static bool positions(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t y = node->output[0];
+    if (graph->value[y].rank != 3) {
+        return true;
+    }
+    for (int i = 0; i < 2; i++) {
+        int32_t x = culm_onnx_input(graph, node, i), other = culm_onnx_input(graph, node, 1 - i);
+        if (!culm_onnx_same_shape(graph, x, y) || culm_onnx_is_weight(graph, x)) {
+            continue;
+        }
+        const int32_t inputs[] = {
+            x, table_of(graph, other, graph->value[y].dim[1], graph->value[y].dim[2])};
+        if (inputs[1] >= 0) {
+            return culm_onnx_become(graph, index, "positions", inputs, 2);
+        }
+    }
+    return true;
+}
+
+bool culm_onnx_fuse_embedding(struct culm_onnx_graph *graph) {
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const struct culm_onnx_node *node = &graph->node[i];
+        bool fine = true;
+        if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
+            graph->value[node->output[0]].rank < 0) {
+            continue;
+        }
+        if (culm_onnx_is(node, "Gather")) {
+            fine = lookup(graph, i);
+        } else if (culm_onnx_is(node, "Add")) {
+            fine = positions(graph, i);
+        }
+        if (!fine) {
+            return false;
+        }
+    }
+    culm_onnx_count_uses(graph);
+    return true;
+}

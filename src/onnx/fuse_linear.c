@@ -1,0 +1,175 @@
+/*
+ * Products with a weight: MatMul or Gemm, the weight perhaps transposed before, a bias perhaps
+ * added after. A reshape that only regroups the rows before it moves behind it, where it mostly
+ * meets its counterpart and goes away.
+ */
+#include "onnx/pass.h"
+
+#include <string.h>
+
+struct linear {
+    int32_t x, w, b;
+    bool transposed; /* w is [out, in] */
+    int64_t out;
+};
+
+/* A weight of two dimensions, or the transpose of one. */
+static bool weight(const struct culm_onnx_graph *graph, int32_t value, int32_t *ret_weight,
+                   bool *ret_transposed) {
+    const struct culm_onnx_node *maker = culm_onnx_maker(graph, value);
+    int perm[CULM_ONNX_RANK_MAX];
+    *ret_transposed = false;
+    if (culm_onnx_order(graph, maker, perm)) {
+        value = culm_onnx_input(graph, maker, 0);
+        *ret_transposed = perm[0] == 1;
+    }
+    *ret_weight = value;
+    return culm_onnx_is_weight(graph, value) && graph->value[value].rank == 2;
+}
+
+static bool is_bias(const struct culm_onnx_graph *graph, int32_t value, int64_t out) {
+    const struct culm_onnx_value *v = value < 0 ? NULL : &graph->value[value];
+    return culm_onnx_is_weight(graph, value) && v->dim[v->rank - 1] == out &&
+           v->data->elements == out;
+}
+
+/* Makes node `index` the product. */
+static bool put(struct culm_onnx_graph *graph, int32_t index, const struct linear *linear) {
+    const struct culm_onnx_node *before = culm_onnx_maker(graph, linear->x);
+    const struct culm_onnx_value *x = &graph->value[linear->x];
+    int32_t inputs[] = {linear->x, linear->w, linear->b};
+    const struct culm_attributes attributes = {.transposed = linear->transposed};
+    int32_t inner = culm_onnx_is_ours(before, "reshape") ? culm_onnx_input(graph, before, 0) : -1;
+    if (inner >= 0 && !culm_onnx_is_weight(graph, inner) && graph->value[inner].rank >= 2 &&
+        graph->value[inner].dim[graph->value[inner].rank - 1] == x->dim[x->rank - 1]) {
+        struct culm_onnx_value shape = graph->value[inner];
+        shape.dim[shape.rank - 1] = linear->out;
+        inputs[0] = inner;
+        int32_t made =
+            culm_onnx_insert(graph, index, "linear", inputs, 3, &attributes, shape.rank, shape.dim);
+        return made >= 0 && culm_onnx_become(graph, index, "reshape", &made, 1);
+    }
+    if (!culm_onnx_become(graph, index, "linear", inputs, 3)) {
+        return false;
+    }
+    graph->node[index].culm = attributes;
+    return true;
+}
+
+static bool matmul(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    struct linear linear = {.x = culm_onnx_input(graph, node, 0), .b = -1};
+    if (culm_onnx_is_weight(graph, linear.x) || graph->value[linear.x].rank < 2 ||
+        !weight(graph, culm_onnx_input(graph, node, 1), &linear.w, &linear.transposed)) {
+        return true;
+    }
+    linear.out = graph->value[linear.w].dim[!linear.transposed];
+    return put(graph, index, &linear);
+}
+
+static bool gemm(struct culm_onnx_graph *graph, int32_t index, int32_t *without_bias) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    struct linear linear = {.x = culm_onnx_input(graph, node, 0),
+                            .b = culm_onnx_input(graph, node, 2)};
+    bool flipped = culm_onnx_int(node, "transB", 0) != 0, turned;
+    double alpha = culm_onnx_float(node, "alpha", 1), beta = culm_onnx_float(node, "beta", 1);
+    if (culm_onnx_int(node, "transA", 0) != 0 || alpha != 1 ||
+        culm_onnx_is_weight(graph, linear.x) ||
+        !weight(graph, culm_onnx_input(graph, node, 1), &linear.w, &turned)) {
+        return true;
+    }
+    linear.transposed = flipped != turned;
+    linear.out = graph->value[linear.w].dim[!linear.transposed];
+    if (beta == 0) {
+        linear.b = -1;
+    }
+    if (linear.b >= 0 && (beta != 1 || !is_bias(graph, linear.b, linear.out))) {
+        return true;
+    }
+    *without_bias += linear.b < 0 && culm_onnx_attribute(node, "beta") && beta == 1;
+    return put(graph, index, &linear);
+}
+
+/* One that was made before, with a reshape in front that has come to be since. */
+static bool again(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    struct linear linear = {.x = culm_onnx_input(graph, node, 0),
+                            .w = culm_onnx_input(graph, node, 1),
+                            .b = culm_onnx_input(graph, node, 2),
+                            .transposed = node->culm.transposed};
+    if (!culm_onnx_is_ours(culm_onnx_maker(graph, linear.x), "reshape")) {
+        return true;
+    }
+    linear.out = graph->value[linear.w].dim[!linear.transposed];
+    return put(graph, index, &linear);
+}
+
+/* linear(x, w) + b, perhaps with a reshape between. */
+static bool add_bias(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    for (int i = 0; i < 2; i++) {
+        int32_t y = culm_onnx_input(graph, node, 1 - i), b = culm_onnx_input(graph, node, i);
+        const struct culm_onnx_node *maker = culm_onnx_maker(graph, y);
+        const struct culm_onnx_value *v = &graph->value[y];
+        if (!maker || v->rank < 1 || v->uses != 1 || !is_bias(graph, b, v->dim[v->rank - 1])) {
+            continue;
+        }
+        bool behind = culm_onnx_is_ours(maker, "reshape");
+        if (behind) {
+            y = culm_onnx_input(graph, maker, 0);
+            maker = culm_onnx_maker(graph, y);
+        }
+        const struct culm_onnx_value *product = &graph->value[y];
+        if (!culm_onnx_is_ours(maker, "linear") || product->uses != 1 ||
+            culm_onnx_input(graph, maker, 2) >= 0 ||
+            product->dim[product->rank - 1] != v->dim[v->rank - 1]) {
+            continue;
+        }
+        struct culm_attributes attributes = maker->culm;
+        const int32_t inputs[] = {culm_onnx_input(graph, maker, 0),
+                                  culm_onnx_input(graph, maker, 1), b};
+        if (behind) {
+            struct culm_onnx_value shape = *product;
+            int32_t made = culm_onnx_insert(graph, index, "linear", inputs, 3, &attributes,
+                                            shape.rank, shape.dim);
+            return made >= 0 && culm_onnx_become(graph, index, "reshape", &made, 1);
+        }
+        if (!culm_onnx_become(graph, index, "linear", inputs, 3)) {
+            return false;
+        }
+        graph->node[index].culm = attributes;
+        return true;
+    }
+    return true;
+}
+
+bool culm_onnx_fuse_linear(struct culm_onnx_graph *graph, struct culm_onnx_notes *notes) {
+    int32_t without_bias = 0, count = graph->node_count;
+    for (int32_t i = 0; i < count; i++) {
+        const struct culm_onnx_node *node = &graph->node[i];
+        bool fine = true;
+        if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
+            graph->value[node->output[0]].rank < 0) {
+            continue;
+        }
+        if (culm_onnx_is(node, "MatMul")) {
+            fine = matmul(graph, i);
+        } else if (culm_onnx_is(node, "Gemm")) {
+            fine = gemm(graph, i, &without_bias);
+        } else if (culm_onnx_is(node, "Add")) {
+            fine = add_bias(graph, i);
+        } else if (culm_onnx_is_ours(node, "linear")) {
+            fine = again(graph, i);
+        }
+        if (!fine) {
+            return false;
+        }
+    }
+    if (without_bias > 0) {
+        culm_onnx_note(notes,
+                       "%d products have lost their bias: the exporter leaves out what is zero; "
+                       "export with optimize=False to train it",
+                       without_bias);
+    }
+    return culm_onnx_sort(graph);
+}

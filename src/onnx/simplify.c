@@ -1,0 +1,293 @@
+/*
+ * Takes away what does nothing, and says in one way what has several: Reshape, Flatten, Squeeze and
+ * Unsqueeze are all reshapes, Split, Slice and Gather of one index are slices, Dropout is ours or
+ * is gone.
+ */
+#include "onnx/ops.h"
+#include "onnx/pass.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_reshape(const struct culm_onnx_node *node) {
+    return culm_onnx_is(node, "Reshape") || culm_onnx_is(node, "Flatten") ||
+           culm_onnx_is(node, "Squeeze") || culm_onnx_is(node, "Unsqueeze") ||
+           culm_onnx_is_ours(node, "reshape");
+}
+
+/* Of the same elements in another shape; reshapes in a row are one. */
+static bool reshape(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
+    const struct culm_onnx_node *maker = culm_onnx_maker(graph, x);
+    if (is_reshape(maker) && culm_onnx_input(graph, maker, 0) >= 0) {
+        x = culm_onnx_input(graph, maker, 0);
+    }
+    if (culm_onnx_same_shape(graph, x, y)) {
+        culm_onnx_alias(graph, y, x);
+        return true;
+    }
+    return culm_onnx_become(graph, index, "reshape", &x, 1);
+}
+
+/* Transposes in a row are one; one that only moves dimensions of 1 is a reshape. */
+static bool transpose(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
+    const struct culm_onnx_node *maker = culm_onnx_maker(graph, x);
+    int perm[CULM_ONNX_RANK_MAX], inner[CULM_ONNX_RANK_MAX];
+    if (!culm_onnx_order(graph, node, perm)) {
+        return true;
+    }
+    int rank = graph->value[x].rank;
+    if (culm_onnx_order(graph, maker, inner)) {
+        for (int i = 0; i < rank; i++) {
+            perm[i] = inner[perm[i]];
+        }
+        x = culm_onnx_input(graph, maker, 0);
+        if (!culm_onnx_become_transpose(graph, index, x, rank, perm)) {
+            return false;
+        }
+    }
+    int last = -1;
+    bool still = true, same = true;
+    for (int i = 0; i < rank; i++) {
+        same &= perm[i] == i;
+        if (graph->value[x].dim[perm[i]] != 1) {
+            still &= perm[i] > last;
+            last = perm[i];
+        }
+    }
+    if (same) {
+        culm_onnx_alias(graph, y, x);
+        return true;
+    }
+    return !still || culm_onnx_become(graph, index, "reshape", &x, 1);
+}
+
+static bool dropout(struct culm_onnx_graph *graph, int32_t index, bool inference) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
+    double ratio = culm_onnx_float(node, "ratio", 0.5), training = graph->opset < 12;
+    if (node->outputs > 1 && node->output[1] >= 0 && graph->value[node->output[1]].uses > 0) {
+        return true; /* the mask is used: build.c will say so */
+    }
+    culm_onnx_scalar(graph, culm_onnx_input(graph, node, 1), &ratio);
+    culm_onnx_scalar(graph, culm_onnx_input(graph, node, 2), &training);
+    if (inference || training == 0 || ratio <= 0) {
+        culm_onnx_alias(graph, y, x);
+        return true;
+    }
+    if (!(ratio < 1)) {
+        return true;
+    }
+    if (!culm_onnx_become(graph, index, "dropout", &x, 1)) {
+        return false;
+    }
+    graph->node[index].culm.dropout = ratio;
+    return true;
+}
+
+/* x[start : start + length] of one axis; the whole of it is x. */
+static bool slice_to(struct culm_onnx_graph *graph, int32_t index, int32_t x, int axis,
+                     int64_t start) {
+    int32_t y = graph->node[index].output[0];
+    int64_t length = graph->value[y].dim[axis];
+    if (length == graph->value[x].dim[axis]) {
+        culm_onnx_alias(graph, y, x);
+        return true;
+    }
+    if (!culm_onnx_become(graph, index, "slice", &x, 1)) {
+        return false;
+    }
+    graph->node[index].culm.axis = axis;
+    graph->node[index].culm.start = start;
+    graph->node[index].culm.length = length;
+    return true;
+}
+
+static const struct culm_onnx_tensor *numbers(const struct culm_onnx_graph *graph,
+                                              const struct culm_onnx_node *node, int32_t i) {
+    int32_t value = culm_onnx_input(graph, node, i);
+    return value < 0 || !graph->value[value].data || !graph->value[value].data->data
+               ? NULL
+               : graph->value[value].data;
+}
+
+/* Slice with steps of 1: one axis after the other. */
+static bool slice(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
+    const struct culm_onnx_tensor *starts = numbers(graph, node, 1),
+                                  *axes = numbers(graph, node, 3), *steps = numbers(graph, node, 4);
+    const struct culm_onnx_attribute *old = culm_onnx_attribute(node, "starts"),
+                                     *old_axes = culm_onnx_attribute(node, "axes");
+    int32_t count = starts ? (int32_t)starts->elements : old ? old->count : 0;
+    int rank = graph->value[y].rank;
+    if (culm_onnx_same_shape(graph, x, y)) {
+        culm_onnx_alias(graph, y, x);
+        return true;
+    }
+    for (int32_t i = 0; steps && i < steps->elements; i++) {
+        if (culm_onnx_get_int(steps, i) != 1) {
+            return true;
+        }
+    }
+    int changed = 0;
+    for (int i = 0; i < rank; i++) {
+        changed += graph->value[x].dim[i] != graph->value[y].dim[i];
+    }
+    for (int32_t i = 0; i < count; i++) {
+        int64_t start = starts ? culm_onnx_get_int(starts, i) : old->ints[i];
+        int64_t axis = axes ? culm_onnx_get_int(axes, i) : old_axes ? old_axes->ints[i] : i;
+        axis = axis < 0 ? axis + rank : axis;
+        int64_t dim = graph->value[x].dim[axis], length = graph->value[y].dim[axis];
+        if (dim == length) {
+            continue;
+        }
+        start = start < 0 ? start + dim : start;
+        start = start < 0 ? 0 : start;
+        if (start + length > dim) { /* nothing is left of it */
+            return true;
+        }
+        if (--changed == 0) {
+            return slice_to(graph, index, x, (int)axis, start);
+        }
+        struct culm_attributes part = {.axis = axis, .start = start, .length = length};
+        int64_t shape[CULM_ONNX_RANK_MAX];
+        memcpy(shape, graph->value[x].dim, sizeof shape);
+        shape[axis] = length;
+        x = culm_onnx_insert(graph, index, "slice", &x, 1, &part, rank, shape);
+        if (x < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool split(struct culm_onnx_graph *graph, int32_t index) {
+    int32_t x = culm_onnx_input(graph, &graph->node[index], 0);
+    int rank = graph->value[x].rank;
+    int64_t axis = culm_onnx_int(&graph->node[index], "axis", 0), start = 0;
+    axis = axis < 0 ? axis + rank : axis;
+    for (int32_t k = 0; k < graph->node[index].outputs; k++) {
+        int32_t y = graph->node[index].output[k];
+        if (y < 0 || graph->value[y].rank != rank) {
+            return true; /* not known, or nameless: then the sizes of those behind are not either */
+        }
+        int64_t length = graph->value[y].dim[axis];
+        struct culm_attributes part = {.axis = axis, .start = start, .length = length};
+        start += length;
+        if (graph->value[y].uses > 0) {
+            int64_t shape[CULM_ONNX_RANK_MAX];
+            memcpy(shape, graph->value[y].dim, sizeof shape);
+            int32_t made = culm_onnx_insert(graph, index, "slice", &x, 1, &part, rank, shape);
+            if (made < 0) {
+                return false;
+            }
+            culm_onnx_alias(graph, y, made);
+        }
+    }
+    graph->node[index].dead = true;
+    return true;
+}
+
+/* Gather of one known index is a slice without its dimension. */
+static bool gather(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
+    const struct culm_onnx_tensor *which = numbers(graph, node, 1);
+    int64_t axis = culm_onnx_int(node, "axis", 0);
+    struct culm_onnx_value v = graph->value[x];
+    if (!which || which->elements != 1 || graph->value[x].data || v.rank < 1) {
+        return true;
+    }
+    axis = axis < 0 ? axis + v.rank : axis;
+    int64_t at = culm_onnx_get_int(which, 0);
+    at = at < 0 ? at + v.dim[axis] : at;
+    if (at < 0 || at >= v.dim[axis] || graph->value[y].rank < 1) {
+        return true;
+    }
+    struct culm_attributes part = {.axis = axis, .start = at, .length = 1};
+    if (v.dim[axis] != 1) {
+        v.dim[axis] = 1;
+        x = culm_onnx_insert(graph, index, "slice", &x, 1, &part, v.rank, v.dim);
+    }
+    return x >= 0 && culm_onnx_become(graph, index, "reshape", &x, 1);
+}
+
+/* x + 0, x * 1 and the like, and the exporters' guard Where(IsNaN(p), 0, p). */
+static void neutral(struct culm_onnx_graph *graph, const struct culm_onnx_node *node) {
+    int32_t a = culm_onnx_input(graph, node, 0), b = culm_onnx_input(graph, node, 1);
+    int32_t y = node->output[0];
+    double number;
+    bool add = culm_onnx_is(node, "Add"), mul = culm_onnx_is(node, "Mul");
+    bool sub = culm_onnx_is(node, "Sub"), div = culm_onnx_is(node, "Div");
+    if (culm_onnx_is(node, "Where") && node->inputs == 3) {
+        const struct culm_onnx_node *test = culm_onnx_maker(graph, a);
+        int32_t p = culm_onnx_input(graph, node, 2);
+        if (culm_onnx_is(test, "IsNaN") && culm_onnx_input(graph, test, 0) == p &&
+            culm_onnx_scalar(graph, b, &number) && number == 0) {
+            culm_onnx_alias(graph, y, p);
+        }
+        return;
+    }
+    double nothing = mul || div ? 1 : 0;
+    if ((add || sub || mul || div) && culm_onnx_scalar(graph, b, &number) && number == nothing &&
+        graph->value[b].constant && culm_onnx_same_shape(graph, a, y)) {
+        culm_onnx_alias(graph, y, a);
+    } else if ((add || mul) && culm_onnx_scalar(graph, a, &number) && number == nothing &&
+               graph->value[a].constant && culm_onnx_same_shape(graph, b, y)) {
+        culm_onnx_alias(graph, y, b);
+    }
+}
+
+static bool one(struct culm_onnx_graph *graph, int32_t index, bool inference) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
+    if (x < 0 || y < 0 || !culm_onnx_shaped(graph, node) || graph->value[y].rank < 0) {
+        return true;
+    }
+    bool both_real =
+        culm_onnx_is_real(graph->value[x].type) && culm_onnx_is_real(graph->value[y].type);
+    if (culm_onnx_is(node, "Identity") ||
+        ((culm_onnx_is(node, "Cast") || culm_onnx_is(node, "CastLike")) &&
+         (both_real || graph->value[x].type == graph->value[y].type)) ||
+        (culm_onnx_is(node, "Expand") && culm_onnx_same_shape(graph, x, y))) {
+        culm_onnx_alias(graph, y, x);
+        return true;
+    }
+    if (is_reshape(node)) {
+        return reshape(graph, index);
+    }
+    if (culm_onnx_is(node, "Transpose")) {
+        return transpose(graph, index);
+    }
+    if (culm_onnx_is(node, "Dropout")) {
+        return dropout(graph, index, inference);
+    }
+    if (culm_onnx_is(node, "Slice")) {
+        return slice(graph, index);
+    }
+    if (culm_onnx_is(node, "Split")) {
+        return split(graph, index);
+    }
+    if (culm_onnx_is(node, "Gather")) {
+        return gather(graph, index);
+    }
+    neutral(graph, node);
+    return true;
+}
+
+bool culm_onnx_simplify(struct culm_onnx_graph *graph, bool inference) {
+    int32_t count = graph->node_count; /* nodes that are inserted are as they should be */
+    for (int32_t i = 0; i < count; i++) {
+        graph->node[i].order = (int64_t)i * 2;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        if (!graph->node[i].dead && !one(graph, i, inference)) {
+            return false;
+        }
+    }
+    return culm_onnx_sort(graph);
+}

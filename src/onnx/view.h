@@ -1,0 +1,42 @@
+/*
+ * Views: how the dimensions of a value come from those of another one from which only reshapes,
+ * transposes, slices and factors lie between.
+ *
+ * Exporters move heads about in many ways; what counts is where each number comes from. A dimension
+ * is a list of atoms, the outermost first; an atom steps through one dimension of the source. So
+ * [B,H,T,D] over [B,T,C] is {(0,B,1)} {(2,H,D)} {(1,T,1)} {(2,D,1)}: (source dimension, size,
+ * stride).
+ */
+#ifndef CULM_ONNX_VIEW_H
+#define CULM_ONNX_VIEW_H
+
+#include "onnx/graph.h"
+
+#define CULM_ONNX_ATOMS_MAX 12
+
+struct culm_onnx_atom {
+    int source_dim;
+    int64_t size, stride;
+};
+
+struct culm_onnx_view_dim {
+    int count;
+    struct culm_onnx_atom atom[CULM_ONNX_ATOMS_MAX];
+};
+
+struct culm_onnx_view {
+    int32_t source;
+    int rank;
+    struct culm_onnx_view_dim dim[CULM_ONNX_RANK_MAX];
+    int64_t offset[CULM_ONNX_RANK_MAX]; /* into the dimensions of the source */
+    double scale;
+};
+
+/* The view of `value` over the farthest source, at most through slices if `slices`. */
+void culm_onnx_view_of(const struct culm_onnx_graph *graph, int32_t value, bool slices,
+                       struct culm_onnx_view *ret_view);
+/* Whether dimensions [from, to) of the view are these atoms; those of size 1 do not count. */
+bool culm_onnx_view_is(const struct culm_onnx_view *view, int from, int to,
+                       const struct culm_onnx_atom *atoms, int count);
+
+#endif
