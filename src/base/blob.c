@@ -1,6 +1,8 @@
 /* Blobs and their pool: exact-size free lists under one lock. */
 #include "base/blob.h"
 
+#include "base/pages.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -75,7 +77,7 @@ static struct culm_blob *blob_new(struct culm_pool *pool, size_t capacity) {
     if (!blob) {
         return NULL;
     }
-    blob->data = aligned_alloc(ALIGN, capacity);
+    blob->data = culm_pages_alloc(capacity);
     if (!blob->data) {
         free(blob);
         return NULL;

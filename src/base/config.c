@@ -130,6 +130,9 @@ static enum culm_status assign_choice(const struct reading *r, const struct culm
     }
     if (row->type == CULM_CONFIG_TYPE_ENUM) {
         memcpy(at, &index, sizeof index);
+    } else if (row->type == CULM_CONFIG_TYPE_BOOL) {
+        bool value = index == 1;
+        memcpy(at, &value, sizeof value);
     } else {
         assert(strlen(node->text) < row->size);
         memset(at, 0, row->size);
@@ -154,6 +157,13 @@ static enum culm_status assign_paths(const struct reading *r, const struct culm_
     if (node->kind == CULM_YAML_LIST) {
         items = (const struct culm_yaml *const *)node->items;
         count = node->count;
+    }
+    if (count == 0 && row->flags & CULM_CONFIG_EMPTY) {
+        struct culm_config_paths old, none = {0};
+        memcpy(&old, at, sizeof old);
+        free_paths(&old);
+        memcpy(at, &none, sizeof none);
+        return CULM_OK;
     }
     if (count == 0) {
         return fail(r, node->line, row->key, "is an empty list; allowed: %s",
@@ -191,7 +201,8 @@ static enum culm_status assign(struct reading *r, size_t index, const struct cul
         status = wrong_type(r, row, node);
     } else if (row->type == CULM_CONFIG_TYPE_REAL) {
         status = assign_real(r, row, node, at);
-    } else if (row->type == CULM_CONFIG_TYPE_WORD || row->type == CULM_CONFIG_TYPE_ENUM) {
+    } else if (row->type == CULM_CONFIG_TYPE_WORD || row->type == CULM_CONFIG_TYPE_ENUM ||
+               row->type == CULM_CONFIG_TYPE_BOOL) {
         status = assign_choice(r, row, node, at);
     } else {
         status = assign_int(r, row, node, at);
@@ -412,6 +423,9 @@ static enum culm_status apply_defaults(struct reading *r) {
                         "is missing; required: %s", range);
         }
         struct culm_yaml node = {.kind = CULM_YAML_SCALAR, .text = (char *)row->value};
+        if (row->flags & CULM_CONFIG_EMPTY) {
+            node.kind = CULM_YAML_LIST; /* an empty one */
+        }
         r->origins = &ignored;
         enum culm_status status = assign(r, i, &node);
         r->origins = origins;

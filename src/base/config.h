@@ -29,6 +29,7 @@ enum culm_config_type {
     CULM_CONFIG_TYPE_REAL,  /* double, finite */
     CULM_CONFIG_TYPE_WORD,  /* char[size]: one of `choices` */
     CULM_CONFIG_TYPE_ENUM,  /* an int-sized enum: the index in `choices` */
+    CULM_CONFIG_TYPE_BOOL,  /* bool: `choices` is "false|true" */
     CULM_CONFIG_TYPE_PATHS, /* culm_config_paths: one text or a list of texts; owned */
 };
 
@@ -42,6 +43,7 @@ enum {
     CULM_CONFIG_ABOVE = 1,     /* a real must be above `low`, not just at least */
     CULM_CONFIG_BELOW = 2,     /* a real must be below `high` */
     CULM_CONFIG_RESUMABLE = 4, /* may change when a run is resumed */
+    CULM_CONFIG_EMPTY = 8,     /* paths: there may be none, written [] */
 };
 
 struct culm_config_row {
@@ -83,6 +85,11 @@ struct culm_config_row {
         .key = key_, .type = CULM_CONFIG_TYPE_ENUM, CULM_CONFIG_MEMBER(type_, member_),            \
         .value = value_, .choices = choices_, .flags = flags_, .doc = doc_                         \
     }
+#define CULM_CONFIG_BOOL(key_, type_, member_, value_, flags_, doc_)                               \
+    {                                                                                              \
+        .key = key_, .type = CULM_CONFIG_TYPE_BOOL, CULM_CONFIG_MEMBER(type_, member_),            \
+        .value = value_, .choices = "false|true", .flags = flags_, .doc = doc_                     \
+    }
 /* `first_` is the char ** member; the size_t count follows it. */
 #define CULM_CONFIG_PATHS(key_, type_, first_, value_, flags_, doc_)                               \
     {                                                                                              \
@@ -115,6 +122,10 @@ enum culm_status culm_config_parse(const struct culm_config_table *table, const 
                                    struct culm_error *error);
 void culm_config_release(const struct culm_config_table *table, void *object);
 
+/* Was the row of this index given, in the file or by a set? */
+static inline bool culm_config_given(const struct culm_config_origins *origins, size_t row) {
+    return origins->line[row] || origins->from_set[row];
+}
 /* Fills `error` with "FILE:LINE: key: MESSAGE", the place being that of the first of `keys` (up to
  * a NULL) that was given, else the file itself. Returns CULM_ERR_CONFIG. */
 enum culm_status culm_config_refuse(const struct culm_config_table *table,

@@ -98,7 +98,8 @@ const char *culm_config_row_noun(const struct culm_config_row *row) {
     case CULM_CONFIG_TYPE_U64: return "a whole number";
     case CULM_CONFIG_TYPE_REAL: return "a number";
     case CULM_CONFIG_TYPE_WORD:
-    case CULM_CONFIG_TYPE_ENUM: return "a word";
+    case CULM_CONFIG_TYPE_ENUM:
+    case CULM_CONFIG_TYPE_BOOL: return "a word";
     case CULM_CONFIG_TYPE_PATHS: break;
     }
     return "a path";
@@ -122,7 +123,8 @@ void culm_config_row_range(const struct culm_config_row *row, char *buffer, size
         }
         break;
     case CULM_CONFIG_TYPE_WORD:
-    case CULM_CONFIG_TYPE_ENUM: culm_config_words_list(row->choices, buffer, size); break;
+    case CULM_CONFIG_TYPE_ENUM:
+    case CULM_CONFIG_TYPE_BOOL: culm_config_words_list(row->choices, buffer, size); break;
     case CULM_CONFIG_TYPE_PATHS: snprintf(buffer, size, "a path or a list of paths"); break;
     }
 }
@@ -211,9 +213,18 @@ void culm_config_dump_value(const struct culm_config_row *row, const void *objec
         culm_buf_bytes(out, name, len);
         break;
     }
+    case CULM_CONFIG_TYPE_BOOL: {
+        bool value;
+        memcpy(&value, at, sizeof value);
+        culm_buf_printf(out, "%s", value ? "true" : "false");
+        break;
+    }
     case CULM_CONFIG_TYPE_PATHS: {
         struct culm_config_paths paths;
         memcpy(&paths, at, sizeof paths);
+        if (paths.count == 0) {
+            culm_buf_printf(out, "[]");
+        }
         for (size_t i = 0; i < paths.count; i++) {
             culm_buf_printf(out, "%s", i ? ", " : paths.count > 1 ? "[" : "");
             dump_text(paths.paths[i], out);

@@ -1,14 +1,17 @@
 /*
- * `culm bench step NAME|CONFIG`: how long one training step takes in one process.
+ * `culm bench step NAME|CONFIG`: how long one training step takes in one process. `culm bench ops`:
+ * where its time goes, operator by operator.
  *
- * A step is forward, backward, the norm of the gradients and AdamW on one batch of random tokens,
+ * A step is forward, backward, the norm of the gradients and AdamW on one batch of random samples,
  * after two steps that are not counted. It is the same code as in training, without protocol, data
  * and checkpoints.
  */
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/runner.h"
 #include "cli/subject.h"
 
+#include "base/pages.h"
 #include "base/rng.h"
 #include "model/optimizer.h"
 
@@ -19,11 +22,10 @@
 #include <time.h>
 
 #define WARM_UP 2
-#define CULM_BENCH_FIELDS 16
 
 struct values {
     double batch, context, threads, iters;
-    const char *dtype;
+    const char *dtype, *recompute;
     bool json;
 };
 
@@ -31,7 +33,10 @@ static const struct culm_option options[] = {
     {"batch", CULM_OPTION_REAL, "N", offsetof(struct values, batch),
      "samples (default: of the configuration, or 1)"},
     {"context", CULM_OPTION_REAL, "T", offsetof(struct values, context), "tokens in a sample"},
-    {"dtype", CULM_OPTION_TEXT, "f32", offsetof(struct values, dtype), "number format"},
+    {"dtype", CULM_OPTION_TEXT, "f32|bf16", offsetof(struct values, dtype),
+     "number format (default: of the configuration, or f32)"},
+    {"recompute", CULM_OPTION_TEXT, "none|block", offsetof(struct values, recompute),
+     "activations: kept, or computed again (default: of the configuration, or none)"},
     {"threads", CULM_OPTION_REAL, "N", offsetof(struct values, threads), "(default: 1)"},
     {"iters", CULM_OPTION_REAL, "K", offsetof(struct values, iters), "steps (default: 10)"},
     {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json), "prints one JSON object"},
@@ -39,23 +44,22 @@ static const struct culm_option options[] = {
 
 static const struct culm_usage usage = {
     .command = "bench",
-    .arguments = "step NAME|CONFIG",
+    .arguments = "step|ops NAME|CONFIG",
     .min_arguments = 2,
     .max_arguments = 2,
-    .summary = "Measures the training step of a model in one process",
+    .summary = "Measures the training step of a model in one process, or its operators",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .details =
+        "Peak: the rate of the largest matrix product that fits the caches, measured first.\n",
 };
 
 struct bench {
     struct culm_subject subject;
-    struct culm_graph *graph;
-    struct culm_stage *stage;
-    struct culm_cpu *cpu;
-    float *params, *m, *v, *grads;
-    void *field[CULM_BENCH_FIELDS];
-    void *activations, *scratch;
-    int64_t steps;
+    struct culm_runner runner;
+    float *m, *v;
+    int64_t steps, tokens; /* tokens: of a batch; samples when they are images */
+    double *op_s;          /* by operator of the program; NULL: not timed */
 };
 
 static double seconds(void) {
@@ -64,104 +68,81 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void *aligned(size_t bytes) {
-    void *data = aligned_alloc(64, (bytes + 64) & ~(size_t)63);
-    return data ? memset(data, 0, (bytes + 64) & ~(size_t)63) : NULL;
-}
+/* --- random samples --- */
 
 /* The number of values that a field may have: classes, tokens, positions. */
 static int64_t range_of(const struct bench *b, const struct culm_field *field) {
-    const struct culm_model_options *o = &b->subject.options;
+    const struct culm_model_options *o = &b->subject.config.model.options;
     if (strcmp(field->name, "label") == 0) {
         return o->classes ? o->classes : 1000;
-    }
-    if (strcmp(field->name, "positions") == 0) {
-        return o->context;
-    }
-    if (strcmp(field->name, "mask") == 0) {
-        return 1; /* and one is added: all there */
     }
     if (strcmp(field->name, "types") == 0 || strcmp(field->name, "nsp") == 0) {
         return 2;
     }
-    return o->vocab;
+    return strcmp(field->name, "positions") == 0 ? o->context : o->vocab;
 }
 
-static enum culm_status fill_fields(struct bench *b, struct culm_error *error) {
+static void fill_fields(struct bench *b) {
     uint64_t random = 1;
-    if (b->graph->field_count > CULM_BENCH_FIELDS) {
-        return culm_error_set(error, CULM_ERR_UNSUPPORTED, "a sample of %d fields",
-                              b->graph->field_count);
-    }
-    for (int32_t f = 0; f < b->graph->field_count; f++) {
-        const struct culm_field *field = &b->graph->field[f];
+    const struct culm_graph *graph = b->runner.graph;
+    for (int32_t f = 0; f < graph->field_count; f++) {
+        const struct culm_field *field = &graph->field[f];
         int64_t count = culm_elements(&field->shape), range = range_of(b, field);
-        b->field[f] = aligned((size_t)count * 4);
-        if (!b->field[f]) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-        }
-        bool length = strstr(field->name, "length") != NULL,
-             mask = strcmp(field->name, "mask") == 0;
+        bool length = strcmp(field->name, "source_length") == 0;
+        bool mask = strcmp(field->name, "mask") == 0;
+        float *real = b->runner.field[f];
+        int32_t *whole = b->runner.field[f];
         for (int64_t i = 0; i < count; i++) {
-            int32_t drawn = (int32_t)culm_rng_below(&random, (uint64_t)range);
             if (field->dtype == CULM_F32) {
-                ((float *)b->field[f])[i] = culm_rng_unit((uint32_t)culm_rng_next(&random)) - 0.5f;
+                real[i] = culm_rng_unit((uint32_t)culm_rng_next(&random)) - 0.5f;
+            } else if (length || mask) {
+                const struct culm_model_options *o = &b->subject.config.model.options;
+                whole[i] = mask ? 1 : (int32_t)(o->source ? o->source : o->context);
             } else {
-                ((int32_t *)b->field[f])[i] = length ? (int32_t)b->subject.options.context
-                                              : mask ? 1
-                                                     : drawn;
+                whole[i] = (int32_t)culm_rng_below(&random, (uint64_t)(range > 0 ? range : 1));
             }
         }
+        if (strcmp(field->name, "targets") == 0 || strcmp(field->name, "types") == 0) {
+            b->tokens = count;
+        }
     }
-    return CULM_OK;
 }
 
-static enum culm_status prepare(struct bench *b, int threads, struct culm_error *error) {
-    enum culm_status status;
-    if ((status = culm_subject_compile(&b->subject, &b->graph, &b->stage, error)) ||
-        (status = culm_cpu_new(threads, &b->cpu, error))) {
-        return status;
+/* --- a step --- */
+
+static void run_ops(struct bench *b, struct culm_stage_run *run) {
+    const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
+    for (int32_t i = 0; i < info->forward_ops + info->backward_ops; i++) {
+        double start = seconds();
+        culm_stage_execute(b->runner.stage, b->runner.cpu, run, i);
+        b->op_s[i] += seconds() - start;
     }
-    const struct culm_stage_info *info = culm_stage_info(b->stage);
-    size_t floats = (size_t)info->param_floats * sizeof(float);
-    b->params = aligned(floats);
-    b->m = aligned(floats);
-    b->v = aligned(floats);
-    b->grads = aligned((size_t)info->grad_floats * sizeof(float));
-    b->activations = aligned(info->activation_bytes);
-    b->scratch = aligned(info->scratch_bytes);
-    if (!b->params || !b->m || !b->v || !b->grads || !b->activations || !b->scratch) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    for (int32_t i = 0; i < info->param_count; i++) {
-        culm_model_init_param(&info->params[i], 1, b->params + info->params[i].offset);
-    }
-    return fill_fields(b, error);
 }
 
 static void step(struct bench *b) {
-    const struct culm_stage_info *info = culm_stage_info(b->stage);
-    struct culm_stage_run run = {.seed = 1,
-                                 .iteration = (uint64_t)++b->steps,
-                                 .params = b->params,
-                                 .fields = (const void *const *)b->field,
-                                 .loss_scale = 1.0 / (double)b->subject.options.batch,
-                                 .activations = b->activations,
-                                 .scratch = b->scratch,
-                                 .grads = b->grads,
-                                 .first = true};
-    (void)culm_stage_forward(b->stage, b->cpu, &run); /* without a stop flag both end */
-    (void)culm_stage_backward(b->stage, b->cpu, &run);
+    const struct culm_runner *r = &b->runner;
+    const struct culm_stage_info *info = culm_stage_info(r->stage);
+    struct culm_stage_run run = culm_runner_run(r);
+    run.seed = 1;
+    run.iteration = (uint64_t)++b->steps;
+    if (b->op_s) {
+        run_ops(b, &run);
+    } else {
+        (void)culm_stage_forward(r->stage, r->cpu, &run); /* without a stop flag both end */
+        (void)culm_stage_backward(r->stage, r->cpu, &run);
+    }
     struct culm_adamw hyper = culm_adamw_at(b->steps, 0.9, 0.95);
     hyper.lr = 1e-4;
     hyper.eps = 1e-8;
     hyper.weight_decay = 0.1;
-    hyper.grad_scale = 1.0 / (1.0 + culm_cpu_sum_squares(b->cpu, b->grads, info->grad_floats));
+    hyper.grad_scale = 1.0 / (1.0 + culm_cpu_sum_squares(r->cpu, r->grads, info->grad_floats));
     for (int32_t g = 0; g < info->grad_count; g++) {
         const struct culm_param_info *param = &info->params[info->grads[g].param];
-        culm_cpu_adamw(b->cpu, b->params + param->offset, b->m + param->offset,
-                       b->v + param->offset, b->grads + info->grads[g].offset, param->count,
-                       &hyper);
+        if (!param->statistic) {
+            culm_cpu_adamw(r->cpu, r->params + param->offset, b->m + param->offset,
+                           b->v + param->offset, r->grads + info->grads[g].offset, param->count,
+                           &hyper);
+        }
     }
 }
 
@@ -170,79 +151,205 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static enum culm_status measure(struct bench *b, const struct values *values,
+static double median_of(double *took, size_t count) {
+    qsort(took, count, sizeof *took, compare);
+    return count % 2 ? took[count / 2] : (took[count / 2 - 1] + took[count / 2]) / 2;
+}
+
+/* GFLOP/s of a product of the layers' kind, in the number format of the model. */
+static double measured_peak(struct bench *b) {
+    enum { M = 1024, N = 1024, K = 1024, TRIES = 7 };
+    float *x = culm_pages_zeroed(M * K * sizeof *x), *y = culm_pages_zeroed(M * N * sizeof *y);
+    float *w = culm_pages_zeroed(K * N * sizeof *w);
+    double best = 0;
+    for (int i = 0; i < TRIES && x && y && w; i++) {
+        double start = seconds();
+        culm_cpu_gemm(b->runner.cpu, false, false, M, N, K, x, K, w, N, 0, y, N);
+        double rate = 2.0 * M * N * K / (seconds() - start) / 1e9;
+        best = rate > best ? rate : best;
+    }
+    free(x);
+    free(y);
+    free(w);
+    return best;
+}
+
+static void report_step(const struct bench *b, const struct values *values, double median,
+                        double least, double peak) {
+    const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
+    double flops = info->forward_flops + info->backward_flops, gflops = flops / median / 1e9;
+    const char *dtype = b->subject.config.precision;
+    bool images = b->tokens == 0;
+    double rate = (double)(images ? b->subject.batch : b->tokens) / median;
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    json_int_t memory = (json_int_t)used.ru_maxrss * 1024;
+    if (values->json) {
+        json_t *object =
+            json_pack("{s:s, s:s, s:i, s:I, s:{s:f, s:f}, s:f, s:s, s:f, s:f, s:I}", "model",
+                      b->subject.name, "dtype", dtype, "threads", culm_cpu_threads(b->runner.cpu),
+                      "batch", (json_int_t)b->subject.batch, "step_s", "median", median, "min",
+                      least, "rate_per_s", rate, "rate_of", images ? "samples" : "tokens", "gflops",
+                      gflops, "percent_of_peak", 100 * gflops / peak, "peak_memory_bytes", memory);
+        char *text = json_dumps(object, JSON_COMPACT);
+        puts(text ? text : "");
+        free(text);
+        json_decref(object);
+        return;
+    }
+    printf("%s, %s, %d threads, batch %lld: step %.4f s (min %.4f), %.0f %s/s, %.1f GFLOP/s "
+           "(%.0f %% of %.0f), %.0f MB\n",
+           b->subject.name, dtype, culm_cpu_threads(b->runner.cpu), (long long)b->subject.batch,
+           median, least, rate, images ? "samples" : "tokens", gflops, 100 * gflops / peak, peak,
+           (double)memory / 1e6);
+}
+
+/* --- by operator --- */
+
+struct op_time {
+    const char *name;
+    double seconds, flops;
+    int32_t calls;
+};
+
+static int slower(const void *a, const void *b) {
+    double x = ((const struct op_time *)a)->seconds, y = ((const struct op_time *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+static void report_ops(const struct bench *b, const struct values *values, double iters) {
+    const struct culm_graph *program = culm_stage_program(b->runner.stage);
+    struct op_time table[128] = {0};
+    size_t rows = 0;
+    double all = 0;
+    for (int32_t i = 0; i < program->node_count; i++) {
+        const struct culm_node_desc *node = &program->node[i];
+        size_t row = 0;
+        while (row < rows && strcmp(table[row].name, node->op->name) != 0) {
+            row++;
+        }
+        if (row == sizeof table / sizeof *table) {
+            continue;
+        }
+        rows = row == rows ? rows + 1 : rows;
+        table[row].name = node->op->name;
+        table[row].calls++;
+        table[row].seconds += b->op_s[i] / iters;
+        table[row].flops += node->op->flops ? node->op->flops(program, node) : 0;
+        all += b->op_s[i] / iters;
+    }
+    qsort(table, rows, sizeof *table, slower);
+    json_t *list = json_array();
+    for (size_t i = 0; i < rows; i++) {
+        const struct op_time *t = &table[i];
+        double gflops = t->flops / t->seconds / 1e9;
+        if (values->json) {
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:i, s:f, s:f}", "op", t->name, "calls",
+                                            t->calls, "seconds", t->seconds, "gflops", gflops));
+        } else {
+            printf("%-24s %5d calls %9.3f ms %5.1f %%  %8.1f GFLOP/s\n", t->name, t->calls,
+                   t->seconds * 1e3, 100 * t->seconds / all, gflops);
+        }
+    }
+    if (values->json) {
+        char *text = json_dumps(list, JSON_COMPACT);
+        puts(text ? text : "");
+        free(text);
+    }
+    json_decref(list);
+}
+
+/* --- the command --- */
+
+static enum culm_status measure(struct bench *b, const struct values *values, bool ops,
                                 struct culm_error *error) {
-    size_t iters = (size_t)values->iters;
+    size_t iters = (size_t)values->iters > 0 ? (size_t)values->iters : 1;
     double *took = calloc(iters, sizeof *took);
     if (!took) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
+    double peak = measured_peak(b);
     for (int i = 0; i < WARM_UP; i++) {
         step(b);
+    }
+    if (ops) {
+        int32_t count = culm_stage_program(b->runner.stage)->node_count;
+        b->op_s = calloc((size_t)count, sizeof *b->op_s);
     }
     for (size_t i = 0; i < iters; i++) {
         double start = seconds();
         step(b);
         took[i] = seconds() - start;
     }
-    qsort(took, iters, sizeof *took, compare);
-    double median = iters % 2 ? took[iters / 2] : (took[iters / 2 - 1] + took[iters / 2]) / 2;
-    const struct culm_stage_info *info = culm_stage_info(b->stage);
-    double flops = info->forward_flops + info->backward_flops;
-    double tokens = (double)(b->subject.options.batch *
-                             (b->subject.options.context ? b->subject.options.context : 1));
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    if (values->json) {
-        json_t *object =
-            json_pack("{s:s, s:s, s:i, s:I, s:{s:f, s:f}, s:f, s:f, s:I}", "model", b->subject.name,
-                      "dtype", "f32", "threads", culm_cpu_threads(b->cpu), "batch",
-                      (json_int_t)b->subject.options.batch, "step_s", "median", median, "min",
-                      took[0], "rate_per_s", tokens / median, "gflops", flops / median / 1e9,
-                      "peak_memory_bytes", (json_int_t)used.ru_maxrss * 1024);
-        char *text = json_dumps(object, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
-        json_decref(object);
+    double median = median_of(took, iters);
+    if (ops && b->op_s) {
+        report_ops(b, values, (double)iters);
     } else {
-        printf(
-            "%s, f32, %d threads, batch %lld x %lld: step %.4f s (min %.4f), %.0f tokens/s, %.1f "
-            "GFLOP/s, %.0f MB\n",
-            b->subject.name, culm_cpu_threads(b->cpu), (long long)b->subject.options.batch,
-            (long long)b->subject.options.context, median, took[0], tokens / median,
-            flops / median / 1e9, (double)used.ru_maxrss / 1e3);
+        report_step(b, values, median, took[0], peak);
     }
     free(took);
     return CULM_OK;
 }
 
-static enum culm_status bench(struct bench *b, const struct culm_arguments *arguments,
-                              const struct values *values, struct culm_error *error) {
-    if (strcmp(arguments->items[0], "step") != 0) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "'%s' cannot be measured; write 'culm bench step NAME|CONFIG'",
-                              arguments->items[0]);
-    }
-    if (strcmp(values->dtype, "f32") != 0) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--dtype: '%s' is not there; allowed is f32", values->dtype);
-    }
-    enum culm_status status = culm_subject_find(arguments->items[1], &b->subject, error);
-    if (status != CULM_OK) {
-        return status;
-    }
+static enum culm_status apply(struct bench *b, const struct values *values,
+                              struct culm_error *error) {
+    struct culm_train_config *config = &b->subject.config;
     if (values->batch >= 1) {
-        b->subject.options.batch = (int64_t)values->batch;
+        b->subject.batch = (int64_t)values->batch;
     }
     if (values->context >= 1) {
-        b->subject.options.context = (int64_t)values->context;
+        config->model.options.context = (int64_t)values->context;
     }
-    status = prepare(b, (int)values->threads, error);
-    return status == CULM_OK ? measure(b, values, error) : status;
+    if (values->dtype) {
+        if (strcmp(values->dtype, "f32") != 0 && strcmp(values->dtype, "bf16") != 0) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "--dtype: '%s' is not there; allowed are f32 and bf16",
+                                  values->dtype);
+        }
+        snprintf(config->precision, sizeof config->precision, "%s", values->dtype);
+    }
+    if (values->recompute) {
+        bool block = strcmp(values->recompute, "block") == 0;
+        if (!block && strcmp(values->recompute, "none") != 0) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "--recompute: '%s' is not there; allowed are none and block",
+                                  values->recompute);
+        }
+        config->recompute = block ? CULM_RECOMPUTE_BLOCK : CULM_RECOMPUTE_NONE;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status bench(struct bench *b, const struct culm_arguments *arguments,
+                              const struct values *values, struct culm_error *error) {
+    bool ops = strcmp(arguments->items[0], "ops") == 0;
+    if (!ops && strcmp(arguments->items[0], "step") != 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "'%s' cannot be measured; write 'culm bench step NAME|CONFIG' or "
+                              "'culm bench ops NAME|CONFIG'",
+                              arguments->items[0]);
+    }
+    enum culm_status status;
+    if ((status = culm_subject_find(arguments->items[1], &b->subject, error)) ||
+        (status = apply(b, values, error)) ||
+        (status = culm_runner_init(&b->runner, &b->subject.config, b->subject.batch,
+                                   CULM_FOR_TRAINING, (int)values->threads, error)) ||
+        (status = culm_runner_begin(&b->runner, &b->subject.config, error))) {
+        return status;
+    }
+    const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
+    b->m = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
+    b->v = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
+    if (!b->m || !b->v) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    fill_fields(b);
+    return measure(b, values, ops, error);
 }
 
 int culm_cli_bench(int argc, char **argv) {
-    struct values values = {.threads = 1, .iters = 10, .dtype = "f32"};
+    struct values values = {.threads = 1, .iters = 10};
     struct culm_arguments arguments;
     struct culm_error error = {0};
     enum culm_status status = culm_options_parse(&usage, argc, argv, &values, &arguments, &error);
@@ -254,17 +361,10 @@ int culm_cli_bench(int argc, char **argv) {
     if (status == CULM_OK) {
         status = bench(&b, &arguments, &values, &error);
     }
-    free(b.params);
     free(b.m);
     free(b.v);
-    free(b.grads);
-    for (int f = 0; f < CULM_BENCH_FIELDS; f++) {
-        free(b.field[f]);
-    }
-    free(b.activations);
-    free(b.scratch);
-    culm_cpu_free(b.cpu);
-    culm_stage_free(b.stage);
-    culm_graph_free(b.graph);
+    free(b.op_s);
+    culm_runner_release(&b.runner);
+    culm_subject_release(&b.subject);
     return status == CULM_OK ? 0 : culm_cli_fail("bench", &error);
 }

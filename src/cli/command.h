@@ -15,6 +15,7 @@ struct culm_command {
 };
 
 int culm_cli_bench(int argc, char **argv);
+int culm_cli_eval(int argc, char **argv);
 int culm_cli_model(int argc, char **argv);
 int culm_cli_generate(int argc, char **argv);
 int culm_cli_help(int argc, char **argv);

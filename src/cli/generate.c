@@ -1,18 +1,17 @@
 /*
- * `culm generate DIR`: text from the model of a finished run, byte by byte.
+ * `culm generate DIR`: text from the model of a finished run, token by token.
  *
- * The model is compiled as one stage for one sample and run over the whole context for every byte:
+ * The model is compiled as one stage for one sample and run over the whole context for every token:
  * slow and simple. Before the context is full it is padded behind, which causal attention does not
  * see; afterwards the oldest half is let go.
  */
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/runner.h"
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "model/model.h"
-#include "store/safetensors.h"
-#include "train/config.h"
+#include "data/tokenizer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ static const struct culm_option options[] = {
     {"prompt", CULM_OPTION_TEXT, "TEXT", offsetof(struct values, prompt),
      "what the text begins with (default: a line break)"},
     {"bytes", CULM_OPTION_REAL, "N", offsetof(struct values, bytes),
-     "how many bytes to add (default: 200)"},
+     "how many tokens to add, which are bytes without a tokenizer (default: 200)"},
     {"temperature", CULM_OPTION_REAL, "X", offsetof(struct values, temperature),
      "below 1: likelier bytes; above 1: rarer ones (default: 0.8)"},
     {"seed", CULM_OPTION_REAL, "N", offsetof(struct values, seed), "of the choices (default: 1)"},
@@ -46,33 +45,12 @@ static const struct culm_usage usage = {
 
 struct generator {
     struct culm_train_config config;
-    struct culm_graph *graph;
-    struct culm_stage *stage;
-    struct culm_cpu *cpu;
-    float *params, *logits;
+    struct culm_runner runner;
+    struct culm_tokenizer *tokenizer; /* NULL: a byte is a token */
+    struct culm_encoder encoder;
+    struct culm_buf text;
     int32_t *tokens;
-    void *activations, *scratch;
 };
-
-static void *aligned(size_t bytes) { return aligned_alloc(64, (bytes + 64) & ~(size_t)63); }
-
-static enum culm_status load_params(struct generator *g, const char *dir,
-                                    struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    struct culm_safetensors *file = NULL;
-    const struct culm_stage_info *info = culm_stage_info(g->stage);
-    enum culm_status status = culm_path_format(path, error, "%s/model.safetensors", dir);
-    if (status == CULM_OK) {
-        status = culm_safetensors_open(path, &file, error);
-    }
-    for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
-        const struct culm_param_info *param = &info->params[i];
-        status = culm_safetensors_read(file, param->name, param->rank, param->shape,
-                                       g->params + param->offset, error);
-    }
-    culm_safetensors_close(file);
-    return status;
-}
 
 static enum culm_status prepare(struct generator *g, const char *dir, int threads,
                                 struct culm_error *error) {
@@ -82,31 +60,24 @@ static enum culm_status prepare(struct generator *g, const char *dir, int thread
         (status = culm_train_config_load(path, NULL, 0, &g->config, error)) != CULM_OK) {
         return status;
     }
-    const struct culm_model_options model = {
-        .layers = g->config.model.layers,
-        .width = g->config.model.width,
-        .heads = g->config.model.heads,
-        .context = g->config.model.context,
-        .vocab = g->config.model.vocab,
-        .batch = 1,
-        .inference = true,
-    };
-    if ((status = culm_model_build(g->config.model.arch, &model, &g->graph, error)) ||
-        (status = culm_stages_compile(g->graph, 1, NULL, &g->stage, error)) ||
-        (status = culm_cpu_new(threads, &g->cpu, error))) {
+    if (strcmp(g->config.model.arch, "gpt2") != 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' is a run of 'arch: %s', which continues no text; give the run "
+                              "of a gpt2",
+                              dir, g->config.model.arch);
+    }
+    if (g->config.data.tokenizer_count > 0 &&
+        (status = culm_tokenizer_open((const char *const *)g->config.data.tokenizer,
+                                      g->config.data.tokenizer_count, &g->tokenizer, error))) {
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(g->stage);
-    g->params = aligned((size_t)info->param_floats * sizeof(float));
-    g->logits = aligned(info->output_bytes);
-    g->tokens = aligned((size_t)g->config.model.context * sizeof *g->tokens);
-    g->activations = aligned(info->activation_bytes);
-    g->scratch = aligned(info->scratch_bytes);
-    if (!g->params || !g->logits || !g->tokens || !g->activations || !g->scratch) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    if ((status = culm_runner_init(&g->runner, &g->config, 1, CULM_FOR_OUTPUT, threads, error)) ||
+        (status = culm_path_format(path, error, "%s/model.safetensors", dir))) {
+        return status;
     }
-    memset(g->tokens, 0, (size_t)g->config.model.context * sizeof *g->tokens);
-    return load_params(g, dir, error);
+    culm_buf_init(&g->text, 1u << 20);
+    g->tokens = g->runner.field[0];
+    return culm_runner_load(&g->runner, path, error);
 }
 
 static int32_t choose(const float *logits, int64_t vocab, double temperature, uint64_t *random) {
@@ -127,43 +98,72 @@ static int32_t choose(const float *logits, int64_t vocab, double temperature, ui
     return (int32_t)vocab - 1;
 }
 
-static void generate(struct generator *g, const char *prompt, int64_t bytes, double temperature,
-                     uint64_t seed) {
-    int64_t context = g->config.model.context, vocab = g->config.model.vocab, length = 0;
-    size_t given = strlen(prompt);
-    size_t skip = given > (size_t)context ? given - (size_t)context : 0;
-    for (const char *c = prompt + skip; *c; c++) {
-        g->tokens[length++] = (unsigned char)*c % (int32_t)vocab;
+/* The prompt's ids; at most `context` of them, the last ones. */
+static enum culm_status begin(struct generator *g, const char *prompt, int64_t *ret_length,
+                              struct culm_error *error) {
+    int64_t context = g->config.model.options.context, vocab = g->config.model.options.vocab;
+    enum culm_status status = CULM_OK;
+    if (g->tokenizer) {
+        status = culm_tokenizer_encode(g->tokenizer, &g->encoder, prompt, strlen(prompt), error);
+    }
+    for (const char *c = prompt; *c && !g->tokenizer && status == CULM_OK; c++) {
+        status = culm_encoder_append(&g->encoder, (unsigned char)*c, error);
+    }
+    int64_t count = (int64_t)g->encoder.count, skip = count > context ? count - context : 0;
+    for (int64_t i = skip; i < count && status == CULM_OK; i++) {
+        if (g->encoder.id[i] >= vocab) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "--prompt: token %d is not in the model's vocabulary of %lld",
+                                  g->encoder.id[i], (long long)vocab);
+        }
+        g->tokens[i - skip] = g->encoder.id[i];
+    }
+    *ret_length = count - skip;
+    return status;
+}
+
+static void put_token(struct generator *g, int32_t token) {
+    if (!g->tokenizer) {
+        putchar(token < 256 ? token : '?');
+        return;
+    }
+    culm_buf_clear(&g->text);
+    culm_tokenizer_decode(g->tokenizer, &token, 1, &g->text);
+    fwrite(g->text.data, 1, g->text.len, stdout);
+}
+
+static enum culm_status generate(struct generator *g, const char *prompt, int64_t tokens,
+                                 double temperature, uint64_t seed, struct culm_error *error) {
+    int64_t context = g->config.model.options.context, vocab = g->config.model.options.vocab;
+    int64_t length = 0;
+    enum culm_status status = begin(g, prompt, &length, error);
+    if (status != CULM_OK) {
+        return status;
     }
     fputs(prompt, stdout);
     uint64_t random = culm_rng_mix(seed, 0x7E87);
-    for (int64_t i = 0; i < bytes; i++) {
+    for (int64_t i = 0; i < tokens; i++) {
         if (length == context) {
             length = context / 2;
             memmove(g->tokens, g->tokens + context - length, (size_t)length * sizeof *g->tokens);
         }
-        struct culm_stage_run run = {.params = g->params,
-                                     .fields = (const void *const[]){g->tokens},
-                                     .output = g->logits,
-                                     .activations = g->activations,
-                                     .scratch = g->scratch};
-        (void)culm_stage_forward(g->stage, g->cpu, &run); /* without a stop flag it ends */
-        int32_t token = choose(g->logits + (length - 1) * vocab, vocab, temperature, &random);
+        struct culm_stage_run run = culm_runner_run(&g->runner);
+        (void)culm_stage_forward(g->runner.stage, g->runner.cpu, &run); /* it ends */
+        const float *logits = (const float *)g->runner.output + (length - 1) * vocab;
+        int32_t token = choose(logits, vocab, temperature, &random);
         g->tokens[length++] = token;
-        putchar(token < 256 ? token : '?');
+        put_token(g, token);
+        fflush(stdout);
     }
     putchar('\n');
+    return CULM_OK;
 }
 
 static void release(struct generator *g) {
-    free(g->params);
-    free(g->logits);
-    free(g->tokens);
-    free(g->activations);
-    free(g->scratch);
-    culm_cpu_free(g->cpu);
-    culm_stage_free(g->stage);
-    culm_graph_free(g->graph);
+    culm_runner_release(&g->runner);
+    culm_encoder_release(&g->encoder);
+    culm_tokenizer_free(g->tokenizer);
+    culm_buf_release(&g->text);
     culm_train_config_release(&g->config);
 }
 
@@ -187,9 +187,9 @@ int culm_cli_generate(int argc, char **argv) {
         code = culm_cli_fail("generate", &error);
     } else if (prepare(&g, arguments.items[0], (int)values.threads, &error)) {
         code = culm_cli_fail("generate", &error);
-    } else {
-        generate(&g, values.prompt, (int64_t)values.bytes, values.temperature,
-                 (uint64_t)values.seed);
+    } else if (generate(&g, values.prompt, (int64_t)values.bytes, values.temperature,
+                        (uint64_t)values.seed, &error)) {
+        code = culm_cli_fail("generate", &error);
     }
     release(&g);
     return code;

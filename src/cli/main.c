@@ -10,6 +10,7 @@ static const struct culm_command commands[] = {
     {"ckpt", "shows a checkpoint or compares two bit for bit", culm_cli_ckpt},
     {"model", "lists named models, or shows what one costs", culm_cli_model},
     {"bench", "measures the training step of a model", culm_cli_bench},
+    {"eval", "measures a model on held-out data", culm_cli_eval},
     {"generate", "writes text with a trained model", culm_cli_generate},
     {"version", "prints the version of the program and its libraries", culm_cli_version},
     {"help", "explains a command, or every configuration key", culm_cli_help},

@@ -34,14 +34,16 @@ static enum culm_status show(const char *name, bool json, struct culm_error *err
     struct culm_graph *graph = NULL;
     struct culm_stage *stage = NULL;
     enum culm_status status = culm_subject_find(name, &subject, error);
-    if (status == CULM_OK) {
-        status = culm_subject_compile(&subject, &graph, &stage, error);
-    }
     if (status != CULM_OK) {
         return status;
     }
+    status = culm_subject_compile(&subject, &graph, &stage, error);
+    if (status != CULM_OK) {
+        culm_subject_release(&subject);
+        return status;
+    }
     const struct culm_stage_info *info = culm_stage_info(stage);
-    double flops = (info->forward_flops + info->backward_flops) / (double)subject.options.batch;
+    double flops = (info->forward_flops + info->backward_flops) / (double)subject.batch;
     /* parameters with their two moments, gradients, activations, scratch */
     size_t memory = (size_t)(3 * info->param_floats + info->grad_floats) * sizeof(float) +
                     info->activation_bytes + info->scratch_bytes;
@@ -61,6 +63,7 @@ static enum culm_status show(const char *name, bool json, struct culm_error *err
     }
     culm_stage_free(stage);
     culm_graph_free(graph);
+    culm_subject_release(&subject);
     return CULM_OK;
 }
 

@@ -1,57 +1,58 @@
 /* Named models and configurations as subjects of a command. */
 #include "cli/subject.h"
 
-#include "train/config.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+/* A configuration that only names a model. */
+static enum culm_status config_of(const char *name, struct culm_train_config *ret_config,
+                                  struct culm_error *error) {
+    char text[256];
+    int len = snprintf(text, sizeof text,
+                       "model: {name: %s}\ndata: {path: none}\nsteps: 1\npipelines: 1\nstages: 1\n"
+                       "batch: {global: 1, micro: 1, lanes: 1}\n",
+                       name);
+    return culm_train_config_parse(text, (size_t)len, name, NULL, 0, ret_config, error);
+}
+
 enum culm_status culm_subject_find(const char *name_or_path, struct culm_subject *ret_subject,
                                    struct culm_error *error) {
-    const struct culm_model_preset *preset = culm_model_preset_find(name_or_path);
     struct culm_subject subject = {0};
     snprintf(subject.name, sizeof subject.name, "%s", name_or_path);
-    if (preset) {
-        snprintf(subject.arch, sizeof subject.arch, "%s", preset->arch);
-        subject.options = preset->options;
-        subject.options.batch = 1;
-        *ret_subject = subject;
-        return CULM_OK;
-    }
-    if (access(name_or_path, F_OK) != 0) {
+    enum culm_status status;
+    if (culm_model_preset_find(name_or_path)) {
+        status = config_of(name_or_path, &subject.config, error);
+    } else if (access(name_or_path, F_OK) != 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "'%s' is neither a configuration file nor a known model; 'culm model "
                               "list' names them",
                               name_or_path);
+    } else {
+        status = culm_train_config_load(name_or_path, NULL, 0, &subject.config, error);
     }
-    struct culm_train_config config;
-    enum culm_status status = culm_train_config_load(name_or_path, NULL, 0, &config, error);
     if (status != CULM_OK) {
         return status;
     }
-    snprintf(subject.arch, sizeof subject.arch, "%s", config.model.arch);
-    subject.options = (struct culm_model_options){
-        .layers = config.model.layers,
-        .width = config.model.width,
-        .heads = config.model.heads,
-        .context = config.model.context,
-        .vocab = config.model.vocab,
-        .dropout = config.model.dropout,
-        .batch = config.batch.micro,
-    };
-    culm_train_config_release(&config);
+    subject.batch = subject.config.batch.micro;
     *ret_subject = subject;
     return CULM_OK;
+}
+
+void culm_subject_release(struct culm_subject *subject) {
+    culm_train_config_release(&subject->config);
 }
 
 enum culm_status culm_subject_compile(const struct culm_subject *subject,
                                       struct culm_graph **ret_graph, struct culm_stage **ret_stage,
                                       struct culm_error *error) {
     struct culm_graph *graph = NULL;
-    enum culm_status status = culm_model_build(subject->arch, &subject->options, &graph, error);
+    const struct culm_stage_options options = {.recompute = subject->config.recompute ==
+                                                            CULM_RECOMPUTE_BLOCK};
+    enum culm_status status =
+        culm_network_build(&subject->config, subject->batch, CULM_FOR_TRAINING, &graph, error);
     if (status == CULM_OK) {
-        status = culm_stages_compile(graph, 1, NULL, ret_stage, error);
+        status = culm_stages_compile(graph, 1, &options, ret_stage, error);
     }
     if (status != CULM_OK) {
         culm_graph_free(graph);

@@ -5,17 +5,19 @@
 #ifndef CULM_CLI_SUBJECT_H
 #define CULM_CLI_SUBJECT_H
 
-#include "model/model.h"
+#include "train/network.h"
 
 struct culm_subject {
-    char name[64], arch[32];
-    struct culm_model_options options; /* batch: of the configuration's micro-batch; 1 for a name */
+    char name[64];
+    struct culm_train_config config; /* owned: culm_subject_release */
+    int64_t batch;                   /* the configuration's micro-batch; 1 for a name */
 };
 
 /* CULM_ERR_CONFIG for what is neither a known name nor a readable configuration. */
 enum culm_status culm_subject_find(const char *name_or_path, struct culm_subject *ret_subject,
                                    struct culm_error *error);
-/* Its graph, compiled as one stage. Both are the caller's. */
+void culm_subject_release(struct culm_subject *subject);
+/* Its graph for training, compiled as one stage. Both are the caller's. */
 enum culm_status culm_subject_compile(const struct culm_subject *subject,
                                       struct culm_graph **ret_graph, struct culm_stage **ret_stage,
                                       struct culm_error *error);

@@ -25,7 +25,6 @@
 struct launch {
     const struct culm_launch_options *o;
     struct culm_plan *plan;
-    struct culm_text *text;
     struct culm_trace trace;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_rundir dir;
@@ -46,13 +45,45 @@ struct launch {
 
 /* --- before anything is written --- */
 
+/* The samples, those held out too if they are wanted, and the weights to start from. */
+static enum culm_status check_data(const struct launch *l, const struct culm_train_config *config,
+                                   struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int held_out = 0; held_out < 1 + (config->eval.every > 0) && status == CULM_OK;
+         held_out++) {
+        struct culm_source_options options;
+        struct culm_source *source = NULL;
+        culm_train_config_source(config, held_out, &options);
+        status = culm_source_open(&options, &source, error);
+        if (status == CULM_OK) {
+            status = culm_network_check_source(l->plan->graph, source, error);
+        }
+        culm_source_free(source);
+    }
+    struct culm_initial *initial = NULL;
+    int32_t found;
+    if (status == CULM_OK) {
+        status = culm_initial_open(config, &initial, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_initial_check(initial, l->plan->graph, &found, error);
+    }
+    if (status == CULM_OK && found > 0 && found < l->plan->graph->param_count) {
+        fprintf(stderr,
+                "culm train: model.init has %d of %d parameters; the rest starts from the "
+                "seed\n",
+                found, l->plan->graph->param_count);
+    }
+    culm_initial_close(initial);
+    return status;
+}
+
 static enum culm_status check(struct launch *l, struct culm_error *error) {
     const struct culm_train_config *config = l->o->config;
     enum culm_status status;
     struct culm_cpu *cpu = NULL;
     if ((status = culm_plan_new(config, &l->plan, error)) ||
-        (status = culm_text_open((const char *const *)config->data.paths, config->data.path_count,
-                                 config->model.context, config->model.vocab, &l->text, error)) ||
+        (status = check_data(l, config, error)) ||
         (l->o->plan_path && (status = culm_plan_check(l->plan, l->o->plan_path, error))) ||
         (l->o->trace_path && (status = culm_trace_read(l->o->trace_path, &l->trace, error))) ||
         (status = culm_cpu_new(1, &cpu, error))) {
@@ -350,7 +381,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .shape = l->plan->shape,
         .cluster = config->cluster,
         .checkpoint = config->checkpoint,
-        .tokens_per_sample = config->model.context,
+        .tokens_per_sample = l->plan->rows_per_sample,
         .start_step = l->start_step,
         .start_source = l->start_path,
         .traced = l->o->trace_path != NULL,
@@ -385,7 +416,6 @@ static void release(struct launch *l) {
     }
     free(l->faults);
     culm_trace_release(&l->trace);
-    culm_text_free(l->text);
     culm_plan_free(l->plan);
     culm_pool_free(l->pool);
 }

@@ -22,7 +22,7 @@ struct worker {
     char *config_text;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_plan *plan;
-    struct culm_text *text;
+    struct culm_source *source;
     struct culm_cpu *cpu;
     struct culm_pool *pool;
     struct culm_worker_fault *faults;
@@ -70,6 +70,12 @@ static enum culm_status read_faults(struct worker *w, int argc, char **argv,
     return CULM_OK;
 }
 
+static enum culm_status open_source(struct worker *w, struct culm_error *error) {
+    struct culm_source_options options;
+    culm_train_config_source(&w->config, false, &options);
+    return culm_source_open(&options, &w->source, error);
+}
+
 static enum culm_status prepare(struct worker *w, const char *dir, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_path_format(path, error, "%s/config.yaml", dir);
@@ -80,10 +86,7 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
         return status;
     }
     w->config_text = culm_train_config_dump(&w->config);
-    if ((status = culm_plan_new(&w->config, &w->plan, error)) ||
-        (status =
-             culm_text_open((const char *const *)w->config.data.paths, w->config.data.path_count,
-                            w->config.model.context, w->config.model.vocab, &w->text, error)) ||
+    if ((status = culm_plan_new(&w->config, &w->plan, error)) || (status = open_source(w, error)) ||
         (status = culm_cpu_new((int)w->config.threads, &w->cpu, error))) {
         return status;
     }
@@ -122,7 +125,7 @@ static enum culm_status join(struct worker *w, char **argv, struct culm_error *e
         .pool = w->pool,
         .world = world,
         .cpu = w->cpu,
-        .text = w->text,
+        .source = w->source,
     };
     status = culm_numeric_new(&numeric, &w->exec, error);
     if (status != CULM_OK) {
@@ -186,7 +189,7 @@ int culm_cli_worker(int argc, char **argv) {
     culm_worker_free(w.world);
     culm_numeric_free(w.exec);
     culm_cpu_free(w.cpu);
-    culm_text_free(w.text);
+    culm_source_free(w.source);
     culm_plan_free(w.plan);
     culm_pool_free(w.pool);
     free(w.faults);

@@ -272,6 +272,7 @@ static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
     if (task->stages >> (x->layout->stages - 1) & 1) {
         const struct element *statistics = task->grad[x->layout->grad_count - 1]->data;
         task->loss = positive(statistics->digest);
+        task->weight = 1;
         task->samples = (int64_t)statistics->count * x->shape->micro_samples;
     }
     return CULM_OK;

@@ -8,31 +8,92 @@
 
 #include "base/config.h"
 #include "base/file.h"
+#include "data/source.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define T struct culm_train_config
 #define FREE CULM_CONFIG_RESUMABLE
 #define DAY_MS 86400000
 
-static const struct culm_config_row rows[] = {
-    CULM_CONFIG_WORD("model.arch", T, model.arch, "gpt2", "gpt2", 0, "the architecture"),
-    CULM_CONFIG_INT("model.layers", T, model.layers, "6", 1, 1024, 0, "transformer blocks"),
-    CULM_CONFIG_INT("model.width", T, model.width, "256", 1, CULM_TRAIN_MAX_WIDTH, 0,
-                    "size of the residual stream; a multiple of `model.heads`"),
-    CULM_CONFIG_INT("model.heads", T, model.heads, "8", 1, 1024, 0, "attention heads"),
-    CULM_CONFIG_INT("model.context", T, model.context, "128", 1, CULM_TRAIN_MAX_CONTEXT, 0,
-                    "tokens in a sample"),
-    CULM_CONFIG_INT("model.vocab", T, model.vocab, "256", 2, 16777216, 0,
-                    "size of the vocabulary; at least 256 for `data.kind: text`"),
-    CULM_CONFIG_REAL("model.dropout", T, model.dropout, "0.1", 0, 1, CULM_CONFIG_BELOW,
-                     "share of values that dropout sets to zero"),
+#define MODEL_INT(name_, value_, min_, max_, doc_)                                                 \
+    CULM_CONFIG_INT("model." #name_, T, model.options.name_, value_, min_, max_, 0, doc_)
+#define MODEL_BOOL(name_, doc_)                                                                    \
+    CULM_CONFIG_BOOL("model." #name_, T, model.options.name_, "false", 0, doc_)
 
-    CULM_CONFIG_WORD("data.kind", T, data.kind, "text", "text", 0,
-                     "how the files are read: as bytes, one token each"),
+static const struct culm_config_row rows[] = {
+    CULM_CONFIG_WORD("model.arch", T, model.arch, "gpt2", "gpt2|bert|resnet|vgg|alexnet|gnmt|onnx",
+                     0, "the architecture; `onnx`: the graph in `model.file`"),
+    CULM_CONFIG_PATHS("model.name", T, model.name, "", CULM_CONFIG_EMPTY,
+                      "a published model (`culm model list`): what is not given below is as there"),
+    CULM_CONFIG_PATHS("model.file", T, model.file, "", CULM_CONFIG_EMPTY,
+                      "an ONNX file exported in training mode, for `model.arch: onnx`"),
+    CULM_CONFIG_PATHS("model.init", T, model.init, "", CULM_CONFIG_EMPTY,
+                      "a safetensors file with the weights to start from"),
+    MODEL_INT(layers, "6", 0, 1024,
+              "transformer blocks; depth of a ResNet or VGG; LSTM layers of each side"),
+    MODEL_INT(width, "256", 0, CULM_TRAIN_MAX_WIDTH,
+              "size of the residual stream, a multiple of `model.heads`; of every LSTM; channels "
+              "after the first convolution"),
+    MODEL_INT(heads, "8", 0, 1024, "attention heads"),
+    MODEL_INT(context, "128", 0, CULM_TRAIN_MAX_CONTEXT, "tokens in a sample"),
+    MODEL_INT(vocab, "256", 0, 16777216,
+              "size of the vocabulary; at least 256 for `data.kind: text` of bytes"),
+    CULM_CONFIG_REAL("model.dropout", T, model.options.dropout, "0.1", 0, 1, CULM_CONFIG_BELOW,
+                     "share of values that dropout sets to zero"),
+    MODEL_INT(hidden, "0", 0, CULM_TRAIN_MAX_WIDTH * 4,
+              "features inside the MLP, or in the hidden classifier layers; 0: as published"),
+    MODEL_INT(positions, "0", 0, CULM_TRAIN_MAX_CONTEXT,
+              "rows of the position table; 0: `model.context`"),
+    MODEL_INT(types, "0", 0, 1024, "bert: kinds of segments; 0: 2"),
+    MODEL_INT(masked, "0", 0, CULM_TRAIN_MAX_CONTEXT,
+              "bert: predicted tokens in a sample; 0: 15 % of `model.context`"),
+    MODEL_INT(image, "0", 0, 4096, "height and width of the images; 0: as published"),
+    MODEL_INT(channels, "0", 0, 3, "1: grey, 3: colour; 0: 3"),
+    MODEL_INT(classes, "0", 0, 1000000, "of the classifier; 0: 1000"),
+    CULM_CONFIG_PATHS("model.blocks", T, model.blocks, "", CULM_CONFIG_EMPTY,
+                      "resnet: residual blocks of each of at most four stages, instead of "
+                      "`model.layers`"),
+    MODEL_BOOL(bottleneck, "resnet with `model.blocks`: bottleneck blocks"),
+    MODEL_BOOL(small_stem, "resnet: begin with a 3x3 convolution of stride 1, for small images"),
+    MODEL_BOOL(batch_norm, "vgg: with batch norm"),
+    MODEL_INT(pool, "0", 0, 64,
+              "vgg, alexnet: height and width that the classifier sees; 0: as published"),
+    MODEL_INT(source, "0", 0, CULM_TRAIN_MAX_CONTEXT,
+              "gnmt: tokens in a source sentence; 0: `model.context`"),
+    CULM_CONFIG_REAL("model.label_smoothing", T, model.options.label_smoothing, "0", 0, 1,
+                     CULM_CONFIG_BELOW, "share of a target that goes to all classes"),
+    MODEL_BOOL(share_embedding, "gnmt: one table for source and target"),
+
+    CULM_CONFIG_WORD("data.kind", T, data.kind, "text", "text|tokens|images|pairs|masked", 0,
+                     "what the files are: text, token ids, labelled images, sentence pairs, text "
+                     "to be masked"),
     CULM_CONFIG_PATHS("data.path", T, data.paths, NULL, 0,
-                      "a file or a list of files, relative to the current directory"),
+                      "a file or a list of files, relative to the current directory; images: a "
+                      "folder of folders, or IDX images and labels"),
+    CULM_CONFIG_PATHS("data.tokenizer", T, data.tokenizer, "", CULM_CONFIG_EMPTY,
+                      "`[vocab.json, merges.txt]` or `tokenizer.json`; none: a byte is a token"),
+    CULM_CONFIG_WORD("data.masked_of", T, data.masked_of, "text", "text|tokens", 0,
+                     "`data.kind: masked`: what the files are"),
+    CULM_CONFIG_REAL("data.held_out", T, data.held_out, "0", 0, 1, CULM_CONFIG_BELOW,
+                     "share of the samples, the last ones, kept out of training for evaluation"),
+    CULM_CONFIG_WORD("data.crop", T, data.crop, "center", "center|padded|resized", 0,
+                     "how training takes a window out of an image: the middle, a random one of "
+                     "the image with `data.padding` around, a random part resized"),
+    CULM_CONFIG_INT("data.padding", T, data.padding, "4", 0, 1024, 0,
+                    "black pixels around an image for `data.crop: padded`"),
+    CULM_CONFIG_INT("data.resize", T, data.resize, "0", 0, 8192, 0,
+                    "shorter side before the middle is cut out; 0: what the window needs"),
+    CULM_CONFIG_BOOL("data.flip", T, data.flip, "false", 0, "mirror half of the training images"),
+    CULM_CONFIG_ENUM("data.normalize", T, data.normalize, "none", "none|imagenet|custom", 0,
+                     "(x / 255 - mean) / std, with ImageNet's figures or with `data.mean` and "
+                     "`data.std`"),
+    CULM_CONFIG_REAL("data.mean", T, data.mean, "0.5", -1000, 1000, 0, "of every channel"),
+    CULM_CONFIG_REAL("data.std", T, data.std, "0.5", 0, 1000, CULM_CONFIG_ABOVE,
+                     "of every channel"),
 
     CULM_CONFIG_INT("batch.global", T, batch.global, "32", 1, 1048576, 0,
                     "samples in a step; a multiple of `batch.micro`"),
@@ -47,14 +108,21 @@ static const struct culm_config_row rows[] = {
                     "pieces the model is cut into; at most `model.layers`"),
     CULM_CONFIG_ENUM("redundancy", T, redundancy, "eager", "none|lazy|eager", FREE,
                      "what a worker does ahead of a neighbour's loss"),
-    CULM_CONFIG_WORD("precision", T, precision, "f32", "f32", 0, "number format"),
+    CULM_CONFIG_WORD("precision", T, precision, "f32", "f32|bf16", 0,
+                     "number format of activations and products; weights, sums and the optimizer "
+                     "stay f32"),
+    CULM_CONFIG_ENUM("recompute", T, recompute, "none", "none|block|auto", FREE,
+                     "compute activations again in backward instead of keeping them; `auto`: when "
+                     "the plan does not fit `memory_mb`"),
+    CULM_CONFIG_INT("memory_mb", T, memory_mb, "0", 0, 1 << 30, FREE,
+                    "megabytes that a worker may take; 0: the machine's, shared out among workers"),
     CULM_CONFIG_INT("threads", T, threads, "1", 1, 256, FREE, "compute threads of each worker"),
     CULM_CONFIG_U64("seed", T, seed, "1", 0,
                     "of the initial weights, the order of samples and dropout"),
     CULM_CONFIG_INT("steps", T, steps, NULL, 0, 1000000000, 0,
                     "optimizer steps; 0 writes the initial model"),
 
-    CULM_CONFIG_WORD("optimizer.name", T, optimizer.name, "adamw", "adamw", 0, "the optimizer"),
+    CULM_CONFIG_WORD("optimizer.name", T, optimizer.name, "adamw", "adamw|sgd", 0, "the optimizer"),
     CULM_CONFIG_REAL("optimizer.lr", T, optimizer.lr, "0.001", 0, INFINITY, 0,
                      "highest learning rate"),
     CULM_CONFIG_REAL("optimizer.beta1", T, optimizer.beta1, "0.9", 0, 1, CULM_CONFIG_BELOW,
@@ -65,6 +133,10 @@ static const struct culm_config_row rows[] = {
                      "added to the denominator"),
     CULM_CONFIG_REAL("optimizer.weight_decay", T, optimizer.weight_decay, "0.1", 0, INFINITY, 0,
                      "of tensors with two dimensions"),
+    CULM_CONFIG_REAL("optimizer.momentum", T, optimizer.momentum, "0.9", 0, 1, CULM_CONFIG_BELOW,
+                     "of sgd"),
+    CULM_CONFIG_BOOL("optimizer.nesterov", T, optimizer.nesterov, "false", 0,
+                     "sgd: look ahead along the momentum"),
     CULM_CONFIG_REAL("optimizer.clip_norm", T, optimizer.clip_norm, "1", 0, INFINITY, 0,
                      "highest global gradient norm; 0 turns clipping off"),
 
@@ -79,6 +151,12 @@ static const struct culm_config_row rows[] = {
                     "steps between checkpoints; 0: only at the end"),
     CULM_CONFIG_INT("checkpoint.keep", T, checkpoint.keep, "2", 1, 1000000, FREE,
                     "checkpoints kept; older ones are removed"),
+
+    CULM_CONFIG_INT("eval.every", T, eval.every, "0", 0, 1000000000, FREE,
+                    "steps between evaluations on the held-out samples; a multiple of "
+                    "`checkpoint.every`; 0: never"),
+    CULM_CONFIG_INT("eval.samples", T, eval.samples, "0", 0, 1000000000, FREE,
+                    "how many of them; 0: all"),
 
     CULM_CONFIG_INT("cluster.heartbeat_ms", T, cluster.heartbeat_ms, "200", 1, DAY_MS, FREE,
                     "time between two signs of life"),
@@ -99,10 +177,16 @@ static const struct culm_config_row rows[] = {
                     "workers at once; at least `pipelines` * `stages`"),
 };
 
-_Static_assert(offsetof(struct culm_data_config, path_count) ==
-                   offsetof(struct culm_data_config, paths) +
-                       offsetof(struct culm_config_paths, count),
-               "paths and path_count are laid out as struct culm_config_paths");
+#define LAID_OUT_AS_PATHS(type_, first_, count_)                                                   \
+    _Static_assert(offsetof(type_, count_) ==                                                      \
+                       offsetof(type_, first_) + offsetof(struct culm_config_paths, count),        \
+                   #first_ " and " #count_ " are laid out as struct culm_config_paths")
+LAID_OUT_AS_PATHS(struct culm_data_config, paths, path_count);
+LAID_OUT_AS_PATHS(struct culm_data_config, tokenizer, tokenizer_count);
+LAID_OUT_AS_PATHS(struct culm_model_config, name, name_count);
+LAID_OUT_AS_PATHS(struct culm_model_config, file, file_count);
+LAID_OUT_AS_PATHS(struct culm_model_config, init, init_count);
+LAID_OUT_AS_PATHS(struct culm_model_config, blocks, block_count);
 _Static_assert(sizeof(enum culm_redundancy) == sizeof(int), "read and written as an int");
 
 static const struct culm_config_table table = {
@@ -114,24 +198,127 @@ static const struct culm_config_table table = {
 #define REFUSE(...) culm_config_refuse(&table, o, keys, error, __VA_ARGS__)
 #define KEYS(...) const char *const keys[] = {__VA_ARGS__, NULL}
 
+/* --- the model: a preset's values where none are given --- */
+
+static size_t row_of(const char *key) {
+    size_t i = 0;
+    while (strcmp(rows[i].key, key) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static enum culm_status fill_blocks(struct culm_train_config *c,
+                                    const struct culm_config_origins *o, struct culm_error *error) {
+    KEYS("model.blocks");
+    if (c->model.block_count > 4) {
+        return REFUSE("%zu stages; allowed: at most 4", c->model.block_count);
+    }
+    for (size_t i = 0; i < c->model.block_count; i++) {
+        char *end;
+        long count = strtol(c->model.blocks[i], &end, 10);
+        if (*end || count < 1 || count > 1024) {
+            return REFUSE("'%.40s' is no number of blocks; allowed: 1 to 1024", c->model.blocks[i]);
+        }
+        c->model.options.blocks[i] = count;
+    }
+    return CULM_OK;
+}
+
+static const struct culm_model_preset *first_of(const char *arch) {
+    const struct culm_model_preset *preset;
+    for (size_t i = 0; (preset = culm_model_preset(i)); i++) {
+        if (strcmp(preset->arch, arch) == 0) {
+            return preset;
+        }
+    }
+    return NULL;
+}
+
+/* GPT-2's keys have defaults of their own; every other family starts from its first preset. */
+static enum culm_status fill_model(struct culm_train_config *c, const struct culm_config_origins *o,
+                                   struct culm_error *error) {
+    struct culm_model_config *m = &c->model;
+    const struct culm_model_preset *preset = NULL;
+    if (m->name_count > 0) {
+        KEYS("model.name");
+        preset = m->name_count == 1 ? culm_model_preset_find(m->name[0]) : NULL;
+        if (!preset) {
+            return REFUSE("'%.60s' is not known; 'culm model list' names the models", m->name[0]);
+        }
+        if (culm_config_given(o, row_of("model.arch")) && strcmp(preset->arch, m->arch) != 0) {
+            return REFUSE("%s is a model of 'arch: %s', not %s; leave model.arch out", m->name[0],
+                          preset->arch, m->arch);
+        }
+        snprintf(m->arch, sizeof m->arch, "%s", preset->arch);
+    } else if (strcmp(m->arch, "gpt2") != 0) {
+        preset = first_of(m->arch);
+    }
+    size_t begin = offsetof(T, model.options), end = begin + sizeof m->options;
+    for (size_t i = 0; preset && i < table.count; i++) {
+        const struct culm_config_row *row = &rows[i];
+        if (row->offset >= begin && row->offset < end && !culm_config_given(o, i)) {
+            memcpy((char *)c + row->offset, (const char *)&preset->options + (row->offset - begin),
+                   row->size);
+        }
+    }
+    if (preset && !culm_config_given(o, row_of("model.blocks"))) {
+        memcpy(m->options.blocks, preset->options.blocks, sizeof m->options.blocks);
+    }
+    bool onnx = strcmp(m->arch, "onnx") == 0;
+    if (onnx != (m->file_count == 1)) {
+        KEYS("model.file", "model.arch");
+        return REFUSE("'arch: onnx' and one 'file: FILE.onnx' go together; give both or none");
+    }
+    if (m->init_count > 1) {
+        KEYS("model.init");
+        return REFUSE("%zu files; allowed: one", m->init_count);
+    }
+    return fill_blocks(c, o, error);
+}
+
+static bool is_text_model(const struct culm_train_config *c) {
+    return strcmp(c->model.arch, "gpt2") == 0 || strcmp(c->model.arch, "bert") == 0;
+}
+
 static enum culm_status check_model(const struct culm_train_config *c,
                                     const struct culm_config_origins *o, struct culm_error *error) {
-    if (c->model.width % c->model.heads) {
+    const struct culm_model_options *m = &c->model.options;
+    if (is_text_model(c) && (m->heads < 1 || m->width < 1 || m->layers < 1 || m->context < 1)) {
+        KEYS("model.layers", "model.width", "model.heads", "model.context");
+        return REFUSE("layers %lld, width %lld, heads %lld, context %lld make no model; allowed: 1 "
+                      "or more of each",
+                      (long long)m->layers, (long long)m->width, (long long)m->heads,
+                      (long long)m->context);
+    }
+    if (is_text_model(c) && m->width % m->heads) {
         KEYS("model.heads", "model.width");
         return REFUSE("width %lld is not a multiple of heads %lld; allowed: heads that divide the "
                       "width",
-                      (long long)c->model.width, (long long)c->model.heads);
+                      (long long)m->width, (long long)m->heads);
     }
-    if (c->model.width / c->model.heads > CULM_TRAIN_MAX_HEAD) {
+    if (is_text_model(c) && m->width / m->heads > CULM_TRAIN_MAX_HEAD) {
         KEYS("model.heads", "model.width");
         return REFUSE("width %lld in %lld heads makes heads of %lld; allowed: heads of up to %d",
-                      (long long)c->model.width, (long long)c->model.heads,
-                      (long long)(c->model.width / c->model.heads), CULM_TRAIN_MAX_HEAD);
+                      (long long)m->width, (long long)m->heads, (long long)(m->width / m->heads),
+                      CULM_TRAIN_MAX_HEAD);
     }
-    if (c->model.vocab < 256) {
+    if (is_text_model(c) && m->vocab < 256 && strcmp(c->data.kind, "text") == 0 &&
+        c->data.tokenizer_count == 0) {
         KEYS("model.vocab", "data.kind");
         return REFUSE("vocab %lld is too small for text, which has 256 bytes; allowed: 256 or more",
-                      (long long)c->model.vocab);
+                      (long long)m->vocab);
+    }
+    if (c->eval.every > 0 && (c->checkpoint.every < 1 || c->eval.every % c->checkpoint.every)) {
+        KEYS("eval.every", "checkpoint.every");
+        return REFUSE(
+            "every %lld is not a multiple of checkpoint.every %lld, and what is evaluated "
+            "is a checkpoint; allowed: a multiple of it",
+            (long long)c->eval.every, (long long)c->checkpoint.every);
+    }
+    if (c->eval.every > 0 && c->data.held_out <= 0) {
+        KEYS("eval.every", "data.held_out");
+        return REFUSE("nothing is held out to evaluate on; set data.held_out, for example 0.05");
     }
     return CULM_OK;
 }
@@ -163,10 +350,11 @@ static enum culm_status check_batch(const struct culm_train_config *c,
         return REFUSE("%lld micro-batches (global / micro); allowed: up to %d",
                       (long long)(c->batch.global / c->batch.micro), CULM_TRAIN_MAX_MICROS);
     }
-    if (c->batch.micro * c->model.context > CULM_TRAIN_MAX_ROWS) {
+    if (c->batch.micro * c->model.options.context > CULM_TRAIN_MAX_ROWS) {
         KEYS("batch.micro", "model.context");
         return REFUSE("micro %lld * context %lld tokens in a micro-batch; allowed: up to %d",
-                      (long long)c->batch.micro, (long long)c->model.context, CULM_TRAIN_MAX_ROWS);
+                      (long long)c->batch.micro, (long long)c->model.options.context,
+                      CULM_TRAIN_MAX_ROWS);
     }
     return CULM_OK;
 }
@@ -174,10 +362,11 @@ static enum culm_status check_batch(const struct culm_train_config *c,
 static enum culm_status check_cluster(const struct culm_train_config *c,
                                       const struct culm_config_origins *o,
                                       struct culm_error *error) {
-    if (c->stages > c->model.layers) {
+    if (strcmp(c->model.arch, "gpt2") == 0 && c->stages > c->model.options.layers) {
         KEYS("stages", "model.layers");
         return REFUSE("%lld stages for %lld layers, and each needs one; allowed: 1 to %lld",
-                      (long long)c->stages, (long long)c->model.layers, (long long)c->model.layers);
+                      (long long)c->stages, (long long)c->model.options.layers,
+                      (long long)c->model.options.layers);
     }
     if (c->pipelines * c->stages > c->cluster.max_nodes) {
         KEYS("cluster.max_nodes", "pipelines", "stages");
@@ -207,7 +396,10 @@ enum culm_status culm_train_config_parse(const char *text, size_t len, const cha
     if (status != CULM_OK) {
         return status;
     }
-    status = check_model(&config, &origins, error);
+    status = fill_model(&config, &origins, error);
+    if (status == CULM_OK) {
+        status = check_model(&config, &origins, error);
+    }
     if (status == CULM_OK) {
         status = check_batch(&config, &origins, error);
     }
@@ -290,6 +482,44 @@ enum culm_status culm_train_config_resumable(const struct culm_train_config *bef
                           "%s: the run has %s, this configuration %s; --resume may change only "
                           "pipelines, stages, redundancy, threads, cluster and checkpoint settings",
                           row->key, was, is);
+}
+
+void culm_train_config_source(const struct culm_train_config *config, bool held_out,
+                              struct culm_source_options *ret_options) {
+    const struct culm_model_options *model = &config->model.options;
+    const struct culm_data_config *data = &config->data;
+    static const double imagenet_mean[3] = {0.485, 0.456, 0.406};
+    static const double imagenet_std[3] = {0.229, 0.224, 0.225};
+    *ret_options = (struct culm_source_options){
+        .kind = (enum culm_source_kind)culm_source_kind_of(data->kind),
+        .paths = (const char *const *)data->paths,
+        .path_count = data->path_count,
+        .tokenizer = (const char *const *)data->tokenizer,
+        .tokenizer_count = data->tokenizer_count,
+        .context = model->context,
+        .source_context = model->source,
+        .vocab = model->vocab,
+        .height = model->image,
+        .width = model->image,
+        .channels = model->channels ? model->channels : 3,
+        .classes = model->classes ? model->classes : 1000,
+        .resize = data->resize,
+        .crop = strcmp(data->crop, "padded") == 0    ? CULM_CROP_PADDED
+                : strcmp(data->crop, "resized") == 0 ? CULM_CROP_RESIZED
+                                                     : CULM_CROP_CENTER,
+        .padding = data->padding,
+        .flip = data->flip,
+        .augment = !held_out,
+        .masked_of = strcmp(data->masked_of, "tokens") == 0 ? CULM_SOURCE_TOKENS : CULM_SOURCE_TEXT,
+        .held_out = data->held_out,
+        .split = held_out ? CULM_SPLIT_HELD_OUT : CULM_SPLIT_TRAIN,
+        .seed = config->seed,
+    };
+    for (int i = 0; i < 3 && data->normalize != CULM_NORMALIZE_NONE; i++) {
+        bool custom = data->normalize == CULM_NORMALIZE_CUSTOM;
+        ret_options->mean[i] = custom ? data->mean : imagenet_mean[i];
+        ret_options->std[i] = custom ? data->std : imagenet_std[i];
+    }
 }
 
 const char *culm_redundancy_name(enum culm_redundancy redundancy) {

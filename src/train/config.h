@@ -8,7 +8,7 @@
 #ifndef CULM_TRAIN_CONFIG_H
 #define CULM_TRAIN_CONFIG_H
 
-#include "base/status.h"
+#include "model/model.h"
 
 /* What the kernels, and messages of a bounded size, can take; plan.c holds them against the device.
  */
@@ -21,15 +21,33 @@
 enum culm_redundancy { CULM_REDUNDANCY_NONE, CULM_REDUNDANCY_LAZY, CULM_REDUNDANCY_EAGER };
 
 struct culm_model_config {
-    char arch[32]; /* "gpt2" */
-    int64_t layers, width, heads, context, vocab;
-    double dropout;
+    char arch[32]; /* "gpt2", ...; "onnx": the graph in `file` */
+    char **name;   /* of a preset; at most one */
+    size_t name_count;
+    char **file; /* an ONNX file; at most one */
+    size_t file_count;
+    char **init; /* safetensors with initial weights; at most one */
+    size_t init_count;
+    char **blocks; /* decimal; at most 4 */
+    size_t block_count;
+    struct culm_model_options options; /* `blocks` filled in */
 };
 
+enum culm_normalize { CULM_NORMALIZE_NONE, CULM_NORMALIZE_IMAGENET, CULM_NORMALIZE_CUSTOM };
+
 struct culm_data_config {
-    char kind[16]; /* "text" */
+    char kind[16]; /* culm_source_kind_name */
     char **paths;
     size_t path_count;
+    char **tokenizer;
+    size_t tokenizer_count;
+    char masked_of[16];
+    double held_out;
+    char crop[16]; /* center, padded, resized */
+    int64_t padding, resize;
+    bool flip;
+    enum culm_normalize normalize;
+    double mean, std;
 };
 
 struct culm_batch_config {
@@ -37,8 +55,10 @@ struct culm_batch_config {
 };
 
 struct culm_optimizer_config {
-    char name[16]; /* "adamw" */
+    char name[16]; /* "adamw", "sgd" */
     double lr, beta1, beta2, eps, weight_decay, clip_norm;
+    double momentum; /* sgd */
+    bool nesterov;
 };
 
 struct culm_schedule_config {
@@ -51,6 +71,12 @@ struct culm_checkpoint_config {
     int64_t every, keep; /* every 0: only at the end */
 };
 
+struct culm_eval_config {
+    int64_t every, samples; /* every 0: never; samples 0: all that are held out */
+};
+
+enum culm_recompute { CULM_RECOMPUTE_NONE, CULM_RECOMPUTE_BLOCK, CULM_RECOMPUTE_AUTO };
+
 struct culm_cluster_config {
     int64_t heartbeat_ms, suspect_ms, kill_suspect_ms, replace_ms, join_ms, wait_ms, stuck_ms,
         max_nodes;
@@ -62,13 +88,16 @@ struct culm_train_config {
     struct culm_batch_config batch;
     int64_t pipelines, stages;
     enum culm_redundancy redundancy;
-    char precision[8]; /* "f32" */
+    char precision[8]; /* "f32", "bf16" */
+    enum culm_recompute recompute;
+    int64_t memory_mb; /* what a worker may take; 0: what the machine has, shared out */
     int64_t threads;   /* per worker */
     uint64_t seed;
     int64_t steps;
     struct culm_optimizer_config optimizer;
     struct culm_schedule_config schedule;
     struct culm_checkpoint_config checkpoint;
+    struct culm_eval_config eval;
     struct culm_cluster_config cluster;
 };
 
@@ -100,6 +129,11 @@ enum culm_status culm_train_config_resumable(const struct culm_train_config *bef
 /* The reference of all keys: a Markdown table (as in README.md), or lines for a terminal. Caller
  * frees. NULL: out of memory. */
 char *culm_train_config_reference(bool markdown);
+
+/* The values of `model` and `data` as the rooms below take them. The paths are borrowed. */
+struct culm_source_options;
+void culm_train_config_source(const struct culm_train_config *config, bool held_out,
+                              struct culm_source_options *ret_options);
 
 const char *culm_redundancy_name(enum culm_redundancy redundancy);
 

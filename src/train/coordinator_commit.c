@@ -35,6 +35,8 @@ void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member
         if (prepared.stages >> (c->o.shape.stages - 1) & 1) {
             c->loss = prepared.loss;
             c->samples = prepared.samples;
+            c->weight = prepared.weight > 0 ? prepared.weight : 1;
+            c->loss /= c->weight;
         }
         culm_coordinator_try_commit(c);
     }
@@ -104,8 +106,9 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
                               (long long)c->iteration, c->loss);
         return;
     }
-    double norm = sqrt(sum), limit = c->o.shape.clip_norm;
+    double norm = sqrt(sum) / c->weight, limit = c->o.shape.clip_norm;
     double clip = limit > 0 && norm + 1e-6 > limit ? limit / (norm + 1e-6) : 1.0;
+    clip /= c->weight;
     const struct culm_commit commit = {
         .view = c->view->number, .iteration = c->iteration, .clip = clip, .loss = c->loss};
     culm_buf_clear(&c->meta);

@@ -69,6 +69,7 @@ struct culm_coordinator {
     bool *norm_known;
     double loss;
     int64_t samples;
+    double weight;    /* share of the rows that count: loss and gradients are means over these */
     uint64_t step_ns; /* when the last commit was */
 
     struct complaint *complaint;

@@ -66,11 +66,12 @@ struct culm_task {
     size_t size_bytes;                 /* FOLD: of the output */
     struct culm_blob *const *grad;     /* NORM, STEP: [grad_count], reduced */
     double *norm;                      /* NORM: [param_count] squared norms, float64 */
-    double loss;        /* NORM: mean over tokens; valid when the last stage is in `stages` */
-    int64_t samples;    /* NORM: counted, as above */
-    double clip;        /* STEP */
-    uint64_t digest;    /* EXPORT, IMPORT */
-    const char *source; /* LOAD: checkpoint directory; "": the seed */
+    double loss;     /* NORM: mean over tokens; valid when the last stage is in `stages` */
+    int64_t samples; /* NORM: counted, as above */
+    double weight;   /* NORM: share of the rows that count, as above; 1 unless some are padding */
+    double clip;     /* STEP */
+    uint64_t digest; /* EXPORT, IMPORT */
+    const char *source;        /* LOAD: checkpoint directory; "": the seed */
     const char *const *pieces; /* PUBLISH */
     int32_t piece_count;
     char text[CULM_PIECE_TEXT_MAX]; /* SAVE: piece; PUBLISH: path; FINISH: path in */

@@ -206,6 +206,7 @@ void culm_prepared_encode(const struct culm_prepared *prepared, struct culm_buf 
     culm_buf_u64(buf, prepared->stages);
     culm_buf_f64(buf, prepared->loss);
     culm_buf_u64(buf, (uint64_t)prepared->samples);
+    culm_buf_f64(buf, prepared->weight);
     culm_buf_i32(buf, prepared->params);
     for (int32_t i = 0; i < prepared->params; i++) {
         culm_buf_f64(buf, prepared->norm[i]);
@@ -220,6 +221,7 @@ enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
     ret_prepared->stages = culm_read_u64(&in);
     ret_prepared->loss = culm_read_f64(&in);
     ret_prepared->samples = (int64_t)culm_read_u64(&in);
+    ret_prepared->weight = culm_read_f64(&in);
     if (culm_read_i32(&in) != ret_prepared->params) {
         return CULM_ERR_FORMAT;
     }

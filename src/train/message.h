@@ -71,6 +71,7 @@ struct culm_prepared {
     uint64_t stages;
     double loss;     /* valid when the last stage is in `stages` */
     int64_t samples; /* as above */
+    double weight;   /* as above: share of the rows that count */
     int32_t params;
     double *norm; /* [params] squared; NaN where this node has none */
 };

@@ -305,6 +305,7 @@ void culm_node_norm_done(struct culm_node *node, struct culm_task *task) {
     node->normed = task->stages;
     node->loss = task->loss;
     node->samples = task->samples;
+    node->weight = task->weight;
 }
 
 void culm_node_prepare(struct culm_node *node) {
@@ -319,6 +320,7 @@ void culm_node_prepare(struct culm_node *node) {
                                            .stages = holds,
                                            .loss = node->loss,
                                            .samples = node->samples,
+                                           .weight = node->weight,
                                            .params = node->o.layout->param_count,
                                            .norm = node->norm};
     culm_buf_clear(&node->meta);

@@ -1,16 +1,11 @@
 /* The numeric executor: compute tasks. See numeric.h. */
 #include "train/numeric_internal.h"
 
+#include "base/pages.h"
 #include "model/optimizer.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define ALIGN 64
-
-static void *aligned(size_t bytes) {
-    return aligned_alloc(ALIGN, (bytes + ALIGN) & ~(size_t)(ALIGN - 1));
-}
 
 double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
     const struct culm_schedule schedule = {
@@ -27,7 +22,7 @@ enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
                                     struct culm_error *error) {
     size_t bytes = x->o.plan->layout.stage[stage].state_bytes;
     if (!x->state[stage].data) {
-        x->state[stage].data = aligned(bytes);
+        x->state[stage].data = culm_pages_alloc(bytes);
     }
     return x->state[stage].data ? CULM_OK
                                 : culm_error_set(error, CULM_ERR_MEMORY,
@@ -36,37 +31,13 @@ enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
 
 /* --- forward and backward --- */
 
-static enum culm_status fill_samples(struct culm_numeric *x, const struct culm_task *task,
-                                     int32_t *tokens, struct culm_error *error) {
-    int64_t micro = x->o.config->batch.micro, context = x->o.config->model.context;
-    uint64_t first = culm_run_shape_first_sample(&x->o.plan->shape, task->iteration, task->micro);
-    for (int64_t i = 0; i < micro; i++) {
-        int64_t sample = culm_order_sample(&x->order, first + (uint64_t)i);
-        enum culm_status status = culm_text_fill(x->o.text, sample, tokens + i * context,
-                                                 tokens + (micro + i) * context, error);
-        if (status != CULM_OK) {
-            return status;
-        }
-    }
-    return CULM_OK;
-}
-
 static enum culm_status prepare_run(struct culm_numeric *x, struct culm_task *task,
                                     struct culm_stage_run *ret_run) {
     const struct culm_train_config *config = x->o.config;
-    int64_t micro = config->batch.micro, context = config->model.context;
-    bool last = task->stage == x->o.plan->shape.stages - 1;
-    int32_t *tokens = task->frc ? x->frc_tokens : x->tokens;
-    if (task->stage == 0 || last) {
-        enum culm_status status = fill_samples(x, task, tokens, &task->job.error);
-        if (status != CULM_OK) {
-            return status;
-        }
-    }
-    const void **fields = task->frc ? x->frc_fields : x->fields;
-    for (int32_t f = 0; f < x->o.plan->graph->field_count && f < 2; f++) {
-        bool inputs = strcmp(x->o.plan->graph->field[f].name, "tokens") == 0;
-        fields[f] = inputs ? tokens : tokens + micro * context;
+    const void *const *fields = NULL;
+    enum culm_status status = culm_numeric_fields(x, task, &fields, &task->job.error);
+    if (status != CULM_OK) {
+        return status;
     }
     *ret_run = (struct culm_stage_run){
         .seed = config->seed,
@@ -113,6 +84,29 @@ static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *ta
     return status;
 }
 
+/* Counts beyond 2^24 do not fit a float; as two they are summed exactly. */
+static void put_count(float *pair, int64_t count) {
+    pair[0] = (float)(count / 4096);
+    pair[1] = (float)(count % 4096);
+}
+
+static double get_count(const float *pair) { return 4096.0 * (double)pair[0] + (double)pair[1]; }
+
+/* They travel with the gradients (plan.h). */
+static void add_statistics(struct culm_numeric *x, const struct culm_task *task,
+                           const struct culm_stage_run *run) {
+    const struct culm_loss_total *loss = saved_loss(x, task);
+    float *sum = run->grads + numeric_info(x, task->stage)->grad_floats;
+    float own[CULM_STATISTICS_FLOATS] = {
+        [CULM_STATISTIC_LOSS] = (float)(loss->loss * run->loss_scale),
+        [CULM_STATISTIC_SAMPLES] = (float)x->o.config->batch.micro};
+    put_count(own + CULM_STATISTIC_ROWS, loss->rows);
+    put_count(own + CULM_STATISTIC_COUNTED, loss->counted);
+    for (int i = 0; i < CULM_STATISTICS_FLOATS; i++) {
+        sum[i] = task->first ? own[i] : sum[i] + own[i];
+    }
+}
+
 static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *task) {
     struct culm_stage_run run;
     enum culm_status status = prepare_run(x, task, &run);
@@ -127,18 +121,7 @@ static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *t
     if (status != CULM_OK || !numeric_info(x, task->stage)->has_loss) {
         return status;
     }
-    /* The statistics travel with the gradients: mean loss, and how many samples it is of. */
-    float *statistics = run.grads + numeric_info(x, task->stage)->grad_floats;
-    float share = (float)(saved_loss(x, task)->loss * run.loss_scale);
-    float samples = (float)x->o.config->batch.micro;
-    if (task->first) {
-        memset(statistics, 0, CULM_STATISTICS_FLOATS * sizeof(float));
-        statistics[0] = share;
-        statistics[1] = samples;
-    } else {
-        statistics[0] += share;
-        statistics[1] += samples;
-    }
+    add_statistics(x, task, &run);
     return CULM_OK;
 }
 
@@ -195,39 +178,78 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
         if (!grad) {
             return missing(task, p);
         }
-        task->norm[p] = culm_cpu_sum_squares(x->o.cpu, grad, count);
+        task->norm[p] =
+            x->o.plan->graph->param[p].statistic ? 0 : culm_cpu_sum_squares(x->o.cpu, grad, count);
     }
     if (task->stages >> (layout->stages - 1) & 1) {
         const float *statistics = task->grad[layout->grad_count - 1]->data;
-        task->loss = (double)statistics[0];
-        task->samples = (int64_t)statistics[1];
+        double rows = get_count(statistics + CULM_STATISTIC_ROWS);
+        double counted = get_count(statistics + CULM_STATISTIC_COUNTED);
+        task->loss = (double)statistics[CULM_STATISTIC_LOSS];
+        task->samples = (int64_t)statistics[CULM_STATISTIC_SAMPLES];
+        task->weight = counted > 0 ? counted / rows : 1;
     }
     return CULM_OK;
 }
 
+/* A running statistic moves towards the mean of what the micro-batches collected. */
+static void step_statistic(const struct culm_numeric *x, const struct culm_param_info *param,
+                           float *value, const float *sum) {
+    float part = (float)param->momentum, rest = (float)(1 - param->momentum);
+    float micros = (float)x->o.plan->shape.micros;
+    for (int64_t i = 0; i < param->count; i++) {
+        value[i] = rest * value[i] + part * (sum[i] / micros);
+    }
+}
+
+struct stepping {
+    bool sgd;
+    struct culm_adamw adamw;
+    struct culm_sgd descent;
+};
+
+static struct stepping stepping_of(const struct culm_numeric *x, const struct culm_task *task) {
+    const struct culm_optimizer_config *o = &x->o.config->optimizer;
+    struct stepping step = {.sgd = strcmp(o->name, "sgd") == 0};
+    double lr = culm_numeric_lr(x->o.config, task->iteration);
+    step.adamw = culm_adamw_at(task->iteration, o->beta1, o->beta2);
+    step.adamw.lr = lr;
+    step.adamw.eps = o->eps;
+    step.adamw.grad_scale = task->clip;
+    step.descent = (struct culm_sgd){.lr = lr,
+                                     .momentum = o->momentum,
+                                     .grad_scale = task->clip,
+                                     .nesterov = o->nesterov,
+                                     .first = task->iteration == 1};
+    return step;
+}
+
 static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
-    const struct culm_optimizer_config *o = &x->o.config->optimizer;
-    float *p = x->state[task->stage].data;
-    float *m = p + info->param_floats, *v = m + info->param_floats;
-    struct culm_adamw hyper = culm_adamw_at(task->iteration, o->beta1, o->beta2);
-    hyper.lr = culm_numeric_lr(x->o.config, task->iteration);
-    hyper.eps = o->eps;
-    hyper.grad_scale = task->clip;
+    float *p = x->state[task->stage].data, *m = p + info->param_floats;
+    struct stepping step = stepping_of(x, task);
     for (int32_t i = 0; i < info->param_count; i++) {
         const struct culm_param_info *param = &info->params[i];
+        int64_t at = param->offset, count = 0;
         if (i == info->param_count / 2 && x->exec.world) {
             const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
             x->exec.world->ops->fault(x->exec.world, &point);
         }
-        int64_t count = 0;
         const float *grad = total(x, task, param->global_index, &count);
         if (!grad) {
             return missing(task, param->global_index);
         }
-        hyper.weight_decay = param->decay ? o->weight_decay : 0;
-        culm_cpu_adamw(x->o.cpu, p + param->offset, m + param->offset, v + param->offset, grad,
-                       param->count, &hyper);
+        double decay = param->decay ? x->o.config->optimizer.weight_decay : 0;
+        if (param->statistic) {
+            step_statistic(x, param, p + at, grad);
+        } else if (step.sgd) {
+            step.descent.weight_decay = decay;
+            culm_cpu_sgd(x->o.cpu, p + at, m + at, grad, param->count, &step.descent);
+        } else {
+            step.adamw.weight_decay = decay;
+            culm_cpu_adamw(x->o.cpu, p + at, m + at, m + info->param_floats + at, grad,
+                           param->count, &step.adamw);
+        }
     }
     return CULM_OK;
 }
@@ -253,11 +275,11 @@ static enum culm_status run_export(struct culm_numeric *x, struct culm_task *tas
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     const struct culm_param_info *param = &info->params[task->index];
     size_t bytes = (size_t)param->count * sizeof(float);
-    for (int64_t part = 0; part < 3; part++) {
+    for (int64_t part = 0; part < x->o.plan->state_parts; part++) {
         const float *from = x->state[task->stage].data + part * info->param_floats + param->offset;
         memcpy((char *)task->output->data + (size_t)part * bytes, from, bytes);
     }
-    task->digest = digest_of(task->output->data, 3 * bytes);
+    task->digest = digest_of(task->output->data, task->output->size_bytes);
     return CULM_OK;
 }
 
@@ -265,12 +287,12 @@ static enum culm_status run_import(struct culm_numeric *x, struct culm_task *tas
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     const struct culm_param_info *param = &info->params[task->index];
     size_t bytes = (size_t)param->count * sizeof(float);
-    if (digest_of(task->input->data, 3 * bytes) != task->digest) {
+    if (digest_of(task->input->data, (size_t)x->o.plan->state_parts * bytes) != task->digest) {
         return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
                               "the copy of '%s' was damaged on its way", param->name);
     }
     enum culm_status status = culm_numeric_state(x, task->stage, &task->job.error);
-    for (int64_t part = 0; part < 3 && status == CULM_OK; part++) {
+    for (int64_t part = 0; part < x->o.plan->state_parts && status == CULM_OK; part++) {
         memcpy(x->state[task->stage].data + part * info->param_floats + param->offset,
                (const char *)task->input->data + (size_t)part * bytes, bytes);
     }
@@ -296,7 +318,8 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_EXPORT: return run_export(x, task);
     case CULM_TASK_IMPORT: return run_import(x, task);
     case CULM_TASK_SNAPSHOT:
-        memcpy(task->output->data, x->state[task->stage].data, task->output->size_bytes);
+        memcpy(task->output->data, x->state[task->stage].data,
+               x->o.plan->layout.stage[task->stage].state_bytes);
         return CULM_OK;
     case CULM_TASK_SAVE: return culm_numeric_save(x, task);
     case CULM_TASK_PUBLISH: return culm_numeric_publish(x, task);
@@ -326,15 +349,19 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
                 tied = count > tied ? count : tied;
             }
         }
-        size_t tokens = 2 * (size_t)options->config->batch.micro *
-                        (size_t)options->config->model.context * sizeof(int32_t);
-        culm_order_init(&x->order, options->config->seed, culm_text_samples(options->text));
-        x->scratch = aligned(scratch);
-        x->frc_scratch = aligned(scratch);
-        x->tokens = aligned(tokens);
-        x->frc_tokens = aligned(tokens);
-        x->tied = aligned(tied * sizeof(float));
-        if (!x->scratch || !x->frc_scratch || !x->tokens || !x->frc_tokens || !x->tied) {
+        culm_order_init(&x->order, options->config->seed, culm_source_samples(options->source));
+        enum culm_status status = culm_numeric_fields_init(x, error);
+        if (status == CULM_OK) {
+            status = culm_initial_open(options->config, &x->initial, error);
+        }
+        if (status != CULM_OK) {
+            culm_numeric_free(&x->exec);
+            return status;
+        }
+        x->scratch = culm_pages_alloc(scratch);
+        x->frc_scratch = culm_pages_alloc(scratch);
+        x->tied = culm_pages_alloc(tied * sizeof(float));
+        if (!x->scratch || !x->frc_scratch || !x->tied) {
             culm_numeric_free(&x->exec);
             return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for scratch");
         }
@@ -353,8 +380,8 @@ void culm_numeric_free(struct culm_exec *exec) {
     }
     free(x->scratch);
     free(x->frc_scratch);
-    free(x->tokens);
-    free(x->frc_tokens);
+    culm_numeric_fields_release(x);
+    culm_initial_close(x->initial);
     free(x->tied);
     free(x);
 }

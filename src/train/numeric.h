@@ -3,18 +3,18 @@
  * the run directory.
  *
  * A worker has one; the coordinator has one without a device for PUBLISH, DISCARD and FINISH. State
- * of a stage is three flat float32 vectors (parameters, exp_avg, exp_avg_sq) laid out as the stage
- * says. Every number is a pure function of the configuration, the data and the task's key, whoever
- * computes it (PROTOCOL 1).
+ * of a stage is two or three flat float32 vectors (parameters, exp_avg, exp_avg_sq; SGD has no last
+ * one) laid out as the stage says. Every number is a pure function of the configuration, the data
+ * and the task's key, whoever computes it (PROTOCOL 1).
  *
  * Files: numeric.c compute tasks; numeric_store.c checkpoints. Thread: see exec.h.
  */
 #ifndef CULM_TRAIN_NUMERIC_H
 #define CULM_TRAIN_NUMERIC_H
 
-#include "data/text.h"
 #include "device/cpu/kernels.h"
 #include "train/exec.h"
+#include "train/network.h"
 #include "train/plan.h"
 
 struct culm_numeric_options {
@@ -24,9 +24,9 @@ struct culm_numeric_options {
     const char *run_dir;
     const struct culm_plan *plan;
     struct culm_pool *pool;
-    struct culm_world *world;     /* for fault points; may be NULL */
-    struct culm_cpu *cpu;         /* NULL: store tasks only */
-    const struct culm_text *text; /* NULL: store tasks only */
+    struct culm_world *world;         /* for fault points; may be NULL */
+    struct culm_cpu *cpu;             /* NULL: store tasks only */
+    const struct culm_source *source; /* NULL: store tasks only */
 };
 
 enum culm_status culm_numeric_new(const struct culm_numeric_options *options,

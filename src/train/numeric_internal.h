@@ -7,7 +7,15 @@
 
 /* State of one stage; vectors of info->param_floats. */
 struct numeric_state {
-    float *data; /* one allocation: parameters, exp_avg, exp_avg_sq */
+    float *data; /* one allocation: parameters, exp_avg and, with AdamW, exp_avg_sq */
+};
+
+/* The fields of one micro-batch. */
+struct numeric_batch {
+    int64_t iteration;
+    int32_t micro;
+    uint64_t filled, used; /* bit f: field f of the graph; a time */
+    void **data;           /* by field of the graph; NULL: never asked for */
 };
 
 struct culm_numeric {
@@ -16,8 +24,11 @@ struct culm_numeric {
     struct culm_order order;
     struct numeric_state state[CULM_MAX_STAGES];
     void *scratch, *frc_scratch;
-    int32_t *tokens, *frc_tokens;  /* [2, micro, context]: inputs, targets */
-    const void *fields[2], *frc_fields[2];
+    struct numeric_batch *batch; /* [batch_count + 1]; the last one is for redundant forwards */
+    int32_t batch_count;
+    uint64_t batch_clock;
+    int32_t *source_field; /* by field of the graph: the source's */
+    struct culm_initial *initial;
     float *tied;                   /* sum of the uses of a tied tensor */
     struct culm_stage_run frc_run; /* of a redundant forward that was stopped */
 };
@@ -26,6 +37,13 @@ static inline const struct culm_stage_info *numeric_info(const struct culm_numer
                                                          int32_t stage) {
     return culm_stage_info(x->o.plan->stage[stage]);
 }
+
+/* numeric_fields.c. The fields that the task's stage reads, by field of the graph; valid until the
+ * next call (of a redundant forward: until the next one of its kind). */
+enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_error *error);
+void culm_numeric_fields_release(struct culm_numeric *x);
+enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_task *task,
+                                     const void *const **ret_fields, struct culm_error *error);
 
 /* numeric.c: makes room for the state of a stage, contents undefined. */
 enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,

@@ -20,7 +20,11 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
     memset(data, 0, x->o.plan->layout.stage[task->stage].state_bytes);
     if (!task->source[0]) {
         for (int32_t i = 0; i < info->param_count; i++) {
-            culm_model_init_param(&info->params[i], x->o.config->seed, data + info->params[i].offset);
+            status = culm_initial_fill(x->initial, &info->params[i], data + info->params[i].offset,
+                                       error);
+            if (status != CULM_OK) {
+                return status;
+            }
         }
         return CULM_OK;
     }
@@ -28,8 +32,11 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
     status = culm_checkpoint_open(task->source, true, &checkpoint, error);
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *param = &info->params[i];
-        for (int64_t part = 0; part < 3 && status == CULM_OK; part++) {
+        for (int64_t part = 0; part < x->o.plan->state_parts && status == CULM_OK; part++) {
             char name[256];
+            if (param->statistic && part > 0) {
+                continue; /* it has no optimizer state */
+            }
             snprintf(name, sizeof name, "%s%s", param->name, part_suffix[part]);
             status =
                 culm_checkpoint_tensor(checkpoint, name, param->rank, param->shape,
@@ -67,7 +74,11 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
     }
     for (int32_t i = 0; i < info->param_count; i++) {
         const struct culm_param_info *param = &info->params[i];
-        for (int64_t part = 0; part < 3 && stores(x, task->stage, param->global_index); part++) {
+        for (int64_t part = 0;
+             part < x->o.plan->state_parts && stores(x, task->stage, param->global_index); part++) {
+            if (param->statistic && part > 0) {
+                continue;
+            }
             snprintf(names[count], sizeof names[count], "%s%s", param->name, part_suffix[part]);
             tensors[count] = (struct culm_tensor_ref){
                 .name = names[count],

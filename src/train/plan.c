@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert(4 * CULM_TRAIN_MAX_WIDTH <= CULM_CPU_MAX_WIDTH, "the widest layer is 4 width");
 _Static_assert(CULM_TRAIN_MAX_HEAD <= CULM_CPU_MAX_HEAD, "attention");
@@ -36,13 +37,14 @@ static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *gr
         .grad_count = info->grad_count + last,
         .param_count = info->param_count,
         .params = params,
-        .state_bytes = (size_t)info->param_floats * 3 * sizeof(float),
+        .state_bytes = (size_t)info->param_floats * (size_t)plan->state_parts * sizeof(float),
     };
     for (int32_t i = 0; i < info->param_count; i++) {
         int32_t global = info->params[i].global_index;
         params[i] = global;
         plan->layout.param[global].stages |= 1ull << s;
-        plan->layout.param[global].state_bytes = (size_t)info->params[i].count * 3 * sizeof(float);
+        plan->layout.param[global].state_bytes =
+            (size_t)info->params[i].count * (size_t)plan->state_parts * sizeof(float);
     }
     for (int32_t i = 0; i < info->grad_count; i++) {
         const struct culm_grad_info *g = &info->grads[i];
@@ -84,9 +86,7 @@ static enum culm_status make_layout(struct culm_plan *plan, struct culm_error *e
             return out_of_memory(error);
         }
     }
-    for (int32_t i = 0; i < layout->param_count; i++) {
-        plan->param_count += (int64_t)(layout->param[i].state_bytes / (3 * sizeof(float)));
-    }
+    plan->param_count = culm_model_parameters(plan->graph);
     return CULM_OK;
 }
 
@@ -136,6 +136,55 @@ static void plan_memory(struct culm_plan *plan) {
 
 /* --- making --- */
 
+/* What `recompute: auto` may use on each worker. */
+static size_t memory_allowed(const struct culm_train_config *config) {
+    if (config->memory_mb > 0) {
+        return (size_t)config->memory_mb << 20;
+    }
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return (size_t)(0.8 * machine / (double)(config->pipelines * config->stages));
+}
+
+static size_t largest(const struct culm_plan *plan) {
+    size_t most = 0;
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        most = plan->memory_bytes[s] > most ? plan->memory_bytes[s] : most;
+    }
+    return most;
+}
+
+static void forget_stages(struct culm_plan *plan) {
+    for (int32_t s = 0; plan->stage && s < plan->shape.stages; s++) {
+        culm_stage_free(plan->stage[s]);
+        plan->stage[s] = NULL;
+    }
+    culm_layout_release(&plan->layout);
+}
+
+static enum culm_status compile(struct culm_plan *plan, struct culm_error *error) {
+    const struct culm_stage_options options = {.recompute = plan->recompute};
+    enum culm_status status =
+        culm_stages_compile(plan->graph, plan->shape.stages, &options, plan->stage, error);
+    if (status == CULM_OK) {
+        status = make_layout(plan, error);
+    }
+    if (status == CULM_OK) {
+        plan_memory(plan);
+    }
+    return status;
+}
+
+/* Tokens of a sample, for rates: the second dimension of what the loss compares with. */
+static int64_t rows_per_sample(const struct culm_graph *graph) {
+    for (int32_t f = 0; f < graph->field_count; f++) {
+        const struct culm_field *field = &graph->field[f];
+        if (strcmp(field->name, "targets") == 0 || strcmp(field->name, "types") == 0) {
+            return culm_elements(&field->shape) / field->shape.dim[0];
+        }
+    }
+    return 1;
+}
+
 enum culm_status culm_plan_new(const struct culm_train_config *config, struct culm_plan **ret_plan,
                                struct culm_error *error) {
     struct culm_plan *plan = calloc(1, sizeof *plan);
@@ -143,51 +192,41 @@ enum culm_status culm_plan_new(const struct culm_train_config *config, struct cu
         return out_of_memory(error);
     }
     plan->shape = culm_run_shape_of(config);
+    plan->state_parts = strcmp(config->optimizer.name, "sgd") == 0 ? 2 : 3;
+    plan->recompute = config->recompute == CULM_RECOMPUTE_BLOCK;
     size_t stages = (size_t)plan->shape.stages;
-    const struct culm_model_options model = {
-        .layers = config->model.layers,
-        .width = config->model.width,
-        .heads = config->model.heads,
-        .context = config->model.context,
-        .vocab = config->model.vocab,
-        .dropout = config->model.dropout,
-        .batch = config->batch.micro,
-    };
-    enum culm_status status = culm_model_build(config->model.arch, &model, &plan->graph, error);
-    if (status != CULM_OK) {
-        goto failed;
-    }
     plan->stage = calloc(stages, sizeof(struct culm_stage *));
     plan->memory_bytes = calloc(stages, sizeof *plan->memory_bytes);
-    if (!plan->stage || !plan->memory_bytes) {
-        status = out_of_memory(error);
-        goto failed;
-    }
-    status = culm_stages_compile(plan->graph, plan->shape.stages, NULL, plan->stage, error);
+    enum culm_status status = plan->stage && plan->memory_bytes ? CULM_OK : out_of_memory(error);
     if (status == CULM_OK) {
-        status = make_layout(plan, error);
+        status =
+            culm_network_build(config, config->batch.micro, CULM_FOR_TRAINING, &plan->graph, error);
+    }
+    if (status == CULM_OK) {
+        plan->rows_per_sample = rows_per_sample(plan->graph);
+        status = compile(plan, error);
+    }
+    if (status == CULM_OK && config->recompute == CULM_RECOMPUTE_AUTO &&
+        largest(plan) > memory_allowed(config)) {
+        forget_stages(plan);
+        plan->recompute = true;
+        status = compile(plan, error);
     }
     if (status != CULM_OK) {
-        goto failed;
+        culm_plan_free(plan);
+        return status;
     }
-    plan_memory(plan);
     *ret_plan = plan;
     return CULM_OK;
-failed:
-    culm_plan_free(plan);
-    return status;
 }
 
 void culm_plan_free(struct culm_plan *plan) {
     if (!plan) {
         return;
     }
-    for (int32_t s = 0; plan->stage && s < plan->shape.stages; s++) {
-        culm_stage_free(plan->stage[s]);
-    }
+    forget_stages(plan);
     free(plan->stage);
     free(plan->memory_bytes);
-    culm_layout_release(&plan->layout);
     culm_graph_free(plan->graph);
     free(plan);
 }

@@ -12,8 +12,8 @@
 #define CULM_TRAIN_PLAN_H
 
 #include "graph/stage.h"
-#include "model/model.h"
 #include "train/layout.h"
+#include "train/network.h"
 
 #include <jansson.h>
 
@@ -23,6 +23,9 @@ struct culm_plan {
     struct culm_graph *graph;
     struct culm_stage **stage; /* [shape.stages] */
     int64_t param_count;       /* elements of the whole model, a tied tensor once */
+    int32_t state_parts;       /* vectors of a stage's state: 3 with AdamW, 2 with SGD */
+    bool recompute;            /* what `recompute: auto` came to */
+    int64_t rows_per_sample;   /* tokens of a sample; 1 for images */
     size_t *memory_bytes;      /* [stages] of a node that owns the stage, with its shadow's part */
     size_t limit_bytes;        /* what no node's blobs may pass, failures included */
 };
@@ -38,7 +41,13 @@ json_t *culm_plan_json(const struct culm_plan *plan);
 enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,
                                  struct culm_error *error);
 
-/* Bytes per element vector of the statistics at the end of the last stage's gradients. */
-#define CULM_STATISTICS_FLOATS 16
+/* The statistics at the end of the last stage's gradients, summed like them. */
+enum {
+    CULM_STATISTIC_LOSS, /* share of the global batch's mean, over all rows */
+    CULM_STATISTIC_SAMPLES,
+    CULM_STATISTIC_ROWS,        /* in two floats: 4096 times the first and the second */
+    CULM_STATISTIC_COUNTED = 4, /* likewise: rows without a negative target */
+    CULM_STATISTICS_FLOATS = 16
+};
 
 #endif

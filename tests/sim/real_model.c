@@ -30,7 +30,7 @@ struct run {
     char *config_text;
     char dir[128];
     struct culm_plan *plan;
-    struct culm_text *text;
+    struct culm_source *source;
     struct culm_cpu *cpu;
     struct culm_pool *pool;
     struct culm_sim *sim;
@@ -89,7 +89,7 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world) {
                                                  .pool = run->pool,
                                                  .world = world,
                                                  .cpu = run->cpu,
-                                                 .text = run->text};
+                                                 .source = run->source};
     if (id >= 256 || culm_numeric_new(&numeric, &run->exec[id], &error) != CULM_OK) {
         return NULL;
     }
@@ -128,10 +128,13 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
     if (!mkdtemp(run->dir)) {
         return culm_error_set(error, CULM_ERR_IO, "no temporary directory") == CULM_OK;
     }
-    if (culm_train_config_parse(text, strlen(text), "test", NULL, 0, &run->config, error) ||
-        culm_plan_new(&run->config, &run->plan, error) ||
-        culm_text_open((const char *const *)run->config.data.paths, run->config.data.path_count,
-                       run->config.model.context, run->config.model.vocab, &run->text, error) ||
+    if (culm_train_config_parse(text, strlen(text), "test", NULL, 0, &run->config, error)) {
+        return false;
+    }
+    struct culm_source_options source;
+    culm_train_config_source(&run->config, false, &source);
+    if (culm_plan_new(&run->config, &run->plan, error) ||
+        culm_source_open(&source, &run->source, error) ||
         culm_cpu_new(shape->threads, &run->cpu, error)) {
         return false;
     }
@@ -168,7 +171,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
         .shape = run->plan->shape,
         .cluster = run->config.cluster,
         .checkpoint = run->config.checkpoint,
-        .tokens_per_sample = run->config.model.context,
+        .tokens_per_sample = run->config.model.options.context,
         .start_source = ""};
     run->coordinator = culm_coordinator_new(&coordinator);
     culm_sim_coordinator(run->sim, run->coordinator);
@@ -183,7 +186,7 @@ static void finish(struct run *run) {
         culm_numeric_free(run->exec[i]);
     }
     culm_cpu_free(run->cpu);
-    culm_text_free(run->text);
+    culm_source_free(run->source);
     culm_plan_free(run->plan);
     culm_pool_free(run->pool);
     free(run->config_text);

@@ -46,12 +46,12 @@ static void defaults(void **state) {
     (void)state;
     struct culm_train_config c = parse(MINIMAL, NULL);
     assert_string_equal(c.model.arch, "gpt2");
-    assert_int_equal(c.model.layers, 6);
-    assert_int_equal(c.model.width, 256);
-    assert_int_equal(c.model.heads, 8);
-    assert_int_equal(c.model.context, 128);
-    assert_int_equal(c.model.vocab, 256);
-    assert_true(c.model.dropout == 0.1);
+    assert_int_equal(c.model.options.layers, 6);
+    assert_int_equal(c.model.options.width, 256);
+    assert_int_equal(c.model.options.heads, 8);
+    assert_int_equal(c.model.options.context, 128);
+    assert_int_equal(c.model.options.vocab, 256);
+    assert_true(c.model.options.dropout == 0.1);
     assert_string_equal(c.data.kind, "text");
     assert_int_equal(c.data.path_count, 1);
     assert_string_equal(c.data.paths[0], "a.txt");
@@ -146,10 +146,10 @@ static void impossible_values(void **state) {
             "c.yaml:3: optimizer.eps: 0 is out of range; allowed: above 0");
     refused("redundancy: reroute\n",
             "c.yaml:3: redundancy: 'reroute' is not known; allowed: none, lazy, eager");
-    refused("precision: bf16\n", "c.yaml:3: precision: 'bf16' is not known; allowed: f32");
+    refused("precision: fp8\n", "c.yaml:3: precision: 'fp8' is not known; allowed: f32, bf16");
     refused_set("steps=-1", "--set: steps: -1 is out of range; allowed: 0 to 1000000000");
     refused("model: {layers: six}\n",
-            "c.yaml:3: model.layers: 'six' is not a whole number; allowed: 1 to 1024");
+            "c.yaml:3: model.layers: 'six' is not a whole number; allowed: 0 to 1024");
     refused("model: {layer: 2}\n",
             "c.yaml:3: model.layer: unknown key; did you mean 'model.layers'");
 }

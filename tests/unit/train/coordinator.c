@@ -99,7 +99,7 @@ static void note(struct fixture *f, int32_t from, uint16_t type, struct culm_not
 
 static void prepared(struct fixture *f, int32_t from, uint64_t view, int64_t iteration) {
     double norm[STAGES] = {1, 1};
-    const struct culm_prepared what = {view, iteration, 3, 1.0, 1, STAGES, norm};
+    const struct culm_prepared what = {view, iteration, 3, 1.0, 1, 1.0, STAGES, norm};
     culm_prepared_encode(&what, &f->buf);
     deliver(f, from, CULM_MSG_PREPARED);
 }

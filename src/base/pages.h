@@ -1,0 +1,20 @@
+/*
+ * Memory for numbers: aligned for the widest vectors and, when large, to huge pages, which the
+ * kernel is asked for.
+ *
+ * The first touch of a page costs more than all later work on it (on virtual machines up to ten
+ * times a copy), so whoever uses this keeps what it has and uses it again. Thread: any.
+ */
+#ifndef CULM_BASE_PAGES_H
+#define CULM_BASE_PAGES_H
+
+#include <stddef.h>
+
+#define CULM_HUGE_PAGE ((size_t)2 << 20)
+
+/* 64-byte aligned; contents undefined. free() gives it back. NULL: out of memory. */
+void *culm_pages_alloc(size_t bytes);
+/* The same, zeroed. */
+void *culm_pages_zeroed(size_t bytes);
+
+#endif

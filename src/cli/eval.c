@@ -1,0 +1,125 @@
+/*
+ * `culm eval CONFIG|DIR`: loss, accuracy and perplexity on held-out data.
+ *
+ * Of a run directory the finished model is evaluated; of a configuration, what it starts from
+ * (model.init, an ONNX file, or the seed).
+ */
+#include "cli/command.h"
+#include "cli/evaluate.h"
+#include "cli/options.h"
+
+#include "base/file.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct values {
+    struct culm_option_list sets, data;
+    const char *weights;
+    double samples, threads;
+    bool json;
+};
+
+static const struct culm_option options[] = {
+    {"set", CULM_OPTION_LIST, "key.sub=value", offsetof(struct values, sets),
+     "changes a key of the configuration; repeatable"},
+    {"data", CULM_OPTION_LIST, "PATH", offsetof(struct values, data),
+     "evaluates on all samples of this file instead of the held-out ones; repeatable"},
+    {"weights", CULM_OPTION_TEXT, "FILE", offsetof(struct values, weights),
+     "a safetensors file (default: DIR/model.safetensors)"},
+    {"samples", CULM_OPTION_REAL, "N", offsetof(struct values, samples), "at most so many"},
+    {"threads", CULM_OPTION_REAL, "N", offsetof(struct values, threads), "(default: 2)"},
+    {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json), "prints one JSON object"},
+};
+
+static const struct culm_usage usage = {
+    .command = "eval",
+    .arguments = "CONFIG|DIR",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .summary = "Loss, accuracy and perplexity of a model on held-out data",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+static void print(const char *name, const struct culm_evaluation *e, bool json) {
+    if (json) {
+        json_t *object =
+            json_pack("{s:s, s:I, s:I, s:f, s:f}", "name", name, "samples", (json_int_t)e->samples,
+                      "counted", (json_int_t)e->counted, "loss", e->loss, "accuracy", e->accuracy);
+        if (e->perplexity > 0) {
+            json_object_set_new(object, "perplexity", json_real(e->perplexity));
+        }
+        char *text = json_dumps(object, JSON_COMPACT);
+        puts(text ? text : "");
+        free(text);
+        json_decref(object);
+        return;
+    }
+    printf("%s: loss %.4f, accuracy %.2f %%", name, e->loss, 100 * e->accuracy);
+    if (e->perplexity > 0) {
+        printf(", perplexity %.2f", e->perplexity);
+    }
+    printf(" on %lld samples\n", (long long)e->samples);
+}
+
+static enum culm_status eval(const char *subject, const struct values *values,
+                             struct culm_error *error) {
+    char config_path[CULM_PATH_MAX], weights[CULM_PATH_MAX];
+    struct stat about;
+    bool dir = stat(subject, &about) == 0 && S_ISDIR(about.st_mode);
+    enum culm_status status =
+        culm_path_format(config_path, error, dir ? "%s/config.yaml" : "%s", subject);
+    if (status == CULM_OK) {
+        status = culm_path_format(weights, error, "%s/model.safetensors", subject);
+    }
+    if (status == CULM_OK && dir && !values->weights && access(weights, R_OK) != 0) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s' has no model.safetensors: the run has not ended; finish it "
+                                "with --resume, or name a file with --weights",
+                                subject);
+    }
+    struct culm_train_config config;
+    if (status == CULM_OK) {
+        status = culm_train_config_load(config_path, (const char *const *)values->sets.items,
+                                        values->sets.count, &config, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_evaluate_options evaluate = {
+        .weights = values->weights ? values->weights
+                   : dir           ? weights
+                                   : NULL,
+        .paths = (const char *const *)values->data.items,
+        .path_count = values->data.count,
+        .samples = (int64_t)values->samples,
+        .threads = (int)values->threads,
+    };
+    struct culm_evaluation evaluation;
+    status = culm_evaluate(&config, &evaluate, &evaluation, error);
+    if (status == CULM_OK) {
+        print(subject, &evaluation, values->json);
+    }
+    culm_train_config_release(&config);
+    return status;
+}
+
+int culm_cli_eval(int argc, char **argv) {
+    struct values values = {.threads = 2};
+    struct culm_arguments arguments;
+    struct culm_error error = {0};
+    int code = 0;
+    if (culm_options_parse(&usage, argc, argv, &values, &arguments, &error)) {
+        code = culm_cli_fail("eval", &error);
+    } else if (arguments.help) {
+        culm_usage_print(&usage, stdout);
+    } else if (eval(arguments.items[0], &values, &error)) {
+        code = culm_cli_fail("eval", &error);
+    }
+    culm_options_release(&usage, &values);
+    return code;
+}

@@ -1,0 +1,121 @@
+/* Evaluating a model. See evaluate.h. */
+#include "cli/evaluate.h"
+
+#include "cli/runner.h"
+
+#include <math.h>
+#include <string.h>
+
+static enum culm_status open_source(const struct culm_train_config *config,
+                                    const struct culm_evaluate_options *options,
+                                    struct culm_source **ret_source, struct culm_error *error) {
+    struct culm_source_options source;
+    culm_train_config_source(config, true, &source);
+    if (options->path_count > 0) {
+        source.paths = options->paths;
+        source.path_count = options->path_count;
+        source.held_out = 0;
+        source.split = CULM_SPLIT_TRAIN;
+    } else if (source.held_out <= 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "nothing is held out to evaluate on; set data.held_out, for example "
+                              "0.05, or name files with --data");
+    }
+    return culm_source_open(&source, ret_source, error);
+}
+
+/* Rows behind the last sample do not count: their targets are padding. */
+static void blank(const struct culm_runner *runner, int64_t from) {
+    static const char *const targets[] = {"targets", "label", "mlm_targets", "nsp"};
+    for (int32_t f = 0; f < runner->graph->field_count; f++) {
+        const struct culm_field *field = &runner->graph->field[f];
+        for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+            if (strcmp(field->name, targets[i]) == 0) {
+                int64_t each = culm_elements(&field->shape) / runner->batch;
+                int32_t *data = runner->field[f];
+                for (int64_t e = from * each; e < runner->batch * each; e++) {
+                    data[e] = -1;
+                }
+            }
+        }
+    }
+}
+
+static enum culm_status fill(const struct culm_runner *runner, const struct culm_source *source,
+                             int64_t first, int64_t count, struct culm_error *error) {
+    const struct culm_source_field *fields = culm_source_fields(source);
+    for (int64_t i = 0; i < runner->batch; i++) {
+        int64_t sample = i < count ? first + i : first;
+        void *to[CULM_SOURCE_FIELDS_MAX] = {NULL};
+        for (int32_t f = 0; f < runner->graph->field_count; f++) {
+            int32_t s = culm_source_find(source, runner->graph->field[f].name);
+            to[s] = (char *)runner->field[f] + (size_t)i * fields[s].size_bytes;
+        }
+        const struct culm_source_item item = {sample, (uint64_t)sample};
+        enum culm_status status = culm_source_fill(source, item, to, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    blank(runner, count);
+    return CULM_OK;
+}
+
+static bool predicts_tokens(const struct culm_graph *graph) {
+    for (int32_t f = 0; f < graph->field_count; f++) {
+        if (strcmp(graph->field[f].name, "targets") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum culm_status run(const struct culm_runner *runner, const struct culm_source *source,
+                            int64_t samples, struct culm_evaluation *ret,
+                            struct culm_error *error) {
+    double loss = 0, rows_per_sample = 1;
+    int64_t counted = 0, correct = 0;
+    for (int64_t first = 0; first < samples; first += runner->batch) {
+        int64_t left = samples - first, count = left < runner->batch ? left : runner->batch;
+        enum culm_status status = fill(runner, source, first, count, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        struct culm_stage_run stage_run = culm_runner_run(runner);
+        (void)culm_stage_forward(runner->stage, runner->cpu, &stage_run); /* it ends */
+        loss += stage_run.loss.loss;
+        counted += stage_run.loss.counted;
+        correct += stage_run.loss.correct;
+        rows_per_sample = (double)stage_run.loss.rows / (double)runner->batch;
+    }
+    *ret = (struct culm_evaluation){.samples = samples, .counted = counted};
+    if (counted > 0) {
+        ret->loss = loss * rows_per_sample / (double)counted;
+        ret->accuracy = (double)correct / (double)counted;
+        ret->perplexity = predicts_tokens(runner->graph) ? exp(ret->loss) : 0;
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_evaluate(const struct culm_train_config *config,
+                               const struct culm_evaluate_options *options,
+                               struct culm_evaluation *ret_evaluation, struct culm_error *error) {
+    struct culm_source *source = NULL;
+    struct culm_runner runner = {0};
+    enum culm_status status;
+    if ((status = open_source(config, options, &source, error)) ||
+        (status = culm_runner_init(&runner, config, config->batch.micro, CULM_FOR_LOSS,
+                                   options->threads, error)) ||
+        (status = culm_network_check_source(runner.graph, source, error)) ||
+        (status = options->weights ? culm_runner_load(&runner, options->weights, error)
+                                   : culm_runner_begin(&runner, config, error))) {
+        goto out;
+    }
+    int64_t samples = culm_source_samples(source);
+    samples = options->samples > 0 && options->samples < samples ? options->samples : samples;
+    status = run(&runner, source, samples, ret_evaluation, error);
+out:
+    culm_runner_release(&runner);
+    culm_source_free(source);
+    return status;
+}

@@ -1,0 +1,33 @@
+/*
+ * Loss, accuracy and perplexity of a model on samples that it has not been trained on.
+ *
+ * Thread: the caller's.
+ */
+#ifndef CULM_CLI_EVALUATE_H
+#define CULM_CLI_EVALUATE_H
+
+#include "train/config.h"
+
+struct culm_evaluation {
+    int64_t samples;
+    int64_t counted;   /* rows: tokens or labels that are no padding */
+    double loss;       /* mean over the counted rows */
+    double accuracy;   /* share of the counted rows whose largest logit is the target's */
+    double perplexity; /* e^loss; 0 unless the model predicts tokens */
+};
+
+struct culm_evaluate_options {
+    const char *weights;      /* a safetensors file; NULL: what the configuration starts from */
+    const char *const *paths; /* all samples of these files instead of the held-out ones */
+    size_t path_count;
+    int64_t samples; /* at most so many; 0: all */
+    int threads;
+};
+
+/* The configuration's batch.micro samples at a time, in the order of the data. CULM_ERR_CONFIG when
+ * nothing is held out and no paths are given. */
+enum culm_status culm_evaluate(const struct culm_train_config *config,
+                               const struct culm_evaluate_options *options,
+                               struct culm_evaluation *ret_evaluation, struct culm_error *error);
+
+#endif

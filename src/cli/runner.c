@@ -1,0 +1,104 @@
+/* One model in one process. See runner.h. */
+#include "cli/runner.h"
+
+#include "base/pages.h"
+#include "store/safetensors.h"
+
+#include <stdlib.h>
+
+enum culm_status culm_runner_init(struct culm_runner *runner,
+                                  const struct culm_train_config *config, int64_t batch,
+                                  enum culm_purpose purpose, int threads,
+                                  struct culm_error *error) {
+    *runner = (struct culm_runner){.batch = batch};
+    const struct culm_stage_options options = {
+        .forward_only = purpose != CULM_FOR_TRAINING,
+        .recompute = config->recompute == CULM_RECOMPUTE_BLOCK,
+    };
+    enum culm_status status;
+    if ((status = culm_network_build(config, batch, purpose, &runner->graph, error)) ||
+        (status = culm_stages_compile(runner->graph, 1, &options, &runner->stage, error)) ||
+        (status = culm_cpu_new(threads, &runner->cpu, error))) {
+        return status;
+    }
+    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    runner->params = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
+    runner->field = calloc((size_t)runner->graph->field_count + 1, sizeof *runner->field);
+    runner->output = culm_pages_zeroed(info->output_bytes);
+    runner->activations = culm_pages_zeroed(info->activation_bytes);
+    runner->scratch = culm_pages_zeroed(info->scratch_bytes);
+    bool made =
+        runner->params && runner->field && runner->output && runner->activations && runner->scratch;
+    if (purpose == CULM_FOR_TRAINING) {
+        runner->grads = culm_pages_zeroed((size_t)info->grad_floats * sizeof(float));
+        made = made && runner->grads;
+    }
+    for (int32_t f = 0; f < runner->graph->field_count && made; f++) {
+        const struct culm_field *field = &runner->graph->field[f];
+        runner->field[f] = culm_pages_zeroed((size_t)culm_elements(&field->shape) *
+                                             culm_dtype_bytes(field->dtype));
+        made = runner->field[f] != NULL;
+    }
+    return made ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the model");
+}
+
+void culm_runner_release(struct culm_runner *runner) {
+    for (int32_t f = 0; runner->field && f < runner->graph->field_count; f++) {
+        free(runner->field[f]);
+    }
+    free(runner->field);
+    free(runner->params);
+    free(runner->output);
+    free(runner->activations);
+    free(runner->scratch);
+    free(runner->grads);
+    culm_cpu_free(runner->cpu);
+    culm_stage_free(runner->stage);
+    culm_graph_free(runner->graph);
+    *runner = (struct culm_runner){0};
+}
+
+enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
+                                  struct culm_error *error) {
+    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    struct culm_safetensors *file = NULL;
+    enum culm_status status = culm_safetensors_open(path, &file, error);
+    for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
+        const struct culm_param_info *param = &info->params[i];
+        status = culm_safetensors_read(file, param->name, param->rank, param->shape,
+                                       runner->params + param->offset, error);
+    }
+    culm_safetensors_close(file);
+    return status;
+}
+
+enum culm_status culm_runner_begin(struct culm_runner *runner,
+                                   const struct culm_train_config *config,
+                                   struct culm_error *error) {
+    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    struct culm_initial *initial = NULL;
+    int32_t found;
+    enum culm_status status = culm_initial_open(config, &initial, error);
+    if (status == CULM_OK) {
+        status = culm_initial_check(initial, runner->graph, &found, error);
+    }
+    for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
+        status = culm_initial_fill(initial, &info->params[i],
+                                   runner->params + info->params[i].offset, error);
+    }
+    culm_initial_close(initial);
+    return status;
+}
+
+struct culm_stage_run culm_runner_run(const struct culm_runner *runner) {
+    return (struct culm_stage_run){
+        .params = runner->params,
+        .fields = (const void *const *)runner->field,
+        .output = runner->output,
+        .loss_scale = 1.0 / (double)runner->batch,
+        .activations = runner->activations,
+        .scratch = runner->scratch,
+        .grads = runner->grads,
+        .first = true,
+    };
+}

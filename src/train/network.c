@@ -1,0 +1,166 @@
+/* The network that a configuration names. See network.h. */
+#include "train/network.h"
+
+#include "store/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum culm_status culm_network_build(const struct culm_train_config *config, int64_t batch,
+                                    enum culm_purpose purpose, struct culm_graph **ret_graph,
+                                    struct culm_error *error) {
+    struct culm_model_options options = config->model.options;
+    options.batch = batch;
+    options.inference = purpose == CULM_FOR_OUTPUT;
+    options.evaluate = purpose != CULM_FOR_TRAINING;
+    if (purpose != CULM_FOR_TRAINING) {
+        options.dropout = 0;
+    }
+    struct culm_graph *graph = NULL;
+    enum culm_status status = culm_model_build(config->model.arch, &options, &graph, error);
+    if (status == CULM_OK && strcmp(config->precision, "bf16") == 0) {
+        status = culm_error_set(error, CULM_ERR_CONFIG, "precision: bf16 is not there yet");
+    }
+    if (status != CULM_OK) {
+        culm_graph_free(graph);
+        return status;
+    }
+    *ret_graph = graph;
+    return CULM_OK;
+}
+
+/* "image f32[28,28,1]" */
+static const char *describe(const char *name, enum culm_dtype dtype, const struct culm_shape *shape,
+                            char text[128]) {
+    char dims[64];
+    snprintf(text, 128, "%s %s%s", name, culm_dtype_name(dtype),
+             culm_shape_format(shape, dims, sizeof dims));
+    return text;
+}
+
+static void list_fields(const struct culm_source *source, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < culm_source_field_count(source) && used < size; i++) {
+        const struct culm_source_field *field = &culm_source_fields(source)[i];
+        char one[128];
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
+                                 describe(field->name, field->dtype, &field->shape, one));
+    }
+}
+
+enum culm_status culm_network_check_source(const struct culm_graph *graph,
+                                           const struct culm_source *source,
+                                           struct culm_error *error) {
+    for (int32_t f = 0; f < graph->field_count; f++) {
+        const struct culm_field *field = &graph->field[f];
+        struct culm_shape one = {.rank = field->shape.rank - 1};
+        memcpy(one.dim, field->shape.dim + 1, sizeof one.dim - sizeof *one.dim);
+        int32_t at = culm_source_find(source, field->name);
+        const struct culm_source_field *have = at >= 0 ? &culm_source_fields(source)[at] : NULL;
+        if (!have || have->dtype != field->dtype ||
+            culm_elements(&have->shape) != culm_elements(&one)) {
+            char wanted[128], offered[512];
+            list_fields(source, offered, sizeof offered);
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "data.kind: the model reads '%s', the data has: %s; choose the "
+                                  "data.kind and the sizes under model that go together",
+                                  describe(field->name, field->dtype, &one, wanted), offered);
+        }
+    }
+    return CULM_OK;
+}
+
+/* --- the first weights --- */
+
+struct culm_initial {
+    uint64_t seed;
+    struct culm_safetensors *file; /* NULL: none */
+    char path[512];
+};
+
+enum culm_status culm_initial_open(const struct culm_train_config *config,
+                                   struct culm_initial **ret_initial, struct culm_error *error) {
+    struct culm_initial *initial = calloc(1, sizeof *initial);
+    if (!initial) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    initial->seed = config->seed;
+    if (config->model.init_count > 0) {
+        snprintf(initial->path, sizeof initial->path, "%s", config->model.init[0]);
+        enum culm_status status =
+            culm_safetensors_open(config->model.init[0], &initial->file, error);
+        if (status != CULM_OK) {
+            culm_error_prefix(error, "model.init");
+            free(initial);
+            return status == CULM_ERR_NOT_FOUND || status == CULM_ERR_IO ? CULM_ERR_CONFIG : status;
+        }
+    }
+    *ret_initial = initial;
+    return CULM_OK;
+}
+
+void culm_initial_close(struct culm_initial *initial) {
+    if (initial) {
+        culm_safetensors_close(initial->file);
+        free(initial);
+    }
+}
+
+/* Published files leave the first part of the names out, or put one in front. */
+static const struct culm_safetensors_entry *find(const struct culm_safetensors *file,
+                                                 const char *name) {
+    static const char *const prefixes[] = {"transformer.", "bert."};
+    const struct culm_safetensors_entry *entry = culm_safetensors_find(file, name);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !entry; i++) {
+        size_t len = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], len) == 0) {
+            entry = culm_safetensors_find(file, name + len);
+        }
+    }
+    return entry;
+}
+
+enum culm_status culm_initial_fill(const struct culm_initial *initial,
+                                   const struct culm_param_info *param, float *data,
+                                   struct culm_error *error) {
+    const struct culm_safetensors_entry *entry =
+        initial->file ? find(initial->file, param->name) : NULL;
+    if (!entry) {
+        culm_model_init_param(param, initial->seed, data);
+        return CULM_OK;
+    }
+    return culm_safetensors_read(initial->file, entry->name, param->rank, param->shape, data,
+                                 error);
+}
+
+enum culm_status culm_initial_check(const struct culm_initial *initial,
+                                    const struct culm_graph *graph, int32_t *ret_found,
+                                    struct culm_error *error) {
+    *ret_found = 0;
+    for (int32_t p = 0; p < graph->param_count && initial->file; p++) {
+        const struct culm_param *param = &graph->param[p];
+        const struct culm_safetensors_entry *entry = find(initial->file, param->name);
+        if (!entry) {
+            continue;
+        }
+        char have[CULM_SHAPE_TEXT_MAX], want[CULM_SHAPE_TEXT_MAX];
+        culm_shape_text(entry->rank, entry->shape, have);
+        culm_shape_text(param->shape.rank, param->shape.dim, want);
+        if (!culm_safetensors_is_f32(entry) || strcmp(have, want) != 0) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "model.init: '%s' has '%s' as %s %s, the model needs F32 %s; "
+                                  "leave it out of the file, or change the model",
+                                  initial->path, param->name, entry->dtype, have, want);
+        }
+        ++*ret_found;
+    }
+    if (initial->file && *ret_found == 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "model.init: '%s' has no parameter of this model (the first is "
+                              "'%s'); is it of another architecture?",
+                              initial->path, graph->param[0].name);
+    }
+    return CULM_OK;
+}

@@ -1,0 +1,49 @@
+/*
+ * The network that a configuration names: its graph, and the weights it starts from.
+ *
+ * Everyone who needs the model of a run builds it here: the launcher and its workers, evaluation,
+ * generation, benchmarks. The same configuration gives the same graph in every process.
+ *
+ * Thread: the caller's.
+ */
+#ifndef CULM_TRAIN_NETWORK_H
+#define CULM_TRAIN_NETWORK_H
+
+#include "data/source.h"
+#include "graph/stage.h"
+#include "train/config.h"
+
+enum culm_purpose {
+    CULM_FOR_TRAINING,
+    CULM_FOR_LOSS,   /* no dropout, running statistics; the loss */
+    CULM_FOR_OUTPUT, /* the same; the logits */
+};
+
+/* `batch` samples in a micro-batch; `precision` "f32" or "bf16". Free with culm_graph_free. */
+enum culm_status culm_network_build(const struct culm_train_config *config, int64_t batch,
+                                    enum culm_purpose purpose, struct culm_graph **ret_graph,
+                                    struct culm_error *error);
+
+/* CULM_ERR_CONFIG, naming the field, unless the source offers all that the graph reads. */
+enum culm_status culm_network_check_source(const struct culm_graph *graph,
+                                           const struct culm_source *source,
+                                           struct culm_error *error);
+
+/* Where the first weights come from: `model.init`, or the ONNX file, else the seed. */
+struct culm_initial;
+enum culm_status culm_initial_open(const struct culm_train_config *config,
+                                   struct culm_initial **ret_initial, struct culm_error *error);
+void culm_initial_close(struct culm_initial *initial); /* NULL is fine */
+/* Fills data[param->count]. A parameter that the file does not have is drawn from the seed. Names
+ * match exactly, or without the first part ("transformer.", "bert.") on either side.
+ * CULM_ERR_FORMAT when the file has another shape. */
+enum culm_status culm_initial_fill(const struct culm_initial *initial,
+                                   const struct culm_param_info *param, float *data,
+                                   struct culm_error *error);
+/* How many of the graph's parameters the file has; CULM_ERR_CONFIG when it has none of them, or one
+ * of another shape. Without a file: 0. */
+enum culm_status culm_initial_check(const struct culm_initial *initial,
+                                    const struct culm_graph *graph, int32_t *ret_found,
+                                    struct culm_error *error);
+
+#endif
