@@ -30,4 +30,4 @@ def build(block, blocks):
 
 model = build(Bottleneck, [1, 2]) if "bottleneck" in sys.argv[1] else build(BasicBlock, [2, 1, 1])
 golden.randomize(model, 11)
-golden.classify(model, IMAGE, BATCH, CLASSES, [0.05, 5e-3])
+golden.classify(model, IMAGE, BATCH, CLASSES, [0.05, 1e-3])

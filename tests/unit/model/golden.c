@@ -5,11 +5,9 @@
  *
  *     CULM_GOLDEN=tests/golden unit_model_golden FAMILY
  */
-#include "device/cpu/kernels.h"
-#include "graph/stage.h"
-#include "model/model.h"
+#include "golden.h"
+
 #include "model/optimizer.h"
-#include "store/safetensors.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,298 +17,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define STEPS 10
-#define STAGES_MAX 3
-#define FIELDS_MAX 8
-#define PARAMS_MAX 128
-
-struct family {
-    const char *name, *arch;
-    struct culm_model_options options;
-    int64_t stages; /* most that it can be cut into, up to STAGES_MAX */
-};
-
-static const struct family families[] = {
-    {"gpt2",
-     "gpt2",
-     {.layers = 2, .width = 32, .heads = 2, .context = 16, .vocab = 64, .dropout = 0.1, .batch = 2},
-     2},
-    {"bert",
-     "bert",
-     {.layers = 2,
-      .width = 24,
-      .heads = 3,
-      .context = 12,
-      .positions = 16,
-      .vocab = 50,
-      .masked = 3,
-      .dropout = 0.1,
-      .batch = 4},
-     2},
-    {"resnet",
-     "resnet",
-     {.blocks = {2, 1, 1}, .width = 4, .classes = 5, .image = 32, .batch = 4},
-     3},
-    {"bottleneck",
-     "resnet",
-     {.blocks = {1, 2}, .bottleneck = true, .width = 4, .classes = 5, .image = 32, .batch = 4},
-     3},
-    {"vgg",
-     "vgg",
-     {.layers = 11,
-      .width = 2,
-      .hidden = 16,
-      .pool = 2,
-      .classes = 5,
-      .image = 32,
-      .dropout = 0.5,
-      .batch = 4},
-     3},
-    {"vgg_bn",
-     "vgg",
-     {.layers = 11,
-      .width = 2,
-      .hidden = 16,
-      .pool = 2,
-      .classes = 5,
-      .image = 32,
-      .dropout = 0.5,
-      .batch_norm = true,
-      .batch = 4},
-     3},
-    {"alexnet",
-     "alexnet",
-     {.width = 4, .hidden = 24, .pool = 2, .classes = 5, .image = 64, .dropout = 0.5, .batch = 4},
-     3},
-    {"gnmt",
-     "gnmt",
-     {.layers = 3,
-      .width = 10,
-      .context = 6,
-      .source = 7,
-      .vocab = 30,
-      .dropout = 0.2,
-      .label_smoothing = 0.1,
-      .share_embedding = true,
-      .batch = 3},
-     3},
-};
-
-static const struct family *family;
-static struct culm_safetensors *golden;
-
-static const struct culm_safetensors_entry *entry_of(const char *prefix, const char *name) {
-    char full[160];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    const struct culm_safetensors_entry *entry = culm_safetensors_find(golden, full);
-    if (!entry) {
-        fail_msg("no vector '%s'", full);
-    }
-    return entry;
-}
-
-/* The caller frees it. */
-static float *vector(const char *prefix, const char *name, int64_t count) {
-    const struct culm_safetensors_entry *entry = entry_of(prefix, name);
-    if (entry->elements != count) {
-        fail_msg("'%s%s' has %lld elements, not %lld", prefix, name, (long long)entry->elements,
-                 (long long)count);
-    }
-    float *copy = malloc(entry->bytes);
-    memcpy(copy, entry->data, entry->bytes);
-    return copy;
-}
-
-static void *memory(size_t bytes) {
-    void *data = aligned_alloc(64, (bytes + 127) & ~(size_t)63);
-    assert_non_null(data);
-    memset(data, 0xFF, (bytes + 127) & ~(size_t)63); /* NaN: nothing may rely on what is there */
-    return data;
-}
-
-/* --- samples --- */
-
-struct samples {
-    void *field[FIELDS_MAX];
-};
-
-/* The samples of a step; images by the formula in golden.py. */
-static struct samples samples_of(const struct culm_graph *graph, int step) {
-    struct samples samples = {0};
-    assert_true(graph->field_count <= FIELDS_MAX);
-    for (int32_t f = 0; f < graph->field_count; f++) {
-        const struct culm_field *field = &graph->field[f];
-        int64_t count = culm_elements(&field->shape);
-        samples.field[f] = memory((size_t)count * sizeof(float));
-        if (field->dtype == CULM_F32) {
-            float *out = samples.field[f];
-            for (int64_t i = 0; i < count; i++) {
-                uint32_t mixed = (uint32_t)(step * count + i) * 2654435761u;
-                out[i] = (float)(mixed >> 24) / 128 - 1;
-            }
-            continue;
-        }
-        float *all = vector("field.", field->name, STEPS * count);
-        int32_t *out = samples.field[f];
-        for (int64_t i = 0; i < count; i++) {
-            out[i] = (int32_t)all[step * count + i];
-        }
-        free(all);
-    }
-    return samples;
-}
-
-static void samples_free(struct samples *samples) {
-    for (int f = 0; f < FIELDS_MAX; f++) {
-        free(samples->field[f]);
-    }
-}
-
-/* --- a pipeline of stages in one process --- */
-
-struct pipeline {
-    int32_t stages;
-    struct culm_graph *graph;
-    struct culm_stage *stage[STAGES_MAX];
-    float *params[STAGES_MAX], *m[STAGES_MAX], *v[STAGES_MAX], *grads[STAGES_MAX];
-    void *activations[STAGES_MAX], *scratch[STAGES_MAX];
-    void *boundary[STAGES_MAX], *d_boundary[STAGES_MAX];
-    struct culm_cpu *cpu;
-    double loss;
-};
-
-struct variant {
-    int32_t stages;
-    int threads;
-    bool dropout, recompute, inference, pausing;
-};
-
-static void pipeline_new(struct pipeline *p, struct variant variant) {
-    struct culm_error error = {0};
-    struct culm_model_options options = family->options;
-    options.dropout = variant.dropout ? options.dropout : 0;
-    options.inference = variant.inference;
-    const struct culm_stage_options how = {.recompute = variant.recompute,
-                                           .forward_only = variant.inference};
-    *p = (struct pipeline){.stages = variant.stages};
-    if (culm_model_build(family->arch, &options, &p->graph, &error) ||
-        culm_stages_compile(p->graph, p->stages, &how, p->stage, &error) ||
-        culm_cpu_new(variant.threads, &p->cpu, &error)) {
-        fail_msg("%s", error.text);
-    }
-    assert_true(p->graph->param_count <= PARAMS_MAX);
-    for (int32_t s = 0; s < p->stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(p->stage[s]);
-        size_t bytes = (size_t)info->param_floats * sizeof(float);
-        p->params[s] = memory(bytes);
-        p->m[s] = memory(bytes);
-        p->v[s] = memory(bytes);
-        memset(p->m[s], 0, bytes);
-        memset(p->v[s], 0, bytes);
-        p->grads[s] = memory((size_t)info->grad_floats * sizeof(float));
-        p->activations[s] = memory(info->activation_bytes);
-        p->scratch[s] = memory(info->scratch_bytes);
-        p->boundary[s] = memory(info->output_bytes);
-        p->d_boundary[s] = memory(info->output_bytes);
-        for (int32_t i = 0; i < info->param_count; i++) {
-            const struct culm_param_info *param = &info->params[i];
-            float *from = vector("weight.", param->name, param->count);
-            memcpy(p->params[s] + param->offset, from, (size_t)param->count * sizeof(float));
-            free(from);
-        }
-    }
-}
-
-static void pipeline_free(struct pipeline *p) {
-    for (int32_t s = 0; s < p->stages; s++) {
-        culm_stage_free(p->stage[s]);
-        free(p->params[s]);
-        free(p->m[s]);
-        free(p->v[s]);
-        free(p->grads[s]);
-        free(p->activations[s]);
-        free(p->scratch[s]);
-        free(p->boundary[s]);
-        free(p->d_boundary[s]);
-    }
-    culm_cpu_free(p->cpu);
-    culm_graph_free(p->graph);
-}
-
-static struct culm_stage_run run_of(struct pipeline *p, int32_t s, const struct samples *samples) {
-    bool output = culm_stage_info(p->stage[s])->output_bytes > 0;
-    return (struct culm_stage_run){
-        .seed = 5,
-        .iteration = 3,
-        .first_sample = 11,
-        .params = p->params[s],
-        .fields = (const void *const *)samples->field,
-        .input = s > 0 ? p->boundary[s - 1] : NULL,
-        .output = output ? p->boundary[s] : NULL,
-        .loss_scale = 1.0 / (double)family->options.batch,
-        .activations = p->activations[s],
-        .scratch = p->scratch[s],
-        .grads = p->grads[s],
-        .first = true,
-        .d_output = output ? p->d_boundary[s] : NULL,
-        .d_input = s > 0 ? p->d_boundary[s - 1] : NULL,
-    };
-}
-
-static void pipeline_forward(struct pipeline *p, const struct samples *samples, const int *stop) {
-    p->loss = 0;
-    for (int32_t s = 0; s < p->stages; s++) {
-        struct culm_stage_run run = run_of(p, s, samples);
-        run.stop = stop;
-        enum culm_status status;
-        int32_t pauses = 0;
-        while ((status = culm_stage_forward(p->stage[s], p->cpu, &run)) == CULM_ERR_AGAIN) {
-            pauses++;
-        }
-        assert_int_equal(status, CULM_OK);
-        if (stop && *stop) {
-            assert_int_equal(pauses, culm_stage_info(p->stage[s])->forward_ops - 1);
-        }
-        if (culm_stage_info(p->stage[s])->has_loss) {
-            p->loss += run.loss.loss / (double)family->options.batch;
-        }
-    }
-}
-
-static void pipeline_step(struct pipeline *p, const struct samples *samples, const int *stop) {
-    pipeline_forward(p, samples, stop);
-    for (int32_t s = p->stages - 1; s >= 0; s--) {
-        struct culm_stage_run run = run_of(p, s, samples);
-        assert_int_equal(culm_stage_backward(p->stage[s], p->cpu, &run), CULM_OK);
-    }
-}
-
-/* The gradient of the uncut parameter: all uses in all stages, added in order. */
-static float *gradient(struct pipeline *p, int32_t param) {
-    float *sum = NULL;
-    for (int32_t u = 0; u < p->graph->use_count; u++) {
-        for (int32_t s = 0; s < p->stages; s++) {
-            const struct culm_stage_info *info = culm_stage_info(p->stage[s]);
-            for (int32_t g = 0; g < info->grad_count; g++) {
-                const struct culm_grad_info *grad = &info->grads[g];
-                if (grad->global_use != u || info->params[grad->param].global_index != param) {
-                    continue;
-                }
-                float *use = memory((size_t)grad->count * sizeof(float));
-                memcpy(use, p->grads[s] + grad->offset, (size_t)grad->count * sizeof(float));
-                if (sum) {
-                    culm_cpu_add(p->cpu, sum, sum, use, grad->count);
-                    free(use);
-                } else {
-                    sum = use;
-                }
-            }
-        }
-    }
-    assert_non_null(sum);
-    return sum;
-}
 
 static double norm_of(const float *a, const float *minus, int64_t count) {
     double squares = 0;
@@ -348,6 +54,49 @@ static void test_logits(void **state) {
         samples_free(&samples);
         pipeline_free(&p);
     }
+}
+
+/* The loss and the number of right answers that follow from PyTorch's logits, for families with one
+ * answer: dropout is off and running statistics are used. */
+static void test_evaluation(void **state) {
+    (void)state;
+    struct pipeline p;
+    pipeline_new(&p,
+                 (struct variant){.stages = 1, .threads = 1, .dropout = true, .evaluate = true});
+    struct samples samples = samples_of(p.graph, 0);
+    pipeline_forward(&p, &samples, NULL);
+    for (int32_t f = 0; f < p.graph->field_count; f++) {
+        const struct culm_field *field = &p.graph->field[f];
+        if (strcmp(field->name, "label") != 0 && strcmp(field->name, "targets") != 0) {
+            continue;
+        }
+        int64_t rows = culm_elements(&field->shape), counted = 0, correct = 0;
+        int64_t classes = entry_of("logits", "")->elements / rows;
+        float *logits = vector("logits", "", rows * classes);
+        const int32_t *target = samples.field[f];
+        double loss = 0;
+        for (int64_t r = 0; r < rows; r++) {
+            const float *row = logits + r * classes;
+            double sum = 0;
+            int64_t best = 0;
+            for (int64_t c = 0; c < classes; c++) {
+                sum += exp((double)row[c]);
+                best = row[c] > row[best] ? c : best;
+            }
+            counted += target[r] >= 0;
+            correct += target[r] >= 0 && target[r] == best;
+            loss += target[r] >= 0 ? log(sum) - (double)row[target[r]] : 0;
+        }
+        free(logits);
+        if (!(fabs(p.loss - loss / (double)rows) < 1e-5)) {
+            fail_msg("the loss is %.7f, not %.7f", p.loss, loss / (double)rows);
+        }
+        assert_int_equal(p.total.rows, rows);
+        assert_int_equal(p.total.counted, counted);
+        assert_int_equal(p.total.correct, correct);
+    }
+    samples_free(&samples);
+    pipeline_free(&p);
 }
 
 static void test_loss_and_gradients(void **state) {
@@ -565,9 +314,7 @@ int main(int argc, char **argv) {
     struct culm_error error;
     const char *directory = getenv("CULM_GOLDEN");
     char path[1024];
-    for (size_t i = 0; argc == 2 && i < sizeof families / sizeof *families; i++) {
-        family = strcmp(families[i].name, argv[1]) == 0 ? &families[i] : family;
-    }
+    family = argc == 2 ? family_find(argv[1]) : NULL;
     if (!family || !directory) {
         fprintf(stderr, "usage: CULM_GOLDEN=DIRECTORY %s FAMILY\n", argv[0]);
         return 2;
@@ -579,6 +326,7 @@ int main(int argc, char **argv) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_loss_and_gradients),
         cmocka_unit_test(test_ten_losses_of_sgd),
         cmocka_unit_test(test_ten_losses_of_adamw),
