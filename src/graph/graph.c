@@ -41,6 +41,12 @@ static const struct culm_op *const table[] = {
     &culm_op_accumulate,
     &culm_op_batchnorm,
     &culm_op_batchnorm_grad,
+    &culm_op_maxpool,
+    &culm_op_maxpool_grad,
+    &culm_op_avgpool,
+    &culm_op_avgpool_grad,
+    &culm_op_adaptive_avgpool,
+    &culm_op_adaptive_avgpool_grad,
     NULL,
 };
 

@@ -134,5 +134,8 @@ extern const struct culm_op culm_op_gather_rows, culm_op_gather_rows_grad;
 extern const struct culm_op culm_op_activation, culm_op_activation_grad;
 extern const struct culm_op culm_op_affine, culm_op_affine_grad, culm_op_accumulate;
 extern const struct culm_op culm_op_batchnorm, culm_op_batchnorm_grad;
+extern const struct culm_op culm_op_maxpool, culm_op_maxpool_grad;
+extern const struct culm_op culm_op_avgpool, culm_op_avgpool_grad;
+extern const struct culm_op culm_op_adaptive_avgpool, culm_op_adaptive_avgpool_grad;
 
 #endif

@@ -16,4 +16,18 @@ struct culm_batchnorm {
     bool inference;              /* mean and variance are given, not those of the rows */
 };
 
+/* Windows over images [N,H,W,C]; pairs are height, width. Tap j of window o lies at o stride - pad
+ * + j dilation. `adaptive`: window o is [floor(o in / out), ceil((o + 1) in / out)) instead, and
+ * what follows out is not read. */
+struct culm_pool {
+    int64_t n, c, in[2], out[2];
+    int64_t kernel[2], stride[2], pad[2], pad_end[2], dilation[2]; /* dilation 1 for averages */
+    bool count_pad; /* averages: padding counts as zeros */
+    bool adaptive;  /* averages only */
+};
+
+/* A maximum's place in its window is kept as a number, height before width: bf16 holds it exactly
+ * when the window has at most this many taps, else f32. */
+#define CULM_POOL_BF16_TAPS 256
+
 #endif

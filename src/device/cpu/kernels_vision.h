@@ -39,6 +39,19 @@ void culm_cpu_batchnorm_backward(struct culm_cpu *cpu, struct culm_out dx,
                                  const float *beta, const float *mean, const float *variance,
                                  const struct culm_batchnorm *how, bool first);
 
+/* y[N,h,w,C] = the largest of each window of x[N,H,W,C], and index (data NULL: not wanted) the
+ * place of its first occurrence. Not NaN unless the first tap is. */
+void culm_cpu_maxpool_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_out index,
+                              struct culm_in x, const struct culm_pool *pool);
+/* dx[N,H,W,C] (=): each element's windows in order. */
+void culm_cpu_maxpool_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
+                               struct culm_in index, const struct culm_pool *pool);
+/* y = the mean of each window, and its gradient. */
+void culm_cpu_avgpool_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                              const struct culm_pool *pool);
+void culm_cpu_avgpool_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
+                               const struct culm_pool *pool);
+
 /* One step of SGD (tensor/hyper.h) on flat vectors; buffer may be NULL without momentum. */
 void culm_cpu_sgd(struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,
                   const struct culm_sgd *hyper);

@@ -27,6 +27,18 @@
                            const float *variance, const struct culm_batchnorm *how, bool first),   \
       (cpu, dx, dresidual, dgamma, dbeta, sum_mean, sum_variance, dy, x, y, gamma, beta, mean,     \
        variance, how, first))                                                                      \
+    X(maxpool_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_out index,            \
+                        struct culm_in x, const struct culm_pool *pool),                           \
+      (cpu, y, index, x, pool))                                                                    \
+    X(maxpool_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,              \
+                         struct culm_in index, const struct culm_pool *pool),                      \
+      (cpu, dx, dy, index, pool))                                                                  \
+    X(avgpool_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x,                 \
+                        const struct culm_pool *pool),                                             \
+      (cpu, y, x, pool))                                                                           \
+    X(avgpool_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,              \
+                         const struct culm_pool *pool),                                            \
+      (cpu, dx, dy, pool))                                                                         \
     X(sgd, (struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,          \
             const struct culm_sgd *hyper),                                                         \
       (cpu, p, buffer, g, count, hyper))

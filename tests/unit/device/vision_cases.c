@@ -167,7 +167,8 @@ static const struct typed_operator sgd_operator = {
     .tolerance = 1e-6,
     .y = -1};
 
-extern const struct typed_operator typed_batchnorm;
+extern const struct typed_operator typed_batchnorm, typed_maxpool, typed_avgpool;
 
-const struct typed_operator *const typed_operators[] = {&activation_operator, &affine_operator,
-                                                        &sgd_operator, &typed_batchnorm, NULL};
+const struct typed_operator *const typed_operators[] = {
+    &activation_operator, &affine_operator, &sgd_operator, &typed_batchnorm,
+    &typed_maxpool,       &typed_avgpool,   NULL};

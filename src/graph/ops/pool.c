@@ -1,0 +1,155 @@
+/*
+ * maxpool: (x [N,H,W,C]) -> y [N,h,w,C], index: where each maximum was.
+ * avgpool, adaptive_avgpool: (x) -> y.
+ */
+#include "graph/ops/typed.h"
+
+#define LARGEST ((int64_t)1 << 24) /* of a kernel's taps, a stride, a dilation */
+
+static struct culm_pool pool_of(const struct culm_shape *x, const struct culm_shape *y,
+                                const struct culm_node_desc *node) {
+    const struct culm_attributes *a = &node->attributes;
+    struct culm_pool pool = {.n = x->dim[0],
+                             .c = x->dim[3],
+                             .count_pad = a->count_pad,
+                             .adaptive = node->op == &culm_op_adaptive_avgpool ||
+                                         node->op == &culm_op_adaptive_avgpool_grad};
+    for (int d = 0; d < 2; d++) {
+        pool.in[d] = x->dim[1 + d];
+        pool.out[d] = y->dim[1 + d];
+        pool.kernel[d] = a->kernel[d];
+        pool.stride[d] = a->stride[d];
+        pool.dilation[d] = a->dilation[d] ? a->dilation[d] : 1;
+        pool.pad[d] = a->pad[d];
+        pool.pad_end[d] = a->pad[2 + d];
+    }
+    return pool;
+}
+
+/* PyTorch's number of windows: with ceil_mode the last one may reach past the padding, but begins
+ * inside the image or the padding before it. 0: the attributes are wrong. */
+static int64_t windows(const struct culm_attributes *a, int64_t in, int d) {
+    int64_t kernel = a->kernel[d], stride = a->stride[d], before = a->pad[d], after = a->pad[2 + d],
+            dilation = a->dilation[d] ? a->dilation[d] : 1;
+    if (kernel < 1 || kernel > LARGEST || stride < 1 || stride > LARGEST || dilation < 1 ||
+        dilation > LARGEST || in > (int64_t)1 << 40) {
+        return 0;
+    }
+    int64_t reach = dilation * (kernel - 1) + 1;
+    if (before < 0 || after < 0 || before >= reach || after >= reach ||
+        in + before + after < reach) {
+        return 0;
+    }
+    int64_t out = (in + before + after - reach + (a->ceil_mode ? stride - 1 : 0)) / stride + 1;
+    if (a->ceil_mode && (out - 1) * stride >= in + before) {
+        out--;
+    }
+    return out;
+}
+
+static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *node,
+                              struct culm_error *error) {
+    const struct culm_shape x = *culm_input_shape(graph, node, 0);
+    const struct culm_attributes *a = &node->attributes;
+    bool largest = node->op == &culm_op_maxpool;
+    bool adaptive = node->op == &culm_op_adaptive_avgpool;
+    if (x.rank != 4) {
+        return culm_shape_error(graph, node, 0, 0, "an image [N,H,W,C] is needed", error);
+    }
+    struct culm_shape y = x;
+    for (int d = 0; d < 2; d++) {
+        y.dim[1 + d] = adaptive ? a->dims[d] : windows(a, x.dim[1 + d], d);
+        if (y.dim[1 + d] < 1 || y.dim[1 + d] > LARGEST) {
+            return culm_shape_error(graph, node, 0, 0,
+                                    "no such windows fit; kernel, stride, padding (below the "
+                                    "kernel) or output size is wrong",
+                                    error);
+        }
+        if (!largest && !adaptive && a->dilation[d] > 1) {
+            return culm_shape_error(graph, node, 0, 0, "means have no dilation", error);
+        }
+    }
+    if (!adaptive && a->kernel[0] * a->kernel[1] > LARGEST) {
+        return culm_shape_error(graph, node, 0, 0, "the kernel has more than 2^24 taps", error);
+    }
+    culm_output_set(graph, node, 0, typed_dtype(graph, node, 0), &y);
+    if (largest) {
+        bool narrow = a->kernel[0] * a->kernel[1] <= CULM_POOL_BF16_TAPS;
+        culm_output_set(graph, node, 1, narrow ? CULM_BF16 : CULM_F32, &y);
+    }
+    return CULM_OK;
+}
+
+static void gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
+    int32_t dy = culm_gradient_of(g, node->output[0]), x = node->input[0];
+    if (dy < 0 || !typed_wanted(g, node, 0)) {
+        return;
+    }
+    const int32_t inputs[] = {dy, node->output[1]};
+    const struct culm_op *op = node->op == &culm_op_maxpool   ? &culm_op_maxpool_grad
+                               : node->op == &culm_op_avgpool ? &culm_op_avgpool_grad
+                                                              : &culm_op_adaptive_avgpool_grad;
+    typed_give(
+        g, node, 0,
+        culm_gradient_node(g, op, inputs, node->op == &culm_op_maxpool ? 2 : 1, &x, 1, NULL, 0));
+}
+
+static struct culm_pool forward_pool(const struct culm_operands *o) {
+    return pool_of(typed_shape(o, o->node->input[0]), typed_shape(o, o->node->output[0]), o->node);
+}
+static struct culm_pool backward_pool(const struct culm_operands *o) {
+    return pool_of(typed_shape(o, o->node->output[0]), typed_shape(o, o->node->input[0]), o->node);
+}
+
+/* --- largest --- */
+
+static void maxpool(const struct culm_operands *o) {
+    const struct culm_pool pool = forward_pool(o);
+    culm_cpu_maxpool_forward(o->cpu, typed_output(o, 0), typed_output(o, 1), typed_input(o, 0),
+                             &pool);
+}
+
+static void maxpool_grad(const struct culm_operands *o) {
+    const struct culm_pool pool = backward_pool(o);
+    culm_cpu_maxpool_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1),
+                              &pool);
+}
+
+const struct culm_op culm_op_maxpool = {.name = "maxpool",
+                                        .inputs = 1,
+                                        .outputs = 2,
+                                        .infer = infer,
+                                        .gradient = gradient,
+                                        .execute = maxpool};
+/* (dy, index) -> dx */
+const struct culm_op culm_op_maxpool_grad = {
+    .name = "maxpool_grad", .inputs = 2, .outputs = 1, .execute = maxpool_grad};
+
+/* --- means --- */
+
+static void avgpool(const struct culm_operands *o) {
+    const struct culm_pool pool = forward_pool(o);
+    culm_cpu_avgpool_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), &pool);
+}
+
+static void avgpool_grad(const struct culm_operands *o) {
+    const struct culm_pool pool = backward_pool(o);
+    culm_cpu_avgpool_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), &pool);
+}
+
+const struct culm_op culm_op_avgpool = {.name = "avgpool",
+                                        .inputs = 1,
+                                        .outputs = 1,
+                                        .infer = infer,
+                                        .gradient = gradient,
+                                        .execute = avgpool};
+const struct culm_op culm_op_avgpool_grad = {
+    .name = "avgpool_grad", .inputs = 1, .outputs = 1, .execute = avgpool_grad};
+const struct culm_op culm_op_adaptive_avgpool = {.name = "adaptive_avgpool",
+                                                 .inputs = 1,
+                                                 .outputs = 1,
+                                                 .infer = infer,
+                                                 .gradient = gradient,
+                                                 .execute = avgpool};
+const struct culm_op culm_op_adaptive_avgpool_grad = {
+    .name = "adaptive_avgpool_grad", .inputs = 1, .outputs = 1, .execute = avgpool_grad};
