@@ -62,9 +62,11 @@ struct culm_optimizer_config {
 };
 
 struct culm_schedule_config {
-    char name[16]; /* "cosine" or "constant" */
+    char name[16]; /* culm_schedule_kind_of */
     int64_t warmup;
     double min_lr;
+    int64_t every; /* step */
+    double gamma;
 };
 
 struct culm_checkpoint_config {

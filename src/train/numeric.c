@@ -14,6 +14,8 @@ double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
         .min_lr = config->schedule.min_lr,
         .warmup = config->schedule.warmup,
         .steps = config->steps,
+        .every = config->schedule.every,
+        .gamma = config->schedule.gamma,
     };
     return culm_schedule_lr(&schedule, step);
 }
