@@ -1,0 +1,69 @@
+/*
+ * Micro-batches of samples, decoded ahead of their use by a thread, and kept for a while after it.
+ *
+ * A micro-batch is `batch` samples side by side, named by the position of its first in the global
+ * stream. The caller says what it will ask for, and in which order; the thread fills up to `ahead`
+ * micro-batches that nobody has asked for yet. What is asked for is handed out where it is, pinned
+ * until it is put back. Whatever is not there, or lacks a field, is filled at once by whoever asks:
+ * a wrong plan costs time, never bits, and an error of a file comes up when that file's sample is
+ * asked for. There are ahead + keep micro-batches in all; the least recently used makes room.
+ *
+ *     plan: 40 44 48 52 ..    thread ──fill──▶ [44] [48]       ahead 2
+ *                             get(40) ───────▶ [40] [36] [32]  keep 3: backward asks again
+ *
+ * Memory is allocated when a micro-batch is first filled, then used again. Thread: get and put from
+ * any; the rest from one at a time.
+ */
+#ifndef CULM_DATA_PREFETCH_H
+#define CULM_DATA_PREFETCH_H
+
+#include "data/order.h"
+#include "data/source.h"
+
+struct culm_prefetch;
+
+struct culm_prefetch_options {
+    const struct culm_source *source; /* borrowed for good */
+    struct culm_order order;          /* position -> sample */
+    int64_t batch;                    /* samples in a micro-batch */
+    int32_t ahead;                    /* 0: no thread, a cache alone */
+    int32_t keep;                     /* at least as many as are pinned at once, 1 or more */
+};
+
+struct culm_prefetch_want {
+    uint64_t first;  /* position of the first sample */
+    uint32_t fields; /* bit i: field i of the source */
+};
+
+struct culm_prefetch_batch {
+    uint64_t first;
+    const void *field[CULM_SOURCE_FIELDS_MAX]; /* [batch, ...]; NULL where it was not asked for */
+    int32_t slot;                              /* internal */
+};
+
+struct culm_prefetch_stats {
+    uint64_t ready, waited, filled; /* gets that found it, that waited for the thread, that did the
+                                       work */
+};
+
+enum culm_status culm_prefetch_new(const struct culm_prefetch_options *options,
+                                   struct culm_prefetch **ret_prefetch, struct culm_error *error);
+/* Waits for the sample that the thread is at. Nothing may be pinned any more. NULL is fine. */
+void culm_prefetch_free(struct culm_prefetch *prefetch);
+
+/* What will be asked for, in this order, in place of what was said before. Only fails for memory,
+ * and then there is no plan. */
+enum culm_status culm_prefetch_plan(struct culm_prefetch *prefetch,
+                                    const struct culm_prefetch_want *wants, size_t count,
+                                    struct culm_error *error);
+/* Pins a micro-batch with these fields. The errors of culm_source_fill; CULM_ERR_INTERNAL when all
+ * are pinned. */
+enum culm_status culm_prefetch_get(struct culm_prefetch *prefetch, struct culm_prefetch_want want,
+                                   struct culm_prefetch_batch *ret_batch, struct culm_error *error);
+void culm_prefetch_put(struct culm_prefetch *prefetch, const struct culm_prefetch_batch *batch);
+
+/* Waits until the thread has nothing to do. */
+void culm_prefetch_settle(struct culm_prefetch *prefetch);
+struct culm_prefetch_stats culm_prefetch_stats(struct culm_prefetch *prefetch);
+
+#endif
