@@ -1,0 +1,466 @@
+/* The frame of the builder, and those operators that are ours already. */
+#include "onnx/build.h"
+
+#include "onnx/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct culm_onnx_value *culm_onnx_value_of(const struct culm_onnx_build *build,
+                                                 const struct culm_onnx_node *node, int32_t i) {
+    int32_t value = culm_onnx_input(build->file, node, i);
+    return value < 0 ? NULL : &build->file->value[value];
+}
+
+enum culm_status culm_onnx_unsupported(struct culm_onnx_build *build,
+                                       const struct culm_onnx_node *node, const char *format, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (build->status == CULM_OK) { /* the first is the reason for those that follow */
+        culm_onnx_node_error(build->file, node, CULM_ERR_UNSUPPORTED, build->error, "%s", text);
+        build->status = CULM_ERR_UNSUPPORTED;
+    }
+    return build->status;
+}
+
+/* The first error of the graph, said of a node. */
+static enum culm_status graph_error(struct culm_onnx_build *build,
+                                    const struct culm_onnx_node *node) {
+    struct culm_error error = {0};
+    if (build->status != CULM_OK || culm_graph_check(build->graph, &error) == CULM_OK) {
+        return build->status;
+    }
+    enum culm_status status =
+        error.status == CULM_ERR_INTERNAL ? CULM_ERR_UNSUPPORTED : error.status;
+    return culm_onnx_node_error(build->file, node, status, build->error, "%s", error.text);
+}
+
+bool culm_onnx_shape_here(const struct culm_onnx_build *build, int32_t value,
+                          struct culm_shape *ret_shape) {
+    const struct culm_onnx_value *v = &build->file->value[value];
+    if (v->rank < 0 || v->rank > CULM_MAX_RANK) {
+        return false;
+    }
+    *ret_shape = culm_shape_of(v->rank, v->dim);
+    if (build->made[value].batched && build->options->batch != build->file_batch) {
+        int64_t *first = &ret_shape->dim[0];
+        if (v->rank == 0 || *first % build->file_batch != 0 ||
+            __builtin_mul_overflow(*first / build->file_batch, build->options->batch, first)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int32_t culm_onnx_reshape_to(struct culm_onnx_build *build, int32_t value,
+                             const struct culm_shape *shape) {
+    if (value < 0 || build->graph->error.status != CULM_OK) {
+        return -1;
+    }
+    if (culm_shape_equal(&build->graph->value[value].shape, shape)) {
+        return value;
+    }
+    return culm_layer_reshape(build->graph, value, *shape);
+}
+
+int32_t culm_onnx_permute(struct culm_onnx_build *build, int32_t value, int64_t a, int64_t b,
+                          int64_t c, int64_t d) {
+    const struct culm_attributes attributes = {.dims = {a, b, c, d}};
+    if (value < 0 || build->graph->error.status != CULM_OK) {
+        return -1;
+    }
+    const struct culm_shape *from = &build->graph->value[value].shape;
+    if (from->rank == 4) {
+        const int64_t order[4] = {a, b, c, d};
+        struct culm_shape to = {.rank = 4};
+        int64_t last = -1;
+        bool still = true; /* only dimensions of 1 change their places */
+        for (int i = 0; i < 4; i++) {
+            to.dim[i] = from->dim[order[i]];
+            still &= to.dim[i] == 1 || order[i] > last;
+            last = to.dim[i] == 1 ? last : order[i];
+        }
+        if (still) {
+            return culm_onnx_reshape_to(build, value, &to);
+        }
+    }
+    return culm_layer_apply(build->graph, "permute", &value, 1, &attributes);
+}
+
+static struct culm_onnx_made *made_of(struct culm_onnx_build *build,
+                                      const struct culm_onnx_node *node, int32_t i) {
+    int32_t value = culm_onnx_input(build->file, node, i);
+    struct culm_onnx_made *made = value < 0 ? NULL : &build->made[value];
+    return made && (made->plain >= 0 || made->image >= 0) ? made : NULL;
+}
+
+static int32_t missing(struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                       int32_t i) {
+    const struct culm_onnx_value *v = culm_onnx_value_of(build, node, i);
+    culm_onnx_unsupported(build, node, "input %d%s%s%s is %s", i, v ? " ('" : "", v ? v->name : "",
+                          v ? "')" : "",
+                          !v             ? "missing"
+                          : v->data      ? "a constant, which is not possible there"
+                          : v->node >= 0 ? "not of activations"
+                                         : "whole numbers, which are not possible there");
+    return -1;
+}
+
+int32_t culm_onnx_plain(struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                        int32_t i) {
+    struct culm_onnx_made *made = made_of(build, node, i);
+    if (!made) {
+        return missing(build, node, i);
+    }
+    if (made->plain < 0) {
+        made->plain = culm_onnx_permute(build, made->image, 0, 3, 1, 2);
+    }
+    return made->plain;
+}
+
+int32_t culm_onnx_image(struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                        int32_t i) {
+    struct culm_onnx_made *made = made_of(build, node, i);
+    if (!made) {
+        return missing(build, node, i);
+    }
+    if (made->image < 0 && culm_onnx_value_of(build, node, i)->rank != 4) {
+        culm_onnx_unsupported(build, node, "an input of %d dimensions, four are needed",
+                              culm_onnx_value_of(build, node, i)->rank);
+        return -1;
+    }
+    if (made->image < 0) {
+        made->image = culm_onnx_permute(build, made->plain, 0, 2, 3, 1);
+    }
+    return made->image;
+}
+
+int32_t culm_onnx_either(struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                         int32_t i, bool *ret_image) {
+    struct culm_onnx_made *made = made_of(build, node, i);
+    if (!made) {
+        return missing(build, node, i);
+    }
+    *ret_image = made->image >= 0;
+    return *ret_image ? made->image : made->plain;
+}
+
+int64_t culm_onnx_image_axis(int64_t axis) {
+    static const int64_t to[4] = {0, 3, 1, 2};
+    return axis >= 0 && axis < 4 ? to[axis] : axis;
+}
+
+/* All numbers are the same: exporters merge such tensors, whatever they belong to. */
+static bool is_uniform(const struct culm_onnx_tensor *data) {
+    size_t size = culm_onnx_type_bytes(data->type);
+    const uint8_t *bytes = data->data;
+    return data->bytes <= size || memcmp(bytes, bytes + size, data->bytes - size) == 0;
+}
+
+static bool add_name(struct culm_onnx_build *build, const char *name, int32_t value) {
+    if (build->name_count == build->name_capacity) {
+        int32_t capacity = build->name_capacity ? 2 * build->name_capacity : 64;
+        struct culm_onnx_name *grown = realloc(build->name, (size_t)capacity * sizeof *build->name);
+        if (!grown) {
+            return false;
+        }
+        build->name = grown;
+        build->name_capacity = capacity;
+    }
+    struct culm_onnx_name *added = &build->name[build->name_count++];
+    snprintf(added->name, sizeof added->name, "%s", name);
+    added->value = value;
+    return true;
+}
+
+int32_t culm_onnx_weight(struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                         int32_t i, const struct culm_shape *shape, bool statistic) {
+    int32_t value = culm_onnx_input(build->file, node, i);
+    if (!culm_onnx_is_weight(build->file, value)) {
+        return missing(build, node, i);
+    }
+    const struct culm_onnx_value *v = &build->file->value[value];
+    int32_t *param = &build->param[value];
+    char name[96];
+    bool pytorch = strcmp(build->file->producer, "pytorch") == 0;
+    bool shared = *param >= 0;
+    if (shared && v->rank == 1 && pytorch && is_uniform(v->data)) {
+        build->untied++;
+        shared = false;
+    }
+    if (shared) {
+        const struct culm_value *before = &build->graph->value[*param];
+        bool was = build->graph->param[before->param].statistic;
+        if (!culm_shape_equal(&before->shape, shape) || was != statistic) {
+            culm_onnx_unsupported(build, node, "'%s' is used in two ways", v->name);
+            return -1;
+        }
+        return *param;
+    }
+    int64_t count = 0;
+    if (culm_shape_count(shape, &count, NULL) != CULM_OK || count != v->data->elements) {
+        culm_onnx_unsupported(build, node, "'%s' has %lld elements", v->name,
+                              (long long)v->data->elements);
+        return -1;
+    }
+    int length = *param < 0 ? snprintf(name, sizeof name, "%s", v->name)
+                            : snprintf(name, sizeof name, "%s.%d", v->name, build->untied + 1);
+    if (length < 0 || length >= (int)sizeof name || !add_name(build, name, value)) {
+        culm_onnx_unsupported(build, node, "the name '%.40s...' is longer than %zu", v->name,
+                              sizeof name - 1);
+        return -1;
+    }
+    *param = statistic
+                 ? culm_graph_statistic(build->graph, name, shape, CULM_INIT_ZEROS)
+                 : culm_graph_param(build->graph, name, shape, CULM_INIT_ZEROS, 0, shape->rank > 1);
+    return *param;
+}
+
+/* What an operator has made must be what the file says. */
+static enum culm_status check_shape(struct culm_onnx_build *build,
+                                    const struct culm_onnx_node *node, bool image, int32_t value) {
+    struct culm_shape wanted;
+    char has[96], says[96];
+    int32_t y = node->output[0];
+    if (!culm_onnx_shape_here(build, y, &wanted)) {
+        return culm_onnx_unsupported(
+            build, node, "shape %s cannot be had for a batch of %lld",
+            culm_onnx_shape_text(&build->file->value[y], says, sizeof says),
+            (long long)build->options->batch);
+    }
+    if (image) {
+        wanted =
+            (struct culm_shape){4, {wanted.dim[0], wanted.dim[2], wanted.dim[3], wanted.dim[1]}};
+    }
+    const struct culm_shape *is = &build->graph->value[value].shape;
+    if (build->made[y].other_rows && wanted.rank == is->rank && wanted.rank >= 2) {
+        wanted.dim[1] = is->dim[1];
+    }
+    if (!culm_shape_equal(is, &wanted)) {
+        return culm_onnx_unsupported(build, node, "the result is %s, in the file it is %s",
+                                     culm_shape_format(is, has, sizeof has),
+                                     culm_shape_format(&wanted, says, sizeof says));
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_onnx_keep(struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                                bool image, int32_t value) {
+    enum culm_status status = graph_error(build, node);
+    if (status != CULM_OK || value < 0) {
+        return status != CULM_OK ? status : culm_onnx_unsupported(build, node, "is not possible");
+    }
+    struct culm_onnx_made *made = &build->made[node->output[0]];
+    *(image ? &made->image : &made->plain) = value;
+    return check_shape(build, node, image, value);
+}
+
+enum culm_status culm_onnx_put(struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                               bool image, const char *op, const int32_t *inputs, int32_t count,
+                               const struct culm_attributes *attributes) {
+    enum culm_status status = graph_error(build, node);
+    if (status != CULM_OK) {
+        return status;
+    }
+    return culm_onnx_keep(build, node, image,
+                          culm_layer_apply(build->graph, op, inputs, count, attributes));
+}
+
+static struct culm_shape vector(int64_t length) { return (struct culm_shape){1, {length}}; }
+
+static enum culm_status linear(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
+    const struct culm_shape matrix = {2, {w->dim[0], w->dim[1]}};
+    const struct culm_shape bias = vector(w->dim[!node->culm.transposed]);
+    const int32_t inputs[] = {
+        culm_onnx_plain(b, node, 0), culm_onnx_weight(b, node, 1, &matrix, false),
+        culm_onnx_input(b->file, node, 2) < 0 ? -1 : culm_onnx_weight(b, node, 2, &bias, false)};
+    return culm_onnx_put(b, node, false, "linear", inputs, 3, &node->culm);
+}
+
+static enum culm_status lookup(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
+    const struct culm_shape table = {2, {w->dim[0], w->dim[1]}};
+    const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
+                              culm_onnx_weight(b, node, 1, &table, false)};
+    return culm_onnx_put(b, node, false, "lookup", inputs, 2, NULL);
+}
+
+static enum culm_status positions(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
+    const struct culm_shape table = {2, {w->dim[w->rank - 2], w->dim[w->rank - 1]}};
+    const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
+                              culm_onnx_weight(b, node, 1, &table, false)};
+    return culm_onnx_put(b, node, false, "positions", inputs, 2, NULL);
+}
+
+static enum culm_status layernorm(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_shape row = vector(culm_onnx_value_of(b, node, 1)->dim[0]);
+    if (culm_onnx_input(b->file, node, 2) < 0) {
+        return culm_onnx_unsupported(b, node, "layer norm without a bias");
+    }
+    const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
+                              culm_onnx_weight(b, node, 1, &row, false),
+                              culm_onnx_weight(b, node, 2, &row, false)};
+    return culm_onnx_put(b, node, false, "layernorm", inputs, 3, &node->culm);
+}
+
+static enum culm_status attention(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    int32_t inputs[4] = {-1, -1, -1, -1};
+    for (int32_t i = 0; i < 4; i++) {
+        if (culm_onnx_input(b->file, node, i) >= 0) {
+            inputs[i] = culm_onnx_plain(b, node, i);
+        }
+    }
+    return culm_onnx_put(b, node, false, "attention", inputs, 4, &node->culm);
+}
+
+static enum culm_status batchnorm(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_shape row = vector(culm_onnx_value_of(b, node, 1)->dim[0]);
+    bool image = culm_onnx_value_of(b, node, 0)->rank == 4;
+    int32_t inputs[6] = {-1, -1, -1, -1, -1, -1};
+    if (!image && culm_onnx_value_of(b, node, 0)->rank != 2) {
+        return culm_onnx_unsupported(b, node, "an input of %d dimensions; 2 and 4 are possible",
+                                     culm_onnx_value_of(b, node, 0)->rank);
+    }
+    inputs[0] = image ? culm_onnx_image(b, node, 0) : culm_onnx_plain(b, node, 0);
+    for (int32_t i = 1; i < 5; i++) {
+        inputs[i] = culm_onnx_weight(b, node, i, &row, i > 2);
+    }
+    if (culm_onnx_input(b->file, node, 5) >= 0) {
+        inputs[5] = image ? culm_onnx_image(b, node, 5) : culm_onnx_plain(b, node, 5);
+    }
+    return culm_onnx_put(b, node, image, "batchnorm", inputs, 6, &node->culm);
+}
+
+/* Element by element: whatever form the input has. */
+static enum culm_status pointwise(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    bool image = false;
+    int32_t x = culm_onnx_either(b, node, 0, &image);
+    return culm_onnx_put(b, node, image, node->op, &x, 1, &node->culm);
+}
+
+static enum culm_status residual(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    bool image = false, other = false;
+    culm_onnx_either(b, node, 0, &image);
+    culm_onnx_either(b, node, 1, &other);
+    image |= other;
+    const int32_t inputs[] = {image ? culm_onnx_image(b, node, 0) : culm_onnx_plain(b, node, 0),
+                              image ? culm_onnx_image(b, node, 1) : culm_onnx_plain(b, node, 1)};
+    return culm_onnx_put(b, node, image, node->op, inputs, 2, &node->culm);
+}
+
+static enum culm_status reshape(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    struct culm_shape shape;
+    int32_t y = node->output[0];
+    struct culm_onnx_made *made = made_of(b, node, 0);
+    char text[96];
+    if (!culm_onnx_shape_here(b, y, &shape)) {
+        return culm_onnx_unsupported(
+            b, node, "shape %s%s", culm_onnx_shape_text(&b->file->value[y], text, sizeof text),
+            b->file->value[y].rank > CULM_MAX_RANK ? " has more than 4 dimensions"
+                                                   : " mixes samples with other dimensions");
+    }
+    if (made && made->plain < 0 && made->image >= 0 && b->graph->error.status == CULM_OK) {
+        const struct culm_shape *x = &b->graph->value[made->image].shape;
+        if (x->dim[1] * x->dim[2] == 1 || x->dim[3] == 1) { /* either order is the same */
+            return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, made->image, &shape));
+        }
+    }
+    int32_t x = culm_onnx_plain(b, node, 0);
+    return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, x, &shape));
+}
+
+static enum culm_status gather_rows(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_shape shape = {2, {b->options->batch, node->culm.length}};
+    const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
+                              culm_graph_field(b->graph, "positions", CULM_I32, &shape)};
+    b->made[node->output[0]].other_rows = true;
+    return culm_onnx_put(b, node, false, "gather_rows", inputs, 2, NULL);
+}
+
+static enum culm_status slice(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    bool image = false;
+    int32_t x = culm_onnx_either(b, node, 0, &image);
+    struct culm_attributes attributes = node->culm;
+    if (attributes.axis == 0 && b->made[node->output[0]].batched) {
+        return culm_onnx_unsupported(b, node, "takes some samples out of a batch");
+    }
+    attributes.axis = image ? culm_onnx_image_axis(attributes.axis) : attributes.axis;
+    return culm_onnx_put(b, node, image, "slice", &x, 1, &attributes);
+}
+
+static const struct {
+    const char *op;
+    enum culm_status (*build)(struct culm_onnx_build *build, const struct culm_onnx_node *node);
+} ours[] = {
+    {"linear", linear},           {"lookup", lookup},       {"positions", positions},
+    {"layernorm", layernorm},     {"attention", attention}, {"batchnorm", batchnorm},
+    {"activation", pointwise},    {"dropout", pointwise},   {"affine", pointwise},
+    {"residual", residual},       {"reshape", reshape},     {"slice", slice},
+    {"gather_rows", gather_rows},
+};
+
+static enum culm_status build_one(struct culm_onnx_build *build,
+                                  const struct culm_onnx_node *node) {
+    for (int32_t i = 0; i < node->inputs; i++) { /* samples stay samples */
+        int32_t input = culm_onnx_input(build->file, node, i);
+        if (input >= 0 && build->made[input].batched) {
+            for (int32_t k = 0; k < node->outputs; k++) {
+                if (node->output[k] >= 0) {
+                    build->made[node->output[k]].batched = true;
+                    build->made[node->output[k]].other_rows |= build->made[input].other_rows;
+                }
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        if (culm_onnx_is_ours(node, ours[i].op)) {
+            return ours[i].build(build, node);
+        }
+    }
+    return culm_onnx_build_node(build, node);
+}
+
+/* Whether a node computes whole numbers: masks and indices, which passes have taken care of. */
+static bool is_arithmetic(const struct culm_onnx_build *build, const struct culm_onnx_node *node) {
+    int type = node->output[0] < 0 ? 0 : build->file->value[node->output[0]].type;
+    return type != CULM_ONNX_UNKNOWN && !culm_onnx_is_real(type);
+}
+
+enum culm_status culm_onnx_build(struct culm_onnx_build *build) {
+    struct culm_onnx_graph *file = build->file;
+    size_t count = (size_t)file->value_count + 1;
+    build->made = malloc(count * sizeof *build->made);
+    build->param = malloc(count * sizeof *build->param);
+    if (!build->made || !build->param) {
+        return culm_error_set(build->error, CULM_ERR_MEMORY, "onnx '%s': out of memory",
+                              file->path);
+    }
+    for (size_t i = 0; i < count; i++) {
+        build->made[i] = (struct culm_onnx_made){.plain = -1, .image = -1};
+        build->param[i] = -1;
+    }
+    enum culm_status status = culm_onnx_build_inputs(build);
+    for (int32_t i = 0; i < file->node_count && status == CULM_OK; i++) {
+        const struct culm_onnx_node *node = &file->node[i];
+        if (!node->dead && !is_arithmetic(build, node)) {
+            status = node->output[0] < 0 ? culm_onnx_unsupported(build, node, "has no first output")
+                                         : build_one(build, node);
+        }
+    }
+    if (status == CULM_OK) {
+        status = culm_onnx_build_losses(build);
+    }
+    if (status == CULM_OK && build->untied) {
+        culm_onnx_note(build->notes,
+                       "%d tensors of equal numbers had been merged with others and are parameters "
+                       "of their own again; export with optimize=False to keep their names",
+                       build->untied);
+    }
+    return status;
+}

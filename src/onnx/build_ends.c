@@ -1,0 +1,184 @@
+/* Where a graph begins and ends: fields of the samples, losses. */
+#include "onnx/build.h"
+
+#include "onnx/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* How an input is used: by attention as a mask, or by how manieth table. */
+static void find_uses(const struct culm_onnx_build *b, int32_t input, bool *ret_mask,
+                      bool *ret_ids) {
+    const struct culm_onnx_graph *file = b->file;
+    *ret_mask = *ret_ids = false;
+    for (int32_t i = 0; i < file->node_count; i++) {
+        const struct culm_onnx_node *node = &file->node[i];
+        if (!node->dead) {
+            *ret_mask |=
+                culm_onnx_is_ours(node, "attention") && culm_onnx_input(file, node, 3) == input;
+            *ret_ids |=
+                culm_onnx_is_ours(node, "lookup") && culm_onnx_input(file, node, 0) == input;
+        }
+    }
+}
+
+static bool contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
+
+enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
+    struct culm_onnx_graph *file = b->file;
+    bool tokens = false, types = false;
+    b->file_batch = 0;
+    for (int32_t k = 0; k < file->input_count; k++) {
+        const struct culm_onnx_value *v = &file->value[file->input[k]];
+        if (v->rank > 0 && v->uses > 0 && b->file_batch == 0) {
+            b->file_batch = v->dim[0];
+        }
+        if (v->uses > 0 && (v->rank < 1 || v->rank > CULM_MAX_RANK || v->dim[0] < 1 ||
+                            v->dim[0] != b->file_batch)) {
+            return culm_error_set(b->error, CULM_ERR_UNSUPPORTED,
+                                  "onnx '%s': input '%s' has no batch as first of at most 4 "
+                                  "dimensions",
+                                  file->path, v->name);
+        }
+    }
+    for (int32_t k = 0; k < file->input_count; k++) {
+        int32_t input = file->input[k];
+        const struct culm_onnx_value *v = &file->value[input];
+        bool mask, ids, real = culm_onnx_is_real(v->type), image = real && v->rank == 4;
+        const char *name = v->name;
+        if (v->uses == 0) {
+            continue;
+        }
+        find_uses(b, input, &mask, &ids);
+        if (image) {
+            name = "image";
+        } else if (mask) {
+            name = "mask";
+        } else if (ids && !tokens && !contains(v->name, "type")) {
+            name = "tokens";
+            tokens = true;
+        } else if (ids && !types) {
+            name = "types";
+            types = true;
+        }
+        struct culm_shape shape;
+        b->made[input].batched = true;
+        if (strlen(name) >= sizeof((struct culm_field *)0)->name ||
+            !culm_onnx_shape_here(b, input, &shape)) {
+            return culm_error_set(b->error, CULM_ERR_UNSUPPORTED,
+                                  "onnx '%s': input '%.60s' cannot be a field of the samples",
+                                  file->path, v->name);
+        }
+        if (image) {
+            shape =
+                (struct culm_shape){4, {shape.dim[0], shape.dim[2], shape.dim[3], shape.dim[1]}};
+        } else if (shape.rank == 1) { /* one number a sample */
+            shape = (struct culm_shape){2, {shape.dim[0], 1}};
+        }
+        int32_t before = b->graph->field_count;
+        int32_t field = culm_graph_field(b->graph, name, real ? CULM_F32 : CULM_I32, &shape);
+        if (b->graph->field_count == before) {
+            return culm_error_set(b->error, CULM_ERR_UNSUPPORTED, "onnx '%s': two inputs are '%s'",
+                                  file->path, name);
+        }
+        *(image ? &b->made[input].image : &b->made[input].plain) = field;
+    }
+    return culm_graph_check(b->graph, b->error);
+}
+
+/* The first output of the file of that many dimensions that is made of activations; -1: none. */
+static int32_t output_of(const struct culm_onnx_graph *file, int rank) {
+    for (int32_t i = 0; i < file->output_count; i++) {
+        int32_t value = culm_onnx_at(file, file->output[i]);
+        const struct culm_onnx_value *v = &file->value[value];
+        if (v->rank == rank && culm_onnx_is_real(v->type) && culm_onnx_maker(file, value)) {
+            return value;
+        }
+    }
+    return -1;
+}
+
+static bool sees_both_sides(const struct culm_onnx_graph *file) {
+    bool both = false;
+    for (int32_t i = 0; i < file->node_count; i++) {
+        const struct culm_onnx_node *node = &file->node[i];
+        if (!node->dead && culm_onnx_is_ours(node, "attention")) {
+            if (node->culm.causal) {
+                return false;
+            }
+            both = true;
+        }
+    }
+    return both;
+}
+
+bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked) {
+    int32_t value = output_of(file, 3), first = -1;
+    if (value < 0 || !sees_both_sides(file)) {
+        return true;
+    }
+    for (;;) { /* up, as long as each row is for itself and nobody else needs it */
+        const struct culm_onnx_node *node = culm_onnx_maker(file, value);
+        bool by_row = culm_onnx_is_ours(node, "linear") || culm_onnx_is_ours(node, "activation") ||
+                      culm_onnx_is_ours(node, "layernorm");
+        if (!by_row || file->value[value].uses != 1) {
+            break;
+        }
+        first = culm_onnx_index(file, node);
+        value = culm_onnx_input(file, node, 0);
+    }
+    struct culm_onnx_value v = file->value[value];
+    if (first < 0 || v.rank != 3 || !culm_onnx_maker(file, value)) {
+        return true;
+    }
+    masked = masked ? masked : (15 * v.dim[1] + 99) / 100;
+    const struct culm_attributes attributes = {.length = masked};
+    v.dim[1] = masked;
+    int32_t rows = culm_onnx_insert(file, first, "gather_rows", &value, 1, &attributes, 3, v.dim);
+    if (rows < 0) {
+        return false;
+    }
+    file->node[first].input[0] = rows;
+    return culm_onnx_sort(file);
+}
+
+static enum culm_status loss(struct culm_onnx_build *b, int32_t logits, const char *field,
+                             int64_t per_sample) {
+    const struct culm_shape shape = {2, {b->options->batch, per_sample}};
+    const int32_t inputs[] = {logits, culm_graph_field(b->graph, field, CULM_I32, &shape)};
+    const struct culm_attributes attributes = {
+        .alpha = b->options->evaluate ? 0 : b->options->label_smoothing};
+    culm_layer_apply(b->graph, "cross_entropy", inputs, 2, &attributes);
+    return culm_graph_check(b->graph, b->error);
+}
+
+enum culm_status culm_onnx_build_losses(struct culm_onnx_build *b) {
+    struct culm_onnx_graph *file = b->file;
+    int32_t rows = output_of(file, 3), classes = output_of(file, 2);
+    int32_t first = rows >= 0 ? rows : classes;
+    if (first < 0 || b->made[first].plain < 0) {
+        const struct culm_onnx_value *v = &file->value[culm_onnx_at(file, file->output[0])];
+        char text[96];
+        return culm_error_set(b->error, CULM_ERR_UNSUPPORTED,
+                              "onnx '%s': output '%s' is %s; logits are [batch, classes] or "
+                              "[batch, length, vocabulary]",
+                              file->path, v->name, culm_onnx_shape_text(v, text, sizeof text));
+    }
+    if (b->options->inference) {
+        b->graph->has_output = true;
+        b->graph->output = b->made[first].plain;
+        return CULM_OK;
+    }
+    enum culm_status status = CULM_OK;
+    bool masked = rows >= 0 && b->made[rows].other_rows;
+    if (rows >= 0) {
+        const struct culm_shape *shape = &b->graph->value[b->made[rows].plain].shape;
+        status = loss(b, b->made[rows].plain, masked ? "mlm_targets" : "targets", shape->dim[1]);
+    }
+    if (status == CULM_OK && classes >= 0 && b->made[classes].plain >= 0) {
+        status = loss(b, b->made[classes].plain,
+                      rows >= 0 && sees_both_sides(file) ? "nsp" : "label", 1);
+    }
+    return status;
+}

@@ -1,0 +1,476 @@
+/* ONNX's own operators that no pass has made ours: networks of images, arithmetic, reductions. */
+#include "onnx/build.h"
+
+#include "onnx/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Numbers of an attribute, `otherwise` for those that are not given; false: too many. */
+static bool list(const struct culm_onnx_node *node, const char *name, int count, int64_t otherwise,
+                 int64_t *ret) {
+    const struct culm_onnx_attribute *a = culm_onnx_attribute(node, name);
+    for (int i = 0; i < count; i++) {
+        ret[i] = otherwise;
+    }
+    if (a && a->kind == CULM_ONNX_ATTRIBUTE_INTS) {
+        if (a->count > count) {
+            return false;
+        }
+        for (int32_t i = 0; i < a->count; i++) {
+            ret[i] = a->ints[i];
+        }
+    }
+    return true;
+}
+
+/* Kernel, stride, dilation and padding of a window over an image. */
+static enum culm_status window(struct culm_onnx_build *b, const struct culm_onnx_node *node,
+                               const int64_t *kernel, struct culm_attributes *a) {
+    const char *automatic = culm_onnx_string(node, "auto_pad", "NOTSET");
+    const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0);
+    if (!x || x->rank != 4) {
+        return culm_onnx_unsupported(b, node, "an input of %d dimensions; images have 4",
+                                     x ? x->rank : 0);
+    }
+    if (!list(node, "kernel_shape", 2, 1, a->kernel) || !list(node, "strides", 2, 1, a->stride) ||
+        !list(node, "dilations", 2, 1, a->dilation) || !list(node, "pads", 4, 0, a->pad)) {
+        return culm_onnx_unsupported(b, node, "a window of more than two dimensions");
+    }
+    if (kernel) {
+        memcpy(a->kernel, kernel, sizeof a->kernel);
+    }
+    if (strncmp(automatic, "SAME", 4) == 0) {
+        for (int i = 0; i < 2; i++) {
+            int64_t in = x->dim[2 + i], out = (in + a->stride[i] - 1) / a->stride[i];
+            int64_t pad = (out - 1) * a->stride[i] + (a->kernel[i] - 1) * a->dilation[i] + 1 - in;
+            pad = pad < 0 ? 0 : pad;
+            a->pad[i] = strcmp(automatic, "SAME_LOWER") == 0 ? pad - pad / 2 : pad / 2;
+            a->pad[2 + i] = pad - a->pad[i];
+        }
+    }
+    return CULM_OK;
+}
+
+static enum culm_status conv(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
+    struct culm_attributes attributes = {.groups = culm_onnx_int(node, "group", 1)};
+    enum culm_status status = window(b, node, w->dim + 2, &attributes);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_shape filter = {4, {w->dim[0], w->dim[1], w->dim[2], w->dim[3]}};
+    const struct culm_shape bias = {1, {w->dim[0]}};
+    const int32_t inputs[] = {
+        culm_onnx_image(b, node, 0), culm_onnx_weight(b, node, 1, &filter, false),
+        culm_onnx_input(b->file, node, 2) < 0 ? -1 : culm_onnx_weight(b, node, 2, &bias, false)};
+    return culm_onnx_put(b, node, true, "conv", inputs, 3, &attributes);
+}
+
+/* Conv with a bias that is a constant of zeros, as one exporter writes it, has none. */
+static bool zero_bias(const struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *v = culm_onnx_value_of(b, node, 2);
+    for (int64_t i = 0; v && v->constant && v->data && i < v->data->elements; i++) {
+        if (culm_onnx_get_real(v->data, i) != 0) {
+            return false;
+        }
+    }
+    return v && v->constant;
+}
+
+static enum culm_status conv_maybe_biased(struct culm_onnx_build *b,
+                                          const struct culm_onnx_node *node) {
+    struct culm_onnx_node bare = *node;
+    bare.inputs = zero_bias(b, node) ? 2 : bare.inputs;
+    return conv(b, &bare);
+}
+
+static enum culm_status pool(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    bool largest = culm_onnx_is(node, "MaxPool");
+    struct culm_attributes attributes = {.groups = 1,
+                                         .ceil_mode = culm_onnx_int(node, "ceil_mode", 0) != 0,
+                                         .count_pad =
+                                             culm_onnx_int(node, "count_include_pad", 0) != 0};
+    enum culm_status status = window(b, node, NULL, &attributes);
+    if (status != CULM_OK) {
+        return status;
+    }
+    int32_t x = culm_onnx_image(b, node, 0);
+    return culm_onnx_put(b, node, true, largest ? "maxpool" : "avgpool", &x, 1, &attributes);
+}
+
+static enum culm_status global_pool(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *v = culm_onnx_value_of(b, node, 0);
+    const struct culm_attributes to_one = {.dims = {1, 1}};
+    if (!v || v->rank != 4) {
+        return culm_onnx_unsupported(b, node, "an input that is no image");
+    }
+    int32_t x = culm_onnx_image(b, node, 0);
+    return v->dim[2] * v->dim[3] == 1
+               ? culm_onnx_keep(b, node, true, x)
+               : culm_onnx_put(b, node, true, "adaptive_avgpool", &x, 1, &to_one);
+}
+
+/* Sum, mean or largest over some dimensions. */
+static enum culm_status reduce(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0);
+    const struct culm_onnx_value *list_value = culm_onnx_value_of(b, node, 1);
+    const struct culm_onnx_attribute *a = culm_onnx_attribute(node, "axes");
+    const struct culm_onnx_tensor *t = list_value ? list_value->data : NULL;
+    int64_t count = t ? t->elements : a ? a->count : x->rank, axes = 0;
+    bool image = false, mean = culm_onnx_is(node, "ReduceMean");
+    if (x->rank > CULM_MAX_RANK || x->rank < 1) {
+        return culm_onnx_unsupported(b, node, "an input of %d dimensions", x->rank);
+    }
+    for (int64_t i = 0; i < count; i++) { /* the shape was inferred: they are in range */
+        int64_t axis = t ? culm_onnx_get_int(t, i) : a ? a->ints[i] : i;
+        axes |= (int64_t)1 << (axis < 0 ? axis + x->rank : axis);
+    }
+    if (axes & 1) {
+        return culm_onnx_unsupported(b, node, "goes over the samples of a batch");
+    }
+    int32_t v = culm_onnx_either(b, node, 0, &image);
+    bool spatial = x->rank == 4 && axes == (1 << 2 | 1 << 3);
+    if (spatial && mean) {
+        const struct culm_attributes to_one = {.dims = {1, 1}};
+        v = culm_onnx_image(b, node, 0);
+        image = true;
+        v = x->dim[2] * x->dim[3] == 1
+                ? v
+                : culm_layer_apply(b->graph, "adaptive_avgpool", &v, 1, &to_one);
+    } else {
+        struct culm_attributes attributes = {.function = mean ? CULM_FUNCTION_MEAN
+                                                         : culm_onnx_is(node, "ReduceSum")
+                                                             ? CULM_FUNCTION_SUM
+                                                             : CULM_FUNCTION_MAX};
+        for (int i = 0; i < x->rank; i++) {
+            attributes.axes |= (axes >> i & 1) << (image ? culm_onnx_image_axis(i) : i);
+        }
+        v = culm_layer_apply(b->graph, "reduce", &v, 1, &attributes);
+    }
+    if (b->file->value[node->output[0]].rank == x->rank) {
+        return culm_onnx_keep(b, node, image, v);
+    }
+    struct culm_shape shape;
+    if (image && (axes & (1 << 2 | 1 << 3)) != (1 << 2 | 1 << 3) && !(axes >> 1 & 1)) {
+        v = culm_onnx_permute(b, v, 0, 3, 1, 2);
+    }
+    if (!culm_onnx_shape_here(b, node->output[0], &shape) || v < 0) {
+        return culm_onnx_unsupported(b, node, "a result of that shape");
+    }
+    return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, v, &shape));
+}
+
+static enum culm_status softmax(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    int rank = culm_onnx_value_of(b, node, 0)->rank;
+    int64_t axis = culm_onnx_int(node, "axis", b->file->opset < 13 ? 1 : -1);
+    bool channels = rank == 4 && axis == 1;
+    if (!channels && axis != -1 && axis != rank - 1) {
+        return culm_onnx_unsupported(b, node, "over a dimension that is not the last");
+    }
+    int32_t x = channels ? culm_onnx_image(b, node, 0) : culm_onnx_plain(b, node, 0);
+    return culm_onnx_put(b, node, channels, "softmax", &x, 1, NULL);
+}
+
+static enum culm_status transpose(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    int perm[CULM_ONNX_RANK_MAX], rank = culm_onnx_value_of(b, node, 0)->rank;
+    int32_t value = culm_onnx_input(b->file, node, 0);
+    struct culm_attributes attributes = {0};
+    culm_onnx_order(b->file, node, perm);
+    if (rank > CULM_MAX_RANK || perm[0] != 0) {
+        return culm_onnx_unsupported(b, node,
+                                     rank > CULM_MAX_RANK ? "more than 4 dimensions"
+                                                          : "samples are no longer the first "
+                                                            "dimension; export with batch_first");
+    }
+    const struct culm_onnx_made *made = &b->made[value];
+    bool to_last = rank == 4 && perm[1] == 2 && perm[2] == 3 && perm[3] == 1;
+    bool to_first = rank == 4 && perm[1] == 3 && perm[2] == 1 && perm[3] == 2;
+    if (to_last && made->image >= 0) {
+        return culm_onnx_keep(b, node, false, made->image);
+    }
+    if (to_first && made->plain >= 0) {
+        return culm_onnx_keep(b, node, true, made->plain);
+    }
+    for (int i = 0; i < rank; i++) {
+        attributes.dims[i] = perm[i];
+    }
+    int32_t x = culm_onnx_plain(b, node, 0);
+    return culm_onnx_put(b, node, false, "permute", &x, 1, &attributes);
+}
+
+static enum culm_status concat(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    int rank = b->file->value[node->output[0]].rank;
+    int64_t axis = culm_onnx_int(node, "axis", 0);
+    int32_t inputs[CULM_NODE_INPUTS_MAX];
+    bool image = false;
+    axis = axis < 0 ? axis + rank : axis;
+    if (node->inputs > 8 || axis == 0) {
+        return culm_onnx_unsupported(b, node,
+                                     axis ? "more than 8 inputs" : "joins samples of a batch");
+    }
+    for (int32_t i = 0; i < node->inputs; i++) {
+        bool is_image = false;
+        culm_onnx_either(b, node, i, &is_image);
+        image |= is_image;
+    }
+    for (int32_t i = 0; i < node->inputs; i++) {
+        inputs[i] = image ? culm_onnx_image(b, node, i) : culm_onnx_plain(b, node, i);
+    }
+    if (node->inputs == 1) {
+        return culm_onnx_keep(b, node, image, inputs[0]);
+    }
+    const struct culm_attributes attributes = {.axis = image ? culm_onnx_image_axis(axis) : axis};
+    return culm_onnx_put(b, node, image, "concat", inputs, node->inputs, &attributes);
+}
+
+/* A product of two activations. */
+static enum culm_status matmul(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const int32_t inputs[] = {culm_onnx_plain(b, node, 0), culm_onnx_plain(b, node, 1)};
+    const struct culm_attributes attributes = {.scale = 1};
+    return culm_onnx_put(b, node, false, "matmul", inputs, 2, &attributes);
+}
+
+static enum culm_status affine(struct culm_onnx_build *b, const struct culm_onnx_node *node,
+                               int32_t i, double scale, double shift) {
+    const struct culm_attributes attributes = {.scale = scale, .shift = shift};
+    bool image = false;
+    int32_t x = culm_onnx_either(b, node, i, &image);
+    return culm_onnx_put(b, node, image, "affine", &x, 1, &attributes);
+}
+
+/* number op x, or x op number */
+static enum culm_status with_number(struct culm_onnx_build *b, const struct culm_onnx_node *node,
+                                    int32_t i, double number) {
+    if (culm_onnx_is(node, "Add")) {
+        return affine(b, node, i, 1, number);
+    }
+    if (culm_onnx_is(node, "Mul")) {
+        return affine(b, node, i, number, 0);
+    }
+    if (culm_onnx_is(node, "Sub")) {
+        return i == 0 ? affine(b, node, i, 1, -number) : affine(b, node, i, -1, number);
+    }
+    if (i == 0) {
+        return affine(b, node, i, 1 / number, 0);
+    }
+    const struct culm_attributes inverse = {.function = CULM_FUNCTION_RECIPROCAL};
+    const struct culm_attributes times = {.scale = number};
+    bool image = false;
+    int32_t x = culm_onnx_either(b, node, i, &image);
+    x = culm_layer_apply(b->graph, "activation", &x, 1, &inverse);
+    return number == 1 ? culm_onnx_keep(b, node, image, x)
+                       : culm_onnx_put(b, node, image, "affine", &x, 1, &times);
+}
+
+/* A weight as second operand: without leading ones; over channels in either form. */
+static int32_t spread_weight(struct culm_onnx_build *b, const struct culm_onnx_node *node,
+                             int32_t i, int rank, bool *ret_image) {
+    const struct culm_onnx_value *v = culm_onnx_value_of(b, node, i);
+    struct culm_shape shape = {0};
+    int first = 0, wide = 0;
+    while (first < v->rank && v->dim[first] == 1) {
+        first++;
+    }
+    for (int k = first; k < v->rank; k++) {
+        wide += v->dim[k] != 1;
+    }
+    bool of_channels = rank == 4 && wide == 1 && v->rank - first == 3;
+    *ret_image = *ret_image && (of_channels || wide == 0);
+    if (of_channels || wide == 0) { /* [C,1,1] is [C] of an image */
+        *ret_image = *ret_image || of_channels;
+        shape = (struct culm_shape){1, {wide ? v->dim[first] : 1}};
+    } else if (v->rank - first <= CULM_MAX_RANK) {
+        shape = culm_shape_of(v->rank - first, v->dim + first);
+    }
+    return culm_onnx_weight(b, node, i, &shape, false);
+}
+
+/* a op b, where b is spread over a; if it is the other way round they change places. */
+static enum culm_status binary(struct culm_onnx_build *b, const struct culm_onnx_node *node,
+                               enum culm_function function) {
+    double number;
+    int32_t y = node->output[0];
+    int rank = b->file->value[y].rank;
+    for (int32_t i = 0; i < 2; i++) {
+        int32_t other = culm_onnx_input(b->file, node, i);
+        if (culm_onnx_scalar(b->file, other, &number) && b->file->value[other].constant) {
+            return with_number(b, node, 1 - i, number);
+        }
+    }
+    int32_t values[2] = {culm_onnx_input(b->file, node, 0), culm_onnx_input(b->file, node, 1)};
+    bool turned =
+        !culm_onnx_same_shape(b->file, values[0], y) || culm_onnx_is_weight(b->file, values[0]);
+    int32_t first = turned ? 1 : 0, second = 1 - first;
+    if (!culm_onnx_same_shape(b->file, values[first], y)) {
+        return culm_onnx_unsupported(b, node, "neither input has the shape of the result");
+    }
+    bool image = false, other = false;
+    int32_t inputs[2] = {culm_onnx_either(b, node, first, &image), -1};
+    if (culm_onnx_is_weight(b->file, values[second])) {
+        inputs[1] = spread_weight(b, node, second, rank, &image);
+    } else {
+        bool whole = b->file->value[values[second]].rank == 4;
+        culm_onnx_either(b, node, second, &other);
+        image = (image || other) && whole && rank == 4;
+        inputs[1] = image ? culm_onnx_image(b, node, second) : culm_onnx_plain(b, node, second);
+    }
+    inputs[0] = image ? culm_onnx_image(b, node, first) : culm_onnx_plain(b, node, first);
+    bool equal = culm_onnx_same_shape(b->file, values[0], values[1]) &&
+                 !culm_onnx_is_weight(b->file, values[second]);
+    if (function == CULM_FUNCTION_ADD && equal) {
+        return culm_onnx_put(b, node, image, "add", inputs, 2, NULL);
+    }
+    struct culm_attributes attributes = {.function = function};
+    if (turned && function == CULM_FUNCTION_SUB) { /* a - b = (b - a) * -1 */
+        const struct culm_attributes negative = {.scale = -1};
+        int32_t v = culm_layer_apply(b->graph, "binary", inputs, 2, &attributes);
+        return culm_onnx_put(b, node, image, "affine", &v, 1, &negative);
+    }
+    if (turned && function == CULM_FUNCTION_DIV) { /* a / b = (1 / b) * a */
+        const struct culm_attributes inverse = {.function = CULM_FUNCTION_RECIPROCAL};
+        inputs[0] = culm_layer_apply(b->graph, "activation", inputs, 1, &inverse);
+        attributes.function = CULM_FUNCTION_MUL;
+    }
+    return culm_onnx_put(b, node, image, "binary", inputs, 2, &attributes);
+}
+
+static enum culm_status power(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    double exponent = 0;
+    bool image = false;
+    const struct culm_attributes root = {.function = CULM_FUNCTION_SQRT};
+    const struct culm_attributes times = {.function = CULM_FUNCTION_MUL};
+    culm_onnx_scalar(b->file, culm_onnx_input(b->file, node, 1), &exponent);
+    int32_t x = culm_onnx_either(b, node, 0, &image), twice[] = {x, x};
+    if (exponent == 0.5) {
+        return culm_onnx_put(b, node, image, "activation", &x, 1, &root);
+    }
+    if (exponent != 2 && exponent != 3) {
+        return culm_onnx_unsupported(b, node, "a power other than 0.5, 2 and 3");
+    }
+    if (exponent == 3) {
+        twice[0] = culm_layer_apply(b->graph, "binary", twice, 2, &times);
+    }
+    return culm_onnx_put(b, node, image, "binary", twice, 2, &times);
+}
+
+static enum culm_status pad(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0);
+    const struct culm_onnx_value *amounts = culm_onnx_value_of(b, node, 1);
+    const struct culm_onnx_attribute *old = culm_onnx_attribute(node, "pads");
+    double fill = culm_onnx_float(node, "value", 0);
+    int64_t pads[8] = {0};
+    culm_onnx_scalar(b->file, culm_onnx_input(b->file, node, 2), &fill);
+    if (x->rank != 4 || strcmp(culm_onnx_string(node, "mode", "constant"), "constant") != 0 ||
+        culm_onnx_input(b->file, node, 3) >= 0) {
+        return culm_onnx_unsupported(b, node, "not a constant around an image");
+    }
+    for (int i = 0; i < 8; i++) { /* the shape was inferred: there are eight */
+        pads[i] = amounts && amounts->data ? culm_onnx_get_int(amounts->data, i) : old->ints[i];
+    }
+    if (pads[0] || pads[1] || pads[4] || pads[5]) {
+        return culm_onnx_unsupported(b, node, "around samples or channels");
+    }
+    const struct culm_attributes attributes = {.pad = {pads[2], pads[3], pads[6], pads[7]},
+                                               .shift = fill};
+    int32_t v = culm_onnx_image(b, node, 0);
+    return culm_onnx_put(b, node, true, "pad", &v, 1, &attributes);
+}
+
+static enum culm_status resize(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0);
+    const struct culm_onnx_value *y = &b->file->value[node->output[0]];
+    const char *mode = culm_onnx_string(node, "mode", "nearest");
+    const char *where = culm_onnx_string(node, "coordinate_transformation_mode", "half_pixel");
+    bool nearest = strcmp(mode, "nearest") == 0, linear = strcmp(mode, "linear") == 0;
+    bool corners = strcmp(where, "align_corners") == 0;
+    bool known =
+        (nearest && strcmp(where, "asymmetric") == 0 &&
+         strcmp(culm_onnx_string(node, "nearest_mode", "round_prefer_floor"), "floor") == 0) ||
+        (linear &&
+         (corners || strcmp(where, "half_pixel") == 0 || strcmp(where, "pytorch_half_pixel") == 0));
+    if (x->rank != 4 || y->rank != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1] ||
+        !known) {
+        return culm_onnx_unsupported(b, node, "mode '%s' with coordinates '%s'", mode, where);
+    }
+    const struct culm_attributes attributes = {.dims = {y->dim[2], y->dim[3]},
+                                               .function = nearest ? CULM_FUNCTION_NONE
+                                                                   : CULM_FUNCTION_MEAN,
+                                               .causal = corners};
+    int32_t v = culm_onnx_image(b, node, 0);
+    return culm_onnx_put(b, node, true, "resize", &v, 1, &attributes);
+}
+
+static enum culm_status add(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    return binary(b, node, CULM_FUNCTION_ADD);
+}
+static enum culm_status sub(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    return binary(b, node, CULM_FUNCTION_SUB);
+}
+static enum culm_status mul(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    return binary(b, node, CULM_FUNCTION_MUL);
+}
+static enum culm_status divide(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    return binary(b, node, CULM_FUNCTION_DIV);
+}
+static enum culm_status negate(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    return affine(b, node, 0, -1, 0);
+}
+
+static const struct {
+    const char *op;
+    enum culm_status (*build)(struct culm_onnx_build *build, const struct culm_onnx_node *node);
+} rows[] = {
+    {"Conv", conv_maybe_biased},
+    {"MaxPool", pool},
+    {"AveragePool", pool},
+    {"GlobalAveragePool", global_pool},
+    {"ReduceMean", reduce},
+    {"ReduceSum", reduce},
+    {"ReduceMax", reduce},
+    {"Softmax", softmax},
+    {"Transpose", transpose},
+    {"Concat", concat},
+    {"MatMul", matmul},
+    {"Add", add},
+    {"Sub", sub},
+    {"Mul", mul},
+    {"Div", divide},
+    {"Neg", negate},
+    {"Pow", power},
+    {"Pad", pad},
+    {"Resize", resize},
+};
+
+enum culm_status culm_onnx_build_node(struct culm_onnx_build *b,
+                                      const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *y = &b->file->value[node->output[0]];
+    if (node->domain[0]) {
+        return culm_onnx_unsupported(b, node,
+                                     "operators of domain '%s' are not known; export "
+                                     "without custom operators",
+                                     node->domain);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].op, node->op) != 0) {
+            continue;
+        }
+        for (int32_t k = 0; k < node->inputs; k++) {
+            const struct culm_onnx_value *x = culm_onnx_value_of(b, node, k);
+            if (x && x->rank < 0) {
+                return culm_onnx_unsupported(b, node, "the shape of input '%s' depends on data",
+                                             x->name);
+            }
+        }
+        if (y->rank < 0) {
+            return culm_onnx_unsupported(b, node, "the shape of the result depends on data");
+        }
+        return rows[i].build(b, node);
+    }
+    for (int32_t k = 0; k < node->attributes; k++) {
+        if (node->attribute[k].kind == CULM_ONNX_ATTRIBUTE_GRAPH) {
+            return culm_onnx_unsupported(b, node, "control flow is not supported");
+        }
+    }
+    return culm_onnx_unsupported(b, node, "is not supported");
+}
