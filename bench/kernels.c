@@ -117,7 +117,7 @@ struct block {
 
 static void linear(struct culm_cpu *cpu, struct account *a, enum kernel k, float *y, const float *x,
                    const float *w, const float *b, int64_t n, int64_t in, int64_t out) {
-    culm_cpu_linear_forward(cpu, y, x, w, b, n, in, out);
+    culm_cpu_linear_forward(cpu, culm_out_f32(y), culm_in_f32(x), w, b, n, in, out, false);
     done(a, k, 2.0 * (double)n * (double)in * (double)out, (double)(n * in + in * out + n * out));
 }
 
@@ -126,9 +126,10 @@ static void linear_back(struct culm_cpu *cpu, struct account *a, enum kernel k, 
                         int64_t n, int64_t in, int64_t out) {
     double flops = 2.0 * (double)n * (double)in * (double)out;
     double moved = (double)(n * in + in * out + n * out);
-    culm_cpu_linear_backward_weight(cpu, dw, db, x, dy, n, in, out, true);
+    culm_cpu_linear_backward_weight(cpu, dw, db, culm_in_f32(x), culm_in_f32(dy), n, in, out, false,
+                                    true);
     done(a, k + 2, flops, moved);
-    culm_cpu_linear_backward_input(cpu, dx, dy, w, n, in, out);
+    culm_cpu_linear_backward_input(cpu, culm_out_f32(dx), culm_in_f32(dy), w, n, in, out, false);
     done(a, k + 1, flops, moved);
 }
 
@@ -248,14 +249,17 @@ int main(int argc, char **argv) {
                moved = (double)(n * c + (n + c) * v);
         culm_cpu_layernorm_forward(cpu, lnf, mf, rf, x, gf, gf + c, n, c, 1e-5);
         done(a, LAYERNORM_F, 0, (double)(2 * n * c));
-        culm_cpu_head_forward(cpu, logits, lnf, wte, n, c, v);
+        culm_cpu_linear_forward(cpu, culm_out_f32(logits), culm_in_f32(lnf), wte, NULL, n, c, v,
+                                true);
         done(a, HEAD_F, head, moved);
         culm_cpu_cross_entropy(cpu, culm_out_f32(logits), tokens, n, v, 1.0 / (double)n, 0, true,
                                &loss);
         done(a, CROSS_ENTROPY, 0, (double)(2 * n * v));
-        culm_cpu_head_backward_weight(cpu, g + (wte - p), logits, lnf, n, c, v, true);
+        culm_cpu_linear_backward_weight(cpu, g + (wte - p), NULL, culm_in_f32(lnf),
+                                        culm_in_f32(logits), n, c, v, true, true);
         done(a, HEAD_DW, head, moved);
-        culm_cpu_head_backward_input(cpu, dh, logits, wte, n, c, v);
+        culm_cpu_linear_backward_input(cpu, culm_out_f32(dh), culm_in_f32(logits), wte, n, c, v,
+                                       true);
         done(a, HEAD_DX, head, moved);
         float *dgf = g + (gf - p);
         culm_cpu_layernorm_backward(cpu, dx, dgf, dgf + c, dh, x, gf, mf, rf, NULL, n, c, true);

@@ -121,7 +121,6 @@ enum culm_status culm_shape_error(const struct culm_graph *graph, const struct c
 
 extern const struct culm_op culm_op_embedding, culm_op_embedding_grad;
 extern const struct culm_op culm_op_linear, culm_op_linear_grad_input, culm_op_linear_grad_weight;
-extern const struct culm_op culm_op_head, culm_op_head_grad_input, culm_op_head_grad_weight;
 extern const struct culm_op culm_op_layernorm, culm_op_layernorm_grad;
 extern const struct culm_op culm_op_attention, culm_op_attention_grad;
 extern const struct culm_op culm_op_gelu, culm_op_gelu_grad;

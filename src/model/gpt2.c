@@ -109,8 +109,9 @@ enum culm_status culm_model_gpt2(const struct culm_model_options *options,
         x = block(&b, x);
     }
     x = layernorm(&b, false, "ln_f", x);
-    const int32_t head[] = {x, wte};
-    int32_t logits = culm_graph_apply(graph, "head", head, 2, NULL);
+    const int32_t head[] = {x, wte, -1};
+    const struct culm_attributes tied = {.transposed = true};
+    int32_t logits = culm_graph_apply(graph, "linear", head, 3, &tied);
     const struct culm_shape shape = {2, {options->batch, options->context}};
     int32_t targets =
         options->inference ? -1 : culm_graph_field(graph, "targets", CULM_I32, &shape);

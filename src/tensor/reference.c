@@ -32,43 +32,31 @@ void culm_ref_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, 
 /* ---- linear ---- */
 
 void culm_ref_linear_forward(float *y, const float *x, const float *w, const float *b, int64_t n,
-                             int64_t in, int64_t out) {
+                             int64_t in, int64_t out, bool transposed) {
     for (int64_t i = 0; i < n && b; i++)
         memcpy(y + i * out, b, (size_t)out * sizeof *y);
-    culm_ref_gemm(false, false, n, out, in, x, in, w, out, b ? 1 : 0, y, out);
+    culm_ref_gemm(false, transposed, n, out, in, x, in, w, transposed ? in : out, b ? 1 : 0, y,
+                  out);
 }
 
 void culm_ref_linear_backward_input(float *dx, const float *dy, const float *w, int64_t n,
-                                    int64_t in, int64_t out) {
-    culm_ref_gemm(false, true, n, in, out, dy, out, w, out, 0, dx, in);
+                                    int64_t in, int64_t out, bool transposed) {
+    culm_ref_gemm(false, !transposed, n, in, out, dy, out, w, transposed ? in : out, 0, dx, in);
 }
 
 void culm_ref_linear_backward_weight(float *dw, float *db, const float *x, const float *dy,
-                                     int64_t n, int64_t in, int64_t out, bool first) {
-    culm_ref_gemm(true, false, in, out, n, x, in, dy, out, first ? 0 : 1, dw, out);
+                                     int64_t n, int64_t in, int64_t out, bool transposed,
+                                     bool first) {
+    if (transposed)
+        culm_ref_gemm(true, false, out, in, n, dy, out, x, in, first ? 0 : 1, dw, in);
+    else
+        culm_ref_gemm(true, false, in, out, n, x, in, dy, out, first ? 0 : 1, dw, out);
     for (int64_t j = 0; j < out && db; j++) {
         double sum = first ? 0 : (double)db[j];
         for (int64_t i = 0; i < n; i++)
             sum += (double)dy[i * out + j];
         db[j] = (float)sum;
     }
-}
-
-/* ---- output head, on the transposed embedding ---- */
-
-void culm_ref_head_forward(float *logits, const float *x, const float *wte, int64_t n, int64_t c,
-                           int64_t v) {
-    culm_ref_gemm(false, true, n, v, c, x, c, wte, c, 0, logits, v);
-}
-
-void culm_ref_head_backward_input(float *dx, const float *dlogits, const float *wte, int64_t n,
-                                  int64_t c, int64_t v) {
-    culm_ref_gemm(false, false, n, c, v, dlogits, v, wte, c, 0, dx, c);
-}
-
-void culm_ref_head_backward_weight(float *dwte, const float *dlogits, const float *x, int64_t n,
-                                   int64_t c, int64_t v, bool first) {
-    culm_ref_gemm(true, false, v, c, n, dlogits, v, x, c, first ? 0 : 1, dwte, c);
 }
 
 /* ---- embedding ---- */

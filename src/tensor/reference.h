@@ -14,19 +14,14 @@
 void culm_ref_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
+/* `transposed`: w is [O,I] */
 void culm_ref_linear_forward(float *y, const float *x, const float *w, const float *b_or_null,
-                             int64_t n, int64_t in, int64_t out);
+                             int64_t n, int64_t in, int64_t out, bool transposed);
 void culm_ref_linear_backward_input(float *dx, const float *dy, const float *w, int64_t n,
-                                    int64_t in, int64_t out);
+                                    int64_t in, int64_t out, bool transposed);
 void culm_ref_linear_backward_weight(float *dw, float *db_or_null, const float *x, const float *dy,
-                                     int64_t n, int64_t in, int64_t out, bool first);
-
-void culm_ref_head_forward(float *logits, const float *x, const float *wte, int64_t n, int64_t c,
-                           int64_t v);
-void culm_ref_head_backward_input(float *dx, const float *dlogits, const float *wte, int64_t n,
-                                  int64_t c, int64_t v);
-void culm_ref_head_backward_weight(float *dwte, const float *dlogits, const float *x, int64_t n,
-                                   int64_t c, int64_t v, bool first);
+                                     int64_t n, int64_t in, int64_t out, bool transposed,
+                                     bool first);
 
 void culm_ref_embedding_forward(float *y, const int32_t *tokens, const float *wte, const float *wpe,
                                 int64_t b, int64_t t, int64_t c);

@@ -1,5 +1,5 @@
 /*
- * Matrix products, and the linear layers made of them.
+ * Matrix products in f32.
  *
  * What fixes the bits: an element of C is, for each run of KC terms, a chain of fused multiply-adds
  * in the order of k that starts from zero; the chains are added to the element in order (the first
@@ -283,46 +283,5 @@ void ISA_NAME(gemm)(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m,
     assert(beta == 0.0f || beta == 1.0f);
     struct product p = plain(trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc);
     p.add = beta == 1.0f;
-    ISA_NAME(product)(cpu, &p);
-}
-
-void ISA_NAME(linear_forward)(struct culm_cpu *cpu, float *y, const float *x, const float *w,
-                              const float *b, int64_t n, int64_t in, int64_t out) {
-    struct product p = plain(false, false, n, out, in, x, in, w, out, y, out);
-    p.bias = b;
-    ISA_NAME(product)(cpu, &p);
-}
-
-void ISA_NAME(linear_backward_input)(struct culm_cpu *cpu, float *dx, const float *dy,
-                                     const float *w, int64_t n, int64_t in, int64_t out) {
-    struct product p = plain(false, true, n, in, out, dy, out, w, out, dx, in);
-    ISA_NAME(product)(cpu, &p);
-}
-
-void ISA_NAME(linear_backward_weight)(struct culm_cpu *cpu, float *dw, float *db, const float *x,
-                                      const float *dy, int64_t n, int64_t in, int64_t out,
-                                      bool first) {
-    struct product p = plain(true, false, in, out, n, x, in, dy, out, dw, out);
-    p.add = p.column_add = !first;
-    p.column_sum = db;
-    ISA_NAME(product)(cpu, &p);
-}
-
-void ISA_NAME(head_forward)(struct culm_cpu *cpu, float *logits, const float *x, const float *wte,
-                            int64_t n, int64_t c, int64_t v) {
-    struct product p = plain(false, true, n, v, c, x, c, wte, c, logits, v);
-    ISA_NAME(product)(cpu, &p);
-}
-
-void ISA_NAME(head_backward_input)(struct culm_cpu *cpu, float *dx, const float *dlogits,
-                                   const float *wte, int64_t n, int64_t c, int64_t v) {
-    struct product p = plain(false, false, n, c, v, dlogits, v, wte, c, dx, c);
-    ISA_NAME(product)(cpu, &p);
-}
-
-void ISA_NAME(head_backward_weight)(struct culm_cpu *cpu, float *dwte, const float *dlogits,
-                                    const float *x, int64_t n, int64_t c, int64_t v, bool first) {
-    struct product p = plain(true, false, v, c, n, dlogits, v, x, c, dwte, c);
-    p.add = !first;
     ISA_NAME(product)(cpu, &p);
 }

@@ -94,26 +94,21 @@ void culm_cpu_gemm_bf16(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_
                         int64_t k, struct culm_in a, int64_t lda, struct culm_in b, int64_t ldb,
                         const float *bias_or_null, bool add, struct culm_out c, int64_t ldc);
 
-/* y[N,O] = x[N,I] w[I,O] + b[O]   (GPT-2's Conv1D layout; b may be NULL) */
-void culm_cpu_linear_forward(struct culm_cpu *cpu, float *y, const float *x, const float *w,
-                             const float *b_or_null, int64_t n, int64_t in, int64_t out);
+/* y[N,O] = x[N,I] w[I,O] + b[O]   (GPT-2's Conv1D layout; b may be NULL). `transposed`: w is
+ * [O,I], as in PyTorch. Here and in the gradients: when the activations are all f32, so is the
+ * product; when one is bf16, the weights are rounded to bf16 on the way and the product is that of
+ * culm_cpu_gemm_bf16. */
+void culm_cpu_linear_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                             const float *w, const float *b_or_null, int64_t n, int64_t in,
+                             int64_t out, bool transposed);
 /* dx[N,I] = dy[N,O] w^T */
-void culm_cpu_linear_backward_input(struct culm_cpu *cpu, float *dx, const float *dy,
-                                    const float *w, int64_t n, int64_t in, int64_t out);
-/* dw[I,O] = or += x^T dy;  db[O] = or += column sums of dy (db may be NULL) */
+void culm_cpu_linear_backward_input(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
+                                    const float *w, int64_t n, int64_t in, int64_t out,
+                                    bool transposed);
+/* dw[I,O] (or [O,I]) = or += x^T dy;  db[O] = or += column sums of dy (db may be NULL) */
 void culm_cpu_linear_backward_weight(struct culm_cpu *cpu, float *dw, float *db_or_null,
-                                     const float *x, const float *dy, int64_t n, int64_t in,
-                                     int64_t out, bool first);
-
-/* logits[N,V] = x[N,C] wte[V,C]^T */
-void culm_cpu_head_forward(struct culm_cpu *cpu, float *logits, const float *x, const float *wte,
-                           int64_t n, int64_t c, int64_t v);
-/* dx[N,C] = dlogits[N,V] wte */
-void culm_cpu_head_backward_input(struct culm_cpu *cpu, float *dx, const float *dlogits,
-                                  const float *wte, int64_t n, int64_t c, int64_t v);
-/* dwte[V,C] = or += dlogits^T x */
-void culm_cpu_head_backward_weight(struct culm_cpu *cpu, float *dwte, const float *dlogits,
-                                   const float *x, int64_t n, int64_t c, int64_t v, bool first);
+                                     struct culm_in x, struct culm_in dy, int64_t n, int64_t in,
+                                     int64_t out, bool transposed, bool first);
 
 /* y[B,T,C] = wte[token] + wpe[t]; tokens[B,T] in [0, V) */
 void culm_cpu_embedding_forward(struct culm_cpu *cpu, float *y, const int32_t *tokens,

@@ -24,24 +24,17 @@
                   int64_t k, struct culm_in a, int64_t lda, struct culm_in b, int64_t ldb,         \
                   const float *bias, bool add, struct culm_out c, int64_t ldc),                    \
       (cpu, trans_a, trans_b, m, n, k, a, lda, b, ldb, bias, add, c, ldc))                         \
-    X(linear_forward, (struct culm_cpu *cpu, float *y, const float *x, const float *w,             \
-                       const float *b, int64_t n, int64_t in, int64_t out),                        \
-      (cpu, y, x, w, b, n, in, out))                                                               \
-    X(linear_backward_input, (struct culm_cpu *cpu, float *dx, const float *dy, const float *w,    \
-                              int64_t n, int64_t in, int64_t out),                                 \
-      (cpu, dx, dy, w, n, in, out))                                                                \
-    X(linear_backward_weight, (struct culm_cpu *cpu, float *dw, float *db, const float *x,         \
-                               const float *dy, int64_t n, int64_t in, int64_t out, bool first),   \
-      (cpu, dw, db, x, dy, n, in, out, first))                                                     \
-    X(head_forward, (struct culm_cpu *cpu, float *logits, const float *x, const float *wte,        \
-                     int64_t n, int64_t c, int64_t v),                                             \
-      (cpu, logits, x, wte, n, c, v))                                                              \
-    X(head_backward_input, (struct culm_cpu *cpu, float *dx, const float *dlogits,                 \
-                            const float *wte, int64_t n, int64_t c, int64_t v),                    \
-      (cpu, dx, dlogits, wte, n, c, v))                                                            \
-    X(head_backward_weight, (struct culm_cpu *cpu, float *dwte, const float *dlogits,              \
-                             const float *x, int64_t n, int64_t c, int64_t v, bool first),         \
-      (cpu, dwte, dlogits, x, n, c, v, first))                                                     \
+    X(linear_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, const float *w,  \
+                       const float *b, int64_t n, int64_t in, int64_t out, bool transposed),       \
+      (cpu, y, x, w, b, n, in, out, transposed))                                                   \
+    X(linear_backward_input, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,         \
+                              const float *w, int64_t n, int64_t in, int64_t out,                  \
+                              bool transposed),                                                    \
+      (cpu, dx, dy, w, n, in, out, transposed))                                                    \
+    X(linear_backward_weight, (struct culm_cpu *cpu, float *dw, float *db, struct culm_in x,       \
+                               struct culm_in dy, int64_t n, int64_t in, int64_t out,              \
+                               bool transposed, bool first),                                       \
+      (cpu, dw, db, x, dy, n, in, out, transposed, first))                                         \
     X(embedding_forward, (struct culm_cpu *cpu, float *y, const int32_t *tokens, const float *wte, \
                           const float *wpe, int64_t b, int64_t t, int64_t c, int64_t v),           \
       (cpu, y, tokens, wte, wpe, b, t, c, v))                                                      \

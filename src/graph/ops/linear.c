@@ -1,20 +1,38 @@
-/* linear: (x [..,I], w [I,O], b [O]) -> [..,O]: x w + b, the layout of GPT-2's Conv1D. */
-#include "graph/autodiff.h"
+/* linear: (x [..,I], w [I,O], b [O] or nothing) -> [..,O]: x w + b. With attribute `transposed` w
+ * is [O,I]. */
+#include "graph/ops/inputs.h"
+#include "graph/ops/typed.h"
+
+struct widths {
+    int64_t in, out;
+};
+
+static struct widths widths_of(const struct culm_shape *w, bool transposed) {
+    return (struct widths){w->dim[transposed ? 1 : 0], w->dim[transposed ? 0 : 1]};
+}
 
 static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *node,
                               struct culm_error *error) {
+    if (node->input[0] < 0 || !input_is_param(graph, node, 1)) {
+        return input_error(node, "needs an activation and a weight that is a parameter", error);
+    }
     const struct culm_shape *x = culm_input_shape(graph, node, 0);
     const struct culm_shape *w = culm_input_shape(graph, node, 1);
-    const struct culm_shape *b = culm_input_shape(graph, node, 2);
-    if (w->rank != 2 || culm_last_dim(x) != w->dim[0]) {
+    struct widths width = {0};
+    if (w->rank == 2) {
+        width = widths_of(w, node->attributes.transposed);
+    }
+    if (w->rank != 2 || x->rank < 1 || culm_last_dim(x) != width.in) {
         return culm_shape_error(graph, node, 0, 1, "the inner dimensions differ", error);
     }
-    if (b->rank != 1 || b->dim[0] != w->dim[1]) {
+    if (node->input[2] >= 0 &&
+        (!input_is_param(graph, node, 2) ||
+         !input_has_shape(graph, node, 2, (struct culm_shape){1, {width.out}}))) {
         return culm_shape_error(graph, node, 1, 2, "the bias has another width", error);
     }
     struct culm_shape out = *x;
-    out.dim[out.rank - 1] = w->dim[1];
-    culm_output_set(graph, node, 0, CULM_F32, &out);
+    out.dim[out.rank - 1] = width.out;
+    culm_output_set(graph, node, 0, typed_dtype(graph, node, 0), &out);
     return CULM_OK;
 }
 
@@ -25,8 +43,9 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
         return;
     }
     const int32_t for_weight[] = {x, dy};
-    culm_gradient_node(g, &culm_op_linear_grad_weight, for_weight, 2, NULL, 0, &node->param_use[1],
-                       2);
+    const int32_t uses[] = {node->param_use[1], node->input[2] >= 0 ? node->param_use[2] : -1};
+    culm_gradient_node(g, &culm_op_linear_grad_weight, for_weight, 2, NULL, 0, uses,
+                       uses[1] >= 0 ? 2 : 1);
     if (culm_gradient_wanted(g, x)) {
         const int32_t for_input[] = {dy, w};
         int32_t dx =
@@ -36,16 +55,17 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 }
 
 static void execute(const struct culm_operands *o) {
-    const struct culm_shape *x = &o->value[o->node->input[0]].shape;
-    const struct culm_shape *w = &o->value[o->node->input[1]].shape;
-    culm_cpu_linear_forward(o->cpu, o->output[0], o->input[0], o->input[1], o->input[2],
-                            culm_row_count(x), w->dim[0], w->dim[1]);
+    bool transposed = o->node->attributes.transposed;
+    struct widths width = widths_of(operand_shape(o, 1), transposed);
+    culm_cpu_linear_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), o->input[1],
+                            o->node->input[2] < 0 ? NULL : o->input[2],
+                            culm_row_count(operand_shape(o, 0)), width.in, width.out, transposed);
 }
 
 static double flops(const struct culm_graph *graph, const struct culm_node_desc *node) {
     const struct culm_shape *x = culm_input_shape(graph, node, 0);
-    const struct culm_shape *w = culm_input_shape(graph, node, 1);
-    return 2.0 * (double)culm_row_count(x) * (double)w->dim[0] * (double)w->dim[1];
+    return 2.0 * (double)culm_row_count(x) *
+           (double)culm_elements(culm_input_shape(graph, node, 1));
 }
 
 const struct culm_op culm_op_linear = {.name = "linear",
@@ -56,12 +76,13 @@ const struct culm_op culm_op_linear = {.name = "linear",
                                        .execute = execute,
                                        .flops = flops};
 
-/* (dy [..,O], w [I,O]) -> dx [..,I] */
+/* (dy [..,O], w) -> dx [..,I] */
 static void execute_input(const struct culm_operands *o) {
-    const struct culm_shape *dy = &o->value[o->node->input[0]].shape;
-    const struct culm_shape *w = &o->value[o->node->input[1]].shape;
-    culm_cpu_linear_backward_input(o->cpu, o->output[0], o->input[0], o->input[1],
-                                   culm_row_count(dy), w->dim[0], w->dim[1]);
+    bool transposed = o->node->attributes.transposed;
+    struct widths width = widths_of(operand_shape(o, 1), transposed);
+    culm_cpu_linear_backward_input(o->cpu, typed_output(o, 0), typed_input(o, 0), o->input[1],
+                                   culm_row_count(operand_shape(o, 0)), width.in, width.out,
+                                   transposed);
 }
 
 const struct culm_op culm_op_linear_grad_input = {.name = "linear_grad_input",
@@ -70,13 +91,13 @@ const struct culm_op culm_op_linear_grad_input = {.name = "linear_grad_input",
                                                   .execute = execute_input,
                                                   .flops = flops};
 
-/* (x [..,I], dy [..,O]) accumulates into w and b */
+/* (x [..,I], dy [..,O]) accumulates into w, and b if there is one */
 static void execute_weight(const struct culm_operands *o) {
-    const struct culm_shape *x = &o->value[o->node->input[0]].shape;
-    const struct culm_shape *dy = &o->value[o->node->input[1]].shape;
-    culm_cpu_linear_backward_weight(o->cpu, o->use[0], o->use[1], o->input[0], o->input[1],
-                                    culm_row_count(x), culm_last_dim(x), culm_last_dim(dy),
-                                    o->first);
+    const struct culm_shape *x = operand_shape(o, 0), *dy = operand_shape(o, 1);
+    culm_cpu_linear_backward_weight(o->cpu, o->use[0], o->node->use[1] < 0 ? NULL : o->use[1],
+                                    typed_input(o, 0), typed_input(o, 1), culm_row_count(x),
+                                    culm_last_dim(x), culm_last_dim(dy),
+                                    o->node->attributes.transposed, o->first);
 }
 
 static double weight_flops(const struct culm_graph *graph, const struct culm_node_desc *node) {

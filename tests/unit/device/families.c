@@ -30,7 +30,7 @@ static void gemm(struct culm_cpu *cpu, struct run *run) {
         culm_ref_gemm(ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
 }
 
-/* ---- linear: n, in, out, has bias ---- */
+/* ---- linear: n, in, out, bits (1: bias, 2: w is [out,in]) ---- */
 
 enum { LX, LW, LB, LY, LDY, LDX, LDW, LDB };
 
@@ -42,66 +42,37 @@ static int64_t linear_sizes(const struct shape *s, int64_t *count, int64_t *boun
     return 0;
 }
 
+static struct culm_in in_f32(const float *x) { return culm_in_f32(x); }
+static struct culm_out out_f32(float *x) { return culm_out_f32(x); }
+
 static void linear_forward(struct culm_cpu *cpu, struct run *run) {
-    const float *b = DIM(3) ? BUF(LB) : NULL;
+    const float *b = DIM(3) & 1 ? BUF(LB) : NULL;
     if (cpu)
-        culm_cpu_linear_forward(cpu, BUF(LY), BUF(LX), BUF(LW), b, DIM(0), DIM(1), DIM(2));
+        culm_cpu_linear_forward(cpu, out_f32(BUF(LY)), in_f32(BUF(LX)), BUF(LW), b, DIM(0), DIM(1),
+                                DIM(2), DIM(3) & 2);
     else
-        culm_ref_linear_forward(BUF(LY), BUF(LX), BUF(LW), b, DIM(0), DIM(1), DIM(2));
+        culm_ref_linear_forward(BUF(LY), BUF(LX), BUF(LW), b, DIM(0), DIM(1), DIM(2), DIM(3) & 2);
 }
 
 static void linear_input(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_linear_backward_input(cpu, BUF(LDX), BUF(LDY), BUF(LW), DIM(0), DIM(1), DIM(2));
+        culm_cpu_linear_backward_input(cpu, out_f32(BUF(LDX)), in_f32(BUF(LDY)), BUF(LW), DIM(0),
+                                       DIM(1), DIM(2), DIM(3) & 2);
     else
-        culm_ref_linear_backward_input(BUF(LDX), BUF(LDY), BUF(LW), DIM(0), DIM(1), DIM(2));
+        culm_ref_linear_backward_input(BUF(LDX), BUF(LDY), BUF(LW), DIM(0), DIM(1), DIM(2),
+                                       DIM(3) & 2);
 }
 
 static void linear_weight(struct culm_cpu *cpu, struct run *run) {
-    float *db = DIM(3) ? BUF(LDB) : NULL;
+    float *db = DIM(3) & 1 ? BUF(LDB) : NULL;
     if (cpu)
-        culm_cpu_linear_backward_weight(cpu, BUF(LDW), db, BUF(LX), BUF(LDY), DIM(0), DIM(1),
-                                        DIM(2), run->first);
+        culm_cpu_linear_backward_weight(cpu, BUF(LDW), db, in_f32(BUF(LX)), in_f32(BUF(LDY)),
+                                        DIM(0), DIM(1), DIM(2), DIM(3) & 2, run->first);
     else
         culm_ref_linear_backward_weight(BUF(LDW), db, BUF(LX), BUF(LDY), DIM(0), DIM(1), DIM(2),
-                                        run->first);
-    if (!DIM(3)) /* not written: give it the value that it has without a bias */
+                                        DIM(3) & 2, run->first);
+    if (!(DIM(3) & 1)) /* not written: give it the value that it has without a bias */
         memset(BUF(LDB), 0, (size_t)run->count[LDB] * sizeof(float));
-}
-
-/* ---- head: n, c, v ---- */
-
-enum { HX, HW, HY, HDY, HDX, HDW };
-
-static int64_t head_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
-    int64_t n = s->dim[0], c = s->dim[1], v = s->dim[2];
-    const int64_t counts[] = {n * c, v * c, n * v, n * v, n * c, v * c};
-    memcpy(count, counts, sizeof counts);
-    *bound = 1;
-    return 0;
-}
-
-static void head_forward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
-        culm_cpu_head_forward(cpu, BUF(HY), BUF(HX), BUF(HW), DIM(0), DIM(1), DIM(2));
-    else
-        culm_ref_head_forward(BUF(HY), BUF(HX), BUF(HW), DIM(0), DIM(1), DIM(2));
-}
-
-static void head_input(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
-        culm_cpu_head_backward_input(cpu, BUF(HDX), BUF(HDY), BUF(HW), DIM(0), DIM(1), DIM(2));
-    else
-        culm_ref_head_backward_input(BUF(HDX), BUF(HDY), BUF(HW), DIM(0), DIM(1), DIM(2));
-}
-
-static void head_weight(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
-        culm_cpu_head_backward_weight(cpu, BUF(HDW), BUF(HDY), BUF(HX), DIM(0), DIM(1), DIM(2),
-                                      run->first);
-    else
-        culm_ref_head_backward_weight(BUF(HDW), BUF(HDY), BUF(HX), DIM(0), DIM(1), DIM(2),
-                                      run->first);
 }
 
 /* ---- embedding: b, t, c, v ---- */
@@ -396,14 +367,8 @@ const struct family families[] = {
                  {"backward_weight", linear_weight, BIT(LDW) | BIT(LDB), true}},
      .y = LY, .dy = LDY, .pairs = {{LX, LDX}, {LW, LDW}, {LB, LDB}}, .pair_count = 3,
      .shapes = {{{1, 64, 192, 1}, 0}, {{7, 11, 13, 1}, 0}, {{128, 64, 256, 1}, 0}, {{33, 256, 64, 0}, 0},
-                {{130, 300, 40, 1}, 0}, {{2100, 20, 33, 1}, 0}}},
-    {.name = "head", .buffers = 6, .buffer_name = {"x", "wte", "logits", "dlogits", "dx", "dwte"},
-     .sizes = head_sizes, .tolerance = 1e-5,
-     .kernels = {{"forward", head_forward, BIT(HY), false},
-                 {"backward_input", head_input, BIT(HDX), false},
-                 {"backward_weight", head_weight, BIT(HDW), true}},
-     .y = HY, .dy = HDY, .pairs = {{HX, HDX}, {HW, HDW}}, .pair_count = 2,
-     .shapes = {{{1, 64, 11, 0}, 0}, {{7, 64, 256, 0}, 0}, {{128, 64, 256, 0}, 0}, {{40, 24, 1000, 0}, 0}}},
+                {{130, 300, 40, 1}, 0}, {{2100, 20, 33, 1}, 0}, {{7, 64, 256, 2}, 0}, {{700, 24, 100, 3}, 0},
+                {{40, 24, 1000, 2}, 0}}},
     {.name = "embedding", .buffers = 6, .buffer_name = {"wte", "wpe", "y", "dy", "dwte", "dwpe"},
      .sizes = embedding_sizes, .tolerance = 2e-6,
      .kernels = {{"forward", embedding_forward, BIT(EY), false},

@@ -42,6 +42,12 @@ int32_t net_linear(struct net *net, int32_t x, int64_t out) {
     return culm_graph_apply(net->graph, "linear", in, 3, NULL);
 }
 
+int32_t net_head(struct net *net, int32_t x, int32_t table) {
+    const struct culm_attributes attributes = {.transposed = true};
+    const int32_t in[] = {x, table, -1};
+    return culm_graph_apply(net->graph, "linear", in, 3, &attributes);
+}
+
 int32_t net_layernorm(struct net *net, int32_t x) {
     int64_t width = last_of(net, x);
     const struct culm_attributes attributes = {.eps = 1e-5};
@@ -75,7 +81,7 @@ void net_end(struct net *net, int32_t x, int32_t head_table, uint64_t seed) {
     if (head_table < 0) {
         head_table = net_param(net, 2, net->vocab, last_of(net, x));
     }
-    int32_t logits = net_binary(net, "head", x, head_table, 0);
+    int32_t logits = net_head(net, x, head_table);
     net_binary(net, "cross_entropy", logits, net->targets, 0);
     struct culm_error error;
     if (culm_graph_check(net->graph, &error) != CULM_OK) {

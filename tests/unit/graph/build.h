@@ -18,6 +18,7 @@ struct net {
 /* A graph with its inputs; returns embedding's output. */
 int32_t net_begin(struct net *net, int64_t batch, int64_t context, int64_t width, int64_t vocab);
 int32_t net_linear(struct net *net, int32_t x, int64_t out);
+int32_t net_head(struct net *net, int32_t x, int32_t table); /* x table^T */
 int32_t net_layernorm(struct net *net, int32_t x);
 int32_t net_attention(struct net *net, int32_t qkv, int64_t heads, double dropout);
 int32_t net_unary(struct net *net, const char *op, int32_t x, double dropout);

@@ -241,7 +241,7 @@ static int32_t bad_bias(struct net *net, int32_t x) {
     return culm_graph_apply(net->graph, "linear", in, 3, NULL);
 }
 static int32_t bad_head(struct net *net, int32_t x) {
-    return net_binary(net, "head", x, net_param(net, 2, 7, 8), 0);
+    return net_head(net, x, net_param(net, 2, 7, 8));
 }
 static int32_t bad_layernorm(struct net *net, int32_t x) {
     const int32_t in[] = {x, net_param(net, 1, 6, 0), net_param(net, 1, 5, 0)};
@@ -276,7 +276,7 @@ static const struct {
 } wrong[] = {
     {bad_linear, "'linear'", "[2,5,6]", "[5,3]"},
     {bad_bias, "'linear'", "[6,3]", "[4]"},
-    {bad_head, "'head'", "[2,5,6]", "[7,8]"},
+    {bad_head, "'linear'", "[2,5,6]", "[7,8]"},
     {bad_layernorm, "'layernorm'", "[2,5,6]", "[5]"},
     {bad_heads, "'attention'", "[2,5,6]", "heads"},
     {bad_sum, "'add'", "[2,5,6]", "[2,5,5]"},
