@@ -264,11 +264,10 @@ static enum culm_status take_line(struct pairs *pairs, size_t file, int64_t numb
 }
 
 /* One pass over a file; a line that a chunk ends in is read again with the next. */
-static enum culm_status read_lines(struct pairs *pairs, size_t file, char *buffer,
+static enum culm_status read_lines(struct pairs *pairs, size_t file, char *buffer, size_t room,
                                    struct culm_error *error) {
     uint64_t at = 0, bytes = pairs->files->entry[file].bytes;
     int64_t number = 0;
-    size_t room = LINE_MAX_BYTES + CHUNK;
     while (at < bytes) {
         size_t len = bytes - at < room ? (size_t)(bytes - at) : room, used = 0;
         enum culm_status status = culm_files_read(pairs->files, file, at, buffer, len, error);
@@ -429,14 +428,20 @@ static enum culm_status open_lines(struct pairs *pairs, const struct culm_source
                                    struct culm_error *error) {
     enum culm_status status =
         culm_files_open("pairs", options->paths, options->path_count, &pairs->files, error);
-    char *buffer = malloc(LINE_MAX_BYTES + CHUNK);
+    uint64_t room = 1;
+    for (size_t i = 0; status == CULM_OK && i < options->path_count; i++) {
+        uint64_t bytes = pairs->files->entry[i].bytes;
+        room = bytes > room ? bytes : room;
+    }
+    room = room < LINE_MAX_BYTES + CHUNK ? room : LINE_MAX_BYTES + CHUNK;
+    char *buffer = malloc(room);
     pairs->file_first = calloc(options->path_count, sizeof *pairs->file_first);
     if (status == CULM_OK && (!buffer || !pairs->file_first)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", pairs->name);
     }
     for (size_t i = 0; status == CULM_OK && i < options->path_count; i++) {
         pairs->file_first[i] = pairs->count;
-        status = read_lines(pairs, i, buffer, error);
+        status = read_lines(pairs, i, buffer, room, error);
     }
     free(buffer);
     if (status == CULM_OK && !pairs->count) {
