@@ -44,7 +44,12 @@ enum culm_status culm_stages_compile(const struct culm_graph *graph, int32_t sta
     if (!first_block) {
         return culm_error_set(error, CULM_ERR_MEMORY, "stage: out of memory");
     }
-    enum culm_status status = culm_graph_cut(graph, stages, first_block, error);
+    enum culm_status status = CULM_OK;
+    if (options && options->first_block) {
+        memcpy(first_block, options->first_block, (size_t)stages * sizeof *first_block);
+    } else {
+        status = culm_graph_cut(graph, stages, NULL, first_block, error);
+    }
     for (int32_t s = stages - 1; s >= 0 && status == CULM_OK; s--) {
         const struct culm_stage *next = s + 1 < stages ? ret_stage[s + 1] : NULL;
         status = compile(graph, s, stages, first_block, options ? options : &plain, next,

@@ -73,15 +73,23 @@ struct culm_stage_info {
 };
 
 struct culm_stage_options {
-    bool recompute;    /* keep only what crosses a border of blocks */
-    bool forward_only; /* no backward, nothing kept for it */
+    bool recompute;             /* keep only what crosses a border of blocks */
+    bool forward_only;          /* no backward, nothing kept for it */
+    const int32_t *first_block; /* [stages] where to cut; NULL: where culm_graph_cut does */
 };
 
-/* Where to cut: fills first_block[stages] so that the most expensive stage, by FLOPs and by bytes
- * that cross its borders, is as cheap as it can be; ties go to fewer blocks in early stages.
- * CULM_ERR_CONFIG when there are more stages than blocks. */
+struct culm_cut_options {
+    const double *block_cost; /* [blocks] measured; NULL: by FLOPs and bytes moved */
+    size_t memory_bytes;      /* what a stage may need; 0: any amount */
+    int32_t vectors;          /* that a stage has of its parameters: state and gradients */
+};
+
+/* Where to cut: fills first_block[stages] so that the most expensive stage, with what crosses its
+ * borders, is as cheap as it can be; ties go to fewer blocks in early stages. options NULL: all
+ * zero. CULM_ERR_CONFIG when there are more stages than blocks, or no cut fits the memory. */
 enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
-                                int32_t *ret_first_block, struct culm_error *error);
+                                const struct culm_cut_options *options, int32_t *ret_first_block,
+                                struct culm_error *error);
 /* Cuts and compiles: ret_stage[stages] are the caller's to free. options NULL: all false. Nothing
  * is left behind on failure. */
 enum culm_status culm_stages_compile(const struct culm_graph *graph, int32_t stages,

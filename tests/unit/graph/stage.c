@@ -198,15 +198,18 @@ static void test_cut_is_best(void **state) {
     uint64_t random = seed;
     for (int n = 0; n < 60; n++) {
         int32_t cost[8], first[8], any[8] = {0};
+        double measured[8];
         int32_t blocks = 1 + (int32_t)culm_rng_below(&random, 8);
         for (int32_t b = 0; b < blocks; b++) {
             cost[b] = 1 + (int32_t)culm_rng_below(&random, 5);
+            measured[b] = cost[b];
         }
         struct net net;
         net_of_costs(&net, cost, blocks);
         for (int32_t stages = 1; stages <= blocks; stages++) {
             struct culm_error error;
-            assert_int_equal(culm_graph_cut(net.graph, stages, first, &error), CULM_OK);
+            const struct culm_cut_options options = {.block_cost = measured};
+            assert_int_equal(culm_graph_cut(net.graph, stages, &options, first, &error), CULM_OK);
             assert_int_equal(first[0], 0);
             for (int32_t s = 1; s < stages; s++) {
                 assert_true(first[s] > first[s - 1] && first[s] < blocks);
@@ -232,11 +235,34 @@ static void test_equal_blocks_share_equally(void **state) {
         if (6 % stages) {
             continue;
         }
-        assert_int_equal(culm_graph_cut(net.graph, stages, first, NULL), CULM_OK);
+        const double measured[6] = {3, 3, 3, 3, 3, 3};
+        const struct culm_cut_options options = {.block_cost = measured};
+        assert_int_equal(culm_graph_cut(net.graph, stages, &options, first, NULL), CULM_OK);
         for (int32_t s = 0; s < stages; s++) {
             assert_int_equal(first[s], s * (6 / stages));
         }
     }
+    culm_graph_free(net.graph);
+}
+
+/* Memory moves the cut away from where work alone would put it, or says that nothing fits. */
+static void test_memory_limit(void **state) {
+    (void)state;
+    const int32_t cost[4] = {1, 1, 1, 9};
+    const double equal[4] = {9, 1, 1, 1};
+    struct net net;
+    int32_t first[2];
+    struct culm_error error = {0};
+    net_of_costs(&net, cost, 4);
+    struct culm_cut_options options = {.block_cost = equal, .vectors = 4};
+    assert_int_equal(culm_graph_cut(net.graph, 2, &options, first, NULL), CULM_OK);
+    assert_int_equal(first[1], 1);
+    options.memory_bytes = 4 * 9 * 72 * sizeof(float); /* the last block alone, and no more */
+    assert_int_equal(culm_graph_cut(net.graph, 2, &options, first, NULL), CULM_OK);
+    assert_int_equal(first[1], 3);
+    options.memory_bytes -= 1;
+    assert_int_equal(culm_graph_cut(net.graph, 2, &options, first, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "memory_mb"));
     culm_graph_free(net.graph);
 }
 
@@ -356,6 +382,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_dropout_key),
         cmocka_unit_test(test_cut_is_best),
         cmocka_unit_test(test_equal_blocks_share_equally),
+        cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_too_many_stages),
         cmocka_unit_test(test_two_values_cross),
         cmocka_unit_test(test_info),
