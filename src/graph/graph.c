@@ -44,6 +44,18 @@ static const struct culm_op *const table[] = {
     &culm_op_avgpool_grad,
     &culm_op_adaptive_avgpool,
     &culm_op_adaptive_avgpool_grad,
+    &culm_op_reshape,
+    &culm_op_reshape_grad,
+    &culm_op_permute,
+    &culm_op_permute_grad,
+    &culm_op_slice,
+    &culm_op_slice_grad,
+    &culm_op_concat,
+    &culm_op_concat_grad,
+    &culm_op_pad,
+    &culm_op_pad_grad,
+    &culm_op_resize,
+    &culm_op_resize_grad,
     NULL,
 };
 

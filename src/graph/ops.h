@@ -136,5 +136,11 @@ extern const struct culm_op culm_op_batchnorm, culm_op_batchnorm_grad;
 extern const struct culm_op culm_op_maxpool, culm_op_maxpool_grad;
 extern const struct culm_op culm_op_avgpool, culm_op_avgpool_grad;
 extern const struct culm_op culm_op_adaptive_avgpool, culm_op_adaptive_avgpool_grad;
+extern const struct culm_op culm_op_reshape, culm_op_reshape_grad;
+extern const struct culm_op culm_op_permute, culm_op_permute_grad;
+extern const struct culm_op culm_op_slice, culm_op_slice_grad;
+extern const struct culm_op culm_op_concat, culm_op_concat_grad;
+extern const struct culm_op culm_op_pad, culm_op_pad_grad;
+extern const struct culm_op culm_op_resize, culm_op_resize_grad;
 
 #endif

@@ -30,4 +30,32 @@ struct culm_pool {
  * when the window has at most this many taps, else f32. */
 #define CULM_POOL_BF16_TAPS 256
 
+/* Another size of images [N,H,W,C]; pairs are height, width, at most CULM_RESIZE_MAX each. */
+struct culm_resize {
+    int64_t n, c, in[2], out[2];
+    bool bilinear; /* else the nearest */
+    bool corners;  /* bilinear: the centres of the corner pixels stay where they are */
+};
+#define CULM_RESIZE_MAX 65536
+
+/* Where output o lies along a dimension, in PyTorch's float32 arithmetic: between *ret_low and
+ * *ret_high, with this share of the latter. */
+static inline float culm_resize_at(const struct culm_resize *how, int d, int64_t o,
+                                   int64_t *ret_low, int64_t *ret_high) {
+    int64_t in = how->in[d], out = how->out[d];
+    float scale = (float)in / (float)out, at = (float)o * scale;
+    if (how->bilinear && how->corners) {
+        scale = out > 1 ? (float)(in - 1) / (float)(out - 1) : 0;
+        at = (float)o * scale;
+    } else if (how->bilinear) {
+        at = scale * ((float)o + 0.5f) - 0.5f;
+        at = at < 0 ? 0 : at;
+    }
+    int64_t low = (int64_t)at;
+    low = low < in - 1 ? low : in - 1;
+    *ret_low = low;
+    *ret_high = how->bilinear && low < in - 1 ? low + 1 : low;
+    return how->bilinear ? at - (float)low : 0;
+}
+
 #endif

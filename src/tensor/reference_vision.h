@@ -6,6 +6,7 @@
 #define CULM_TENSOR_REFERENCE_VISION_H
 
 #include "tensor/hyper_vision.h"
+#include "tensor/tensor.h"
 
 void culm_ref_activation_forward(float *y, const float *x, int64_t count,
                                  enum culm_function function, double alpha);
@@ -30,5 +31,16 @@ void culm_ref_maxpool_backward(float *dx, const float *dy, const float *index,
                                const struct culm_pool *pool);
 void culm_ref_avgpool_forward(float *y, const float *x, const struct culm_pool *pool);
 void culm_ref_avgpool_backward(float *dx, const float *dy, const struct culm_pool *pool);
+
+void culm_ref_permute(float *y, const float *x, const struct culm_shape *x_shape,
+                      const int64_t *order);
+void culm_ref_pad(float *y, const float *x, int64_t n, int64_t h, int64_t w, int64_t c,
+                  const int64_t *pad, double value);
+void culm_ref_crop(float *y, const float *x, int64_t n, int64_t h, int64_t w, int64_t c,
+                   const int64_t *pad);
+void culm_ref_place(float *y, const float *x, int64_t rows, int64_t row, int64_t pitch,
+                    int64_t offset);
+void culm_ref_resize_forward(float *y, const float *x, const struct culm_resize *how);
+void culm_ref_resize_backward(float *dx, const float *dy, const struct culm_resize *how);
 
 #endif

@@ -52,6 +52,25 @@ void culm_cpu_avgpool_forward(struct culm_cpu *cpu, struct culm_out y, struct cu
 void culm_cpu_avgpool_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
                                const struct culm_pool *pool);
 
+/* y = x with its dimensions in another order: dimension i of y is order[i] of x. i32 arrays count
+ * as f32 here and in what follows: elements are moved. */
+void culm_cpu_permute(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                      const struct culm_shape *x_shape, const int64_t *order);
+/* y = x[n,h,w,c] with pad[4] (top, left, bottom, right) pixels of `value` around. */
+void culm_cpu_pad(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n, int64_t h,
+                  int64_t w, int64_t c, const int64_t *pad, double value);
+/* The reverse: y[n,h,w,c] = x without its border. */
+void culm_cpu_crop(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n, int64_t h,
+                   int64_t w, int64_t c, const int64_t *pad);
+/* Row i of x[rows,row] becomes elements [offset, offset + row) of row i of y[rows,pitch]. */
+void culm_cpu_place(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t rows,
+                    int64_t row, int64_t pitch, int64_t offset);
+/* y[N,h,w,C] = x[N,H,W,C] at another size, as torch's interpolate; and its gradient dx (=). */
+void culm_cpu_resize_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                             const struct culm_resize *how);
+void culm_cpu_resize_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
+                              const struct culm_resize *how);
+
 /* One step of SGD (tensor/hyper.h) on flat vectors; buffer may be NULL without momentum. */
 void culm_cpu_sgd(struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,
                   const struct culm_sgd *hyper);

@@ -39,6 +39,24 @@
     X(avgpool_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,              \
                          const struct culm_pool *pool),                                            \
       (cpu, dx, dy, pool))                                                                         \
+    X(permute, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x,                         \
+                const struct culm_shape *x_shape, const int64_t *order),                           \
+      (cpu, y, x, x_shape, order))                                                                 \
+    X(pad, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n, int64_t h,       \
+            int64_t w, int64_t c, const int64_t *pad, double value),                               \
+      (cpu, y, x, n, h, w, c, pad, value))                                                         \
+    X(crop, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n, int64_t h,      \
+             int64_t w, int64_t c, const int64_t *pad),                                            \
+      (cpu, y, x, n, h, w, c, pad))                                                                \
+    X(place, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t rows,             \
+              int64_t row, int64_t pitch, int64_t offset),                                         \
+      (cpu, y, x, rows, row, pitch, offset))                                                       \
+    X(resize_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x,                  \
+                       const struct culm_resize *how),                                             \
+      (cpu, y, x, how))                                                                            \
+    X(resize_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,               \
+                        const struct culm_resize *how),                                            \
+      (cpu, dx, dy, how))                                                                          \
     X(sgd, (struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,          \
             const struct culm_sgd *hyper),                                                         \
       (cpu, p, buffer, g, count, hyper))

@@ -167,8 +167,17 @@ static const struct typed_operator sgd_operator = {
     .tolerance = 1e-6,
     .y = -1};
 
-extern const struct typed_operator typed_batchnorm, typed_maxpool, typed_avgpool;
+extern const struct typed_operator typed_batchnorm, typed_maxpool, typed_avgpool, typed_permute,
+    typed_pad, typed_place, typed_resize;
 
-const struct typed_operator *const typed_operators[] = {
-    &activation_operator, &affine_operator, &sgd_operator, &typed_batchnorm,
-    &typed_maxpool,       &typed_avgpool,   NULL};
+const struct typed_operator *const typed_operators[] = {&activation_operator,
+                                                        &affine_operator,
+                                                        &sgd_operator,
+                                                        &typed_batchnorm,
+                                                        &typed_maxpool,
+                                                        &typed_avgpool,
+                                                        &typed_permute,
+                                                        &typed_pad,
+                                                        &typed_place,
+                                                        &typed_resize,
+                                                        NULL};
