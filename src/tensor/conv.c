@@ -14,7 +14,7 @@ bool culm_conv_algorithm_possible(const struct culm_conv *conv, enum culm_conv_p
     if (algorithm != CULM_CONV_WINOGRAD) {
         return algorithm == CULM_CONV_AUTO || algorithm == CULM_CONV_DIRECT;
     }
-    return false && conv->kh == 3 && conv->kw == 3 && conv->stride[0] == 1 && conv->stride[1] == 1 &&
+    return conv->kh == 3 && conv->kw == 3 && conv->stride[0] == 1 && conv->stride[1] == 1 &&
            conv->dilation[0] == 1 && conv->dilation[1] == 1 && conv->groups == 1;
 }
 

@@ -1,24 +1,269 @@
 /*
- * Convolution 3x3, stride 1, by F(4x4, 3x3) (Winograd; Lavin and Gray, "Fast algorithms for
- * convolutional neural networks"): not there yet.
+ * Winograd's F(4x4, 3x3), forward and backward data. See winograd.h.
+ *
+ * Backward data is forward of dy with the filter turned by 180 degrees, inputs and outputs swapped,
+ * and padding 2 - pad.
+ *
+ * A tile of work is a block of tiles by a block of outputs: for each block of channels the inputs
+ * are transformed (again for each block of outputs: that is cheaper than fetching them from far
+ * memory) and multiplied with the transformed weights. Those are made once for as many outputs as
+ * fit in the shared scratch; if there is but one block of tiles, by the tile of work itself.
  */
-#include "device/cpu/conv.h"
+#include "device/cpu/winograd.h"
 #include "device/cpu/variant.h"
 
-#include <assert.h>
+#define TILE_STRIDE (TILES * BLOCK + 16)
+#define U_FLOATS (PLACES * U_STRIDE)
+#define V_FLOATS (PLACES * TILE_STRIDE)
+
+_Static_assert(2 * V_FLOATS + U_FLOATS <= PRIVATE_FLOATS, "a tile's scratch");
+
+struct winograd {
+    struct culm_cpu *cpu;
+    int64_t in, out;     /* channels */
+    struct tiled source; /* 6x6 views */
+    struct tiled target; /* 4x4 tiles */
+    int64_t tiles;       /* of all images */
+    struct culm_in x;
+    struct culm_out y;
+    const float *w, *bias;
+    bool turned;           /* w is [in][out][3][3], to be turned */
+    int64_t first, blocks; /* of outputs, whose U is in the shared scratch; */
+    bool own;              /* or not */
+    int64_t block_tiles;
+};
+
+typedef void micro(int64_t k, const float *a, const float *b, float *c, bool add);
+#define MICRO(mr)                                                                                  \
+    static void micro_##mr(int64_t k, const float *a, const float *b, float *c, bool add) {        \
+        vec acc[MR][NV];                                                                           \
+        chain(acc, mr, BLOCK, 1, k, a, b);                                                         \
+        finish(acc, mr, c, BLOCK, NR, add ? ADD : STORE, NULL);                                    \
+    }
+#if MR == 14
+MICRO(14)
+MICRO(8)
+#else
+MICRO(6)
+#endif
+MICRO(4)
+MICRO(2)
+MICRO(1)
+static const struct {
+    int rows;
+    micro *run;
+} micros[] = {
+#if MR == 14
+    {14, micro_14},
+    {8, micro_8},
+#else
+    {6, micro_6},
+#endif
+    {4, micro_4},
+    {2, micro_2},
+    {1, micro_1}};
+
+/* Sixteen outputs of one channel: U at this channel's place in a panel, from nine weights. */
+SIMD void filter_store(const float *taps, bool turned, float *to) {
+    vec part[6][3];
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; j++) {
+        vec g[3], u[6];
+#pragma GCC unroll 3
+        for (int i = 0; i < 3; i++) {
+            int tap = i * 3 + j;
+            g[i] = vload(taps + (turned ? 8 - tap : tap) * LANES);
+        }
+        winograd_filter(g, u);
+#pragma GCC unroll 6
+        for (int i = 0; i < 6; i++)
+            part[i][j] = u[i];
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; i++) {
+        vec u[6];
+        winograd_filter(part[i], u);
+#pragma GCC unroll 6
+        for (int j = 0; j < 6; j++)
+            vstore(to + (i * 6 + j) * U_STRIDE, u[j]);
+    }
+}
+
+/* U of `ins` channels from channel `in` and up to 16 outputs from `out`, the first at `to`. */
+static void filter_sixteen(const struct winograd *w, int64_t in, int64_t ins, int64_t out,
+                           float *to) {
+    float rows[16 * 144], taps[144 * 16];
+    int64_t outs = at_most(16, w->out - out);
+    if (w->turned) { /* [in][out][9]: nine taps of 16 outputs lie together */
+        memset(rows, 0, sizeof rows);
+        for (int64_t i = 0; i < ins; i++, to += NR) {
+            memcpy(rows, w->w + ((in + i) * w->out + out) * 9, (size_t)(outs * 9) * sizeof *rows);
+            transpose16(rows, 9, taps, 16);
+            filter_store(taps, true, to);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < ins; i += 16) { /* [out][in][9]: 16 channels at a time */
+        int64_t count = at_most(16, ins - i), stride = w->in * 9;
+        const float *from = w->w + (out * w->in + in + i) * 9;
+        if (count < 16 || outs < 16) {
+            memset(rows, 0, sizeof rows);
+            for (int64_t o = 0; o < outs; o++)
+                memcpy(rows + o * 144, from + o * stride, (size_t)(count * 9) * sizeof *rows);
+            from = rows;
+            stride = 144;
+        }
+        for (int64_t j = 0; j < 144; j += 16)
+            transpose16(from + j, stride, taps + j * 16, 16);
+        for (int64_t c = 0; c < count; c++, to += NR)
+            filter_store(taps + c * 9 * 16, false, to);
+    }
+}
+
+/* Sixteen outputs of a block of weights, at their place in U. */
+static void filter_part(const struct winograd *w, int64_t in, int64_t out, int64_t part, float *u) {
+    int64_t column = part * LANES;
+    if (out + column < w->out)
+        filter_sixteen(w, in, at_most(BLOCK, w->in - in), out + column,
+                       u + column / NR * BLOCK * NR + column % NR);
+    else if (column % NR) /* the rest of a panel */
+        for (int64_t place = 0; place < PLACES; place++)
+            for (int64_t i = 0; i < BLOCK; i++)
+                vstore(u + place * U_STRIDE + (column / NR * BLOCK + i) * NR + column % NR,
+                       vzero());
+}
+
+#define PARTS (BLOCK / LANES)
+
+static void filter_shared(void *context, int64_t index, int thread) {
+    const struct winograd *w = context;
+    (void)thread;
+    int64_t block = index / PARTS, outs = block % w->blocks, ins = block / w->blocks;
+    filter_part(w, ins * BLOCK, (w->first + outs) * BLOCK, index % PARTS,
+                cpu_shared(w->cpu) + block * U_FLOATS);
+}
+
+/* Writes one tile of y, of outputs out .. out + outs - 1. */
+SIMD void output_tile(const struct winograd *w, const float *m, int64_t tile, int64_t out,
+                      int64_t outs, bool half) {
+    struct tile_place at = tile_at(&w->target, tile);
+    int64_t lines = at_most(4, w->target.height - at.y),
+            pixels = at_most(4, w->target.width - at.x);
+    struct culm_out y = {w->y.data, half ? CULM_BF16 : CULM_F32};
+    int64_t first = (at.image * w->target.height + at.y) * w->target.width + at.x;
+    for (int64_t o = 0; o < outs; o += LANES) {
+        int64_t left = at_most(LANES, outs - o);
+        vec part[4][6], bias = w->bias ? load_part(w->bias + out + o, left) : vzero();
+#pragma GCC unroll 6
+        for (int j = 0; j < 6; j++) {
+            vec column[6], r[4];
+#pragma GCC unroll 6
+            for (int i = 0; i < 6; i++)
+                column[i] = vload(m + (i * 6 + j) * TILE_STRIDE + o);
+            winograd_output(column, r);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++)
+                part[i][j] = r[i];
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            vec r[4];
+            winograd_output(part[i], r);
+            if (i >= lines)
+                break;
+            int64_t to = (first + i * w->target.width) * w->out + out + o;
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++)
+                if (j < pixels)
+                    tstore_part(y, to + j * w->out, vadd(r[j], bias), left);
+        }
+    }
+}
+
+static void block_of_tiles(void *context, int64_t index, int thread) {
+    const struct winograd *w = context;
+    float *m = cpu_private(w->cpu, thread), *v = m + V_FLOATS, *own = v + V_FLOATS;
+    int64_t block = index % w->blocks, out = (w->first + block) * BLOCK;
+    int64_t outs = at_most(BLOCK, w->out - out), panels = ceil_div(outs, NR);
+    int64_t tile = index / w->blocks * w->block_tiles;
+    int64_t tiles = at_most(w->block_tiles, w->tiles - tile);
+    for (int64_t in = 0; in < w->in; in += BLOCK) {
+        int64_t ins = at_most(BLOCK, w->in - in);
+        for (int64_t t = 0; t < tiles; t++)
+            if (w->x.dtype == CULM_BF16)
+                winograd_tile(&w->source, w->x.data, true, 6, tile + t, in, ins, v + t * BLOCK,
+                              TILE_STRIDE, BLOCK, 0);
+            else
+                winograd_tile(&w->source, w->x.data, false, 6, tile + t, in, ins, v + t * BLOCK,
+                              TILE_STRIDE, BLOCK, 0);
+        const float *u = cpu_shared(w->cpu) + (in / BLOCK * w->blocks + block) * U_FLOATS;
+        if (w->own) {
+            for (int64_t part = 0; part < PARTS; part++)
+                filter_part(w, in, out, part, own);
+            u = own;
+        }
+        for (int64_t place = 0; place < PLACES; place++)
+            for (int64_t panel = 0; panel < panels; panel++) {
+                const float *a = v + place * TILE_STRIDE;
+                const float *b = u + place * U_STRIDE + panel * BLOCK * NR;
+                float *c = m + place * TILE_STRIDE + panel * NR;
+                int64_t left = tiles;
+                for (size_t i = 0; left > 0; i++)
+                    for (; left >= micros[i].rows; left -= micros[i].rows) {
+                        micros[i].run(ins, a, b, c, in > 0);
+                        a += micros[i].rows * BLOCK;
+                        c += micros[i].rows * BLOCK;
+                    }
+            }
+    }
+    for (int64_t t = 0; t < tiles; t++)
+        if (w->y.dtype == CULM_BF16)
+            output_tile(w, m + t * BLOCK, tile + t, out, outs, true);
+        else
+            output_tile(w, m + t * BLOCK, tile + t, out, outs, false);
+}
+
+static void run(struct winograd *w) {
+    int64_t ins = ceil_div(w->in, BLOCK), outs = ceil_div(w->out, BLOCK);
+    w->block_tiles = at_most(TILES, w->tiles);
+    int64_t blocks = ceil_div(w->tiles, w->block_tiles);
+    w->own = blocks == 1 || ins * U_FLOATS > SHARED_FLOATS;
+    int64_t most = w->own ? outs : at_most(outs, SHARED_FLOATS / (ins * U_FLOATS));
+    for (w->first = 0; w->first < outs; w->first += w->blocks) {
+        w->blocks = at_most(most, outs - w->first);
+        if (!w->own)
+            culm_cpu_run(w->cpu, ins * w->blocks * PARTS, filter_shared, w);
+        culm_cpu_run(w->cpu, blocks * w->blocks, block_of_tiles, w);
+    }
+}
 
 void ISA_NAME(winograd_forward)(struct culm_cpu *cpu, const struct culm_conv *v, struct culm_out y,
                                 struct culm_in x, const float *w, const float *b) {
-    (void)cpu, (void)v, (void)y, (void)x, (void)w, (void)b;
-    assert(false);
+    int64_t lines = ceil_div(v->oh, 4), columns = ceil_div(v->ow, 4);
+    run(&(struct winograd){.cpu = cpu,
+                           .in = v->c,
+                           .out = v->o,
+                           .source = {v->h, v->w, v->c, lines, columns, {-v->pad[0], -v->pad[1]}},
+                           .target = {v->oh, v->ow, v->o, lines, columns, {0, 0}},
+                           .tiles = v->n * lines * columns,
+                           .x = x,
+                           .y = y,
+                           .w = w,
+                           .bias = b});
 }
+
 void ISA_NAME(winograd_backward_data)(struct culm_cpu *cpu, const struct culm_conv *v,
                                       struct culm_out dx, struct culm_in dy, const float *w) {
-    (void)cpu, (void)v, (void)dx, (void)dy, (void)w;
-    assert(false);
-}
-void ISA_NAME(winograd_backward_weight)(struct culm_cpu *cpu, const struct culm_conv *v, float *dw,
-                                        struct culm_in x, struct culm_in dy, bool first) {
-    (void)cpu, (void)v, (void)dw, (void)x, (void)dy, (void)first;
-    assert(false);
+    int64_t lines = ceil_div(v->h, 4), columns = ceil_div(v->w, 4);
+    run(&(struct winograd){
+        .cpu = cpu,
+        .in = v->o,
+        .out = v->c,
+        .source = {v->oh, v->ow, v->o, lines, columns, {v->pad[0] - 2, v->pad[1] - 2}},
+        .target = {v->h, v->w, v->c, lines, columns, {0, 0}},
+        .tiles = v->n * lines * columns,
+        .x = dy,
+        .y = dx,
+        .w = w,
+        .turned = true});
 }
