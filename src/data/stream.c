@@ -1,6 +1,7 @@
 /* A row of token ids; see the header. */
 #include "data/stream.h"
 
+#include "base/file.h"
 #include "data/files.h"
 #include "data/npy.h"
 
@@ -379,4 +380,57 @@ enum culm_status culm_stream_open_text(const char *const *paths, size_t path_cou
     }
     *ret_stream = stream;
     return CULM_OK;
+}
+
+/* --- saving --- */
+
+static enum culm_status save_ids(const struct culm_stream *stream, struct culm_file *file,
+                                 size_t width, struct culm_error *error) {
+    enum { IDS = 1024 };
+    int32_t id[IDS];
+    uint8_t data[4 * IDS];
+    for (uint64_t done = 0; done < stream->count; done += IDS) {
+        size_t count = stream->count - done < IDS ? (size_t)(stream->count - done) : IDS;
+        enum culm_status status = culm_stream_read(stream, done, id, count, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        for (size_t i = 0; i < count * width; i++) {
+            data[i] = (uint8_t)((uint32_t)id[i / width] >> 8 * (i % width));
+        }
+        status = culm_file_append(file, data, count * width, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_stream_save(const struct culm_stream *stream, const char *path,
+                                  struct culm_error *error) {
+    size_t width = stream->vocab <= 65536 ? 2 : 4;
+    char head[129];
+    /* 128 bytes in all, as NumPy aligns it: 10, the text, blanks, a newline */
+    memcpy(head, "\x93NUMPY\1\0\x76\0", 10);
+    int len = snprintf(head + 10, sizeof head - 10,
+                       "{'descr': '<u%zu', 'fortran_order': False, 'shape': (%llu,), }", width,
+                       (unsigned long long)stream->count);
+    memset(head + 10 + len, ' ', (size_t)(117 - len));
+    head[127] = '\n';
+    struct culm_file *file = malloc(sizeof *file);
+    if (!file) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "token file '%s': out of memory", path);
+    }
+    enum culm_status status = culm_file_create(NULL, path, file, error);
+    if (status == CULM_OK) {
+        status = culm_file_append(file, head, 128, error);
+        status = status == CULM_OK ? save_ids(stream, file, width, error) : status;
+        if (status == CULM_OK) {
+            status = culm_file_finish(file, error);
+        } else {
+            culm_file_abandon(file);
+        }
+    }
+    free(file);
+    return status;
 }

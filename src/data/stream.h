@@ -5,7 +5,7 @@
  *     token files         .npy, or plain little-endian u16 / u32: by the name (.u16, .u32) or, for
  *                         other names, u16 where the vocabulary fits into it, else u32
  *     text, encoded       by a tokenizer, when opened: 2 or 4 bytes of memory an id, in every
- *                         worker; a large text is better encoded once, into a token file
+ *                         worker; a large text is better encoded once and saved
  *
  * The first two are read when asked for (see files.h). Every id is checked to be in the vocabulary
  * whenever it is read; when opened, token files (and bytes, with a vocabulary below 256) are looked
@@ -35,5 +35,9 @@ const char *culm_stream_name(const struct culm_stream *stream); /* "text 'first 
 /* Reads the ids [at, at + count), which the caller keeps inside. Allocates nothing. */
 enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at, int32_t *ret_id,
                                   size_t count, struct culm_error *error);
+
+/* Writes all ids as a .npy file, u2 or u4 by the vocabulary: what to make once of a large text. */
+enum culm_status culm_stream_save(const struct culm_stream *stream, const char *path,
+                                  struct culm_error *error);
 
 #endif

@@ -2,7 +2,7 @@
  * in which input can be wrong. */
 #include "place.h"
 
-#include "data/tokenizer.h"
+#include "data/stream.h"
 
 #include <sys/stat.h>
 
@@ -340,6 +340,38 @@ static void test_encoded_text(void **state) {
     free(path[1]);
 }
 
+/* What is saved is read as token files, the same ids, by NumPy as well: the header is of 128 bytes.
+ */
+static void test_saved_tokens(void **state) {
+    struct place *place = *state;
+    char *text = put_text(place, "a.txt", "In the beginning God created the heaven and the earth.");
+    char *saved = put_text(place, "ids.npy", "");
+    for (int64_t vocab = 256; vocab <= 70000; vocab += 69744) {
+        struct culm_stream *stream, *again;
+        struct culm_error error = {0};
+        assert_int_equal(
+            culm_stream_open_text((const char *const *)&text, 1, vocab, NULL, &stream, &error),
+            CULM_OK);
+        assert_int_equal(culm_stream_save(stream, saved, &error), CULM_OK);
+        uint64_t size, count = culm_stream_count(stream);
+        assert_int_equal(culm_file_size(saved, &size, NULL), CULM_OK);
+        assert_int_equal(size, 128 + count * (vocab > 65536 ? 4 : 2));
+        if (culm_stream_open_tokens((const char *const *)&saved, 1, vocab, &again, &error)) {
+            fail_msg("%s", error.text);
+        }
+        assert_int_equal(culm_stream_count(again), count);
+        int32_t id[2][64];
+        assert_int_equal(culm_stream_read(stream, 0, id[0], count, &error), CULM_OK);
+        assert_int_equal(culm_stream_read(again, 0, id[1], count, &error), CULM_OK);
+        assert_memory_equal(id[0], id[1], count * sizeof(int32_t));
+        assert_int_equal(culm_stream_save(stream, "/nowhere/ids.npy", &error), CULM_ERR_NOT_FOUND);
+        culm_stream_free(stream);
+        culm_stream_free(again);
+    }
+    free(text);
+    free(saved);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_samples_are_shifted_by_one, make_place, drop_place),
@@ -352,6 +384,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_shrinking_file_is_an_error, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_the_last_share_is_held_out, make_place, drop_place),
         cmocka_unit_test_setup_teardown(test_encoded_text, make_place, drop_place),
+        cmocka_unit_test_setup_teardown(test_saved_tokens, make_place, drop_place),
     };
     return cmocka_run_group_tests_name("data/source_text", tests, NULL, NULL);
 }
