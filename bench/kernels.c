@@ -217,37 +217,43 @@ int main(int argc, char **argv) {
         struct culm_loss loss;
         memset(a, 0, sizeof *a);
         double start = a->last = now();
-        culm_cpu_embedding_forward(cpu, emb, tokens, wte, wpe, m.batch, m.context, c, v);
+        culm_cpu_embedding_forward(cpu, culm_out_f32(emb), tokens, wte, wpe, m.batch, m.context, c,
+                                   v);
         done(a, EMBEDDING_F, 0, (double)(2 * n * c));
-        culm_cpu_dropout_forward(cpu, x0, emb, n * c, &drop);
+        culm_cpu_dropout(cpu, culm_out_f32(x0), culm_in_f32(emb), n * c, &drop);
         done(a, RESIDUAL_F, 0, (double)(2 * n * c));
         const float *x = x0;
         for (int64_t l = 0; l < L; l++) {
             struct block *b = &blocks[l];
             const float *w = p + l * (weights + 13 * c), *s = w + weights;
-            culm_cpu_layernorm_forward(cpu, b->ln1, b->m1, b->r1, x, s, s + c, n, c, 1e-5);
+            culm_cpu_layernorm_forward(cpu, culm_out_f32(b->ln1), b->m1, b->r1, culm_in_f32(x), s,
+                                       s + c, n, c, 1e-5);
             done(a, LAYERNORM_F, 0, (double)(2 * n * c));
             linear(cpu, a, QKV_F, b->qkv, b->ln1, w, s + 2 * c, n, c, 3 * c);
             struct culm_attention_rows rows = culm_attention_packed(culm_in_f32(b->qkv), c);
             culm_cpu_attention_forward(cpu, culm_out_f32(b->att), b->lse, &rows, &how);
             done(a, ATTENTION_F, attention, (double)(4 * n * c));
             linear(cpu, a, PROJ_F, b->proj, b->att, w + 3 * c * c, s + 5 * c, n, c, c);
-            culm_cpu_residual_dropout_forward(cpu, b->x1, x, b->proj, n * c, &drop);
+            culm_cpu_residual_dropout_forward(cpu, culm_out_f32(b->x1), culm_in_f32(x),
+                                              culm_in_f32(b->proj), n * c, &drop);
             done(a, RESIDUAL_F, 0, (double)(3 * n * c));
-            culm_cpu_layernorm_forward(cpu, b->ln2, b->m2, b->r2, b->x1, s + 6 * c, s + 7 * c, n, c,
-                                       1e-5);
+            culm_cpu_layernorm_forward(cpu, culm_out_f32(b->ln2), b->m2, b->r2, culm_in_f32(b->x1),
+                                       s + 6 * c, s + 7 * c, n, c, 1e-5);
             done(a, LAYERNORM_F, 0, (double)(2 * n * c));
             linear(cpu, a, FC_F, b->fc, b->ln2, w + 4 * c * c, s + 8 * c, n, c, 4 * c);
-            culm_cpu_gelu_forward(cpu, b->gelu, b->fc, 4 * n * c);
+            culm_cpu_activation_forward(cpu, culm_out_f32(b->gelu), culm_in_f32(b->fc), 4 * n * c,
+                                        CULM_FUNCTION_GELU_TANH, 0);
             done(a, GELU_F, 0, (double)(8 * n * c));
             linear(cpu, a, OUT_F, b->out, b->gelu, w + 8 * c * c, s + 12 * c, n, 4 * c, c);
-            culm_cpu_residual_dropout_forward(cpu, b->x2, b->x1, b->out, n * c, &drop);
+            culm_cpu_residual_dropout_forward(cpu, culm_out_f32(b->x2), culm_in_f32(b->x1),
+                                              culm_in_f32(b->out), n * c, &drop);
             done(a, RESIDUAL_F, 0, (double)(3 * n * c));
             x = b->x2;
         }
         double head = 2.0 * (double)n * (double)c * (double)v,
                moved = (double)(n * c + (n + c) * v);
-        culm_cpu_layernorm_forward(cpu, lnf, mf, rf, x, gf, gf + c, n, c, 1e-5);
+        culm_cpu_layernorm_forward(cpu, culm_out_f32(lnf), mf, rf, culm_in_f32(x), gf, gf + c, n, c,
+                                   1e-5);
         done(a, LAYERNORM_F, 0, (double)(2 * n * c));
         culm_cpu_linear_forward(cpu, culm_out_f32(logits), culm_in_f32(lnf), wte, NULL, n, c, v,
                                 true);
@@ -262,43 +268,47 @@ int main(int argc, char **argv) {
                                        true);
         done(a, HEAD_DX, head, moved);
         float *dgf = g + (gf - p);
-        culm_cpu_layernorm_backward(cpu, dx, dgf, dgf + c, dh, x, gf, mf, rf, NULL, n, c, true);
+        culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), dgf, dgf + c, culm_in_f32(dh),
+                                    culm_in_f32(x), gf, mf, rf, culm_in_f32(NULL), n, c, true);
         done(a, LAYERNORM_B, 0, (double)(3 * n * c));
         for (int64_t l = L; l-- > 0;) {
             struct block *b = &blocks[l];
             const float *w = p + l * (weights + 13 * c), *s = w + weights;
             float *dw = g + (w - p), *ds = dw + weights;
             x = l ? blocks[l - 1].x2 : x0;
-            culm_cpu_dropout_backward(cpu, dh, dx, n * c, &drop);
+            culm_cpu_dropout(cpu, culm_out_f32(dh), culm_in_f32(dx), n * c, &drop);
             done(a, DROPOUT_B, 0, (double)(2 * n * c));
             linear_back(cpu, a, OUT_F, dwide, dw + 8 * c * c, ds + 12 * c, dh, b->gelu,
                         w + 8 * c * c, n, 4 * c, c);
-            culm_cpu_gelu_backward(cpu, dwide2, dwide, b->fc, 4 * n * c);
+            culm_cpu_activation_backward(cpu, culm_out_f32(dwide2), culm_in_f32(dwide),
+                                         culm_in_f32(b->fc), 4 * n * c, CULM_FUNCTION_GELU_TANH, 0);
             done(a, GELU_B, 0, (double)(12 * n * c));
             linear_back(cpu, a, FC_F, dh, dw + 4 * c * c, ds + 8 * c, dwide2, b->ln2, w + 4 * c * c,
                         n, c, 4 * c);
-            culm_cpu_layernorm_backward(cpu, dx, ds + 6 * c, ds + 7 * c, dh, b->x1, s + 6 * c,
-                                        b->m2, b->r2, dx, n, c, true);
+            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds + 6 * c, ds + 7 * c,
+                                        culm_in_f32(dh), culm_in_f32(b->x1), s + 6 * c, b->m2,
+                                        b->r2, culm_in_f32(dx), n, c, true);
             done(a, LAYERNORM_B, 0, (double)(4 * n * c));
-            culm_cpu_dropout_backward(cpu, dh, dx, n * c, &drop);
+            culm_cpu_dropout(cpu, culm_out_f32(dh), culm_in_f32(dx), n * c, &drop);
             done(a, DROPOUT_B, 0, (double)(2 * n * c));
             linear_back(cpu, a, PROJ_F, dwide, dw + 3 * c * c, ds + 5 * c, dh, b->att,
                         w + 3 * c * c, n, c, c);
             struct culm_attention_rows rows = culm_attention_packed(culm_in_f32(b->qkv), c);
             struct culm_attention_grads grads =
                 culm_attention_packed_grads(culm_out_f32(dwide2), c);
-            culm_cpu_attention_backward(cpu, &grads, culm_in_f32(dwide), &rows,
-                                        culm_in_f32(b->att), b->lse, &how);
+            culm_cpu_attention_backward(cpu, &grads, culm_in_f32(dwide), &rows, culm_in_f32(b->att),
+                                        b->lse, &how);
             done(a, ATTENTION_B, 2.5 * attention, (double)(8 * n * c));
             linear_back(cpu, a, QKV_F, dh, dw, ds + 2 * c, dwide2, b->ln1, w, n, c, 3 * c);
-            culm_cpu_layernorm_backward(cpu, dx, ds, ds + c, dh, x, s, b->m1, b->r1, dx, n, c,
+            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds, ds + c, culm_in_f32(dh),
+                                        culm_in_f32(x), s, b->m1, b->r1, culm_in_f32(dx), n, c,
                                         true);
             done(a, LAYERNORM_B, 0, (double)(4 * n * c));
         }
-        culm_cpu_dropout_backward(cpu, dh, dx, n * c, &drop);
+        culm_cpu_dropout(cpu, culm_out_f32(dh), culm_in_f32(dx), n * c, &drop);
         done(a, DROPOUT_B, 0, (double)(2 * n * c));
-        culm_cpu_embedding_backward(cpu, g + (wte - p), g + (wpe - p), dh, tokens, m.batch,
-                                    m.context, c, v, false);
+        culm_cpu_embedding_backward(cpu, g + (wte - p), g + (wpe - p), culm_in_f32(dh), tokens,
+                                    m.batch, m.context, c, v, false);
         done(a, EMBEDDING_B, 0, (double)(3 * n * c));
         double squares = culm_cpu_sum_squares(cpu, g, params);
         done(a, SUM_SQUARES, 0, (double)params);

@@ -15,8 +15,6 @@ static const struct culm_op *const table[] = {
     &culm_op_layernorm_grad,
     &culm_op_attention,
     &culm_op_attention_grad,
-    &culm_op_gelu,
-    &culm_op_gelu_grad,
     &culm_op_dropout,
     &culm_op_dropout_grad,
     &culm_op_residual,

@@ -123,7 +123,6 @@ extern const struct culm_op culm_op_embedding, culm_op_embedding_grad;
 extern const struct culm_op culm_op_linear, culm_op_linear_grad_input, culm_op_linear_grad_weight;
 extern const struct culm_op culm_op_layernorm, culm_op_layernorm_grad;
 extern const struct culm_op culm_op_attention, culm_op_attention_grad;
-extern const struct culm_op culm_op_gelu, culm_op_gelu_grad;
 extern const struct culm_op culm_op_dropout, culm_op_dropout_grad, culm_op_residual;
 extern const struct culm_op culm_op_cross_entropy, culm_op_add;
 extern const struct culm_op culm_op_conv, culm_op_conv_grad_data, culm_op_conv_grad_weight;

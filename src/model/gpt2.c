@@ -64,6 +64,7 @@ static int32_t block(struct builder *b, int32_t x) {
     double residual_std = STD / sqrt(2.0 * (double)b->o->layers);
     const struct culm_attributes attention = {
         .heads = b->o->heads, .causal = true, .dropout = b->dropout};
+    const struct culm_attributes gelu = {.function = CULM_FUNCTION_GELU_TANH};
     int32_t h = layernorm(b, true, "ln_1", x);
     h = linear(b, "attn.c_attn", h, c, 3 * c, STD);
     const int32_t packed[] = {h, -1, -1, -1};
@@ -72,7 +73,7 @@ static int32_t block(struct builder *b, int32_t x) {
     x = residual(b, x, h);
     h = layernorm(b, true, "ln_2", x);
     h = linear(b, "mlp.c_fc", h, c, b->hidden, STD);
-    h = culm_graph_apply(b->graph, "gelu", &h, 1, NULL);
+    h = culm_graph_apply(b->graph, "activation", &h, 1, &gelu);
     h = linear(b, "mlp.c_proj", h, b->hidden, c, residual_std);
     return residual(b, x, h);
 }

@@ -136,7 +136,8 @@ static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
 
 static void fold_add(void *self, void *out, const void *a, const void *b, size_t bytes) {
     struct culm_numeric *x = self;
-    culm_cpu_add(x->o.cpu, out, a, b, (int64_t)(bytes / sizeof(float)));
+    culm_cpu_add(x->o.cpu, culm_out_f32(out), culm_in_f32(a), culm_in_f32(b),
+                 (int64_t)(bytes / sizeof(float)));
 }
 
 /* The gradient of a parameter: its use, or embedding + head, added once. NULL: a use is missing. */
@@ -155,7 +156,8 @@ static const float *total(struct culm_numeric *x, const struct culm_task *task, 
         *ret_count = (int64_t)(layout->grad[g].size_bytes / sizeof(float));
         const float *use = task->grad[g]->data;
         if (uses++ > 0) {
-            culm_cpu_add(x->o.cpu, x->tied, sum, use, *ret_count);
+            culm_cpu_add(x->o.cpu, culm_out_f32(x->tied), culm_in_f32(sum), culm_in_f32(use),
+                         *ret_count);
             use = x->tied;
         }
         sum = use;
@@ -351,7 +353,6 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
                 tied = count > tied ? count : tied;
             }
         }
-        culm_order_init(&x->order, options->config->seed, culm_source_samples(options->source));
         enum culm_status status = culm_numeric_fields_init(x, error);
         if (status == CULM_OK) {
             status = culm_initial_open(options->config, &x->initial, error);

@@ -1,8 +1,9 @@
 /*
- * Kernels whose elements do not depend on each other: GELU, dropout, sums, the optimizer; and the
- * sum of squares.
+ * Kernels whose elements do not depend on each other: dropout, sums, the AdamW step; and the sum of
+ * squares. Functions of one array: pointwise.c.
  *
- * A tile is a run of CHUNK elements. Tails go through the same vector code with fewer lanes.
+ * A tile is a run of CHUNK elements. Tails go through the same vector code with fewer lanes. One
+ * loop is written; the compiler makes one of it for each common combination of f32 and bf16.
  */
 #include "device/cpu/drop.h"
 #include "device/cpu/variant.h"
@@ -11,141 +12,128 @@
 
 #define CHUNK 8192 /* elements; a multiple of DROP_GROUP */
 
+/* Calls loop(..., type of y, of a, of b) with constant types where the combination is common. */
+#define TYPED(loop, s, from, to)                                                                   \
+    do {                                                                                           \
+        enum culm_dtype ty = (s)->y.dtype, ta = (s)->a.dtype, tb = (s)->b.dtype;                   \
+        if (ty == CULM_F32 && ta == CULM_F32 && tb == CULM_F32)                                    \
+            loop(s, from, to, CULM_F32, CULM_F32, CULM_F32);                                       \
+        else if (ty == CULM_F32 && ta == CULM_F32 && tb == CULM_BF16)                              \
+            loop(s, from, to, CULM_F32, CULM_F32, CULM_BF16);                                      \
+        else if (ty == CULM_BF16 && ta == CULM_F32 && tb == CULM_F32)                              \
+            loop(s, from, to, CULM_BF16, CULM_F32, CULM_F32);                                      \
+        else if (ty == CULM_BF16 && ta == CULM_BF16 && tb == CULM_BF16)                            \
+            loop(s, from, to, CULM_BF16, CULM_BF16, CULM_BF16);                                    \
+        else                                                                                       \
+            loop(s, from, to, ty, ta, tb);                                                         \
+    } while (0)
+
 struct arrays {
-    float *y;
-    const float *a, *b;
-    int64_t count;
+    struct culm_out y;
+    struct culm_in a,
+        b;         /* dropout: a is what is added (none: NULL, of the type of b), b is dropped */
+    int64_t count; /* dropout: of one sample */
+    int64_t sample, tiles_per_sample;
+    const struct culm_dropout *dropout;
 };
 
-static void run(struct culm_cpu *cpu, struct arrays *arrays, culm_cpu_tile *tile) {
-    culm_cpu_run(cpu, ceil_div(arrays->count, CHUNK), tile, arrays);
-}
-
-/* ---- GELU: x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3) ---- */
-
-#define GELU_A 1.5957691216057308f   /* 2 sqrt(2 / pi) */
-#define GELU_B 0.071354816272600247f /* GELU_A * 0.044715 */
-#define GELU_3B 0.21406444881780074f
-
-static void gelu_forward_tile(void *context, int64_t tile, int thread) {
-    struct arrays *s = context;
-    (void)thread;
-    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
-        vec x = load_part(s->a + i, to - i);
-        vec u = vmul(x, vfma(vmul(x, x), vset(GELU_B), vset(GELU_A)));
-        store_part(s->y + i, vmul(x, vsigmoid(u)), to - i);
-    }
-}
-
-void ISA_NAME(gelu_forward)(struct culm_cpu *cpu, float *y, const float *x, int64_t count) {
-    run(cpu, &(struct arrays){.y = y, .a = x, .count = count}, gelu_forward_tile);
-}
-
-static void gelu_backward_tile(void *context, int64_t tile, int thread) {
-    struct arrays *s = context;
-    (void)thread;
-    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
-        vec dy = load_part(s->a + i, to - i), x = load_part(s->b + i, to - i), xx = vmul(x, x);
-        vec sigmoid = vsigmoid(vmul(x, vfma(xx, vset(GELU_B), vset(GELU_A))));
-        vec slope = vmul(x, vfma(xx, vset(GELU_3B), vset(GELU_A))); /* x times the slope of 2 u */
-        vec rest = vfnma(sigmoid, sigmoid, sigmoid);
-        store_part(s->y + i, vmul(dy, vfma(rest, slope, sigmoid)), to - i);
-    }
-}
-
-void ISA_NAME(gelu_backward)(struct culm_cpu *cpu, float *dx, const float *dy, const float *x,
-                             int64_t count) {
-    run(cpu, &(struct arrays){.y = dx, .a = dy, .b = x, .count = count}, gelu_backward_tile);
+SIMD void add_loop(const struct arrays *s, int64_t from, int64_t to, enum culm_dtype type_y,
+                   enum culm_dtype type_a, enum culm_dtype type_b) {
+    struct culm_out y = {s->y.data, type_y};
+    struct culm_in a = {s->a.data, type_a}, b = {s->b.data, type_b};
+    int64_t i = from;
+    for (; i + LANES <= to; i += LANES)
+        tstore(y, i, vadd(tload(a, i), tload(b, i)));
+    if (i < to)
+        tstore_part(y, i, vadd(tload_part(a, i, to - i), tload_part(b, i, to - i)), to - i);
 }
 
 static void add_tile(void *context, int64_t tile, int thread) {
     struct arrays *s = context;
     (void)thread;
-    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
-        store_part(s->y + i, vadd(load_part(s->a + i, to - i), load_part(s->b + i, to - i)),
-                   to - i);
-    }
+    int64_t from = tile * CHUNK, to = at_most(s->count, from + CHUNK);
+    TYPED(add_loop, s, from, to);
 }
 
-void ISA_NAME(add)(struct culm_cpu *cpu, float *y, const float *a, const float *b, int64_t count) {
-    run(cpu, &(struct arrays){.y = y, .a = a, .b = b, .count = count}, add_tile);
+void ISA_NAME(add)(struct culm_cpu *cpu, struct culm_out y, struct culm_in a, struct culm_in b,
+                   int64_t count) {
+    struct arrays s = {.y = y, .a = a, .b = b, .count = count};
+    culm_cpu_run(cpu, ceil_div(count, CHUNK), add_tile, &s);
 }
 
 /* ---- dropout ---- */
 
-struct dropping {
-    float *y;
-    const float *x, *h; /* x NULL: y = dropout(h), else x + dropout(h) */
-    int64_t per_sample, tiles_per_sample;
-    const struct culm_dropout *dropout;
-};
-
-static void dropout_tile(void *context, int64_t tile, int thread) {
-    struct dropping *s = context;
-    (void)thread;
-    int64_t sample = tile / s->tiles_per_sample;
-    int64_t from = tile % s->tiles_per_sample * CHUNK;
-    int64_t to = at_most(from + CHUNK, s->per_sample);
-    int64_t base = sample * s->per_sample;
+SIMD void dropout_loop(const struct arrays *s, int64_t from, int64_t to, enum culm_dtype type_y,
+                       enum culm_dtype type_a, enum culm_dtype type_b) {
+    struct culm_out y = {s->y.data, type_y};
+    struct culm_in x = {s->a.data, type_a}, h = {s->b.data, type_b};
+    int64_t base = s->sample * s->count;
     uvec threshold = uset(drop_threshold(s->dropout->p));
     vec scale = vset((float)(1.0 / (1.0 - s->dropout->p)));
-    for (int64_t at = from; at < to; at += DROP_GROUP) {
+    for (int64_t group = from; group < to; group += DROP_GROUP) {
         struct drop_bits bits =
-            drop_draw(s->dropout->key, s->dropout->first_sample + (uint64_t)sample,
-                      (uint64_t)(at / DROP_GROUP));
-        int64_t count = at_most(DROP_GROUP, to - at);
-        float *y = s->y + base + at;
-        const float *h = s->h + base + at, *x = s->x ? s->x + base + at : NULL;
+            drop_draw(s->dropout->key, s->dropout->first_sample + (uint64_t)s->sample,
+                      (uint64_t)(group / DROP_GROUP));
+        int64_t count = at_most(DROP_GROUP, to - group), at = base + group;
         if (count == DROP_GROUP) {
 #pragma GCC unroll 8
-            for (int slot = 0; slot < 8; slot++) {
-                vec kept = drop_apply(&bits, slot, threshold, scale, vload(h + slot * LANES));
-                vstore(y + slot * LANES, x ? vadd(vload(x + slot * LANES), kept) : kept);
+            for (int slot = 0; slot < 8; slot++, at += LANES) {
+                vec kept = drop_apply(&bits, slot, threshold, scale, tload(h, at));
+                tstore(y, at, x.data ? vadd(tload(x, at), kept) : kept);
             }
         } else {
 #pragma GCC unroll 8
-            for (int slot = 0; slot < 8; slot++) {
-                int64_t n = at_least(0, at_most(LANES, count - slot * LANES));
-                vec kept = drop_apply(&bits, slot, threshold, scale, vload_n(h + slot * LANES, n));
-                vstore_n(y + slot * LANES, x ? vadd(vload_n(x + slot * LANES, n), kept) : kept, n);
+            for (int slot = 0; slot < 8; slot++, at += LANES) {
+                int64_t n = at_most(LANES, count - slot * LANES);
+                if (n <= 0)
+                    break;
+                vec kept = drop_apply(&bits, slot, threshold, scale, tload_part(h, at, n));
+                tstore_part(y, at, x.data ? vadd(tload_part(x, at, n), kept) : kept, n);
             }
         }
     }
 }
 
-static void drop(struct culm_cpu *cpu, float *y, const float *x, const float *h, int64_t count,
-                 const struct culm_dropout *dropout) {
-    assert(dropout->samples > 0 && count % dropout->samples == 0);
-    assert(dropout->p > 0 && dropout->p < 1);
-    struct dropping s = {.y = y, .x = x, .h = h, .dropout = dropout};
-    s.per_sample = count / dropout->samples;
-    s.tiles_per_sample = ceil_div(s.per_sample, CHUNK);
-    culm_cpu_run(cpu, dropout->samples * s.tiles_per_sample, dropout_tile, &s);
+static void dropout_tile(void *context, int64_t tile, int thread) {
+    struct arrays s = *(const struct arrays *)context;
+    (void)thread;
+    s.sample = tile / s.tiles_per_sample;
+    int64_t from = tile % s.tiles_per_sample * CHUNK, to = at_most(from + CHUNK, s.count);
+    TYPED(dropout_loop, &s, from, to);
 }
 
-void ISA_NAME(residual_dropout_forward)(struct culm_cpu *cpu, float *y, const float *x,
-                                        const float *h, int64_t count,
+static void drop(struct culm_cpu *cpu, struct arrays *s, int64_t count) {
+    assert(s->dropout->samples > 0 && count % s->dropout->samples == 0);
+    assert(s->dropout->p > 0 && s->dropout->p < 1);
+    s->count = count / s->dropout->samples;
+    s->tiles_per_sample = ceil_div(s->count, CHUNK);
+    culm_cpu_run(cpu, s->dropout->samples * s->tiles_per_sample, dropout_tile, s);
+}
+
+void ISA_NAME(residual_dropout_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                                        struct culm_in h, int64_t count,
                                         const struct culm_dropout *dropout) {
     if (!dropout || dropout->p == 0)
         ISA_NAME(add)(cpu, y, x, h, count);
     else
-        drop(cpu, y, x, h, count, dropout);
+        drop(cpu, &(struct arrays){.y = y, .a = x, .b = h, .dropout = dropout}, count);
 }
 
-void ISA_NAME(dropout_forward)(struct culm_cpu *cpu, float *y, const float *x, int64_t count,
-                               const struct culm_dropout *dropout) {
+static void copy_tile(void *context, int64_t tile, int thread) {
+    const struct arrays *s = context;
+    (void)thread;
+    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
+    for (int64_t i = tile * CHUNK; i < to; i += LANES)
+        tstore_part(s->y, i, tload_part(s->b, i, to - i), to - i);
+}
+
+void ISA_NAME(dropout)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t count,
+                       const struct culm_dropout *dropout) {
+    struct arrays s = {.y = y, .a = {NULL, x.dtype}, .b = x, .count = count, .dropout = dropout};
     if (dropout && dropout->p != 0)
-        drop(cpu, y, NULL, x, count, dropout);
-    else if (y != x)
-        memcpy(y, x, (size_t)count * sizeof *y);
-}
-
-void ISA_NAME(dropout_backward)(struct culm_cpu *cpu, float *dx, const float *dy, int64_t count,
-                                const struct culm_dropout *dropout) {
-    ISA_NAME(dropout_forward)(cpu, dx, dy, count, dropout);
+        drop(cpu, &s, count);
+    else if (y.data != x.data)
+        culm_cpu_run(cpu, ceil_div(count, CHUNK), copy_tile, &s);
 }
 
 /* ---- AdamW ---- */

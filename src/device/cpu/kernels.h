@@ -111,25 +111,25 @@ void culm_cpu_linear_backward_weight(struct culm_cpu *cpu, float *dw, float *db_
                                      int64_t out, bool transposed, bool first);
 
 /* y[B,T,C] = wte[token] + wpe[t]; tokens[B,T] in [0, V) */
-void culm_cpu_embedding_forward(struct culm_cpu *cpu, float *y, const int32_t *tokens,
+void culm_cpu_embedding_forward(struct culm_cpu *cpu, struct culm_out y, const int32_t *tokens,
                                 const float *wte, const float *wpe, int64_t b, int64_t t, int64_t c,
                                 int64_t v);
 /* dwte[V,C], dwpe[T,C] = or += the rows of dy[B,T,C] that used them, in the order of positions.
  * (`first` stores zeros in rows of dwte that no token used.) */
-void culm_cpu_embedding_backward(struct culm_cpu *cpu, float *dwte, float *dwpe, const float *dy,
+void culm_cpu_embedding_backward(struct culm_cpu *cpu, float *dwte, float *dwpe, struct culm_in dy,
                                  const int32_t *tokens, int64_t b, int64_t t, int64_t c, int64_t v,
                                  bool first);
 
 /* y[N,C] = (x - mean) rstd gamma + beta, per row; eps 1e-5 for GPT-2. Saves mean[N], rstd[N]. */
-void culm_cpu_layernorm_forward(struct culm_cpu *cpu, float *y, float *mean, float *rstd,
-                                const float *x, const float *gamma, const float *beta, int64_t n,
+void culm_cpu_layernorm_forward(struct culm_cpu *cpu, struct culm_out y, float *mean, float *rstd,
+                                struct culm_in x, const float *gamma, const float *beta, int64_t n,
                                 int64_t c, double eps);
-/* dx[N,C] (=; may be dy itself), dgamma[C], dbeta[C] (= or +=). add_or_null[N,C] is added to dx:
- * the gradient that passes by on the residual path; may be dx itself. */
-void culm_cpu_layernorm_backward(struct culm_cpu *cpu, float *dx, float *dgamma, float *dbeta,
-                                 const float *dy, const float *x, const float *gamma,
-                                 const float *mean, const float *rstd, const float *add_or_null,
-                                 int64_t n, int64_t c, bool first);
+/* dx[N,C] (=, of the type of x; may be dy itself), dgamma[C], dbeta[C] (= or +=). add[N,C] (data
+ * NULL: none) is added to dx: the gradient that passes by on the residual path; may be dx itself. */
+void culm_cpu_layernorm_backward(struct culm_cpu *cpu, struct culm_out dx, float *dgamma,
+                                 float *dbeta, struct culm_in dy, struct culm_in x,
+                                 const float *gamma, const float *mean, const float *rstd,
+                                 struct culm_in add_or_none, int64_t n, int64_t c, bool first);
 
 /* Queries, keys and values: row r of sample s begins at element (s T + r) ld; each row holds c
  * features, head by head. */
@@ -174,25 +174,17 @@ void culm_cpu_attention_backward(struct culm_cpu *cpu, const struct culm_attenti
                                  struct culm_in out, const float *lse,
                                  const struct culm_attention *how);
 
-/* y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); dx = dy times its derivative at x (dx may be
- * dy). */
-void culm_cpu_gelu_forward(struct culm_cpu *cpu, float *y, const float *x, int64_t count);
-void culm_cpu_gelu_backward(struct culm_cpu *cpu, float *dx, const float *dy, const float *x,
-                            int64_t count);
-
-/* y = x + dropout(h). y may be x or h. (The gradient of x is dy; that of h is dropout_backward of
- * dy.) */
-void culm_cpu_residual_dropout_forward(struct culm_cpu *cpu, float *y, const float *x,
-                                       const float *h, int64_t count,
+/* y = x + dropout(h). y may be x or h. (The gradient of x is dy; that of h is dropout of dy.) */
+void culm_cpu_residual_dropout_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                                       struct culm_in h, int64_t count,
                                        const struct culm_dropout *dropout);
-/* y = dropout(x); dx = mask dy / (1 - p). In place is fine; the two are the same function. */
-void culm_cpu_dropout_forward(struct culm_cpu *cpu, float *y, const float *x, int64_t count,
-                              const struct culm_dropout *dropout);
-void culm_cpu_dropout_backward(struct culm_cpu *cpu, float *dx, const float *dy, int64_t count,
-                               const struct culm_dropout *dropout);
+/* y = dropout(x), which is also its gradient: dx = mask dy / (1 - p). In place is fine. */
+void culm_cpu_dropout(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t count,
+                      const struct culm_dropout *dropout);
 
 /* y = a + b; y may be a or b */
-void culm_cpu_add(struct culm_cpu *cpu, float *y, const float *a, const float *b, int64_t count);
+void culm_cpu_add(struct culm_cpu *cpu, struct culm_out y, struct culm_in a, struct culm_in b,
+                  int64_t count);
 
 /* The loss of rows of logits[N,V] against targets[N], each below V; a row whose target is negative
  * is ignored: no loss, and a gradient of zero. The sum over rows is in order and in float64. Label

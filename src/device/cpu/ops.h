@@ -35,20 +35,20 @@
                                struct culm_in dy, int64_t n, int64_t in, int64_t out,              \
                                bool transposed, bool first),                                       \
       (cpu, dw, db, x, dy, n, in, out, transposed, first))                                         \
-    X(embedding_forward, (struct culm_cpu *cpu, float *y, const int32_t *tokens, const float *wte, \
+    X(embedding_forward, (struct culm_cpu *cpu, struct culm_out y, const int32_t *tokens, const float *wte, \
                           const float *wpe, int64_t b, int64_t t, int64_t c, int64_t v),           \
       (cpu, y, tokens, wte, wpe, b, t, c, v))                                                      \
-    X(embedding_backward, (struct culm_cpu *cpu, float *dwte, float *dwpe, const float *dy,        \
+    X(embedding_backward, (struct culm_cpu *cpu, float *dwte, float *dwpe, struct culm_in dy,        \
                            const int32_t *tokens, int64_t b, int64_t t, int64_t c, int64_t v,      \
                            bool first),                                                            \
       (cpu, dwte, dwpe, dy, tokens, b, t, c, v, first))                                            \
-    X(layernorm_forward, (struct culm_cpu *cpu, float *y, float *mean, float *rstd,                \
-                          const float *x, const float *gamma, const float *beta, int64_t n,        \
+    X(layernorm_forward, (struct culm_cpu *cpu, struct culm_out y, float *mean, float *rstd,       \
+                          struct culm_in x, const float *gamma, const float *beta, int64_t n,      \
                           int64_t c, double eps),                                                  \
       (cpu, y, mean, rstd, x, gamma, beta, n, c, eps))                                             \
-    X(layernorm_backward, (struct culm_cpu *cpu, float *dx, float *dgamma, float *dbeta,           \
-                           const float *dy, const float *x, const float *gamma,                    \
-                           const float *mean, const float *rstd, const float *add, int64_t n,      \
+    X(layernorm_backward, (struct culm_cpu *cpu, struct culm_out dx, float *dgamma, float *dbeta,  \
+                           struct culm_in dy, struct culm_in x, const float *gamma,                \
+                           const float *mean, const float *rstd, struct culm_in add, int64_t n,    \
                            int64_t c, bool first),                                                 \
       (cpu, dx, dgamma, dbeta, dy, x, gamma, mean, rstd, add, n, c, first))                        \
     X(attention_forward, (struct culm_cpu *cpu, struct culm_out out, float *lse,                   \
@@ -58,21 +58,15 @@
                            struct culm_in dout, const struct culm_attention_rows *in,              \
                            struct culm_in out, const float *lse, const struct culm_attention *how),\
       (cpu, grads, dout, in, out, lse, how))                                                       \
-    X(gelu_forward, (struct culm_cpu *cpu, float *y, const float *x, int64_t count),               \
-      (cpu, y, x, count))                                                                          \
-    X(gelu_backward, (struct culm_cpu *cpu, float *dx, const float *dy, const float *x,            \
-                      int64_t count),                                                              \
-      (cpu, dx, dy, x, count))                                                                     \
-    X(residual_dropout_forward, (struct culm_cpu *cpu, float *y, const float *x, const float *h,   \
-                                 int64_t count, const struct culm_dropout *dropout),               \
+    X(residual_dropout_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x,        \
+                                 struct culm_in h, int64_t count,                                  \
+                                 const struct culm_dropout *dropout),                              \
       (cpu, y, x, h, count, dropout))                                                              \
-    X(dropout_forward, (struct culm_cpu *cpu, float *y, const float *x, int64_t count,             \
-                        const struct culm_dropout *dropout),                                       \
+    X(dropout, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t count,          \
+                const struct culm_dropout *dropout),                                               \
       (cpu, y, x, count, dropout))                                                                 \
-    X(dropout_backward, (struct culm_cpu *cpu, float *dx, const float *dy, int64_t count,          \
-                         const struct culm_dropout *dropout),                                      \
-      (cpu, dx, dy, count, dropout))                                                               \
-    X(add, (struct culm_cpu *cpu, float *y, const float *a, const float *b, int64_t count),        \
+    X(add, (struct culm_cpu *cpu, struct culm_out y, struct culm_in a, struct culm_in b,           \
+            int64_t count),                                                                        \
       (cpu, y, a, b, count))                                                                       \
     X(cross_entropy, (struct culm_cpu *cpu, struct culm_out logits, const int32_t *targets,        \
                       int64_t n, int64_t v, double scale, double smoothing, bool want_gradient,    \

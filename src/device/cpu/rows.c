@@ -17,9 +17,11 @@
 #define STRIP 64 /* columns of dwte that one thread sums; a multiple of LANES */
 
 struct embedding {
-    float *y, *dwte, *dwpe;
+    struct culm_out y;
+    float *dwte, *dwpe;
     const int32_t *tokens;
-    const float *wte, *wpe, *dy;
+    const float *wte, *wpe;
+    struct culm_in dy;
     int64_t b, t, c, v;
     bool first;
 };
@@ -31,13 +33,13 @@ static void embedding_forward_tile(void *context, int64_t tile, int thread) {
         assert(s->tokens[row] >= 0 && s->tokens[row] < s->v);
         const float *token = s->wte + s->tokens[row] * s->c, *place = s->wpe + row % s->t * s->c;
         for (int64_t i = 0; i < s->c; i += LANES)
-            store_part(s->y + row * s->c + i,
-                       vadd(load_part(token + i, s->c - i), load_part(place + i, s->c - i)),
-                       s->c - i);
+            tstore_part(s->y, row * s->c + i,
+                        vadd(load_part(token + i, s->c - i), load_part(place + i, s->c - i)),
+                        s->c - i);
     }
 }
 
-void ISA_NAME(embedding_forward)(struct culm_cpu *cpu, float *y, const int32_t *tokens,
+void ISA_NAME(embedding_forward)(struct culm_cpu *cpu, struct culm_out y, const int32_t *tokens,
                                  const float *wte, const float *wpe, int64_t b, int64_t t,
                                  int64_t c, int64_t v) {
     struct embedding s = {
@@ -55,9 +57,9 @@ static void dwte_tile(void *context, int64_t tile, int thread) {
     for (int64_t row = 0; row < s->b * s->t; row++) {
         assert(s->tokens[row] >= 0 && s->tokens[row] < s->v);
         float *sum = s->dwte + s->tokens[row] * s->c;
-        const float *dy = s->dy + row * s->c;
         for (int64_t i = from; i < to; i += LANES)
-            store_part(sum + i, vadd(load_part(sum + i, to - i), load_part(dy + i, to - i)),
+            store_part(sum + i,
+                       vadd(load_part(sum + i, to - i), tload_part(s->dy, row * s->c + i, to - i)),
                        to - i);
     }
 }
@@ -68,14 +70,14 @@ static void dwpe_tile(void *context, int64_t t, int thread) {
     float *sum = s->dwpe + t * s->c;
     for (int64_t i = 0; i < s->c; i += LANES) {
         vec total =
-            s->first ? load_part(s->dy + t * s->c + i, s->c - i) : load_part(sum + i, s->c - i);
+            s->first ? tload_part(s->dy, t * s->c + i, s->c - i) : load_part(sum + i, s->c - i);
         for (int64_t b = s->first; b < s->b; b++)
-            total = vadd(total, load_part(s->dy + (b * s->t + t) * s->c + i, s->c - i));
+            total = vadd(total, tload_part(s->dy, (b * s->t + t) * s->c + i, s->c - i));
         store_part(sum + i, total, s->c - i);
     }
 }
 
-void ISA_NAME(embedding_backward)(struct culm_cpu *cpu, float *dwte, float *dwpe, const float *dy,
+void ISA_NAME(embedding_backward)(struct culm_cpu *cpu, float *dwte, float *dwpe, struct culm_in dy,
                                   const int32_t *tokens, int64_t b, int64_t t, int64_t c, int64_t v,
                                   bool first) {
     struct embedding s = {.dwte = dwte,
@@ -95,43 +97,58 @@ void ISA_NAME(embedding_backward)(struct culm_cpu *cpu, float *dwte, float *dwpe
 /* ---- layer norm ---- */
 
 struct layernorm {
-    float *y, *mean, *rstd, *dgamma, *dbeta;
-    const float *x, *dy, *gamma, *beta, *add;
+    struct culm_out y; /* or dx */
+    float *mean, *rstd, *dgamma, *dbeta;
+    struct culm_in x, dy, add; /* add.data NULL: none */
+    const float *gamma, *beta;
     int64_t n, c, block_rows, blocks, width;
     float *partial; /* [blocks][2][width]: dgamma, dbeta */
     double eps;
     bool first;
 };
 
-static void layernorm_forward_tile(void *context, int64_t tile, int thread) {
-    struct layernorm *s = context;
-    (void)thread;
+SIMD void layernorm_forward_rows(const struct layernorm *s, int64_t from, int64_t to,
+                                 enum culm_dtype type_x, enum culm_dtype type_y) {
+    struct culm_in in = {s->x.data, type_x};
+    struct culm_out out = {s->y.data, type_y};
     int64_t c = s->c;
-    for (int64_t row = tile * ROW_TILE; row < at_most(s->n, (tile + 1) * ROW_TILE); row++) {
-        const float *x = s->x + row * c;
+    for (int64_t row = from; row < to; row++) {
+        int64_t x = row * c;
         vec sum = vzero(), squares = vzero();
         for (int64_t i = 0; i < c; i += LANES)
-            sum = vadd(sum, load_part(x + i, c - i));
+            sum = vadd(sum, tload_part(in, x + i, c - i));
         float mean = vsum(sum) / (float)c;
         for (int64_t i = 0; i < c; i += LANES) {
-            vec d = vsub(load_part(x + i, c - i), vset(mean));
+            vec d = vsub(tload_part(in, x + i, c - i), vset(mean));
             if (c - i < LANES)
                 d = vselect(vfirst(c - i), d, vzero());
             squares = vfma(d, d, squares);
         }
         float rstd = 1.0f / sqrtf(vsum(squares) / (float)c + (float)s->eps);
         for (int64_t i = 0; i < c; i += LANES) {
-            vec xhat = vmul(vsub(load_part(x + i, c - i), vset(mean)), vset(rstd));
+            vec xhat = vmul(vsub(tload_part(in, x + i, c - i), vset(mean)), vset(rstd));
             vec y = vfma(xhat, load_part(s->gamma + i, c - i), load_part(s->beta + i, c - i));
-            store_part(s->y + row * c + i, y, c - i);
+            tstore_part(out, x + i, y, c - i);
         }
         s->mean[row] = mean;
         s->rstd[row] = rstd;
     }
 }
 
-void ISA_NAME(layernorm_forward)(struct culm_cpu *cpu, float *y, float *mean, float *rstd,
-                                 const float *x, const float *gamma, const float *beta, int64_t n,
+static void layernorm_forward_tile(void *context, int64_t tile, int thread) {
+    struct layernorm *s = context;
+    (void)thread;
+    int64_t from = tile * ROW_TILE, to = at_most(s->n, from + ROW_TILE);
+    if (s->x.dtype == CULM_F32 && s->y.dtype == CULM_F32)
+        layernorm_forward_rows(s, from, to, CULM_F32, CULM_F32);
+    else if (s->x.dtype == CULM_F32)
+        layernorm_forward_rows(s, from, to, CULM_F32, CULM_BF16);
+    else
+        layernorm_forward_rows(s, from, to, CULM_BF16, s->y.dtype);
+}
+
+void ISA_NAME(layernorm_forward)(struct culm_cpu *cpu, struct culm_out y, float *mean, float *rstd,
+                                 struct culm_in x, const float *gamma, const float *beta, int64_t n,
                                  int64_t c, double eps) {
     struct layernorm s = {.y = y,
                           .mean = mean,
@@ -146,18 +163,20 @@ void ISA_NAME(layernorm_forward)(struct culm_cpu *cpu, float *y, float *mean, fl
 }
 
 /* One block of rows: dx, and the block's share of dgamma and dbeta. */
-static void layernorm_backward_tile(void *context, int64_t block, int thread) {
-    struct layernorm *s = context;
-    (void)thread;
+SIMD void layernorm_backward_rows(const struct layernorm *s, int64_t block, enum culm_dtype type_dy,
+                                  enum culm_dtype type_x, enum culm_dtype type_add) {
+    struct culm_in in = {s->x.data, type_x}, dys = {s->dy.data, type_dy};
+    struct culm_in add = {s->add.data, type_add};
+    struct culm_out out = {s->y.data, type_x};
     int64_t c = s->c, from = block * s->block_rows, to = at_most(s->n, from + s->block_rows);
     float *dgamma = s->partial + block * 2 * s->width, *dbeta = dgamma + s->width;
     for (int64_t row = from; row < to; row++) {
-        const float *x = s->x + row * c, *dy = s->dy + row * c;
+        int64_t x = row * c;
         vec mean = vset(s->mean[row]), rstd = vset(s->rstd[row]);
         vec sum = vzero(), sum_xhat = vzero();
         for (int64_t i = 0; i < c; i += LANES) {
-            vec xhat = vmul(vsub(load_part(x + i, c - i), mean), rstd);
-            vec d = load_part(dy + i, c - i);
+            vec xhat = vmul(vsub(tload_part(in, x + i, c - i), mean), rstd);
+            vec d = tload_part(dys, x + i, c - i);
             vec g = vmul(d, load_part(s->gamma + i, c - i)); /* zero past the end */
             sum = vadd(sum, g);
             sum_xhat = vfma(g, xhat, sum_xhat);
@@ -167,14 +186,28 @@ static void layernorm_backward_tile(void *context, int64_t block, int thread) {
         }
         vec a = vset(vsum(sum) / (float)c), b = vset(vsum(sum_xhat) / (float)c);
         for (int64_t i = 0; i < c; i += LANES) {
-            vec xhat = vmul(vsub(load_part(x + i, c - i), mean), rstd);
-            vec g = vmul(load_part(dy + i, c - i), load_part(s->gamma + i, c - i));
+            vec xhat = vmul(vsub(tload_part(in, x + i, c - i), mean), rstd);
+            vec g = vmul(tload_part(dys, x + i, c - i), load_part(s->gamma + i, c - i));
             vec d = vmul(vfnma(xhat, b, vsub(g, a)), rstd);
-            if (s->add)
-                d = vadd(load_part(s->add + row * c + i, c - i), d);
-            store_part(s->y + row * c + i, d, c - i);
+            if (add.data)
+                d = vadd(tload_part(add, x + i, c - i), d);
+            tstore_part(out, x + i, d, c - i);
         }
     }
+}
+
+static void layernorm_backward_tile(void *context, int64_t block, int thread) {
+    struct layernorm *s = context;
+    (void)thread;
+    enum culm_dtype x = s->x.dtype, add = s->add.data ? s->add.dtype : x;
+    if (x == CULM_F32 && add == CULM_F32 && s->dy.dtype == CULM_F32)
+        layernorm_backward_rows(s, block, CULM_F32, CULM_F32, CULM_F32);
+    else if (x == CULM_F32 && add == CULM_F32)
+        layernorm_backward_rows(s, block, CULM_BF16, CULM_F32, CULM_F32);
+    else if (x == CULM_BF16 && add == CULM_BF16 && s->dy.dtype == CULM_BF16)
+        layernorm_backward_rows(s, block, CULM_BF16, CULM_BF16, CULM_BF16);
+    else
+        layernorm_backward_rows(s, block, s->dy.dtype, x, add);
 }
 
 static void layernorm_fold_tile(void *context, int64_t tile, int thread) {
@@ -195,11 +228,11 @@ static void layernorm_fold_tile(void *context, int64_t tile, int thread) {
     store_part(s->dbeta + i, dbeta, n);
 }
 
-void ISA_NAME(layernorm_backward)(struct culm_cpu *cpu, float *dx, float *dgamma, float *dbeta,
-                                  const float *dy, const float *x, const float *gamma,
-                                  const float *mean, const float *rstd, const float *add, int64_t n,
-                                  int64_t c, bool first) {
-    assert(n > 0 && c <= CULM_CPU_MAX_WIDTH);
+void ISA_NAME(layernorm_backward)(struct culm_cpu *cpu, struct culm_out dx, float *dgamma,
+                                  float *dbeta, struct culm_in dy, struct culm_in x,
+                                  const float *gamma, const float *mean, const float *rstd,
+                                  struct culm_in add, int64_t n, int64_t c, bool first) {
+    assert(n > 0 && c <= CULM_CPU_MAX_WIDTH && dx.dtype == x.dtype);
     int64_t width = round_up(c, LANES);
     int64_t most = at_most(64, SHARED_FLOATS / (2 * width));
     int64_t block_rows = at_least(32, ceil_div(n, most));

@@ -1,5 +1,5 @@
-/* gelu, dropout, residual (y = x + dropout(h)), add. */
-#include "graph/autodiff.h"
+/* dropout, residual (y = x + dropout(h)), add. */
+#include "graph/ops/typed.h"
 
 static enum culm_status infer_same(struct culm_graph *graph, struct culm_node_desc *node,
                                    struct culm_error *error) {
@@ -7,42 +7,13 @@ static enum culm_status infer_same(struct culm_graph *graph, struct culm_node_de
     if (node->op->inputs == 2 && !culm_shape_equal(&shape, culm_input_shape(graph, node, 1))) {
         return culm_shape_error(graph, node, 0, 1, "the shapes differ", error);
     }
-    culm_output_set(graph, node, 0, CULM_F32, &shape);
+    culm_output_set(graph, node, 0, typed_dtype(graph, node, 0), &shape);
     return CULM_OK;
 }
 
-static int64_t count(const struct culm_operands *o, int32_t value) {
-    return culm_elements(&o->value[value].shape);
+static int64_t count(const struct culm_operands *o) {
+    return culm_elements(typed_shape(o, o->node->output[0]));
 }
-
-/* --- gelu (tanh) --- */
-
-static void gelu_gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
-    int32_t x = node->input[0];
-    const int32_t inputs[] = {culm_gradient_of(g, node->output[0]), x};
-    if (inputs[0] >= 0) {
-        culm_gradient_add(g, x,
-                          culm_gradient_node(g, &culm_op_gelu_grad, inputs, 2, &x, 1, NULL, 0));
-    }
-}
-
-static void gelu(const struct culm_operands *o) {
-    culm_cpu_gelu_forward(o->cpu, o->output[0], o->input[0], count(o, o->node->output[0]));
-}
-
-static void gelu_grad(const struct culm_operands *o) {
-    culm_cpu_gelu_backward(o->cpu, o->output[0], o->input[0], o->input[1],
-                           count(o, o->node->output[0]));
-}
-
-const struct culm_op culm_op_gelu = {.name = "gelu",
-                                     .inputs = 1,
-                                     .outputs = 1,
-                                     .infer = infer_same,
-                                     .gradient = gelu_gradient,
-                                     .execute = gelu};
-const struct culm_op culm_op_gelu_grad = {
-    .name = "gelu_grad", .inputs = 2, .outputs = 1, .execute = gelu_grad};
 
 /* --- dropout and residual --- */
 
@@ -62,14 +33,9 @@ static void dropout_gradient(struct culm_gradients *g, const struct culm_node_de
     }
 }
 
+/* Forward and backward. */
 static void dropout(const struct culm_operands *o) {
-    culm_cpu_dropout_forward(o->cpu, o->output[0], o->input[0], count(o, o->node->output[0]),
-                             &o->dropout);
-}
-
-static void dropout_grad(const struct culm_operands *o) {
-    culm_cpu_dropout_backward(o->cpu, o->output[0], o->input[0], count(o, o->node->output[0]),
-                              &o->dropout);
+    culm_cpu_dropout(o->cpu, typed_output(o, 0), typed_input(o, 0), count(o), &o->dropout);
 }
 
 static void residual_gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
@@ -81,8 +47,8 @@ static void residual_gradient(struct culm_gradients *g, const struct culm_node_d
 }
 
 static void residual(const struct culm_operands *o) {
-    culm_cpu_residual_dropout_forward(o->cpu, o->output[0], o->input[0], o->input[1],
-                                      count(o, o->node->output[0]), &o->dropout);
+    culm_cpu_residual_dropout_forward(o->cpu, typed_output(o, 0), typed_input(o, 0),
+                                      typed_input(o, 1), count(o), &o->dropout);
 }
 
 const struct culm_op culm_op_dropout = {.name = "dropout",
@@ -92,7 +58,7 @@ const struct culm_op culm_op_dropout = {.name = "dropout",
                                         .gradient = dropout_gradient,
                                         .execute = dropout};
 const struct culm_op culm_op_dropout_grad = {
-    .name = "dropout_grad", .inputs = 1, .outputs = 1, .execute = dropout_grad};
+    .name = "dropout_grad", .inputs = 1, .outputs = 1, .execute = dropout};
 const struct culm_op culm_op_residual = {.name = "residual",
                                          .inputs = 2,
                                          .outputs = 1,
@@ -110,7 +76,7 @@ static void add_gradient(struct culm_gradients *g, const struct culm_node_desc *
 }
 
 static void add(const struct culm_operands *o) {
-    culm_cpu_add(o->cpu, o->output[0], o->input[0], o->input[1], count(o, o->node->output[0]));
+    culm_cpu_add(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1), count(o));
 }
 
 const struct culm_op culm_op_add = {.name = "add",

@@ -1,5 +1,5 @@
 /* embedding: (tokens [B,T], wte [V,C], wpe [T,C]) -> [B,T,C]: wte[token] + wpe[position]. */
-#include "graph/autodiff.h"
+#include "graph/ops/typed.h"
 
 static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *node,
                               struct culm_error *error) {
@@ -28,7 +28,7 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 static void execute(const struct culm_operands *o) {
     const struct culm_shape *out = &o->value[o->node->output[0]].shape;
     const struct culm_shape *wte = &o->value[o->node->input[1]].shape;
-    culm_cpu_embedding_forward(o->cpu, o->output[0], o->input[0], o->input[1], o->input[2],
+    culm_cpu_embedding_forward(o->cpu, typed_output(o, 0), o->input[0], o->input[1], o->input[2],
                                out->dim[0], out->dim[1], out->dim[2], wte->dim[0]);
 }
 
@@ -42,9 +42,9 @@ const struct culm_op culm_op_embedding = {.name = "embedding",
 /* (tokens, dy, wte for its shape) accumulates into wte and wpe */
 static void execute_grad(const struct culm_operands *o) {
     const struct culm_shape *dy = &o->value[o->node->input[1]].shape;
-    culm_cpu_embedding_backward(o->cpu, o->use[0], o->use[1], o->input[1], o->input[0], dy->dim[0],
-                                dy->dim[1], dy->dim[2], o->value[o->node->input[2]].shape.dim[0],
-                                o->first);
+    culm_cpu_embedding_backward(o->cpu, o->use[0], o->use[1], typed_input(o, 1), o->input[0],
+                                dy->dim[0], dy->dim[1], dy->dim[2],
+                                o->value[o->node->input[2]].shape.dim[0], o->first);
 }
 
 const struct culm_op culm_op_embedding_grad = {

@@ -1,5 +1,5 @@
 /* layernorm: (x [..,C], gamma [C], beta [C]) -> y [..,C], mean [rows], rstd [rows]. */
-#include "graph/autodiff.h"
+#include "graph/ops/typed.h"
 
 static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *node,
                               struct culm_error *error) {
@@ -11,7 +11,7 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
         }
     }
     const struct culm_shape rows = {1, {culm_row_count(&x)}};
-    culm_output_set(graph, node, 0, CULM_F32, &x);
+    culm_output_set(graph, node, 0, typed_dtype(graph, node, 0), &x);
     culm_output_set(graph, node, 1, CULM_F32, &rows);
     culm_output_set(graph, node, 2, CULM_F32, &rows);
     return CULM_OK;
@@ -34,9 +34,9 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 
 static void execute(const struct culm_operands *o) {
     const struct culm_shape *x = &o->value[o->node->input[0]].shape;
-    culm_cpu_layernorm_forward(o->cpu, o->output[0], o->output[1], o->output[2], o->input[0],
-                               o->input[1], o->input[2], culm_row_count(x), culm_last_dim(x),
-                               o->node->attributes.eps);
+    culm_cpu_layernorm_forward(o->cpu, typed_output(o, 0), o->output[1], o->output[2],
+                               typed_input(o, 0), o->input[1], o->input[2], culm_row_count(x),
+                               culm_last_dim(x), o->node->attributes.eps);
 }
 
 const struct culm_op culm_op_layernorm = {.name = "layernorm",
@@ -49,9 +49,9 @@ const struct culm_op culm_op_layernorm = {.name = "layernorm",
 /* (dy, x, gamma, mean, rstd, past or nothing) -> dx; accumulates into gamma and beta */
 static void execute_grad(const struct culm_operands *o) {
     const struct culm_shape *x = &o->value[o->node->input[1]].shape;
-    culm_cpu_layernorm_backward(o->cpu, o->output[0], o->use[0], o->use[1], o->input[0],
-                                o->input[1], o->input[2], o->input[3], o->input[4], o->input[5],
-                                culm_row_count(x), culm_last_dim(x), o->first);
+    culm_cpu_layernorm_backward(o->cpu, typed_output(o, 0), o->use[0], o->use[1], typed_input(o, 0),
+                                typed_input(o, 1), o->input[2], o->input[3], o->input[4],
+                                typed_input(o, 5), culm_row_count(x), culm_last_dim(x), o->first);
 }
 
 const struct culm_op culm_op_layernorm_grad = {

@@ -32,11 +32,11 @@ static void test_identity(void **state) {
     for (int i = 0; i < COUNT; i++)
         x[i] = culm_rng_unit((uint32_t)culm_rng_next(&stream)) - 0.5f;
     x[0] = -0.0f;
-    culm_cpu_dropout_forward(*state, y, x, COUNT, &none);
+    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &none);
     assert_memory_equal(x, y, sizeof x);
-    culm_cpu_dropout_backward(*state, y, x, COUNT, NULL);
+    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, NULL);
     assert_memory_equal(x, y, sizeof x);
-    culm_cpu_dropout_forward(*state, y, y, COUNT, &none);
+    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(y), COUNT, &none);
     assert_memory_equal(x, y, sizeof x);
 }
 
@@ -45,7 +45,7 @@ static void test_cut_does_not_matter(void **state) {
     const int64_t per_sample = COUNT / 8;
     struct culm_dropout drop = {.p = 0.1, .key = 99, .first_sample = 1000, .samples = 8};
     ones();
-    culm_cpu_dropout_forward(*state, y, x, COUNT, &drop);
+    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &drop);
     for (int64_t cut = 1; cut <= 8; cut++)
         for (int64_t from = 0; from < 8; from += cut) {
             int64_t samples = from + cut > 8 ? 8 - from : cut;
@@ -53,7 +53,8 @@ static void test_cut_does_not_matter(void **state) {
             part.first_sample += (uint64_t)from;
             part.samples = samples;
             memset(z, 0, sizeof z);
-            culm_cpu_dropout_forward(*state, z, x + from * per_sample, samples * per_sample, &part);
+            culm_cpu_dropout(*state, culm_out_f32(z), culm_in_f32(x + from * per_sample),
+                             samples * per_sample, &part);
             assert_memory_equal(z, y + from * per_sample,
                                 (size_t)(samples * per_sample) * sizeof *z);
         }
@@ -66,7 +67,7 @@ static void test_statistics(void **state) {
         double p = rates[r], pairs = 0, mean = 0;
         int64_t dropped = 0;
         struct culm_dropout drop = {.p = p, .key = 1234567 + (uint64_t)r, .samples = 8};
-        culm_cpu_dropout_forward(*state, y, x, COUNT, &drop);
+        culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &drop);
         for (int i = 0; i < COUNT; i++) {
             assert_true(y[i] == 0 || y[i] == (float)(1 / (1 - p)));
             dropped += y[i] == 0;
@@ -87,10 +88,10 @@ static void test_keys_and_samples_differ(void **state) {
     c.first_sample = (uint64_t)1 << 40;
     struct culm_dropout *others[] = {&b, &c};
     ones();
-    culm_cpu_dropout_forward(*state, y, x, COUNT, &a);
+    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &a);
     for (int o = 0; o < 2; o++) {
         int64_t same = 0;
-        culm_cpu_dropout_forward(*state, z, x, COUNT, others[o]);
+        culm_cpu_dropout(*state, culm_out_f32(z), culm_in_f32(x), COUNT, others[o]);
         for (int i = 0; i < COUNT; i++)
             same += y[i] == z[i];
         assert_true(fabs((double)same / COUNT - 0.5) < 0.01);

@@ -89,8 +89,8 @@ static int64_t embedding_sizes(const struct shape *s, int64_t *count, int64_t *b
 
 static void embedding_forward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_embedding_forward(cpu, BUF(EY), run->tokens, BUF(EWTE), BUF(EWPE), DIM(0), DIM(1),
-                                   DIM(2), DIM(3));
+        culm_cpu_embedding_forward(cpu, culm_out_f32(BUF(EY)), run->tokens, BUF(EWTE), BUF(EWPE),
+                                   DIM(0), DIM(1), DIM(2), DIM(3));
     else
         culm_ref_embedding_forward(BUF(EY), run->tokens, BUF(EWTE), BUF(EWPE), DIM(0), DIM(1),
                                    DIM(2));
@@ -98,8 +98,8 @@ static void embedding_forward(struct culm_cpu *cpu, struct run *run) {
 
 static void embedding_backward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_embedding_backward(cpu, BUF(EDWTE), BUF(EDWPE), BUF(EDY), run->tokens, DIM(0),
-                                    DIM(1), DIM(2), DIM(3), run->first);
+        culm_cpu_embedding_backward(cpu, BUF(EDWTE), BUF(EDWPE), culm_in_f32(BUF(EDY)), run->tokens,
+                                    DIM(0), DIM(1), DIM(2), DIM(3), run->first);
     else
         culm_ref_embedding_backward(BUF(EDWTE), BUF(EDWPE), BUF(EDY), run->tokens, DIM(0), DIM(1),
                                     DIM(2), DIM(3), run->first);
@@ -119,8 +119,8 @@ static int64_t layernorm_sizes(const struct shape *s, int64_t *count, int64_t *b
 
 static void layernorm_forward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_layernorm_forward(cpu, BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB),
-                                   DIM(0), DIM(1), 1e-5);
+        culm_cpu_layernorm_forward(cpu, culm_out_f32(BUF(NY)), BUF(NMEAN), BUF(NRSTD),
+                                   culm_in_f32(BUF(NX)), BUF(NG), BUF(NB), DIM(0), DIM(1), 1e-5);
     else
         culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB),
                                    DIM(0), DIM(1), 1e-5);
@@ -132,8 +132,10 @@ static void layernorm_backward(struct culm_cpu *cpu, struct run *run) {
     culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB), DIM(0),
                                DIM(1), 1e-5);
     if (cpu)
-        culm_cpu_layernorm_backward(cpu, BUF(NDX), BUF(NDG), BUF(NDB), BUF(NDY), BUF(NX), BUF(NG),
-                                    BUF(NMEAN), BUF(NRSTD), add, DIM(0), DIM(1), run->first);
+        culm_cpu_layernorm_backward(cpu, culm_out_f32(BUF(NDX)), BUF(NDG), BUF(NDB),
+                                    culm_in_f32(BUF(NDY)), culm_in_f32(BUF(NX)), BUF(NG),
+                                    BUF(NMEAN), BUF(NRSTD), culm_in_f32(add), DIM(0), DIM(1),
+                                    run->first);
     else
         culm_ref_layernorm_backward(BUF(NDX), BUF(NDG), BUF(NDB), BUF(NDY), BUF(NX), BUF(NG),
                                     BUF(NMEAN), BUF(NRSTD), add, DIM(0), DIM(1), run->first);
@@ -209,28 +211,30 @@ static int64_t unary_sizes(const struct shape *s, int64_t *count, int64_t *bound
 
 static void gelu_forward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_gelu_forward(cpu, BUF(UY), BUF(UX), DIM(0));
+        culm_cpu_activation_forward(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), DIM(0),
+                                    CULM_FUNCTION_GELU_TANH, 0);
     else
         culm_ref_gelu_forward(BUF(UY), BUF(UX), DIM(0));
 }
 
 static void gelu_backward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_gelu_backward(cpu, BUF(UDX), BUF(UDY), BUF(UX), DIM(0));
+        culm_cpu_activation_backward(cpu, culm_out_f32(BUF(UDX)), culm_in_f32(BUF(UDY)),
+                                     culm_in_f32(BUF(UX)), DIM(0), CULM_FUNCTION_GELU_TANH, 0);
     else
         culm_ref_gelu_backward(BUF(UDX), BUF(UDY), BUF(UX), DIM(0));
 }
 
 static void dropout_forward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_dropout_forward(cpu, BUF(UY), BUF(UX), DIM(0), &run->dropout);
+        culm_cpu_dropout(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), DIM(0), &run->dropout);
     else
         culm_ref_dropout(BUF(UY), BUF(UX), DIM(0), &run->dropout);
 }
 
 static void dropout_backward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_dropout_backward(cpu, BUF(UDX), BUF(UDY), DIM(0), &run->dropout);
+        culm_cpu_dropout(cpu, culm_out_f32(BUF(UDX)), culm_in_f32(BUF(UDY)), DIM(0), &run->dropout);
     else
         culm_ref_dropout(BUF(UDX), BUF(UDY), DIM(0), &run->dropout);
 }
@@ -246,21 +250,23 @@ static int64_t residual_sizes(const struct shape *s, int64_t *count, int64_t *bo
 
 static void residual_forward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_residual_dropout_forward(cpu, BUF(RY), BUF(RX), BUF(RH), DIM(0), &run->dropout);
+        culm_cpu_residual_dropout_forward(cpu, culm_out_f32(BUF(RY)), culm_in_f32(BUF(RX)),
+                                          culm_in_f32(BUF(RH)), DIM(0), &run->dropout);
     else
         culm_ref_residual_dropout_forward(BUF(RY), BUF(RX), BUF(RH), DIM(0), &run->dropout);
 }
 
 static void residual_backward(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_dropout_backward(cpu, BUF(RDH), BUF(RDY), DIM(0), &run->dropout);
+        culm_cpu_dropout(cpu, culm_out_f32(BUF(RDH)), culm_in_f32(BUF(RDY)), DIM(0), &run->dropout);
     else
         culm_ref_dropout(BUF(RDH), BUF(RDY), DIM(0), &run->dropout);
 }
 
 static void add(struct culm_cpu *cpu, struct run *run) {
     if (cpu)
-        culm_cpu_add(cpu, BUF(UY), BUF(UX), BUF(UDY), DIM(0));
+        culm_cpu_add(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), culm_in_f32(BUF(UDY)),
+                     DIM(0));
     else
         for (int64_t i = 0; i < DIM(0); i++)
             BUF(UY)[i] = BUF(UX)[i] + BUF(UDY)[i];

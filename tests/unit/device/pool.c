@@ -62,10 +62,12 @@ static void test_control_word(void **state) {
     float x[4096] __attribute__((aligned(64))), toward_zero[4096], nearest[4096];
     for (int i = 0; i < 4096; i++)
         x[i] = (float)(i - 2048) * 0.00317f;
-    culm_cpu_gelu_forward(cpu, nearest, x, 4096);
+    culm_cpu_activation_forward(cpu, culm_out_f32(nearest), culm_in_f32(x), 4096,
+                                CULM_FUNCTION_GELU_TANH, 0);
     uint32_t before = _mm_getcsr();
     _mm_setcsr(0x1f80 | 0x6000); /* toward zero */
-    culm_cpu_gelu_forward(cpu, toward_zero, x, 4096);
+    culm_cpu_activation_forward(cpu, culm_out_f32(toward_zero), culm_in_f32(x), 4096,
+                                CULM_FUNCTION_GELU_TANH, 0);
     uint32_t after = _mm_getcsr();
     _mm_setcsr(before);
     assert_int_equal(after & 0xFFC0, (0x1f80 | 0x6000) & 0xFFC0);
@@ -81,7 +83,7 @@ static void *use_elsewhere(void *argument) {
     float x[1024], y[1024];
     for (int i = 0; i < 1024; i++)
         x[i] = 1;
-    culm_cpu_add(argument, y, x, x, 1024);
+    culm_cpu_add(argument, culm_out_f32(y), culm_in_f32(x), culm_in_f32(x), 1024);
     return (void *)(intptr_t)(y[1023] == 2.0f);
 }
 

@@ -66,6 +66,11 @@ int32_t net_unary(struct net *net, const char *op, int32_t x, double dropout) {
     return culm_graph_apply(net->graph, op, &x, 1, &attributes);
 }
 
+int32_t net_gelu(struct net *net, int32_t x) {
+    const struct culm_attributes attributes = {.function = CULM_FUNCTION_GELU_TANH};
+    return culm_graph_apply(net->graph, "activation", &x, 1, &attributes);
+}
+
 int32_t net_binary(struct net *net, const char *op, int32_t a, int32_t b, double dropout) {
     const struct culm_attributes attributes = {.dropout = dropout};
     const int32_t in[] = {a, b};

@@ -22,6 +22,7 @@ int32_t net_head(struct net *net, int32_t x, int32_t table); /* x table^T */
 int32_t net_layernorm(struct net *net, int32_t x);
 int32_t net_attention(struct net *net, int32_t qkv, int64_t heads, double dropout);
 int32_t net_unary(struct net *net, const char *op, int32_t x, double dropout);
+int32_t net_gelu(struct net *net, int32_t x);
 int32_t net_binary(struct net *net, const char *op, int32_t a, int32_t b, double dropout);
 int32_t net_param(struct net *net, int rank, int64_t d0, int64_t d1);
 /* Head and loss; head_table -1: one of its own, else a table to tie to. Then fills parameters and

@@ -118,7 +118,7 @@ static void test_gelu(void **state) {
     (void)state;
     struct net net;
     int32_t x = begin(&net);
-    net_end(&net, net_unary(&net, "gelu", x, 0), -1, SEED);
+    net_end(&net, net_gelu(&net, x), -1, SEED);
     check_and_release(&net);
 }
 
@@ -127,7 +127,7 @@ static void test_dropout(void **state) {
     struct net net;
     int32_t x = begin(&net);
     x = net_unary(&net, "dropout", x, 0.3);
-    net_end(&net, net_unary(&net, "gelu", x, 0), -1, SEED);
+    net_end(&net, net_gelu(&net, x), -1, SEED);
     check_and_release(&net);
 }
 
@@ -159,7 +159,7 @@ static void test_add_and_fan_out(void **state) {
     (void)state;
     struct net net;
     int32_t x = begin(&net);
-    int32_t a = net_unary(&net, "gelu", x, 0), b = net_linear(&net, x, 6);
+    int32_t a = net_gelu(&net, x), b = net_linear(&net, x, 6);
     x = net_binary(&net, "add", net_binary(&net, "add", a, x, 0), b, 0);
     x = net_binary(&net, "add", x, x, 0);
     net_end(&net, net_layernorm(&net, x), -1, SEED);
@@ -301,7 +301,7 @@ static void test_shape_errors(void **state) {
         }
         /* The first error stays, and building goes no further. */
         int32_t nodes = net.graph->node_count;
-        assert_int_equal(net_unary(&net, "gelu", x, 0), -1);
+        assert_int_equal(net_gelu(&net, x), -1);
         assert_int_equal(net_param(&net, 1, 3, 0), -1);
         assert_int_equal(net.graph->node_count, nodes);
         struct culm_error again = {0};
@@ -319,7 +319,7 @@ static void test_unknown_operator(void **state) {
     assert_int_equal(culm_graph_check(net.graph, NULL), CULM_ERR_INTERNAL);
     culm_graph_free(net.graph);
     x = begin(&net);
-    assert_int_equal(net_binary(&net, "gelu", x, x, 0), -1); /* one input too many */
+    assert_int_equal(net_binary(&net, "dropout", x, x, 0), -1); /* one input too many */
     assert_int_equal(culm_graph_check(net.graph, NULL), CULM_ERR_INTERNAL);
     culm_graph_free(net.graph);
 }

@@ -35,7 +35,7 @@ static int32_t random_block(struct net *net, int32_t x, uint64_t *random) {
         int32_t y;
         /* Parameters are few: a graph of these tests has at most 64 of them. */
         switch (culm_rng_below(random, net->graph->param_count > 48 ? 4 : 7)) {
-        case 0: y = net_unary(net, "gelu", value[a], 0); break;
+        case 0: y = net_gelu(net, value[a]); break;
         case 1: y = net_unary(net, "dropout", value[a], 0.25); break;
         case 2:
             y = net_binary(net, "residual", value[a], value[b], dropout);
@@ -294,7 +294,7 @@ static void test_two_values_cross(void **state) {
     struct culm_stage *stage[2] = {NULL, NULL};
     struct culm_error error = {0};
     int32_t x = net_begin(&net, 2, 4, 8, 11);
-    int32_t y = net_unary(&net, "gelu", x, 0);
+    int32_t y = net_gelu(&net, x);
     net.graph->block = 1;
     net_end(&net, net_binary(&net, "add", x, y, 0), -1, 3);
     assert_int_equal(culm_stages_compile(net.graph, 2, NULL, stage, &error), CULM_OK);

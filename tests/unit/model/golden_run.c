@@ -265,7 +265,8 @@ float *gradient(struct pipeline *p, int32_t param) {
                 float *use = memory((size_t)grad->count * sizeof(float));
                 memcpy(use, p->grads[s] + grad->offset, (size_t)grad->count * sizeof(float));
                 if (sum) {
-                    culm_cpu_add(p->cpu, sum, sum, use, grad->count);
+                    culm_cpu_add(p->cpu, culm_out_f32(sum), culm_in_f32(sum), culm_in_f32(use),
+                                 grad->count);
                     free(use);
                 } else {
                     sum = use;
