@@ -15,6 +15,9 @@
  * Added and special tokens are found in the text, as theirs are. Bytes that are no UTF-8 are kept
  * by byte pairs (each cut as a symbol) and dropped by WordPiece, where they count as U+FFFD.
  *
+ * Classes of characters are those of the Unicode that utf8proc knows (15.0 in Debian 12), which may
+ * cut characters that are newer otherwise than they do.
+ *
  * Thread: a tokenizer is constant after opening; an encoder belongs to one thread at a time.
  */
 #ifndef CULM_DATA_TOKENIZER_H
