@@ -88,7 +88,7 @@ static void fill_fields(struct bench *b) {
     for (int32_t f = 0; f < graph->field_count; f++) {
         const struct culm_field *field = &graph->field[f];
         int64_t count = culm_elements(&field->shape), range = range_of(b, field);
-        bool length = strcmp(field->name, "source_length") == 0;
+        bool length = strcmp(field->name, "length") == 0;
         bool mask = strcmp(field->name, "mask") == 0;
         float *real = b->runner.field[f];
         int32_t *whole = b->runner.field[f];

@@ -45,6 +45,25 @@ struct launch {
 
 /* --- before anything is written --- */
 
+/* Choices come from --plan, from the run that is resumed, or are made now. */
+static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
+    struct culm_choices choices = {0};
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->out_dir);
+    if (status == CULM_OK && l->o->plan_path) {
+        status = culm_choices_load(l->o->plan_path, &choices, error);
+    } else if (status == CULM_OK && l->o->resume && access(path, R_OK) == 0) {
+        status = culm_choices_load(path, &choices, error);
+    } else if (status == CULM_OK) {
+        status = culm_choices_measure(l->o->config, &choices, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_plan_new(l->o->config, &choices, &l->plan, error);
+    }
+    culm_choices_release(&choices);
+    return status;
+}
+
 /* The samples, those held out too if they are wanted, and the weights to start from. */
 static enum culm_status check_data(const struct launch *l, const struct culm_train_config *config,
                                    struct culm_error *error) {
@@ -82,8 +101,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     const struct culm_train_config *config = l->o->config;
     enum culm_status status;
     struct culm_cpu *cpu = NULL;
-    if ((status = culm_plan_new(config, &l->plan, error)) ||
-        (status = check_data(l, config, error)) ||
+    if ((status = make_plan(l, error)) || (status = check_data(l, config, error)) ||
         (l->o->plan_path && (status = culm_plan_check(l->plan, l->o->plan_path, error))) ||
         (l->o->trace_path && (status = culm_trace_read(l->o->trace_path, &l->trace, error))) ||
         (status = culm_cpu_new(1, &cpu, error))) {

@@ -70,6 +70,21 @@ static enum culm_status read_faults(struct worker *w, int argc, char **argv,
     return CULM_OK;
 }
 
+/* As the launcher made it: its choices are in the run directory. */
+static enum culm_status make_plan(struct worker *w, const char *dir, struct culm_error *error) {
+    struct culm_choices choices = {0};
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
+    if (status == CULM_OK) {
+        status = culm_choices_load(path, &choices, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_plan_new(&w->config, &choices, &w->plan, error);
+    }
+    culm_choices_release(&choices);
+    return status;
+}
+
 static enum culm_status open_source(struct worker *w, struct culm_error *error) {
     struct culm_source_options options;
     culm_train_config_source(&w->config, false, &options);
@@ -86,7 +101,7 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
         return status;
     }
     w->config_text = culm_train_config_dump(&w->config);
-    if ((status = culm_plan_new(&w->config, &w->plan, error)) || (status = open_source(w, error)) ||
+    if ((status = make_plan(w, dir, error)) || (status = open_source(w, error)) ||
         (status = culm_cpu_new((int)w->config.threads, &w->cpu, error))) {
         return status;
     }

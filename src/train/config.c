@@ -111,6 +111,12 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_WORD("precision", T, precision, "f32", "f32|bf16", 0,
                      "number format of activations and products; weights, sums and the optimizer "
                      "stay f32"),
+    CULM_CONFIG_WORD("kernels", T, kernels, "default", "default|trial", 0,
+                     "algorithm of each convolution: by a rule, or the fastest in a trial before "
+                     "step 1, which a comparison run takes over with --plan"),
+    CULM_CONFIG_WORD("cuts", T, cuts, "analytic", "analytic|measured", FREE,
+                     "where stages end: by what operators should cost, or by what they take in a "
+                     "trial"),
     CULM_CONFIG_ENUM("recompute", T, recompute, "none", "none|block|auto", FREE,
                      "compute activations again in backward instead of keeping them; `auto`: when "
                      "the plan does not fit `memory_mb`"),
@@ -140,8 +146,8 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_REAL("optimizer.clip_norm", T, optimizer.clip_norm, "1", 0, INFINITY, 0,
                      "highest global gradient norm; 0 turns clipping off"),
 
-    CULM_CONFIG_WORD("schedule.name", T, schedule.name, "cosine",
-                     "cosine|constant|linear|step", 0, "course of the learning rate"),
+    CULM_CONFIG_WORD("schedule.name", T, schedule.name, "cosine", "cosine|constant|linear|step", 0,
+                     "course of the learning rate"),
     CULM_CONFIG_INT("schedule.warmup", T, schedule.warmup, "10", 0, 1000000000, 0,
                     "steps of linear warm-up (all but constant)"),
     CULM_CONFIG_REAL("schedule.min_lr", T, schedule.min_lr, "0.0001", 0, INFINITY, 0,
@@ -503,6 +509,7 @@ void culm_train_config_source(const struct culm_train_config *config, bool held_
         .context = model->context,
         .source_context = model->source,
         .vocab = model->vocab,
+        .masked = model->masked,
         .height = model->image,
         .width = model->image,
         .channels = model->channels ? model->channels : 3,

@@ -91,6 +91,8 @@ struct culm_train_config {
     int64_t pipelines, stages;
     enum culm_redundancy redundancy;
     char precision[8]; /* "f32", "bf16" */
+    char kernels[16];  /* "default", "trial" */
+    char cuts[16];     /* "analytic", "measured" */
     enum culm_recompute recompute;
     int64_t memory_mb; /* what a worker may take; 0: what the machine has, shared out */
     int64_t threads;   /* per worker */

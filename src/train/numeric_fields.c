@@ -1,125 +1,104 @@
 /*
- * The samples of micro-batches, filled when a task needs them and kept for a while: backward reads
- * what forward has read, and decoding an image twice would cost more than the memory.
+ * The samples that a task reads, through the cache of data/prefetch.h: backward reads what forward
+ * has read, and images are decoded ahead.
  *
- * A micro-batch has one buffer per field of the graph. Which stage asks decides which fields are
- * filled; a later task of another stage may add some. The least recently used micro-batch makes
- * room. Thread: that of the executor.
+ * The next micro-batches of an iteration are probably the next ones of this pipeline, and the first
+ * one of the next iteration the first of this one; where that is wrong it costs time, never bits. A
+ * redundant forward may be suspended, so it holds its micro-batch until it has ended or another one
+ * begins. Thread: that of the executor.
  */
 #include "train/numeric_internal.h"
-
-#include "base/pages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void release(struct numeric_batch *batch, int32_t fields) {
-    for (int32_t f = 0; batch->data && f < fields; f++) {
-        free(batch->data[f]);
-    }
-    free(batch->data);
-}
+#define AHEAD 2 /* micro-batches of images */
 
 enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_error *error) {
     const struct culm_graph *graph = x->o.plan->graph;
-    x->batch_count = x->o.plan->shape.stages + 2;
-    x->batch = calloc((size_t)x->batch_count + 1, sizeof *x->batch);
-    x->source_field = calloc((size_t)graph->field_count + 1, sizeof *x->source_field);
-    if (!x->batch || !x->source_field) {
+    bool images = strcmp(x->o.config->data.kind, "images") == 0;
+    size_t fields = (size_t)graph->field_count + 1;
+    struct culm_prefetch_options options = {
+        .source = x->o.source,
+        .batch = x->o.config->batch.micro,
+        .ahead = images ? AHEAD : 0,
+        .keep = x->o.plan->shape.stages + 3,
+    };
+    culm_order_init(&options.order, x->o.config->seed, culm_source_samples(x->o.source));
+    x->source_field = calloc(fields, sizeof *x->source_field);
+    x->samples.field = calloc(fields, sizeof *x->samples.field);
+    x->frc_samples.field = calloc(fields, sizeof *x->frc_samples.field);
+    if (!x->source_field || !x->samples.field || !x->frc_samples.field) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    for (int32_t b = 0; b <= x->batch_count; b++) {
-        x->batch[b].data = calloc((size_t)graph->field_count + 1, sizeof *x->batch[b].data);
-        x->batch[b].iteration = -1;
-        if (!x->batch[b].data) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-        }
     }
     for (int32_t f = 0; f < graph->field_count; f++) {
         x->source_field[f] = culm_source_find(x->o.source, graph->field[f].name);
     }
-    return CULM_OK;
+    return culm_prefetch_new(&options, &x->prefetch, error);
+}
+
+static void put(struct culm_numeric *x, struct numeric_samples *samples) {
+    if (samples->held) {
+        culm_prefetch_put(x->prefetch, &samples->batch);
+        samples->held = false;
+    }
 }
 
 void culm_numeric_fields_release(struct culm_numeric *x) {
-    int32_t fields = x->o.plan->graph->field_count;
-    for (int32_t b = 0; x->batch && b <= x->batch_count; b++) {
-        release(&x->batch[b], fields);
+    if (x->prefetch) {
+        put(x, &x->samples);
+        put(x, &x->frc_samples);
+        culm_prefetch_free(x->prefetch);
     }
-    free(x->batch);
     free(x->source_field);
+    free(x->samples.field);
+    free(x->frc_samples.field);
 }
 
-/* The batch of this micro-batch, or the one that has not been used for longest. Redundant forwards
- * have one of their own behind the others: they may be suspended while others come and go. */
-static struct numeric_batch *batch_of(struct culm_numeric *x, const struct culm_task *task) {
-    struct numeric_batch *found = task->frc ? &x->batch[x->batch_count] : &x->batch[0];
-    for (int32_t b = 0; b < x->batch_count && !task->frc; b++) {
-        struct numeric_batch *batch = &x->batch[b];
-        if (batch->iteration == task->iteration && batch->micro == task->micro) {
-            found = batch;
-            break;
-        }
-        found = batch->used < found->used ? batch : found;
+/* What is likely to be asked for next. */
+static enum culm_status look_ahead(struct culm_numeric *x, const struct culm_task *task,
+                                   uint32_t fields, struct culm_error *error) {
+    const struct culm_run_shape *shape = &x->o.plan->shape;
+    struct culm_prefetch_want want[AHEAD];
+    size_t count = 0;
+    if (task->iteration != x->ahead_iteration) {
+        x->ahead_iteration = task->iteration;
+        x->ahead_first = task->micro;
     }
-    if (found->iteration != task->iteration || found->micro != task->micro) {
-        found->iteration = task->iteration;
-        found->micro = task->micro;
-        found->filled = 0;
+    for (int32_t m = task->micro + 1; m < shape->micros && count < AHEAD; m++) {
+        want[count++] = (struct culm_prefetch_want){
+            culm_run_shape_first_sample(shape, task->iteration, m), fields};
     }
-    found->used = ++x->batch_clock;
-    return found;
-}
-
-static enum culm_status fill(struct culm_numeric *x, const struct culm_task *task,
-                             struct numeric_batch *batch, uint64_t missing,
-                             struct culm_error *error) {
-    const struct culm_graph *graph = x->o.plan->graph;
-    const struct culm_source_field *fields = culm_source_fields(x->o.source);
-    uint64_t first = culm_run_shape_first_sample(&x->o.plan->shape, task->iteration, task->micro);
-    for (int64_t i = 0; i < x->o.config->batch.micro; i++) {
-        void *to[CULM_SOURCE_FIELDS_MAX] = {NULL};
-        for (int32_t f = 0; f < graph->field_count; f++) {
-            if (missing >> f & 1) {
-                int32_t s = x->source_field[f];
-                to[s] = (char *)batch->data[f] + (size_t)i * fields[s].size_bytes;
-            }
-        }
-        uint64_t position = first + (uint64_t)i;
-        const struct culm_source_item item = {culm_order_sample(&x->order, position), position};
-        enum culm_status status = culm_source_fill(x->o.source, item, to, error);
-        if (status != CULM_OK) {
-            return status;
-        }
+    for (int32_t m = x->ahead_first; m < shape->micros && count < AHEAD; m++) {
+        want[count++] = (struct culm_prefetch_want){
+            culm_run_shape_first_sample(shape, task->iteration + 1, m), fields};
     }
-    batch->filled |= missing;
-    return CULM_OK;
+    return culm_prefetch_plan(x->prefetch, want, count, error);
 }
 
 enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_task *task,
                                      const void *const **ret_fields, struct culm_error *error) {
-    const struct culm_graph *graph = x->o.plan->graph;
     const struct culm_stage_info *info = numeric_info(x, task->stage);
-    struct numeric_batch *batch = batch_of(x, task);
-    uint64_t missing = 0;
+    struct numeric_samples *samples = task->frc ? &x->frc_samples : &x->samples;
+    put(x, samples);
+    *ret_fields = samples->field;
+    if (info->field_count == 0) {
+        return CULM_OK;
+    }
+    struct culm_prefetch_want want = {
+        .first = culm_run_shape_first_sample(&x->o.plan->shape, task->iteration, task->micro)};
+    for (int32_t i = 0; i < info->field_count; i++) {
+        want.fields |= 1u << x->source_field[info->fields[i]];
+    }
+    enum culm_status status = culm_prefetch_get(x->prefetch, want, &samples->batch, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    samples->held = true;
     for (int32_t i = 0; i < info->field_count; i++) {
         int32_t f = info->fields[i];
-        size_t bytes =
-            (size_t)culm_elements(&graph->field[f].shape) * culm_dtype_bytes(graph->field[f].dtype);
-        if (!batch->data[f] && !(batch->data[f] = culm_pages_alloc(bytes))) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for %zu bytes of samples",
-                                  bytes);
-        }
-        missing |= 1ull << f;
+        samples->field[f] = samples->batch.field[x->source_field[f]];
     }
-    missing &= ~batch->filled;
-    if (missing) {
-        enum culm_status status = fill(x, task, batch, missing, error);
-        if (status != CULM_OK) {
-            batch->iteration = -1;
-            return status;
-        }
-    }
-    *ret_fields = (const void *const *)batch->data;
-    return CULM_OK;
+    return task->kind == CULM_TASK_FORWARD && !task->frc ? look_ahead(x, task, want.fields, error)
+                                                         : CULM_OK;
 }

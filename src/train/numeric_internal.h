@@ -2,7 +2,7 @@
 #ifndef CULM_TRAIN_NUMERIC_INTERNAL_H
 #define CULM_TRAIN_NUMERIC_INTERNAL_H
 
-#include "data/order.h"
+#include "data/prefetch.h"
 #include "train/numeric.h"
 
 /* State of one stage; vectors of info->param_floats. */
@@ -10,23 +10,22 @@ struct numeric_state {
     float *data; /* one allocation: parameters, exp_avg and, with AdamW, exp_avg_sq */
 };
 
-/* The fields of one micro-batch. */
-struct numeric_batch {
-    int64_t iteration;
-    int32_t micro;
-    uint64_t filled, used; /* bit f: field f of the graph; a time */
-    void **data;           /* by field of the graph; NULL: never asked for */
+/* The samples of the task at hand, by field of the graph. */
+struct numeric_samples {
+    const void **field;
+    struct culm_prefetch_batch batch; /* pinned while `held` */
+    bool held;
 };
 
 struct culm_numeric {
     struct culm_exec exec; /* first member */
     struct culm_numeric_options o;
-    struct culm_order order;
     struct numeric_state state[CULM_MAX_STAGES];
     void *scratch, *frc_scratch;
-    struct numeric_batch *batch; /* [batch_count + 1]; the last one is for redundant forwards */
-    int32_t batch_count;
-    uint64_t batch_clock;
+    struct culm_prefetch *prefetch;
+    struct numeric_samples samples, frc_samples;
+    int64_t ahead_iteration; /* the iteration of the last task, and its first micro-batch here */
+    int32_t ahead_first;
     int32_t *source_field; /* by field of the graph: the source's */
     struct culm_initial *initial;
     float *tied;                   /* sum of the uses of a tied tensor */

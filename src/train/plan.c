@@ -162,7 +162,8 @@ static void forget_stages(struct culm_plan *plan) {
 }
 
 static enum culm_status compile(struct culm_plan *plan, struct culm_error *error) {
-    const struct culm_stage_options options = {.recompute = plan->recompute};
+    const struct culm_stage_options options = {.recompute = plan->recompute,
+                                               .first_block = plan->choices.first_block};
     enum culm_status status =
         culm_stages_compile(plan->graph, plan->shape.stages, &options, plan->stage, error);
     if (status == CULM_OK) {
@@ -185,7 +186,40 @@ static int64_t rows_per_sample(const struct culm_graph *graph) {
     return 1;
 }
 
-enum culm_status culm_plan_new(const struct culm_train_config *config, struct culm_plan **ret_plan,
+static enum culm_status take_choices(struct culm_plan *plan, const struct culm_choices *choices,
+                                     struct culm_error *error) {
+    if (!choices || choices->convolutions == 0) {
+        return CULM_OK;
+    }
+    size_t count = (size_t)choices->convolutions;
+    plan->choices.convolution = calloc(count, sizeof *plan->choices.convolution);
+    if (!plan->choices.convolution) {
+        return out_of_memory(error);
+    }
+    memcpy(plan->choices.convolution, choices->convolution,
+           count * sizeof *plan->choices.convolution);
+    plan->choices.convolutions = choices->convolutions;
+    return culm_choices_apply(&plan->choices, plan->graph, error);
+}
+
+static enum culm_status choose_cuts(struct culm_plan *plan, const struct culm_train_config *config,
+                                    const struct culm_choices *choices, struct culm_error *error) {
+    plan->choices.stages = plan->shape.stages;
+    if (choices && choices->stages == plan->shape.stages &&
+        choices->first_block[choices->stages - 1] < plan->graph->blocks) {
+        memcpy(plan->choices.first_block, choices->first_block, sizeof choices->first_block);
+        return CULM_OK;
+    }
+    const struct culm_cut_options options = {
+        .memory_bytes = (size_t)config->memory_mb << 20,
+        .vectors = plan->state_parts + 3, /* lane sums, G and the G being stepped */
+    };
+    return culm_graph_cut(plan->graph, plan->shape.stages, &options, plan->choices.first_block,
+                          error);
+}
+
+enum culm_status culm_plan_new(const struct culm_train_config *config,
+                               const struct culm_choices *choices, struct culm_plan **ret_plan,
                                struct culm_error *error) {
     struct culm_plan *plan = calloc(1, sizeof *plan);
     if (!plan) {
@@ -204,6 +238,12 @@ enum culm_status culm_plan_new(const struct culm_train_config *config, struct cu
     }
     if (status == CULM_OK) {
         plan->rows_per_sample = rows_per_sample(plan->graph);
+        status = take_choices(plan, choices, error);
+    }
+    if (status == CULM_OK) {
+        status = choose_cuts(plan, config, choices, error);
+    }
+    if (status == CULM_OK) {
         status = compile(plan, error);
     }
     if (status == CULM_OK && config->recompute == CULM_RECOMPUTE_AUTO &&
@@ -227,6 +267,7 @@ void culm_plan_free(struct culm_plan *plan) {
     forget_stages(plan);
     free(plan->stage);
     free(plan->memory_bytes);
+    culm_choices_release(&plan->choices);
     culm_graph_free(plan->graph);
     free(plan);
 }
@@ -245,9 +286,10 @@ json_t *culm_plan_json(const struct culm_plan *plan) {
                               "memory_bytes", (json_int_t)plan->memory_bytes[s], "flops",
                               info->forward_flops + info->backward_flops));
     }
-    return json_pack("{s:i, s:I, s:i, s:i, s:o}", "format", 1, "parameters",
+    return json_pack("{s:i, s:I, s:i, s:i, s:b, s:o, s:o}", "format", 1, "parameters",
                      (json_int_t)plan->param_count, "pipelines", plan->shape.pipelines, "lanes",
-                     plan->shape.lanes, "stages", stages);
+                     plan->shape.lanes, "recompute", plan->recompute, "stages", stages, "choices",
+                     culm_choices_json(&plan->choices));
 }
 
 enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,

@@ -2,9 +2,9 @@
  * The plan of a run: the model cut into compiled stages, what each holds, and how much memory each
  * node is promised.
  *
- * The same configuration gives the same plan in every process, so the launcher and its workers each
- * make their own; only choices that could differ (none yet are made by timing) would travel in
- * plan.json. `--plan FILE` compares: a plan that this build does not arrive at is refused.
+ * The same configuration and the same choices give the same plan in every process, so the launcher
+ * and its workers each make their own; the choices travel in plan.json. `--plan FILE` takes those
+ * of another run; a plan of another model or batch is refused.
  *
  * Thread: constant after culm_plan_new.
  */
@@ -12,6 +12,7 @@
 #define CULM_TRAIN_PLAN_H
 
 #include "graph/stage.h"
+#include "train/choices.h"
 #include "train/layout.h"
 #include "train/network.h"
 
@@ -21,21 +22,26 @@ struct culm_plan {
     struct culm_run_shape shape;
     struct culm_layout layout;
     struct culm_graph *graph;
-    struct culm_stage **stage; /* [shape.stages] */
-    int64_t param_count;       /* elements of the whole model, a tied tensor once */
-    int32_t state_parts;       /* vectors of a stage's state: 3 with AdamW, 2 with SGD */
-    bool recompute;            /* what `recompute: auto` came to */
-    int64_t rows_per_sample;   /* tokens of a sample; 1 for images */
-    size_t *memory_bytes;      /* [stages] of a node that owns the stage, with its shadow's part */
-    size_t limit_bytes;        /* what no node's blobs may pass, failures included */
+    struct culm_stage **stage;   /* [shape.stages] */
+    int64_t param_count;         /* elements of the whole model, a tied tensor once */
+    int32_t state_parts;         /* vectors of a stage's state: 3 with AdamW, 2 with SGD */
+    bool recompute;              /* what `recompute: auto` came to */
+    int64_t rows_per_sample;     /* tokens of a sample; 1 for images */
+    struct culm_choices choices; /* cuts always */
+    size_t *memory_bytes; /* [stages] of a node that owns the stage, with its shadow's part */
+    size_t limit_bytes;   /* what no node's blobs may pass, failures included */
 };
 
-enum culm_status culm_plan_new(const struct culm_train_config *config, struct culm_plan **ret_plan,
+/* `choices` (copied; NULL: none) as far as they fit: cuts for another number of stages do not
+ * count.
+ */
+enum culm_status culm_plan_new(const struct culm_train_config *config,
+                               const struct culm_choices *choices, struct culm_plan **ret_plan,
                                struct culm_error *error);
 void culm_plan_free(struct culm_plan *plan); /* NULL is fine */
 
-/* {"format":1,"model":...,"stages":[{"first","last","params","memory_bytes"}]}. NULL: out of
- * memory. */
+/* {"format":1,"model":...,"stages":[{"first","last","params","memory_bytes"}],"choices":...}. NULL:
+ * out of memory. */
 json_t *culm_plan_json(const struct culm_plan *plan);
 /* CULM_ERR_CONFIG when the file is a plan of another run. */
 enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,

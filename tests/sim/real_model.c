@@ -133,7 +133,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
     }
     struct culm_source_options source;
     culm_train_config_source(&run->config, false, &source);
-    if (culm_plan_new(&run->config, &run->plan, error) ||
+    if (culm_plan_new(&run->config, NULL, &run->plan, error) ||
         culm_source_open(&source, &run->source, error) ||
         culm_cpu_new(shape->threads, &run->cpu, error)) {
         return false;

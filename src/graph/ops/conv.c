@@ -4,6 +4,8 @@
  * Attributes that are zero mean 1 for stride, dilation and groups; kernel is w's own, and must be
  * if given. algorithm[pass] chooses how each pass is computed; 0 leaves it to the geometry.
  */
+#include "graph/ops/conv.h"
+
 #include "graph/ops/inputs.h"
 #include "graph/ops/typed.h"
 
@@ -29,6 +31,11 @@ static struct culm_conv geometry(const struct culm_shape *x, const struct culm_s
     v.oh = culm_conv_output_size(&v, 0);
     v.ow = culm_conv_output_size(&v, 1);
     return v;
+}
+
+struct culm_conv culm_conv_of(const struct culm_graph *graph, const struct culm_node_desc *node) {
+    return geometry(culm_input_shape(graph, node, 0), culm_input_shape(graph, node, 1),
+                    &node->attributes);
 }
 
 static bool sizes_fit(const struct culm_shape *x, const struct culm_shape *w,

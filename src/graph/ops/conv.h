@@ -1,0 +1,10 @@
+/* What others may ask about a node of the operator `conv`. Thread: any. */
+#ifndef CULM_GRAPH_OPS_CONV_H
+#define CULM_GRAPH_OPS_CONV_H
+
+#include "graph/graph.h"
+#include "tensor/conv.h"
+
+struct culm_conv culm_conv_of(const struct culm_graph *graph, const struct culm_node_desc *node);
+
+#endif
