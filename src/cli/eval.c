@@ -29,7 +29,7 @@ static const struct culm_option options[] = {
     {"data", CULM_OPTION_LIST, "PATH", offsetof(struct values, data),
      "evaluates on all samples of this file instead of the held-out ones; repeatable"},
     {"weights", CULM_OPTION_TEXT, "FILE", offsetof(struct values, weights),
-     "a safetensors file (default: DIR/model.safetensors)"},
+     "a safetensors file or a checkpoint (default: DIR/model.safetensors)"},
     {"samples", CULM_OPTION_REAL, "N", offsetof(struct values, samples), "at most so many"},
     {"threads", CULM_OPTION_REAL, "N", offsetof(struct values, threads), "(default: 2)"},
     {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json), "prints one JSON object"},

@@ -27,7 +27,7 @@ enum culm_status culm_runner_init(struct culm_runner *runner,
                                   enum culm_purpose purpose, int threads, struct culm_error *error);
 void culm_runner_release(struct culm_runner *runner);
 
-/* Weights from a safetensors file that must have them all; or from where the configuration starts.
+/* Weights from a safetensors file or a checkpoint that must have them all; or from where the configuration starts.
  */
 enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
                                   struct culm_error *error);

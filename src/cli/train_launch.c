@@ -6,6 +6,7 @@
 #include "cli/launch.h"
 
 #include "cli/command.h"
+#include "cli/eval_watch.h"
 #include "cli/rundir.h"
 #include "cli/worker.h"
 #include "cluster/coordinator.h"
@@ -40,6 +41,7 @@ struct launch {
     struct culm_exec *exec;
     struct culm_coordinator *coordinator;
     bool sink_failed;
+    struct culm_eval_watch eval;
     int64_t fired;
 };
 
@@ -275,11 +277,30 @@ static void count_fired(struct launch *l) {
     }
 }
 
+static void publish(void *ctx, json_t *event);
+
+/* An evaluation that has ended is told before the next event. The end waits for those that run. */
+static void publish_evaluation(struct launch *l, const json_t *next) {
+    const char *name = culm_event_text(next, "event", "");
+    bool last =
+        strcmp(name, "done") == 0 ||
+        (strcmp(name, "checkpoint") == 0 && culm_event_int(next, "step", 0) == l->o->config->steps);
+    json_t *event = culm_eval_watch_result(&l->eval, last);
+    if (event) {
+        json_object_set(event, "t_ms", json_object_get(next, "t_ms"));
+        json_object_set(event, "view", json_object_get(next, "view"));
+        publish(l, event);
+        json_decref(event);
+    }
+    culm_eval_watch_event(&l->eval, next);
+}
+
 /* The host's sink. A sink that fails (a full disk, a closed pipe) is reported once; training goes
  * on. */
 static void publish(void *ctx, json_t *event) {
     struct launch *l = ctx;
     struct culm_error error = {0};
+    publish_evaluation(l, event);
     if (strcmp(culm_event_text(event, "event", ""), "done") == 0) {
         count_fired(l);
         json_object_set_new(event, "faults_fired", json_integer(l->fired));
@@ -458,7 +479,7 @@ static enum culm_status begin(struct launch *l, struct culm_error *error) {
 }
 
 int culm_train_launch(const struct culm_launch_options *options) {
-    struct launch l = {.o = options};
+    struct launch l = {.o = options, .eval = {.config = options->config, .dir = options->out_dir}};
     struct culm_error error = {0};
     int code = 0;
     culm_summary_init(&l.summary);

@@ -279,6 +279,22 @@ static void on_checkpoint(struct terminal *t, const json_t *event) {
     log_end(t);
 }
 
+static void on_eval(struct terminal *t, const json_t *event) {
+    bool ok = json_is_true(json_object_get(event, "ok"));
+    log_begin(t, event, ok ? 0 : YELLOW);
+    culm_buf_printf(&t->out, "evaluation of step %lld ",
+                    (long long)culm_event_int(event, "step", 0));
+    if (ok) {
+        culm_buf_printf(&t->out, "on %lld samples: loss %.4f, accuracy %.2f %%",
+                        (long long)culm_event_int(event, "samples", 0),
+                        culm_event_real(event, "loss", 0),
+                        100 * culm_event_real(event, "accuracy", 0));
+    } else {
+        culm_buf_printf(&t->out, "failed; 'culm eval' says why");
+    }
+    log_end(t);
+}
+
 static void on_other(struct terminal *t, const json_t *event, const char *name) {
     long long node = (long long)culm_event_int(event, "node", -1);
     if (!strcmp(name, "fault")) {
@@ -328,6 +344,7 @@ static enum culm_status terminal_event(struct culm_sink *sink, const json_t *eve
         {"plan", on_plan},           {"joined", on_joined},
         {"view", on_view},           {"lost", on_lost},
         {"recovered", on_recovered}, {"checkpoint", on_checkpoint},
+        {"eval", on_eval},
     };
     struct terminal *t = (struct terminal *)sink;
     const char *name = culm_event_text(event, "event", "");

@@ -1,11 +1,33 @@
 /* The network that a configuration names. See network.h. */
 #include "train/network.h"
 
+#include "onnx/onnx.h"
 #include "store/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static bool is_onnx(const struct culm_train_config *config) {
+    return strcmp(config->model.arch, "onnx") == 0;
+}
+
+static enum culm_status import(const struct culm_train_config *config, int64_t batch,
+                               enum culm_purpose purpose, struct culm_onnx_model **ret_file,
+                               struct culm_graph **ret_graph, struct culm_error *error) {
+    const struct culm_model_options *model = &config->model.options;
+    const struct culm_onnx_options options = {
+        .batch = batch,
+        .context = model->context,
+        .height = model->image,
+        .width = model->image,
+        .masked = model->masked,
+        .label_smoothing = model->label_smoothing,
+        .inference = purpose == CULM_FOR_OUTPUT,
+        .evaluate = purpose == CULM_FOR_LOSS,
+    };
+    return culm_onnx_import(config->model.file[0], &options, ret_file, ret_graph, error);
+}
 
 enum culm_status culm_network_build(const struct culm_train_config *config, int64_t batch,
                                     enum culm_purpose purpose, struct culm_graph **ret_graph,
@@ -18,7 +40,11 @@ enum culm_status culm_network_build(const struct culm_train_config *config, int6
         options.dropout = 0;
     }
     struct culm_graph *graph = NULL;
-    enum culm_status status = culm_model_build(config->model.arch, &options, &graph, error);
+    struct culm_onnx_model *file = NULL;
+    enum culm_status status = is_onnx(config)
+                                  ? import(config, batch, purpose, &file, &graph, error)
+                                  : culm_model_build(config->model.arch, &options, &graph, error);
+    culm_onnx_model_free(file);
     if (status == CULM_OK && strcmp(config->precision, "bf16") == 0) {
         status = culm_error_set(error, CULM_ERR_CONFIG, "precision: bf16 is not there yet");
     }
@@ -77,6 +103,7 @@ enum culm_status culm_network_check_source(const struct culm_graph *graph,
 struct culm_initial {
     uint64_t seed;
     struct culm_safetensors *file; /* NULL: none */
+    struct culm_onnx_model *onnx;  /* NULL: none; `file` comes first */
     char path[512];
 };
 
@@ -97,6 +124,16 @@ enum culm_status culm_initial_open(const struct culm_train_config *config,
             return status == CULM_ERR_NOT_FOUND || status == CULM_ERR_IO ? CULM_ERR_CONFIG : status;
         }
     }
+    if (is_onnx(config)) {
+        struct culm_graph *graph = NULL;
+        enum culm_status status =
+            import(config, config->batch.micro, CULM_FOR_TRAINING, &initial->onnx, &graph, error);
+        culm_graph_free(graph);
+        if (status != CULM_OK) {
+            culm_initial_close(initial);
+            return status;
+        }
+    }
     *ret_initial = initial;
     return CULM_OK;
 }
@@ -104,6 +141,7 @@ enum culm_status culm_initial_open(const struct culm_train_config *config,
 void culm_initial_close(struct culm_initial *initial) {
     if (initial) {
         culm_safetensors_close(initial->file);
+        culm_onnx_model_free(initial->onnx);
         free(initial);
     }
 }
@@ -127,6 +165,13 @@ enum culm_status culm_initial_fill(const struct culm_initial *initial,
                                    struct culm_error *error) {
     const struct culm_safetensors_entry *entry =
         initial->file ? find(initial->file, param->name) : NULL;
+    if (!entry && initial->onnx) {
+        enum culm_status status = culm_onnx_weights_read(initial->onnx, param->name, param->rank,
+                                                         param->shape, data, error);
+        if (status != CULM_ERR_NOT_FOUND) {
+            return status;
+        }
+    }
     if (!entry) {
         culm_model_init_param(param, initial->seed, data);
         return CULM_OK;
