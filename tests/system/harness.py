@@ -169,6 +169,7 @@ class Bench:
         self.commands = []
         self.last = None
         self.children = []
+        self.notes = []
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
@@ -210,9 +211,13 @@ class Bench:
         path = self.config(config, f"{out}.yaml")
         return ["train", path, "--out", self.path(out), "--json", *words]
 
-    def train(self, config, out="run", *words, code=0):
+    def note(self, text):
+        """A line of the report, whatever the verdict."""
+        self.notes.append(text)
+
+    def train(self, config, out="run", *words, code=0, limit_s=RUN_LIMIT_S):
         """A whole run with --json; its events are read from standard output, pure JSON lines."""
-        ended = self.run(*self.train_words(config, out, *words))
+        ended = self.run(*self.train_words(config, out, *words), limit_s=limit_s)
         ended.dir = self.path(out)
         equal(ended.code, code, "exit code")
         ended.events = [json.loads(line) for line in ended.out.splitlines()]
@@ -321,6 +326,7 @@ class Cases:
         except Exception:  # a fault of the test itself is a failure of the case
             verdict, notes = f"not ok {{}} - {name}", traceback.format_exc().splitlines()
         bench.clean_up()
+        notes = bench.notes + notes
         failed = verdict.startswith("not")
         if failed:
             notes += [f"repeat with: {shlex.join(command)}" for command in bench.commands]

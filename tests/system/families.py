@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Every family of models in pipelines that lose workers: the result is that of one undisturbed process.
+
+Here at an eighth of the published width, or less, on small inputs. CULM_SYSTEM_FULL runs the published sizes for a few steps
+each with one loss, and prints the peak memory of the workers: an hour and 20 GB.
+"""
+import os
+import random
+import struct
+
+from harness import Cases, Skipped, changed, check, check_fired, check_recovered, check_whole, fault, tiny_config
+
+FULL = bool(os.environ.get("CULM_SYSTEM_FULL"))
+cases = Cases()
+
+
+def make_images(folder, size, channels=1, count=96, classes=10, seed=5):
+    """IDX files: images whose class shows as a bright bar somewhere."""
+    draw = random.Random(seed)
+    images, labels = os.path.join(folder, f"images-{size}"), os.path.join(folder, f"labels-{size}")
+    pixels, classes_of = bytearray(), bytearray()
+    for _ in range(count):
+        label = draw.randrange(classes)
+        for y in range(size):
+            bright = y * classes // size == label
+            pixels += bytes(draw.randrange(160, 256) if bright else draw.randrange(0, 90) for _ in range(size))
+        classes_of.append(label)
+    with open(images, "wb") as file:
+        file.write(struct.pack(">iiii", 0x803, count, size, size) + pixels)
+    with open(labels, "wb") as file:
+        file.write(struct.pack(">ii", 0x801, count) + classes_of)
+    return [images, labels]
+
+
+def make_pairs(folder, count=200, seed=6):
+    """The target is the source backwards."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choice("abcdefgh") for _ in range(3)) for _ in range(60)]
+    path = os.path.join(folder, "pairs.tsv")
+    with open(path, "w", encoding="ascii") as file:
+        for _ in range(count):
+            source = [draw.choice(words) for _ in range(draw.randint(2, 7))]
+            file.write(" ".join(source) + "\t" + " ".join(reversed(source)) + "\n")
+    return path
+
+
+def image_data(size):
+    return {"kind": "images", "path": make_images(cases.folder, size), "crop": "padded", "padding": 2, "flip": True,
+            "normalize": "custom", "mean": 0.3, "std": 0.3}
+
+
+SGD = {"name": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0005, "clip_norm": 0.0}
+TEXT = {"kind": "text", "path": cases.text}
+
+# name: (model, data, optimizer, stages)
+FAMILIES = {
+    "gpt2": ({"arch": "gpt2", "layers": 4, "width": 96, "heads": 3, "context": 32, "vocab": 256, "dropout": 0.1}, TEXT, None, 3),
+    "bert": ({"arch": "bert", "layers": 3, "width": 96, "heads": 3, "context": 32, "vocab": 264, "dropout": 0.1},
+             {"kind": "masked", "masked_of": "text", "path": cases.text}, None, 3),
+    "resnet18": ({"name": "resnet18", "width": 8, "small_stem": True, "image": 28, "channels": 1, "classes": 10},
+                 image_data(28), SGD, 4),
+    "resnet50": ({"name": "resnet50", "width": 8, "small_stem": True, "image": 28, "channels": 1, "classes": 10},
+                 image_data(28), SGD, 3),
+    "vgg11_bn": ({"name": "vgg11_bn", "width": 8, "image": 32, "channels": 1, "classes": 10, "pool": 1, "hidden": 64},
+                 image_data(32), SGD, 3),
+    "alexnet": ({"name": "alexnet", "width": 8, "image": 64, "channels": 1, "classes": 10, "pool": 1, "hidden": 64},
+                image_data(64), SGD, 2),
+    "gnmt": ({"arch": "gnmt", "layers": 3, "width": 64, "context": 10, "source": 10, "vocab": 80, "dropout": 0.1,
+              "label_smoothing": 0.1}, {"kind": "pairs", "path": make_pairs(cases.folder)}, None, 3),
+}
+
+
+def config_of(family):
+    model, data, optimizer, stages = FAMILIES[family]
+    config = tiny_config(cases.text)
+    config["model"], config["data"] = model, data
+    if optimizer:
+        config["optimizer"] = optimizer
+    return changed(config, batch__global=16, batch__micro=2, batch__lanes=4, stages=stages, steps=5,
+                   cluster__join_ms=60000)
+
+
+def loses_worker(bench, family, phase, worker, changes):
+    """One worker dies in step 3 and is replaced; bit for bit the undisturbed process of one stage."""
+    config = changed(config_of(family), **changes)
+    plain = bench.train(changed(config, pipelines=1, stages=1, redundancy="none"), "plain")
+    first, last = plain.all("step")[0]["loss"], plain.all("step")[-1]["loss"]
+    check(first == first and last < first * 1.5, f"loss {first} -> {last}")
+    run = bench.train(config, "run", *fault(worker, 3, phase))
+    check_whole(run, plain.hashes())
+    check_fired(run, [(worker, 3, phase)])
+    check_recovered(run)
+
+
+for name, (_, _, _, stages) in FAMILIES.items():
+    cases.add(f"{name}: a worker dies in backward", loses_worker, name, "backward", 1, {})
+    cases.add(f"{name}: a worker dies while it steps, lazy", loses_worker, name, "step", stages, {"redundancy": "lazy"})
+for name in ("resnet18", "gpt2"):
+    cases.add(f"{name}: recompute changes no bit", loses_worker, name, "forward", 0, {"recompute": "block"})
+
+
+def recompute_is_equal(bench, family):
+    config = changed(config_of(family), pipelines=1, stages=2, redundancy="none")
+    kept = bench.train(config, "kept")
+    again = bench.train(changed(config, recompute="block"), "again")
+    check(kept.hashes() == again.hashes(), "recomputation gives other bits")
+    memory = [sum(stage["memory_bytes"] for stage in run.one("plan")["stages"]) for run in (kept, again)]
+    check(memory[1] < memory[0], f"planned memory {memory[0]} -> {memory[1]}")
+
+
+for name in FAMILIES:
+    cases.add(f"{name}: recomputed and kept activations are the same", recompute_is_equal, name)
+
+
+def bf16(bench, family):
+    """bf16 loses workers as well as f32, and its losses stay near."""
+    config = changed(config_of(family), precision="bf16")
+    exact = bench.train(changed(config, precision="f32", pipelines=1, stages=1, redundancy="none"), "f32")
+    plain = bench.train(changed(config, pipelines=1, stages=1, redundancy="none"), "plain")
+    run = bench.train(config, "run", *fault(1, 3, "backward"))
+    check_whole(run, plain.hashes())
+    for a, b in zip(exact.all("step"), plain.all("step")):
+        check(abs(a["loss"] - b["loss"]) < 0.1 * abs(a["loss"]), f"step {a['step']}: loss {a['loss']} in f32, {b['loss']} in bf16")
+
+
+for name in ("gpt2", "bert", "resnet18", "vgg11_bn", "gnmt"):
+    cases.add(f"{name}: bf16 loses a worker", bf16, name)
+
+
+# --- the published sizes, on demand -----------------------------------------------------------------------------------------
+
+# name: (model, data, batch of a micro-batch, stages, redundancy)
+PUBLISHED = {
+    "gpt2": ({"name": "gpt2", "context": 128}, TEXT, 1, 3, "eager"),
+    "gpt2-medium": ({"name": "gpt2-medium", "context": 64}, TEXT, 1, 3, "lazy"),
+    "bert-large": ({"name": "bert-large", "context": 64}, {"kind": "masked", "masked_of": "text", "path": cases.text}, 1, 3, "lazy"),
+    "resnet152": ({"name": "resnet152", "channels": 1, "image": 224}, None, 1, 4, "eager"),
+    "vgg19": ({"name": "vgg19", "channels": 1, "image": 224}, None, 1, 3, "eager"),
+    "alexnet": ({"name": "alexnet", "channels": 1, "image": 224}, None, 2, 2, "eager"),
+    "gnmt-16": ({"name": "gnmt-16", "context": 16, "source": 16}, {"kind": "pairs", "path": make_pairs(cases.folder)}, 2, 4, "lazy"),
+}
+
+
+def published(bench, name):
+    if not FULL:
+        raise Skipped("set CULM_SYSTEM_FULL to train the published sizes")
+    model, data, micro, stages, redundancy = PUBLISHED[name]
+    config = tiny_config(cases.text)
+    config["model"] = model
+    config["data"] = data or {"kind": "images", "path": make_images(cases.folder, 224, count=8), "normalize": "custom"}
+    config["optimizer"] = SGD if data is None else {"name": "adamw", "lr": 0.0001}
+    config["schedule"] = {"name": "constant"}
+    config = changed(config, batch__global=4 * micro, batch__micro=micro, batch__lanes=2, pipelines=1, stages=stages, steps=3,
+                     redundancy=redundancy, recompute="auto", checkpoint__every=0, cluster__max_nodes=stages + 1,
+                     cluster__stuck_ms=600000, cluster__join_ms=600000, cluster__suspect_ms=60000)
+    plain = bench.train(config, "plain", limit_s=3000)
+    run = bench.train(config, "run", *fault(1, 2, "backward"), limit_s=3000)
+    check_whole(run, plain.hashes())
+    peaks = []
+    for log in sorted(os.listdir(os.path.join(run.dir, "logs"))):
+        with open(os.path.join(run.dir, "logs", log), encoding="utf-8", errors="replace") as file:
+            peaks += [line.strip() for line in file if "process" in line][-1:]
+    bench.note(f"{name}: {stages} stages, {redundancy}: " + "; ".join(peaks))
+
+
+for name in PUBLISHED:
+    cases.add(f"published {name} loses a worker", published, name)
+
+cases.run(1 if FULL else 2)
