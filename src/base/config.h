@@ -53,7 +53,7 @@ struct culm_config_row {
     const char *value;   /* the default, as YAML text; NULL: required */
     int64_t min, max;    /* INT, inclusive */
     double low, high;    /* REAL, inclusive unless flagged; high may be INFINITY */
-    const char *choices; /* WORD, ENUM: "a|b|c" */
+    const char *choices; /* WORD, ENUM: "a|b|c"; PATHS: what may stand there, in words, or NULL */
     unsigned flags;
     const char *doc; /* one sentence, no full stop */
 };
@@ -95,6 +95,14 @@ struct culm_config_row {
     {                                                                                              \
         .key = key_, .type = CULM_CONFIG_TYPE_PATHS, .offset = offsetof(type_, first_),            \
         .size = sizeof(struct culm_config_paths), .value = value_, .flags = flags_, .doc = doc_    \
+    }
+
+/* Texts of another kind in the same layout: a name, numbers; `allowed_` says what in words. */
+#define CULM_CONFIG_TEXTS(key_, type_, first_, allowed_, doc_)                                     \
+    {                                                                                              \
+        .key = key_, .type = CULM_CONFIG_TYPE_PATHS, .offset = offsetof(type_, first_),            \
+        .size = sizeof(struct culm_config_paths), .value = "", .choices = allowed_,                \
+        .flags = CULM_CONFIG_EMPTY, .doc = doc_                                                    \
     }
 
 #define CULM_CONFIG_MAX_ROWS 96

@@ -125,7 +125,9 @@ void culm_config_row_range(const struct culm_config_row *row, char *buffer, size
     case CULM_CONFIG_TYPE_WORD:
     case CULM_CONFIG_TYPE_ENUM:
     case CULM_CONFIG_TYPE_BOOL: culm_config_words_list(row->choices, buffer, size); break;
-    case CULM_CONFIG_TYPE_PATHS: snprintf(buffer, size, "a path or a list of paths"); break;
+    case CULM_CONFIG_TYPE_PATHS:
+        snprintf(buffer, size, "%s", row->choices ? row->choices : "a path or a list of paths");
+        break;
     }
 }
 

@@ -27,11 +27,11 @@
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_WORD("model.arch", T, model.arch, "gpt2", "gpt2|bert|resnet|vgg|alexnet|gnmt|onnx",
                      0, "the architecture; `onnx`: the graph in `model.file`"),
-    CULM_CONFIG_PATHS("model.name", T, model.name, "", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXTS("model.name", T, model.name, "a name",
                       "a published model (`culm model list`): what is not given below is as there"),
-    CULM_CONFIG_PATHS("model.file", T, model.file, "", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXTS("model.file", T, model.file, "a file",
                       "an ONNX file exported in training mode, for `model.arch: onnx`"),
-    CULM_CONFIG_PATHS("model.init", T, model.init, "", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXTS("model.init", T, model.init, "a file",
                       "a safetensors file with the weights to start from"),
     MODEL_INT(layers, "6", 0, 1024,
               "transformer blocks; depth of a ResNet or VGG; LSTM layers of each side"),
@@ -54,7 +54,7 @@ static const struct culm_config_row rows[] = {
     MODEL_INT(image, "0", 0, 4096, "height and width of the images; 0: as published"),
     MODEL_INT(channels, "0", 0, 3, "1: grey, 3: colour; 0: 3"),
     MODEL_INT(classes, "0", 0, 1000000, "of the classifier; 0: 1000"),
-    CULM_CONFIG_PATHS("model.blocks", T, model.blocks, "", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXTS("model.blocks", T, model.blocks, "up to four numbers",
                       "resnet: residual blocks of each of at most four stages, instead of "
                       "`model.layers`"),
     MODEL_BOOL(bottleneck, "resnet with `model.blocks`: bottleneck blocks"),
@@ -74,7 +74,7 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_PATHS("data.path", T, data.paths, NULL, 0,
                       "a file or a list of files, relative to the current directory; images: a "
                       "folder of folders, or IDX images and labels"),
-    CULM_CONFIG_PATHS("data.tokenizer", T, data.tokenizer, "", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXTS("data.tokenizer", T, data.tokenizer, "a file or a list of files",
                       "`[vocab.json, merges.txt]` or `tokenizer.json`; none: a byte is a token"),
     CULM_CONFIG_WORD("data.masked_of", T, data.masked_of, "text", "text|tokens", 0,
                      "`data.kind: masked`: what the files are"),
