@@ -33,6 +33,20 @@ struct culm_attention {
     const struct culm_dropout *dropout; /* of probabilities; NULL: none */
 };
 
+/* One direction of one layer of long short-term memory: b samples of t steps, i inputs and h units.
+ * `reverse`: from the last step to the first. */
+struct culm_lstm {
+    int64_t b, t, i, h;
+    bool reverse;
+    const int32_t *length; /* [b]: how many steps each sample has; NULL: t */
+};
+static inline int64_t culm_lstm_length(const struct culm_lstm *how, int64_t sample) {
+    if (!how->length || how->length[sample] > how->t) {
+        return how->t;
+    }
+    return how->length[sample] > 0 ? how->length[sample] : 0;
+}
+
 /* What a loss gives back: its sum over the rows that count, how many count, and in how many of them
  * the wanted class has the first largest logit. */
 struct culm_loss {

@@ -4,8 +4,7 @@
 #ifndef CULM_TENSOR_REFERENCE_SEQUENCE_H
 #define CULM_TENSOR_REFERENCE_SEQUENCE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "tensor/hyper.h"
 
 void culm_ref_lookup_forward(float *y, const int32_t *ids, const float *table, int64_t n,
                              int64_t c);
@@ -19,5 +18,21 @@ void culm_ref_gather_rows_forward(float *y, const float *x, const int32_t *index
                                   int64_t t, int64_t k, int64_t c);
 void culm_ref_gather_rows_backward(float *dx, const float *dy, const int32_t *index, int64_t b,
                                    int64_t t, int64_t k, int64_t c);
+
+/* h0 and c0 may be NULL, the biases too. scratch: 2 h doubles, and 6 h for backward. */
+struct culm_ref_lstm {
+    const float *w_ih, *w_hh, *b_ih, *b_hh, *h0, *c0;
+};
+void culm_ref_lstm_forward(float *y, float *gates, float *cells, const float *x,
+                           const struct culm_ref_lstm *w, const struct culm_lstm *how,
+                           double *scratch);
+/* Stores all gradients; NULL: not wanted. Runs forward again into gates and cells. */
+struct culm_ref_lstm_grads {
+    float *dx, *dw_ih, *dw_hh, *db, *dh0, *dc0;
+};
+void culm_ref_lstm_backward(const struct culm_ref_lstm_grads *grads, float *y, float *gates,
+                            float *cells, const float *dy, const float *x,
+                            const struct culm_ref_lstm *w, const struct culm_lstm *how,
+                            double *scratch);
 
 #endif

@@ -231,4 +231,39 @@ void culm_cpu_gather_rows_backward(struct culm_cpu *cpu, struct culm_out dx, str
 /* --- vision, and what any model may need --- */
 #include "device/cpu/kernels_vision.h"
 
+/* Long short-term memory, PyTorch's: gates i f g o, w_ih[4H,I], w_hh[4H,H], b_ih[4H], b_hh[4H] (may
+ * be NULL), h0[B,H], c0[B,H] (data NULL: zeros; both or none). */
+struct culm_lstm_params {
+    const float *w_ih, *w_hh, *b_ih, *b_hh;
+    struct culm_in h0, c0;
+};
+struct culm_lstm_grads {
+    float *dw_ih, *dw_hh, *db_ih, *db_hh; /* = or +=; the biases' may be NULL */
+    struct culm_out dx, dh0, dc0;         /* (=); data NULL: not wanted */
+};
+#define CULM_CPU_MAX_LSTM_BATCH 4096
+/* Floats of `work`, which the caller lends. */
+static inline int64_t culm_cpu_lstm_state_floats(const struct culm_lstm *how, int64_t terms) {
+    return 2 * ((terms + 255) / 256 * how->b * 272) + 2 * (how->t + how->b + 64);
+}
+static inline int64_t culm_cpu_lstm_forward_floats(const struct culm_lstm *how) {
+    int64_t h = (how->h + 31) / 32 * 32;
+    return 4 * h * h + 4 * h + culm_cpu_lstm_state_floats(how, h) + 256;
+}
+static inline int64_t culm_cpu_lstm_backward_floats(const struct culm_lstm *how) {
+    int64_t h = (how->h + 31) / 32 * 32;
+    return 4 * h * h + 4 * h + how->b * h + (how->t + 1) * how->b * 4 * h +
+           culm_cpu_lstm_state_floats(how, 4 * h) + 256;
+}
+/* y[B,T,H] from x[B,T,I]; past a sample's length it is zero. Saves gates[B,T,4H], cells[B,T,H]. */
+void culm_cpu_lstm_forward(struct culm_cpu *cpu, struct culm_out y, float *gates, float *cells,
+                           float *work, struct culm_in x, const struct culm_lstm_params *params,
+                           const struct culm_lstm *how);
+/* From dy[B,T,H] and what forward read and wrote. What lies in dy past a length is not used. */
+void culm_cpu_lstm_backward(struct culm_cpu *cpu, const struct culm_lstm_grads *grads, float *work,
+                            struct culm_in dy, struct culm_in x, struct culm_in y,
+                            const float *gates, const float *cells,
+                            const struct culm_lstm_params *params, const struct culm_lstm *how,
+                            bool first);
+
 #endif

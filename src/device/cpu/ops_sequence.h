@@ -21,7 +21,16 @@
       (cpu, y, x, index, b, t, k, c))                                                              \
     X(gather_rows_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,          \
                              const int32_t *index, int64_t b, int64_t t, int64_t k, int64_t c),    \
-      (cpu, dx, dy, index, b, t, k, c))
+      (cpu, dx, dy, index, b, t, k, c))                                                            \
+    X(lstm_forward, (struct culm_cpu *cpu, struct culm_out y, float *gates, float *cells,          \
+                     float *work, struct culm_in x, const struct culm_lstm_params *params,         \
+                     const struct culm_lstm *how),                                                 \
+      (cpu, y, gates, cells, work, x, params, how))                                                \
+    X(lstm_backward, (struct culm_cpu *cpu, const struct culm_lstm_grads *grads, float *work,      \
+                      struct culm_in dy, struct culm_in x, struct culm_in y, const float *gates,   \
+                      const float *cells, const struct culm_lstm_params *params,                   \
+                      const struct culm_lstm *how, bool first),                                    \
+      (cpu, grads, work, dy, x, y, gates, cells, params, how, first))
 /* clang-format on */
 
 #endif

@@ -2,7 +2,9 @@
  * Families of operators on sequences, for the operator test (ops.c). dim[7] asks for bf16 arrays.
  */
 #include "halves.h"
+
 #include "tensor/reference_sequence.h"
+#include <math.h>
 
 #define BUF(i) (run->buffer[i])
 #define DIM(i) (run->shape.dim[i])
@@ -13,6 +15,21 @@
 static void some_negative(struct run *run, int64_t count) {
     for (int64_t i = 3; i < count; i += 5)
         run->tokens[i] = -1;
+}
+
+/* Scratch that a kernel borrows, full of NaN, with a fence behind it. */
+static float *scratch_new(int64_t floats) {
+    float *scratch = aligned_alloc(64, ((size_t)floats + 31) / 16 * 64);
+    memset(scratch, 0xFF, ((size_t)floats + 31) / 16 * 64);
+    return scratch;
+}
+
+static void scratch_free(float *scratch, int64_t floats) {
+    uint32_t fence;
+    memcpy(&fence, scratch + floats, sizeof fence);
+    if (fence != UINT32_MAX)
+        abort();
+    free(scratch);
 }
 
 /* ---- look-up: n, c, v ---- */
@@ -209,6 +226,170 @@ static void attention_backward(struct culm_cpu *cpu, struct run *run) {
     typed_end(&t);
 }
 
+/* ---- LSTM: b, t, i, h, bits (1: reverse, 2: lengths, 4: first state, 8: no biases) ---- */
+
+enum {
+    MX,
+    MWIH,
+    MWHH,
+    MBIH,
+    MBHH,
+    MH0,
+    MC0,
+    MY,
+    MGATES,
+    MCELLS,
+    MDY,
+    MDX,
+    MDWIH,
+    MDWHH,
+    MDBIH,
+    MDBHH,
+    MDH0,
+    MDC0
+};
+#define LSTM_BITS(i) ((DIM(4) & (i)) != 0)
+
+static int64_t lstm_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t b = s->dim[0], t = s->dim[1], i = s->dim[2], h = s->dim[3];
+    const int64_t counts[] = {b * t * i, 4 * h * i, 4 * h * h,     4 * h,     4 * h,     b * h,
+                              b * h,     b * t * h, b * t * 4 * h, b * t * h, b * t * h, b * t * i,
+                              4 * h * i, 4 * h * h, 4 * h,         4 * h,     b * h,     b * h};
+    memcpy(count, counts, sizeof counts);
+    *bound = t + 1;
+    return b;
+}
+
+static struct culm_lstm lstm_how(const struct run *run) {
+    return (struct culm_lstm){.b = DIM(0),
+                              .t = DIM(1),
+                              .i = DIM(2),
+                              .h = DIM(3),
+                              .reverse = LSTM_BITS(1),
+                              .length = LSTM_BITS(2) ? run->tokens : NULL};
+}
+
+static void lstm_reference(struct run *run) {
+    const bool bias = !LSTM_BITS(8), state = LSTM_BITS(4);
+    const struct culm_ref_lstm w = {BUF(MWIH),
+                                    BUF(MWHH),
+                                    bias ? BUF(MBIH) : NULL,
+                                    bias ? BUF(MBHH) : NULL,
+                                    state ? BUF(MH0) : NULL,
+                                    state ? BUF(MC0) : NULL};
+    struct culm_lstm how = lstm_how(run);
+    double *scratch = calloc((size_t)(6 * how.h), sizeof *scratch);
+    culm_ref_lstm_forward(BUF(MY), BUF(MGATES), BUF(MCELLS), BUF(MX), &w, &how, scratch);
+    free(scratch);
+}
+
+/* Weights of a size that keeps gates from being all 0 or 1. */
+static void lstm_scale(struct run *run) {
+    typed_round(run, DIM(7), BIT(MX) | BIT(MH0) | BIT(MC0));
+    float by = 1 / (1 + sqrtf((float)DIM(3)));
+    for (int b = MWIH; b <= MWHH; b++)
+        for (int64_t i = 0; i < run->count[b]; i++)
+            if (fabsf(BUF(b)[i]) > by)
+                BUF(b)[i] *= by;
+}
+
+static struct culm_lstm_params lstm_params(struct run *run, struct typed *t) {
+    const bool bias = !LSTM_BITS(8);
+    struct culm_lstm_params params = {
+        BUF(MWIH), BUF(MWHH), bias ? BUF(MBIH) : NULL, bias ? BUF(MBHH) : NULL, {0}, {0}};
+    if (LSTM_BITS(4)) {
+        params.h0 = typed_in(t, MH0);
+        params.c0 = typed_in(t, MC0);
+    }
+    return params;
+}
+
+static void lstm_forward(struct culm_cpu *cpu, struct run *run) {
+    struct typed t = {.run = run, .bf16 = DIM(7)};
+    struct culm_lstm how = lstm_how(run);
+    if (cpu || run->dropout.key) { /* once, not before every finite difference */
+        lstm_scale(run);
+        run->dropout.key = 0;
+    }
+    if (cpu) {
+        struct culm_lstm_params params = lstm_params(run, &t);
+        float *work = scratch_new(culm_cpu_lstm_forward_floats(&how));
+        culm_cpu_lstm_forward(cpu, typed_out(&t, MY), BUF(MGATES), BUF(MCELLS), work,
+                              typed_in(&t, MX), &params, &how);
+        scratch_free(work, culm_cpu_lstm_forward_floats(&how));
+    } else {
+        lstm_reference(run);
+    }
+    typed_end(&t);
+}
+
+static void lstm_backward_reference(struct run *run) {
+    const bool bias = !LSTM_BITS(8), state = LSTM_BITS(4);
+    const struct culm_ref_lstm w = {BUF(MWIH),
+                                    BUF(MWHH),
+                                    bias ? BUF(MBIH) : NULL,
+                                    bias ? BUF(MBHH) : NULL,
+                                    state ? BUF(MH0) : NULL,
+                                    state ? BUF(MC0) : NULL};
+    struct culm_lstm how = lstm_how(run);
+    double *scratch = calloc((size_t)(6 * how.h), sizeof *scratch);
+    float *own[4]; /* what is there already, to add */
+    for (int i = 0; i < 4; i++) {
+        size_t bytes = (size_t)run->count[MDWIH + i] * sizeof(float);
+        own[i] = malloc(bytes);
+        memcpy(own[i], BUF(MDWIH + i), bytes);
+    }
+    const struct culm_ref_lstm_grads grads = {BUF(MDX),   BUF(MDWIH), BUF(MDWHH),
+                                              BUF(MDBIH), BUF(MDH0),  BUF(MDC0)};
+    culm_ref_lstm_backward(&grads, BUF(MY), BUF(MGATES), BUF(MCELLS), BUF(MDY), BUF(MX), &w, &how,
+                           scratch);
+    memcpy(BUF(MDBHH), BUF(MDBIH), (size_t)run->count[MDBIH] * sizeof(float));
+    for (int i = 0; i < 4; i++) {
+        for (int64_t j = 0; j < run->count[MDWIH + i] && !run->first; j++)
+            BUF(MDWIH + i)[j] += own[i][j];
+        free(own[i]);
+    }
+    free(scratch);
+}
+
+static void lstm_backward(struct culm_cpu *cpu, struct run *run) {
+    struct typed t = {.run = run, .bf16 = DIM(7)};
+    struct culm_lstm how = lstm_how(run);
+    const bool bias = !LSTM_BITS(8), state = LSTM_BITS(4);
+    if (cpu || run->dropout.key) {
+        lstm_scale(run);
+        run->dropout.key = 0;
+    }
+    typed_round(run, DIM(7), BIT(MDY));
+    if (cpu) {
+        lstm_reference(run); /* so that only this kernel is compared */
+        struct culm_lstm_params params = lstm_params(run, &t);
+        struct culm_lstm_grads grads = {BUF(MDWIH),
+                                        BUF(MDWHH),
+                                        bias ? BUF(MDBIH) : NULL,
+                                        bias ? BUF(MDBHH) : NULL,
+                                        typed_out(&t, MDX),
+                                        {0},
+                                        {0}};
+        if (state) {
+            grads.dh0 = typed_out(&t, MDH0);
+            grads.dc0 = typed_out(&t, MDC0);
+        }
+        float *work = scratch_new(culm_cpu_lstm_backward_floats(&how));
+        culm_cpu_lstm_backward(cpu, &grads, work, typed_in(&t, MDY), typed_in(&t, MX),
+                               typed_in(&t, MY), BUF(MGATES), BUF(MCELLS), &params, &how,
+                               run->first);
+        scratch_free(work, culm_cpu_lstm_backward_floats(&how));
+    } else {
+        lstm_backward_reference(run);
+    }
+    typed_end(&t);
+    for (int b = MDBIH; b <= MDBHH && !bias; b++) /* not written */
+        memset(BUF(b), 0, (size_t)run->count[b] * sizeof(float));
+    for (int b = MDH0; b <= MDC0 && !state; b++)
+        memset(BUF(b), 0, (size_t)run->count[b] * sizeof(float));
+}
+
 /* clang-format off */
 #define LOOKUP .buffers = 4, .buffer_name = {"table", "y", "dy", "dtable"}, .sizes = lookup_sizes, \
     .kernels = {{"forward", lookup_forward, BIT(KY), false}, {"backward", lookup_backward, BIT(KDTABLE), true}}, \
@@ -223,6 +404,11 @@ static void attention_backward(struct culm_cpu *cpu, struct run *run) {
     .buffer_name = {"q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv"}, .sizes = attention_sizes, \
     .kernels = {{"forward", attention_forward, BIT(AOUT) | BIT(ALSE), false}, \
                 {"backward", attention_backward, BIT(ADQ) | BIT(ADK) | BIT(ADV), false}}, .y = AOUT, .dy = ADOUT
+#define LSTM .buffers = 18, .buffer_name = {"x", "w_ih", "w_hh", "b_ih", "b_hh", "h0", "c0", "y", "gates", "cells", \
+    "dy", "dx", "dw_ih", "dw_hh", "db_ih", "db_hh", "dh0", "dc0"}, .sizes = lstm_sizes, \
+    .kernels = {{"forward", lstm_forward, BIT(MY) | BIT(MGATES) | BIT(MCELLS), false}, \
+                {"backward", lstm_backward, BIT(MDX) | BIT(MDWIH) | BIT(MDWHH) | BIT(MDBIH) | BIT(MDBHH) | BIT(MDH0) | \
+                 BIT(MDC0), true}}, .y = MY, .dy = MDY
 const struct family families[] = {
     {.name = "lookup", LOOKUP, .tolerance = 2e-6, .pairs = {{KTABLE, KDTABLE}}, .pair_count = 1,
      .shapes = {{{1, 1, 3}, 0}, {{40, 70, 11}, 0}, {{300, 64, 256}, 0}, {{5, 3, 1000}, 0}}},
@@ -244,6 +430,14 @@ const struct family families[] = {
     {.name = "attention_bf16", ATTENTION, .tolerance = BF16_TOLERANCE,
      .shapes = {{{2, 7, 19, 64, 2, 0, 0, 1}, 0.1}, {{2, 140, 270, 36, 1, 8 + 2, 0, 1}, 0},
                 {{1, 300, 300, 24, 2, 1, 0, 1}, 0}}},
+    {.name = "lstm", LSTM, .tolerance = 1e-5,
+     .pairs = {{MX, MDX}, {MWIH, MDWIH}, {MWHH, MDWHH}, {MBIH, MDBIH}, {MBHH, MDBHH}, {MH0, MDH0}, {MC0, MDC0}},
+     .pair_count = 7,
+     .shapes = {{{1, 1, 1, 1, 4}, 0}, {{3, 5, 7, 9, 4}, 0}, {{2, 4, 3, 16, 4 + 1}, 0}, {{5, 7, 6, 20, 7}, 0},
+                {{6, 8, 5, 33, 6}, 0}, {{17, 3, 20, 50, 4 + 2}, 0}, {{4, 3, 300, 270, 2 + 1}, 0},
+                {{2, 3, 5, 8, 8}, 0}, {{2, 3, 5, 8, 0}, 0}}},
+    {.name = "lstm_bf16", LSTM, .tolerance = 2 * BF16_TOLERANCE,
+     .shapes = {{{5, 7, 6, 20, 7, 0, 0, 1}, 0}, {{3, 5, 30, 40, 4, 0, 0, 1}, 0}}},
 };
 /* clang-format on */
 const int family_count = sizeof families / sizeof families[0];
