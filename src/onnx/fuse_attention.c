@@ -36,6 +36,8 @@ static bool add_mask(const struct culm_onnx_graph *graph, int32_t mask, bool add
     /* of [B*H,T,T] the batch cannot be told from the heads: only what is the same for all will do
      */
     int64_t batch = s->rank == 4 ? s->dim[0] : 1;
+    /* one exporter (opset 23) adds what is true and false as it is */
+    additive = additive && (mask < 0 || graph->value[mask].type != CULM_ONNX_BOOL);
     if (mask < 0 || !culm_onnx_mask_of(graph, mask, additive, batch, s->dim[s->rank - 2],
                                        s->dim[s->rank - 1], &found)) {
         return false;

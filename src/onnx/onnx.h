@@ -34,9 +34,9 @@ struct culm_onnx_options {
     int64_t context, height, width; /* for free dimensions; 0: an error if one is needed */
     int64_t masked;                 /* rows of masked words a sample; 0: 15 % of the context */
     double label_smoothing;
-    bool inference; /* no loss: the first output of the file is the graph's output */
+    bool inference; /* no loss: the logits are the graph's output */
     bool evaluate;  /* a loss, but no dropout, and batch norm by its running statistics */
-    bool every_row; /* of masked words: targets i32 [B,T] of all rows, without positions */
+    bool every_row; /* of masked words: all rows, targets i32 [B,T], without positions */
     uint64_t memory_bytes_max; /* for folding; 0: 4 GiB at a time, 256 GiB in all */
 };
 

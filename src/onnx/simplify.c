@@ -65,10 +65,12 @@ static bool transpose(struct culm_onnx_graph *graph, int32_t index) {
     return !still || culm_onnx_become(graph, index, "reshape", &x, 1);
 }
 
+/* Drops in training unless the file says otherwise: of attention's dropout PyTorch's exporters
+ * leave out the training mode, whose absence ONNX takes for no. */
 static bool dropout(struct culm_onnx_graph *graph, int32_t index, bool inference) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
-    double ratio = culm_onnx_float(node, "ratio", 0.5), training = graph->opset < 12;
+    double ratio = culm_onnx_float(node, "ratio", 0.5), training = 1;
     if (node->outputs > 1 && node->output[1] >= 0 && graph->value[node->output[1]].uses > 0) {
         return true; /* the mask is used: build.c will say so */
     }

@@ -1,10 +1,13 @@
 /*
  * Fuzz target: an ONNX file from memory. Any bytes are refused with one line, or give a graph in
- * which every value, node and tensor can be looked at.
+ * which every value, node and tensor can be looked at. Importing it is refused with one line, or
+ * gives a model whose every node is in order and whose every weight can be read.
  */
 #include "fuzz.h"
 
+#include "graph/ops.h"
 #include "onnx/graph.h"
+#include "onnx/onnx.h"
 
 #include <string.h>
 
@@ -47,6 +50,46 @@ static void check_graph(struct culm_onnx_graph *graph) {
     culm_onnx_count_uses(graph);
 }
 
+static void check_model(const struct culm_onnx_model *model, const struct culm_graph *graph) {
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const struct culm_node_desc *node = &graph->node[i];
+        FUZZ_REQUIRE(node->block >= 0 && node->block < graph->blocks &&
+                         (i == 0 || node->block >= graph->node[i - 1].block),
+                     "node %d: block %d of %d", i, node->block, graph->blocks);
+        for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
+            FUZZ_REQUIRE(node->input[k] < graph->value_count, "node %d", i);
+        }
+    }
+    for (int32_t i = 0; i < graph->param_count; i++) {
+        const struct culm_param *param = &graph->param[i];
+        float *data = malloc((size_t)culm_elements(&param->shape) * sizeof *data);
+        FUZZ_REQUIRE(data && culm_onnx_weights_read(model, param->name, param->shape.rank,
+                                                    param->shape.dim, data, NULL) == CULM_OK,
+                     "'%s'", param->name);
+        free(data);
+    }
+}
+
+static void check_import(const uint8_t *data, size_t size, bool inference) {
+    const struct culm_onnx_options options = {.batch = 3,
+                                              .context = 8,
+                                              .height = 16,
+                                              .width = 16,
+                                              .inference = inference,
+                                              .memory_bytes_max = (uint64_t)1 << 22};
+    struct culm_onnx_model *model = NULL;
+    struct culm_graph *graph = NULL;
+    struct culm_error error = {0};
+    if (culm_onnx_import_bytes(data, size, "fuzz", &options, &model, &graph, &error) != CULM_OK) {
+        FUZZ_REQUIRE(!graph && error.text[0] && !strchr(error.text, '\n'), "message: '%s'",
+                     error.text);
+        return;
+    }
+    check_model(model, graph);
+    culm_onnx_model_free(model);
+    culm_graph_free(graph);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct culm_onnx_graph *graph = NULL;
     struct culm_error error = {0};
@@ -57,5 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     check_graph(graph);
     culm_onnx_graph_close(graph);
+    check_import(data, size, false);
+    check_import(data, size, true);
     return 0;
 }

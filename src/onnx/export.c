@@ -1,0 +1,514 @@
+/*
+ * Writing ONNX: nodes first, into memory; then the file, with the weights in passing.
+ *
+ * A message says how long it is before it begins, so all but the weights is made beforehand. A
+ * message may have 2 GB at most: with more, the weights go to a file of their own, PATH.data beside
+ * it.
+ */
+#include "onnx/export.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NODES_BYTES_MAX ((size_t)1 << 30)
+#define MESSAGE_BYTES_MAX ((uint64_t)2000000000)
+
+void culm_onnx_cannot(struct culm_onnx_export *e, const struct culm_node_desc *node,
+                      const char *what) {
+    if (e->status == CULM_OK) {
+        e->status =
+            culm_error_set(e->error, CULM_ERR_UNSUPPORTED, "onnx '%s': operator '%s' (%d): %s",
+                           e->path, node->op->name, node->operator_id, what);
+    }
+}
+
+static void no_memory(struct culm_onnx_export *e) {
+    if (e->status == CULM_OK) {
+        e->status = culm_error_set(e->error, CULM_ERR_MEMORY, "onnx '%s': out of memory", e->path);
+    }
+}
+
+static const char *new_name(struct culm_onnx_export *e, const char *prefix, int32_t number) {
+    char text[48];
+    int length = snprintf(text, sizeof text, "%s%d", prefix, number);
+    const char *name = culm_onnx_copy_text(&e->arena, text, (size_t)length);
+    if (!name) {
+        no_memory(e);
+    }
+    return name ? name : "";
+}
+
+const char *culm_onnx_next_name(struct culm_onnx_export *e, const char *name, int32_t by) {
+    return new_name(e, "t", name[0] ? atoi(name + 1) + by : 0);
+}
+
+static void put_attribute(struct culm_onnx_export *e, const struct culm_onnx_given *given) {
+    struct culm_buf one;
+    culm_buf_init(&one, 1 << 20);
+    culm_wire_put_text(&one, 1, given->name);
+    int kind = given->count  ? CULM_ONNX_ATTRIBUTE_INTS
+               : given->text ? CULM_ONNX_ATTRIBUTE_STRING
+               : given->real ? CULM_ONNX_ATTRIBUTE_FLOAT
+                             : CULM_ONNX_ATTRIBUTE_INT;
+    if (kind == CULM_ONNX_ATTRIBUTE_FLOAT) {
+        culm_wire_put_float(&one, 2, (float)given->f);
+    } else if (kind == CULM_ONNX_ATTRIBUTE_INT) {
+        culm_wire_put_varint(&one, 3, (uint64_t)given->i);
+    } else if (kind == CULM_ONNX_ATTRIBUTE_STRING) {
+        culm_wire_put_text(&one, 4, given->text);
+    }
+    for (int32_t i = 0; i < given->count; i++) {
+        culm_wire_put_varint(&one, 8, (uint64_t)given->ints[i]);
+    }
+    culm_wire_put_varint(&one, 20, (uint64_t)kind);
+    culm_wire_put_bytes(&e->nodes, 5, one.data, one.len);
+    e->nodes.failed |= one.failed;
+    culm_buf_release(&one);
+}
+
+const char *culm_onnx_emit(struct culm_onnx_export *e, const char *op, const char *const *inputs,
+                           int32_t count, const struct culm_onnx_given *given, int32_t given_count,
+                           int32_t outputs) {
+    struct culm_buf all = e->nodes; /* the node's own message first, in a buffer of its own */
+    culm_buf_init(&e->nodes, 1 << 20);
+    const char *first = new_name(e, "t", e->names);
+    for (int32_t i = 0; i < count; i++) {
+        culm_wire_put_text(&e->nodes, 1, inputs[i] ? inputs[i] : "");
+    }
+    for (int32_t i = 0; i < outputs; i++) {
+        culm_wire_put_text(&e->nodes, 2, new_name(e, "t", e->names + i));
+    }
+    culm_wire_put_text(&e->nodes, 3, new_name(e, "n", e->names));
+    culm_wire_put_text(&e->nodes, 4, op);
+    for (int32_t i = 0; i < given_count; i++) {
+        put_attribute(e, &given[i]);
+    }
+    culm_wire_put_bytes(&all, 1, e->nodes.data, e->nodes.len);
+    all.failed |= e->nodes.failed;
+    culm_buf_release(&e->nodes);
+    e->nodes = all;
+    e->names += outputs;
+    if (all.failed) {
+        no_memory(e);
+    }
+    return first;
+}
+
+const char *culm_onnx_emit_1(struct culm_onnx_export *e, const char *op, const char *x) {
+    return culm_onnx_emit(e, op, &x, 1, NULL, 0, 1);
+}
+
+const char *culm_onnx_emit_2(struct culm_onnx_export *e, const char *op, const char *x,
+                             const char *y) {
+    const char *const inputs[] = {x, y};
+    return culm_onnx_emit(e, op, inputs, 2, NULL, 0, 1);
+}
+
+const char *culm_onnx_emit_3(struct culm_onnx_export *e, const char *op, const char *x,
+                             const char *y, const char *z) {
+    const char *const inputs[] = {x, y, z};
+    return culm_onnx_emit(e, op, inputs, 3, NULL, 0, 1);
+}
+
+const char *culm_onnx_transpose(struct culm_onnx_export *e, const char *x, const int64_t *perm,
+                                int32_t rank) {
+    const struct culm_onnx_given given = CULM_ONNX_INTS("perm", perm, rank);
+    return culm_onnx_emit(e, "Transpose", &x, 1, &given, 1, 1);
+}
+
+/* TensorProto, without its numbers, of which `bytes` follow as raw data. */
+static void put_tensor_head(struct culm_buf *buf, const char *name, int type, int rank,
+                            const int64_t *dim, uint64_t bytes) {
+    for (int i = 0; i < rank; i++) {
+        culm_wire_put_varint(buf, 1, (uint64_t)dim[i]);
+    }
+    culm_wire_put_varint(buf, 2, (uint64_t)type);
+    culm_wire_put_text(buf, 8, name);
+    culm_wire_put_head(buf, 9, bytes);
+}
+
+static const char *put_constant(struct culm_onnx_export *e, int type, int rank, int64_t count,
+                                const void *data, size_t bytes) {
+    struct culm_buf one;
+    const char *name = new_name(e, "t", e->names++);
+    culm_buf_init(&one, NODES_BYTES_MAX);
+    put_tensor_head(&one, name, type, rank, &count, bytes);
+    culm_buf_bytes(&one, data, bytes);
+    culm_wire_put_bytes(&e->constants, 5, one.data, one.len);
+    if (one.failed || e->constants.failed) {
+        no_memory(e);
+    }
+    culm_buf_release(&one);
+    return name;
+}
+
+const char *culm_onnx_ints_constant(struct culm_onnx_export *e, const int64_t *ints,
+                                    int64_t count) {
+    return put_constant(e, CULM_ONNX_INT64, 1, count, ints, (size_t)count * sizeof *ints);
+}
+
+const char *culm_onnx_real_constant(struct culm_onnx_export *e, double number) {
+    float f = (float)number;
+    return put_constant(e, CULM_ONNX_FLOAT, 0, 0, &f, sizeof f);
+}
+
+const char *culm_onnx_whole_constant(struct culm_onnx_export *e, int64_t number) {
+    return put_constant(e, CULM_ONNX_INT64, 0, 0, &number, sizeof number);
+}
+
+const char *culm_onnx_true_constant(struct culm_onnx_export *e) {
+    const uint8_t yes = 1;
+    return put_constant(e, CULM_ONNX_BOOL, 0, 0, &yes, 1);
+}
+
+const struct culm_shape *culm_onnx_shape(const struct culm_onnx_export *e,
+                                         const struct culm_node_desc *node, int32_t i) {
+    return &e->graph->value[node->input[i]].shape;
+}
+
+static struct culm_onnx_forms *form_of(struct culm_onnx_export *e,
+                                       const struct culm_node_desc *node, int32_t i) {
+    int32_t value = node->input[i];
+    if (value < 0) {
+        culm_onnx_cannot(e, node, "an input is missing");
+        return NULL;
+    }
+    const struct culm_value *v = &e->graph->value[value];
+    if (v->kind == CULM_VALUE_PARAM) {
+        e->param[v->param] = true;
+    } else if (v->kind == CULM_VALUE_FIELD) {
+        e->field[v->field] = true;
+    }
+    if (!e->form[value].plain && !e->form[value].image) {
+        culm_onnx_cannot(e, node, "an input is not in the file");
+        return NULL;
+    }
+    return &e->form[value];
+}
+
+const char *culm_onnx_in(struct culm_onnx_export *e, const struct culm_node_desc *node, int32_t i) {
+    static const int64_t perm[4] = {0, 2, 3, 1};
+    struct culm_onnx_forms *form = form_of(e, node, i);
+    if (form && !form->plain) {
+        form->plain = culm_onnx_transpose(e, form->image, perm, 4);
+    }
+    return form ? form->plain : "";
+}
+
+const char *culm_onnx_in_image(struct culm_onnx_export *e, const struct culm_node_desc *node,
+                               int32_t i) {
+    static const int64_t perm[4] = {0, 3, 1, 2};
+    struct culm_onnx_forms *form = form_of(e, node, i);
+    if (form && !form->image) {
+        form->image = culm_onnx_transpose(e, form->plain, perm, 4);
+    }
+    return form ? form->image : "";
+}
+
+const char *culm_onnx_in_either(struct culm_onnx_export *e, const struct culm_node_desc *node,
+                                int32_t i, bool *ret_image) {
+    struct culm_onnx_forms *form = form_of(e, node, i);
+    *ret_image = form && form->image;
+    return !form ? "" : form->image ? form->image : form->plain;
+}
+
+void culm_onnx_out(struct culm_onnx_export *e, const struct culm_node_desc *node, bool image,
+                   const char *name) {
+    struct culm_onnx_forms *form = &e->form[node->output[0]];
+    *(image ? &form->image : &form->plain) = name;
+}
+
+/* ValueInfo of an input or output; dimension 0 is free. */
+static void put_end(struct culm_buf *buf, uint32_t number, const char *name, int type,
+                    const struct culm_shape *shape) {
+    struct culm_buf dims, tensor, kind, end;
+    culm_buf_init(&dims, 1 << 16);
+    culm_buf_init(&tensor, 1 << 16);
+    culm_buf_init(&kind, 1 << 16);
+    culm_buf_init(&end, 1 << 16);
+    for (int i = 0; i < shape->rank; i++) {
+        struct culm_buf dim;
+        culm_buf_init(&dim, 64);
+        if (i == 0) {
+            culm_wire_put_text(&dim, 2, "batch");
+        } else {
+            culm_wire_put_varint(&dim, 1, (uint64_t)shape->dim[i]);
+        }
+        culm_wire_put_bytes(&dims, 1, dim.data, dim.len);
+        culm_buf_release(&dim);
+    }
+    culm_wire_put_varint(&tensor, 1, (uint64_t)type);
+    culm_wire_put_bytes(&tensor, 2, dims.data, dims.len);
+    culm_wire_put_bytes(&kind, 1, tensor.data, tensor.len);
+    culm_wire_put_text(&end, 1, name);
+    culm_wire_put_bytes(&end, 2, kind.data, kind.len);
+    culm_wire_put_bytes(buf, number, end.data, end.len);
+    buf->failed |= dims.failed || tensor.failed || kind.failed || end.failed;
+    culm_buf_release(&dims);
+    culm_buf_release(&tensor);
+    culm_buf_release(&kind);
+    culm_buf_release(&end);
+}
+
+/* Names of parameters and fields; images among the fields are [N,C,H,W]. */
+static void name_inputs(struct culm_onnx_export *e) {
+    for (int32_t i = 0; i < e->graph->param_count; i++) {
+        e->form[e->graph->param[i].value].plain = e->graph->param[i].name;
+    }
+    for (int32_t i = 0; i < e->graph->field_count; i++) {
+        const struct culm_field *field = &e->graph->field[i];
+        bool image = field->dtype == CULM_F32 && field->shape.rank == 4;
+        struct culm_onnx_forms *form = &e->form[field->value];
+        *(image ? &form->image : &form->plain) = field->name;
+    }
+}
+
+/* The logits: an Identity gives them a name of their own. */
+static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
+                       const struct culm_node_desc *node, int32_t value, int32_t *count) {
+    char name[32];
+    snprintf(name, sizeof name, *count ? "logits_%d" : "logits", *count + 1);
+    struct culm_node_desc asking = {.op = node->op, .operator_id = node->operator_id};
+    asking.input[0] = value;
+    const char *from = culm_onnx_in(e, &asking, 0);
+    struct culm_buf one;
+    culm_buf_init(&one, 4096);
+    culm_wire_put_text(&one, 1, from);
+    culm_wire_put_text(&one, 2, name);
+    culm_wire_put_text(&one, 3, name);
+    culm_wire_put_text(&one, 4, "Identity");
+    culm_wire_put_bytes(&e->nodes, 1, one.data, one.len);
+    culm_buf_release(&one);
+    put_end(ends, 12, name, CULM_ONNX_FLOAT, &e->graph->value[value].shape);
+    ++*count;
+}
+
+static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
+    int32_t outputs = 0;
+    for (int32_t i = 0; i < e->graph->node_count && e->status == CULM_OK; i++) {
+        const struct culm_node_desc *node = &e->graph->node[i];
+        if (strcmp(node->op->name, "cross_entropy") == 0) {
+            put_output(e, ends, node, node->input[0], &outputs);
+        } else {
+            culm_onnx_export_node(e, node);
+        }
+    }
+    if (e->status == CULM_OK && e->graph->has_output && e->graph->node_count) {
+        put_output(e, ends, &e->graph->node[e->graph->node_count - 1], e->graph->output, &outputs);
+    }
+    if (e->status == CULM_OK && outputs == 0) {
+        e->status = culm_error_set(e->error, CULM_ERR_UNSUPPORTED,
+                                   "onnx '%s': the graph has neither loss nor output", e->path);
+    }
+    for (int32_t i = 0; i < e->graph->field_count; i++) {
+        const struct culm_field *field = &e->graph->field[i];
+        struct culm_shape shape = field->shape;
+        bool real = field->dtype == CULM_F32;
+        if (real && shape.rank == 4) {
+            shape =
+                (struct culm_shape){4, {shape.dim[0], shape.dim[3], shape.dim[1], shape.dim[2]}};
+        }
+        if (e->field[i]) {
+            put_end(ends, 11, field->name, real ? CULM_ONNX_FLOAT : CULM_ONNX_INT64, &shape);
+        }
+    }
+    if (ends->failed || e->nodes.failed || e->constants.failed) {
+        no_memory(e);
+    }
+}
+
+/* The message of one weight up to its numbers, or all of it when they lie in another file. */
+static void put_weight(struct culm_buf *buf, const struct culm_param *param, uint64_t bytes,
+                       const char *location, uint64_t offset) {
+    struct culm_buf one;
+    culm_buf_init(&one, 1 << 16);
+    if (!location) {
+        put_tensor_head(&one, param->name, CULM_ONNX_FLOAT, param->shape.rank, param->shape.dim,
+                        bytes);
+        culm_wire_put_head(buf, 5, one.len + bytes);
+        culm_buf_bytes(buf, one.data, one.len);
+        culm_buf_release(&one);
+        return;
+    }
+    for (int i = 0; i < param->shape.rank; i++) {
+        culm_wire_put_varint(&one, 1, (uint64_t)param->shape.dim[i]);
+    }
+    culm_wire_put_varint(&one, 2, CULM_ONNX_FLOAT);
+    culm_wire_put_text(&one, 8, param->name);
+    for (int i = 0; i < 3; i++) {
+        static const char *const keys[] = {"location", "offset", "length"};
+        struct culm_buf entry;
+        char number[24];
+        snprintf(number, sizeof number, "%llu", (unsigned long long)(i == 1 ? offset : bytes));
+        culm_buf_init(&entry, 1 << 14);
+        culm_wire_put_text(&entry, 1, keys[i]);
+        culm_wire_put_text(&entry, 2, i == 0 ? location : number);
+        culm_wire_put_bytes(&one, 13, entry.data, entry.len);
+        culm_buf_release(&entry);
+    }
+    culm_wire_put_varint(&one, 14, 1);
+    culm_wire_put_bytes(buf, 5, one.data, one.len);
+    culm_buf_release(&one);
+}
+
+struct output {
+    struct culm_file file;
+    struct culm_error *error;
+    enum culm_status status;
+};
+
+static void write_bytes(struct output *out, const void *data, size_t len) {
+    if (out->status == CULM_OK && len) {
+        out->status = culm_file_append(&out->file, data, len, out->error);
+    }
+}
+
+static void write_buf(struct output *out, struct culm_buf *buf) {
+    if (buf->failed && out->status == CULM_OK) {
+        out->status = culm_error_set(out->error, CULM_ERR_MEMORY, "onnx: out of memory");
+    }
+    write_bytes(out, buf->data, buf->len);
+    culm_buf_clear(buf);
+}
+
+static uint64_t weight_bytes(const struct culm_param *param) {
+    return (uint64_t)culm_elements(&param->shape) * sizeof(float);
+}
+
+/* All weights in the graph's order: head and numbers, or numbers alone (`heads` false). */
+static void write_weights(struct culm_onnx_export *e, culm_onnx_source *source, void *arg,
+                          struct output *out, bool heads) {
+    struct culm_buf head;
+    culm_buf_init(&head, 1 << 16);
+    for (int32_t i = 0; i < e->graph->param_count && out->status == CULM_OK; i++) {
+        const struct culm_param *param = &e->graph->param[i];
+        if (!e->param[i]) {
+            continue;
+        }
+        float *data = malloc(weight_bytes(param));
+        out->status =
+            data ? source(arg, param, data, e->error)
+                 : culm_error_set(e->error, CULM_ERR_MEMORY, "onnx '%s': out of memory", e->path);
+        if (heads) {
+            put_weight(&head, param, weight_bytes(param), NULL, 0);
+            write_buf(out, &head);
+        }
+        write_bytes(out, data, weight_bytes(param));
+        free(data);
+    }
+    culm_buf_release(&head);
+}
+
+static enum culm_status finish(struct output *out, const char *path, struct culm_error *error) {
+    if (out->status != CULM_OK) {
+        culm_file_abandon(&out->file);
+        return out->status;
+    }
+    char written[CULM_PATH_MAX];
+    snprintf(written, sizeof written, "%s", out->file.path);
+    enum culm_status status = culm_file_finish(&out->file, error);
+    return status == CULM_OK ? culm_file_rename(NULL, written, path, error) : status;
+}
+
+static enum culm_status start(struct output *out, const char *path, struct culm_error *error) {
+    char temporary[CULM_PATH_MAX];
+    out->error = error;
+    out->status = culm_path_format(temporary, error, "%s.tmp", path);
+    return out->status == CULM_OK ? culm_file_create(NULL, temporary, &out->file, error)
+                                  : out->status;
+}
+
+static enum culm_status write_file(struct culm_onnx_export *e, struct culm_buf *ends,
+                                   culm_onnx_source *source, void *arg) {
+    char side[CULM_PATH_MAX];
+    const char *slash = strrchr(e->path, '/'), *location = NULL;
+    struct culm_buf head, weights;
+    struct output out;
+    uint64_t total = 0, offset = 0, heads = 0;
+    for (int32_t i = 0; i < e->graph->param_count; i++) {
+        total += e->param[i] ? weight_bytes(&e->graph->param[i]) : 0;
+    }
+    enum culm_status status = culm_path_format(side, e->error, "%s.data", e->path);
+    if (status == CULM_OK && total + e->nodes.len + e->constants.len > MESSAGE_BYTES_MAX) {
+        location = slash ? side + (slash - e->path) + 1 : side;
+        status = start(&out, side, e->error);
+        if (status == CULM_OK) {
+            write_weights(e, source, arg, &out, false);
+            status = finish(&out, side, e->error);
+        }
+    }
+    if (status == CULM_OK) {
+        status = start(&out, e->path, e->error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_buf_init(&head, 1 << 16);
+    culm_buf_init(&weights, NODES_BYTES_MAX);
+    for (int32_t i = 0; i < e->graph->param_count; i++) {
+        if (e->param[i]) {
+            uint64_t bytes = weight_bytes(&e->graph->param[i]);
+            put_weight(&weights, &e->graph->param[i], bytes, location, offset);
+            offset += bytes;
+        }
+    }
+    heads = weights.len;
+    culm_wire_put_varint(&head, 1, 8); /* IR version */
+    culm_wire_put_text(&head, 2, "culm");
+    culm_wire_put_head(
+        &head, 7, e->nodes.len + 6 + e->constants.len + heads + (location ? 0 : total) + ends->len);
+    write_buf(&out, &head);
+    write_buf(&out, &e->nodes);
+    culm_wire_put_text(&head, 2, "culm"); /* the graph's name: 6 bytes */
+    write_buf(&out, &head);
+    write_buf(&out, &e->constants);
+    if (location) {
+        write_buf(&out, &weights);
+    } else {
+        write_weights(e, source, arg, &out, true);
+    }
+    write_buf(&out, ends);
+    struct culm_buf opset;
+    culm_buf_init(&opset, 64);
+    culm_wire_put_text(&opset, 1, "");
+    culm_wire_put_varint(&opset, 2, CULM_ONNX_OPSET);
+    culm_wire_put_bytes(&head, 8, opset.data, opset.len);
+    write_buf(&out, &head);
+    culm_buf_release(&opset);
+    culm_buf_release(&head);
+    culm_buf_release(&weights);
+    return finish(&out, e->path, e->error);
+}
+
+enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,
+                                  void *arg, const char *path, struct culm_error *error) {
+    struct culm_onnx_export e = {.graph = graph, .path = path, .error = error};
+    struct culm_buf ends;
+    culm_onnx_arena_init(&e.arena, NODES_BYTES_MAX);
+    culm_buf_init(&e.nodes, NODES_BYTES_MAX);
+    culm_buf_init(&e.constants, NODES_BYTES_MAX);
+    culm_buf_init(&ends, 1 << 20);
+    e.form = calloc((size_t)graph->value_count + 1, sizeof *e.form);
+    e.param = calloc((size_t)graph->param_count + 1, sizeof *e.param);
+    e.field = calloc((size_t)graph->field_count + 1, sizeof *e.field);
+    if (!e.form || !e.param || !e.field) {
+        no_memory(&e);
+    } else {
+        name_inputs(&e);
+        put_nodes(&e, &ends);
+    }
+    if (e.status == CULM_OK) {
+        e.status = write_file(&e, &ends, source, arg);
+    }
+    free(e.form);
+    free(e.param);
+    free(e.field);
+    culm_buf_release(&ends);
+    culm_buf_release(&e.nodes);
+    culm_buf_release(&e.constants);
+    culm_onnx_arena_release(&e.arena);
+    return e.status;
+}
