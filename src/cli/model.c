@@ -1,7 +1,14 @@
-/* `culm model list` and `culm model show NAME|CONFIG`: what a model costs, before it is trained. */
+/*
+ * `culm model list` and `show NAME|CONFIG`: what a model costs, before it is trained; `import
+ * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR`: a model as an ONNX file.
+ */
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/runner.h"
 #include "cli/subject.h"
+
+#include "base/file.h"
+#include "onnx/onnx.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -9,25 +16,83 @@
 
 struct values {
     bool json;
+    const char *onnx;
+    double batch, context, image;
 };
 
 static const struct culm_option options[] = {
     {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json),
      "prints one JSON object a model"},
+    {"onnx", CULM_OPTION_TEXT, "FILE", offsetof(struct values, onnx), "export: the file to write"},
+    {"batch", CULM_OPTION_REAL, "N", offsetof(struct values, batch),
+     "import: samples in a micro-batch (default: 1)"},
+    {"context", CULM_OPTION_REAL, "T", offsetof(struct values, context),
+     "import: tokens in a sample, where the file leaves them open"},
+    {"image", CULM_OPTION_REAL, "N", offsetof(struct values, image),
+     "import: height and width, where the file leaves them open"},
 };
 
 static const struct culm_usage usage = {
     .command = "model",
-    .arguments = "list | show NAME|CONFIG",
+    .arguments = "list | show NAME|CONFIG | import FILE.onnx | export NAME|CONFIG|DIR --onnx FILE",
     .min_arguments = 1,
     .max_arguments = 2,
-    .summary = "Lists named models, or shows the parameters, FLOPs and memory of one",
+    .summary = "Shows what models cost; looks at ONNX files and writes them",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .details = "FLOPs are of forward and backward of one sample. Memory is that of training in one "
-               "process with a\n"
-               "micro-batch of one sample (of a configuration: its batch.micro).\n",
+    .details =
+        "FLOPs are of forward and backward of one sample. Memory is that of training in one "
+        "process with a\n"
+        "micro-batch of one sample (of a configuration: its batch.micro).\n"
+        "import shows what `culm train` makes of an ONNX file (model.arch: onnx, model.file: "
+        "FILE.onnx):\n"
+        "parameters, what its samples are made of, where it can be cut.\n"
+        "export writes a model for inference: of the finished run in DIR, or one that has "
+        "only begun.\n",
 };
+
+static const char *pretty_count(int64_t count, char text[32]) {
+    char plain[24];
+    int length = snprintf(plain, sizeof plain, "%lld", (long long)count), at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) {
+            text[at++] = ',';
+        }
+        text[at++] = plain[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+struct cost {
+    double flops; /* of a sample */
+    size_t memory;
+    int64_t parameters;
+};
+
+static struct cost cost_of(const struct culm_graph *graph, const struct culm_stage *stage,
+                           int64_t batch) {
+    const struct culm_stage_info *info = culm_stage_info(stage);
+    /* parameters with their two moments, gradients, activations, scratch */
+    return (struct cost){(info->forward_flops + info->backward_flops) / (double)batch,
+                         (size_t)(3 * info->param_floats + info->grad_floats) * sizeof(float) +
+                             info->activation_bytes + info->scratch_bytes,
+                         culm_model_parameters(graph)};
+}
+
+/* {"name", "parameters", "flops_per_sample", "memory_bytes", "blocks"} */
+static json_t *json_of(const char *name, const struct cost *cost, const struct culm_graph *graph) {
+    return json_pack("{s:s, s:I, s:f, s:I, s:I}", "name", name, "parameters",
+                     (json_int_t)cost->parameters, "flops_per_sample", cost->flops, "memory_bytes",
+                     (json_int_t)cost->memory, "blocks", (json_int_t)graph->blocks);
+}
+
+static void print_json(json_t *object) {
+    char *text = json_dumps(object, JSON_COMPACT);
+    puts(text ? text : "");
+    free(text);
+    json_decref(object);
+}
 
 static enum culm_status show(const char *name, bool json, struct culm_error *error) {
     struct culm_subject subject;
@@ -42,29 +107,123 @@ static enum culm_status show(const char *name, bool json, struct culm_error *err
         culm_subject_release(&subject);
         return status;
     }
-    const struct culm_stage_info *info = culm_stage_info(stage);
-    double flops = (info->forward_flops + info->backward_flops) / (double)subject.batch;
-    /* parameters with their two moments, gradients, activations, scratch */
-    size_t memory = (size_t)(3 * info->param_floats + info->grad_floats) * sizeof(float) +
-                    info->activation_bytes + info->scratch_bytes;
-    json_int_t parameters = culm_model_parameters(graph);
+    struct cost cost = cost_of(graph, stage, subject.batch);
     if (json) {
-        json_t *object = json_pack("{s:s, s:I, s:f, s:I, s:I}", "name", subject.name, "parameters",
-                                   parameters, "flops_per_sample", flops, "memory_bytes",
-                                   (json_int_t)memory, "blocks", (json_int_t)graph->blocks);
-        char *text = json_dumps(object, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
-        json_decref(object);
+        print_json(json_of(subject.name, &cost, graph));
     } else {
         printf("%-12s %14lld parameters  %10.2f GFLOP a sample  %8.1f MB to train  %d blocks\n",
-               subject.name, (long long)parameters, flops / 1e9, (double)memory / 1e6,
-               graph->blocks);
+               subject.name, (long long)cost.parameters, cost.flops / 1e9,
+               (double)cost.memory / 1e6, graph->blocks);
     }
     culm_stage_free(stage);
     culm_graph_free(graph);
     culm_subject_release(&subject);
     return CULM_OK;
+}
+
+/* --- import --- */
+
+static void print_import_json(const char *path, const struct culm_onnx_model *model,
+                              const struct culm_graph *graph, const struct cost *cost) {
+    json_t *object = json_of(path, cost, graph), *fields = json_array(), *notes = json_array();
+    json_object_set_new(object, "producer", json_string(culm_onnx_model_producer(model)));
+    json_object_set_new(object, "opset", json_integer(culm_onnx_model_opset(model)));
+    json_object_set_new(object, "operators", json_integer(graph->node_count));
+    for (int32_t i = 0; i < graph->field_count; i++) {
+        const struct culm_field *field = &graph->field[i];
+        json_t *shape = json_array();
+        for (int k = 0; k < field->shape.rank; k++) {
+            json_array_append_new(shape, json_integer(field->shape.dim[k]));
+        }
+        json_array_append_new(fields, json_pack("{s:s, s:s, s:o}", "name", field->name, "dtype",
+                                                culm_dtype_name(field->dtype), "shape", shape));
+    }
+    for (int32_t i = 0; culm_onnx_model_note(model, i); i++) {
+        json_array_append_new(notes, json_string(culm_onnx_model_note(model, i)));
+    }
+    json_object_set_new(object, "fields", fields);
+    json_object_set_new(object, "notes", notes);
+    print_json(object);
+}
+
+static void print_import(const char *path, const struct culm_onnx_model *model,
+                         const struct culm_graph *graph, const struct cost *cost) {
+    char text[64], number[32];
+    const char *producer = culm_onnx_model_producer(model);
+    printf("%s: by %s, opset %lld\n", path, producer[0] ? producer : "unknown",
+           (long long)culm_onnx_model_opset(model));
+    printf("  %s parameters in %d tensors, %d operators, %d blocks\n",
+           pretty_count(cost->parameters, number), graph->param_count, graph->node_count,
+           graph->blocks);
+    printf("  %.2f GFLOP a sample, %.1f MB to train\n", cost->flops / 1e9,
+           (double)cost->memory / 1e6);
+    for (int32_t i = 0; i < graph->field_count; i++) {
+        const struct culm_field *field = &graph->field[i];
+        printf("  field %-12s %s %s\n", field->name, culm_dtype_name(field->dtype),
+               culm_shape_format(&field->shape, text, sizeof text));
+    }
+    for (int32_t i = 0; culm_onnx_model_note(model, i); i++) {
+        printf("  note: %s\n", culm_onnx_model_note(model, i));
+    }
+}
+
+static enum culm_status import(const char *path, const struct values *values,
+                               struct culm_error *error) {
+    const struct culm_onnx_options how = {.batch = values->batch >= 1 ? (int64_t)values->batch : 1,
+                                          .context = (int64_t)values->context,
+                                          .height = (int64_t)values->image,
+                                          .width = (int64_t)values->image};
+    const struct culm_stage_options plain = {0};
+    struct culm_onnx_model *model = NULL;
+    struct culm_graph *graph = NULL;
+    struct culm_stage *stage = NULL;
+    enum culm_status status = culm_onnx_import(path, &how, &model, &graph, error);
+    if (status == CULM_OK) {
+        status = culm_stages_compile(graph, 1, &plain, &stage, error);
+    }
+    if (status == CULM_OK) {
+        struct cost cost = cost_of(graph, stage, how.batch);
+        (values->json ? print_import_json : print_import)(path, model, graph, &cost);
+    }
+    culm_stage_free(stage);
+    culm_graph_free(graph);
+    culm_onnx_model_free(model);
+    return status;
+}
+
+/* --- export --- */
+
+static enum culm_status weight_of(void *arg, const struct culm_param *param, float *ret_data,
+                                  struct culm_error *error) {
+    const struct culm_runner *runner = arg;
+    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    for (int32_t i = 0; i < info->param_count; i++) {
+        if (strcmp(info->params[i].name, param->name) == 0) {
+            memcpy(ret_data, runner->params + info->params[i].offset,
+                   (size_t)info->params[i].count * sizeof *ret_data);
+            return CULM_OK;
+        }
+    }
+    return culm_error_set(error, CULM_ERR_INTERNAL, "no parameter '%s'", param->name);
+}
+
+static enum culm_status export(const char *what, const char *path, struct culm_error *error) {
+    char config[CULM_PATH_MAX], weights[CULM_PATH_MAX]; bool run = culm_file_is_directory(what);
+    struct culm_subject subject = {0}; struct culm_runner runner = {0}; enum culm_status status;
+    if ((status = culm_path_format(config, error, run ? "%s/config.yaml" : "%s", what)) ||
+        (status = culm_path_format(weights, error, "%s/model.safetensors", what)) ||
+        (status = culm_subject_find(config, &subject, error))){return status;}
+status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_OUTPUT, 1, error);
+if (status == CULM_OK) {
+    status = run ? culm_runner_load(&runner, weights, error)
+                 : culm_runner_begin(&runner, &subject.config, error);
+}
+if (status == CULM_OK) {
+    status = culm_onnx_export(runner.graph, weight_of, &runner, path, error);
+}
+culm_runner_release(&runner);
+culm_subject_release(&subject);
+return status;
 }
 
 int culm_cli_model(int argc, char **argv) {
@@ -84,9 +243,17 @@ int culm_cli_model(int argc, char **argv) {
     } else if (status == CULM_OK && arguments.count == 2 &&
                strcmp(arguments.items[0], "show") == 0) {
         status = show(arguments.items[1], values.json, &error);
+    } else if (status == CULM_OK && arguments.count == 2 &&
+               strcmp(arguments.items[0], "import") == 0) {
+        status = import(arguments.items[1], &values, &error);
+    } else if (status == CULM_OK && arguments.count == 2 && values.onnx &&
+               strcmp(arguments.items[0], "export") == 0) {
+        status = export(arguments.items[1], values.onnx, &error);
     } else if (status == CULM_OK) {
         status = culm_error_set(&error, CULM_ERR_ARGUMENT,
-                                "write 'culm model list' or 'culm model show NAME|CONFIG'");
+                                "write 'culm model list', 'culm model show NAME|CONFIG', 'culm "
+                                "model import FILE.onnx' or 'culm model export NAME|CONFIG|DIR "
+                                "--onnx FILE'");
     }
     return status == CULM_OK ? 0 : culm_cli_fail("model", &error);
 }
