@@ -109,7 +109,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
         (status = culm_cpu_new(1, &cpu, error))) {
         return status;
     }
-    culm_signature(cpu, l->signature);
+    culm_signature(cpu, config, l->signature);
     culm_cpu_free(cpu);
     return CULM_OK;
 }

@@ -32,9 +32,12 @@ struct worker {
     struct culm_node *node;
 };
 
-void culm_signature(const struct culm_cpu *cpu, char ret_text[CULM_SIGNATURE_SIZE]) {
-    snprintf(ret_text, CULM_SIGNATURE_SIZE, "culm-%s+%s/%s/glibc-%s/gcc-%s", CULM_VERSION, CULM_GIT,
-             culm_cpu_signature(cpu), gnu_get_libc_version(), __VERSION__);
+void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *config,
+                    char ret_text[CULM_SIGNATURE_SIZE]) {
+    bool half = strcmp(config->precision, "bf16") == 0;
+    snprintf(ret_text, CULM_SIGNATURE_SIZE, "culm-%s+%s/%s%s%s/glibc-%s/gcc-%s", CULM_VERSION,
+             CULM_GIT, culm_cpu_signature(cpu), half ? "/bf16-" : "",
+             half ? culm_cpu_bf16_flavour(cpu) : "", gnu_get_libc_version(), __VERSION__);
 }
 
 size_t culm_payload_max(const struct culm_plan *plan) {
@@ -105,7 +108,7 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
         (status = culm_cpu_new((int)w->config.threads, &w->cpu, error))) {
         return status;
     }
-    culm_signature(w->cpu, w->signature);
+    culm_signature(w->cpu, &w->config, w->signature);
     w->pool = culm_pool_new(w->plan->limit_bytes);
     return w->pool && w->config_text ? CULM_OK
                                      : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");

@@ -17,7 +17,8 @@
 int culm_cli_worker(int argc, char **argv);
 
 /* Everything of build and machine that can change bits: a worker with another one is refused. */
-void culm_signature(const struct culm_cpu *cpu, char ret_text[CULM_SIGNATURE_SIZE]);
+void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *config,
+                    char ret_text[CULM_SIGNATURE_SIZE]);
 /* The largest payload of any frame of this plan. */
 size_t culm_payload_max(const struct culm_plan *plan);
 

@@ -1,6 +1,7 @@
 /* The network that a configuration names. See network.h. */
 #include "train/network.h"
 
+#include "graph/precision.h"
 #include "onnx/onnx.h"
 #include "store/safetensors.h"
 
@@ -46,7 +47,7 @@ enum culm_status culm_network_build(const struct culm_train_config *config, int6
                                   : culm_model_build(config->model.arch, &options, &graph, error);
     culm_onnx_model_free(file);
     if (status == CULM_OK && strcmp(config->precision, "bf16") == 0) {
-        status = culm_error_set(error, CULM_ERR_CONFIG, "precision: bf16 is not there yet");
+        status = culm_graph_lower_bf16(graph, error);
     }
     if (status != CULM_OK) {
         culm_graph_free(graph);
