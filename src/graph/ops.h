@@ -129,6 +129,8 @@ extern const struct culm_op culm_op_conv, culm_op_conv_grad_data, culm_op_conv_g
 extern const struct culm_op culm_op_lookup, culm_op_lookup_grad;
 extern const struct culm_op culm_op_positions, culm_op_positions_grad;
 extern const struct culm_op culm_op_gather_rows, culm_op_gather_rows_grad;
+extern const struct culm_op culm_op_lstm, culm_op_lstm_grad;
+extern const struct culm_op culm_op_bahdanau, culm_op_bahdanau_grad;
 extern const struct culm_op culm_op_activation, culm_op_activation_grad;
 extern const struct culm_op culm_op_affine, culm_op_affine_grad, culm_op_accumulate;
 extern const struct culm_op culm_op_batchnorm, culm_op_batchnorm_grad;

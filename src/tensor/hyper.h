@@ -47,6 +47,12 @@ static inline int64_t culm_lstm_length(const struct culm_lstm *how, int64_t samp
     return how->length[sample] > 0 ? how->length[sample] : 0;
 }
 
+/* Additive attention: t queries of a features, s keys of a features with values of c. */
+struct culm_bahdanau {
+    int64_t b, t, s, a, c;
+    const int32_t *length; /* [b]: how many keys each sample has; NULL: s */
+};
+
 /* What a loss gives back: its sum over the rows that count, how many count, and in how many of them
  * the wanted class has the first largest logit. */
 struct culm_loss {

@@ -188,3 +188,103 @@ void culm_ref_lstm_backward(const struct culm_ref_lstm_grads *grads, float *y, f
     for (int64_t b = 0; b < how->b; b++)
         lstm_sample_backward(grads, y, gates, cells, dy, x, w, how, b, scratch);
 }
+
+/* ---- additive attention ---- */
+
+static double bahdanau_norm(const struct culm_ref_bahdanau *in, int64_t a) {
+    double squares = 0;
+    for (int64_t i = 0; i < a; i++)
+        squares += (double)in->v[i] * (double)in->v[i];
+    return sqrt(squares);
+}
+
+static double bahdanau_tanh(const struct culm_ref_bahdanau *in, int64_t a, int64_t query,
+                            int64_t key, int64_t i) {
+    return tanh((double)in->query[query * a + i] + (double)in->key[key * a + i] +
+                (double)in->bias[i]);
+}
+
+/* p[s] of one query, numbered over all samples. */
+static void bahdanau_row(double *p, const struct culm_ref_bahdanau *in,
+                         const struct culm_bahdanau *how, int64_t query) {
+    int64_t b = query / how->t, length = how->length ? how->length[b] : how->s;
+    double norm = bahdanau_norm(in, how->a), max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < how->s; j++) {
+        p[j] = 0;
+        for (int64_t i = 0; i < how->a && j < length; i++)
+            p[j] += (double)in->v[i] * (double)in->scale[0] / norm *
+                    bahdanau_tanh(in, how->a, query, b * how->s + j, i);
+        if (j < length)
+            max = fmax(max, p[j]);
+    }
+    for (int64_t j = 0; j < how->s; j++)
+        sum += p[j] = j < length ? exp(p[j] - max) : 0;
+    for (int64_t j = 0; j < how->s && sum > 0; j++)
+        p[j] /= sum;
+}
+
+void culm_ref_bahdanau_forward(float *context, float *probabilities,
+                               const struct culm_ref_bahdanau *in, const struct culm_bahdanau *how,
+                               double *p) {
+    for (int64_t query = 0; query < how->b * how->t; query++) {
+        const float *value = in->value + query / how->t * how->s * how->c;
+        bahdanau_row(p, in, how, query);
+        for (int64_t j = 0; j < how->s; j++)
+            probabilities[query * how->s + j] = (float)p[j];
+        for (int64_t i = 0; i < how->c; i++) {
+            double sum = 0;
+            for (int64_t j = 0; j < how->s; j++)
+                sum += p[j] * (double)value[j * how->c + i];
+            context[query * how->c + i] = (float)sum;
+        }
+    }
+}
+
+/* One query against one key whose score has gradient d. */
+static void bahdanau_pair(const struct culm_ref_bahdanau_grads *grads, double *dvhat,
+                          const struct culm_ref_bahdanau *in, int64_t a, double norm, int64_t query,
+                          int64_t key, double d) {
+    for (int64_t i = 0; i < a; i++) {
+        double t = bahdanau_tanh(in, a, query, key, i);
+        double dz = d * (double)in->v[i] * (double)in->scale[0] / norm * (1 - t * t);
+        grads->dquery[query * a + i] += (float)dz;
+        grads->dkey[key * a + i] += (float)dz;
+        grads->dbias[i] += (float)dz;
+        dvhat[i] += d * t;
+    }
+}
+
+void culm_ref_bahdanau_backward(const struct culm_ref_bahdanau_grads *grads, const float *dcontext,
+                                const struct culm_ref_bahdanau *in, const struct culm_bahdanau *how,
+                                double *scratch) {
+    double *p = scratch, *dp = scratch + how->s, *dvhat = scratch + 2 * how->s;
+    double norm = bahdanau_norm(in, how->a), along = 0;
+    clear(grads->dquery, how->b * how->t * how->a);
+    clear(grads->dkey, how->b * how->s * how->a);
+    clear(grads->dvalue, how->b * how->s * how->c);
+    clear(grads->dbias, how->a);
+    for (int64_t i = 0; i < how->a; i++)
+        dvhat[i] = 0;
+    for (int64_t query = 0; query < how->b * how->t; query++) {
+        int64_t key = query / how->t * how->s;
+        double mean = 0;
+        bahdanau_row(p, in, how, query);
+        for (int64_t j = 0; j < how->s; j++) {
+            dp[j] = 0;
+            for (int64_t i = 0; i < how->c; i++) {
+                double dy = (double)dcontext[query * how->c + i];
+                dp[j] += dy * (double)in->value[(key + j) * how->c + i];
+                grads->dvalue[(key + j) * how->c + i] += (float)(p[j] * dy);
+            }
+            mean += p[j] * dp[j];
+        }
+        for (int64_t j = 0; j < how->s; j++)
+            bahdanau_pair(grads, dvhat, in, how->a, norm, query, key + j, p[j] * (dp[j] - mean));
+    }
+    for (int64_t i = 0; i < how->a; i++)
+        along += dvhat[i] * (double)in->v[i];
+    for (int64_t i = 0; i < how->a; i++)
+        grads->dv[i] = (float)((double)in->scale[0] / norm *
+                               (dvhat[i] - (double)in->v[i] * along / norm / norm));
+    grads->dscale[0] = (float)(along / norm);
+}

@@ -35,4 +35,18 @@ void culm_ref_lstm_backward(const struct culm_ref_lstm_grads *grads, float *y, f
                             const struct culm_ref_lstm *w, const struct culm_lstm *how,
                             double *scratch);
 
+/* scratch: s doubles, and 2 s + a for backward, which stores all gradients. */
+struct culm_ref_bahdanau {
+    const float *query, *key, *value, *v, *scale, *bias;
+};
+struct culm_ref_bahdanau_grads {
+    float *dquery, *dkey, *dvalue, *dv, *dscale, *dbias;
+};
+void culm_ref_bahdanau_forward(float *context, float *probabilities,
+                               const struct culm_ref_bahdanau *in, const struct culm_bahdanau *how,
+                               double *scratch);
+void culm_ref_bahdanau_backward(const struct culm_ref_bahdanau_grads *grads, const float *dcontext,
+                                const struct culm_ref_bahdanau *in, const struct culm_bahdanau *how,
+                                double *scratch);
+
 #endif

@@ -266,4 +266,30 @@ void culm_cpu_lstm_backward(struct culm_cpu *cpu, const struct culm_lstm_grads *
                             const struct culm_lstm_params *params, const struct culm_lstm *how,
                             bool first);
 
+/* Additive attention: scores sum over a of vhat[a] tanh(query[b,t,a] + key[b,s,a] + bias[a]) with
+ * vhat = v scale / |v|; a key past the length has probability zero, and so has all of a sample
+ * without keys. */
+struct culm_bahdanau_inputs {
+    struct culm_in query, key, value;
+    const float *v, *scale, *bias; /* [A], [1], [A] */
+};
+struct culm_bahdanau_grads {
+    struct culm_out dquery, dkey, dvalue; /* (=) */
+    float *dv, *dscale, *dbias;           /* = or += */
+};
+#define CULM_CPU_MAX_BAHDANAU_KEYS 2048
+/* Floats of `work`, which the caller lends. */
+static inline int64_t culm_cpu_bahdanau_backward_floats(const struct culm_bahdanau *how) {
+    int64_t width = (how->a + 63) / 64 * 64;
+    return width + how->b * how->t * how->s + how->b * 2 * width + 64;
+}
+/* context[B,T,C] and probabilities[B,T,S]. */
+void culm_cpu_bahdanau_forward(struct culm_cpu *cpu, struct culm_out context, float *probabilities,
+                               const struct culm_bahdanau_inputs *in,
+                               const struct culm_bahdanau *how);
+void culm_cpu_bahdanau_backward(struct culm_cpu *cpu, const struct culm_bahdanau_grads *grads,
+                                float *work, struct culm_in dcontext, const float *probabilities,
+                                const struct culm_bahdanau_inputs *in,
+                                const struct culm_bahdanau *how, bool first);
+
 #endif

@@ -30,7 +30,15 @@
                       struct culm_in dy, struct culm_in x, struct culm_in y, const float *gates,   \
                       const float *cells, const struct culm_lstm_params *params,                   \
                       const struct culm_lstm *how, bool first),                                    \
-      (cpu, grads, work, dy, x, y, gates, cells, params, how, first))
+      (cpu, grads, work, dy, x, y, gates, cells, params, how, first))                              \
+    X(bahdanau_forward, (struct culm_cpu *cpu, struct culm_out context, float *probabilities,      \
+                         const struct culm_bahdanau_inputs *in, const struct culm_bahdanau *how),  \
+      (cpu, context, probabilities, in, how))                                                      \
+    X(bahdanau_backward, (struct culm_cpu *cpu, const struct culm_bahdanau_grads *grads,           \
+                          float *work, struct culm_in dcontext, const float *probabilities,        \
+                          const struct culm_bahdanau_inputs *in, const struct culm_bahdanau *how,  \
+                          bool first),                                                             \
+      (cpu, grads, work, dcontext, probabilities, in, how, first))
 /* clang-format on */
 
 #endif

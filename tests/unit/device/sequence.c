@@ -390,6 +390,114 @@ static void lstm_backward(struct culm_cpu *cpu, struct run *run) {
         memset(BUF(b), 0, (size_t)run->count[b] * sizeof(float));
 }
 
+/* ---- additive attention: b, t, s, a, c, bits (1: lengths, 2: large numbers) ---- */
+
+enum {
+    BQUERY,
+    BKEY,
+    BVALUE,
+    BV,
+    BSCALE,
+    BBIAS,
+    BCONTEXT,
+    BPROB,
+    BDCONTEXT,
+    BDQUERY,
+    BDKEY,
+    BDVALUE,
+    BDV,
+    BDSCALE,
+    BDBIAS
+};
+
+static int64_t bahdanau_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
+    int64_t b = s->dim[0], t = s->dim[1], k = s->dim[2], a = s->dim[3], c = s->dim[4];
+    const int64_t counts[] = {b * t * a, b * k * a, b * k * c, a,         1,
+                              a,         b * t * c, b * t * k, b * t * c, b * t * a,
+                              b * k * a, b * k * c, a,         1,         a};
+    memcpy(count, counts, sizeof counts);
+    *bound = k + 1;
+    return b;
+}
+
+static struct culm_bahdanau bahdanau_how(struct run *run) {
+    typed_round(run, DIM(7), BIT(BQUERY) | BIT(BKEY) | BIT(BVALUE) | BIT(BDCONTEXT));
+    for (int64_t i = 0; DIM(5) & 2 && run->dropout.key && i < DIM(0) * DIM(1) * DIM(3); i += 37) {
+        BUF(BQUERY)[i] += 40; /* and a key may bring it back */
+        if (i < run->count[BKEY])
+            BUF(BKEY)[i] -= 41;
+    }
+    run->dropout.key = 0; /* done */
+    return (struct culm_bahdanau){.b = DIM(0),
+                                  .t = DIM(1),
+                                  .s = DIM(2),
+                                  .a = DIM(3),
+                                  .c = DIM(4),
+                                  .length = DIM(5) & 1 ? run->tokens : NULL};
+}
+
+static struct culm_bahdanau_inputs bahdanau_inputs(struct run *run, struct typed *t) {
+    return (struct culm_bahdanau_inputs){typed_in(t, BQUERY), typed_in(t, BKEY),
+                                         typed_in(t, BVALUE), BUF(BV),
+                                         BUF(BSCALE),         BUF(BBIAS)};
+}
+
+static void bahdanau_reference(struct run *run) {
+    struct culm_bahdanau how = bahdanau_how(run);
+    const struct culm_ref_bahdanau in = {BUF(BQUERY), BUF(BKEY),   BUF(BVALUE),
+                                         BUF(BV),     BUF(BSCALE), BUF(BBIAS)};
+    double *scratch = calloc((size_t)how.s, sizeof *scratch);
+    culm_ref_bahdanau_forward(BUF(BCONTEXT), BUF(BPROB), &in, &how, scratch);
+    free(scratch);
+}
+
+static void bahdanau_forward(struct culm_cpu *cpu, struct run *run) {
+    struct typed t = {.run = run, .bf16 = DIM(7)};
+    struct culm_bahdanau how = bahdanau_how(run);
+    struct culm_bahdanau_inputs in = bahdanau_inputs(run, &t);
+    if (cpu)
+        culm_cpu_bahdanau_forward(cpu, typed_out(&t, BCONTEXT), BUF(BPROB), &in, &how);
+    else
+        bahdanau_reference(run);
+    typed_end(&t);
+}
+
+static void bahdanau_backward(struct culm_cpu *cpu, struct run *run) {
+    struct typed t = {.run = run, .bf16 = DIM(7)};
+    struct culm_bahdanau how = bahdanau_how(run);
+    if (cpu) {
+        bahdanau_reference(run);
+        struct culm_bahdanau_inputs in = bahdanau_inputs(run, &t);
+        struct culm_bahdanau_grads grads = {typed_out(&t, BDQUERY), typed_out(&t, BDKEY),
+                                            typed_out(&t, BDVALUE), BUF(BDV),
+                                            BUF(BDSCALE),           BUF(BDBIAS)};
+        float *work = scratch_new(culm_cpu_bahdanau_backward_floats(&how));
+        culm_cpu_bahdanau_backward(cpu, &grads, work, typed_in(&t, BDCONTEXT), BUF(BPROB), &in,
+                                   &how, run->first);
+        scratch_free(work, culm_cpu_bahdanau_backward_floats(&how));
+    } else {
+        const struct culm_ref_bahdanau in = {BUF(BQUERY), BUF(BKEY),   BUF(BVALUE),
+                                             BUF(BV),     BUF(BSCALE), BUF(BBIAS)};
+        const struct culm_ref_bahdanau_grads grads = {BUF(BDQUERY), BUF(BDKEY),   BUF(BDVALUE),
+                                                      BUF(BDV),     BUF(BDSCALE), BUF(BDBIAS)};
+        double *scratch = calloc((size_t)(2 * how.s + how.a), sizeof *scratch);
+        float *own[3]; /* what is there already, to add */
+        for (int i = 0; i < 3; i++) {
+            size_t bytes = (size_t)run->count[BDV + i] * sizeof(float);
+            own[i] = malloc(bytes);
+            memcpy(own[i], BUF(BDV + i), bytes);
+        }
+        culm_ref_bahdanau_backward(&grads, BUF(BDCONTEXT), &in, &how, scratch);
+        for (int i = 0; i < 3; i++) {
+            for (int64_t j = 0; j < run->count[BDV + i] && !run->first; j++)
+                BUF(BDV + i)[j] += own[i][j];
+            free(own[i]);
+        }
+        free(scratch);
+    }
+    typed_end(&t);
+}
+
 /* clang-format off */
 #define LOOKUP .buffers = 4, .buffer_name = {"table", "y", "dy", "dtable"}, .sizes = lookup_sizes, \
     .kernels = {{"forward", lookup_forward, BIT(KY), false}, {"backward", lookup_backward, BIT(KDTABLE), true}}, \
@@ -409,6 +517,11 @@ static void lstm_backward(struct culm_cpu *cpu, struct run *run) {
     .kernels = {{"forward", lstm_forward, BIT(MY) | BIT(MGATES) | BIT(MCELLS), false}, \
                 {"backward", lstm_backward, BIT(MDX) | BIT(MDWIH) | BIT(MDWHH) | BIT(MDBIH) | BIT(MDBHH) | BIT(MDH0) | \
                  BIT(MDC0), true}}, .y = MY, .dy = MDY
+#define BAHDANAU .buffers = 15, .buffer_name = {"query", "key", "value", "v", "scale", "bias", "context", "probabilities", \
+    "dcontext", "dquery", "dkey", "dvalue", "dv", "dscale", "dbias"}, .sizes = bahdanau_sizes, \
+    .kernels = {{"forward", bahdanau_forward, BIT(BCONTEXT) | BIT(BPROB), false}, \
+                {"backward", bahdanau_backward, BIT(BDQUERY) | BIT(BDKEY) | BIT(BDVALUE) | BIT(BDV) | BIT(BDSCALE) | \
+                 BIT(BDBIAS), true}}, .y = BCONTEXT, .dy = BDCONTEXT
 const struct family families[] = {
     {.name = "lookup", LOOKUP, .tolerance = 2e-6, .pairs = {{KTABLE, KDTABLE}}, .pair_count = 1,
      .shapes = {{{1, 1, 3}, 0}, {{40, 70, 11}, 0}, {{300, 64, 256}, 0}, {{5, 3, 1000}, 0}}},
@@ -438,6 +551,13 @@ const struct family families[] = {
                 {{2, 3, 5, 8, 8}, 0}, {{2, 3, 5, 8, 0}, 0}}},
     {.name = "lstm_bf16", LSTM, .tolerance = 2 * BF16_TOLERANCE,
      .shapes = {{{5, 7, 6, 20, 7, 0, 0, 1}, 0}, {{3, 5, 30, 40, 4, 0, 0, 1}, 0}}},
+    {.name = "bahdanau", BAHDANAU, .tolerance = 1e-5,
+     .pairs = {{BQUERY, BDQUERY}, {BKEY, BDKEY}, {BVALUE, BDVALUE}, {BV, BDV}, {BSCALE, BDSCALE}, {BBIAS, BDBIAS}},
+     .pair_count = 6,
+     .shapes = {{{1, 1, 2, 2, 1}, 0}, {{2, 5, 7, 20, 30}, 0}, {{3, 21, 9, 64, 70, 1}, 0}, {{2, 18, 40, 130, 64}, 0},
+                {{4, 3, 33, 100, 5, 1 + 2}, 0}, {{1, 17, 600, 8, 16, 1}, 0}}},
+    {.name = "bahdanau_bf16", BAHDANAU, .tolerance = BF16_TOLERANCE,
+     .shapes = {{{3, 21, 9, 64, 70, 1, 0, 1}, 0}}},
 };
 /* clang-format on */
 const int family_count = sizeof families / sizeof families[0];

@@ -21,7 +21,7 @@ struct result {
 struct batch {
     const float *const *params; /* [param_count], each as long as the parameter */
     const int32_t *tokens, *targets;
-    const void *fields[2]; /* the same two */
+    const void *fields[8]; /* the same two, then others that a test adds */
     uint64_t seed, iteration, first_sample;
 };
 
