@@ -3,6 +3,7 @@
  * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR`: a model as an ONNX file.
  */
 #include "cli/command.h"
+#include "cli/model_show.h"
 #include "cli/options.h"
 #include "cli/runner.h"
 #include "cli/subject.h"
@@ -92,33 +93,6 @@ static void print_json(json_t *object) {
     puts(text ? text : "");
     free(text);
     json_decref(object);
-}
-
-static enum culm_status show(const char *name, bool json, struct culm_error *error) {
-    struct culm_subject subject;
-    struct culm_graph *graph = NULL;
-    struct culm_stage *stage = NULL;
-    enum culm_status status = culm_subject_find(name, &subject, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    status = culm_subject_compile(&subject, &graph, &stage, error);
-    if (status != CULM_OK) {
-        culm_subject_release(&subject);
-        return status;
-    }
-    struct cost cost = cost_of(graph, stage, subject.batch);
-    if (json) {
-        print_json(json_of(subject.name, &cost, graph));
-    } else {
-        printf("%-12s %14lld parameters  %10.2f GFLOP a sample  %8.1f MB to train  %d blocks\n",
-               subject.name, (long long)cost.parameters, cost.flops / 1e9,
-               (double)cost.memory / 1e6, graph->blocks);
-    }
-    culm_stage_free(stage);
-    culm_graph_free(graph);
-    culm_subject_release(&subject);
-    return CULM_OK;
 }
 
 /* --- import --- */
@@ -238,11 +212,11 @@ int culm_cli_model(int argc, char **argv) {
     if (status == CULM_OK && arguments.count == 1 && strcmp(arguments.items[0], "list") == 0) {
         const struct culm_model_preset *preset;
         for (size_t i = 0; (preset = culm_model_preset(i)) && status == CULM_OK; i++) {
-            status = show(preset->name, values.json, &error);
+            status = culm_model_show(preset->name, false, values.json, &error);
         }
     } else if (status == CULM_OK && arguments.count == 2 &&
                strcmp(arguments.items[0], "show") == 0) {
-        status = show(arguments.items[1], values.json, &error);
+        status = culm_model_show(arguments.items[1], true, values.json, &error);
     } else if (status == CULM_OK && arguments.count == 2 &&
                strcmp(arguments.items[0], "import") == 0) {
         status = import(arguments.items[1], &values, &error);

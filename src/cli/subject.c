@@ -22,6 +22,7 @@ enum culm_status culm_subject_find(const char *name_or_path, struct culm_subject
     snprintf(subject.name, sizeof subject.name, "%s", name_or_path);
     enum culm_status status;
     if (culm_model_preset_find(name_or_path)) {
+        subject.named = true;
         status = config_of(name_or_path, &subject.config, error);
     } else if (access(name_or_path, F_OK) != 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,

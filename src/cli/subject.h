@@ -9,6 +9,7 @@
 
 struct culm_subject {
     char name[64];
+    bool named;                      /* a published model, not a configuration */
     struct culm_train_config config; /* owned: culm_subject_release */
     int64_t batch;                   /* the configuration's micro-batch; 1 for a name */
 };
