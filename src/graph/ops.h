@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * Operators: one row of the table each, in files of their own under ops/.
  *
@@ -6,48 +7,51 @@
  * autodiff.h. `execute` calls the device's kernel on memory that the plan has placed. Gradient
  * operators have neither shape rule nor gradient: autodiff gives them the shapes.
  *
- * Images are [N,H,W,C] everywhere inside; convolution weights stay [O,I/groups,kh,kw], as others
+ * Images are [N,H,W,C] everywhere inside; convolution weights stay [O,C/groups,kh,kw], as others
  * keep them. A value is f32 or bf16; parameters and their gradients are f32. `?` marks an input
  * that may be absent (-1).
  *
- *     operator          inputs -> outputs                          attributes
- *     linear            x[..,I] w b?[O] -> y[..,O]                 transposed: w is [O,I], else
- * [I,O] embedding         tokens[B,T] wte[V,C] wpe[T,C] -> [B,T,C] lookup            ids i32[..]
- * table[V,C] -> [..,C]           (a negative id: zeros) positions         x[B,T,C] wpe[P,C] -> x +
- * wpe[:T] layernorm         x[..,C] gamma[C] beta[C] -> y, mean, rstd  eps attention         q k?
- * v? mask? -> out[B,T,C], lse[B,H,T]    heads causal dropout; without k, v q is qkv[B,T,3C]; mask
- * i32[B,Tk]: 0 hides the key bahdanau          query[B,T,A] key[B,S,A] value[B,S,C] length?
- * i32[B,1] v[A] scale[1] bias[A]
- *                       -> context[B,T,C], probabilities[B,T,S]
- *     lstm              x[B,T,I] w_ih[4H,I] w_hh[4H,H] b_ih? b_hh? h0?[B,H] c0?[B,H] length?
- * i32[B,1]
- *                       -> y[B,T,H], what backward needs...         reverse
- *     activation        x -> y                                     function alpha
- *     affine            x -> scale x + shift                       scale shift
- *     dropout           x -> y                                     dropout
- *     residual          x h -> x + dropout(h)                      dropout
- *     add               a b -> a + b, of equal shape
- *     binary            a b -> a (+ - * /) b                       function; b is spread over a
- *     reduce            x -> y, reduced dimensions become 1        function axes
- *     softmax           x[..,C] -> y over the last dimension
- *     matmul            a[..,M,K] b[..,K,N] -> [..,M,N]            trans_a trans_b scale
- *     reshape           x -> the same elements                     dims (a shape, ended by 0)
- *     permute           x -> y; dimension i of y is dims[i] of x   dims
- *     concat            a b.. (2 to 8) -> y                        axis
- *     slice             x -> x[start : start + length]             axis start length
- *     gather_rows       x[B,T,C] index i32[B,K] -> [B,K,C]
- *     pad               x[N,H,W,C] -> y                            pad shift (the value)
- *     resize            x[N,H,W,C] -> [N,h,w,C]                    dims {h, w} function (NONE:
- * nearest; MEAN: bilinear) causal: align corners conv              x[N,H,W,C] w[O,C/groups,kh,kw]
- * b?[O] -> y  kernel stride pad dilation groups maxpool avgpool   x[N,H,W,C] -> y kernel stride pad
- * dilation ceil_mode count_pad adaptive_avgpool  x[N,H,W,C] -> [N,h,w,C]                    dims
- * {h, w} batchnorm         x[..,C] gamma beta running_mean running_var residual? -> y, mean, variance
- *                       y = function(norm(x) [+ residual])         eps momentum function inference
- *     cross_entropy     logits[..,V] targets i32[..] -> dlogits    alpha (label smoothing); a
- * negative target is ignored
+ * operator          inputs -> outputs                             attributes
+ * linear            x[..,I] w b?[O] -> y[..,O]                    transposed: w [O,I], else [I,O]
+ * embedding         tokens[B,T] wte[V,C] wpe[T,C] -> [B,T,C]
+ * lookup            ids i32[..] table[V,C] -> [..,C]              (a negative id: zeros)
+ * positions         x[B,T,C] wpe[P,C] -> x + wpe[:T]
+ * layernorm         x[..,C] gamma[C] beta[C] -> y, mean, rstd     eps
+ * attention         q k? v? mask? -> out[B,T,C], lse[B,H,T]       heads causal dropout
+ *                   without k and v, q is qkv[B,T,3C]; mask i32[B,Tk]: 0 hides the key
+ * bahdanau          query[B,T,A] key[B,S,A] value[B,S,C] length? i32[B,1] v[A] scale[1] bias[A]
+ *                   -> context[B,T,C], probabilities[B,T,S]
+ * lstm              x[B,T,I] w_ih[4H,I] w_hh[4H,H] b_ih? b_hh? h0?[B,H] c0?[B,H] length? i32[B,1]
+ *                   -> y[B,T,H], what backward needs              reverse
+ * activation        x -> y                                        function alpha
+ * affine            x -> scale x + shift                          scale shift
+ * dropout           x -> y                                        dropout
+ * residual          x h -> x + dropout(h)                         dropout
+ * add               a b -> a + b, of equal shape
+ * binary            a b -> a (+ - * /) b, b spread over a         function
+ * reduce            x -> y, reduced dimensions become 1           function axes
+ * softmax           x[..,C] -> y over the last dimension
+ * matmul            a[..,M,K] b[..,K,N] -> [..,M,N]               trans_a trans_b scale
+ * reshape           x -> the same elements                        dims (a shape, ended by 0)
+ * permute           x -> y; dimension i of y is dims[i] of x      dims
+ * concat            a b .. (2 to 8) -> y                          axis
+ * slice             x -> x[start : start + length]                axis start length
+ * gather_rows       x[B,T,C] index i32[B,K] -> [B,K,C]
+ * pad               x[N,H,W,C] -> y                               pad shift (the value)
+ * resize            x[N,H,W,C] -> [N,h,w,C]                       dims {h, w} causal (align corners)
+ *                                                                 function NONE nearest, MEAN bilinear
+ * conv              x[N,H,W,C] w[O,C/groups,kh,kw] b?[O] -> y     kernel stride pad dilation groups
+ * maxpool avgpool   x[N,H,W,C] -> y                               kernel stride pad dilation
+ *                                                                 ceil_mode count_pad
+ * adaptive_avgpool  x[N,H,W,C] -> [N,h,w,C]                       dims {h, w}
+ * batchnorm         x[..,C] gamma beta running_mean running_var residual? -> y, mean, variance
+ *                   y = function(norm(x) [+ residual])            eps momentum function inference
+ * cross_entropy     logits[..,V] targets i32[..] -> dlogits       alpha (label smoothing)
+ *                   a negative target is ignored
  *
  * Thread: the table is constant.
  */
+/* clang-format on */
 #ifndef CULM_GRAPH_OPS_H
 #define CULM_GRAPH_OPS_H
 
