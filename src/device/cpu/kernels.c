@@ -14,6 +14,15 @@
 #define MAX_THREADS 256
 #define HUGE_PAGE ((size_t)2 << 20)
 
+/* x86 looks whether a result is denormal after rounding it, ARM before: at that edge bits differ. */
+#if defined(__x86_64__)
+#define FAMILY ""
+#elif defined(__aarch64__)
+#define FAMILY "-arm"
+#else
+#define FAMILY "-other"
+#endif
+
 /* The variants this processor can run, fastest first, up to a NULL. */
 static void variants(const struct culm_cpu_ops *ret_ops[5]) {
     int count = 0;
@@ -27,6 +36,8 @@ static void variants(const struct culm_cpu_ops *ret_ops[5]) {
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         ret_ops[count++] = &culm_cpu_ops_avx2;
+#elif defined(__aarch64__)
+    ret_ops[count++] = &culm_cpu_ops_neon;
 #endif
     ret_ops[count++] = &culm_cpu_ops_base;
     ret_ops[count] = NULL;
@@ -78,7 +89,7 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
         if (status)
             goto free_pool;
     }
-    snprintf(cpu->signature, sizeof cpu->signature, "cpu-f32-lanes16-kc256-philox16-v1");
+    snprintf(cpu->signature, sizeof cpu->signature, "cpu-f32-lanes16-kc256-philox16-v1" FAMILY);
     *ret_cpu = cpu;
     return CULM_OK;
 

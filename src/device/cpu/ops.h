@@ -87,6 +87,6 @@ struct culm_cpu_ops {
 #undef CULM_CPU_MEMBER
 
 extern const struct culm_cpu_ops culm_cpu_ops_avx512_bf16, culm_cpu_ops_avx512, culm_cpu_ops_avx2,
-    culm_cpu_ops_base;
+    culm_cpu_ops_neon, culm_cpu_ops_base;
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Sixteen lanes, whatever the processor has: one 512-bit register, two of 256 bits, or what the
- * compiler makes of it. Every kernel is written once on top of this and compiled once per
- * instruction set (CULM_ISA names it), and every operation below rounds the same everywhere, so the
- * instruction set changes speed and no bit.
+ * Sixteen lanes, whatever the processor has: one 512-bit register, two of 256 bits, four of 128
+ * bits (simd_neon.h), or what the compiler makes of it. Every kernel is written once on top of this
+ * and compiled once per instruction set (CULM_ISA names it), and every operation below rounds the
+ * same everywhere, so the instruction set changes speed and no bit.
  *
  * Multiply-add is fused and written out (vfma). max(a, b) is a > b ? a : b, so NaN in b passes.
  * Loads and stores need no alignment. The base variant calls fmaf per lane: right, and slow.
@@ -172,6 +172,10 @@ SIMD void umul_wide(uvec x, uint32_t m, uvec *high, uvec *low) {
     umul_wide_half(x.b, factor, &high->b, &low->b);
 }
 
+#elif defined(CULM_NEON)
+
+#include "device/cpu/simd_neon.h"
+
 #else
 
 #define SIMD_REGISTERS 16
@@ -273,7 +277,7 @@ SIMD float vmax_of(vec x) {
     __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
-#else
+#elif !defined(CULM_NEON)
 LANEWISE float vsum(vec x) {
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int i = 0; i < width; i++)
@@ -385,7 +389,7 @@ SIMD void vstore_bf16(uint16_t *p, vec x) {
     __m256i both = _mm256_packus_epi32(bf16_round_half(x.a), bf16_round_half(x.b));
     _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(both, 0xD8));
 }
-#else
+#elif !defined(CULM_NEON)
 SIMD vec vload_bf16(const uint16_t *p) {
     float x[LANES];
     for (int i = 0; i < LANES; i++)

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "base"};
+static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
 static const char *const flavours[] = {"portable", "amx"};
-#define ISAS 4
+#define ISAS 5
 #define THREADS 3
 
 static struct culm_cpu *cpus[ISAS][THREADS];

@@ -134,9 +134,9 @@ static void settle(struct array *a) { /* f32 says what bf16 holds */
         a->f32[i] = from_bf16(a->bf16[i]);
 }
 
-static const char *const isas[] = {"avx512", "avx2", "base"};
+static const char *const isas[] = {"avx512", "avx2", "neon", "base"};
 static const char *const passes[] = {"forward", "backward data", "backward weight"};
-#define ISAS 3
+#define ISAS 4
 #define THREADS 3
 
 /* NULL where this processor has no such instructions. */

@@ -85,8 +85,8 @@ static const char *describe(const struct shape *shape) {
     return text;
 }
 
-static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "base"};
-#define ISAS 4
+static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
+#define ISAS 5
 #define THREADS 3
 
 /* NULL where this processor has no such instructions. */

@@ -22,10 +22,10 @@
 #include <cmocka.h>
 
 #define GUARD 64 /* bytes past the end of each array, which nobody may touch */
-#define ISAS 3
+#define ISAS 4
 #define THREADS 3
 
-static const char *const isas[ISAS] = {"avx512", "avx2", "base"};
+static const char *const isas[ISAS] = {"avx512", "avx2", "neon", "base"};
 static struct culm_cpu *cpus[ISAS][THREADS]; /* NULL where there are no such instructions */
 
 static uint64_t seed(void) {
