@@ -8,7 +8,7 @@
  * buffers of the true sizes (the values flow from one kernel to the next; nothing checks them), and
  * prints medians over the steps: time, calls, GFLOP/s (multiply-adds counted twice, attention as if
  * not causal) and the bytes that must move at least, per second. The last line is the step. The
- * same model in PyTorch: peers/gpt_step.py.
+ * same model in PyTorch: peers/step.py.
  */
 #include "device/cpu/kernels.h"
 
