@@ -5,14 +5,22 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char *kind_of(const char *arch) {
+    return strcmp(arch, "gpt2") == 0   ? "text"
+           : strcmp(arch, "bert") == 0 ? "masked"
+           : strcmp(arch, "gnmt") == 0 ? "pairs"
+                                       : "images";
+}
+
 /* A configuration that only names a model. */
 static enum culm_status config_of(const char *name, struct culm_train_config *ret_config,
                                   struct culm_error *error) {
     char text[256];
-    int len = snprintf(text, sizeof text,
-                       "model: {name: %s}\ndata: {path: none}\nsteps: 1\npipelines: 1\nstages: 1\n"
-                       "batch: {global: 1, micro: 1, lanes: 1}\n",
-                       name);
+    int len = snprintf(
+        text, sizeof text,
+        "model: {name: %s}\ndata: {kind: %s, path: none}\nsteps: 1\npipelines: 1\nstages: 1\n"
+        "batch: {global: 1, micro: 1, lanes: 1}\n",
+        name, kind_of(culm_model_preset_find(name)->arch));
     return culm_train_config_parse(text, (size_t)len, name, NULL, 0, ret_config, error);
 }
 

@@ -291,6 +291,26 @@ static bool is_text_model(const struct culm_train_config *c) {
     return strcmp(c->model.arch, "gpt2") == 0 || strcmp(c->model.arch, "bert") == 0;
 }
 
+/* What each architecture learns from; an ONNX file's inputs say it themselves. */
+static const char *kinds_of(const char *arch) {
+    return strcmp(arch, "gpt2") == 0   ? "text, tokens"
+           : strcmp(arch, "bert") == 0 ? "masked"
+           : strcmp(arch, "gnmt") == 0 ? "pairs"
+           : strcmp(arch, "onnx") == 0 ? NULL
+                                       : "images";
+}
+
+static enum culm_status check_kind(const struct culm_train_config *c,
+                                   const struct culm_config_origins *o, struct culm_error *error) {
+    const char *kinds = kinds_of(c->model.arch);
+    if (kinds && !strstr(kinds, c->data.kind)) {
+        KEYS("data.kind", "model.arch", "model.name");
+        return REFUSE("'arch: %s' does not learn from '%s'; allowed: %s", c->model.arch,
+                      c->data.kind, kinds);
+    }
+    return CULM_OK;
+}
+
 static enum culm_status check_model(const struct culm_train_config *c,
                                     const struct culm_config_origins *o, struct culm_error *error) {
     const struct culm_model_options *m = &c->model.options;
@@ -409,6 +429,9 @@ enum culm_status culm_train_config_parse(const char *text, size_t len, const cha
     status = fill_model(&config, &origins, error);
     if (status == CULM_OK) {
         status = check_model(&config, &origins, error);
+    }
+    if (status == CULM_OK) {
+        status = check_kind(&config, &origins, error);
     }
     if (status == CULM_OK) {
         status = check_batch(&config, &origins, error);

@@ -166,4 +166,5 @@ def published(bench, name):
 for name in PUBLISHED:
     cases.add(f"published {name} loses a worker", published, name)
 
-cases.run(1 if FULL else 2)
+if __name__ == "__main__":
+    cases.run(1 if FULL else 2)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #define MINIMAL "steps: 5\ndata: {path: a.txt}\n"
+#define IMAGES "steps: 5\ndata: {kind: images, path: a}\n"
 
 static struct culm_train_config parse(const char *text, const char *set) {
     struct culm_train_config config;
@@ -40,6 +41,40 @@ static void refused_set(const char *set, const char *message) {
         culm_train_config_parse(MINIMAL, strlen(MINIMAL), "c.yaml", &set, 1, &config, &error),
         CULM_ERR_CONFIG);
     assert_string_equal(error.text, message);
+}
+
+/* A name brings the values of the published model; what is given stays. */
+static void names_of_models(void **state) {
+    (void)state;
+    struct culm_train_config c =
+        parse(IMAGES "model: {name: resnet50, classes: 7}\nbatch: {micro: 1}\n", NULL);
+    assert_string_equal(c.model.arch, "resnet");
+    assert_int_equal(c.model.options.layers, 50);
+    assert_int_equal(c.model.options.classes, 7);
+    char *dump = culm_train_config_dump(&c);
+    struct culm_train_config again = parse(dump, NULL);
+    assert_int_equal(again.model.options.layers, 50);
+    assert_int_equal(again.model.options.classes, 7);
+    free(dump);
+    culm_train_config_release(&again);
+    culm_train_config_release(&c);
+    c = parse(IMAGES "model: {arch: resnet, blocks: [1, 2, 3]}\n", NULL);
+    assert_int_equal(c.model.options.blocks[1], 2);
+    assert_int_equal(c.model.options.blocks[3], 0);
+    culm_train_config_release(&c);
+    refused("model: {name: resnet51}\n",
+            "c.yaml:3: model.name: 'resnet51' is not known; 'culm model list' names the models");
+    refused(
+        "model: {name: resnet50, arch: vgg}\n",
+        "c.yaml:3: model.name: resnet50 is a model of 'arch: resnet', not vgg; leave model.arch "
+        "out");
+    refused("model: {blocks: [1, x]}\n",
+            "c.yaml:3: model.blocks: 'x' is no number of blocks; allowed: 1 to 1024");
+    refused("model: {arch: bert}\n",
+            "c.yaml:3: model.arch: 'arch: bert' does not learn from 'text'; allowed: masked");
+    refused("eval: {every: 5}\n", "c.yaml:3: eval.every: every 5 is not a multiple of "
+                                  "checkpoint.every 20, and what is evaluated is a checkpoint; "
+                                  "allowed: a multiple of it");
 }
 
 static void defaults(void **state) {
@@ -262,6 +297,7 @@ static void redundancy_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
+        cmocka_unit_test(names_of_models),
         cmocka_unit_test(required_keys),
         cmocka_unit_test(checks_between_keys),
         cmocka_unit_test(impossible_values),

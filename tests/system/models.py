@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""What users do with models besides training them: list, show, measure, evaluate, start from weights, generate; and what is
+refused with one line."""
+import atexit
+import json
+import os
+import shutil
+
+import families
+from families import FAMILIES, config_of
+from harness import Cases, changed, check, equal
+
+cases = Cases()
+atexit.register(shutil.rmtree, families.cases.folder, ignore_errors=True)
+
+
+def listed(bench):
+    lines = bench.run("model", "list", "--json").out.splitlines()
+    counts = {model["name"]: model["parameters"] for model in map(json.loads, lines)}
+    published = {"gpt2": 124439808, "bert-large": 336226108, "resnet18": 11689512, "resnet50": 25557032, "resnet152": 60192808,
+                 "vgg16": 138357544, "vgg19": 143667240, "alexnet": 61100840}
+    for name, count in published.items():
+        equal(counts.get(name), count, f"parameters of {name}")
+    for name in ("gpt2-xl", "bert-base", "vgg13_bn", "gnmt", "gnmt-16"):
+        check(name in counts, f"{name} is not listed")
+
+
+cases.add("the published models have the published sizes", listed)
+
+
+def shown(bench):
+    ended = bench.run("model", "show", "resnet18", "--json")
+    model = json.loads(ended.out)
+    equal(len(model["stages"]), 4, "stages")
+    equal(sum(stage["parameters"] for stage in model["stages"]), model["parameters"], "parameters over stages")
+    check(model["activation_bytes_recompute"] < model["activation_bytes"], "recomputation keeps less")
+
+
+cases.add("model show", shown)
+
+
+def measured(bench, family):
+    path = bench.config(config_of(family))
+    for dtype in ("f32", "bf16"):
+        step = json.loads(bench.run("bench", "step", path, "--iters", "2", "--dtype", dtype, "--json").out)
+        equal(step["dtype"], dtype, "dtype")
+        check(step["step_s"]["median"] > 0 and step["gflops"] > 0 and step["rate_per_s"] > 0, f"figures {step}")
+    rows = json.loads(bench.run("bench", "ops", path, "--iters", "1", "--json").out)
+    check(len(rows) > 5 and all(row["calls"] > 0 for row in rows), f"{len(rows)} operators")
+
+
+def evaluated(bench, family):
+    """The held-out loss of the initial weights and of the trained ones; also beside training."""
+    config = changed(config_of(family), data__held_out=0.2, steps=8, pipelines=1, stages=2, eval={"every": 4},
+                     checkpoint__every=4)
+    before = json.loads(bench.run("eval", bench.config(config), "--json").out)
+    run = bench.train(config, "run")
+    after = json.loads(bench.run("eval", run.dir, "--json").out)
+    check(0 < after["loss"] < 20 and 0 <= after["accuracy"] <= 1, f"evaluation {after}")
+    check(after["loss"] != before["loss"], "training changed nothing")
+    events = run.all("eval")
+    equal([event["ok"] for event in events], [True] * len(events), "evaluations beside training")
+    equal(events[-1]["step"], 8, "the last evaluation")
+    equal(events[-1]["loss"], after["loss"], "the last evaluation and culm eval")
+    if family in ("gpt2", "gnmt"):
+        check(after["perplexity"] > 1, "perplexity")
+
+
+def starts_from_weights(bench, family):
+    """model.init: the weights that a run has written are where the next one starts."""
+    config = changed(config_of(family), pipelines=1, stages=1, redundancy="none", steps=0)
+    first = bench.train(changed(config, seed=11), "first")
+    again = bench.train(changed(config, seed=12, model__init=os.path.join(first.dir, "model.safetensors")), "again")
+    equal(again.hashes()[0], first.hashes()[0], "weights_sha256")
+    other = bench.train(changed(config, seed=12), "other")
+    check(other.hashes()[0] != first.hashes()[0], "another seed gives other weights")
+
+
+for family in FAMILIES:
+    cases.add(f"{family}: bench", measured, family)
+    cases.add(f"{family}: eval", evaluated, family)
+    cases.add(f"{family}: starts from weights", starts_from_weights, family)
+
+
+def refused(bench, family, changes, *parts):
+    """One line that says what is wrong, exit 3, and nothing written."""
+    path = bench.config(changed(config_of(family), **changes))
+    ended = bench.run("train", path, "--out", bench.path("run"))
+    equal(ended.code, 3, "exit code")
+    equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
+    for part in parts:
+        check(part in ended.err, f"{part!r} is not in {ended.err!r}")
+    check(not os.path.exists(bench.path("run")), "something was written")
+
+
+cases.add("refused: an unknown name", refused, "gpt2", {"model": {"name": "gpt5"}}, "model.name", "gpt5", "culm model list")
+cases.add("refused: name and arch differ", refused, "gpt2", {"model": {"name": "resnet50", "arch": "vgg"}}, "model.arch")
+cases.add("refused: images for a text model", refused, "gpt2", {"data": FAMILIES["resnet18"][1]}, "data.kind", "images", "text, tokens")
+cases.add("refused: images of another size", refused, "resnet18", {"model__classes": 3}, "label", "3")
+cases.add("refused: no weights there", refused, "gpt2", {"model__init": "nowhere.safetensors"}, "model.init", "nowhere")
+cases.add("refused: a text as weights", refused, "gpt2", {"model__init": cases.text}, "model.init", cases.text)
+cases.add("refused: an ONNX model without a file", refused, "gpt2", {"model": {"arch": "onnx"}}, "model.arch", "FILE.onnx")
+cases.add("refused: a text as an ONNX file", refused, "gpt2", {"model": {"arch": "onnx", "file": cases.text}}, "onnx", cases.text)
+cases.add("refused: evaluation without held-out samples", refused, "gpt2", {"eval": {"every": 4}}, "eval.every", "data.held_out")
+cases.add("refused: more stages than blocks", refused, "alexnet", {"stages": 12, "cluster__max_nodes": 64}, "stages")
+cases.add("refused: no cut fits the memory", refused, "vgg11_bn", {"memory_mb": 1}, "memory_mb")
+
+
+def plan_is_taken_over(bench):
+    """Trials differ from run to run; with --plan the second run has the bits of the first."""
+    config = changed(config_of("vgg11_bn"), kernels="trial", cuts="measured", pipelines=1, redundancy="none")
+    first = bench.train(config, "first")
+    again = bench.train(config, "again", "--plan", os.path.join(first.dir, "plan.json"))
+    equal(again.hashes(), first.hashes(), "weights and state")
+    with open(os.path.join(first.dir, "plan.json"), encoding="utf-8") as file:
+        check(json.load(file)["choices"]["algorithms"], "no algorithm was chosen")
+
+
+cases.add("a run takes over the choices of another one", plan_is_taken_over)
+
+
+def generates(bench):
+    config = changed(config_of("gpt2"), pipelines=1, stages=1, redundancy="none", steps=2)
+    run = bench.train(config, "run")
+    texts = [bench.run("generate", run.dir, "--prompt", "abc", "--bytes", "8").out for _ in range(2)]
+    equal(texts[0], texts[1], "the same seed, the same text")
+    check(texts[0].startswith("abc"), f"text {texts[0]!r}")
+
+
+cases.add("generate repeats itself", generates)
+
+if __name__ == "__main__":
+    cases.run()
