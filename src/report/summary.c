@@ -72,6 +72,9 @@ static void add_done(struct culm_summary *s, const json_t *event) {
 enum culm_status culm_summary_add(struct culm_summary *s, const json_t *event,
                                   struct culm_error *error) {
     const char *name = culm_event_text(event, "event", "");
+    if (!strcmp(name, "plan")) {
+        s->rate_of_samples = !strcmp(culm_event_text(event, "rate_of", ""), "samples");
+    }
     if (!strcmp(name, "step")) {
         return add_step(s, event, error);
     }
@@ -224,8 +227,9 @@ void culm_summary_print(const struct culm_summary *s, const char *dir,
         const struct culm_summary_step *first = &s->steps[0], *last = &s->steps[s->step_count - 1];
         fprintf(out, "  loss               %.4f (step %lld) -> %.4f (step %lld)\n", first->loss,
                 (long long)first->step, last->loss, (long long)last->step);
-        fprintf(out, "  speed              %.0f tokens/s (median over %zu steps)\n",
-                culm_summary_tokens_per_s(s), s->step_count);
+        fprintf(out, "  speed              %.0f %s/s (median over %zu steps)\n",
+                culm_summary_tokens_per_s(s), s->rate_of_samples ? "samples" : "tokens",
+                s->step_count);
     } else {
         fprintf(out, "  loss               no step was done\n");
     }

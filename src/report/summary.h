@@ -26,6 +26,7 @@ struct culm_summary {
     int64_t samples_lost, samples_repeated; /* of the last `done`; -1: not done */
     bool done;                              /* the last start has its done */
     char redundancy[32];
+    bool rate_of_samples; /* tokens_per_s counts samples: the model reads no tokens */
     char weights_sha256[72], state_sha256[72]; /* of the last `done`; "" otherwise */
     char last_error[256];
 };

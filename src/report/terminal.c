@@ -28,6 +28,7 @@ struct terminal {
     struct culm_terminal_options options;
     struct culm_buf out;  /* what this event writes */
     struct culm_buf map;  /* lines of the block below the step */
+    bool samples;         /* rates are of samples, not of tokens */
     char step_line[160];  /* "" before the first step */
     bool step_shown;      /* plain: step_line is in the log */
     double step_shown_ms; /* t_ms of the last step line in the log */
@@ -112,6 +113,7 @@ static void on_start(struct terminal *t, const json_t *event) {
 static void on_plan(struct terminal *t, const json_t *event) {
     size_t i;
     json_t *stage;
+    t->samples = !strcmp(culm_event_text(event, "rate_of", ""), "samples");
     json_array_foreach(json_object_get(event, "stages"), i, stage) {
         log_begin(t, event, 0);
         culm_buf_printf(
@@ -207,10 +209,11 @@ static void on_step(struct terminal *t, const json_t *event) {
                  "........................");
     }
     snprintf(t->step_line, sizeof t->step_line,
-             "step %lld%s%s  loss %.4f  %.0f tokens/s  %.0f ms  lr %.2e  grad norm %.3f",
+             "step %lld%s%s  loss %.4f  %.0f %s/s  %.0f ms  lr %.2e  grad norm %.3f",
              (long long)step, of, bar, culm_event_real(event, "loss", 0),
-             culm_event_real(event, "tokens_per_s", 0), culm_event_real(event, "step_ms", 0),
-             culm_event_real(event, "lr", 0), culm_event_real(event, "grad_norm", 0));
+             culm_event_real(event, "tokens_per_s", 0), t->samples ? "samples" : "tokens",
+             culm_event_real(event, "step_ms", 0), culm_event_real(event, "lr", 0),
+             culm_event_real(event, "grad_norm", 0));
     double since = culm_event_real(event, "t_ms", 0) - t->step_shown_ms;
     bool first = !t->step_shown && t->step_shown_ms <= 0;
     t->step_shown = false;

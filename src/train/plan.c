@@ -286,9 +286,10 @@ json_t *culm_plan_json(const struct culm_plan *plan) {
                               "memory_bytes", (json_int_t)plan->memory_bytes[s], "flops",
                               info->forward_flops + info->backward_flops));
     }
-    return json_pack("{s:i, s:I, s:i, s:i, s:b, s:o, s:o}", "format", 1, "parameters",
+    return json_pack("{s:i, s:I, s:i, s:i, s:b, s:s, s:o, s:o}", "format", 1, "parameters",
                      (json_int_t)plan->param_count, "pipelines", plan->shape.pipelines, "lanes",
-                     plan->shape.lanes, "recompute", plan->recompute, "stages", stages, "choices",
+                     plan->shape.lanes, "recompute", plan->recompute, "rate_of",
+                     plan->rows_per_sample > 1 ? "tokens" : "samples", "stages", stages, "choices",
                      culm_choices_json(&plan->choices));
 }
 
