@@ -33,11 +33,30 @@ enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
 
 /* --- forward and backward --- */
 
+/* It grows when a stage comes that needs more: at the start, and when a neighbour is lost. */
+static enum culm_status need_scratch(struct numeric_scratch *scratch, size_t bytes,
+                                     struct culm_error *error) {
+    if (scratch->data && bytes <= scratch->size_bytes) {
+        return CULM_OK;
+    }
+    free(scratch->data);
+    scratch->data = culm_pages_alloc(bytes);
+    scratch->size_bytes = bytes;
+    return scratch->data ? CULM_OK
+                         : culm_error_set(error, CULM_ERR_MEMORY,
+                                          "out of memory for %zu bytes of scratch", bytes);
+}
+
 static enum culm_status prepare_run(struct culm_numeric *x, struct culm_task *task,
                                     struct culm_stage_run *ret_run) {
     const struct culm_train_config *config = x->o.config;
     const void *const *fields = NULL;
+    struct numeric_scratch *scratch = task->frc ? &x->frc_scratch : &x->scratch;
     enum culm_status status = culm_numeric_fields(x, task, &fields, &task->job.error);
+    if (status == CULM_OK) {
+        status =
+            need_scratch(scratch, numeric_info(x, task->stage)->scratch_bytes, &task->job.error);
+    }
     if (status != CULM_OK) {
         return status;
     }
@@ -51,7 +70,7 @@ static enum culm_status prepare_run(struct culm_numeric *x, struct culm_task *ta
         .input = task->stage > 0 ? task->input->data : NULL,
         .loss_scale = 1.0 / (double)config->batch.global,
         .activations = task->activations->data,
-        .scratch = task->frc ? x->frc_scratch : x->scratch,
+        .scratch = scratch->data,
     };
     return CULM_OK;
 }
@@ -335,6 +354,20 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
 
 static const struct culm_exec_ops numeric_ops = {sizeof numeric_ops, execute};
 
+/* Bytes of the largest parameter with several uses. */
+static size_t largest_tied(const struct culm_layout *layout) {
+    size_t most = 0;
+    for (int32_t a = 0; a < layout->grad_count; a++) {
+        for (int32_t b = 0; b < a && layout->grad[a].param >= 0; b++) {
+            if (layout->grad[a].param == layout->grad[b].param &&
+                layout->grad[a].size_bytes > most) {
+                most = layout->grad[a].size_bytes;
+            }
+        }
+    }
+    return most;
+}
+
 enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
                                   struct culm_exec **ret_exec, struct culm_error *error) {
     struct culm_numeric *x = calloc(1, sizeof *x);
@@ -344,29 +377,18 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
     x->exec = (struct culm_exec){&numeric_ops, options->world};
     x->o = *options;
     if (options->cpu) {
-        size_t scratch = 64, tied = 1;
-        for (int32_t s = 0; s < options->plan->shape.stages; s++) {
-            const struct culm_stage_info *info = numeric_info(x, s);
-            scratch = info->scratch_bytes > scratch ? info->scratch_bytes : scratch;
-            for (int32_t i = 0; i < info->param_count; i++) {
-                size_t count = (size_t)info->params[i].count;
-                tied = count > tied ? count : tied;
-            }
-        }
         enum culm_status status = culm_numeric_fields_init(x, error);
         if (status == CULM_OK) {
             status = culm_initial_open(options->config, &x->initial, error);
         }
+        if (status == CULM_OK) {
+            size_t tied = largest_tied(&options->plan->layout);
+            x->tied = culm_pages_alloc(tied);
+            status = x->tied ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        }
         if (status != CULM_OK) {
             culm_numeric_free(&x->exec);
             return status;
-        }
-        x->scratch = culm_pages_alloc(scratch);
-        x->frc_scratch = culm_pages_alloc(scratch);
-        x->tied = culm_pages_alloc(tied * sizeof(float));
-        if (!x->scratch || !x->frc_scratch || !x->tied) {
-            culm_numeric_free(&x->exec);
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for scratch");
         }
     }
     *ret_exec = &x->exec;
@@ -381,8 +403,8 @@ void culm_numeric_free(struct culm_exec *exec) {
     for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
         free(x->state[s].data);
     }
-    free(x->scratch);
-    free(x->frc_scratch);
+    free(x->scratch.data);
+    free(x->frc_scratch.data);
     culm_numeric_fields_release(x);
     culm_initial_close(x->initial);
     free(x->tied);

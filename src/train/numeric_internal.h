@@ -17,11 +17,17 @@ struct numeric_samples {
     bool held;
 };
 
+/* Temporaries of one forward or backward. */
+struct numeric_scratch {
+    void *data;
+    size_t size_bytes;
+};
+
 struct culm_numeric {
     struct culm_exec exec; /* first member */
     struct culm_numeric_options o;
     struct numeric_state state[CULM_MAX_STAGES];
-    void *scratch, *frc_scratch;
+    struct numeric_scratch scratch, frc_scratch; /* redundant forwards may be suspended */
     struct culm_prefetch *prefetch;
     struct numeric_samples samples, frc_samples;
     int64_t ahead_iteration; /* the iteration of the last task, and its first micro-batch here */

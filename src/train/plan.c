@@ -110,20 +110,26 @@ static size_t shadow_bytes(const struct culm_plan *plan, int32_t s, size_t micro
     return stage->state_bytes + kept + 2 * stage->grad_bytes;
 }
 
-static void plan_memory(struct culm_plan *plan) {
+static void plan_memory(struct culm_plan *plan, int64_t threads) {
     const struct culm_run_shape *shape = &plan->shape;
     size_t all = (size_t)shape->micros, stages = (size_t)shape->stages;
     size_t lanes_each =
         ((size_t)shape->lanes + (size_t)shape->pipelines - 1) / (size_t)shape->pipelines;
     size_t micros = lanes_each * (size_t)shape->micros_per_lane;
     size_t sums = 1 + (size_t)ceil(log2((double)shape->lanes));
-    size_t everything = 0;
+    size_t everything = 0, device_bytes = culm_cpu_scratch_bytes((int)threads);
     for (size_t s = 0; s < stages; s++) {
         const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
-        size_t bytes =
-            owner_bytes(plan, (int32_t)s, micros, stages - s, sums + 1) + info->scratch_bytes;
+        size_t in_flight = stages - s < micros ? stages - s : micros;
+        /* and the copy of the state that a checkpoint is written from */
+        size_t bytes = owner_bytes(plan, (int32_t)s, micros, in_flight, sums + 1) +
+                       info->scratch_bytes + plan->layout.stage[s].state_bytes + device_bytes;
         if (shape->redundancy != CULM_REDUNDANCY_NONE && stages > 1) {
-            bytes += shadow_bytes(plan, (int32_t)((s + 1) % stages), micros);
+            size_t shadowed = (s + 1) % stages;
+            bytes += shadow_bytes(plan, (int32_t)shadowed, micros);
+            if (shape->redundancy == CULM_REDUNDANCY_EAGER) {
+                bytes += culm_stage_info(plan->stage[shadowed])->scratch_bytes;
+            }
         }
         plan->memory_bytes[s] = bytes;
         /* In the worst case one node is left and does it all, copying and being copied. */
@@ -161,7 +167,7 @@ static void forget_stages(struct culm_plan *plan) {
     culm_layout_release(&plan->layout);
 }
 
-static enum culm_status compile(struct culm_plan *plan, struct culm_error *error) {
+static enum culm_status compile(struct culm_plan *plan, int64_t threads, struct culm_error *error) {
     const struct culm_stage_options options = {.recompute = plan->recompute,
                                                .first_block = plan->choices.first_block};
     enum culm_status status =
@@ -170,7 +176,7 @@ static enum culm_status compile(struct culm_plan *plan, struct culm_error *error
         status = make_layout(plan, error);
     }
     if (status == CULM_OK) {
-        plan_memory(plan);
+        plan_memory(plan, threads);
     }
     return status;
 }
@@ -244,13 +250,13 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
         status = choose_cuts(plan, config, choices, error);
     }
     if (status == CULM_OK) {
-        status = compile(plan, error);
+        status = compile(plan, config->threads, error);
     }
     if (status == CULM_OK && config->recompute == CULM_RECOMPUTE_AUTO &&
         largest(plan) > memory_allowed(config)) {
         forget_stages(plan);
         plan->recompute = true;
-        status = compile(plan, error);
+        status = compile(plan, config->threads, error);
     }
     if (status != CULM_OK) {
         culm_plan_free(plan);

@@ -68,7 +68,7 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     cpu->threads = threads;
     cpu->ops = ops[chosen];
     /* Touched only as far as kernels need it. */
-    cpu->memory_bytes = (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float);
+    cpu->memory_bytes = culm_cpu_scratch_bytes(threads);
     cpu->memory = aligned_alloc(HUGE_PAGE, cpu->memory_bytes); /* whole huge pages, all of them */
     if (!cpu->memory) {
         culm_error_set(error, status, "cpu device: out of memory for %zu bytes of scratch",
@@ -111,7 +111,9 @@ void culm_cpu_free(struct culm_cpu *cpu) {
 }
 
 int culm_cpu_threads(const struct culm_cpu *cpu) { return cpu->threads; }
-size_t culm_cpu_memory_bytes(const struct culm_cpu *cpu) { return cpu->memory_bytes; }
+size_t culm_cpu_scratch_bytes(int threads) {
+    return (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float);
+}
 const char *culm_cpu_signature(const struct culm_cpu *cpu) { return cpu->signature; }
 const char *culm_cpu_isa(const struct culm_cpu *cpu) { return cpu->ops->isa; }
 

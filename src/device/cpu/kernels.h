@@ -77,8 +77,8 @@ const char *culm_cpu_bf16_flavour(const struct culm_cpu *cpu);
  * one is fast. CULM_ERR_ARGUMENT: no such flavour. */
 enum culm_status culm_cpu_bf16_choose(struct culm_cpu *cpu, const char *flavour,
                                       struct culm_error *error);
-/* Scratch that the device holds and may touch: 8 MiB, and 2 MiB per thread. For memory plans. */
-size_t culm_cpu_memory_bytes(const struct culm_cpu *cpu);
+/* Scratch that a device of so many threads holds and may touch: for memory plans. */
+size_t culm_cpu_scratch_bytes(int threads);
 /* The instruction set chosen: "avx512_bf16", "avx512", "avx2" or "base". For reports; it changes no bit. */
 const char *culm_cpu_isa(const struct culm_cpu *cpu);
 

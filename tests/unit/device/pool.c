@@ -121,7 +121,7 @@ static void test_signature(void **state) {
     assert_string_equal(culm_cpu_signature(one), culm_cpu_signature(three));
     assert_null(strchr(culm_cpu_signature(one), ' '));
     assert_string_equal(culm_cpu_isa(three), "base");
-    assert_true(culm_cpu_memory_bytes(one) < culm_cpu_memory_bytes(three));
+    assert_true(culm_cpu_scratch_bytes(1) < culm_cpu_scratch_bytes(3));
     culm_cpu_free(one);
     culm_cpu_free(three);
 }
