@@ -22,41 +22,15 @@
  * blocks past a sample's last visible key are not visited. A query that sees no key gives zeros,
  * and has +infinity for its log-sum-exp, which makes its probabilities zero in backward.
  */
-#include "device/cpu/drop.h"
+#include "device/cpu/attention.h"
 #include "device/cpu/tile.h"
 #include "device/cpu/transpose.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
 
-#define BLOCK 128 /* queries, keys; also DROP_GROUP */
-#define GROUP 8   /* queries or keys whose chains have common ends */
-#define HEAD CULM_CPU_MAX_HEAD
+#define GROUP 8 /* queries or keys whose chains have common ends */
 #define PART (SIMD_REGISTERS == 32 ? GROUP : GROUP / 2) /* rows of a register tile */
-
-struct attention {
-    struct culm_cpu *cpu;
-    struct culm_attention how;
-    struct culm_attention_rows in;
-    struct culm_attention_grads grads;
-    struct culm_out out;
-    struct culm_in dout, saved_out;
-    float *lse;
-    int64_t d, q_blocks, k_blocks;
-    int64_t d_panels, wide; /* NR wide, of the features; their columns */
-    float scale;
-    /* Backward's shares of dq: per head of a wave, the sum so far and one slot per key block. */
-    float *shares;
-    int64_t slot, slots;           /* floats of a slot; slots of a head */
-    int64_t first_head, heads;     /* of this wave, among all samples' heads */
-    int64_t first_block, n_blocks; /* of keys, in this wave */
-};
-
-/* One row's part of a head: row `row` of sample `sample` begins at this element. */
-SIMD int64_t row_at(const struct attention *s, int64_t ld, int64_t t, int64_t sample, int64_t row,
-                    int64_t head) {
-    return (sample * t + row) * ld + head * s->d;
-}
 
 /* Rows of one head: `count` rows from element `at`, stride `ld`, times `scale`. */
 static void copy_rows(const struct attention *s, float *to, struct culm_in from, int64_t at,
@@ -119,42 +93,6 @@ static void product_rows(int64_t k, const float *a, const float *b, float *to, i
 static void product_columns(int64_t k, const float *a, const float *b, float *to, int64_t ld,
                             int64_t columns, enum how how) {
     product(true, k, a, b, to, ld, columns, how);
-}
-
-struct bits {
-    bool on;
-    uvec threshold;
-    vec scale;
-};
-
-SIMD struct bits bits_of(const struct culm_dropout *dropout) {
-    if (!dropout)
-        return (struct bits){.on = false, .threshold = uset(0), .scale = vset(1.0f)};
-    return (struct bits){.on = true,
-                         .threshold = uset(drop_threshold(dropout->p)),
-                         .scale = vset((float)(1.0 / (1.0 - dropout->p)))};
-}
-
-SIMD struct drop_bits draw(const struct attention *s, int64_t sample, int64_t head, int64_t query,
-                           int64_t key_block) {
-    return drop_draw(s->how.dropout->key, s->how.dropout->first_sample + (uint64_t)sample,
-                     (uint64_t)((head * s->how.tq + query) * s->k_blocks + key_block));
-}
-
-/* Keys of a sample up to its last visible one. */
-static int64_t keys_of(const struct attention *s, int64_t sample) {
-    int64_t keys = s->how.tk;
-    while (s->how.mask && keys > 0 && !s->how.mask[sample * s->how.tk + keys - 1])
-        keys--;
-    return keys;
-}
-
-/* hide[BLOCK]: what to add to the scores of these keys: 0, or -infinity. */
-static void hide_keys(const struct attention *s, float *hide, int64_t sample, int64_t k0,
-                      int64_t keys) {
-    const int32_t *visible = s->how.mask + sample * s->how.tk + k0;
-    for (int64_t i = 0; i < BLOCK; i++)
-        hide[i] = i < keys && visible[i] ? 0.0f : -INFINITY;
 }
 
 /* Of the `keys` of block kb, those that the group of queries at r of block qb may see. */
@@ -523,12 +461,20 @@ static struct attention describe(struct culm_cpu *cpu, const struct culm_attenti
     return s;
 }
 
+static bool all_bf16(const struct culm_attention_rows *in) {
+    return in->q.dtype == CULM_BF16 && in->k.dtype == CULM_BF16 && in->v.dtype == CULM_BF16;
+}
+
 void ISA_NAME(attention_forward)(struct culm_cpu *cpu, struct culm_out out, float *lse,
                                  const struct culm_attention_rows *in,
                                  const struct culm_attention *how) {
     struct attention s = describe(cpu, in, how);
     s.out = out;
     s.lse = lse;
+    if (all_bf16(in)) {
+        ISA_NAME(attention_forward_bf16)(&s);
+        return;
+    }
     culm_cpu_run(cpu, how->b * how->heads * s.q_blocks, forward_tile, &s);
 }
 
@@ -542,6 +488,10 @@ void ISA_NAME(attention_backward)(struct culm_cpu *cpu, const struct culm_attent
     s.dout = dout;
     s.saved_out = out;
     s.lse = (float *)lse;
+    if (all_bf16(in)) {
+        ISA_NAME(attention_backward_bf16)(&s);
+        return;
+    }
     s.slot = round_up(how->tq, GROUP) * s.wide;
     int64_t room = SHARED_FLOATS / s.slot; /* slots */
     bool in_place = grads->dq.dtype == CULM_F32;

@@ -237,7 +237,11 @@ static void multiply(void *context, int64_t tile, int thread) {
 
 void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
     struct job job = {.p = p, .cpu = cpu, .packed = cpu_shared(cpu) + p->first_free};
-    job.aside = p->c.kind != RESULT_ROWS || p->c.out.dtype != CULM_F32;
+    if (p->a.dtype == CULM_BF16 || p->b.dtype == CULM_BF16 || p->c.out.dtype == CULM_BF16) {
+        ISA_NAME(product_bf16)(cpu, p);
+        return;
+    }
+    job.aside = p->c.kind != RESULT_ROWS;
     assert(!job.aside || (!p->add && p->k <= PRODUCT_MAX_TERMS));
     assert(!p->add || !p->bias);
     if (!p->m || !p->n)

@@ -3,7 +3,7 @@
  * as they are), products are exact, sums are f32, and the result is rounded once if it is bf16.
  *
  * What fixes the bits: an element is one sum over all k, in the order of the device's flavour
- * (gemm_bf16_micro.h), starting from zero; then it is added to the bias or to C. Terms are padded
+ * (strip.h), starting from zero; then it is added to the bias or to C. Terms are padded
  * with zeros to a multiple of 32. A flavour gives the same bits on every instruction set: where the
  * instruction is missing, the widened operands go through f32 multiply-adds in the same order. The
  * cut into tiles and the number of threads do not enter.
@@ -16,11 +16,13 @@
  * one is computed.
  */
 #include "device/cpu/gemm_amx.h"
+#include "device/cpu/gemm_bf16_micro.h"
 #include "device/cpu/gemm_bf16_pack.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
 
+#define SUM_RUN 256                    /* rows whose column sums are one chain; divides K_MOST */
 #define B_ELEMENTS (640 * 1024)        /* of packed B */
 #define A_FLOATS (STRIP_MOST * K_MOST) /* of a packed strip, widened */
 #define PIECE (STRIP_MOST * STRIP_COLUMNS)
@@ -33,9 +35,7 @@ _Static_assert(PARTIAL_FLOATS >= 96 * 1024, "a tile's scratch");
 struct job {
     const struct product *p;
     struct culm_cpu *cpu;
-    struct strip_shape shape;
-    strip_kernel *strip;
-    bool amx;
+    struct strip_method method;
     int64_t k_step;           /* terms at a time */
     int64_t columns, blocks;  /* of a block of C, and how many */
     int64_t rows, row_blocks; /* of a tile */
@@ -50,22 +50,38 @@ struct piece {
     int64_t at[STRIP_MOST];
 };
 
-static void choose(struct job *job) {
+struct strip_method ISA_NAME(strip_method)(const struct culm_cpu *cpu) {
+    bool amx = cpu->bf16_flavour == CULM_BF16_AMX;
 #ifdef __AVX512BF16__
-    if (job->cpu->bf16_flavour == CULM_BF16_AMX && job->cpu->has_amx) {
-        job->amx = true;
-        job->shape = (struct strip_shape){STRIP_MOST, false};
-        job->strip = culm_cpu_amx_strip;
-        return;
-    }
-    if (job->cpu->bf16_flavour == CULM_BF16_PORTABLE) {
-        job->shape = (struct strip_shape){DOT_ROWS, false};
-        job->strip = strip_dot;
-        return;
-    }
+    if (amx && cpu->has_amx)
+        return (struct strip_method){.rows = STRIP_MOST, .amx = true, .run = culm_cpu_amx_strip};
+    if (!amx)
+        return (struct strip_method){.rows = DOT_ROWS, .run = strip_dot};
 #endif
-    job->shape = (struct strip_shape){WIDE_ROWS, true};
-    job->strip = job->cpu->bf16_flavour == CULM_BF16_AMX ? strip_as_amx : strip_portable;
+    return (struct strip_method){
+        .rows = WIDE_ROWS, .wide = true, .run = amx ? strip_as_amx : strip_portable};
+}
+
+/* Sums of the columns over the terms that were packed, each run of SUM_RUN a chain. */
+static void sum_packed(const struct product *p, const uint16_t *packed, int64_t column,
+                       int64_t columns, int64_t k0, int64_t k) {
+    int64_t kblocks = ceil_div(k, 32);
+    for (int64_t panel = 0; panel * PANEL < columns; panel++) {
+        float *to = p->column_sum + column + panel * PANEL;
+        int64_t left = columns - panel * PANEL;
+        for (int64_t run = 0; run < k; run += SUM_RUN) {
+            vec sum = vzero();
+            for (int64_t i = run; i < at_most(k, run + SUM_RUN); i++) {
+                const uint16_t *tile =
+                    panel_at((uint16_t *)packed, kblocks, panel, i / 32) + i % 32 / 2 * 2 * PANEL;
+                uvec both = load_pairs(tile);
+                vec x = i % 2 ? odd_of(both) : even_of(both);
+                sum = i == run ? x : vadd(sum, x);
+            }
+            bool add = p->column_add || k0 + run > 0;
+            store_part(to, add ? vadd(load_part(to, left), sum) : sum, left);
+        }
+    }
 }
 
 SIMD void store_both(uint16_t *to, vec a, vec b) {
@@ -128,9 +144,9 @@ static void multiply(void *context, int64_t tile, int thread) {
     int64_t column0 = tile / job->row_blocks * job->columns, row_block = tile % job->row_blocks;
     int64_t columns = at_most(job->columns, p->n - column0);
     int64_t row0 = row_block * job->rows, row_end = at_most(p->m, row0 + job->rows);
-    int64_t strip_rows = job->shape.rows, pairs = ceil_div(columns, STRIP_COLUMNS);
+    int64_t strip_rows = job->method.rows, pairs = ceil_div(columns, STRIP_COLUMNS);
     struct piece last = {.c = NULL};
-    if (job->amx)
+    if (job->method.amx)
         culm_cpu_amx_begin();
     for (int64_t k0 = 0; k0 < p->k || (k0 == 0 && p->k == 0); k0 += job->k_step) {
         int64_t k = at_most(job->k_step, p->k - k0), kblocks = ceil_div(k, 32);
@@ -144,11 +160,11 @@ static void multiply(void *context, int64_t tile, int thread) {
         float *sums = partial;
         for (int64_t row = row0; row < row_end; row += strip_rows) {
             int64_t rows = at_most(strip_rows, row_end - row);
-            pack_strip(p, job->shape, packed_a, row, rows, k0, k);
+            pack_strip(p, &job->method, packed_a, row, rows, k0, k);
             for (int64_t pair = 0; pair < pairs; pair++, sums += strip_rows * STRIP_COLUMNS) {
                 float *c = alone ? two + pair % 2 * PIECE : sums;
-                job->strip(kblocks, packed_a, packed_b + pair * kblocks * 2 * TILE, c, rows,
-                           k0 > 0);
+                job->method.run(kblocks, packed_a, packed_b + pair * kblocks * 2 * TILE, c, rows,
+                                k0 > 0);
                 if (!complete)
                     continue;
                 write_piece(p, &last);
@@ -166,16 +182,15 @@ static void multiply(void *context, int64_t tile, int thread) {
             last.c = NULL;
         }
     }
-    if (job->amx)
+    if (job->method.amx)
         culm_cpu_amx_end();
 }
 
 void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p) {
-    struct job job = {.p = p, .cpu = cpu};
+    struct job job = {.p = p, .cpu = cpu, .method = ISA_NAME(strip_method)(cpu)};
     assert(!p->add || (!p->bias && p->c.out.dtype == CULM_F32 && p->c.kind == RESULT_ROWS));
     if (!p->m || !p->n)
         return;
-    choose(&job);
     int64_t threads = cpu->threads;
     int64_t k_pieces = at_least(1, ceil_div(p->k, K_MOST));
     job.k_step = at_least(SUM_RUN, round_up(ceil_div(p->k, k_pieces), SUM_RUN));
@@ -186,7 +201,7 @@ void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p) {
         job.blocks = round_up(job.blocks, threads);
     job.columns = round_up(ceil_div(p->n, job.blocks), STRIP_COLUMNS);
     job.blocks = ceil_div(p->n, job.columns);
-    int64_t strips = ceil_div(p->m, job.shape.rows);
+    int64_t strips = ceil_div(p->m, job.method.rows);
     job.row_blocks = 1;
     if (job.blocks % threads)
         job.row_blocks = at_most(at_least(1, strips / 4), 2 * threads);
@@ -196,10 +211,10 @@ void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p) {
             job.partial = cpu_shared(cpu) + p->first_free;
         else
             job.partial_floats = PARTIAL_FLOATS;
-        int64_t fits = job.partial_floats / (job.columns * job.shape.rows);
+        int64_t fits = job.partial_floats / (job.columns * job.method.rows);
         job.row_blocks = at_least(job.row_blocks, ceil_div(strips, fits));
     }
-    job.rows = ceil_div(strips, job.row_blocks) * job.shape.rows;
+    job.rows = ceil_div(strips, job.row_blocks) * job.method.rows;
     job.row_blocks = ceil_div(p->m, job.rows);
     culm_cpu_run(cpu, job.blocks * job.row_blocks, multiply, &job);
 }

@@ -1,36 +1,14 @@
 /*
- * Register tiles of bf16 products: one strip of rows of packed A by two panels (32 columns) of
- * packed B, summed in f32. Which one runs: gemm_bf16.c.
- *
- *     A  [kblocks][rows][32 k], bf16, or the same values widened to f32
- *     B  [kblocks][2 panels][16 pairs][16 columns][2 k], bf16
- *     C  [rows][32], f32
- *
- * What fixes the bits is the flavour:
- *
- *     portable  one chain of fused multiply-adds from zero; of each pair of k the odd one first
- *               (VDPBF16PS)
- *     amx       for each 32 k, a chain of the 16 even ones and a chain of the 16 odd ones, each
- * from zero; their sum is added to C (TDPBF16PS)
+ * Register tiles of bf16 products (strip.h), for each flavour: the instruction where there is one,
+ * else f32 multiply-adds in its order.
  */
 #ifndef CULM_DEVICE_CPU_GEMM_BF16_MICRO_H
 #define CULM_DEVICE_CPU_GEMM_BF16_MICRO_H
 
-#include "device/cpu/simd.h"
+#include "device/cpu/strip.h"
 #include "device/cpu/tile.h"
 
-#define PANEL 16                       /* columns */
-#define TILE (16 * 2 * PANEL)          /* elements of 32 k of a panel */
-#define STRIP_COLUMNS (2 * PANEL)      /* of C */
-#define STRIP_MOST 32                  /* rows */
 #define WIDE_ROWS (MR == 14 ? 28 : 24) /* of a strip that is widened; a multiple of MR */
-
-typedef void strip_kernel(int64_t kblocks, const void *a, const uint16_t *b, float *c, int64_t rows,
-                          bool resume);
-
-SIMD uvec load_pairs(const uint16_t *p) { return ubits(vload((const float *)(const void *)p)); }
-SIMD vec even_of(uvec pairs) { return ufloat_bits(ushift_left(pairs, 16)); }
-SIMD vec odd_of(uvec pairs) { return ufloat_bits(uand(pairs, uset(0xffff0000u))); }
 
 static void strip_portable(int64_t kblocks, const void *a_block, const uint16_t *b_block, float *c,
                            int64_t rows, bool resume) {

@@ -1,16 +1,15 @@
 /*
  * Packing of bf16 products: operands of any kind and type become strips of A and pairs of panels of
- * B (gemm_bf16_micro.h), f32 rounded on the way. What lies beyond the operand is zero.
+ * B (strip.h), f32 rounded on the way. What lies beyond the operand is zero.
  */
 #ifndef CULM_DEVICE_CPU_GEMM_BF16_PACK_H
 #define CULM_DEVICE_CPU_GEMM_BF16_PACK_H
 
-#include "device/cpu/gemm_bf16_micro.h"
 #include "device/cpu/product.h"
+#include "device/cpu/strip.h"
 #include "device/cpu/transpose.h"
 
-#define K_MOST 1536    /* terms packed at once; a multiple of SUM_RUN */
-#define SUM_RUN 256    /* rows whose column sums are one chain */
+#define K_MOST 1536    /* terms packed at once */
 #define TURN_TERMS 128 /* terms turned at once */
 
 /* Each lane: the bf16 of `even` in the low half, of `odd` in the high half. */
@@ -57,15 +56,10 @@ SIMD void pair_rows(struct culm_in even, int64_t at_even, struct culm_in odd, in
 
 /* --- A --- */
 
-struct strip_shape {
-    int64_t rows; /* of a packed strip */
-    bool wide;    /* elements are widened to f32 */
-};
-
-SIMD void strip_put(struct strip_shape shape, void *to, int64_t kblock, int64_t row,
+SIMD void strip_put(const struct strip_method *method, void *to, int64_t kblock, int64_t row,
                     const uint16_t *from) {
-    int64_t at = (kblock * shape.rows + row) * 32;
-    if (shape.wide) {
+    int64_t at = (kblock * method->rows + row) * 32;
+    if (method->wide) {
         vstore((float *)to + at, vload_bf16(from));
         vstore((float *)to + at + LANES, vload_bf16(from + LANES));
     } else {
@@ -75,8 +69,9 @@ SIMD void strip_put(struct strip_shape shape, void *to, int64_t kblock, int64_t 
 }
 
 /* `rows` rows of op(A) from `row`, terms k0 .. k0 + k - 1. */
-static void pack_strip(const struct product *p, struct strip_shape shape, void *to, int64_t row,
-                       int64_t rows, int64_t k0, int64_t k) {
+static __attribute__((unused)) void pack_strip(const struct product *p,
+                                               const struct strip_method *method, void *to,
+                                               int64_t row, int64_t rows, int64_t k0, int64_t k) {
     uint16_t line[K_MOST] __attribute__((aligned(64)));
     const struct operand *a = &p->a;
     int64_t kblocks = ceil_div(k, 32);
@@ -90,7 +85,7 @@ static void pack_strip(const struct product *p, struct strip_shape shape, void *
                 memset(line + k, 0, (size_t)(kblocks * 32 - k) * sizeof *line);
             }
             for (int64_t b = 0; b < kblocks; b++)
-                strip_put(shape, to, b, r, from + b * 32);
+                strip_put(method, to, b, r, from + b * 32);
         }
         return;
     }
@@ -117,7 +112,7 @@ static void pack_strip(const struct product *p, struct strip_shape shape, void *
                     vstore(pairs + i * 8, vzero());
             transpose16(pairs, 16, turned, 16);
             for (int64_t i = 0; i < count; i++)
-                strip_put(shape, to, b, r + i, (const uint16_t *)(const void *)(turned + i * 16));
+                strip_put(method, to, b, r + i, (const uint16_t *)(const void *)(turned + i * 16));
         }
     }
 }
@@ -130,8 +125,9 @@ SIMD uint16_t *panel_at(uint16_t *packed, int64_t kblocks, int64_t panel, int64_
 }
 
 /* Terms are rows of the operand. */
-static void pack_b_down(const struct operand *b, uint16_t *to, int64_t column, int64_t columns,
-                        int64_t k0, int64_t k, uint16_t *lines) {
+static __attribute__((unused)) void pack_b_down(const struct operand *b, uint16_t *to,
+                                                int64_t column, int64_t columns, int64_t k0,
+                                                int64_t k, uint16_t *lines) {
     int64_t kblocks = ceil_div(k, 32), panels = round_up(columns, STRIP_COLUMNS) / PANEL;
     struct culm_in in = {b->data, b->dtype};
     for (int64_t i = 0; i < kblocks * 32; i += 2) {
@@ -154,8 +150,9 @@ static void pack_b_down(const struct operand *b, uint16_t *to, int64_t column, i
 }
 
 /* Terms are columns of the operand. */
-static void pack_b_across(const struct operand *b, uint16_t *to, int64_t column, int64_t columns,
-                          int64_t k0, int64_t k) {
+static __attribute__((unused)) void pack_b_across(const struct operand *b, uint16_t *to,
+                                                  int64_t column, int64_t columns, int64_t k0,
+                                                  int64_t k) {
     uint16_t part[PANEL * TURN_TERMS] __attribute__((aligned(64)));
     int64_t kblocks = ceil_div(k, 32), panels = round_up(columns, STRIP_COLUMNS) / PANEL;
     for (int64_t panel = 0; panel < panels; panel++) {
@@ -168,28 +165,6 @@ static void pack_b_across(const struct operand *b, uint16_t *to, int64_t column,
             for (int64_t j = 0; j < terms; j += 32)
                 transpose16((const float *)(const void *)(part + j), TURN_TERMS / 2,
                             (float *)(void *)panel_at(to, kblocks, panel, (i + j) / 32), 16);
-        }
-    }
-}
-
-/* Sums of the columns over the terms that were packed, each run of SUM_RUN a chain. */
-static void sum_packed(const struct product *p, const uint16_t *packed, int64_t column,
-                       int64_t columns, int64_t k0, int64_t k) {
-    int64_t kblocks = ceil_div(k, 32);
-    for (int64_t panel = 0; panel * PANEL < columns; panel++) {
-        float *to = p->column_sum + column + panel * PANEL;
-        int64_t left = columns - panel * PANEL;
-        for (int64_t run = 0; run < k; run += SUM_RUN) {
-            vec sum = vzero();
-            for (int64_t i = run; i < at_most(k, run + SUM_RUN); i++) {
-                const uint16_t *tile =
-                    panel_at((uint16_t *)packed, kblocks, panel, i / 32) + i % 32 / 2 * 2 * PANEL;
-                uvec both = load_pairs(tile);
-                vec x = i % 2 ? odd_of(both) : even_of(both);
-                sum = i == run ? x : vadd(sum, x);
-            }
-            bool add = p->column_add || k0 + run > 0;
-            store_part(to, add ? vadd(load_part(to, left), sum) : sum, left);
         }
     }
 }

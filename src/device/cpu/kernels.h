@@ -163,12 +163,13 @@ static inline struct culm_attention_grads culm_attention_packed_grads(struct cul
 /* Attention (tensor/hyper.h). out[B,Tq,C]; saves lse[B,H,Tq], the log of the sum of exponentials of
  * each row of scores. A query all of whose keys are hidden gives zeros. Dropout acts on the
  * probabilities: element (head Tq + query) ceil128(Tk) + key of sample b. Nothing of size Tq x Tk
- * is written. */
+ * is written. With q, k and v in bf16 the products are those of culm_cpu_gemm_bf16, and
+ * probabilities are rounded on the way. */
 void culm_cpu_attention_forward(struct culm_cpu *cpu, struct culm_out out, float *lse,
                                 const struct culm_attention_rows *in,
                                 const struct culm_attention *how);
 /* dq[B,Tq,C], dk[B,Tk,C], dv[B,Tk,C] (=) from dout[B,Tq,C] and what forward read and wrote. A dq
- * in bf16 is summed in f32 in scratch: Tq times C / heads is at most 2^19 then. */
+ * in bf16 of a q in f32 is summed in scratch: Tq times C / heads is at most 2^19 then. */
 void culm_cpu_attention_backward(struct culm_cpu *cpu, const struct culm_attention_grads *grads,
                                  struct culm_in dout, const struct culm_attention_rows *in,
                                  struct culm_in out, const float *lse,

@@ -11,17 +11,6 @@
 #define SUM_ROWS 256
 #define SUM_COLUMNS 64 /* of a tile */
 
-static bool is_bf16(enum culm_dtype a, enum culm_dtype b) {
-    return a == CULM_BF16 || b == CULM_BF16;
-}
-
-static void multiply(struct culm_cpu *cpu, const struct product *p, bool bf16) {
-    if (bf16)
-        ISA_NAME(product_bf16)(cpu, p);
-    else
-        ISA_NAME(product)(cpu, p);
-}
-
 void ISA_NAME(linear_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
                               const float *w, const float *b, int64_t n, int64_t in, int64_t out,
                               bool transposed) {
@@ -33,7 +22,7 @@ void ISA_NAME(linear_forward)(struct culm_cpu *cpu, struct culm_out y, struct cu
                         .trans_b = transposed,
                         .c = result_rows(y, out),
                         .bias = b};
-    multiply(cpu, &p, is_bf16(x.dtype, y.dtype));
+    ISA_NAME(product)(cpu, &p);
 }
 
 void ISA_NAME(linear_backward_input)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
@@ -46,7 +35,7 @@ void ISA_NAME(linear_backward_input)(struct culm_cpu *cpu, struct culm_out dx, s
                         .b = operand_rows(culm_in_f32(w), transposed ? in : out),
                         .trans_b = !transposed,
                         .c = result_rows(dx, in)};
-    multiply(cpu, &p, is_bf16(dx.dtype, dy.dtype));
+    ISA_NAME(product)(cpu, &p);
 }
 
 struct sums {
@@ -91,7 +80,7 @@ void ISA_NAME(linear_backward_weight)(struct culm_cpu *cpu, float *dw, float *db
         p.column_sum = db;
         p.column_add = !first;
     }
-    multiply(cpu, &p, is_bf16(x.dtype, dy.dtype));
+    ISA_NAME(product)(cpu, &p);
     if (transposed && db) {
         struct sums s = {db, dy, n, out, first};
         culm_cpu_run(cpu, ceil_div(out, SUM_COLUMNS), sum_tile, &s);

@@ -1,6 +1,7 @@
 /*
  * C = op(A) op(B) [+ bias] [+ C], of operands that are read through a description (operand.h) and a
  * result that is f32 or bf16, plain rows or pixels of an image. Accumulated in f32, rounded once.
+ * When A, B or C is bf16, so is the product: what is f32 is rounded on the way (gemm_bf16.c).
  * Shapes, bits and scratch: gemm.c.
  */
 #ifndef CULM_DEVICE_CPU_PRODUCT_H
@@ -8,7 +9,7 @@
 
 #include "device/cpu/operand.h"
 
-/* Terms of an element where C is bf16 or a GRID. */
+/* Terms of an element where C is a GRID. */
 #define PRODUCT_MAX_TERMS 65536
 
 struct product {
@@ -24,7 +25,7 @@ struct product {
 };
 
 void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p);
-/* The same with operands rounded to bf16 where they are f32: gemm_bf16.c. No limit to k. */
+/* In bf16 whatever the types. No limit to k. */
 void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p);
 
 SIMD struct result result_rows(struct culm_out out, int64_t ld) {
