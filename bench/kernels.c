@@ -2,7 +2,7 @@
  * Where the time of one training step of a GPT-2-architecture model goes, kernel by kernel.
  *
  *     bench_kernels [--threads N] [--batch N] [--layers N] [--width N] [--heads N] [--context N]
- *                   [--vocab N] [--iters N] [--isa NAME]
+ *                   [--vocab N] [--iters N] [--isa NAME] [--dtype f32|bf16]
  *
  * Runs the kernels of the whole step in their order, forward, backward, norm and optimizer, on
  * buffers of the true sizes (the values flow from one kernel to the next; nothing checks them), and
@@ -111,13 +111,20 @@ static float *floats(char **arena, int64_t count) {
     return p;
 }
 
+/* Of everything but the residual stream, the parameters and their gradients; all arrays have room
+ * for f32. */
+static enum culm_dtype low = CULM_F32;
+
+static struct culm_in low_in(const float *x) { return (struct culm_in){x, low}; }
+static struct culm_out low_out(float *x) { return (struct culm_out){x, low}; }
+
 struct block {
     float *ln1, *m1, *r1, *qkv, *att, *lse, *proj, *x1, *ln2, *m2, *r2, *fc, *gelu, *out, *x2;
 };
 
 static void linear(struct culm_cpu *cpu, struct account *a, enum kernel k, float *y, const float *x,
                    const float *w, const float *b, int64_t n, int64_t in, int64_t out) {
-    culm_cpu_linear_forward(cpu, culm_out_f32(y), culm_in_f32(x), w, b, n, in, out, false);
+    culm_cpu_linear_forward(cpu, low_out(y), low_in(x), w, b, n, in, out, false);
     done(a, k, 2.0 * (double)n * (double)in * (double)out, (double)(n * in + in * out + n * out));
 }
 
@@ -126,10 +133,9 @@ static void linear_back(struct culm_cpu *cpu, struct account *a, enum kernel k, 
                         int64_t n, int64_t in, int64_t out) {
     double flops = 2.0 * (double)n * (double)in * (double)out;
     double moved = (double)(n * in + in * out + n * out);
-    culm_cpu_linear_backward_weight(cpu, dw, db, culm_in_f32(x), culm_in_f32(dy), n, in, out, false,
-                                    true);
+    culm_cpu_linear_backward_weight(cpu, dw, db, low_in(x), low_in(dy), n, in, out, false, true);
     done(a, k + 2, flops, moved);
-    culm_cpu_linear_backward_input(cpu, culm_out_f32(dx), culm_in_f32(dy), w, n, in, out, false);
+    culm_cpu_linear_backward_input(cpu, low_out(dx), low_in(dy), w, n, in, out, false);
     done(a, k + 1, flops, moved);
 }
 
@@ -150,6 +156,10 @@ int main(int argc, char **argv) {
         bool known = !strcmp(argv[i], "--isa");
         if (known)
             m.isa = argv[i + 1];
+        if (!strcmp(argv[i], "--dtype")) {
+            low = strcmp(argv[i + 1], "bf16") ? CULM_F32 : CULM_BF16;
+            known = low == CULM_BF16 || !strcmp(argv[i + 1], "f32");
+        }
         for (size_t o = 0; o < sizeof options / sizeof options[0]; o++)
             if (!strcmp(argv[i], options[o].name)) {
                 *options[o].value = atoll(argv[i + 1]);
@@ -226,81 +236,77 @@ int main(int argc, char **argv) {
         for (int64_t l = 0; l < L; l++) {
             struct block *b = &blocks[l];
             const float *w = p + l * (weights + 13 * c), *s = w + weights;
-            culm_cpu_layernorm_forward(cpu, culm_out_f32(b->ln1), b->m1, b->r1, culm_in_f32(x), s,
-                                       s + c, n, c, 1e-5);
+            culm_cpu_layernorm_forward(cpu, low_out(b->ln1), b->m1, b->r1, culm_in_f32(x), s, s + c,
+                                       n, c, 1e-5);
             done(a, LAYERNORM_F, 0, (double)(2 * n * c));
             linear(cpu, a, QKV_F, b->qkv, b->ln1, w, s + 2 * c, n, c, 3 * c);
-            struct culm_attention_rows rows = culm_attention_packed(culm_in_f32(b->qkv), c);
-            culm_cpu_attention_forward(cpu, culm_out_f32(b->att), b->lse, &rows, &how);
+            struct culm_attention_rows rows = culm_attention_packed(low_in(b->qkv), c);
+            culm_cpu_attention_forward(cpu, low_out(b->att), b->lse, &rows, &how);
             done(a, ATTENTION_F, attention, (double)(4 * n * c));
             linear(cpu, a, PROJ_F, b->proj, b->att, w + 3 * c * c, s + 5 * c, n, c, c);
             culm_cpu_residual_dropout_forward(cpu, culm_out_f32(b->x1), culm_in_f32(x),
-                                              culm_in_f32(b->proj), n * c, &drop);
+                                              low_in(b->proj), n * c, &drop);
             done(a, RESIDUAL_F, 0, (double)(3 * n * c));
-            culm_cpu_layernorm_forward(cpu, culm_out_f32(b->ln2), b->m2, b->r2, culm_in_f32(b->x1),
+            culm_cpu_layernorm_forward(cpu, low_out(b->ln2), b->m2, b->r2, culm_in_f32(b->x1),
                                        s + 6 * c, s + 7 * c, n, c, 1e-5);
             done(a, LAYERNORM_F, 0, (double)(2 * n * c));
             linear(cpu, a, FC_F, b->fc, b->ln2, w + 4 * c * c, s + 8 * c, n, c, 4 * c);
-            culm_cpu_activation_forward(cpu, culm_out_f32(b->gelu), culm_in_f32(b->fc), 4 * n * c,
+            culm_cpu_activation_forward(cpu, low_out(b->gelu), low_in(b->fc), 4 * n * c,
                                         CULM_FUNCTION_GELU_TANH, 0);
             done(a, GELU_F, 0, (double)(8 * n * c));
             linear(cpu, a, OUT_F, b->out, b->gelu, w + 8 * c * c, s + 12 * c, n, 4 * c, c);
             culm_cpu_residual_dropout_forward(cpu, culm_out_f32(b->x2), culm_in_f32(b->x1),
-                                              culm_in_f32(b->out), n * c, &drop);
+                                              low_in(b->out), n * c, &drop);
             done(a, RESIDUAL_F, 0, (double)(3 * n * c));
             x = b->x2;
         }
         double head = 2.0 * (double)n * (double)c * (double)v,
                moved = (double)(n * c + (n + c) * v);
-        culm_cpu_layernorm_forward(cpu, culm_out_f32(lnf), mf, rf, culm_in_f32(x), gf, gf + c, n, c,
+        culm_cpu_layernorm_forward(cpu, low_out(lnf), mf, rf, culm_in_f32(x), gf, gf + c, n, c,
                                    1e-5);
         done(a, LAYERNORM_F, 0, (double)(2 * n * c));
-        culm_cpu_linear_forward(cpu, culm_out_f32(logits), culm_in_f32(lnf), wte, NULL, n, c, v,
-                                true);
+        culm_cpu_linear_forward(cpu, low_out(logits), low_in(lnf), wte, NULL, n, c, v, true);
         done(a, HEAD_F, head, moved);
-        culm_cpu_cross_entropy(cpu, culm_out_f32(logits), tokens, n, v, 1.0 / (double)n, 0, true,
-                               &loss);
+        culm_cpu_cross_entropy(cpu, low_out(logits), tokens, n, v, 1.0 / (double)n, 0, true, &loss);
         done(a, CROSS_ENTROPY, 0, (double)(2 * n * v));
-        culm_cpu_linear_backward_weight(cpu, g + (wte - p), NULL, culm_in_f32(lnf),
-                                        culm_in_f32(logits), n, c, v, true, true);
+        culm_cpu_linear_backward_weight(cpu, g + (wte - p), NULL, low_in(lnf), low_in(logits), n, c,
+                                        v, true, true);
         done(a, HEAD_DW, head, moved);
-        culm_cpu_linear_backward_input(cpu, culm_out_f32(dh), culm_in_f32(logits), wte, n, c, v,
-                                       true);
+        culm_cpu_linear_backward_input(cpu, low_out(dh), low_in(logits), wte, n, c, v, true);
         done(a, HEAD_DX, head, moved);
         float *dgf = g + (gf - p);
-        culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), dgf, dgf + c, culm_in_f32(dh),
-                                    culm_in_f32(x), gf, mf, rf, culm_in_f32(NULL), n, c, true);
+        culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), dgf, dgf + c, low_in(dh), culm_in_f32(x),
+                                    gf, mf, rf, culm_in_f32(NULL), n, c, true);
         done(a, LAYERNORM_B, 0, (double)(3 * n * c));
         for (int64_t l = L; l-- > 0;) {
             struct block *b = &blocks[l];
             const float *w = p + l * (weights + 13 * c), *s = w + weights;
             float *dw = g + (w - p), *ds = dw + weights;
             x = l ? blocks[l - 1].x2 : x0;
-            culm_cpu_dropout(cpu, culm_out_f32(dh), culm_in_f32(dx), n * c, &drop);
+            culm_cpu_dropout(cpu, low_out(dh), culm_in_f32(dx), n * c, &drop);
             done(a, DROPOUT_B, 0, (double)(2 * n * c));
             linear_back(cpu, a, OUT_F, dwide, dw + 8 * c * c, ds + 12 * c, dh, b->gelu,
                         w + 8 * c * c, n, 4 * c, c);
-            culm_cpu_activation_backward(cpu, culm_out_f32(dwide2), culm_in_f32(dwide),
-                                         culm_in_f32(b->fc), 4 * n * c, CULM_FUNCTION_GELU_TANH, 0);
+            culm_cpu_activation_backward(cpu, low_out(dwide2), low_in(dwide), low_in(b->fc),
+                                         4 * n * c, CULM_FUNCTION_GELU_TANH, 0);
             done(a, GELU_B, 0, (double)(12 * n * c));
             linear_back(cpu, a, FC_F, dh, dw + 4 * c * c, ds + 8 * c, dwide2, b->ln2, w + 4 * c * c,
                         n, c, 4 * c);
-            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds + 6 * c, ds + 7 * c,
-                                        culm_in_f32(dh), culm_in_f32(b->x1), s + 6 * c, b->m2,
-                                        b->r2, culm_in_f32(dx), n, c, true);
+            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds + 6 * c, ds + 7 * c, low_in(dh),
+                                        culm_in_f32(b->x1), s + 6 * c, b->m2, b->r2,
+                                        culm_in_f32(dx), n, c, true);
             done(a, LAYERNORM_B, 0, (double)(4 * n * c));
-            culm_cpu_dropout(cpu, culm_out_f32(dh), culm_in_f32(dx), n * c, &drop);
+            culm_cpu_dropout(cpu, low_out(dh), culm_in_f32(dx), n * c, &drop);
             done(a, DROPOUT_B, 0, (double)(2 * n * c));
             linear_back(cpu, a, PROJ_F, dwide, dw + 3 * c * c, ds + 5 * c, dh, b->att,
                         w + 3 * c * c, n, c, c);
-            struct culm_attention_rows rows = culm_attention_packed(culm_in_f32(b->qkv), c);
-            struct culm_attention_grads grads =
-                culm_attention_packed_grads(culm_out_f32(dwide2), c);
-            culm_cpu_attention_backward(cpu, &grads, culm_in_f32(dwide), &rows, culm_in_f32(b->att),
-                                        b->lse, &how);
+            struct culm_attention_rows rows = culm_attention_packed(low_in(b->qkv), c);
+            struct culm_attention_grads grads = culm_attention_packed_grads(low_out(dwide2), c);
+            culm_cpu_attention_backward(cpu, &grads, low_in(dwide), &rows, low_in(b->att), b->lse,
+                                        &how);
             done(a, ATTENTION_B, 2.5 * attention, (double)(8 * n * c));
             linear_back(cpu, a, QKV_F, dh, dw, ds + 2 * c, dwide2, b->ln1, w, n, c, 3 * c);
-            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds, ds + c, culm_in_f32(dh),
+            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds, ds + c, low_in(dh),
                                         culm_in_f32(x), s, b->m1, b->r1, culm_in_f32(dx), n, c,
                                         true);
             done(a, LAYERNORM_B, 0, (double)(4 * n * c));
@@ -333,9 +339,10 @@ int main(int argc, char **argv) {
         }
     }
     double medians = 0, products = 0, product_flops = 0;
-    printf("%s, %lld threads, batch %lld x %lld, %lld blocks x %lld, %.2f M parameters\n",
-           culm_cpu_isa(cpu), (long long)m.threads, (long long)m.batch, (long long)m.context,
-           (long long)L, (long long)c, (double)params * 1e-6);
+    printf("%s, %s, %lld threads, batch %lld x %lld, %lld blocks x %lld, %.2f M parameters\n",
+           culm_cpu_isa(cpu), low == CULM_BF16 ? culm_cpu_bf16_flavour(cpu) : "f32",
+           (long long)m.threads, (long long)m.batch, (long long)m.context, (long long)L,
+           (long long)c, (double)params * 1e-6);
     printf("%-20s %6s %9s %9s %8s\n", "kernel", "calls", "ms", "GFLOP/s", "GB/s");
     for (int k = 0; k < KERNELS; k++) {
         qsort(each[k], (size_t)m.iters, sizeof **each, ascending);
