@@ -12,7 +12,9 @@
 #include "device/cpu/winograd.h"
 #include "device/cpu/variant.h"
 
-#define TILE_STRIDE (TILES * BLOCK + 16)
+#define TILES 30 /* of a block; a multiple of ROWS */
+#define TILES_ALONE 66 /* of a single block */
+#define TILE_STRIDE (TILES_ALONE * BLOCK + 16)
 #define U_FLOATS (PLACES * U_STRIDE)
 #define V_FLOATS (PLACES * TILE_STRIDE)
 
@@ -30,38 +32,10 @@ struct winograd {
     bool turned;           /* w is [in][out][3][3], to be turned */
     int64_t first, blocks; /* of outputs, whose U is in the shared scratch; */
     bool own;              /* or not */
-    int64_t block_tiles;
+    int64_t block_tiles, task_tiles;
 };
 
-typedef void micro(int64_t k, const float *a, const float *b, float *c, bool add);
-#define MICRO(mr)                                                                                  \
-    static void micro_##mr(int64_t k, const float *a, const float *b, float *c, bool add) {        \
-        vec acc[MR][NV];                                                                           \
-        chain(acc, mr, BLOCK, 1, k, a, b);                                                         \
-        finish(acc, mr, c, BLOCK, NR, add ? ADD : STORE, NULL);                                    \
-    }
-#if MR == 14
-MICRO(14)
-MICRO(8)
-#else
-MICRO(6)
-#endif
-MICRO(4)
-MICRO(2)
-MICRO(1)
-static const struct {
-    int rows;
-    micro *run;
-} micros[] = {
-#if MR == 14
-    {14, micro_14},
-    {8, micro_8},
-#else
-    {6, micro_6},
-#endif
-    {4, micro_4},
-    {2, micro_2},
-    {1, micro_1}};
+WINOGRAD_MICROS(BLOCK, 1)
 
 /* Sixteen outputs of one channel: U at this channel's place in a panel, from nine weights. */
 SIMD void filter_store(const float *taps, bool turned, float *to) {
@@ -96,7 +70,7 @@ static void filter_sixteen(const struct winograd *w, int64_t in, int64_t ins, in
     int64_t outs = at_most(16, w->out - out);
     if (w->turned) { /* [in][out][9]: nine taps of 16 outputs lie together */
         memset(rows, 0, sizeof rows);
-        for (int64_t i = 0; i < ins; i++, to += NR) {
+        for (int64_t i = 0; i < ins; i++, to += WIDTH) {
             memcpy(rows, w->w + ((in + i) * w->out + out) * 9, (size_t)(outs * 9) * sizeof *rows);
             transpose16(rows, 9, taps, 16);
             filter_store(taps, true, to);
@@ -115,7 +89,7 @@ static void filter_sixteen(const struct winograd *w, int64_t in, int64_t ins, in
         }
         for (int64_t j = 0; j < 144; j += 16)
             transpose16(from + j, stride, taps + j * 16, 16);
-        for (int64_t c = 0; c < count; c++, to += NR)
+        for (int64_t c = 0; c < count; c++, to += WIDTH)
             filter_store(taps + c * 9 * 16, false, to);
     }
 }
@@ -125,12 +99,7 @@ static void filter_part(const struct winograd *w, int64_t in, int64_t out, int64
     int64_t column = part * LANES;
     if (out + column < w->out)
         filter_sixteen(w, in, at_most(BLOCK, w->in - in), out + column,
-                       u + column / NR * BLOCK * NR + column % NR);
-    else if (column % NR) /* the rest of a panel */
-        for (int64_t place = 0; place < PLACES; place++)
-            for (int64_t i = 0; i < BLOCK; i++)
-                vstore(u + place * U_STRIDE + (column / NR * BLOCK + i) * NR + column % NR,
-                       vzero());
+                       u + column / WIDTH * BLOCK * WIDTH + column % WIDTH);
 }
 
 #define PARTS (BLOCK / LANES)
@@ -180,52 +149,108 @@ SIMD void output_tile(const struct winograd *w, const float *m, int64_t tile, in
     }
 }
 
-static void block_of_tiles(void *context, int64_t index, int thread) {
-    const struct winograd *w = context;
-    float *m = cpu_private(w->cpu, thread), *v = m + V_FLOATS, *own = v + V_FLOATS;
-    int64_t block = index % w->blocks, out = (w->first + block) * BLOCK;
-    int64_t outs = at_most(BLOCK, w->out - out), panels = ceil_div(outs, NR);
-    int64_t tile = index / w->blocks * w->block_tiles;
-    int64_t tiles = at_most(w->block_tiles, w->tiles - tile);
-    for (int64_t in = 0; in < w->in; in += BLOCK) {
-        int64_t ins = at_most(BLOCK, w->in - in);
-        for (int64_t t = 0; t < tiles; t++)
-            if (w->x.dtype == CULM_BF16)
-                winograd_tile(&w->source, w->x.data, true, 6, tile + t, in, ins, v + t * BLOCK,
-                              TILE_STRIDE, BLOCK, 0);
-            else
-                winograd_tile(&w->source, w->x.data, false, 6, tile + t, in, ins, v + t * BLOCK,
-                              TILE_STRIDE, BLOCK, 0);
-        const float *u = cpu_shared(w->cpu) + (in / BLOCK * w->blocks + block) * U_FLOATS;
-        if (w->own) {
-            for (int64_t part = 0; part < PARTS; part++)
-                filter_part(w, in, out, part, own);
-            u = own;
-        }
-        for (int64_t place = 0; place < PLACES; place++)
-            for (int64_t panel = 0; panel < panels; panel++) {
-                const float *a = v + place * TILE_STRIDE;
-                const float *b = u + place * U_STRIDE + panel * BLOCK * NR;
-                float *c = m + place * TILE_STRIDE + panel * NR;
-                int64_t left = tiles;
-                for (size_t i = 0; left > 0; i++)
-                    for (; left >= micros[i].rows; left -= micros[i].rows) {
-                        micros[i].run(ins, a, b, c, in > 0);
-                        a += micros[i].rows * BLOCK;
-                        c += micros[i].rows * BLOCK;
-                    }
-            }
+/* A tile of work: blocks of tiles from one to another, of one block of outputs. */
+struct work {
+    const struct winograd *w;
+    float *m, *v, *own;
+    int64_t out, outs, block; /* outputs: first, count, which of those in the shared scratch */
+    int64_t end;              /* of its tiles */
+};
+
+struct step {
+    int64_t tile, tiles, in;
+};
+
+static struct step step_after(const struct work *k, struct step s) {
+    const struct winograd *w = k->w;
+    s.in += BLOCK;
+    if (s.in >= w->in) {
+        s.in = 0;
+        s.tile += s.tiles;
+        s.tiles = at_most(w->block_tiles, k->end - s.tile);
     }
-    for (int64_t t = 0; t < tiles; t++)
-        if (w->y.dtype == CULM_BF16)
-            output_tile(w, m + t * BLOCK, tile + t, out, outs, true);
-        else
-            output_tile(w, m + t * BLOCK, tile + t, out, outs, false);
+    return s;
+}
+
+static const float *weights_of(const struct work *k, int64_t in) {
+    const struct winograd *w = k->w;
+    return w->own ? k->own : cpu_shared(w->cpu) + (in / BLOCK * w->blocks + k->block) * U_FLOATS;
+}
+
+/* M = or += V U, while the inputs of the next step and the places of the outputs come near. */
+static void multiply(const struct work *k, struct step s, struct step next) {
+    const struct winograd *w = k->w;
+    const float *u = weights_of(k, s.in), *next_u = weights_of(k, next.in);
+    int64_t ins = at_most(BLOCK, w->in - s.in), next_ins = at_most(BLOCK, w->in - next.in);
+    struct culm_in y = culm_in_of(w->y);
+    int64_t panels = ceil_div(k->outs, WIDTH), vectors = ceil_div(k->outs, LANES);
+    int64_t calls = panels * ceil_div(s.tiles, ROWS), slice = ceil_div(U_STRIDE, 16 * calls) * 16;
+    bool last = s.in + BLOCK >= w->in;
+    int64_t line = 0, lines = 4 * at_least(s.tiles, next.tiles); /* of tiles, to be fetched */
+    int64_t per_call = ceil_div(lines, calls * PLACES);
+    for (int64_t place = 0; place < PLACES; place++) {
+        const float *ahead = place + 1 < PLACES ? u + (place + 1) * U_STRIDE : next_u;
+        for (int64_t panel = 0; panel < panels; panel++) {
+            const float *a = k->v + place * TILE_STRIDE;
+            const float *b = u + place * U_STRIDE + panel * BLOCK * WIDTH;
+            float *c = k->m + place * TILE_STRIDE + panel * WIDTH;
+            int64_t left = s.tiles, nv = at_most(VECTORS, vectors - panel * VECTORS);
+            for (const struct winograd_micros *micro = winograd_micros; left > 0; micro++)
+                for (; left >= micro->rows; left -= micro->rows) {
+                    for (int64_t i = 0; i < per_call && line < lines; i++, line++) {
+                        int64_t tile = line / 4;
+                        if (tile < next.tiles)
+                            winograd_fetch(&w->source, w->x, next.tile + tile, line % 4 + 1, 1,
+                                           next.in, next_ins, false);
+                        if (last && tile < s.tiles)
+                            winograd_fetch(&w->target, y, s.tile + tile, line % 4, 0, k->out,
+                                           k->outs, true);
+                    }
+                    micro->run[nv - 1](ins, a, b, c, s.in > 0, ahead);
+                    ahead += slice;
+                    a += micro->rows * BLOCK;
+                    c += micro->rows * BLOCK;
+                }
+        }
+    }
+}
+
+static void blocks_of_tiles(void *context, int64_t index, int thread) {
+    const struct winograd *w = context;
+    struct work k = {.w = w, .m = cpu_private(w->cpu, thread)};
+    k.v = k.m + V_FLOATS;
+    k.own = k.v + V_FLOATS;
+    k.block = index % w->blocks;
+    k.out = (w->first + k.block) * BLOCK;
+    k.outs = at_most(BLOCK, w->out - k.out);
+    struct step s = {.tile = index / w->blocks * w->task_tiles};
+    k.end = at_most(w->tiles, s.tile + w->task_tiles);
+    s.tiles = at_most(w->block_tiles, k.end - s.tile);
+    while (s.tile < k.end) {
+        struct step next = step_after(&k, s);
+        int64_t ins = at_most(BLOCK, w->in - s.in);
+        for (int64_t t = 0; t < s.tiles; t++)
+            if (w->x.dtype == CULM_BF16)
+                winograd_tile(&w->source, w->x.data, true, 6, s.tile + t, s.in, ins,
+                              k.v + t * BLOCK, TILE_STRIDE, BLOCK, 0);
+            else
+                winograd_tile(&w->source, w->x.data, false, 6, s.tile + t, s.in, ins,
+                              k.v + t * BLOCK, TILE_STRIDE, BLOCK, 0);
+        for (int64_t part = 0; w->own && part < PARTS; part++)
+            filter_part(w, s.in, k.out, part, k.own);
+        multiply(&k, s, next);
+        for (int64_t t = 0; next.tile > s.tile && t < s.tiles; t++)
+            if (w->y.dtype == CULM_BF16)
+                output_tile(w, k.m + t * BLOCK, s.tile + t, k.out, k.outs, true);
+            else
+                output_tile(w, k.m + t * BLOCK, s.tile + t, k.out, k.outs, false);
+        s = next;
+    }
 }
 
 static void run(struct winograd *w) {
     int64_t ins = ceil_div(w->in, BLOCK), outs = ceil_div(w->out, BLOCK);
-    w->block_tiles = at_most(TILES, w->tiles);
+    w->block_tiles = w->tiles <= TILES_ALONE ? w->tiles : TILES;
     int64_t blocks = ceil_div(w->tiles, w->block_tiles);
     w->own = blocks == 1 || ins * U_FLOATS > SHARED_FLOATS;
     int64_t most = w->own ? outs : at_most(outs, SHARED_FLOATS / (ins * U_FLOATS));
@@ -233,7 +258,10 @@ static void run(struct winograd *w) {
         w->blocks = at_most(most, outs - w->first);
         if (!w->own)
             culm_cpu_run(w->cpu, ins * w->blocks * PARTS, filter_shared, w);
-        culm_cpu_run(w->cpu, blocks * w->blocks, block_of_tiles, w);
+        /* several blocks a task, so that one prepares the next */
+        int64_t each = at_least(1, at_most(8, blocks * w->blocks / (8 * w->cpu->threads)));
+        w->task_tiles = each * w->block_tiles;
+        culm_cpu_run(w->cpu, ceil_div(blocks, each) * w->blocks, blocks_of_tiles, w);
     }
 }
 

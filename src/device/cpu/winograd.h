@@ -13,9 +13,9 @@
  * weights' gradient) are matrix products. Channels, tiles and outputs are worked on in blocks whose
  * transforms stay in the second-level cache:
  *
- *     V[36][tiles][BLOCK]        transformed inputs
- *     U[36][BLOCK / NR][BLOCK][NR]   transformed weights, as panels of matrix products
- *     M[36][tiles][BLOCK]        their products
+ *     V[36][tiles][BLOCK]                  transformed inputs
+ *     U[36][BLOCK / WIDTH][BLOCK][WIDTH]   transformed weights, as panels of matrix products
+ *     M[36][tiles][BLOCK]                  their products
  *
  * Bits: an element of M is chains of fused multiply-adds over BLOCK channels, added in order.
  */
@@ -24,14 +24,22 @@
 
 #include "device/cpu/conv.h"
 #include "device/cpu/internal.h"
-#include "device/cpu/tile.h"
 #include "device/cpu/transpose.h"
 
 #define PLACES 36
-#define BLOCK 64 /* channels; also tiles of one chain of the weights' gradient */
-#define TILES 56 /* of a block, forward */
+#define BLOCK 64 /* channels */
 /* Between places: an odd number of cache lines, so that the 36 do not share a cache set. */
 #define U_STRIDE (BLOCK * BLOCK + 16)
+
+/* The register tile: ROWS x WIDTH. Chains are short here, so a wide panel stays in the first-level
+ * cache and the loop needs few loads. */
+#define ROWS 6
+#if SIMD_REGISTERS == 32
+#define VECTORS 4
+#else
+#define VECTORS 1
+#endif
+#define WIDTH (VECTORS * LANES)
 
 #define POINT_A 0.625f
 #define POINT_B 1.5f
@@ -40,6 +48,80 @@
 #define SCALE_0 (1.0f / (A2 * B2))
 #define SCALE_A (1.0f / (2 * A2 * (A2 - B2)))
 #define SCALE_B (1.0f / (2 * B2 * (B2 - A2)))
+
+/* c[mr][nv vectors] = or += the chain over k terms; row r, term i of `a` at a[r rs + i ks], rows of
+ * c BLOCK apart. Fetches a cache line from `ahead` on for each term: what the next calls will need.
+ */
+SIMD void winograd_chain(int mr, int nv, int64_t rs, int64_t ks, int64_t k, const float *a,
+                         const float *b, float *c, bool add, const float *ahead) {
+    vec acc[ROWS][VECTORS];
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++)
+            acc[r][v] = vzero();
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < k; i++) {
+        vec bv[VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++)
+            bv[v] = vload(b + v * LANES);
+        __builtin_prefetch(ahead);
+        ahead += 16;
+#pragma GCC unroll 8
+        for (int r = 0; r < mr; r++) {
+            vec av = vset(a[r * rs]);
+#pragma GCC unroll 4
+            for (int v = 0; v < nv; v++)
+                acc[r][v] = vfma(av, bv[v], acc[r][v]);
+        }
+        a += ks;
+        b += WIDTH;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++) {
+            float *to = c + r * BLOCK + v * LANES;
+            vstore(to, add ? vadd(vload(to), acc[r][v]) : acc[r][v]);
+        }
+}
+
+typedef void winograd_micro(int64_t k, const float *a, const float *b, float *c, bool add,
+                            const float *ahead);
+struct winograd_micros {
+    int rows;
+    winograd_micro *run[VECTORS]; /* of 1, 2, .. vectors */
+};
+
+/* Defines winograd_micros[] for a layout of `a`. */
+#define WINOGRAD_MICRO(mr, nv, rs, ks)                                                             \
+    static void micro_##mr##_##nv(int64_t k, const float *a, const float *b, float *c, bool add,   \
+                                  const float *ahead) {                                            \
+        winograd_chain(mr, nv, rs, ks, k, a, b, c, add, ahead);                                    \
+    }
+#if VECTORS == 4
+#define WINOGRAD_ROW(mr, rs, ks)                                                                   \
+    WINOGRAD_MICRO(mr, 1, rs, ks)                                                                  \
+    WINOGRAD_MICRO(mr, 2, rs, ks) WINOGRAD_MICRO(mr, 3, rs, ks) WINOGRAD_MICRO(mr, 4, rs, ks)
+#define WINOGRAD_RUN(mr)                                                                           \
+    {                                                                                              \
+        mr, { micro_##mr##_1, micro_##mr##_2, micro_##mr##_3, micro_##mr##_4 }                     \
+    }
+#else
+#define WINOGRAD_ROW(mr, rs, ks) WINOGRAD_MICRO(mr, 1, rs, ks)
+#define WINOGRAD_RUN(mr)                                                                           \
+    {                                                                                              \
+        mr, { micro_##mr##_1 }                                                                     \
+    }
+#endif
+#define WINOGRAD_MICROS(rs, ks)                                                                    \
+    WINOGRAD_ROW(6, rs, ks)                                                                        \
+    WINOGRAD_ROW(4, rs, ks)                                                                        \
+    WINOGRAD_ROW(2, rs, ks)                                                                        \
+    WINOGRAD_ROW(1, rs, ks)                                                                        \
+    static const struct winograd_micros winograd_micros[] = {WINOGRAD_RUN(6), WINOGRAD_RUN(4),     \
+                                                             WINOGRAD_RUN(2), WINOGRAD_RUN(1)};
 
 /* t = B^T d */
 SIMD void winograd_input(const vec d[6], vec t[6]) {
@@ -165,6 +247,26 @@ SIMD void winograd_tile(const struct tiled *t, const void *data, bool half, int 
             for (int j = 0; j < 6; j++)
                 vstore(out + (k * 6 + j) * stride, r[j]);
         }
+    }
+}
+
+/* Asks for four pixels of one line of a tile's view, of channels c .. c + count - 1, to be in the
+ * second-level cache. */
+SIMD void winograd_fetch(const struct tiled *t, struct culm_in x, int64_t tile, int64_t line,
+                         int64_t pixel, int64_t c, int64_t count, bool write) {
+    struct tile_place at = tile_at(t, tile);
+    int64_t y = at.y + line, bytes = x.dtype == CULM_BF16 ? 2 : 4;
+    if (y < 0 || y >= t->height)
+        return;
+    int64_t last = at_most(at.x + pixel + 4, t->width);
+    for (int64_t i = at_least(0, at.x + pixel); i < last; i++) {
+        const char *from = (const char *)x.data +
+                           (((at.image * t->height + y) * t->width + i) * t->channels + c) * bytes;
+        for (int64_t j = 0; j < count * bytes; j += 64)
+            if (write)
+                __builtin_prefetch(from + j, 1, 2);
+            else
+                __builtin_prefetch(from + j, 0, 2);
     }
 }
 

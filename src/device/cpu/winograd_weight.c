@@ -5,9 +5,9 @@
  *
  * which is the gradient of the forward algorithm. A tile of work is a block of input channels by a
  * block of outputs by a share of the tiles of all images: its 36 sums stay in the second-level
- * cache while the tiles are transformed and multiplied, BLOCK at a time.
+ * cache while the tiles are transformed and multiplied, CHAIN at a time.
  *
- * Bits: a sum is chains over BLOCK tiles, added in order, within one of `shares` shares, which
+ * Bits: a sum is chains over CHAIN tiles, added in order, within one of `shares` shares, which
  * follow from the geometry; each share is turned into 3x3 weights, and these are added in order.
  */
 #include "device/cpu/variant.h"
@@ -15,9 +15,11 @@
 
 #define SHARE_TILES 256 /* at least, of a share */
 #define TASKS 16        /* wanted */
+#define CHAIN 32 /* tiles, of a chain */
+#define CHAIN_STRIDE (CHAIN * BLOCK + 16)
 #define SUM_STRIDE U_STRIDE
 
-_Static_assert(3 * PLACES * U_STRIDE <= PRIVATE_FLOATS, "a tile's scratch");
+_Static_assert(PLACES *(SUM_STRIDE + 2 * CHAIN_STRIDE) <= PRIVATE_FLOATS, "a tile's scratch");
 
 struct gradient {
     struct culm_cpu *cpu;
@@ -29,35 +31,7 @@ struct gradient {
     bool first;
 };
 
-typedef void micro(int64_t k, const float *a, const float *b, float *c, bool add);
-#define MICRO(mr)                                                                                  \
-    static void micro_##mr(int64_t k, const float *a, const float *b, float *c, bool add) {        \
-        vec acc[MR][NV];                                                                           \
-        chain(acc, mr, 1, BLOCK, k, a, b);                                                         \
-        finish(acc, mr, c, BLOCK, NR, add ? ADD : STORE, NULL);                                    \
-    }
-#if MR == 14
-MICRO(14)
-MICRO(8)
-#else
-MICRO(6)
-#endif
-MICRO(4)
-MICRO(2)
-MICRO(1)
-static const struct {
-    int rows;
-    micro *run;
-} micros[] = {
-#if MR == 14
-    {14, micro_14},
-    {8, micro_8},
-#else
-    {6, micro_6},
-#endif
-    {4, micro_4},
-    {2, micro_2},
-    {1, micro_1}};
+WINOGRAD_MICROS(1, BLOCK)
 
 /* dw [out][in][9] of up to 16 x 16 channels from sums[place][in][out]. */
 static void gather(const struct gradient *g, const float *sums, float *dw, int64_t ins,
@@ -97,52 +71,84 @@ static void gather(const struct gradient *g, const float *sums, float *dw, int64
     }
 }
 
+/* A tile of work: a share of the tiles, for a block of channels by a block of outputs. */
+struct work {
+    const struct gradient *g;
+    float *sums, *v, *u;
+    int64_t in, ins, out, outs;
+    int64_t end; /* of its tiles */
+};
+
+/* sums = or += V^T U of `tiles` tiles, while the inputs of the next ones come near. */
+static void multiply(const struct work *k, int64_t tile, int64_t tiles, bool add) {
+    const struct gradient *g = k->g;
+    int64_t panels = ceil_div(k->outs, WIDTH), vectors = ceil_div(k->outs, LANES);
+    int64_t calls = panels * ceil_div(k->ins, ROWS) * PLACES;
+    int64_t next = tile + tiles, lines = 4 * at_most(tiles, k->end - next);
+    int64_t line = 0, per_call = ceil_div(lines, calls);
+    for (int64_t place = 0; place < PLACES; place++) {
+        /* of the next place */
+        const float *near[2] = {k->u + (place + 1) * CHAIN_STRIDE,
+                                k->v + (place + 1) * CHAIN_STRIDE};
+        int64_t slice = 0, slices = ceil_div(CHAIN * BLOCK, 16 * tiles);
+        for (int64_t panel = 0; panel < panels; panel++) {
+            const float *a = k->v + place * CHAIN_STRIDE;
+            const float *b = k->u + place * CHAIN_STRIDE + panel * CHAIN * WIDTH;
+            float *c = k->sums + place * SUM_STRIDE + panel * WIDTH;
+            int64_t left = k->ins, nv = at_most(VECTORS, vectors - panel * VECTORS);
+            for (const struct winograd_micros *micro = winograd_micros; left > 0; micro++)
+                for (; left >= micro->rows; left -= micro->rows, slice++) {
+                    for (int64_t i = 0; i < per_call && line < lines; i++, line++) {
+                        winograd_fetch(&g->source, g->x, next + line / 4, line % 4 + 1, 1, k->in,
+                                       k->ins, false);
+                        winograd_fetch(&g->target, g->dy, next + line / 4, line % 4, 0, k->out,
+                                       k->outs, false);
+                    }
+                    const float *ahead =
+                        slice < 2 * slices ? near[slice / slices] + slice % slices * 16 * tiles : b;
+                    micro->run[nv - 1](tiles, a, b, c, add, ahead);
+                    a += micro->rows;
+                    c += micro->rows * BLOCK;
+                }
+        }
+    }
+}
+
 static void share_of_tiles(void *context, int64_t index, int thread) {
     const struct gradient *g = context;
-    float *sums = cpu_private(g->cpu, thread);
-    float *v = sums + PLACES * U_STRIDE, *u = v + PLACES * U_STRIDE;
+    struct work k = {.g = g, .sums = cpu_private(g->cpu, thread)};
+    k.v = k.sums + PLACES * SUM_STRIDE;
+    k.u = k.v + PLACES * CHAIN_STRIDE;
     int64_t share = index % g->shares, block = index / g->shares;
-    int64_t in = block % g->ins * BLOCK, out = block / g->ins * BLOCK;
-    int64_t ins = at_most(BLOCK, g->in - in), outs = at_most(BLOCK, g->out - out);
-    int64_t chains = ceil_div(g->tiles, BLOCK), panels = ceil_div(outs, NR);
-    int64_t from = chains * share / g->shares * BLOCK;
-    int64_t end = at_most(g->tiles, chains * (share + 1) / g->shares * BLOCK);
-    for (int64_t tile = from; tile < end; tile += BLOCK) {
-        int64_t tiles = at_most(BLOCK, end - tile);
+    k.in = block % g->ins * BLOCK, k.out = block / g->ins * BLOCK;
+    k.ins = at_most(BLOCK, g->in - k.in), k.outs = at_most(BLOCK, g->out - k.out);
+    int64_t chains = ceil_div(g->tiles, CHAIN);
+    int64_t from = chains * share / g->shares * CHAIN;
+    k.end = at_most(g->tiles, chains * (share + 1) / g->shares * CHAIN);
+    for (int64_t tile = from; tile < k.end; tile += CHAIN) {
+        int64_t tiles = at_most(CHAIN, k.end - tile);
         for (int64_t t = 0; t < tiles; t++) {
-            float *b = u + t * NR;
+            float *b = k.u + t * WIDTH;
             if (g->x.dtype == CULM_BF16) {
-                winograd_tile(&g->source, g->x.data, true, 6, tile + t, in, ins, v + t * BLOCK,
-                              U_STRIDE, BLOCK, 0);
-                winograd_tile(&g->target, g->dy.data, true, 4, tile + t, out, outs, b, U_STRIDE, NR,
-                              BLOCK * NR);
+                winograd_tile(&g->source, g->x.data, true, 6, tile + t, k.in, k.ins,
+                              k.v + t * BLOCK, CHAIN_STRIDE, BLOCK, 0);
+                winograd_tile(&g->target, g->dy.data, true, 4, tile + t, k.out, k.outs, b,
+                              CHAIN_STRIDE, WIDTH, CHAIN * WIDTH);
             } else {
-                winograd_tile(&g->source, g->x.data, false, 6, tile + t, in, ins, v + t * BLOCK,
-                              U_STRIDE, BLOCK, 0);
-                winograd_tile(&g->target, g->dy.data, false, 4, tile + t, out, outs, b, U_STRIDE,
-                              NR, BLOCK * NR);
+                winograd_tile(&g->source, g->x.data, false, 6, tile + t, k.in, k.ins,
+                              k.v + t * BLOCK, CHAIN_STRIDE, BLOCK, 0);
+                winograd_tile(&g->target, g->dy.data, false, 4, tile + t, k.out, k.outs, b,
+                              CHAIN_STRIDE, WIDTH, CHAIN * WIDTH);
             }
         }
-        for (int64_t place = 0; place < PLACES; place++)
-            for (int64_t panel = 0; panel < panels; panel++) {
-                const float *a = v + place * U_STRIDE;
-                const float *b = u + place * U_STRIDE + panel * BLOCK * NR;
-                float *c = sums + place * SUM_STRIDE + panel * NR;
-                int64_t left = ins;
-                for (size_t i = 0; left > 0; i++)
-                    for (; left >= micros[i].rows; left -= micros[i].rows) {
-                        micros[i].run(tiles, a, b, c, tile > from);
-                        a += micros[i].rows;
-                        c += micros[i].rows * BLOCK;
-                    }
-            }
+        multiply(&k, tile, tiles, tile > from);
     }
     /* one share: into dw itself; else into a copy of its own */
     float *to = g->shares > 1 ? cpu_shared(g->cpu) + share * g->in * g->out * 9 : g->dw;
-    for (int64_t o = 0; o < outs; o += 16)
-        for (int64_t c = 0; c < ins; c += 16)
-            gather(g, sums + c * BLOCK + o, to + ((out + o) * g->in + in + c) * 9,
-                   at_most(16, ins - c), at_most(16, outs - o), g->shares > 1 || g->first);
+    for (int64_t o = 0; o < k.outs; o += 16)
+        for (int64_t c = 0; c < k.ins; c += 16)
+            gather(g, k.sums + c * BLOCK + o, to + ((k.out + o) * g->in + k.in + c) * 9,
+                   at_most(16, k.ins - c), at_most(16, k.outs - o), g->shares > 1 || g->first);
 }
 
 static void add_shares(void *context, int64_t index, int thread) {
