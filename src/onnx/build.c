@@ -186,9 +186,8 @@ int32_t culm_onnx_weight(struct culm_onnx_build *build, const struct culm_onnx_n
     const struct culm_onnx_value *v = &build->file->value[value];
     int32_t *param = &build->param[value];
     char name[96];
-    bool pytorch = strcmp(build->file->producer, "pytorch") == 0;
     bool shared = *param >= 0;
-    if (shared && v->rank == 1 && pytorch && is_uniform(v->data)) {
+    if (shared && v->rank == 1 && build->merged && is_uniform(v->data)) {
         build->untied++;
         shared = false;
     }
@@ -218,6 +217,24 @@ int32_t culm_onnx_weight(struct culm_onnx_build *build, const struct culm_onnx_n
                  ? culm_graph_statistic(build->graph, name, shape, CULM_INIT_ZEROS)
                  : culm_graph_param(build->graph, name, shape, CULM_INIT_ZEROS, 0, shape->rank > 1);
     return *param;
+}
+
+int32_t culm_onnx_zeros(struct culm_onnx_build *build, const struct culm_onnx_node *node, int32_t i,
+                        const struct culm_shape *shape) {
+    const struct culm_onnx_value *beside = culm_onnx_value_of(build, node, i);
+    char name[96];
+    int length = snprintf(name, sizeof name, "%s.zeros%d", beside->name, build->name_count);
+    if (length < 0 || length >= (int)sizeof name || !add_name(build, name, -1)) {
+        culm_onnx_unsupported(build, node, "the name '%.40s...' is too long", beside->name);
+        return -1;
+    }
+    return culm_graph_statistic(build->graph, name, shape, CULM_INIT_ZEROS);
+}
+
+bool culm_onnx_is_fixed(const struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                        int32_t i) {
+    const struct culm_onnx_value *v = culm_onnx_value_of(build, node, i);
+    return v && v->data && v->constant;
 }
 
 /* What an operator has made must be what the file says. */
@@ -290,6 +307,21 @@ static enum culm_status lookup(struct culm_onnx_build *b, const struct culm_onnx
     return culm_onnx_put(b, node, false, "lookup", inputs, 2, NULL);
 }
 
+/* x + row 0 of a table, for all rows alike: positions of samples of one row each. */
+static enum culm_status row(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
+    const struct culm_shape table = {2, {w->dim[0], w->dim[1]}};
+    int32_t inputs[] = {culm_onnx_plain(b, node, 0), culm_onnx_weight(b, node, 1, &table, false)};
+    struct culm_shape shape;
+    if (inputs[0] < 0 || !culm_onnx_shape_here(b, node->output[0], &shape) || shape.rank != 3) {
+        return culm_onnx_unsupported(b, node, "rows of one table index");
+    }
+    const struct culm_shape apart = {3, {shape.dim[0] * shape.dim[1], 1, shape.dim[2]}};
+    inputs[0] = culm_onnx_reshape_to(b, inputs[0], &apart);
+    int32_t y = culm_layer_apply(b->graph, "positions", inputs, 2, NULL);
+    return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, y, &shape));
+}
+
 static enum culm_status positions(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
     const struct culm_shape table = {2, {w->dim[w->rank - 2], w->dim[w->rank - 1]}};
@@ -300,12 +332,13 @@ static enum culm_status positions(struct culm_onnx_build *b, const struct culm_o
 
 static enum culm_status layernorm(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_shape row = vector(culm_onnx_value_of(b, node, 1)->dim[0]);
-    if (culm_onnx_input(b->file, node, 2) < 0) {
-        return culm_onnx_unsupported(b, node, "layer norm without a bias");
-    }
-    const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
-                              culm_onnx_weight(b, node, 1, &row, false),
-                              culm_onnx_weight(b, node, 2, &row, false)};
+    /* without a bias it has zeros, and statistics of momentum 0 (the node's) stay as they are */
+    const int32_t inputs[] = {
+        culm_onnx_plain(b, node, 0),
+        culm_onnx_weight(b, node, 1, &row, culm_onnx_is_fixed(b, node, 1)),
+        culm_onnx_input(b->file, node, 2) < 0
+            ? culm_onnx_zeros(b, node, 1, &row)
+            : culm_onnx_weight(b, node, 2, &row, culm_onnx_is_fixed(b, node, 2))};
     return culm_onnx_put(b, node, false, "layernorm", inputs, 3, &node->culm);
 }
 
@@ -398,11 +431,11 @@ static const struct {
     const char *op;
     enum culm_status (*build)(struct culm_onnx_build *build, const struct culm_onnx_node *node);
 } ours[] = {
-    {"linear", linear},           {"lookup", lookup},       {"positions", positions},
-    {"layernorm", layernorm},     {"attention", attention}, {"batchnorm", batchnorm},
-    {"activation", pointwise},    {"dropout", pointwise},   {"affine", pointwise},
-    {"residual", residual},       {"reshape", reshape},     {"slice", slice},
-    {"gather_rows", gather_rows},
+    {"linear", linear},       {"lookup", lookup},           {"row", row},
+    {"positions", positions}, {"layernorm", layernorm},     {"attention", attention},
+    {"batchnorm", batchnorm}, {"activation", pointwise},    {"dropout", pointwise},
+    {"affine", pointwise},    {"residual", residual},       {"reshape", reshape},
+    {"slice", slice},         {"gather_rows", gather_rows},
 };
 
 static enum culm_status build_one(struct culm_onnx_build *build,
@@ -440,6 +473,10 @@ enum culm_status culm_onnx_build(struct culm_onnx_build *build) {
     if (!build->made || !build->param) {
         return culm_error_set(build->error, CULM_ERR_MEMORY, "onnx '%s': out of memory",
                               file->path);
+    }
+    for (int32_t i = 0; i < file->value_count; i++) { /* as it calls what it has folded */
+        const struct culm_onnx_value *v = &file->value[i];
+        build->merged |= v->kind == CULM_ONNX_INITIALIZER && strncmp(v->name, "val_", 4) == 0;
     }
     for (size_t i = 0; i < count; i++) {
         build->made[i] = (struct culm_onnx_made){.plain = -1, .image = -1};

@@ -24,7 +24,7 @@ struct culm_onnx_made {
 
 struct culm_onnx_name {
     char name[96];
-    int32_t value; /* of the file */
+    int32_t value; /* of the file; -1: zeros */
 };
 
 struct culm_onnx_build {
@@ -39,6 +39,7 @@ struct culm_onnx_build {
     struct culm_onnx_name *name; /* of parameters, in the graph's order */
     int32_t name_count, name_capacity;
     int32_t *param; /* of each value of the file: a parameter's value in the graph, or -1 */
+    bool merged;    /* the exporter's optimizer has been at work: equal tensors are one */
     int32_t untied; /* equal constants that were one tensor */
 };
 
@@ -75,6 +76,12 @@ int32_t culm_onnx_weight(struct culm_onnx_build *build, const struct culm_onnx_n
 enum culm_status culm_onnx_put(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                                bool image, const char *op, const int32_t *inputs, int32_t count,
                                const struct culm_attributes *attributes);
+/* Zeros in the place of a parameter that the file lacks, beside that of input i; not trained. */
+int32_t culm_onnx_zeros(struct culm_onnx_build *build, const struct culm_onnx_node *node, int32_t i,
+                        const struct culm_shape *shape);
+/* Whether input i is a constant of the file, not a weight: written into the graph, not trained. */
+bool culm_onnx_is_fixed(const struct culm_onnx_build *build, const struct culm_onnx_node *node,
+                        int32_t i);
 /* The same for a value that is there already. */
 enum culm_status culm_onnx_keep(struct culm_onnx_build *build, const struct culm_onnx_node *node,
                                 bool image, int32_t value);

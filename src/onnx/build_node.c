@@ -283,7 +283,7 @@ static int32_t spread_weight(struct culm_onnx_build *b, const struct culm_onnx_n
     } else if (v->rank - first <= CULM_MAX_RANK) {
         shape = culm_shape_of(v->rank - first, v->dim + first);
     }
-    return culm_onnx_weight(b, node, i, &shape, false);
+    return culm_onnx_weight(b, node, i, &shape, culm_onnx_is_fixed(b, node, i));
 }
 
 /* a op b, where b is spread over a; if it is the other way round they change places. */
@@ -352,6 +352,26 @@ static enum culm_status power(struct culm_onnx_build *b, const struct culm_onnx_
         twice[0] = culm_layer_apply(b->graph, "binary", twice, 2, &times);
     }
     return culm_onnx_put(b, node, image, "binary", twice, 2, &times);
+}
+
+/* relu6(x * 6 alpha + 6 beta) / 6 is what clips at 0 and 1; of the Swish kind it is a factor of x.
+ */
+static enum culm_status hard(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    bool swish = culm_onnx_is(node, "HardSwish"), image = false;
+    double alpha = swish ? 1.0 / 6 : culm_onnx_float(node, "alpha", 0.2);
+    double beta = swish ? 0.5 : culm_onnx_float(node, "beta", 0.5);
+    const struct culm_attributes into = {.scale = 6 * alpha, .shift = 6 * beta};
+    const struct culm_attributes clip = {.function = CULM_FUNCTION_RELU6};
+    const struct culm_attributes back = {.scale = 1.0 / 6};
+    const struct culm_attributes times = {.function = CULM_FUNCTION_MUL};
+    int32_t inputs[2] = {culm_onnx_either(b, node, 0, &image), -1};
+    inputs[1] = culm_layer_apply(b->graph, "affine", inputs, 1, &into);
+    inputs[1] = culm_layer_apply(b->graph, "activation", &inputs[1], 1, &clip);
+    if (!swish) {
+        return culm_onnx_put(b, node, image, "affine", &inputs[1], 1, &back);
+    }
+    inputs[1] = culm_layer_apply(b->graph, "affine", &inputs[1], 1, &back);
+    return culm_onnx_put(b, node, image, "binary", inputs, 2, &times);
 }
 
 static enum culm_status pad(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
@@ -438,6 +458,8 @@ static const struct {
     {"Div", divide},
     {"Neg", negate},
     {"Pow", power},
+    {"HardSigmoid", hard},
+    {"HardSwish", hard},
     {"Pad", pad},
     {"Resize", resize},
 };

@@ -239,14 +239,55 @@ static enum culm_status set_inputs(struct culm_onnx_graph *graph,
     return CULM_OK;
 }
 
-/* Which initializers are constants: what training cannot change. */
-static void set_constants(struct culm_onnx_graph *graph) {
+/* Whether a gradient that comes to the outputs goes on to input i. */
+static bool passes_gradient(const struct culm_onnx_node *node, int32_t i) {
+    static const char *const none[] = {
+        "Equal", "Greater", "GreaterOrEqual", "Less",           "LessOrEqual", "Not",  "And",
+        "Or",    "Xor",     "IsNaN",          "Shape",          "Size",        "Sign", "Floor",
+        "Ceil",  "Round",   "Range",          "ConstantOfShape"};
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
+        if (!node->domain[0] && strcmp(node->op, none[k]) == 0) {
+            return false;
+        }
+    }
+    if (strcmp(node->op, "Cast") == 0) {
+        int64_t to = culm_onnx_int(node, "to", 0);
+        return to < 0 || to > 63 || culm_onnx_is_real((int)to);
+    }
+    return i > 0 || strcmp(node->op, "Where") != 0;
+}
+
+/* Which initializers are constants: whole numbers, single floats, and floats that no gradient
+ * reaches, such as the triangle that a mask is compared with. The rest is what training changes. */
+static bool set_constants(struct culm_onnx_graph *graph) {
+    bool *reached = calloc((size_t)graph->value_count + 1, 1);
+    if (!reached) {
+        return false;
+    }
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        reached[culm_onnx_at(graph, graph->output[i])] = true;
+    }
+    for (int32_t i = graph->node_count - 1; i >= 0; i--) {
+        const struct culm_onnx_node *node = &graph->node[i];
+        bool any = false;
+        for (int32_t k = 0; k < node->outputs; k++) {
+            any |= node->output[k] >= 0 && reached[node->output[k]];
+        }
+        for (int32_t k = 0; k < node->inputs && any; k++) {
+            int32_t input = culm_onnx_input(graph, node, k);
+            if (input >= 0 && passes_gradient(node, k)) {
+                reached[input] = true;
+            }
+        }
+    }
     for (int32_t i = 0; i < graph->value_count; i++) {
         struct culm_onnx_value *v = &graph->value[i];
         if (v->kind == CULM_ONNX_INITIALIZER) {
-            v->constant = !culm_onnx_is_real(v->type) || v->rank == 0;
+            v->constant = !culm_onnx_is_real(v->type) || v->rank == 0 || !reached[i];
         }
     }
+    free(reached);
+    return true;
 }
 
 static void keep(struct culm_onnx_graph *graph, const struct culm_onnx_node *node,
@@ -284,7 +325,9 @@ enum culm_status culm_onnx_fold(struct culm_onnx_graph *graph, const struct culm
     struct budget budget = budget_of(sizes);
     struct operands operands = {0};
     enum culm_status status = set_inputs(graph, sizes, error);
-    set_constants(graph);
+    if (status == CULM_OK && !set_constants(graph)) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", graph->path);
+    }
     culm_onnx_count_uses(graph);
     for (int32_t i = 0; i < graph->node_count && status == CULM_OK; i++) {
         struct culm_onnx_node *node = &graph->node[i];

@@ -13,6 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+#define EVERYTHING (CULM_ONNX_VIEW_SLICES | CULM_ONNX_VIEW_FACTORS)
+
 struct attention {
     struct culm_onnx_view q, k, v; /* [.., T, D] each */
     int q_rank, v_rank;
@@ -29,16 +31,18 @@ static bool last_axis(const struct culm_onnx_graph *graph, const struct culm_onn
 }
 
 /* Takes a mask into account; false: not one, or of another input than before. */
-static bool add_mask(const struct culm_onnx_graph *graph, int32_t mask, bool additive,
-                     int32_t scores, struct attention *a) {
+static bool add_mask(const struct culm_onnx_graph *graph, int32_t mask,
+                     enum culm_onnx_mask_kind kind, int32_t scores, struct attention *a) {
     const struct culm_onnx_value *s = &graph->value[scores];
     struct culm_onnx_mask found;
     /* of [B*H,T,T] the batch cannot be told from the heads: only what is the same for all will do
      */
     int64_t batch = s->rank == 4 ? s->dim[0] : 1;
     /* one exporter (opset 23) adds what is true and false as it is */
-    additive = additive && (mask < 0 || graph->value[mask].type != CULM_ONNX_BOOL);
-    if (mask < 0 || !culm_onnx_mask_of(graph, mask, additive, batch, s->dim[s->rank - 2],
+    if (kind == CULM_ONNX_MASK_ADDED && mask >= 0 && graph->value[mask].type == CULM_ONNX_BOOL) {
+        kind = CULM_ONNX_MASK_SHOWS;
+    }
+    if (mask < 0 || !culm_onnx_mask_of(graph, mask, kind, batch, s->dim[s->rank - 2],
                                        s->dim[s->rank - 1], &found)) {
         return false;
     }
@@ -61,8 +65,8 @@ static bool scores(const struct culm_onnx_graph *graph, int32_t value, struct at
         int32_t x = culm_onnx_input(graph, node, 0), y = culm_onnx_input(graph, node, 1);
         if (culm_onnx_is(node, "MatMul") && graph->value[x].rank >= 3 &&
             graph->value[x].rank == graph->value[y].rank) {
-            culm_onnx_view_of(graph, x, true, &a->q);
-            culm_onnx_view_of(graph, y, true, &a->k);
+            culm_onnx_view_of(graph, x, EVERYTHING, &a->q);
+            culm_onnx_view_of(graph, y, EVERYTHING, &a->k);
             a->k_flipped = true;
             a->scale *= a->q.scale * a->k.scale;
             a->q_rank = graph->value[x].rank;
@@ -77,18 +81,23 @@ static bool scores(const struct culm_onnx_graph *graph, int32_t value, struct at
             value = y;
         } else if (culm_onnx_is(node, "Add")) {
             /* the one that a product of activations leads to is not the mask */
-            if (culm_onnx_same_shape(graph, x, value) && add_mask(graph, y, true, value, a)) {
+            if (culm_onnx_same_shape(graph, x, value) &&
+                add_mask(graph, y, CULM_ONNX_MASK_ADDED, value, a)) {
                 value = x;
             } else if (culm_onnx_same_shape(graph, y, value) &&
-                       add_mask(graph, x, true, value, a)) {
+                       add_mask(graph, x, CULM_ONNX_MASK_ADDED, value, a)) {
                 value = y;
             } else {
                 return false;
             }
         } else if (culm_onnx_is(node, "Where") && culm_onnx_same_shape(graph, y, value) &&
                    culm_onnx_scalar(graph, culm_onnx_input(graph, node, 2), &number) &&
-                   number <= -1000 && add_mask(graph, x, false, value, a)) {
+                   number <= -1000 && add_mask(graph, x, CULM_ONNX_MASK_SHOWS, value, a)) {
             value = y;
+        } else if (culm_onnx_is(node, "Where") && culm_onnx_scalar(graph, y, &number) &&
+                   culm_onnx_same_shape(graph, culm_onnx_input(graph, node, 2), value) &&
+                   number <= -1000 && add_mask(graph, x, CULM_ONNX_MASK_HIDES, value, a)) {
+            value = culm_onnx_input(graph, node, 2);
         } else {
             return false;
         }
@@ -225,7 +234,7 @@ static bool spelled(struct culm_onnx_graph *graph, int32_t index) {
         !scores(graph, culm_onnx_input(graph, maker, 0), &a)) {
         return true;
     }
-    culm_onnx_view_of(graph, v, true, &a.v);
+    culm_onnx_view_of(graph, v, EVERYTHING, &a.v);
     return a.v.scale != 1 || put(graph, index, &a);
 }
 
@@ -242,15 +251,15 @@ static bool named(struct culm_onnx_graph *graph, int32_t index) {
     }
     const int64_t *dim = graph->value[q].dim;
     a.scale = culm_onnx_float(node, "scale", 1 / sqrt((double)dim[3]));
-    culm_onnx_view_of(graph, q, true, &a.q);
-    culm_onnx_view_of(graph, k, true, &a.k);
-    culm_onnx_view_of(graph, v, true, &a.v);
+    culm_onnx_view_of(graph, q, EVERYTHING, &a.q);
+    culm_onnx_view_of(graph, k, EVERYTHING, &a.k);
+    culm_onnx_view_of(graph, v, EVERYTHING, &a.v);
     a.scale *= a.q.scale * a.k.scale;
     if (mask >= 0) {
         struct culm_onnx_mask found;
-        bool additive = graph->value[mask].type != CULM_ONNX_BOOL;
-        if (!culm_onnx_mask_of(graph, mask, additive, dim[0], dim[2], graph->value[k].dim[2],
-                               &found)) {
+        enum culm_onnx_mask_kind kind =
+            graph->value[mask].type == CULM_ONNX_BOOL ? CULM_ONNX_MASK_SHOWS : CULM_ONNX_MASK_ADDED;
+        if (!culm_onnx_mask_of(graph, mask, kind, dim[0], dim[2], graph->value[k].dim[2], &found)) {
             return true;
         }
         a.causal |= found.causal;

@@ -2,7 +2,8 @@
  * Tables: rows picked by whole numbers that the samples give, and rows of positions added to them.
  *
  * Positions are a table's rows 0 to T-1, picked by constant numbers, or a slice of the table, or
- * (after an exporter's own folding) a table of just so many rows.
+ * (after an exporter's own folding) a table of just so many rows. Where all numbers are zeros, as
+ * token types are by default, it is row 0 that is added everywhere.
  */
 #include "onnx/ops.h"
 #include "onnx/pass.h"
@@ -59,6 +60,26 @@ static int32_t table_of(const struct culm_onnx_graph *graph, int32_t value, int6
     return -1;
 }
 
+/* The table of which every row of this value is row 0; -1: none. */
+static int32_t first_row_of(const struct culm_onnx_graph *graph, int32_t value) {
+    const struct culm_onnx_node *node = culm_onnx_maker(graph, value);
+    int32_t table = -1, ids = -1;
+    if (culm_onnx_is(node, "Gather") && culm_onnx_int(node, "axis", 0) == 0) {
+        table = culm_onnx_input(graph, node, 0);
+        ids = culm_onnx_input(graph, node, 1);
+    }
+    if (ids < 0 || !culm_onnx_is_weight(graph, table) || graph->value[table].rank != 2) {
+        return -1;
+    }
+    const struct culm_onnx_tensor *data = graph->value[ids].data;
+    for (int64_t i = 0; data && data->data && i < data->elements; i++) {
+        if (culm_onnx_get_int(data, i) != 0) {
+            return -1;
+        }
+    }
+    return data && data->data ? table : -1;
+}
+
 static bool positions(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t y = node->output[0];
@@ -70,10 +91,14 @@ static bool positions(struct culm_onnx_graph *graph, int32_t index) {
         if (!culm_onnx_same_shape(graph, x, y) || culm_onnx_is_weight(graph, x)) {
             continue;
         }
-        const int32_t inputs[] = {
-            x, table_of(graph, other, graph->value[y].dim[1], graph->value[y].dim[2])};
+        int32_t inputs[] = {x,
+                            table_of(graph, other, graph->value[y].dim[1], graph->value[y].dim[2])};
         if (inputs[1] >= 0) {
             return culm_onnx_become(graph, index, "positions", inputs, 2);
+        }
+        inputs[1] = first_row_of(graph, other);
+        if (inputs[1] >= 0) {
+            return culm_onnx_become(graph, index, "row", inputs, 2);
         }
     }
     return true;

@@ -1,7 +1,8 @@
 /*
  * Products with a weight: MatMul or Gemm, the weight perhaps transposed before, a bias perhaps
  * added after. A reshape that only regroups the rows before it moves behind it, where it mostly
- * meets its counterpart and goes away.
+ * meets its counterpart and goes away; so does a transpose that leaves the last dimension where it
+ * is.
  */
 #include "onnx/pass.h"
 
@@ -48,6 +49,15 @@ static bool put(struct culm_onnx_graph *graph, int32_t index, const struct linea
         int32_t made =
             culm_onnx_insert(graph, index, "linear", inputs, 3, &attributes, shape.rank, shape.dim);
         return made >= 0 && culm_onnx_become(graph, index, "reshape", &made, 1);
+    }
+    int perm[CULM_ONNX_RANK_MAX], last = x->rank - 1;
+    if (culm_onnx_order(graph, before, perm) && perm[last] == last) {
+        struct culm_onnx_value shape = graph->value[culm_onnx_input(graph, before, 0)];
+        shape.dim[last] = linear->out;
+        inputs[0] = culm_onnx_input(graph, before, 0);
+        int32_t made =
+            culm_onnx_insert(graph, index, "linear", inputs, 3, &attributes, shape.rank, shape.dim);
+        return made >= 0 && culm_onnx_become_transpose(graph, index, made, shape.rank, perm);
     }
     if (!culm_onnx_become(graph, index, "linear", inputs, 3)) {
         return false;
@@ -97,14 +107,15 @@ static bool again(struct culm_onnx_graph *graph, int32_t index) {
                             .w = culm_onnx_input(graph, node, 1),
                             .b = culm_onnx_input(graph, node, 2),
                             .transposed = node->culm.transposed};
-    if (!culm_onnx_is_ours(culm_onnx_maker(graph, linear.x), "reshape")) {
+    const struct culm_onnx_node *before = culm_onnx_maker(graph, linear.x);
+    if (!culm_onnx_is_ours(before, "reshape") && !culm_onnx_is(before, "Transpose")) {
         return true;
     }
     linear.out = graph->value[linear.w].dim[!linear.transposed];
     return put(graph, index, &linear);
 }
 
-/* linear(x, w) + b, perhaps with a reshape between. */
+/* linear(x, w) + b, perhaps with a reshape or transpose between. */
 static bool add_bias(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     for (int i = 0; i < 2; i++) {
@@ -114,7 +125,9 @@ static bool add_bias(struct culm_onnx_graph *graph, int32_t index) {
         if (!maker || v->rank < 1 || v->uses != 1 || !is_bias(graph, b, v->dim[v->rank - 1])) {
             continue;
         }
-        bool behind = culm_onnx_is_ours(maker, "reshape");
+        int perm[CULM_ONNX_RANK_MAX], last = v->rank - 1;
+        bool turned = culm_onnx_order(graph, maker, perm) && perm[last] == last;
+        bool behind = turned || culm_onnx_is_ours(maker, "reshape");
         if (behind) {
             y = culm_onnx_input(graph, maker, 0);
             maker = culm_onnx_maker(graph, y);
@@ -132,7 +145,9 @@ static bool add_bias(struct culm_onnx_graph *graph, int32_t index) {
             struct culm_onnx_value shape = *product;
             int32_t made = culm_onnx_insert(graph, index, "linear", inputs, 3, &attributes,
                                             shape.rank, shape.dim);
-            return made >= 0 && culm_onnx_become(graph, index, "reshape", &made, 1);
+            return made >= 0 &&
+                   (turned ? culm_onnx_become_transpose(graph, index, made, shape.rank, perm)
+                           : culm_onnx_become(graph, index, "reshape", &made, 1));
         }
         if (!culm_onnx_become(graph, index, "linear", inputs, 3)) {
             return false;

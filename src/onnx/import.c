@@ -185,9 +185,14 @@ enum culm_status culm_onnx_weights_read(const struct culm_onnx_model *model, con
         return culm_error_set(error, CULM_ERR_NOT_FOUND, "onnx '%s': has no weight '%s'",
                               file->path, name);
     }
-    const struct culm_onnx_tensor *data = file->value[model->name[low].value].data;
+    int32_t value = model->name[low].value;
+    const struct culm_onnx_tensor *data = value < 0 ? NULL : file->value[value].data;
     for (int i = 0; i < rank; i++) {
         elements *= shape[i];
+    }
+    if (!data) {
+        memset(ret_data, 0, (size_t)elements * sizeof *ret_data);
+        return CULM_OK;
     }
     if (elements != data->elements) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,

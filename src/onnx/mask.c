@@ -14,7 +14,7 @@ struct shape {
 
 /* Whether each key is shown, one byte for each of [batch, queries, keys]; NULL: not a mask, or
  * heads have masks of their own. */
-static uint8_t *shown(const struct culm_onnx_tensor *data, bool additive,
+static uint8_t *shown(const struct culm_onnx_tensor *data, enum culm_onnx_mask_kind kind,
                       const struct shape *shape) {
     struct culm_onnx_operand x = {.rank = data->rank};
     int64_t dim[4] = {shape->batch, 1, shape->queries, shape->keys}, stride[4], index[4] = {0};
@@ -34,8 +34,9 @@ static uint8_t *shown(const struct culm_onnx_tensor *data, bool additive,
     for (int64_t i = 0; i < count && show; i++) {
         int64_t at = index[0] * stride[0] + index[2] * stride[2] + index[3] * stride[3];
         double number = culm_onnx_get_real(data, at);
-        show[i] = additive ? number == 0 : number != 0;
-        if (additive && number != 0 && !(number <= -1000)) { /* it says more than a mask */
+        show[i] = kind == CULM_ONNX_MASK_SHOWS ? number != 0 : number == 0;
+        if (kind == CULM_ONNX_MASK_ADDED && number != 0 &&
+            !(number <= -1000)) { /* it says more than a mask */
             free(show);
             return NULL;
         }
@@ -60,8 +61,9 @@ static bool follows(const uint8_t *show, const struct shape *shape, bool causal,
 }
 
 /* Computes the mask for an input that is `key`. */
-static uint8_t *trial(const struct culm_onnx_graph *graph, int32_t value, bool additive,
-                      const struct shape *shape, int32_t input, const uint8_t *key) {
+static uint8_t *trial(const struct culm_onnx_graph *graph, int32_t value,
+                      enum culm_onnx_mask_kind kind, const struct shape *shape, int32_t input,
+                      const uint8_t *key) {
     const struct culm_onnx_value *v = &graph->value[input];
     int64_t count = shape->batch * shape->keys;
     size_t size = culm_onnx_type_bytes(v->type);
@@ -80,22 +82,22 @@ static uint8_t *trial(const struct culm_onnx_graph *graph, int32_t value, bool a
     }
     const struct culm_onnx_guess guess = {input, &data};
     if (memory && culm_onnx_probe(graph, value, &guess, 1, &made, NULL) == CULM_OK) {
-        show = shown(made, additive, shape);
+        show = shown(made, kind, shape);
         free(made);
     }
     free(memory);
     return show;
 }
 
-bool culm_onnx_mask_of(const struct culm_onnx_graph *graph, int32_t value, bool additive,
-                       int64_t batch, int64_t queries, int64_t keys,
+bool culm_onnx_mask_of(const struct culm_onnx_graph *graph, int32_t value,
+                       enum culm_onnx_mask_kind kind, int64_t batch, int64_t queries, int64_t keys,
                        struct culm_onnx_mask *ret_mask) {
     const struct shape shape = {batch, queries, keys};
     const struct culm_onnx_value *v = &graph->value[value];
     int32_t input = -1;
     *ret_mask = (struct culm_onnx_mask){.input = -1};
     if (v->data) {
-        uint8_t *show = shown(v->data, additive, &shape);
+        uint8_t *show = shown(v->data, kind, &shape);
         ret_mask->causal = show && queries == keys && follows(show, &shape, true, NULL);
         bool fine = ret_mask->causal || (show && follows(show, &shape, false, NULL));
         free(show);
@@ -114,7 +116,7 @@ bool culm_onnx_mask_of(const struct culm_onnx_graph *graph, int32_t value, bool 
             /* the first key stays: a query that sees none is treated specially by some */
             key[i] = round == 0 || i % keys == 0 || state >> 30 != 0;
         }
-        uint8_t *show = trial(graph, value, additive, &shape, input, key);
+        uint8_t *show = trial(graph, value, kind, &shape, input, key);
         if (round == 0 && show) {
             ret_mask->causal = queries == keys && queries > 1 && follows(show, &shape, true, key);
         }

@@ -16,10 +16,15 @@ struct culm_onnx_mask {
     int32_t input; /* [B,Tk] of the graph: 0 hides; -1: none */
 };
 
-/* `value` is spread over [batch, heads, queries, keys]; `additive`: 0 shows, very negative hides;
- * else true shows. False: it is no such mask. */
-bool culm_onnx_mask_of(const struct culm_onnx_graph *graph, int32_t value, bool additive,
-                       int64_t batch, int64_t queries, int64_t keys,
+enum culm_onnx_mask_kind {
+    CULM_ONNX_MASK_ADDED, /* 0 shows, what is very negative hides */
+    CULM_ONNX_MASK_SHOWS, /* true shows */
+    CULM_ONNX_MASK_HIDES, /* true hides */
+};
+
+/* `value` is spread over [batch, heads, queries, keys]. False: it is no such mask. */
+bool culm_onnx_mask_of(const struct culm_onnx_graph *graph, int32_t value,
+                       enum culm_onnx_mask_kind kind, int64_t batch, int64_t queries, int64_t keys,
                        struct culm_onnx_mask *ret_mask);
 
 #endif

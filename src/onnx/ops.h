@@ -38,8 +38,9 @@ struct culm_onnx_op {
 };
 
 const struct culm_onnx_op *culm_onnx_op_find(const char *name); /* NULL: none */
-/* The three tables, each ended by a row without a name. */
-extern const struct culm_onnx_op culm_onnx_ops_shape[], culm_onnx_ops_math[], culm_onnx_ops_net[];
+/* The tables, each ended by a row without a name. */
+extern const struct culm_onnx_op culm_onnx_ops_shape[], culm_onnx_ops_gather[];
+extern const struct culm_onnx_op culm_onnx_ops_math[], culm_onnx_ops_net[];
 
 bool culm_onnx_refuse(struct culm_onnx_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

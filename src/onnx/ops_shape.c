@@ -431,88 +431,6 @@ static bool split(struct culm_onnx_call *call) {
     return sum == x->dim[axis] || culm_onnx_refuse(call, "the parts are smaller than the whole");
 }
 
-static bool gather(struct culm_onnx_call *call) {
-    const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
-    int64_t dim[2 * CULM_ONNX_RANK_MAX];
-    int axis = 0, rank = 0;
-    if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", 0), x->rank, &axis)) {
-        return false;
-    }
-    for (int i = 0; i < x->rank; i++) {
-        if (i != axis) {
-            dim[rank++] = x->dim[i];
-        }
-        for (int k = 0; i == axis && k < index->rank; k++) {
-            dim[rank++] = index->dim[k];
-        }
-    }
-    return culm_onnx_set(call, 0, x->type, rank, dim);
-}
-
-static void gather_value(struct culm_onnx_call *call) {
-    const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
-    int axis = 0;
-    int64_t inner = 1, outer = 1, at = 0;
-    if (!culm_onnx_axis(call, culm_onnx_int(call->node, "axis", 0), x->rank, &axis)) {
-        return;
-    }
-    for (int i = 0; i < x->rank; i++) {
-        *(i < axis ? &outer : &inner) *= i == axis ? 1 : x->dim[i];
-    }
-    for (int64_t o = 0; o < outer; o++) {
-        for (int64_t k = 0; k < index->data->elements; k++) {
-            int64_t row = culm_onnx_get_int(index->data, k);
-            row = row < 0 ? row + x->dim[axis] : row;
-            for (int64_t i = 0; i < inner; i++, at++) {
-                if (row >= 0 && row < x->dim[axis]) { /* else zeros */
-                    culm_onnx_put_from(call->out[0].data, at, x->data,
-                                       (o * x->dim[axis] + row) * inner + i);
-                }
-            }
-        }
-    }
-}
-
-static bool gather_nd(struct culm_onnx_call *call) {
-    const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
-    int64_t dim[2 * CULM_ONNX_RANK_MAX];
-    int rank = 0;
-    if (index->rank < 1 || index->dim[index->rank - 1] > x->rank ||
-        index->dim[index->rank - 1] < 1 || culm_onnx_int(call->node, "batch_dims", 0) != 0) {
-        return culm_onnx_refuse(call, "indices that do not fit");
-    }
-    for (int i = 0; i + 1 < index->rank; i++) {
-        dim[rank++] = index->dim[i];
-    }
-    for (int i = (int)index->dim[index->rank - 1]; i < x->rank; i++) {
-        dim[rank++] = x->dim[i];
-    }
-    return culm_onnx_set(call, 0, x->type, rank, dim);
-}
-
-static void gather_nd_value(struct culm_onnx_call *call) {
-    const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
-    int64_t depth = index->dim[index->rank - 1], inner = 1, at = 0;
-    for (int i = (int)depth; i < x->rank; i++) {
-        inner *= x->dim[i];
-    }
-    for (int64_t k = 0; k < index->data->elements / depth; k++) {
-        int64_t row = 0;
-        bool inside = true;
-        for (int64_t d = 0; d < depth; d++) {
-            int64_t i = culm_onnx_get_int(index->data, k * depth + d);
-            i = i < 0 ? i + x->dim[d] : i;
-            inside &= i >= 0 && i < x->dim[d];
-            row = inside ? row * x->dim[d] + i : 0;
-        }
-        for (int64_t i = 0; i < inner; i++, at++) {
-            if (inside) {
-                culm_onnx_put_from(call->out[0].data, at, x->data, row * inner + i);
-            }
-        }
-    }
-}
-
 static bool expand(struct culm_onnx_call *call) {
     struct culm_onnx_operand target = {.there = true};
     int rank = call->in[0].rank;
@@ -579,8 +497,6 @@ const struct culm_onnx_op culm_onnx_ops_shape[] = {
     {"Concat", 1, concat, concat_value},
     {"Slice", 1, slice, slice_value},
     {"Split", 1, split, NULL},
-    {"Gather", 2, gather, gather_value},
-    {"GatherND", 2, gather_nd, gather_nd_value},
     {"Expand", 1, expand, expand_value},
     {"Tile", 2, tile, tile_value},
     {NULL, 0, NULL, NULL},

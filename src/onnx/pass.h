@@ -10,6 +10,7 @@
  *
  *     culm.lookup      ids, table             culm.reshape   x (to the shape of its output)
  *     culm.positions   x, table               culm.slice     x
+ *     culm.row         x, table (its row 0)   culm.gather_rows x
  *     culm.linear      x, w, b?               culm.dropout   x
  *     culm.layernorm   x, gamma, beta?        culm.residual  x, h
  *     culm.attention   q, k?, v?, mask?       culm.activation x

@@ -5,6 +5,7 @@
  */
 #include "onnx/ops.h"
 #include "onnx/pass.h"
+#include "onnx/view.h"
 
 #include <math.h>
 #include <string.h>
@@ -63,6 +64,79 @@ static bool transpose(struct culm_onnx_graph *graph, int32_t index) {
         return true;
     }
     return !still || culm_onnx_become(graph, index, "reshape", &x, 1);
+}
+
+/* Reshapes and transposes in a row, as few as will do: the dimensions of the source taken apart,
+ * put into order, joined. */
+static bool shorten(struct culm_onnx_graph *graph, int32_t index) {
+    struct culm_onnx_view view;
+    int32_t y = graph->node[index].output[0];
+    int steps = culm_onnx_view_of(graph, y, 0, &view), count = 0;
+    struct culm_onnx_atom all[CULM_ONNX_RANK_MAX], sorted[CULM_ONNX_RANK_MAX];
+    const struct culm_onnx_value source = graph->value[view.source];
+    if (steps < 2) {
+        return true;
+    }
+    for (int i = 0; i < view.rank; i++) {
+        for (int k = 0; k < view.dim[i].count; k++) {
+            if (count == CULM_ONNX_RANK_MAX) {
+                return true;
+            }
+            all[count++] = view.dim[i].atom[k];
+        }
+    }
+    int perm[CULM_ONNX_RANK_MAX];
+    int64_t apart[CULM_ONNX_RANK_MAX], ordered[CULM_ONNX_RANK_MAX];
+    for (int i = 0; i < count; i++) { /* by insertion: where it lies in the source */
+        int at = i;
+        for (; at > 0 && (sorted[at - 1].source_dim > all[i].source_dim ||
+                          (sorted[at - 1].source_dim == all[i].source_dim &&
+                           sorted[at - 1].stride < all[i].stride));
+             at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = all[i];
+    }
+    bool same = true;
+    for (int i = 0; i < count; i++) {
+        apart[i] = sorted[i].size;
+        ordered[i] = all[i].size;
+        for (int k = 0; k < count; k++) {
+            if (sorted[k].source_dim == all[i].source_dim && sorted[k].stride == all[i].stride) {
+                perm[i] = k;
+            }
+        }
+        same &= perm[i] == i;
+    }
+    int32_t x = view.source;
+    if (same) {
+        if (culm_onnx_same_shape(graph, x, y)) {
+            culm_onnx_alias(graph, y, x);
+            return true;
+        }
+        return culm_onnx_become(graph, index, "reshape", &x, 1);
+    }
+    bool take_apart =
+        source.rank != count || memcmp(source.dim, apart, (size_t)count * sizeof *apart) != 0;
+    const struct culm_onnx_value *target = &graph->value[y];
+    bool join =
+        target->rank != count || memcmp(target->dim, ordered, (size_t)count * sizeof *ordered) != 0;
+    if (1 + take_apart + join >= steps) {
+        return true;
+    }
+    if (take_apart) {
+        x = culm_onnx_insert(graph, index, "reshape", &x, 1, NULL, count, apart);
+    }
+    if (!join) {
+        return x >= 0 && culm_onnx_become_transpose(graph, index, x, count, perm);
+    }
+    if (x >= 0) {
+        int32_t turned = culm_onnx_insert(graph, index, "reshape", &x, 1, NULL, count, ordered);
+        return turned >= 0 &&
+               culm_onnx_become_transpose(graph, graph->value[turned].node, x, count, perm) &&
+               culm_onnx_become(graph, index, "reshape", &turned, 1);
+    }
+    return false;
 }
 
 /* Drops in training unless the file says otherwise: of attention's dropout PyTorch's exporters
@@ -259,11 +333,9 @@ static bool one(struct culm_onnx_graph *graph, int32_t index, bool inference) {
         culm_onnx_alias(graph, y, x);
         return true;
     }
-    if (is_reshape(node)) {
-        return reshape(graph, index);
-    }
-    if (culm_onnx_is(node, "Transpose")) {
-        return transpose(graph, index);
+    if (is_reshape(node) || culm_onnx_is(node, "Transpose")) {
+        bool fine = is_reshape(node) ? reshape(graph, index) : transpose(graph, index);
+        return fine && (graph->value[y].same_as >= 0 || shorten(graph, index));
     }
     if (culm_onnx_is(node, "Dropout")) {
         return dropout(graph, index, inference);

@@ -99,13 +99,14 @@ static bool step_down(const struct culm_onnx_graph *graph, const struct culm_onn
 
 /* The input that a node is a view of; -1: it computes something. */
 static int32_t step_up(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node,
-                       bool slices) {
+                       int through) {
     double number;
     if (culm_onnx_is_ours(node, "reshape") || culm_onnx_is(node, "Transpose") ||
-        (slices && culm_onnx_is_ours(node, "slice"))) {
+        ((through & CULM_ONNX_VIEW_SLICES) && culm_onnx_is_ours(node, "slice"))) {
         return culm_onnx_input(graph, node, 0);
     }
-    bool mul = culm_onnx_is(node, "Mul"), div = culm_onnx_is(node, "Div");
+    bool factors = (through & CULM_ONNX_VIEW_FACTORS) != 0;
+    bool mul = factors && culm_onnx_is(node, "Mul"), div = factors && culm_onnx_is(node, "Div");
     for (int i = 0; i < (mul ? 2 : div ? 1 : 0); i++) {
         int32_t x = culm_onnx_input(graph, node, i);
         if (culm_onnx_scalar(graph, culm_onnx_input(graph, node, 1 - i), &number) && number != 0 &&
@@ -116,13 +117,13 @@ static int32_t step_up(const struct culm_onnx_graph *graph, const struct culm_on
     return -1;
 }
 
-void culm_onnx_view_of(const struct culm_onnx_graph *graph, int32_t value, bool slices,
-                       struct culm_onnx_view *ret_view) {
+int culm_onnx_view_of(const struct culm_onnx_graph *graph, int32_t value, int through,
+                      struct culm_onnx_view *ret_view) {
     const struct culm_onnx_node *steps[STEPS_MAX];
     int count = 0;
     for (; count < STEPS_MAX; count++) {
         const struct culm_onnx_node *node = culm_onnx_maker(graph, value);
-        int32_t up = node ? step_up(graph, node, slices) : -1;
+        int32_t up = node ? step_up(graph, node, through) : -1;
         if (up < 0) {
             break;
         }
@@ -143,7 +144,7 @@ void culm_onnx_view_of(const struct culm_onnx_graph *graph, int32_t value, bool 
         }
         if (fine) {
             *ret_view = view;
-            return;
+            return first;
         }
         value = steps[first - 1]->output[0];
     }

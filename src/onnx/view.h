@@ -32,9 +32,12 @@ struct culm_onnx_view {
     double scale;
 };
 
-/* The view of `value` over the farthest source, at most through slices if `slices`. */
-void culm_onnx_view_of(const struct culm_onnx_graph *graph, int32_t value, bool slices,
-                       struct culm_onnx_view *ret_view);
+/* What else than reshapes and transposes may lie between. */
+enum { CULM_ONNX_VIEW_SLICES = 1, CULM_ONNX_VIEW_FACTORS = 2 };
+
+/* The view of `value` over the farthest source; returns how many steps away it is. */
+int culm_onnx_view_of(const struct culm_onnx_graph *graph, int32_t value, int through,
+                      struct culm_onnx_view *ret_view);
 /* Whether dimensions [from, to) of the view are these atoms; those of size 1 do not count. */
 bool culm_onnx_view_is(const struct culm_onnx_view *view, int from, int to,
                        const struct culm_onnx_atom *atoms, int count);
