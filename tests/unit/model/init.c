@@ -1,4 +1,5 @@
-/* GPT-2's parameters: names, shapes, counts, weight decay, and what they start from. */
+/* GPT-2's parameters: names, shapes, counts, weight decay, and what they start from; what the other
+ * families start from. */
 #include "model/model.h"
 
 #include <math.h>
@@ -211,6 +212,94 @@ static void test_start_of_odd_length(void **state) {
     }
 }
 
+/* As torchvision, transformers and NVIDIA's modules start them. The first that begins with `name`
+ * is looked at. */
+static void test_start_of_families(void **state) {
+    (void)state;
+    static const struct {
+        const char *preset, *name;
+        enum culm_init_kind init;
+        double size;
+        bool statistic;
+    } want[] = {
+        {"resnet18", "conv1.weight", CULM_INIT_NORMAL, 0.025253813613805267,
+         false}, /* sqrt(2 / 3136) */
+        {"resnet18", "bn1.weight", CULM_INIT_ONES, 0, false},
+        {"resnet18", "bn1.bias", CULM_INIT_ZEROS, 0, false},
+        {"resnet18", "bn1.running_mean", CULM_INIT_ZEROS, 0, true},
+        {"resnet18", "bn1.running_var", CULM_INIT_ONES, 0, true},
+        {"resnet18", "layer2.0.downsample.0.weight", CULM_INIT_NORMAL, 0.125, false},
+        {"resnet18", "fc.weight", CULM_INIT_UNIFORM, 0.04419417382415922,
+         false}, /* 1 / sqrt(512) */
+        {"resnet18", "fc.bias", CULM_INIT_UNIFORM, 0.04419417382415922, false},
+        {"vgg11", "features.0.weight", CULM_INIT_NORMAL, 0.058925565098878960, false},
+        {"vgg11", "features.0.bias", CULM_INIT_ZEROS, 0, false},
+        {"vgg11", "classifier.6.weight", CULM_INIT_NORMAL, 0.01, false},
+        {"vgg11", "classifier.6.bias", CULM_INIT_ZEROS, 0, false},
+        {"alexnet", "features.0.weight", CULM_INIT_UNIFORM, 0.052486388108147795, false}, /* 363 */
+        {"alexnet", "features.0.bias", CULM_INIT_UNIFORM, 0.052486388108147795, false},
+        {"alexnet", "classifier.4.weight", CULM_INIT_UNIFORM, 0.015625, false},
+        {"bert-base", "bert.embeddings.word_embeddings.weight", CULM_INIT_NORMAL, 0.02, false},
+        {"bert-base", "bert.pooler.dense.weight", CULM_INIT_NORMAL, 0.02, false},
+        {"bert-base", "cls.predictions.bias", CULM_INIT_ZEROS, 0, false},
+        {"gnmt", "encoder.embedder.weight", CULM_INIT_UNIFORM, 0.1, false},
+        {"gnmt", "encoder.rnn_layers.0.weight_ih_l0_reverse", CULM_INIT_UNIFORM, 0.1, false},
+        {"gnmt", "decoder.rnn_layers.6.bias_ih_l0", CULM_INIT_UNIFORM, 0.1, false},
+        {"gnmt", "decoder.rnn_layers.6.bias_hh_l0", CULM_INIT_ZEROS, 0, false},
+        {"gnmt", "decoder.att_rnn.attn.normalize_scalar", CULM_INIT_CONSTANT, 0.03125, false},
+        {"gnmt", "decoder.classifier.classifier.bias", CULM_INIT_UNIFORM, 0.1, false},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const struct culm_model_preset *preset = culm_model_preset_find(want[i].preset);
+        struct culm_model_options options = preset->options;
+        struct culm_graph *graph;
+        struct culm_error error;
+        options.batch = 1;
+        if (culm_model_build(preset->arch, &options, &graph, &error) != CULM_OK) {
+            fail_msg("%s", error.text);
+        }
+        int found = 0;
+        for (int32_t k = 0; k < graph->param_count; k++) {
+            const struct culm_param *param = &graph->param[k];
+            if (strcmp(param->name, want[i].name) != 0) {
+                continue;
+            }
+            found++;
+            if (param->init != want[i].init || !(fabs(param->std - want[i].size) < 1e-15) ||
+                param->statistic != want[i].statistic) {
+                fail_msg("%s of %s starts from kind %d, %.17g", param->name, preset->name,
+                         param->init, param->std);
+            }
+        }
+        assert_int_equal(found, 1);
+        culm_graph_free(graph);
+    }
+}
+
+/* The kinds themselves. */
+static void test_uniform_and_constant(void **state) {
+    (void)state;
+    enum { COUNT = 40000 };
+    float *data = malloc(COUNT * sizeof *data);
+    struct culm_param_info info = {
+        .name = "u", .rank = 1, .count = COUNT, .init = CULM_INIT_UNIFORM, .std = 0.5};
+    culm_model_init_param(&info, 1, data);
+    double sum = 0, squares = 0;
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(data[i] >= -0.5f && data[i] <= 0.5f);
+        sum += (double)data[i];
+        squares += (double)data[i] * (double)data[i];
+    }
+    /* Five standard errors of a mean of variance 1/12, and of squares of variance 1/180. */
+    assert_true(fabs(sum / COUNT) < 5 * sqrt(1.0 / 12 / COUNT));
+    assert_true(fabs(squares / COUNT - 1.0 / 12) < 5 * sqrt(1.0 / 180 / COUNT));
+    info.init = CULM_INIT_CONSTANT;
+    info.count = 3;
+    culm_model_init_param(&info, 1, data);
+    assert_true(data[0] == 0.5f && data[1] == 0.5f && data[2] == 0.5f && data[3] != 0.5f);
+    free(data);
+}
+
 /* --- what makes no model --- */
 
 static void test_refused(void **state) {
@@ -235,6 +324,8 @@ int main(void) {
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_start_depends_on_seed_and_name),
         cmocka_unit_test(test_start_of_odd_length),
+        cmocka_unit_test(test_start_of_families),
+        cmocka_unit_test(test_uniform_and_constant),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("model/init", tests, NULL, NULL);
