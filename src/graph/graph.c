@@ -58,6 +58,16 @@ static const struct culm_op *const table[] = {
     &culm_op_pad_grad,
     &culm_op_resize,
     &culm_op_resize_grad,
+    &culm_op_binary,
+    &culm_op_binary_grad_a,
+    &culm_op_binary_grad_b,
+    &culm_op_reduce,
+    &culm_op_reduce_grad,
+    &culm_op_softmax,
+    &culm_op_softmax_grad,
+    &culm_op_matmul,
+    &culm_op_matmul_grad_a,
+    &culm_op_matmul_grad_b,
     NULL,
 };
 

@@ -147,5 +147,9 @@ extern const struct culm_op culm_op_slice, culm_op_slice_grad;
 extern const struct culm_op culm_op_concat, culm_op_concat_grad;
 extern const struct culm_op culm_op_pad, culm_op_pad_grad;
 extern const struct culm_op culm_op_resize, culm_op_resize_grad;
+extern const struct culm_op culm_op_binary, culm_op_binary_grad_a, culm_op_binary_grad_b;
+extern const struct culm_op culm_op_reduce, culm_op_reduce_grad;
+extern const struct culm_op culm_op_softmax, culm_op_softmax_grad;
+extern const struct culm_op culm_op_matmul, culm_op_matmul_grad_a, culm_op_matmul_grad_b;
 
 #endif

@@ -43,4 +43,20 @@ void culm_ref_place(float *y, const float *x, int64_t rows, int64_t row, int64_t
 void culm_ref_resize_forward(float *y, const float *x, const struct culm_resize *how);
 void culm_ref_resize_backward(float *dx, const float *dy, const struct culm_resize *how);
 
+void culm_ref_binary(float *y, const float *a, const float *b, const struct culm_shape *a_shape,
+                     const struct culm_shape *b_shape, enum culm_function function);
+/* da and db of y = a function b. */
+void culm_ref_binary_backward(float *da, float *db, const float *dy, const float *a, const float *b,
+                              const struct culm_shape *a_shape, const struct culm_shape *b_shape,
+                              enum culm_function function);
+/* function MEAN, SUM or MAX; where several elements are largest they share the gradient. */
+void culm_ref_reduce(float *y, const float *x, const struct culm_shape *x_shape, int64_t axes,
+                     enum culm_function function);
+void culm_ref_reduce_backward(float *dx, const float *dy, const float *x, const float *y,
+                              const struct culm_shape *x_shape, int64_t axes,
+                              enum culm_function function);
+void culm_ref_softmax_forward(float *y, const float *x, int64_t n, int64_t c);
+void culm_ref_softmax_backward(float *dx, const float *dy, const float *y, int64_t n, int64_t c);
+void culm_ref_matmul(float *c, const float *a, const float *b, const struct culm_matmul *how);
+
 #endif

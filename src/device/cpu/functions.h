@@ -11,6 +11,14 @@
 
 #include "device/cpu/simd.h"
 
+/* Whether loops are worth copies for the common types and functions: not without vectors, where
+ * they would only make compiling slow. */
+#if defined(__AVX2__) || defined(CULM_NEON)
+#define SPECIAL 1
+#else
+#define SPECIAL 0
+#endif
+
 SIMD vec vabs(vec x) { return ufloat_bits(uand(ubits(x), uset(0x7fffffffu))); }
 
 /* Odd polynomial near zero, 1 - 2 / (e^2x + 1) elsewhere. */
@@ -76,13 +84,30 @@ SIMD vec vlog(vec x) {
 #define GELU_TANH_3B 0.21406444881780074f
 #define NORMAL_DENSITY 0.39894228040143268f /* 1 / sqrt(2 pi) */
 
-/* y = function(x) */
-SIMD vec vfunction(enum culm_function function, vec x, vec alpha) {
-    vec e;
+/* The ReLU family alone, and its gradient from operand or result. */
+SIMD vec vrelu(enum culm_function function, vec x, vec alpha) {
     switch (function) {
     case CULM_FUNCTION_RELU: return vmax(vzero(), x);
     case CULM_FUNCTION_LEAKY_RELU: return vselect(vless(x, vzero()), vmul(x, alpha), x);
     case CULM_FUNCTION_RELU6: return vmin(vset(6.0f), vmax(vzero(), x));
+    default: return x;
+    }
+}
+SIMD vec vrelu_backward(enum culm_function function, vec dy, vec kept, vec alpha) {
+    switch (function) {
+    case CULM_FUNCTION_RELU: return vselect(vless(vzero(), kept), dy, vzero());
+    case CULM_FUNCTION_LEAKY_RELU: return vselect(vless(vzero(), kept), dy, vmul(dy, alpha));
+    case CULM_FUNCTION_RELU6:
+        dy = vselect(vless(vzero(), kept), dy, vzero());
+        return vselect(vless(kept, vset(6.0f)), dy, vzero());
+    default: return dy;
+    }
+}
+
+/* y = function(x) */
+SIMD vec vfunction(enum culm_function function, vec x, vec alpha) {
+    vec e;
+    switch (function) {
     case CULM_FUNCTION_GELU_TANH:
         return vmul(x, vsigmoid(vmul(x, vfma(vmul(x, x), vset(GELU_TANH_B), vset(GELU_TANH_A)))));
     case CULM_FUNCTION_GELU_ERF: return vmul(x, vnormal(x, &e));
@@ -93,7 +118,7 @@ SIMD vec vfunction(enum culm_function function, vec x, vec alpha) {
     case CULM_FUNCTION_LOG: return vlog(x);
     case CULM_FUNCTION_SQRT: return vsqrt(x);
     case CULM_FUNCTION_RECIPROCAL: return vdiv(vset(1.0f), x);
-    default: return x;
+    default: return vrelu(function, x, alpha);
     }
 }
 
@@ -101,11 +126,6 @@ SIMD vec vfunction(enum culm_function function, vec x, vec alpha) {
 SIMD vec vfunction_backward(enum culm_function function, vec dy, vec kept, vec alpha) {
     vec e, s, slope;
     switch (function) {
-    case CULM_FUNCTION_RELU: return vselect(vless(vzero(), kept), dy, vzero());
-    case CULM_FUNCTION_LEAKY_RELU: return vselect(vless(vzero(), kept), dy, vmul(dy, alpha));
-    case CULM_FUNCTION_RELU6:
-        dy = vselect(vless(vzero(), kept), dy, vzero());
-        return vselect(vless(kept, vset(6.0f)), dy, vzero());
     case CULM_FUNCTION_GELU_TANH:
         s = vmul(kept, kept);
         slope = vmul(kept, vfma(s, vset(GELU_TANH_3B), vset(GELU_TANH_A)));
@@ -121,7 +141,7 @@ SIMD vec vfunction_backward(enum culm_function function, vec dy, vec kept, vec a
     case CULM_FUNCTION_LOG: return vdiv(dy, kept);
     case CULM_FUNCTION_SQRT: return vdiv(vmul(dy, vset(0.5f)), kept);
     case CULM_FUNCTION_RECIPROCAL: return vmul(vmul(dy, kept), vfnma(kept, vset(1.0f), vzero()));
-    default: return dy;
+    default: return vrelu_backward(function, dy, kept, alpha);
     }
 }
 

@@ -71,6 +71,36 @@ void culm_cpu_resize_forward(struct culm_cpu *cpu, struct culm_out y, struct cul
 void culm_cpu_resize_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
                               const struct culm_resize *how);
 
+/* y = a + - * / b, elements of a_shape; b is spread over a: its dimensions, aligned to the right,
+ * are those of a or 1. y may be a. */
+void culm_cpu_binary(struct culm_cpu *cpu, struct culm_out y, struct culm_in a, struct culm_in b,
+                     const struct culm_shape *a_shape, const struct culm_shape *b_shape,
+                     enum culm_function function);
+/* y = scale b, spread over y likewise. */
+void culm_cpu_spread(struct culm_cpu *cpu, struct culm_out y, struct culm_in b,
+                     const struct culm_shape *y_shape, const struct culm_shape *b_shape,
+                     double scale);
+/* y = scale times the sum over the dimensions in axes (bit i: dimension i) of x factor, or their
+ * largest (function SUM or MAX; scale 1 with MAX). factor, of x's shape, may be absent (data NULL).
+ */
+void culm_cpu_reduce(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
+                     struct culm_in factor, const struct culm_shape *x_shape, int64_t axes,
+                     enum culm_function function, double scale);
+/* dx = dy where x is the largest, in equal shares where several are. */
+void culm_cpu_reduce_max_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
+                                  struct culm_in x, struct culm_in y,
+                                  const struct culm_shape *x_shape, int64_t axes);
+#define CULM_CPU_MAX_SOFTMAX (1l << 19) /* elements of a row */
+/* y[N,C] = softmax of each row of x; and dx (may be dy). */
+void culm_cpu_softmax_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n,
+                              int64_t c);
+void culm_cpu_softmax_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
+                               struct culm_in y, int64_t n, int64_t c);
+/* Batches of products (tensor/hyper_vision.h). Where an array is bf16, operands are rounded to
+ * bf16. */
+void culm_cpu_matmul(struct culm_cpu *cpu, struct culm_out c, struct culm_in a, struct culm_in b,
+                     const struct culm_matmul *how);
+
 /* One step of SGD (tensor/hyper.h) on flat vectors; buffer may be NULL without momentum. */
 void culm_cpu_sgd(struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,
                   const struct culm_sgd *hyper);

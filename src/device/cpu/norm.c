@@ -171,25 +171,9 @@ SIMD void normalise(const struct norm *s, int64_t at, int64_t rows, enum culm_fu
             v = vfma(v, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
             if (adds)
                 v = vadd(v, tload_part(residual, j, c - i));
-            tstore_part(y, j, vfunction(function, v, alpha), c - i);
+            tstore_part(y, j, vrelu(function, v, alpha), c - i);
         }
     }
-}
-
-SIMD void normalise_function(const struct norm *s, int64_t at, int64_t rows,
-                             enum culm_function function) {
-    bool adds = s->residual.data;
-    enum culm_dtype type = s->x.dtype;
-    if (s->out.dtype != type || (adds && s->residual.dtype != type))
-        normalise(s, at, rows, function, adds, CULM_DTYPE_COUNT);
-    else if (type == CULM_F32 && adds)
-        normalise(s, at, rows, function, true, CULM_F32);
-    else if (type == CULM_F32)
-        normalise(s, at, rows, function, false, CULM_F32);
-    else if (adds)
-        normalise(s, at, rows, function, true, CULM_BF16);
-    else
-        normalise(s, at, rows, function, false, CULM_BF16);
 }
 
 static void normalise_tile(void *context, int64_t tile, int thread) {
@@ -197,12 +181,26 @@ static void normalise_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     int64_t block = s->blocks - 1 - tile, at = block * s->block_rows * s->how.c;
     int64_t rows = rows_of(s, block);
-    switch (s->how.function) {
-    case CULM_FUNCTION_RELU: normalise_function(s, at, rows, CULM_FUNCTION_RELU); break;
-    case CULM_FUNCTION_RELU6: normalise_function(s, at, rows, CULM_FUNCTION_RELU6); break;
-    case CULM_FUNCTION_LEAKY_RELU: normalise_function(s, at, rows, CULM_FUNCTION_LEAKY_RELU); break;
-    default: normalise_function(s, at, rows, CULM_FUNCTION_NONE);
-    }
+    bool adds = s->residual.data, relu = s->how.function == CULM_FUNCTION_RELU;
+    enum culm_dtype type = s->x.dtype;
+    bool special = SPECIAL && (relu || s->how.function == CULM_FUNCTION_NONE) &&
+                   s->out.dtype == type && (!adds || s->residual.dtype == type);
+#define CASE(TYPE, FUNCTION)                                                                       \
+    if (adds)                                                                                      \
+        normalise(s, at, rows, CULM_FUNCTION_##FUNCTION, true, CULM_##TYPE);                       \
+    else                                                                                           \
+        normalise(s, at, rows, CULM_FUNCTION_##FUNCTION, false, CULM_##TYPE)
+    if (!special)
+        normalise(s, at, rows, s->how.function, adds, CULM_DTYPE_COUNT);
+    else if (type == CULM_F32 && relu)
+        CASE(F32, RELU);
+    else if (type == CULM_F32)
+        CASE(F32, NONE);
+    else if (relu)
+        CASE(BF16, RELU);
+    else
+        CASE(BF16, NONE);
+#undef CASE
 }
 
 void ISA_NAME(batchnorm_forward)(struct culm_cpu *cpu, struct culm_out y, float *mean,
@@ -243,7 +241,7 @@ SIMD vec before_function(const struct norm *s, struct culm_in dy, struct culm_in
         kept = tload_part(y, j, n);
     else
         kept = vfma(off, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
-    return vfunction_backward(function, d, kept, alpha);
+    return vrelu_backward(function, d, kept, alpha);
 }
 
 /* The block's sums of the gradient, and of it times x - mean; and the residual's gradient. */
@@ -309,29 +307,26 @@ SIMD void backward_input(const struct norm *s, int64_t block, enum culm_function
     }
 }
 
-#define BY_TYPE(call, function, through)                                                           \
+/* The common cases apart; the rest in one loop that looks up type and function. */
+#define EVERY_CASE(call)                                                                           \
     do {                                                                                           \
-        if (!same)                                                                                 \
-            call(s, block, function, through, CULM_DTYPE_COUNT);                                   \
+        bool y = s->y.data, none = s->how.function == CULM_FUNCTION_NONE;                          \
+        enum through through = none ? PLAIN : y ? FROM_Y : FROM_X;                                 \
+        if (!SPECIAL || !same || !(none || s->how.function == CULM_FUNCTION_RELU))                 \
+            call(s, block, s->how.function, through, CULM_DTYPE_COUNT);                            \
+        else if (s->x.dtype == CULM_F32 && none)                                                   \
+            call(s, block, CULM_FUNCTION_NONE, PLAIN, CULM_F32);                                   \
+        else if (s->x.dtype == CULM_F32 && y)                                                      \
+            call(s, block, CULM_FUNCTION_RELU, FROM_Y, CULM_F32);                                  \
         else if (s->x.dtype == CULM_F32)                                                           \
-            call(s, block, function, through, CULM_F32);                                           \
+            call(s, block, CULM_FUNCTION_RELU, FROM_X, CULM_F32);                                  \
+        else if (none)                                                                             \
+            call(s, block, CULM_FUNCTION_NONE, PLAIN, CULM_BF16);                                  \
+        else if (y)                                                                                \
+            call(s, block, CULM_FUNCTION_RELU, FROM_Y, CULM_BF16);                                 \
         else                                                                                       \
-            call(s, block, function, through, CULM_BF16);                                          \
+            call(s, block, CULM_FUNCTION_RELU, FROM_X, CULM_BF16);                                 \
     } while (0)
-#define BY_THROUGH(call, function)                                                                 \
-    do {                                                                                           \
-        if (s->y.data)                                                                             \
-            BY_TYPE(call, function, FROM_Y);                                                       \
-        else                                                                                       \
-            BY_TYPE(call, function, FROM_X);                                                       \
-    } while (0)
-#define BY_FUNCTION(call)                                                                          \
-    switch (s->how.function) {                                                                     \
-    case CULM_FUNCTION_RELU: BY_THROUGH(call, CULM_FUNCTION_RELU); break;                          \
-    case CULM_FUNCTION_RELU6: BY_THROUGH(call, CULM_FUNCTION_RELU6); break;                        \
-    case CULM_FUNCTION_LEAKY_RELU: BY_THROUGH(call, CULM_FUNCTION_LEAKY_RELU); break;              \
-    default: BY_TYPE(call, CULM_FUNCTION_NONE, PLAIN);                                             \
-    }
 
 static bool same_type(const struct norm *s, struct culm_out out) {
     return s->dy.dtype == s->x.dtype && (!s->y.data || s->y.dtype == s->x.dtype) &&
@@ -342,7 +337,7 @@ static void backward_sums_tile(void *context, int64_t block, int thread) {
     struct norm *s = context;
     (void)thread;
     bool same = same_type(s, s->dresidual);
-    BY_FUNCTION(backward_sums)
+    EVERY_CASE(backward_sums);
 }
 
 static void backward_input_tile(void *context, int64_t tile, int thread) {
@@ -350,7 +345,7 @@ static void backward_input_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     int64_t block = s->blocks - 1 - tile;
     bool same = same_type(s, s->out);
-    BY_FUNCTION(backward_input)
+    EVERY_CASE(backward_input);
 }
 
 static void put(float *to, double x, bool first) {

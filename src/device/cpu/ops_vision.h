@@ -57,6 +57,30 @@
     X(resize_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,               \
                         const struct culm_resize *how),                                            \
       (cpu, dx, dy, how))                                                                          \
+    X(binary, (struct culm_cpu *cpu, struct culm_out y, struct culm_in a, struct culm_in b,        \
+               const struct culm_shape *a_shape, const struct culm_shape *b_shape,                 \
+               enum culm_function function),                                                       \
+      (cpu, y, a, b, a_shape, b_shape, function))                                                  \
+    X(spread, (struct culm_cpu *cpu, struct culm_out y, struct culm_in b,                          \
+               const struct culm_shape *y_shape, const struct culm_shape *b_shape, double scale),  \
+      (cpu, y, b, y_shape, b_shape, scale))                                                        \
+    X(reduce, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, struct culm_in factor,   \
+               const struct culm_shape *x_shape, int64_t axes, enum culm_function function,        \
+               double scale),                                                                      \
+      (cpu, y, x, factor, x_shape, axes, function, scale))                                         \
+    X(reduce_max_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,           \
+                            struct culm_in x, struct culm_in y, const struct culm_shape *x_shape,  \
+                            int64_t axes),                                                         \
+      (cpu, dx, dy, x, y, x_shape, axes))                                                          \
+    X(softmax_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n,      \
+                        int64_t c),                                                                \
+      (cpu, y, x, n, c))                                                                           \
+    X(softmax_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,              \
+                         struct culm_in y, int64_t n, int64_t c),                                  \
+      (cpu, dx, dy, y, n, c))                                                                      \
+    X(matmul, (struct culm_cpu *cpu, struct culm_out c, struct culm_in a, struct culm_in b,        \
+               const struct culm_matmul *how),                                                     \
+      (cpu, c, a, b, how))                                                                         \
     X(sgd, (struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,          \
             const struct culm_sgd *hyper),                                                         \
       (cpu, p, buffer, g, count, hyper))

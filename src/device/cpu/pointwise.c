@@ -2,7 +2,8 @@
  * Element-wise functions of one array, forward and backward, and the SGD step.
  *
  * A tile is a run of CHUNK elements. One loop is written; the compiler makes one of it for every
- * function and for arrays that are all f32 and all bf16. Tails go through the same vector code.
+ * function, of f32; bf16 goes through it in pieces that stay in the first-level cache. Tails go
+ * through the same vector code.
  */
 #include "device/cpu/functions.h"
 #include "device/cpu/variant.h"
@@ -25,62 +26,25 @@ static void run(struct culm_cpu *cpu, struct map *map, culm_cpu_tile *tile) {
 
 /* ---- functions ---- */
 
-SIMD void forward_loop(const struct map *s, int64_t from, int64_t to, enum culm_function function,
-                       enum culm_dtype x_type, enum culm_dtype y_type) {
-    struct culm_in x = {s->x.data, x_type};
-    struct culm_out y = {s->y.data, y_type};
-    vec alpha = vset(s->scale);
-    int64_t i = from;
-    for (; i + LANES <= to; i += LANES)
-        tstore(y, i, vfunction(function, tload(x, i), alpha));
-    if (i < to)
-        tstore_part(y, i, vfunction(function, tload_part(x, i, to - i), alpha), to - i);
-}
+#define PIECE 512 /* elements of bf16 widened at a time */
 
-SIMD void backward_loop(const struct map *s, int64_t from, int64_t to, enum culm_function function,
-                        enum culm_dtype x_type, enum culm_dtype y_type) {
-    struct culm_in dy = {s->x.data, x_type}, kept = {s->kept.data, x_type};
-    struct culm_out dx = {s->y.data, y_type};
-    vec alpha = vset(s->scale);
-    int64_t i = from;
-    for (; i + LANES <= to; i += LANES)
-        tstore(dx, i, vfunction_backward(function, tload(dy, i), tload(kept, i), alpha));
-    if (i < to) {
-        vec d = vfunction_backward(function, tload_part(dy, i, to - i), tload_part(kept, i, to - i),
-                                   alpha);
-        tstore_part(dx, i, d, to - i);
+/* n elements of f32; kept NULL: forward. */
+SIMD void loop(float *y, const float *x, const float *kept, int64_t n, float slope,
+               enum culm_function function) {
+    vec alpha = vset(slope);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec v = vload(x + i);
+        vstore(y + i, kept ? vfunction_backward(function, v, vload(kept + i), alpha)
+                           : vfunction(function, v, alpha));
     }
-}
-
-/* Backward of arrays of several types. */
-SIMD void mixed_loop(const struct map *s, int64_t from, int64_t to, enum culm_function function) {
-    vec alpha = vset(s->scale);
-    for (int64_t i = from; i < to; i += LANES) {
-        vec d = vfunction_backward(function, tload_part(s->x, i, to - i),
-                                   tload_part(s->kept, i, to - i), alpha);
-        tstore_part(s->y, i, d, to - i);
+    if (i < n) {
+        vec v = vload_n(x + i, n - i);
+        vstore_n(y + i,
+                 kept ? vfunction_backward(function, v, vload_n(kept + i, n - i), alpha)
+                      : vfunction(function, v, alpha),
+                 n - i);
     }
-}
-
-SIMD void forward_types(const struct map *s, int64_t from, int64_t to,
-                        enum culm_function function) {
-    if (s->x.dtype == CULM_F32 && s->y.dtype == CULM_F32)
-        forward_loop(s, from, to, function, CULM_F32, CULM_F32);
-    else if (s->x.dtype == CULM_BF16 && s->y.dtype == CULM_BF16)
-        forward_loop(s, from, to, function, CULM_BF16, CULM_BF16);
-    else
-        forward_loop(s, from, to, function, s->x.dtype, s->y.dtype);
-}
-
-SIMD void backward_types(const struct map *s, int64_t from, int64_t to,
-                         enum culm_function function) {
-    enum culm_dtype type = s->x.dtype;
-    if (s->kept.dtype != type || s->y.dtype != type)
-        mixed_loop(s, from, to, function);
-    else if (type == CULM_F32)
-        backward_loop(s, from, to, function, CULM_F32, CULM_F32);
-    else
-        backward_loop(s, from, to, function, CULM_BF16, CULM_BF16);
 }
 
 #define EVERY_FUNCTION(X)                                                                          \
@@ -88,29 +52,47 @@ SIMD void backward_types(const struct map *s, int64_t from, int64_t to,
     X(LEAKY_RELU)                                                                                  \
     X(RELU6) X(GELU_TANH) X(GELU_ERF) X(TANH) X(SIGMOID) X(SILU) X(EXP) X(LOG) X(SQRT) X(RECIPROCAL)
 
-static void forward_tile(void *context, int64_t tile, int thread) {
-    struct map *s = context;
-    (void)thread;
-    int64_t from = tile * CHUNK, to = at_most(s->count, from + CHUNK);
+static void apply(const struct map *s, float *y, const float *x, const float *kept, int64_t n) {
     switch (s->function) {
 #define CASE(name)                                                                                 \
-    case CULM_FUNCTION_##name: forward_types(s, from, to, CULM_FUNCTION_##name); break;
+    case CULM_FUNCTION_##name:                                                                     \
+        if (kept)                                                                                  \
+            loop(y, x, kept, n, s->scale, CULM_FUNCTION_##name);                                   \
+        else                                                                                       \
+            loop(y, x, NULL, n, s->scale, CULM_FUNCTION_##name);                                   \
+        break;
         EVERY_FUNCTION(CASE)
 #undef CASE
-    default: forward_types(s, from, to, CULM_FUNCTION_NONE);
+    default: loop(y, x, NULL, n, s->scale, CULM_FUNCTION_NONE);
     }
 }
 
-static void backward_tile(void *context, int64_t tile, int thread) {
+/* The elements themselves when they are f32, else widened into `piece`. */
+static const float *widened(struct culm_in x, int64_t from, int64_t n, float *piece) {
+    if (x.dtype != CULM_BF16 || !x.data)
+        return x.data ? (const float *)x.data + from : NULL;
+    for (int64_t i = 0; i < n; i += LANES)
+        vstore(piece + i, tload_part(x, from + i, n - i));
+    return piece;
+}
+
+static void function_tile(void *context, int64_t tile, int thread) {
     struct map *s = context;
     (void)thread;
-    int64_t from = tile * CHUNK, to = at_most(s->count, from + CHUNK);
-    switch (s->function) {
-#define CASE(name)                                                                                 \
-    case CULM_FUNCTION_##name: backward_types(s, from, to, CULM_FUNCTION_##name); break;
-        EVERY_FUNCTION(CASE)
-#undef CASE
-    default: backward_types(s, from, to, CULM_FUNCTION_NONE);
+    _Alignas(64) float x[PIECE], kept[PIECE], y[PIECE];
+    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
+    bool wide = s->x.dtype != CULM_BF16 && s->kept.dtype != CULM_BF16 && s->y.dtype != CULM_BF16;
+    int64_t step = wide ? CHUNK : PIECE;
+    for (int64_t from = tile * CHUNK; from < to; from += step) {
+        int64_t n = at_most(step, to - from);
+        const float *a = widened(s->x, from, n, x), *b = widened(s->kept, from, n, kept);
+        if (s->y.dtype != CULM_BF16) {
+            apply(s, (float *)s->y.data + from, a, b, n);
+            continue;
+        }
+        apply(s, y, a, b, n);
+        for (int64_t i = 0; i < n; i += LANES)
+            tstore_part(s->y, from + i, vload(y + i), n - i);
     }
 }
 
@@ -118,7 +100,7 @@ void ISA_NAME(activation_forward)(struct culm_cpu *cpu, struct culm_out y, struc
                                   int64_t count, enum culm_function function, double alpha) {
     assert(function <= CULM_FUNCTION_RECIPROCAL);
     struct map s = {.y = y, .x = x, .count = count, .function = function, .scale = (float)alpha};
-    run(cpu, &s, forward_tile);
+    run(cpu, &s, function_tile);
 }
 
 void ISA_NAME(activation_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
@@ -131,7 +113,7 @@ void ISA_NAME(activation_backward)(struct culm_cpu *cpu, struct culm_out dx, str
                     .count = count,
                     .function = function,
                     .scale = (float)alpha};
-    run(cpu, &s, backward_tile);
+    run(cpu, &s, function_tile);
 }
 
 static void affine_tile(void *context, int64_t tile, int thread) {

@@ -133,7 +133,7 @@ static void max_forward_tile(void *context, int64_t tile, int thread) {
         for (int64_t o = 0; o < p->out[1]; o++) {
             struct taps w = taps_of(p, 1, o);
             int64_t y = (row * p->out[1] + o) * p->c;
-            if (s->in.dtype != s->out.dtype)
+            if (!SPECIAL || s->in.dtype != s->out.dtype)
                 max_window(s, &span, h, w, x, y, CULM_DTYPE_COUNT, places);
             else if (s->in.dtype == CULM_F32)
                 max_window(s, &span, h, w, x, y, CULM_F32, places);
@@ -176,7 +176,7 @@ static void mean_forward_tile(void *context, int64_t tile, int thread) {
         for (int64_t o = 0; o < p->out[1]; o++) {
             struct taps w = taps_of(p, 1, o);
             int64_t y = (row * p->out[1] + o) * p->c;
-            if (s->in.dtype != s->out.dtype)
+            if (!SPECIAL || s->in.dtype != s->out.dtype)
                 mean_window(s, &span, h, w, x, y, CULM_DTYPE_COUNT);
             else if (s->in.dtype == CULM_F32)
                 mean_window(s, &span, h, w, x, y, CULM_F32);
@@ -250,7 +250,7 @@ SIMD void backward(const struct pooling *s, int64_t tile, bool largest) {
     for (int64_t row = span.row; row < span.row_end; row++) {
         int64_t oh, oh_end = windows_of(p, 0, row % p->in[0], &oh);
         for (int64_t i = 0; i < p->in[1]; i++) {
-            if (s->in.dtype != s->out.dtype)
+            if (!SPECIAL || s->in.dtype != s->out.dtype)
                 gather(s, &span, row, i, oh, oh_end, largest, CULM_DTYPE_COUNT);
             else if (s->in.dtype == CULM_F32)
                 gather(s, &span, row, i, oh, oh_end, largest, CULM_F32);

@@ -22,7 +22,7 @@ struct typed_array {
 
 struct typed_run {
     int variant;
-    enum culm_dtype dtype;
+    enum culm_dtype dtype; /* of typed arrays; COUNT: of odd ones bf16, of even ones f32 */
     bool first;
     struct typed_array array[TYPED_ARRAYS];
 };
@@ -43,22 +43,26 @@ struct typed_operator {
     /* kernels[0] is forward; what a kernel reads and an earlier one writes comes from the
      * reference */
     struct typed_kernel kernels[TYPED_KERNELS];
-    double tolerance; /* of the largest element, in f32 */
-    int y, dy;        /* arrays; y -1: there is no gradient */
-    int pairs[5][2];  /* {x, dx}, ended by {0, 0} */
+    double tolerance;      /* of the largest element, in f32 */
+    double bf16_tolerance; /* the same for bf16; 0: that of f32, and one rounding */
+    bool same_type;        /* arrays of one type only */
+    int y, dy;             /* arrays; y -1: there is no gradient */
+    int pairs[5][2];       /* {x, dx}, ended by {0, 0} */
 };
 
 extern const struct typed_operator *const typed_operators[]; /* ended by NULL */
 
 void typed_declare(struct typed_run *run, int i, const char *name, bool typed, int64_t count,
                    float low, float high);
+static inline enum culm_dtype typed_dtype(const struct typed_run *run, int i) {
+    bool narrow = run->dtype == CULM_BF16 || (run->dtype == CULM_DTYPE_COUNT && i % 2);
+    return run->array[i].typed && narrow ? CULM_BF16 : CULM_F32;
+}
 static inline struct culm_in typed_in(const struct typed_run *run, int i) {
-    const struct typed_array *a = &run->array[i];
-    return (struct culm_in){a->memory, a->typed ? run->dtype : CULM_F32};
+    return (struct culm_in){run->array[i].memory, typed_dtype(run, i)};
 }
 static inline struct culm_out typed_out(const struct typed_run *run, int i) {
-    const struct typed_array *a = &run->array[i];
-    return (struct culm_out){a->memory, a->typed ? run->dtype : CULM_F32};
+    return (struct culm_out){run->array[i].memory, typed_dtype(run, i)};
 }
 
 #endif

@@ -52,9 +52,7 @@ static float from_bf16(uint16_t half) {
     return x;
 }
 
-static bool is_bf16(const struct typed_run *run, int i) {
-    return run->dtype == CULM_BF16 && run->array[i].typed;
-}
+static bool is_bf16(const struct typed_run *run, int i) { return typed_dtype(run, i) == CULM_BF16; }
 
 static size_t bytes_of(const struct typed_run *run, int i) {
     return (size_t)run->array[i].count * (is_bf16(run, i) ? 2 : 4);
@@ -120,8 +118,9 @@ static void run_release(struct typed_run *run) {
 static const char *what(const struct typed_operator *op, const struct typed_kernel *kernel,
                         const struct typed_run *run) {
     static char text[256];
+    const char *type = run->dtype == CULM_DTYPE_COUNT ? "mixed" : culm_dtype_name(run->dtype);
     snprintf(text, sizeof text, "%s.%s %s, %s%s", op->name, kernel->name,
-             op->describe(run->variant), culm_dtype_name(run->dtype),
+             op->describe(run->variant), type,
              kernel->accumulates && !run->first ? ", adding" : "");
     return text;
 }
@@ -145,6 +144,8 @@ static void compare(const struct typed_operator *op, const struct typed_kernel *
             double want = (double)a->f32[j], got = (double)device_value(device, i, j);
             double allowed = op->tolerance * largest;
             allowed += is_bf16(device, i) ? fabs(want) / 256 : 0;
+            if (device->dtype != CULM_F32)
+                allowed = fmax(allowed, op->bf16_tolerance * largest);
             if (!(fabs(want - got) <= allowed))
                 fail_msg("%s, %s: %s[%lld] is %.9g, reference %.9g (largest %.3g)",
                          what(op, kernel, reference), where, a->name, (long long)j, got, want,
@@ -198,12 +199,13 @@ static void test_kernel(const struct typed_operator *op, int k, int variant, enu
 }
 
 static void operator_test(void **state) {
+    static const enum culm_dtype types[] = {CULM_F32, CULM_BF16, CULM_DTYPE_COUNT};
     const struct typed_operator *op = *state;
     for (int variant = 0; variant < op->variants; variant++)
         for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++)
-            for (int type = 0; type < 2; type++)
+            for (int type = 0; type < 3 - op->same_type; type++)
                 for (int first = 1; first >= !op->kernels[k].accumulates; first--)
-                    test_kernel(op, k, variant, type ? CULM_BF16 : CULM_F32, first);
+                    test_kernel(op, k, variant, types[type], first);
 }
 
 static double objective(const struct typed_operator *op, struct typed_run *run) {
@@ -274,9 +276,11 @@ static void perf(const char *only) {
                 load(&run);
                 for (int t = 0; t < 2; t++)
                     for (int i = 0; i < 15; i++) {
-                        struct culm_cpu *cpu = cpus[0][t] ? cpus[0][t] : cpus[1][t];
+                        struct culm_cpu *cpu = NULL;
+                        for (int isa = 0; isa < ISAS && !cpu; isa++)
+                            cpu = cpus[isa][t];
                         double start = seconds();
-                        op->kernels[k].device(cpu ? cpu : cpus[2][t], &run);
+                        op->kernels[k].device(cpu, &run);
                         best[t] = fmin(best[t], seconds() - start);
                     }
                 char name[64];

@@ -168,16 +168,9 @@ static const struct typed_operator sgd_operator = {
     .y = -1};
 
 extern const struct typed_operator typed_batchnorm, typed_maxpool, typed_avgpool, typed_permute,
-    typed_pad, typed_place, typed_resize;
+    typed_pad, typed_place, typed_resize, typed_binary, typed_reduce, typed_softmax, typed_matmul;
 
-const struct typed_operator *const typed_operators[] = {&activation_operator,
-                                                        &affine_operator,
-                                                        &sgd_operator,
-                                                        &typed_batchnorm,
-                                                        &typed_maxpool,
-                                                        &typed_avgpool,
-                                                        &typed_permute,
-                                                        &typed_pad,
-                                                        &typed_place,
-                                                        &typed_resize,
-                                                        NULL};
+const struct typed_operator *const typed_operators[] = {
+    &activation_operator, &affine_operator, &sgd_operator,  &typed_batchnorm, &typed_maxpool,
+    &typed_avgpool,       &typed_permute,   &typed_pad,     &typed_place,     &typed_resize,
+    &typed_binary,        &typed_reduce,    &typed_softmax, &typed_matmul,    NULL};

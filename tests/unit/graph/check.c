@@ -56,6 +56,9 @@ void check_gradients(struct net *net) {
     }
     run_stages(net->graph, 1, &net->data, &result);
     for (int32_t p = 0; p < net->graph->param_count; p++) {
+        if (net->graph->param[p].statistic) { /* its use holds no gradient */
+            continue;
+        }
         int64_t count = culm_elements(&net->graph->param[p].shape);
         double difference = 0, size = 0;
         for (int64_t i = 0; i < count; i++) {

@@ -24,4 +24,10 @@ void test_bahdanau(void **state);
 void test_ignored_targets(void **state);
 void test_sequence_shape_errors(void **state);
 
+/* vision.c */
+void test_vision_gradients(void **state);
+void test_vision_bits(void **state);
+void test_batchnorm_statistics(void **state);
+void test_vision_refusals(void **state);
+
 #endif

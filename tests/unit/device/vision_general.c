@@ -1,0 +1,298 @@
+/* Typed operators: two operands, reductions, softmax, products. */
+#include "typed.h"
+
+#include "tensor/reference_vision.h"
+
+#include <stdio.h>
+
+#define BIT(i) (1u << (i))
+#define F32(i) (run->array[i].f32)
+#define ADD CULM_FUNCTION_ADD
+#define SUB CULM_FUNCTION_SUB
+#define MUL CULM_FUNCTION_MUL
+#define DIV CULM_FUNCTION_DIV
+#define MEAN CULM_FUNCTION_MEAN
+#define SUM CULM_FUNCTION_SUM
+#define MAX CULM_FUNCTION_MAX
+
+static const struct culm_in nothing = {NULL, CULM_F32};
+
+static int64_t count_of(const struct culm_shape *shape) {
+    int64_t count = 1;
+    for (int i = 0; i < shape->rank; i++)
+        count *= shape->dim[i];
+    return count;
+}
+
+static const char *shape_text(const struct culm_shape *shape, int which) {
+    static char text[2][64];
+    return culm_shape_format(shape, text[which], sizeof text[which]);
+}
+
+/* ---- binary ---- */
+
+enum { A, B, Y, DY, DA, DB };
+
+static const struct {
+    struct culm_shape a, b;
+    enum culm_function function;
+} pairs[] = {
+    {{1, {100}}, {1, {100}}, ADD},
+    {{2, {7, 33}}, {1, {33}}, MUL},
+    {{2, {7, 33}}, {1, {1}}, DIV},
+    {{4, {2, 5, 3, 17}}, {4, {2, 1, 1, 17}}, MUL},
+    {{4, {2, 5, 3, 17}}, {3, {5, 1, 1}}, DIV},
+    {{3, {4, 9, 20}}, {3, {4, 9, 1}}, SUB},
+    {{4, {3, 2, 6, 5}}, {4, {3, 1, 6, 1}}, MUL},
+    {{2, {3, 10000}}, {2, {3, 1}}, ADD},
+    {{2, {2000, 18}}, {1, {18}}, SUB},
+    {{2, {6, 8}}, {2, {6, 8}}, DIV},
+};
+
+static const char *describe_pair(int v) {
+    static char text[160];
+    snprintf(text, sizeof text, "%s and %s, function %d", shape_text(&pairs[v].a, 0),
+             shape_text(&pairs[v].b, 1), pairs[v].function);
+    return text;
+}
+static void binary_sizes(struct typed_run *run) {
+    int64_t a = count_of(&pairs[run->variant].a), b = count_of(&pairs[run->variant].b);
+    typed_declare(run, A, "a", true, a, -1, 1);
+    typed_declare(run, B, "b", true, b, 0.5f, 2);
+    typed_declare(run, Y, "y", true, a, -1, 1);
+    typed_declare(run, DY, "dy", true, a, -1, 1);
+    typed_declare(run, DA, "da", true, a, -1, 1);
+    typed_declare(run, DB, "db", true, b, -1, 1);
+}
+static void binary(struct culm_cpu *cpu, struct typed_run *run) {
+    int v = run->variant;
+    culm_cpu_binary(cpu, typed_out(run, Y), typed_in(run, A), typed_in(run, B), &pairs[v].a,
+                    &pairs[v].b, pairs[v].function);
+}
+static void binary_ref(struct typed_run *run) {
+    int v = run->variant;
+    culm_ref_binary(F32(Y), F32(A), F32(B), &pairs[v].a, &pairs[v].b, pairs[v].function);
+}
+/* Put together as the graph does it. */
+static void binary_back(struct culm_cpu *cpu, struct typed_run *run) {
+    int v = run->variant;
+    const struct culm_shape *a = &pairs[v].a, *b = &pairs[v].b;
+    enum culm_function function = pairs[v].function;
+    int64_t axes = 0;
+    for (int i = 0; i < a->rank; i++) {
+        int at = i - (a->rank - b->rank);
+        axes |= at < 0 || b->dim[at] == 1 ? (int64_t)1 << i : 0;
+    }
+    bool scales = function == MUL || function == DIV;
+    if (scales)
+        culm_cpu_binary(cpu, typed_out(run, DA), typed_in(run, DY), typed_in(run, B), a, b,
+                        function);
+    else
+        culm_cpu_affine(cpu, typed_out(run, DA), typed_in(run, DY), count_of(a), 1, 0);
+    struct culm_in factor = function == MUL ? typed_in(run, A) : typed_in(run, Y);
+    culm_cpu_reduce(cpu, typed_out(run, DB), typed_in(run, DY), scales ? factor : nothing, a, axes,
+                    SUM, function == SUB || function == DIV ? -1 : 1);
+    if (function == DIV)
+        culm_cpu_binary(cpu, typed_out(run, DB), typed_in(run, DB), typed_in(run, B), b, b, DIV);
+}
+static void binary_back_ref(struct typed_run *run) {
+    int v = run->variant;
+    culm_ref_binary_backward(F32(DA), F32(DB), F32(DY), F32(A), F32(B), &pairs[v].a, &pairs[v].b,
+                             pairs[v].function);
+}
+
+const struct typed_operator typed_binary = {
+    "binary",
+    sizeof pairs / sizeof *pairs,
+    binary_sizes,
+    describe_pair,
+    {{"forward", binary, binary_ref, BIT(Y), false},
+     {"backward", binary_back, binary_back_ref, BIT(DA) | BIT(DB), false}},
+    1e-5,
+    .bf16_tolerance = 0.01,
+    .y = Y,
+    .dy = DY,
+    .pairs = {{A, DA}, {B, DB}}};
+
+/* ---- reduce ---- */
+
+enum { X, RY, RDY, DX };
+
+static const struct {
+    struct culm_shape x;
+    int64_t axes;
+    enum culm_function function;
+} reductions[] = {
+    {{1, {100}}, 1, SUM},           {{1, {100000}}, 1, MEAN},     {{2, {30, 70}}, 1, SUM},
+    {{2, {3000, 40}}, 1, MEAN},     {{2, {30, 70}}, 2, MAX},      {{2, {5, 9000}}, 2, SUM},
+    {{4, {3, 7, 7, 18}}, 6, MEAN},  {{4, {3, 7, 5, 18}}, 9, SUM}, {{4, {3, 7, 5, 18}}, 5, MAX},
+    {{4, {3, 7, 5, 18}}, 10, MEAN}, {{3, {2, 6, 20}}, 0, SUM},    {{3, {2, 1, 20}}, 7, MAX},
+    {{3, {70, 9, 8}}, 2, MAX},      {{3, {70, 9, 8}}, 5, SUM},
+};
+
+static const char *describe_reduction(int v) {
+    static char text[160];
+    snprintf(text, sizeof text, "%s axes %lld function %d", shape_text(&reductions[v].x, 0),
+             (long long)reductions[v].axes, reductions[v].function);
+    return text;
+}
+static struct culm_shape result_of(int v) {
+    struct culm_shape y = reductions[v].x;
+    for (int i = 0; i < y.rank; i++)
+        y.dim[i] = reductions[v].axes >> i & 1 ? 1 : y.dim[i];
+    return y;
+}
+static double share_of(int v) {
+    const struct culm_shape y = result_of(v);
+    double share = (double)count_of(&y) / (double)count_of(&reductions[v].x);
+    return reductions[v].function == MEAN ? share : 1;
+}
+static void reduce_sizes(struct typed_run *run) {
+    const struct culm_shape y = result_of(run->variant);
+    typed_declare(run, X, "x", true, count_of(&reductions[run->variant].x), -1, 1);
+    typed_declare(run, RY, "y", true, count_of(&y), -1, 1);
+    typed_declare(run, RDY, "dy", true, count_of(&y), -1, 1);
+    typed_declare(run, DX, "dx", true, count_of(&reductions[run->variant].x), -1, 1);
+}
+static void reduce(struct culm_cpu *cpu, struct typed_run *run) {
+    int v = run->variant;
+    culm_cpu_reduce(cpu, typed_out(run, RY), typed_in(run, X), nothing, &reductions[v].x,
+                    reductions[v].axes, reductions[v].function == MAX ? MAX : SUM, share_of(v));
+}
+static void reduce_ref(struct typed_run *run) {
+    int v = run->variant;
+    culm_ref_reduce(F32(RY), F32(X), &reductions[v].x, reductions[v].axes, reductions[v].function);
+}
+static void reduce_back(struct culm_cpu *cpu, struct typed_run *run) {
+    int v = run->variant;
+    const struct culm_shape y = result_of(v);
+    if (reductions[v].function == MAX)
+        culm_cpu_reduce_max_backward(cpu, typed_out(run, DX), typed_in(run, RDY), typed_in(run, X),
+                                     typed_in(run, RY), &reductions[v].x, reductions[v].axes);
+    else
+        culm_cpu_spread(cpu, typed_out(run, DX), typed_in(run, RDY), &reductions[v].x, &y,
+                        share_of(v));
+}
+static void reduce_back_ref(struct typed_run *run) {
+    int v = run->variant;
+    culm_ref_reduce_backward(F32(DX), F32(RDY), F32(X), F32(RY), &reductions[v].x,
+                             reductions[v].axes, reductions[v].function);
+}
+
+const struct typed_operator typed_reduce = {
+    "reduce",
+    sizeof reductions / sizeof *reductions,
+    reduce_sizes,
+    describe_reduction,
+    {{"forward", reduce, reduce_ref, BIT(RY), false},
+     {"backward", reduce_back, reduce_back_ref, BIT(DX), false}},
+    1e-5,
+    .same_type = true, /* a maximum must be found again */
+    .y = RY,
+    .dy = RDY,
+    .pairs = {{X, DX}}};
+
+/* ---- softmax ---- */
+
+static const int64_t rows[][2] = {{5, 7}, {300, 16}, {3, 1000}, {40, 65}, {1, 40000}};
+
+static const char *describe_rows(int v) {
+    static char text[64];
+    snprintf(text, sizeof text, "[%lld,%lld]", (long long)rows[v][0], (long long)rows[v][1]);
+    return text;
+}
+static void softmax_sizes(struct typed_run *run) {
+    int64_t count = rows[run->variant][0] * rows[run->variant][1];
+    typed_declare(run, X, "x", true, count, -4, 4);
+    typed_declare(run, RY, "y", true, count, -1, 1);
+    typed_declare(run, RDY, "dy", true, count, -1, 1);
+    typed_declare(run, DX, "dx", true, count, -1, 1);
+}
+#define ROWS rows[run->variant][0], rows[run->variant][1]
+static void softmax(struct culm_cpu *cpu, struct typed_run *run) {
+    culm_cpu_softmax_forward(cpu, typed_out(run, RY), typed_in(run, X), ROWS);
+}
+static void softmax_ref(struct typed_run *run) { culm_ref_softmax_forward(F32(RY), F32(X), ROWS); }
+static void softmax_back(struct culm_cpu *cpu, struct typed_run *run) {
+    culm_cpu_softmax_backward(cpu, typed_out(run, DX), typed_in(run, RDY), typed_in(run, RY), ROWS);
+}
+static void softmax_back_ref(struct typed_run *run) {
+    culm_ref_softmax_backward(F32(DX), F32(RDY), F32(RY), ROWS);
+}
+
+const struct typed_operator typed_softmax = {
+    "softmax",
+    sizeof rows / sizeof *rows,
+    softmax_sizes,
+    describe_rows,
+    {{"forward", softmax, softmax_ref, BIT(RY), false},
+     {"backward", softmax_back, softmax_back_ref, BIT(DX), false}},
+    5e-6,
+    .y = RY,
+    .dy = RDY,
+    .pairs = {{X, DX}}};
+
+/* ---- matmul: all four ways ---- */
+
+static const struct culm_matmul products[] = {
+    {1, 5, 7, 9, false, false, 1},      {3, 17, 33, 20, false, false, 0.5},
+    {3, 17, 33, 20, false, true, 0.25}, {2, 30, 18, 40, true, false, 1},
+    {2, 16, 16, 300, true, true, 2},    {4, 1, 50, 3, false, true, 1},
+    {2, 4, 5, 6, true, false, 0.3},     {2, 4, 5, 6, true, true, 1},
+    {2, 4, 5, 6, false, true, 1},       {2, 4, 5, 6, false, false, 3},
+};
+
+static const char *describe_product(int v) {
+    static char text[96];
+    snprintf(text, sizeof text, "%lld of %lldx%lldx%lld%s%s", (long long)products[v].batch,
+             (long long)products[v].m, (long long)products[v].n, (long long)products[v].k,
+             products[v].trans_a ? " a^T" : "", products[v].trans_b ? " b^T" : "");
+    return text;
+}
+static void matmul_sizes(struct typed_run *run) {
+    const struct culm_matmul *p = &products[run->variant];
+    int64_t a = p->batch * p->m * p->k, b = p->batch * p->k * p->n, y = p->batch * p->m * p->n;
+    typed_declare(run, A, "a", true, a, -1, 1);
+    typed_declare(run, B, "b", true, b, -1, 1);
+    typed_declare(run, Y, "y", true, y, -1, 1);
+    typed_declare(run, DY, "dy", true, y, -1, 1);
+    typed_declare(run, DA, "da", true, a, -1, 1);
+    typed_declare(run, DB, "db", true, b, -1, 1);
+}
+static void matmul(struct culm_cpu *cpu, struct typed_run *run) {
+    culm_cpu_matmul(cpu, typed_out(run, Y), typed_in(run, A), typed_in(run, B),
+                    &products[run->variant]);
+}
+static void matmul_ref(struct typed_run *run) {
+    culm_ref_matmul(F32(Y), F32(A), F32(B), &products[run->variant]);
+}
+static void matmul_back(struct culm_cpu *cpu, struct typed_run *run) {
+    struct culm_matmul da = culm_matmul_of_a(&products[run->variant]);
+    struct culm_matmul db = culm_matmul_of_b(&products[run->variant]);
+    bool ta = products[run->variant].trans_a, tb = products[run->variant].trans_b;
+    culm_cpu_matmul(cpu, typed_out(run, DA), typed_in(run, ta ? B : DY), typed_in(run, ta ? DY : B),
+                    &da);
+    culm_cpu_matmul(cpu, typed_out(run, DB), typed_in(run, tb ? DY : A), typed_in(run, tb ? A : DY),
+                    &db);
+}
+static void matmul_back_ref(struct typed_run *run) {
+    struct culm_matmul da = culm_matmul_of_a(&products[run->variant]);
+    struct culm_matmul db = culm_matmul_of_b(&products[run->variant]);
+    bool ta = products[run->variant].trans_a, tb = products[run->variant].trans_b;
+    culm_ref_matmul(F32(DA), F32(ta ? B : DY), F32(ta ? DY : B), &da);
+    culm_ref_matmul(F32(DB), F32(tb ? DY : A), F32(tb ? A : DY), &db);
+}
+
+const struct typed_operator typed_matmul = {
+    "matmul",
+    sizeof products / sizeof *products,
+    matmul_sizes,
+    describe_product,
+    {{"forward", matmul, matmul_ref, BIT(Y), false},
+     {"backward", matmul_back, matmul_back_ref, BIT(DA) | BIT(DB), false}},
+    2e-6,
+    .bf16_tolerance = 0.01,
+    .same_type = true,
+    .y = Y,
+    .dy = DY,
+    .pairs = {{A, DA}, {B, DB}}};
