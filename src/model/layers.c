@@ -152,7 +152,7 @@ void culm_layer_loss(struct culm_graph *graph, const struct culm_model_options *
     }
     const int32_t inputs[] = {logits, targets};
     const struct culm_attributes attributes = {
-        .alpha = options->evaluate ? 0 : options->label_smoothing};
+        .alpha = options->evaluate ? 0 : options->label_smoothing, .inference = options->evaluate};
     culm_layer_apply(graph, "cross_entropy", inputs, 2, &attributes);
 }
 

@@ -382,7 +382,7 @@ static void columns_tile(void *context, int64_t tile, int thread) {
                 vec slope = vfnma(r[i], r[i], r[i]);
                 dquery[i] = vfma(d, slope, dquery[i]);
                 vstore(dkey + i * LANES, vfma(d, slope, vload(dkey + i * LANES)));
-                dvhat[i] = vfma(d, r[i], dvhat[i]);
+                dvhat[i] = vfma(d, vfnma(vset(2.0f), r[i], vset(1.0f)), dvhat[i]);
             }
         }
         store_row(s, s->grads.dquery, query, column, dquery);
@@ -396,8 +396,8 @@ static void columns_tile(void *context, int64_t tile, int thread) {
         store_row(s, s->grads.dkey, b * s->how.s + j, column, dkey);
     }
     float *parts = s->parts + b * 2 * s->width + column;
-    for (int i = 0; i < 4; i++) { /* the sum of d scores over keys is zero, so tanh is -2 r */
-        vstore(parts + i * LANES, vmul(dvhat[i], vset(-2.0f)));
+    for (int i = 0; i < 4; i++) {
+        vstore(parts + i * LANES, dvhat[i]);
         vec by = vmul(vload(s->vhat + column + i * LANES), vset(4.0f));
         vstore(parts + s->width + i * LANES, vmul(dbias[i], by));
     }

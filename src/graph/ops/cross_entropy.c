@@ -4,6 +4,7 @@
  *
  * The loss is a number of the run, not a value; its gradient is formed at once, scaled by 1/(rows
  * of the global batch), so the walk backwards begins here and the logits need not be kept.
+ * With `inference` the logits stay, no gradient is formed, and backward must not run.
  */
 #include "graph/autodiff.h"
 
@@ -37,7 +38,7 @@ static void execute(const struct culm_operands *o) {
     double rows_per_sample = (double)(rows / logits->shape.dim[0]);
     culm_cpu_cross_entropy(o->cpu, (struct culm_out){o->input[0], logits->dtype}, o->input[1], rows,
                            culm_last_dim(&logits->shape), o->loss_scale / rows_per_sample,
-                           o->node->attributes.alpha, true, &loss);
+                           o->node->attributes.alpha, !o->node->attributes.inference, &loss);
     o->loss->loss += loss.loss / rows_per_sample;
     o->loss->rows += rows;
     o->loss->counted += loss.counted;
