@@ -175,7 +175,7 @@ static void forward_tile(void *context, int64_t tile, int thread) {
         int64_t k0 = kb * BLOCK, keys = at_most(BLOCK, all_keys - k0);
         int64_t pieces = ceil_div(keys, STRIP_COLUMNS);
         pack_b_across(&all_k, k, k0, keys, 0, s->d);
-        pack_b_down(&all_v, v, 0, s->d, k0, keys, NULL);
+        pack_b_down(&all_v, v, 0, s->d, k0, keys);
         if (s->how.mask)
             hide_keys(s, w->hide, sample, k0, keys);
         for (int64_t r = 0; r < queries; r += rows) {
@@ -344,8 +344,8 @@ static void backward_pair(const struct low *l, struct backward *w, int64_t sampl
         }
     }
     if (l->keys) {
-        pack_b_down(&q, w->q_down, 0, s->d, q0, queries, NULL);
-        pack_b_down(&dout, w->dout_down, 0, s->d, q0, queries, NULL);
+        pack_b_down(&q, w->q_down, 0, s->d, q0, queries);
+        pack_b_down(&dout, w->dout_down, 0, s->d, q0, queries);
         sum_over_queries(l, w, w->p, w->dout_down, w->dv, keys, queries, !first_queries);
         sum_over_queries(l, w, w->ds, w->q_down, w->dk, keys, queries, !first_queries);
     }
@@ -392,7 +392,7 @@ static void backward_blocks(const struct low *l, int thread, int64_t sample, int
             pack_b_across(&k, w.k_across, k0, keys, 0, s->d);
             pack_b_across(&v, w.v_across, k0, keys, 0, s->d);
             if (l->queries)
-                pack_b_down(&k, w.k_down, 0, s->d, k0, keys, NULL);
+                pack_b_down(&k, w.k_down, 0, s->d, k0, keys);
             if (s->how.mask)
                 hide_keys(s, w.hide, sample, k0, keys);
         }

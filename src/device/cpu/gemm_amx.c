@@ -40,9 +40,9 @@ void culm_cpu_amx_end(void) { _tile_release(); }
 
 #define C_ROW 128 /* bytes */
 
-void culm_cpu_amx_strip(int64_t kblocks, const void *a_block, const uint16_t *b_block, float *c,
-                        int64_t rows, bool resume) {
-    const char *a = a_block, *b = (const char *)b_block;
+void culm_cpu_amx_rows(int64_t kblocks, const void *a_rows, int64_t a_stride, int64_t a_step,
+                       const uint16_t *b_block, float *c, int64_t rows, bool resume) {
+    const char *a = a_rows, *b = (const char *)b_block;
     char *c0 = (char *)c, *c2 = c0 + 16 * C_ROW;
     if (resume) {
         _tile_loadd(0, c0, C_ROW);
@@ -56,21 +56,21 @@ void culm_cpu_amx_strip(int64_t kblocks, const void *a_block, const uint16_t *b_
         _tile_zero(3);
     }
     if (rows <= 16) {
-        for (int64_t k = 0; k < kblocks; k++, a += 2048, b += 2048) {
-            _tile_loadd(4, a, 64);
+        for (int64_t k = 0; k < kblocks; k++, a += a_step, b += 2048) {
+            _tile_loadd(4, a, a_stride);
             _tile_loadd(6, b, 64);
-            _tile_loadd(7, b + 1024, 64);
             _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, b + 1024, 64);
             _tile_dpbf16ps(1, 4, 7);
         }
     } else {
-        for (int64_t k = 0; k < kblocks; k++, a += 2048, b += 2048) {
-            _tile_loadd(4, a, 64);
-            _tile_loadd(5, a + 1024, 64);
+        for (int64_t k = 0; k < kblocks; k++, a += a_step, b += 2048) {
+            _tile_loadd(4, a, a_stride);
             _tile_loadd(6, b, 64);
-            _tile_loadd(7, b + 1024, 64);
             _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, b + 1024, 64);
             _tile_dpbf16ps(1, 4, 7);
+            _tile_loadd(5, a + 16 * a_stride, a_stride);
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }
@@ -81,6 +81,11 @@ void culm_cpu_amx_strip(int64_t kblocks, const void *a_block, const uint16_t *b_
     _tile_stored(1, c0 + 64, C_ROW);
 }
 
+void culm_cpu_amx_strip(int64_t kblocks, const void *a, const uint16_t *b, float *c, int64_t rows,
+                        bool resume) {
+    culm_cpu_amx_rows(kblocks, a, 64, 2048, b, c, rows, resume);
+}
+
 #else
 
 bool culm_cpu_amx_ready(void) { return false; }
@@ -89,6 +94,12 @@ void culm_cpu_amx_end(void) {}
 void culm_cpu_amx_strip(int64_t kblocks, const void *a, const uint16_t *b, float *c, int64_t rows,
                         bool resume) {
     (void)kblocks, (void)a, (void)b, (void)c, (void)rows, (void)resume;
+}
+
+void culm_cpu_amx_rows(int64_t kblocks, const void *a, int64_t a_stride, int64_t a_step,
+                       const uint16_t *b, float *c, int64_t rows, bool resume) {
+    (void)kblocks, (void)a, (void)a_stride, (void)a_step, (void)b, (void)c, (void)rows,
+        (void)resume;
 }
 
 #endif

@@ -20,4 +20,9 @@ void culm_cpu_amx_end(void);
 void culm_cpu_amx_strip(int64_t kblocks, const void *a, const uint16_t *b, float *c, int64_t rows,
                         bool resume);
 
+/* The same with rows of a where they are: a_stride bytes apart, and a_step from one 32 k to the
+ * next. Rows past `rows` are read up to 16 or 32. */
+void culm_cpu_amx_rows(int64_t kblocks, const void *a, int64_t a_stride, int64_t a_step,
+                       const uint16_t *b, float *c, int64_t rows, bool resume);
+
 #endif

@@ -22,15 +22,13 @@
 
 #include <assert.h>
 
-#define SUM_RUN 256                    /* rows whose column sums are one chain; divides K_MOST */
-#define B_ELEMENTS (640 * 1024)        /* of packed B */
-#define A_FLOATS (STRIP_MOST * K_MOST) /* of a packed strip, widened */
+#define SUM_RUN 256             /* rows whose column sums are one chain; divides K_MOST */
+#define B_ELEMENTS (640 * 1024) /* of packed B */
+#define A_FLOATS (2 * STRIP_MOST * K_MOST) /* of packed strips: two widened or four in bf16 */
 #define PIECE (STRIP_MOST * STRIP_COLUMNS)
-#define COLUMNS_MOST (B_ELEMENTS / SUM_RUN)
-#define LINE_FLOATS COLUMNS_MOST /* two rows of bf16 */
-#define FIXED_FLOATS (B_ELEMENTS / 2 + A_FLOATS + 2 * PIECE + LINE_FLOATS)
+#define FIXED_FLOATS (B_ELEMENTS / 2 + A_FLOATS + 2 * PIECE)
 #define PARTIAL_FLOATS (PRIVATE_FLOATS - FIXED_FLOATS) /* at least, for sums that wait */
-_Static_assert(PARTIAL_FLOATS >= 96 * 1024, "a tile's scratch");
+_Static_assert(PARTIAL_FLOATS >= 80 * 1024, "a tile's scratch");
 
 struct job {
     const struct product *p;
@@ -132,19 +130,30 @@ static void write_piece(const struct product *p, const struct piece *piece) {
     }
 }
 
+/* A's rows as they lie in memory, where AMX can load them from there; NULL: they must be packed. */
+static const uint16_t *rows_in_place(const struct job *job, int64_t row, int64_t rows, int64_t k0,
+                                     int64_t k) {
+    const struct operand *a = &job->p->a;
+    const uint16_t *from = (const uint16_t *)a->data + row * a->ld + k0;
+    bool whole = rows == STRIP_MOST && k % 32 == 0;
+    bool lines = (uintptr_t)from % 64 == 0 && a->ld % 32 == 0;
+    bool plain = a->kind == OPERAND_ROWS && a->dtype == CULM_BF16 && !job->p->trans_a;
+    return job->method.amx && plain && whole && lines ? from : NULL;
+}
+
 static void multiply(void *context, int64_t tile, int thread) {
     const struct job *job = context;
     const struct product *p = job->p;
     float *scratch = cpu_private(job->cpu, thread);
     uint16_t *packed_b = (uint16_t *)scratch;
     float *packed_a = scratch + B_ELEMENTS / 2, *two = packed_a + A_FLOATS;
-    uint16_t *lines = (uint16_t *)(two + 2 * PIECE);
-    float *partial =
-        job->partial ? job->partial + thread * job->partial_floats : two + 2 * PIECE + LINE_FLOATS;
+    float *partial = job->partial ? job->partial + thread * job->partial_floats : two + 2 * PIECE;
     int64_t column0 = tile / job->row_blocks * job->columns, row_block = tile % job->row_blocks;
     int64_t columns = at_most(job->columns, p->n - column0);
     int64_t row0 = row_block * job->rows, row_end = at_most(p->m, row0 + job->rows);
     int64_t strip_rows = job->method.rows, pairs = ceil_div(columns, STRIP_COLUMNS);
+    int64_t term_bytes = job->method.wide ? sizeof(float) : sizeof(uint16_t);
+    int64_t together = !p->trans_a ? 1 : job->method.wide ? STRIPS_TURNED / 2 : STRIPS_TURNED;
     struct piece last = {.c = NULL};
     if (job->method.amx)
         culm_cpu_amx_begin();
@@ -154,17 +163,26 @@ static void multiply(void *context, int64_t tile, int thread) {
         if (p->trans_b)
             pack_b_across(&p->b, packed_b, column0, columns, k0, k);
         else
-            pack_b_down(&p->b, packed_b, column0, columns, k0, k, lines);
+            pack_b_down(&p->b, packed_b, column0, columns, k0, k);
         if (p->column_sum && row_block == 0)
             sum_packed(p, packed_b, column0, columns, k0, k);
         float *sums = partial;
         for (int64_t row = row0; row < row_end; row += strip_rows) {
             int64_t rows = at_most(strip_rows, row_end - row);
-            pack_strip(p, &job->method, packed_a, row, rows, k0, k);
+            const uint16_t *in_place = rows_in_place(job, row, rows, k0, k);
+            int64_t at = (row - row0) / strip_rows % together;
+            if (!in_place && at == 0)
+                pack_strip(p, &job->method, packed_a, row,
+                           at_most(together * strip_rows, row_end - row), k0, k);
+            const char *strip =
+                (const char *)packed_a + at * kblocks * strip_rows * term_bytes * 32;
             for (int64_t pair = 0; pair < pairs; pair++, sums += strip_rows * STRIP_COLUMNS) {
                 float *c = alone ? two + pair % 2 * PIECE : sums;
-                job->method.run(kblocks, packed_a, packed_b + pair * kblocks * 2 * TILE, c, rows,
-                                k0 > 0);
+                const uint16_t *b = packed_b + pair * kblocks * 2 * TILE;
+                if (in_place)
+                    culm_cpu_amx_rows(kblocks, in_place, p->a.ld * 2, 64, b, c, rows, k0 > 0);
+                else
+                    job->method.run(kblocks, strip, b, c, rows, k0 > 0);
                 if (!complete)
                     continue;
                 write_piece(p, &last);

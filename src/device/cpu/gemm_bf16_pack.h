@@ -9,8 +9,9 @@
 #include "device/cpu/strip.h"
 #include "device/cpu/transpose.h"
 
-#define K_MOST 1536    /* terms packed at once */
-#define TURN_TERMS 128 /* terms turned at once */
+#define K_MOST 1536     /* terms packed at once */
+#define STRIPS_TURNED 4 /* at most, packed together */
+#define TURN_TERMS 128  /* terms turned at once */
 
 /* Each lane: the bf16 of `even` in the low half, of `odd` in the high half. */
 #ifdef __AVX512BF16__
@@ -68,38 +69,43 @@ SIMD void strip_put(const struct strip_method *method, void *to, int64_t kblock,
     }
 }
 
-/* `rows` rows of op(A) from `row`, terms k0 .. k0 + k - 1. */
-static __attribute__((unused)) void pack_strip(const struct product *p,
-                                               const struct strip_method *method, void *to,
-                                               int64_t row, int64_t rows, int64_t k0, int64_t k) {
-    uint16_t line[K_MOST] __attribute__((aligned(64)));
-    const struct operand *a = &p->a;
-    int64_t kblocks = ceil_div(k, 32);
-    if (!p->trans_a) {
-        for (int64_t r = 0; r < rows; r++) {
-            const uint16_t *from = line;
-            if (a->kind == OPERAND_ROWS && a->dtype == CULM_BF16 && k % 32 == 0) {
-                from = (const uint16_t *)a->data + (row + r) * a->ld + k0;
-            } else {
-                operand_read_bf16(a, row + r, 1, k0, k, line, 0);
-                memset(line + k, 0, (size_t)(kblocks * 32 - k) * sizeof *line);
-            }
-            for (int64_t b = 0; b < kblocks; b++)
-                strip_put(method, to, b, r, from + b * 32);
-        }
-        return;
+/* Where terms are columns of A. */
+static void pack_strip_rows(const struct operand *a, const struct strip_method *method, void *to,
+                            int64_t row, int64_t rows, int64_t k0, int64_t k) {
+    uint16_t part[STRIP_MOST * TURN_TERMS] __attribute__((aligned(64)));
+    int64_t whole = k / 32, b = 0;
+    if (a->kind == OPERAND_ROWS && a->dtype == CULM_BF16) {
+        const uint16_t *from = (const uint16_t *)a->data + row * a->ld + k0;
+        for (; b < whole; b++)
+            for (int64_t r = 0; r < rows; r++)
+                strip_put(method, to, b, r, from + r * a->ld + b * 32);
     }
-    uint16_t part[32 * STRIP_MOST] __attribute__((aligned(64)));
+    for (; b * 32 < k; b += TURN_TERMS / 32) {
+        int64_t terms = at_most(TURN_TERMS, k - b * 32);
+        if (terms < TURN_TERMS)
+            memset(part, 0, sizeof part);
+        operand_read_bf16(a, row, rows, k0 + b * 32, terms, part, TURN_TERMS);
+        for (int64_t i = 0; i < terms; i += 32)
+            for (int64_t r = 0; r < rows; r++)
+                strip_put(method, to, b + i / 32, r, part + r * TURN_TERMS + i);
+    }
+}
+
+/* Where terms are rows of A. */
+static void pack_strip_turned(const struct operand *a, const struct strip_method *method, void *to,
+                              int64_t row, int64_t rows, int64_t k0, int64_t k) {
+    uint16_t part[32 * STRIPS_TURNED * STRIP_MOST] __attribute__((aligned(64)));
     float pairs[16 * 16] __attribute__((aligned(64)));
     float turned[16 * 16] __attribute__((aligned(64)));
+    int64_t kblocks = ceil_div(k, 32);
     for (int64_t b = 0; b < kblocks; b++) {
         int64_t first = k0 + b * 32, terms = at_most(32, k - b * 32);
         struct culm_in in = {a->data, a->dtype};
-        int64_t ld = a->ld, base = first * ld + row;
+        int64_t ld = a->ld, base = first * ld + row, strip = 0, in_strip = 0;
         if (a->kind != OPERAND_ROWS) {
-            operand_read_bf16(a, first, terms, row, rows, part, STRIP_MOST);
+            ld = STRIPS_TURNED * STRIP_MOST;
+            operand_read_bf16(a, first, terms, row, rows, part, ld);
             in = (struct culm_in){part, CULM_BF16};
-            ld = STRIP_MOST;
             base = 0;
         }
         for (int64_t r = 0; r < rows; r += 16) {
@@ -111,10 +117,27 @@ static __attribute__((unused)) void pack_strip(const struct product *p,
                 else
                     vstore(pairs + i * 8, vzero());
             transpose16(pairs, 16, turned, 16);
-            for (int64_t i = 0; i < count; i++)
-                strip_put(method, to, b, r + i, (const uint16_t *)(const void *)(turned + i * 16));
+            for (int64_t i = 0; i < count; i++) {
+                strip_put(method, to, strip * kblocks + b, in_strip,
+                          (const uint16_t *)(const void *)(turned + i * 16));
+                if (++in_strip == method->rows) {
+                    in_strip = 0;
+                    strip++;
+                }
+            }
         }
     }
+}
+
+/* `rows` rows of op(A) from `row`, terms k0 .. k0 + k - 1: one strip, or several, one after the
+ * other, where A is turned. */
+static __attribute__((unused)) void pack_strip(const struct product *p,
+                                               const struct strip_method *method, void *to,
+                                               int64_t row, int64_t rows, int64_t k0, int64_t k) {
+    if (p->trans_a)
+        pack_strip_turned(&p->a, method, to, row, rows, k0, k);
+    else
+        pack_strip_rows(&p->a, method, to, row, rows, k0, k);
 }
 
 /* --- B --- */
@@ -124,29 +147,37 @@ SIMD uint16_t *panel_at(uint16_t *packed, int64_t kblocks, int64_t panel, int64_
     return packed + ((panel / 2 * kblocks + kblock) * 2 + panel % 2) * TILE;
 }
 
+#define GROUP_PANELS 8 /* packed together: 32 terms of them stay in the first cache */
+
 /* Terms are rows of the operand. */
 static __attribute__((unused)) void pack_b_down(const struct operand *b, uint16_t *to,
                                                 int64_t column, int64_t columns, int64_t k0,
-                                                int64_t k, uint16_t *lines) {
+                                                int64_t k) {
+    uint16_t part[32 * GROUP_PANELS * PANEL] __attribute__((aligned(64)));
     int64_t kblocks = ceil_div(k, 32), panels = round_up(columns, STRIP_COLUMNS) / PANEL;
-    struct culm_in in = {b->data, b->dtype};
-    for (int64_t i = 0; i < kblocks * 32; i += 2) {
-        int64_t even = (k0 + i) * b->ld + column, odd = even + b->ld;
-        if (b->kind != OPERAND_ROWS && i < k) {
-            operand_read_bf16(b, k0 + i, at_most(2, k - i), column, columns, lines, columns);
-            in = (struct culm_in){lines, CULM_BF16};
-            even = 0;
-            odd = columns;
+    for (int64_t block = 0; block < kblocks; block++)
+        for (int64_t group = 0; group < panels; group += GROUP_PANELS) {
+            int64_t first = group * PANEL, terms = at_most(32, k - block * 32);
+            int64_t count = at_most(GROUP_PANELS * PANEL, columns - first);
+            struct culm_in in = {b->data, b->dtype};
+            int64_t ld = b->ld, base = (k0 + block * 32) * ld + column + first;
+            if (b->kind != OPERAND_ROWS) {
+                operand_read_bf16(b, k0 + block * 32, terms, column + first, count, part,
+                                  GROUP_PANELS * PANEL);
+                in = (struct culm_in){part, CULM_BF16};
+                ld = GROUP_PANELS * PANEL;
+                base = 0;
+            }
+            for (int64_t i = 0; i < 32; i += 2)
+                for (int64_t panel = 0; panel < at_most(GROUP_PANELS, panels - group); panel++) {
+                    uint16_t *at = panel_at(to, kblocks, group + panel, block) + i * PANEL;
+                    int64_t even = base + i * ld + panel * PANEL, left = count - panel * PANEL;
+                    if (left > 0 && i < terms)
+                        pair_rows(in, even, in, even + ld, i + 1 < terms, left, at);
+                    else
+                        store_pairs(at, uset(0));
+                }
         }
-        for (int64_t panel = 0; panel < panels; panel++) {
-            uint16_t *at = panel_at(to, kblocks, panel, i / 32) + i % 32 * PANEL;
-            int64_t left = columns - panel * PANEL;
-            if (left > 0 && i < k)
-                pair_rows(in, even + panel * PANEL, in, odd + panel * PANEL, i + 1 < k, left, at);
-            else
-                store_pairs(at, uset(0));
-        }
-    }
 }
 
 /* Terms are columns of the operand. */
