@@ -314,12 +314,20 @@ static enum culm_status check_kind(const struct culm_train_config *c,
 static enum culm_status check_model(const struct culm_train_config *c,
                                     const struct culm_config_origins *o, struct culm_error *error) {
     const struct culm_model_options *m = &c->model.options;
-    if (is_text_model(c) && (m->heads < 1 || m->width < 1 || m->layers < 1 || m->context < 1)) {
-        KEYS("model.layers", "model.width", "model.heads", "model.context");
-        return REFUSE("layers %lld, width %lld, heads %lld, context %lld make no model; allowed: 1 "
-                      "or more of each",
-                      (long long)m->layers, (long long)m->width, (long long)m->heads,
-                      (long long)m->context);
+    const struct {
+        const char *key;
+        int64_t value;
+    } sizes[] = {{"model.layers", m->layers},
+                 {"model.width", m->width},
+                 {"model.heads", m->heads},
+                 {"model.context", m->context},
+                 {"model.vocab", m->vocab}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && is_text_model(c); i++) {
+        if (sizes[i].value < 1) {
+            KEYS(sizes[i].key, "model.arch");
+            return REFUSE("%lld makes no model of 'arch: %s'; allowed: 1 or more",
+                          (long long)sizes[i].value, c->model.arch);
+        }
     }
     if (is_text_model(c) && m->width % m->heads) {
         KEYS("model.heads", "model.width");
