@@ -47,7 +47,7 @@
  * batchnorm         x[..,C] gamma beta running_mean running_var residual? -> y, mean, variance
  *                   y = function(norm(x) [+ residual])            eps momentum function inference
  * cross_entropy     logits[..,V] targets i32[..] -> dlogits       alpha (label smoothing)
- *                   a negative target is ignored
+ *                   a negative target is ignored                  inference (the loss alone)
  *
  * Thread: the table is constant.
  */
