@@ -322,6 +322,31 @@ static enum culm_status row(struct culm_onnx_build *b, const struct culm_onnx_no
     return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, y, &shape));
 }
 
+/* Row 0 of a table for every sample: a position of zeros, which are made of x. */
+static enum culm_status token(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 0);
+    const struct culm_shape table = {2, {1, w->dim[w->rank - 1]}};
+    const struct culm_attributes first = {.axis = 1, .length = 1}, zero = {0};
+    int32_t x = culm_onnx_plain(b, node, 1);
+    x = culm_layer_apply(b->graph, "slice", &x, 1, &first);
+    x = culm_layer_apply(b->graph, "affine", &x, 1, &zero);
+    const int32_t inputs[] = {x, culm_onnx_weight(b, node, 0, &table, false)};
+    return culm_onnx_put(b, node, false, "positions", inputs, 2, NULL);
+}
+
+/* x times one number a sample, which is dropout of ones. */
+static enum culm_status drop_sample(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_attributes times = {.function = CULM_FUNCTION_MUL}, one = {.shift = 1};
+    struct culm_attributes mean = {.function = CULM_FUNCTION_MEAN};
+    bool image = false;
+    int32_t inputs[] = {culm_onnx_either(b, node, 0, &image), -1};
+    mean.axes = ((int64_t)1 << culm_onnx_value_of(b, node, 0)->rank) - 2;
+    inputs[1] = culm_layer_apply(b->graph, "reduce", inputs, 1, &mean);
+    inputs[1] = culm_layer_apply(b->graph, "affine", &inputs[1], 1, &one);
+    inputs[1] = culm_layer_apply(b->graph, "dropout", &inputs[1], 1, &node->culm);
+    return culm_onnx_put(b, node, image, "binary", inputs, 2, &times);
+}
+
 static enum culm_status positions(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
     const struct culm_shape table = {2, {w->dim[w->rank - 2], w->dim[w->rank - 1]}};
@@ -410,9 +435,11 @@ static enum culm_status reshape(struct culm_onnx_build *b, const struct culm_onn
 
 static enum culm_status gather_rows(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_shape shape = {2, {b->options->batch, node->culm.length}};
+    bool own = node->inputs < 2; /* of import itself, not of the file */
     const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
-                              culm_graph_field(b->graph, "positions", CULM_I32, &shape)};
-    b->made[node->output[0]].other_rows = true;
+                              own ? culm_graph_field(b->graph, "positions", CULM_I32, &shape)
+                                  : culm_onnx_plain(b, node, 1)};
+    b->made[node->output[0]].other_rows |= own;
     return culm_onnx_put(b, node, false, "gather_rows", inputs, 2, NULL);
 }
 
@@ -431,11 +458,22 @@ static const struct {
     const char *op;
     enum culm_status (*build)(struct culm_onnx_build *build, const struct culm_onnx_node *node);
 } ours[] = {
-    {"linear", linear},       {"lookup", lookup},           {"row", row},
-    {"positions", positions}, {"layernorm", layernorm},     {"attention", attention},
-    {"batchnorm", batchnorm}, {"activation", pointwise},    {"dropout", pointwise},
-    {"affine", pointwise},    {"residual", residual},       {"reshape", reshape},
-    {"slice", slice},         {"gather_rows", gather_rows},
+    {"linear", linear},
+    {"lookup", lookup},
+    {"row", row},
+    {"token", token},
+    {"drop_sample", drop_sample},
+    {"positions", positions},
+    {"layernorm", layernorm},
+    {"attention", attention},
+    {"batchnorm", batchnorm},
+    {"activation", pointwise},
+    {"dropout", pointwise},
+    {"affine", pointwise},
+    {"residual", residual},
+    {"reshape", reshape},
+    {"slice", slice},
+    {"gather_rows", gather_rows},
 };
 
 static enum culm_status build_one(struct culm_onnx_build *build,

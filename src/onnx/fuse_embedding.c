@@ -19,6 +19,30 @@ static bool lookup(struct culm_onnx_graph *graph, int32_t index) {
     return culm_onnx_become(graph, index, "lookup", inputs, 2);
 }
 
+/* x[b, index[b, k]]: rows that each sample picks. */
+static bool rows_of_samples(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t x = culm_onnx_input(graph, node, 0), which = culm_onnx_input(graph, node, 1);
+    const struct culm_onnx_node *maker = culm_onnx_maker(graph, which);
+    const struct culm_onnx_value *v = which < 0 ? NULL : &graph->value[which];
+    if (!v || culm_onnx_int(node, "batch_dims", 0) != 1 || graph->value[x].rank != 3 ||
+        graph->value[x].data || v->rank != 3 || v->dim[2] != 1 ||
+        !culm_onnx_is_ours(maker, "reshape")) {
+        return true;
+    }
+    const int32_t inputs[] = {x, culm_onnx_input(graph, maker, 0)};
+    const struct culm_attributes attributes = {.length = v->dim[1]};
+    if (inputs[1] < 0 || graph->value[inputs[1]].rank != 2 ||
+        graph->value[inputs[1]].dim[1] != v->dim[1]) {
+        return true;
+    }
+    if (!culm_onnx_become(graph, index, "gather_rows", inputs, 2)) {
+        return false;
+    }
+    graph->node[index].culm = attributes;
+    return true;
+}
+
 /* 0, 1, 2, ... in each of the rows of `length`. */
 static bool counts_up(const struct culm_onnx_tensor *data, int64_t length) {
     for (int64_t i = 0; data && data->data && i < data->elements; i++) {
@@ -104,15 +128,48 @@ static bool positions(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
+/* A weight [1,1,C] that is repeated for every sample, to be joined with what the samples have. */
+static bool token(struct culm_onnx_graph *graph, int32_t index) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    int32_t table = -1, x = -1;
+    for (int32_t i = 0; i < node->inputs && node->inputs == 2; i++) {
+        int32_t input = culm_onnx_input(graph, node, i);
+        const struct culm_onnx_node *expand = culm_onnx_maker(graph, input);
+        if (culm_onnx_is(expand, "Expand")) {
+            table = culm_onnx_input(graph, expand, 0);
+            x = culm_onnx_input(graph, node, 1 - i);
+            const struct culm_onnx_value *w = &graph->value[table], *v = &graph->value[input];
+            if (culm_onnx_is_weight(graph, table) && v->rank == 3 && v->dim[1] == 1 &&
+                w->data->elements == v->dim[2] && w->dim[w->rank - 1] == v->dim[2] &&
+                graph->value[x].rank == 3 && !culm_onnx_is_weight(graph, x)) {
+                const int32_t inputs[] = {table, x};
+                int64_t dim[3] = {v->dim[0], 1, v->dim[2]};
+                int32_t made = culm_onnx_insert(graph, index, "token", inputs, 2, NULL, 3, dim);
+                if (made < 0) {
+                    return false;
+                }
+                graph->node[index].input[i] = made;
+                return true;
+            }
+        }
+    }
+    return true;
+}
+
 bool culm_onnx_fuse_embedding(struct culm_onnx_graph *graph) {
-    for (int32_t i = 0; i < graph->node_count; i++) {
+    int32_t count = graph->node_count;
+    for (int32_t i = 0; i < count; i++) {
         const struct culm_onnx_node *node = &graph->node[i];
         bool fine = true;
         if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
             graph->value[node->output[0]].rank < 0) {
             continue;
         }
-        if (culm_onnx_is(node, "Gather")) {
+        if (culm_onnx_is(node, "Concat")) {
+            fine = token(graph, i);
+        } else if (culm_onnx_is(node, "GatherND")) {
+            fine = rows_of_samples(graph, i);
+        } else if (culm_onnx_is(node, "Gather")) {
             fine = lookup(graph, i);
         } else if (culm_onnx_is(node, "Add")) {
             fine = positions(graph, i);
@@ -121,6 +178,5 @@ bool culm_onnx_fuse_embedding(struct culm_onnx_graph *graph) {
             return false;
         }
     }
-    culm_onnx_count_uses(graph);
-    return true;
+    return culm_onnx_sort(graph);
 }

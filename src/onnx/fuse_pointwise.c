@@ -6,7 +6,8 @@
  *     SiLU      x * sigmoid(x)
  *     ReLU6     clip(x, 0, 6)
  *
- * and x + dropout(h), the sum at the end of a residual branch.
+ * and x + dropout(h), the sum at the end of a residual branch, and dropout written out with random
+ * numbers.
  */
 #include "onnx/pass.h"
 
@@ -175,6 +176,51 @@ static bool fuse_residual(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
+/* x * (random < p) / p: dropout, of elements or of whole samples. */
+static bool fuse_bernoulli(struct culm_onnx_graph *graph, int32_t index, bool inference) {
+    const struct culm_onnx_node *node = &graph->node[index];
+    for (int i = 0; i < 2; i++) {
+        int32_t x = culm_onnx_input(graph, node, 1 - i), y = node->output[0];
+        const struct culm_onnx_node *maker =
+            culm_onnx_maker(graph, culm_onnx_input(graph, node, i));
+        double keep, divisor;
+        if (!culm_onnx_is(maker, "Div") ||
+            !culm_onnx_scalar(graph, culm_onnx_input(graph, maker, 1), &divisor)) {
+            continue;
+        }
+        maker = culm_onnx_maker(graph, culm_onnx_input(graph, maker, 0));
+        for (int k = 0; k < 4 && (culm_onnx_is(maker, "Cast") || culm_onnx_is(maker, "CastLike"));
+             k++) {
+            maker = culm_onnx_maker(graph, culm_onnx_input(graph, maker, 0));
+        }
+        int32_t random = culm_onnx_is(maker, "Less") ? culm_onnx_input(graph, maker, 0) : -1;
+        if (!culm_onnx_is(culm_onnx_maker(graph, random), "RandomUniformLike") ||
+            !culm_onnx_scalar(graph, culm_onnx_input(graph, maker, 1), &keep) ||
+            !near(divisor, keep) || keep <= 0) {
+            continue;
+        }
+        const struct culm_onnx_value *r = &graph->value[random];
+        bool samples =
+            r->rank > 1 && r->rank == graph->value[x].rank && r->dim[0] == graph->value[x].dim[0];
+        for (int k = 1; k < r->rank; k++) {
+            samples &= r->dim[k] == 1;
+        }
+        if (!culm_onnx_same_shape(graph, x, random) && !samples) {
+            continue;
+        }
+        if (inference || keep >= 1) {
+            culm_onnx_alias(graph, y, x);
+            return true;
+        }
+        if (!culm_onnx_become(graph, index, samples ? "drop_sample" : "dropout", &x, 1)) {
+            return false;
+        }
+        graph->node[index].culm.dropout = 1 - keep;
+        return true;
+    }
+    return true;
+}
+
 static const struct {
     const char *op;
     enum culm_function function;
@@ -188,7 +234,7 @@ static const struct {
     {"Reciprocal", CULM_FUNCTION_RECIPROCAL},
 };
 
-bool culm_onnx_fuse_pointwise(struct culm_onnx_graph *graph) {
+bool culm_onnx_fuse_pointwise(struct culm_onnx_graph *graph, bool inference) {
     for (int32_t i = 0; i < graph->node_count; i++) {
         const struct culm_onnx_node *node = &graph->node[i];
         int32_t x = node->inputs ? culm_onnx_input(graph, node, 0) : -1;
@@ -197,7 +243,8 @@ bool culm_onnx_fuse_pointwise(struct culm_onnx_graph *graph) {
             continue;
         }
         if (culm_onnx_is(node, "Mul") || culm_onnx_is(node, "Div")) {
-            fine = fuse_product(graph, i);
+            fine = fuse_product(graph, i) &&
+                   (!culm_onnx_is(&graph->node[i], "Mul") || fuse_bernoulli(graph, i, inference));
         } else if (culm_onnx_is(node, "Gelu")) {
             bool tanh = strcmp(culm_onnx_string(node, "approximate", "none"), "tanh") == 0;
             fine =

@@ -120,9 +120,6 @@ static enum culm_status import(struct culm_onnx_graph *file,
     if (status == CULM_OK) {
         status = culm_onnx_passes(file, frozen, &model->notes, error);
     }
-    if (status == CULM_OK && !culm_onnx_fuse_activations(file)) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", file->path);
-    }
     if (status == CULM_OK) {
         tie_transposes(file);
     }

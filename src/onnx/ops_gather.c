@@ -51,18 +51,22 @@ static void gather_value(struct culm_onnx_call *call) {
     }
 }
 
+/* GatherND: the last dimension of the indices counts dimensions of x, behind those of the batch. */
 static bool gather_nd(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
-    int64_t dim[2 * CULM_ONNX_RANK_MAX];
+    int64_t dim[2 * CULM_ONNX_RANK_MAX], batch = culm_onnx_int(call->node, "batch_dims", 0);
     int rank = 0;
-    if (index->rank < 1 || index->dim[index->rank - 1] > x->rank ||
-        index->dim[index->rank - 1] < 1 || culm_onnx_int(call->node, "batch_dims", 0) != 0) {
+    if (index->rank < 1 || batch < 0 || batch >= index->rank || batch > x->rank ||
+        index->dim[index->rank - 1] < 1 || index->dim[index->rank - 1] > x->rank - batch) {
         return culm_onnx_refuse(call, "indices that do not fit");
     }
     for (int i = 0; i + 1 < index->rank; i++) {
+        if (i < batch && index->dim[i] != x->dim[i]) {
+            return culm_onnx_refuse(call, "indices that do not fit");
+        }
         dim[rank++] = index->dim[i];
     }
-    for (int i = (int)index->dim[index->rank - 1]; i < x->rank; i++) {
+    for (int i = (int)(batch + index->dim[index->rank - 1]); i < x->rank; i++) {
         dim[rank++] = x->dim[i];
     }
     return culm_onnx_set(call, 0, x->type, rank, dim);
@@ -70,18 +74,21 @@ static bool gather_nd(struct culm_onnx_call *call) {
 
 static void gather_nd_value(struct culm_onnx_call *call) {
     const struct culm_onnx_operand *x = &call->in[0], *index = &call->in[1];
-    int64_t depth = index->dim[index->rank - 1], inner = 1, at = 0;
-    for (int i = (int)depth; i < x->rank; i++) {
-        inner *= x->dim[i];
+    int batch = (int)culm_onnx_int(call->node, "batch_dims", 0);
+    int64_t depth = index->dim[index->rank - 1], inner = 1, samples = 1, at = 0;
+    for (int i = 0; i < x->rank; i++) {
+        inner *= i >= batch + depth ? x->dim[i] : 1;
+        samples *= i < batch ? x->dim[i] : 1;
     }
-    for (int64_t k = 0; k < index->data->elements / depth; k++) {
-        int64_t row = 0;
+    int64_t picks = index->data->elements / depth, each = samples ? picks / samples : 0;
+    for (int64_t k = 0; k < picks; k++) {
+        int64_t row = each ? k / each : 0;
         bool inside = true;
         for (int64_t d = 0; d < depth; d++) {
             int64_t i = culm_onnx_get_int(index->data, k * depth + d);
-            i = i < 0 ? i + x->dim[d] : i;
-            inside &= i >= 0 && i < x->dim[d];
-            row = inside ? row * x->dim[d] + i : 0;
+            i = i < 0 ? i + x->dim[batch + d] : i;
+            inside &= i >= 0 && i < x->dim[batch + d];
+            row = inside ? row * x->dim[batch + d] + i : 0;
         }
         for (int64_t i = 0; i < inner; i++, at++) {
             if (inside) {

@@ -222,6 +222,7 @@ const struct culm_onnx_op culm_onnx_ops_net[] = {
     {"LeakyRelu", 1, alike, NULL},
     {"Clip", 1, alike, NULL},
     {"Gelu", 1, alike, NULL},
+    {"RandomUniformLike", 1, alike, NULL},
     {"HardSigmoid", 1, alike, NULL},
     {"HardSwish", 1, alike, NULL},
     {"Dropout", 1, dropout, NULL},

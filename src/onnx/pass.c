@@ -21,13 +21,15 @@ void culm_onnx_note(struct culm_onnx_notes *notes, const char *format, ...) {
 enum culm_status culm_onnx_passes(struct culm_onnx_graph *graph, bool inference,
                                   struct culm_onnx_notes *notes, struct culm_error *error) {
     bool fine = true;
-    /* The second round finds what the first has uncovered, such as products behind a reshape. */
-    for (int round = 0; round < 2 && fine; round++) {
-        fine = culm_onnx_simplify(graph, inference) && culm_onnx_fuse_pointwise(graph) &&
+    /* Each round finds what the one before has uncovered: products behind a reshape, transposes
+     * that meet their counterparts. */
+    for (int round = 0; round < 3 && fine; round++) {
+        fine = culm_onnx_simplify(graph, inference) && culm_onnx_fuse_pointwise(graph, inference) &&
                culm_onnx_fuse_norm(graph, inference) && culm_onnx_fuse_linear(graph, notes) &&
                culm_onnx_simplify(graph, inference) && culm_onnx_fuse_attention(graph) &&
                culm_onnx_simplify(graph, inference) && culm_onnx_fuse_embedding(graph);
     }
+    fine = fine && culm_onnx_simplify(graph, inference) && culm_onnx_fuse_activations(graph);
     return fine ? CULM_OK
                 : culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", graph->path);
 }

@@ -10,11 +10,13 @@
  *
  *     culm.lookup      ids, table             culm.reshape   x (to the shape of its output)
  *     culm.positions   x, table               culm.slice     x
- *     culm.row         x, table (its row 0)   culm.gather_rows x
+ *     culm.row         x, table (its row 0)   culm.gather_rows x, ids?
  *     culm.linear      x, w, b?               culm.dropout   x
  *     culm.layernorm   x, gamma, beta?        culm.residual  x, h
  *     culm.attention   q, k?, v?, mask?       culm.activation x
  *     culm.batchnorm   x, gamma, beta, mean, var, residual?
+ *     culm.drop_sample x (whole samples are dropped)
+ *     culm.token       table (its row 0 for every sample), x (for the number of samples)
  *
  * Thread: one.
  */
@@ -42,7 +44,7 @@ enum culm_status culm_onnx_passes(struct culm_onnx_graph *graph, bool inference,
 /* One each; false: out of memory. */
 bool culm_onnx_simplify(struct culm_onnx_graph *graph, bool inference);
 bool culm_onnx_fuse_linear(struct culm_onnx_graph *graph, struct culm_onnx_notes *notes);
-bool culm_onnx_fuse_pointwise(struct culm_onnx_graph *graph);
+bool culm_onnx_fuse_pointwise(struct culm_onnx_graph *graph, bool inference);
 bool culm_onnx_fuse_activations(struct culm_onnx_graph *graph); /* last: relu and the like */
 bool culm_onnx_fuse_norm(struct culm_onnx_graph *graph, bool inference);
 bool culm_onnx_fuse_attention(struct culm_onnx_graph *graph);

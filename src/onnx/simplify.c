@@ -121,7 +121,12 @@ static bool shorten(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_value *target = &graph->value[y];
     bool join =
         target->rank != count || memcmp(target->dim, ordered, (size_t)count * sizeof *ordered) != 0;
-    if (1 + take_apart + join >= steps) {
+    /* between [N,C,H,W] and rows of channels: in terms of the transposes that images do without */
+    bool rows = count == 4 && perm[0] == 0 &&
+                ((perm[1] == 2 && perm[2] == 3 && !take_apart) || (perm[1] == 3 && !join));
+    const struct culm_onnx_node *node = &graph->node[index];
+    bool settled = culm_onnx_is_ours(node, "reshape") == join; /* it ends with what it should */
+    if (1 + take_apart + join > steps || (1 + take_apart + join == steps && (!rows || settled))) {
         return true;
     }
     if (take_apart) {
