@@ -1,7 +1,8 @@
 /*
  * How fast convolutions are, layer by layer.
  *
- *     bench_conv [--net NAME] [--layer N] [--batch N] [--threads N] [--reps N] [--isa NAME]
+ *     bench_conv [--net NAME] [--layer N] [--pass 0|1|2] [--batch N] [--threads N] [--reps N]
+ * [--isa NAME]
  *                [--dtype f32|bf16] [--algorithm auto|direct|winograd] [--cpu-time] [--list]
  *
  * NAME is resnet18, resnet50 or vgg16. One line for each distinct layer: how often the network has
@@ -104,7 +105,7 @@ static struct culm_conv geometry(const struct layer *l, int64_t batch) {
 
 int main(int argc, char **argv) {
     const char *net = "resnet50", *isa = NULL, *dtype_name = "f32", *algorithm_name = "auto";
-    int64_t only = -1, batch = 0, threads = 1, reps = 7;
+    int64_t only = -1, only_pass = -1, batch = 0, threads = 1, reps = 7;
     bool list = false;
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
@@ -127,6 +128,8 @@ int main(int argc, char **argv) {
             algorithm_name = value;
         else if (!strcmp(name, "--layer"))
             only = strtoll(value, NULL, 10);
+        else if (!strcmp(name, "--pass"))
+            only_pass = strtoll(value, NULL, 10);
         else if (!strcmp(name, "--batch"))
             batch = strtoll(value, NULL, 10);
         else if (!strcmp(name, "--threads"))
@@ -176,7 +179,8 @@ int main(int argc, char **argv) {
         void *x = array(xs, dtype, 1), *y = array(ys, dtype, 2), *dx = array(xs, dtype, 3);
         float *w = array(ws, CULM_F32, 4), *dw = array(ws, CULM_F32, 5);
         for (enum culm_conv_pass pass = 0; pass < CULM_CONV_PASSES; pass++) {
-            if (pass == CULM_CONV_BACKWARD_DATA && v.c == 3) {
+            if ((pass == CULM_CONV_BACKWARD_DATA && v.c == 3) ||
+                (only_pass >= 0 && (int)pass != only_pass)) {
                 printf(" |    none                         ");
                 continue;
             }

@@ -2,7 +2,7 @@
 """Convolutions layer by layer: PyTorch beside Culm, in one run.
 
     python conv.py --culm BUILD/tests/unit/device/bench_conv [--net resnet50] [--threads 2]
-                   [--batch N] [--reps 7] [--dtype f32|bf16]
+                   [--batch N] [--reps 7] [--dtype f32|bf16] [--layers 0,3] [--cpu-time]
 
 For every distinct layer of the network: milliseconds of forward, backward data and backward weight
 (the shortest of --reps), PyTorch's in the faster of its two layouts (nchw, channels_last), then
@@ -22,13 +22,16 @@ import torch
 PASSES = ["forward", "data", "weight"]
 
 
+clock = time.perf_counter
+
+
 def shortest(call, reps):
     call()
     best = 1e9
     for _ in range(reps):
-        start = time.perf_counter()
+        start = clock()
         call()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return best * 1e3
 
 
@@ -67,7 +70,13 @@ def main():
     parser.add_argument("--reps", type=int, default=7)
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
     parser.add_argument("--algorithm", default="auto")
+    parser.add_argument("--layers", default="", help="only these, separated by commas")
+    parser.add_argument("--cpu-time", action="store_true",
+                        help="the thread's own time: for one thread on a busy machine")
     args = parser.parse_args()
+    if args.cpu_time:
+        global clock
+        clock = time.thread_time
     torch.set_num_threads(args.threads)
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float32
     base = [args.culm, "--net", args.net]
@@ -78,9 +87,12 @@ def main():
     print(f"PyTorch {torch.__version__}, {args.threads} threads, {args.net}, {args.dtype}; ms")
     for line in layers.splitlines():
         index, count, n, size, _, c, o, kernel, stride = map(int, re.findall(r"\d+", line))
+        if args.layers and str(index) not in args.layers.split(","):
+            continue
         theirs = peer(n, size, c, o, kernel, stride, args.reps, dtype)
         run = base + ["--layer", str(index), "--threads", str(args.threads), "--reps",
                       str(args.reps), "--dtype", args.dtype, "--algorithm", args.algorithm]
+        run += ["--cpu-time"] if args.cpu_time else []
         text = subprocess.run(run, capture_output=True, text=True, check=True).stdout
         fields = text.splitlines()[0].split("|")[1:]
         row = f"{count} x {n}x{size}x{size}x{c} o {o} k {kernel} s {stride}".ljust(38)

@@ -21,9 +21,7 @@
  * A result that is bf16 or scattered over an image is formed in a block of rows x columns in
  * scratch, from all terms at once (K_PIECE is then K), and written when it is complete.
  */
-#include "device/cpu/product.h"
-#include "device/cpu/tile.h"
-#include "device/cpu/transpose.h"
+#include "device/cpu/gemm_pack.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
@@ -32,49 +30,52 @@
 #define K_PIECE 2048 /* a multiple of KC */
 #define A_RUN 1024   /* a multiple of KC */
 #define MC (8 * MR)
-#define K_STRIDE 16 /* packed columns of A^T, per group of MR */
-#define GROUP_FLOATS (16 * ROW_STRIDE)
-#define BLOCK_FLOATS (ceil_div(MC, MR) * GROUP_FLOATS) /* of A, KC terms */
-#define PART_COLUMNS 2048                              /* of a result formed in scratch */
+#define BLOCK_FLOATS (MC / MR * GROUP_FLOATS) /* of A, KC terms */
+#define PART_COLUMNS 2048                     /* of a result formed in scratch */
+#define SMALL_RESULT (256 * 1024)             /* elements: of C, of a piece of B in the cache */
+#define NARROW_PANELS 4 /* with so few, A is used too little to be packed as a block */
+#define LINE_FLOATS (MC + LANES)
 
-_Static_assert(8 * GROUP_FLOATS * (A_RUN / KC) + MC * PART_COLUMNS + 2 * MC <= PRIVATE_FLOATS,
+_Static_assert(A_RUN / KC * BLOCK_FLOATS + MC * PART_COLUMNS + 2 * MC + LINES * LINE_FLOATS <=
+                   PRIVATE_FLOATS,
                "a tile's scratch");
 
 struct job {
     const struct product *p;
     struct culm_cpu *cpu;
-    bool aside;          /* the result is formed in scratch */
-    float *packed;       /* [panel][k_count][NR] */
-    int64_t k0, k_count; /* this piece of K */
-    int64_t n0, panels;  /* this piece of N */
-    int64_t rows, parts; /* of a tile; parts of the panels */
+    bool aside;               /* the result is formed in scratch */
+    float *packed;            /* [panel][k_count][NR] */
+    int64_t k0, k_count;      /* this piece of K */
+    int64_t n0, panels;       /* this piece of N */
+    int64_t rows;             /* of a block of A */
+    int64_t tile_rows, parts; /* of a tile of work: rows; parts of the panels */
 };
 
 typedef void micro(int64_t k, const float *a, const float *b, float *c, int64_t ldc,
-                   int64_t columns, enum how how, const float *bias);
-#define MICRO(mr)                                                                                  \
-    static void micro_rows_##mr(int64_t k, const float *a, const float *b, float *c, int64_t ldc,  \
-                                int64_t columns, enum how how, const float *bias) {                \
+                   int64_t columns, enum how how, const float *bias, const float *ahead);
+#define MICRO(mr, layout, rs, ks)                                                                  \
+    static void micro_##layout##_##mr(int64_t k, const float *a, const float *b, float *c,         \
+                                      int64_t ldc, int64_t columns, enum how how,                  \
+                                      const float *bias, const float *ahead) {                     \
         vec acc[MR][NV];                                                                           \
-        chain(acc, mr, ROW_STRIDE, 1, k, a, b);                                                    \
-        finish(acc, mr, c, ldc, columns, how, bias);                                               \
-    }                                                                                              \
-    static void micro_columns_##mr(int64_t k, const float *a, const float *b, float *c,            \
-                                   int64_t ldc, int64_t columns, enum how how,                     \
-                                   const float *bias) {                                            \
-        vec acc[MR][NV];                                                                           \
-        chain(acc, mr, 1, K_STRIDE, k, a, b);                                                      \
+        for (int r = 0; r < mr && how != ADD; r++)                                                 \
+            for (int v = 0; v < NV; v++)                                                           \
+                __builtin_prefetch(c + r * ldc + v * LANES, 1);                                    \
+        chain_fetch(acc, mr, rs, ks, k, a, b, ahead);                                              \
         finish(acc, mr, c, ldc, columns, how, bias);                                               \
     }
+#define BOTH(mr) MICRO(mr, rows, ROW_STRIDE, 1) MICRO(mr, columns, 1, K_STRIDE)
 #if MR == 14
-MICRO(14)
-MICRO(8)
-#else
-MICRO(6)
+BOTH(14)
+BOTH(12)
+BOTH(10)
+BOTH(8)
 #endif
-MICRO(4)
-MICRO(2)
-MICRO(1)
+BOTH(6)
+BOTH(4)
+BOTH(2)
+BOTH(1)
+#undef BOTH
 
 #define BOTH(mr)                                                                                   \
     {                                                                                              \
@@ -85,11 +86,9 @@ static const struct {
     micro *run[2];
 } micros[] = {
 #if MR == 14
-    BOTH(14), BOTH(8),
-#else
-    BOTH(6),
+    BOTH(14), BOTH(12), BOTH(10), BOTH(8),
 #endif
-    BOTH(4), BOTH(2), BOTH(1)};
+    BOTH(6),  BOTH(4),  BOTH(2),  BOTH(1)};
 
 /* The sum over k rows of a packed panel, like a chain of a product with ones. */
 static void sum_columns(float *out, const float *rows, int64_t k, int64_t columns, bool add) {
@@ -105,75 +104,17 @@ static void sum_columns(float *out, const float *rows, int64_t k, int64_t column
     }
 }
 
-static void pack_rows(const struct operand *b, float *to, int64_t k0, int64_t k, int64_t column,
-                      int64_t columns) {
-    struct culm_in in = {b->data, b->dtype};
-    for (int64_t i = 0; i < k; i++, to += NR)
-        for (int v = 0; v < NV; v++) {
-            int64_t left = columns - v * LANES, at = (k0 + i) * b->ld + column + v * LANES;
-            vstore(to + v * LANES, left > 0 ? tload_part(in, at, left) : vzero());
-        }
-}
-
-static void pack_transposed(const struct operand *b, float *to, int64_t k0, int64_t k,
-                            int64_t column, int64_t columns) {
-    float part[16 * 16], turned[16 * 16];
-    for (int64_t i = 0; i < k; i += 16)
-        for (int64_t j = 0; j < NR; j += 16) {
-            int64_t terms = at_most(16, k - i), count = at_least(0, at_most(16, columns - j));
-            if (terms == 16 && count == 16 && b->kind == OPERAND_ROWS && b->dtype == CULM_F32) {
-                transpose16((const float *)b->data + (column + j) * b->ld + k0 + i, b->ld,
-                            to + i * NR + j, NR);
-                continue;
-            }
-            memset(part, 0, sizeof part);
-            operand_read_f32(b, column + j, count, k0 + i, terms, part, 16);
-            transpose16(part, 16, turned, 16);
-            for (int64_t ii = 0; ii < terms; ii++)
-                vstore(to + (i + ii) * NR + j, vload(turned + ii * 16));
-        }
-}
-
 /* Packs one panel of op(B), and sums its columns when asked. */
-static void pack_b(void *context, int64_t panel, int thread) {
+static void pack_panel(void *context, int64_t panel, int thread) {
     const struct job *job = context;
     const struct product *p = job->p;
     (void)thread;
     float *to = job->packed + panel * job->k_count * NR;
     int64_t column = job->n0 + panel * NR, columns = at_most(NR, p->n - column);
-    if (p->trans_b) {
-        pack_transposed(&p->b, to, job->k0, job->k_count, column, columns);
-    } else if (p->b.kind == OPERAND_ROWS) {
-        pack_rows(&p->b, to, job->k0, job->k_count, column, columns);
-    } else {
-        if (columns < NR)
-            memset(to, 0, (size_t)(job->k_count * NR) * sizeof *to);
-        operand_read_f32(&p->b, job->k0, job->k_count, column, columns, to, NR);
-    }
+    pack_b(&p->b, p->trans_b, to, job->k0, job->k_count, column, columns);
     for (int64_t k0 = 0; p->column_sum && k0 < job->k_count; k0 += KC)
         sum_columns(p->column_sum + column, to + k0 * NR, at_most(KC, job->k_count - k0), columns,
                     p->column_add || job->k0 + k0 > 0);
-}
-
-/* A block of at most KC terms. */
-static void pack_a(const struct product *p, float *to, int64_t row, int64_t rows, int64_t k0,
-                   int64_t k) {
-    if (!p->trans_a) {
-        for (int64_t r = 0; r < rows; r += MR, to += GROUP_FLOATS)
-            operand_read_f32(&p->a, row + r, at_most(MR, rows - r), k0, k, to, ROW_STRIDE);
-        return;
-    }
-    float line[MC + LANES];
-    for (int64_t i = 0; i < k; i++) {
-        const float *from = (const float *)p->a.data + (k0 + i) * p->a.ld + row;
-        if (p->a.kind != OPERAND_ROWS || p->a.dtype != CULM_F32) {
-            operand_read_f32(&p->a, k0 + i, 1, row, rows, line, 0);
-            from = line;
-        }
-        for (int64_t r = 0; r < rows; r += MR)
-            vstore(to + r / MR * GROUP_FLOATS + i * K_STRIDE,
-                   vload_n(from + r, at_most(MR, rows - r)));
-    }
 }
 
 /* Writes what was formed in scratch; at[row] is where each row goes. */
@@ -185,52 +126,93 @@ static void emit(const struct product *p, const float *from, int64_t ld, const i
                         at_most(LANES, columns - j));
 }
 
-/* One block of rows by one part of the panels. */
+/* What a tile of work knows. */
+struct work {
+    const struct job *job;
+    float *packed_a, *aside, *lines;
+    int64_t *at;             /* where rows go, if formed in scratch */
+    int64_t row, rows;       /* this block; */
+    int64_t first, last;     /* panels */
+    struct near near;        /* what will be packed next */
+    int64_t lines_each_call; /* of it */
+};
+
+/* Groups of rows from `first_row` to `end_row` of the block by one panel, `run` terms from k0 (of
+ * this piece). */
+static void multiply_panel(struct work *w, int64_t panel, int64_t first_row, int64_t end_row,
+                           int64_t k0, int64_t run) {
+    const struct job *job = w->job;
+    const struct product *p = job->p;
+    int64_t column = job->n0 + panel * NR, columns = at_most(NR, p->n - column);
+    const float *bias = p->bias ? p->bias + column : NULL;
+    bool start = job->k0 + k0 == 0;
+    float *c = w->aside + (panel - w->first) * NR;
+    int64_t ldc = (w->last - w->first) * NR;
+    if (!job->aside) {
+        ldc = p->c.ld;
+        c = (float *)p->c.out.data + w->row * ldc + column;
+    }
+    for (int64_t i = 0; i < run || (i == 0 && run == 0); i += KC) {
+        const float *b = job->packed + (panel * job->k_count + k0 + i) * NR;
+        const float *a = w->packed_a + i / KC * BLOCK_FLOATS;
+        int64_t k = at_most(KC, run - i);
+        enum how how = i > 0 || !start || p->add ? ADD : bias ? STORE_BIAS : STORE;
+        /* what is multiplied next: these columns' next terms, or the next panel */
+        const float *ahead = i + KC < run ? b + KC * NR : b + (job->k_count - i) * NR;
+        int64_t slice = ceil_div(k * NR, 16 * ceil_div(end_row - first_row, MR)) * 16;
+        for (int64_t r = first_row; r < end_row; r += MR, ahead += slice) {
+            const float *group = a + r / MR * GROUP_FLOATS;
+            int64_t left = at_most(MR, end_row - r), done = 0;
+            near_fetch(&w->near, w->lines_each_call);
+            for (size_t m = 0; left > 0; m++)
+                for (; left >= micros[m].rows; left -= micros[m].rows, done += micros[m].rows)
+                    micros[m].run[p->trans_a](k, group + done * (p->trans_a ? 1 : ROW_STRIDE), b,
+                                              c + (r + done) * ldc, ldc, columns, how, bias, ahead);
+        }
+    }
+    if (job->aside && k0 + run == p->k && end_row == w->rows)
+        emit(p, c, ldc, w->at, w->rows, column, columns);
+}
+
+/* Some blocks of rows by one part of the panels. */
 static void multiply(void *context, int64_t tile, int thread) {
     const struct job *job = context;
     const struct product *p = job->p;
-    float *packed_a = cpu_private(job->cpu, thread);
-    int64_t row = tile / job->parts * job->rows, rows = at_most(job->rows, p->m - row);
-    int64_t part = tile % job->parts;
-    int64_t first = job->panels * part / job->parts, last = job->panels * (part + 1) / job->parts;
-    float *aside = packed_a + A_RUN / KC * BLOCK_FLOATS;
-    int64_t aside_ld = (last - first) * NR;
-    int64_t *at = (int64_t *)(aside + MC * PART_COLUMNS);
-    for (int64_t i = 0; job->aside && i < rows; i++)
-        at[i] = result_row(&p->c, row + i);
-    for (int64_t k0 = 0; k0 < job->k_count || (k0 == 0 && job->k_count == 0); k0 += A_RUN) {
-        int64_t run = at_most(A_RUN, job->k_count - k0);
-        bool start = job->k0 + k0 == 0;
-        for (int64_t i = 0; i < run; i += KC)
-            pack_a(p, packed_a + i / KC * BLOCK_FLOATS, row, rows, job->k0 + k0 + i,
-                   at_most(KC, run - i));
-        for (int64_t panel = first; panel < last; panel++) {
-            int64_t column = job->n0 + panel * NR, columns = at_most(NR, p->n - column);
-            const float *bias = p->bias ? p->bias + column : NULL;
-            float *c = aside + (panel - first) * NR;
-            int64_t ldc = aside_ld;
-            if (!job->aside) {
-                ldc = p->c.ld;
-                c = (float *)p->c.out.data + row * ldc + column;
+    int64_t part = tile % job->parts, row = tile / job->parts * job->tile_rows;
+    int64_t end = at_most(p->m, row + job->tile_rows);
+    struct work w = {.job = job,
+                     .packed_a = cpu_private(job->cpu, thread),
+                     .first = job->panels * part / job->parts,
+                     .last = job->panels * (part + 1) / job->parts};
+    w.aside = w.packed_a + A_RUN / KC * BLOCK_FLOATS;
+    w.at = (int64_t *)(w.aside + MC * PART_COLUMNS);
+    w.lines = (float *)(w.at + MC);
+    for (; row < end; row += job->rows) {
+        w.row = row;
+        w.rows = at_most(job->rows, end - row);
+        for (int64_t i = 0; job->aside && i < w.rows; i++)
+            w.at[i] = result_row(&p->c, row + i);
+        for (int64_t k0 = 0; k0 < job->k_count || (k0 == 0 && job->k_count == 0); k0 += A_RUN) {
+            int64_t run = at_most(A_RUN, job->k_count - k0);
+            bool same = k0 + run < job->k_count; /* rows next time */
+            int64_t next_row = same ? row : row + job->rows, next_k0 = same ? k0 + run : 0;
+            w.near = near_a(&p->a, p->trans_a, next_row, at_most(job->rows, end - next_row),
+                            job->k0 + next_k0, at_most(A_RUN, job->k_count - next_k0));
+            int64_t calls = ceil_div(run, KC) * ceil_div(w.rows, MR) * (w.last - w.first);
+            w.lines_each_call = ceil_div(near_lines(&w.near), at_least(1, calls));
+            /* Few columns: A is read from the first-level cache. */
+            bool narrow = !p->trans_a && w.last - w.first <= NARROW_PANELS;
+            int64_t each = narrow ? MR : w.rows;
+            for (int64_t r = 0; r < w.rows; r += each) {
+                int64_t end_row = at_most(w.rows, r + each);
+                for (int64_t i = 0; i < run; i += KC)
+                    pack_a(&p->a, p->trans_a,
+                           w.packed_a + i / KC * BLOCK_FLOATS + r / MR * GROUP_FLOATS, row + r,
+                           end_row - r, job->k0 + k0 + i, at_most(KC, run - i), w.lines,
+                           LINE_FLOATS);
+                for (int64_t panel = w.first; panel < w.last; panel++)
+                    multiply_panel(&w, panel, r, end_row, k0, run);
             }
-            for (int64_t i = 0; i < run || (i == 0 && run == 0); i += KC) {
-                const float *b = job->packed + (panel * job->k_count + k0 + i) * NR;
-                const float *a = packed_a + i / KC * BLOCK_FLOATS;
-                int64_t k = at_most(KC, run - i);
-                enum how how = i > 0 || !start || p->add ? ADD : bias ? STORE_BIAS : STORE;
-                for (int64_t r = 0; r < rows; r += MR) {
-                    const float *group = a + r / MR * GROUP_FLOATS;
-                    int64_t left = at_most(MR, rows - r), done = 0;
-                    for (size_t m = 0; left > 0; m++)
-                        for (; left >= micros[m].rows;
-                             left -= micros[m].rows, done += micros[m].rows)
-                            micros[m].run[p->trans_a](
-                                k, group + done * (p->trans_a ? 1 : ROW_STRIDE), b,
-                                c + (r + done) * ldc, ldc, columns, how, bias);
-                }
-            }
-            if (job->aside && k0 + run == p->k)
-                emit(p, c, ldc, at, rows, column, columns);
         }
     }
 }
@@ -246,15 +228,19 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
     assert(!p->add || !p->bias);
     if (!p->m || !p->n)
         return;
-    int64_t piece = job.aside ? at_least(1, p->k) : K_PIECE;
+    int64_t piece = K_PIECE;
+    if (job.aside || p->b.kind == OPERAND_WEIGHTS)
+        piece = at_least(1, at_most(p->k, PRODUCT_MAX_TERMS / KC * KC));
+    else if (p->k > K_PIECE && p->m * p->n <= SMALL_RESULT)
+        piece = at_least(KC, at_most(K_PIECE, SMALL_RESULT / 2 / p->n / KC * KC));
     for (job.k0 = 0; job.k0 < p->k || (job.k0 == 0 && p->k == 0); job.k0 += piece) {
         job.k_count = at_most(piece, p->k - job.k0);
         int64_t space = SHARED_FLOATS - p->first_free;
         int64_t most = at_least(1, space / at_least(1, job.k_count) / NR) * NR;
         for (job.n0 = 0; job.n0 < p->n; job.n0 += most) {
             job.panels = ceil_div(at_most(most, p->n - job.n0), NR);
-            culm_cpu_run(cpu, job.panels, pack_b, &job);
-            job.rows = at_most(MC, round_up(p->m, MR));
+            culm_cpu_run(cpu, job.panels, pack_panel, &job);
+            job.rows = round_up(ceil_div(p->m, ceil_div(p->m, MC)), MR); /* of equal size */
             int64_t blocks = ceil_div(p->m, job.rows);
             job.parts = 1;
             if (cpu->threads > 1) /* enough tiles that the last ones even out */
@@ -262,7 +248,9 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
                     at_least(1, at_most(job.panels / 4, ceil_div(8 * cpu->threads, blocks)));
             if (job.aside)
                 job.parts = at_least(job.parts, ceil_div(job.panels, PART_COLUMNS / NR));
-            culm_cpu_run(cpu, blocks * job.parts, multiply, &job);
+            int64_t each = at_least(1, at_most(16, blocks * job.parts / (8 * cpu->threads)));
+            job.tile_rows = each * job.rows;
+            culm_cpu_run(cpu, ceil_div(blocks, each) * job.parts, multiply, &job);
         }
     }
 }

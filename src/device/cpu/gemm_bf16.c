@@ -25,6 +25,7 @@
 #define SUM_RUN 256             /* rows whose column sums are one chain; divides K_MOST */
 #define B_ELEMENTS (640 * 1024) /* of packed B */
 #define A_FLOATS (2 * STRIP_MOST * K_MOST) /* of packed strips: two widened or four in bf16 */
+#define STREAM_FLOATS (1 << 20)            /* of a result that no cache near is meant to keep */
 #define PIECE (STRIP_MOST * STRIP_COLUMNS)
 #define FIXED_FLOATS (B_ELEMENTS / 2 + A_FLOATS + 2 * PIECE)
 #define PARTIAL_FLOATS (PRIVATE_FLOATS - FIXED_FLOATS) /* at least, for sums that wait */
@@ -37,6 +38,7 @@ struct job {
     int64_t k_step;           /* terms at a time */
     int64_t columns, blocks;  /* of a block of C, and how many */
     int64_t rows, row_blocks; /* of a tile */
+    bool stream;              /* struct piece */
     float *partial;           /* for each thread; NULL: in its private scratch */
     int64_t partial_floats;
 };
@@ -45,6 +47,7 @@ struct job {
 struct piece {
     const float *c; /* NULL: none */
     int64_t rows, column, columns;
+    bool stream; /* C is large, and lies well for being written past the caches */
     int64_t at[STRIP_MOST];
 };
 
@@ -53,7 +56,7 @@ struct strip_method ISA_NAME(strip_method)(const struct culm_cpu *cpu) {
 #ifdef __AVX512BF16__
     if (amx && cpu->has_amx)
         return (struct strip_method){.rows = STRIP_MOST, .amx = true, .run = culm_cpu_amx_strip};
-    if (!amx)
+    if (!amx && cpu->fast_dot)
         return (struct strip_method){.rows = DOT_ROWS, .run = strip_dot};
 #endif
     return (struct strip_method){
@@ -91,6 +94,15 @@ SIMD void store_both(uint16_t *to, vec a, vec b) {
 #endif
 }
 
+/* Past the caches, to an aligned place. */
+#if SIMD_WIDE
+SIMD void store_past(float *to, vec x) { _mm512_stream_ps(to, x); }
+SIMD void stores_past_done(void) { _mm_sfence(); }
+#else
+SIMD void store_past(float *to, vec x) { vstore(to, x); }
+SIMD void stores_past_done(void) {}
+#endif
+
 static void write_piece(const struct product *p, const struct piece *piece) {
     const float *from = piece->c, *bias = p->bias ? p->bias + piece->column : NULL;
     if (!from)
@@ -125,8 +137,13 @@ static void write_piece(const struct product *p, const struct piece *piece) {
             y0 = vadd(vload(to), y0);
             y1 = vadd(vload(to + LANES), y1);
         }
-        vstore(to, y0);
-        vstore(to + LANES, y1);
+        if (piece->stream) {
+            store_past(to, y0);
+            store_past(to + LANES, y1);
+        } else {
+            vstore(to, y0);
+            vstore(to + LANES, y1);
+        }
     }
 }
 
@@ -154,7 +171,7 @@ static void multiply(void *context, int64_t tile, int thread) {
     int64_t strip_rows = job->method.rows, pairs = ceil_div(columns, STRIP_COLUMNS);
     int64_t term_bytes = job->method.wide ? sizeof(float) : sizeof(uint16_t);
     int64_t together = !p->trans_a ? 1 : job->method.wide ? STRIPS_TURNED / 2 : STRIPS_TURNED;
-    struct piece last = {.c = NULL};
+    struct piece last = {.c = NULL, .stream = job->stream};
     if (job->method.amx)
         culm_cpu_amx_begin();
     for (int64_t k0 = 0; k0 < p->k || (k0 == 0 && p->k == 0); k0 += job->k_step) {
@@ -200,6 +217,8 @@ static void multiply(void *context, int64_t tile, int thread) {
             last.c = NULL;
         }
     }
+    if (job->stream)
+        stores_past_done();
     if (job->method.amx)
         culm_cpu_amx_end();
 }
@@ -219,6 +238,9 @@ void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p) {
         job.blocks = round_up(job.blocks, threads);
     job.columns = round_up(ceil_div(p->n, job.blocks), STRIP_COLUMNS);
     job.blocks = ceil_div(p->n, job.columns);
+    job.stream = p->c.kind == RESULT_ROWS && p->c.out.dtype == CULM_F32 && !p->add &&
+                 p->m * p->n >= STREAM_FLOATS && p->c.ld % LANES == 0 &&
+                 (uintptr_t)p->c.out.data % 64 == 0;
     int64_t strips = ceil_div(p->m, job.method.rows);
     job.row_blocks = 1;
     if (job.blocks % threads)

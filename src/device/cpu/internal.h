@@ -23,7 +23,8 @@ struct culm_cpu {
     size_t memory_bytes;
     const struct culm_cpu_ops *ops;
     enum culm_cpu_bf16 bf16_flavour;
-    bool has_amx; /* else the flavour is emulated */
+    bool has_amx;  /* else the flavour is emulated */
+    bool fast_dot; /* VDPBF16PS beats two f32 multiply-adds; changes no bit */
     char signature[128];
 };
 

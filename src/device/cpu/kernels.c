@@ -14,7 +14,8 @@
 #define MAX_THREADS 256
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* x86 looks whether a result is denormal after rounding it, ARM before: at that edge bits differ. */
+/* x86 looks whether a result is denormal after rounding it, ARM before: at that edge bits differ.
+ */
 #if defined(__x86_64__)
 #define FAMILY ""
 #elif defined(__aarch64__)
@@ -41,6 +42,18 @@ static void variants(const struct culm_cpu_ops *ret_ops[5]) {
 #endif
     ret_ops[count++] = &culm_cpu_ops_base;
     ret_ops[count] = NULL;
+}
+
+/* Intel's processors so far take as long for VDPBF16PS as for four f32 multiply-adds. */
+static bool fast_dot(void) {
+    const char *asked = getenv("CULM_BF16_DOT");
+    if (asked)
+        return strcmp(asked, "0") != 0;
+#if defined(__x86_64__)
+    return !__builtin_cpu_is("intel");
+#else
+    return false;
+#endif
 }
 
 enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error) {
@@ -83,6 +96,7 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     }
     cpu->has_amx = culm_cpu_amx_ready();
     cpu->bf16_flavour = cpu->has_amx ? CULM_BF16_AMX : CULM_BF16_PORTABLE;
+    cpu->fast_dot = fast_dot();
     const char *flavour = getenv("CULM_BF16_FLAVOUR");
     if (flavour) {
         status = culm_cpu_bf16_choose(cpu, flavour, error);

@@ -77,56 +77,73 @@ SIMD void operand_copy_bf16(uint16_t *to, const void *from, enum culm_dtype dtyp
         tstore_part(out, i, vload_n((const float *)from + at + i, count - i), count - i);
 }
 
-/* One row of patches: columns column .. column + columns - 1, as f32 or (half) bf16. Taps beside
- * each other in memory are one run. */
-SIMD void operand_patch(const struct operand *x, int64_t row, int64_t column, int64_t columns,
-                        void *to, bool half) {
+/* Elements first .. first + count - 1 of a run of x, of which those in [low, high) exist; the
+ * others are zero. */
+SIMD void operand_run(const struct operand *x, int64_t first, int64_t count, int64_t low,
+                      int64_t high, void *to, bool half) {
+    int64_t before = at_most(count, at_least(0, low - first));
+    int64_t end = at_least(before, at_most(count, high - first));
+    size_t bytes = half ? sizeof(uint16_t) : sizeof(float);
+    char *out = to;
+    if (before)
+        memset(out, 0, (size_t)before * bytes);
+    if (end > before && half)
+        operand_copy_bf16((uint16_t *)to + before, x->data, x->dtype, first + before, end - before);
+    else if (end > before)
+        operand_copy_f32((float *)to + before, x->data, x->dtype, first + before, end - before);
+    if (count > end)
+        memset(out + (size_t)end * bytes, 0, (size_t)(count - end) * bytes);
+}
+
+/* Rows of patches: columns column .. column + columns - 1 of each, as f32 or (half) bf16, `stride`
+ * elements apart. Taps beside each other in memory are one run. */
+SIMD void operand_patches(const struct operand *x, int64_t row, int64_t rows, int64_t column,
+                          int64_t columns, void *to, int64_t stride, bool half) {
     const struct patches *p = &x->patches;
     int64_t pixel = row % p->pixels, line = row / p->pixels % p->lines;
     int64_t image = row / p->pixels / p->lines;
     bool merged = p->tap_step[1] == 1 && p->ld == p->channels;
     int64_t run = merged ? p->taps[1] * p->channels : p->channels;
     int64_t runs = merged ? 1 : p->taps[1], step = merged ? 0 : p->tap_step[1];
-    int64_t y0 = p->origin[0] + line * p->step[0], x0 = p->origin[1] + pixel * p->step[1];
-    int64_t tap = column / run, offset = column - tap * run;
-    int64_t tap_y = tap / runs, tap_x = tap - tap_y * runs;
-    for (int64_t done = 0; done < columns;) {
-        int64_t count = at_most(run - offset, columns - done);
-        int64_t y = y0 + tap_y * p->tap_step[0], sx = x0 + tap_x * step;
-        /* the part of the run that lies on the line: elements [low, high) of it */
-        int64_t low = count, high = count;
-        if (y >= 0 && y < p->height) {
-            int64_t first = sx * p->ld + offset, last = p->width * p->ld;
-            if (merged) {
-                low = at_most(count, at_least(0, -first));
-                high = at_least(low, at_most(count, last - first));
-            } else if (sx >= 0 && sx < p->width) {
-                low = 0;
+    int64_t first_tap = column / run, first_offset = column - first_tap * run;
+    int64_t first_y = first_tap / runs, first_x = first_tap - first_y * runs;
+    char *out = to;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t x0 = p->origin[1] + pixel * p->step[1];
+        int64_t y = p->origin[0] + line * p->step[0] + first_y * p->tap_step[0];
+        int64_t tap_x = first_x, offset = first_offset;
+        for (int64_t done = 0; done < columns;) {
+            int64_t count = at_most(run - offset, columns - done), sx = x0 + tap_x * step;
+            int64_t start = (image * p->height + y) * p->width * p->ld; /* of the line */
+            int64_t first = start + sx * p->ld + offset, low = start;
+            int64_t high = start + p->width * p->ld;
+            if (y < 0 || y >= p->height || (!merged && (sx < 0 || sx >= p->width)))
+                high = low = first;
+            if (!half && x->dtype == CULM_F32 && first >= low && first + count <= high) {
+                const float *from = (const float *)x->data + first;
+                float *f32 = (float *)(void *)out + done;
+                int64_t j = 0;
+                for (; j + LANES <= count; j += LANES)
+                    vstore(f32 + j, vload(from + j));
+                if (j < count)
+                    vstore_n(f32 + j, vload_n(from + j, count - j), count - j);
+            } else {
+                operand_run(x, first, count, low, high, out + (size_t)done * (half ? 2 : 4), half);
+            }
+            done += count;
+            offset = 0;
+            if (++tap_x == runs) {
+                tap_x = 0;
+                y += p->tap_step[0];
             }
         }
-        int64_t at = ((image * p->height + y) * p->width + sx) * p->ld + offset + low;
-        if (half) {
-            uint16_t *out = (uint16_t *)to + done;
-            if (low)
-                memset(out, 0, (size_t)low * sizeof *out);
-            if (high > low)
-                operand_copy_bf16(out + low, x->data, x->dtype, at, high - low);
-            if (count > high)
-                memset(out + high, 0, (size_t)(count - high) * sizeof *out);
-        } else {
-            float *out = (float *)to + done;
-            if (low)
-                memset(out, 0, (size_t)low * sizeof *out);
-            if (high > low)
-                operand_copy_f32(out + low, x->data, x->dtype, at, high - low);
-            if (count > high)
-                memset(out + high, 0, (size_t)(count - high) * sizeof *out);
-        }
-        done += count;
-        offset = 0;
-        if (++tap_x == runs) {
-            tap_x = 0;
-            tap_y++;
+        out += stride * (half ? 2 : 4);
+        if (++pixel == p->pixels) {
+            pixel = 0;
+            if (++line == p->lines) {
+                line = 0;
+                image++;
+            }
         }
     }
 }
@@ -148,11 +165,13 @@ SIMD int64_t operand_weight_row(const struct weights *w, int64_t row) {
 static __attribute__((unused)) void operand_read_f32(const struct operand *x, int64_t row,
                                                      int64_t rows, int64_t column, int64_t columns,
                                                      float *to, int64_t stride) {
+    if (x->kind == OPERAND_PATCHES) {
+        operand_patches(x, row, rows, column, columns, to, stride, false);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++, to += stride) {
         if (x->kind == OPERAND_ROWS) {
             operand_copy_f32(to, x->data, x->dtype, (row + i) * x->ld + column, columns);
-        } else if (x->kind == OPERAND_PATCHES) {
-            operand_patch(x, row + i, column, columns, to, false);
         } else {
             int64_t at = operand_weight_row(&x->weights, row + i);
             for (int64_t j = 0; j < columns; j++)
@@ -165,11 +184,13 @@ static __attribute__((unused)) void operand_read_f32(const struct operand *x, in
 static __attribute__((unused)) void operand_read_bf16(const struct operand *x, int64_t row,
                                                       int64_t rows, int64_t column, int64_t columns,
                                                       uint16_t *to, int64_t stride) {
+    if (x->kind == OPERAND_PATCHES) {
+        operand_patches(x, row, rows, column, columns, to, stride, true);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++, to += stride) {
         if (x->kind == OPERAND_ROWS) {
             operand_copy_bf16(to, x->data, x->dtype, (row + i) * x->ld + column, columns);
-        } else if (x->kind == OPERAND_PATCHES) {
-            operand_patch(x, row + i, column, columns, to, true);
         } else {
             int64_t at = operand_weight_row(&x->weights, row + i);
             for (int64_t j = 0; j < columns; j++) {

@@ -20,16 +20,22 @@
 /* Between rows of A in scratch: 256 terms, and 16 more so that no two rows share a cache set. */
 #define ROW_STRIDE 272
 
-/* acc[mr][NV] = the chain over k terms. `a` is packed; row r, term i at a[r rs + i ks]. */
-SIMD void chain(vec acc[MR][NV], int mr, int64_t rs, int64_t ks, int64_t k, const float *a,
-                const float *b) {
+/* acc[mr][NV] = the chain over k terms. `a` is packed; row r, term i at a[r rs + i ks]. Asks for a
+ * cache line from `ahead` on (NULL: none) for every other term: what the next chains will need. */
+SIMD void chain_fetch(vec acc[MR][NV], int mr, int64_t rs, int64_t ks, int64_t k, const float *a,
+                      const float *b, const float *ahead) {
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 2
         for (int v = 0; v < NV; v++)
             acc[r][v] = vzero();
+#pragma GCC unroll 2
     for (int64_t i = 0; i < k; i++) {
         vec bv[NV];
+        if (ahead) {
+            __builtin_prefetch(ahead);
+            ahead += 8;
+        }
 #pragma GCC unroll 2
         for (int v = 0; v < NV; v++)
             bv[v] = vload(b + v * LANES);
@@ -43,6 +49,11 @@ SIMD void chain(vec acc[MR][NV], int mr, int64_t rs, int64_t ks, int64_t k, cons
         a += ks;
         b += NR;
     }
+}
+
+SIMD void chain(vec acc[MR][NV], int mr, int64_t rs, int64_t ks, int64_t k, const float *a,
+                const float *b) {
+    chain_fetch(acc, mr, rs, ks, k, a, b, NULL);
 }
 
 enum how { STORE, STORE_BIAS, ADD }; /* C = chain, bias[column] + chain, C + chain */

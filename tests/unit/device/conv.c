@@ -173,6 +173,8 @@ static struct set set_new(const struct culm_conv *v, bool half, uint64_t stream)
     for (int i = 0; i < ARRAYS; i++)
         s.a[i] = array_new(counts[i], half && (i == X || i == Y || i == DY || i == DX),
                            stream * 16 + (uint64_t)i);
+    for (int64_t i = 0; half && i < w; i++) /* which products in bf16 round */
+        s.a[W].f32[i] = from_bf16(to_bf16(s.a[W].f32[i]));
     return s;
 }
 
