@@ -43,9 +43,11 @@ void culm_ref_crop(float *y, const float *x, int64_t n, int64_t h, int64_t w, in
 }
 
 void culm_ref_place(float *y, const float *x, int64_t rows, int64_t row, int64_t pitch,
-                    int64_t offset) {
-    for (int64_t i = 0; i < rows * row; i++)
-        y[i / row * pitch + offset + i % row] = x[i];
+                    int64_t offset, bool add) {
+    for (int64_t i = 0; i < rows * row; i++) {
+        float *to = &y[i / row * pitch + offset + i % row];
+        *to = add ? *to + x[i] : x[i];
+    }
 }
 
 /* dx NULL: forward into y. */

@@ -39,7 +39,7 @@ void culm_ref_pad(float *y, const float *x, int64_t n, int64_t h, int64_t w, int
 void culm_ref_crop(float *y, const float *x, int64_t n, int64_t h, int64_t w, int64_t c,
                    const int64_t *pad);
 void culm_ref_place(float *y, const float *x, int64_t rows, int64_t row, int64_t pitch,
-                    int64_t offset);
+                    int64_t offset, bool add);
 void culm_ref_resize_forward(float *y, const float *x, const struct culm_resize *how);
 void culm_ref_resize_backward(float *dx, const float *dy, const struct culm_resize *how);
 

@@ -62,9 +62,10 @@ void culm_cpu_pad(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int
 /* The reverse: y[n,h,w,c] = x without its border. */
 void culm_cpu_crop(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n, int64_t h,
                    int64_t w, int64_t c, const int64_t *pad);
-/* Row i of x[rows,row] becomes elements [offset, offset + row) of row i of y[rows,pitch]. */
+/* Row i of x[rows,row] becomes, or is added to, elements [offset, offset + row) of row i of
+ * y[rows,pitch]. */
 void culm_cpu_place(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t rows,
-                    int64_t row, int64_t pitch, int64_t offset);
+                    int64_t row, int64_t pitch, int64_t offset, bool add);
 /* y[N,h,w,C] = x[N,H,W,C] at another size, as torch's interpolate; and its gradient dx (=). */
 void culm_cpu_resize_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
                              const struct culm_resize *how);

@@ -49,8 +49,8 @@
              int64_t w, int64_t c, const int64_t *pad),                                            \
       (cpu, y, x, n, h, w, c, pad))                                                                \
     X(place, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t rows,             \
-              int64_t row, int64_t pitch, int64_t offset),                                         \
-      (cpu, y, x, rows, row, pitch, offset))                                                       \
+              int64_t row, int64_t pitch, int64_t offset, bool add),                               \
+      (cpu, y, x, rows, row, pitch, offset, add))                                                  \
     X(resize_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x,                  \
                        const struct culm_resize *how),                                             \
       (cpu, y, x, how))                                                                            \

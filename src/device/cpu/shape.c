@@ -216,19 +216,28 @@ struct place {
     struct culm_out y;
     struct culm_in x;
     int64_t rows, row, pitch, offset, tile_rows;
+    bool add;
 };
 
 static void place_tile(void *context, int64_t tile, int thread) {
     const struct place *s = context;
     (void)thread;
     for (int64_t row = tile * s->tile_rows; row < at_most(s->rows, (tile + 1) * s->tile_rows);
-         row++)
-        copy_run(s->y, row * s->pitch + s->offset, s->x, row * s->row, s->row);
+         row++) {
+        int64_t to = row * s->pitch + s->offset, from = row * s->row;
+        if (!s->add)
+            copy_run(s->y, to, s->x, from, s->row);
+        for (int64_t i = 0; s->add && i < s->row; i += LANES) {
+            int64_t n = s->row - i;
+            vec sum = vadd(tload_part(culm_in_of(s->y), to + i, n), tload_part(s->x, from + i, n));
+            tstore_part(s->y, to + i, sum, n);
+        }
+    }
 }
 
 void ISA_NAME(place)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t rows,
-                     int64_t row, int64_t pitch, int64_t offset) {
-    struct place s = {y, x, rows, row, pitch, offset, 0};
+                     int64_t row, int64_t pitch, int64_t offset, bool add) {
+    struct place s = {y, x, rows, row, pitch, offset, 0, add};
     s.tile_rows = at_least(at_least(1, TILE / row), ceil_div(rows, 1 << 20));
     culm_cpu_run(cpu, ceil_div(rows, s.tile_rows), place_tile, &s);
 }

@@ -161,8 +161,33 @@ static enum culm_status slice_infer(struct culm_graph *graph, struct culm_node_d
     return CULM_OK;
 }
 
+static bool made_by(const struct culm_graph *graph, int32_t value, const struct culm_op *op) {
+    for (int32_t i = graph->node_count - 1; i >= 0; i--) {
+        if (graph->node[i].output[0] == value) {
+            return graph->node[i].op == op;
+        }
+    }
+    return false;
+}
+
+/* The gradients of several slices of one value are gathered in the memory of the first: nobody else
+ * has seen it yet. */
 static void slice_gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
-    gradient_of_dy(g, node, &culm_op_slice_grad);
+    int32_t dy = culm_gradient_of(g, node->output[0]), x = node->input[0];
+    if (dy < 0 || !typed_wanted(g, node, 0)) {
+        return;
+    }
+    int32_t past = culm_gradient_of(g, x);
+    if (past >= 0 && !made_by(g->graph, past, &culm_op_slice_grad)) {
+        past = -1;
+    }
+    const int32_t inputs[] = {dy, past};
+    int32_t dx = culm_gradient_node(g, &culm_op_slice_grad, inputs, 2, &x, 1, NULL, 0);
+    if (past >= 0 && dx >= 0) {
+        g->graph->value[dx].same_as = past;
+        culm_gradient_take(g, x);
+    }
+    typed_give(g, node, 0, dx);
 }
 
 static void slice(const struct culm_operands *o) {
@@ -170,9 +195,18 @@ static void slice(const struct culm_operands *o) {
          o->node->attributes.axis, o->node->attributes.start);
 }
 
+/* (dy, gradient so far or nothing) -> dx */
 static void slice_grad(const struct culm_operands *o) {
-    put_back(o, typed_shape(o, o->node->output[0]), typed_shape(o, o->node->input[0]),
-             o->node->attributes.axis, o->node->attributes.start);
+    const struct culm_shape *dx = typed_shape(o, o->node->output[0]);
+    const struct culm_shape *dy = typed_shape(o, o->node->input[0]);
+    int64_t axis = o->node->attributes.axis, inner = count_after(dx, axis);
+    if (o->node->input[1] < 0) {
+        put_back(o, dx, dy, axis, o->node->attributes.start);
+    } else {
+        culm_cpu_place(o->cpu, typed_output(o, 0), typed_input(o, 0), count_before(dx, axis),
+                       dy->dim[axis] * inner, dx->dim[axis] * inner,
+                       o->node->attributes.start * inner, true);
+    }
 }
 
 const struct culm_op culm_op_slice = {.name = "slice",
@@ -182,7 +216,7 @@ const struct culm_op culm_op_slice = {.name = "slice",
                                       .gradient = slice_gradient,
                                       .execute = slice};
 const struct culm_op culm_op_slice_grad = {
-    .name = "slice_grad", .inputs = 1, .outputs = 1, .execute = slice_grad};
+    .name = "slice_grad", .inputs = 2, .outputs = 1, .execute = slice_grad};
 
 /* --- concat --- */
 
@@ -238,7 +272,7 @@ static void concat(const struct culm_operands *o) {
     for (int32_t i = 0; i < PARTS && o->node->input[i] >= 0; i++) {
         int64_t row = typed_shape(o, o->node->input[i])->dim[axis] * inner;
         culm_cpu_place(o->cpu, typed_output(o, 0), typed_input(o, i), count_before(y, axis), row,
-                       y->dim[axis] * inner, offset);
+                       y->dim[axis] * inner, offset, false);
         offset += row;
     }
 }

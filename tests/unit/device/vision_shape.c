@@ -149,10 +149,17 @@ static void place_sizes(struct typed_run *run) {
 }
 #define PLACE(v) places[v].rows, places[v].row, places[v].pitch, places[v].offset
 static void place(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_place(cpu, typed_out(run, Y), typed_in(run, X), PLACE(run->variant));
+    culm_cpu_place(cpu, typed_out(run, Y), typed_in(run, X), PLACE(run->variant), false);
 }
 static void place_ref(struct typed_run *run) {
-    culm_ref_place(F32(Y), F32(X), PLACE(run->variant));
+    culm_ref_place(F32(Y), F32(X), PLACE(run->variant), false);
+}
+
+static void place_add(struct culm_cpu *cpu, struct typed_run *run) {
+    culm_cpu_place(cpu, typed_out(run, Y), typed_in(run, X), PLACE(run->variant), true);
+}
+static void place_add_ref(struct typed_run *run) {
+    culm_ref_place(F32(Y), F32(X), PLACE(run->variant), true);
 }
 
 const struct typed_operator typed_place = {
@@ -160,7 +167,9 @@ const struct typed_operator typed_place = {
     .variants = sizeof places / sizeof *places,
     .sizes = place_sizes,
     .describe = describe_place,
-    .kernels = {{"forward", place, place_ref, BIT(Y), false}},
+    .kernels = {{"forward", place, place_ref, BIT(Y), false},
+                {"add", place_add, place_add_ref, BIT(Y), false}},
+    .tolerance = 1e-6,
     .y = -1};
 
 /* ---- resize ---- */
