@@ -3,8 +3,9 @@
  *
  * A row's maximum and sums run in 16 lanes, lane l taking elements l, l + 16, ..., folded by
  * halves; elements past the end do not count, in the same vector code. The rows' losses are added
- * in order, in float64. What is counted is integers, so its order does not matter. Logits in bf16
- * are exponentiated a second time for the gradient rather than kept rounded in between.
+ * in order, in float64. What is counted is integers, so its order does not matter. Between sum and
+ * gradient the exponentials of a row of bf16 are kept in f32 in scratch; a row that does not fit
+ * there is exponentiated again.
  */
 #include "device/cpu/variant.h"
 
@@ -13,6 +14,7 @@
 #define ROW_TILE 16 /* rows */
 
 struct cross_entropy {
+    struct culm_cpu *cpu;
     struct culm_out logits;
     const int32_t *targets;
     int64_t n, v;
@@ -29,10 +31,10 @@ SIMD float element(struct culm_out x, int64_t i) {
 }
 
 /* The largest of `count` elements from `at`; -infinity when there are none. */
-static float largest(struct culm_out x, int64_t at, int64_t count) {
+SIMD float largest(struct culm_in x, int64_t at, int64_t count) {
     vec top = vset(-INFINITY);
     for (int64_t i = 0; i < count; i += LANES) {
-        vec part = tload_part(culm_in_of(x), at + i, count - i);
+        vec part = tload_part(x, at + i, count - i);
         if (count - i < LANES)
             part = vselect(vfirst(count - i), part, vset(-INFINITY));
         top = vmax(top, part);
@@ -52,30 +54,40 @@ static float sum_below(const struct cross_entropy *s, int64_t at, float max) {
     return vsum(sum);
 }
 
-static void gradient_row(const struct cross_entropy *s, int64_t at, int32_t target, float max,
-                         float total) {
-    bool again = s->logits.dtype == CULM_BF16;
-    vec factor = vset(s->scale / total), spread = vset(s->spread);
-    float wanted = 0;
-    if (again) { /* before it is overwritten */
-        float e[LANES];
-        vstore(e, vexp(vsub(vset(element(s->logits, at + target)), vset(max))));
-        wanted = e[0] * (s->scale / total);
-    }
+/* Sum of e^(x - max), each of which is kept, if there is a place for it. */
+SIMD float sum_exponentials(const struct cross_entropy *s, struct culm_in x, int64_t at, float max,
+                            float *kept) {
+    vec sum = vzero();
     for (int64_t i = 0; i < s->v; i += LANES) {
-        vec e = tload_part(culm_in_of(s->logits), at + i, s->v - i);
-        if (again)
-            e = vexp(vsub(e, vset(max)));
-        vec d = vmul(e, factor);
+        vec e = vexp(vsub(tload_part(x, at + i, s->v - i), vset(max)));
+        if (s->v - i < LANES)
+            e = vselect(vfirst(s->v - i), e, vzero());
+        sum = vadd(sum, e);
+        if (kept)
+            store_part(kept + i, e, s->v - i);
+    }
+    return vsum(sum);
+}
+
+/* kept: the exponentials; NULL: they are formed again. */
+SIMD void gradient_row(const struct cross_entropy *s, struct culm_out x, int64_t at, int32_t target,
+                       float max, float total, const float *kept) {
+    vec factor = vset(s->scale / total), spread = vset(s->spread);
+    float e[LANES];
+    vstore(e, vexp(vsub(vset(element(x, at + target)), vset(max)))); /* before it is overwritten */
+    for (int64_t i = 0; i < s->v; i += LANES) {
+        vec d = kept ? load_part(kept + i, s->v - i)
+                     : vexp(vsub(tload_part(culm_in_of(x), at + i, s->v - i), vset(max)));
+        d = vmul(d, factor);
         if (s->spread != 0)
             d = vsub(d, spread);
-        tstore_part(s->logits, at + i, d, s->v - i);
+        tstore_part(x, at + i, d, s->v - i);
     }
-    if (again)
-        ((uint16_t *)s->logits.data)[at + target] =
-            bf16_round(wanted - s->spread - s->target_share);
+    if (x.dtype == CULM_BF16)
+        ((uint16_t *)x.data)[at + target] =
+            bf16_round(e[0] * (s->scale / total) - s->spread - s->target_share);
     else
-        ((float *)s->logits.data)[at + target] -= s->target_share;
+        ((float *)x.data)[at + target] -= s->target_share;
 }
 
 static void row_ignored(const struct cross_entropy *s, int64_t row) {
@@ -84,39 +96,42 @@ static void row_ignored(const struct cross_entropy *s, int64_t row) {
         tstore_part(s->logits, row * s->v + i, vzero(), s->v - i);
 }
 
+/* One row whose target is not ignored; `x` is the logits, its type a constant. */
+SIMD void row_counted(const struct cross_entropy *s, struct culm_out x, int64_t row, float *kept,
+                      int64_t *correct) {
+    int64_t v = s->v, at = row * v;
+    int32_t target = s->targets[row];
+    struct culm_in in = culm_in_of(x);
+    float max = largest(in, at, v), wanted = element(x, at + target);
+    *correct += wanted == max && largest(in, at, target) < max;
+    float below = s->smoothing != 0 ? sum_below(s, at, max) : 0;
+    float total = sum_exponentials(s, in, at, max, kept);
+    double loss = (double)max - (double)wanted;
+    if (s->smoothing != 0)
+        loss = (1 - s->smoothing) * loss - s->smoothing * (double)below / (double)v;
+    s->loss[row] = culm_cpu_log((double)total) + loss;
+    if (s->want_gradient)
+        gradient_row(s, x, at, target, max, total, kept);
+}
+
 static void cross_entropy_tile(void *context, int64_t tile, int thread) {
     struct cross_entropy *s = context;
-    (void)thread;
-    int64_t v = s->v, counted = 0, correct = 0;
-    bool keep = s->want_gradient && s->logits.dtype == CULM_F32;
+    int64_t counted = 0, correct = 0;
     for (int64_t row = tile * ROW_TILE; row < at_most(s->n, (tile + 1) * ROW_TILE); row++) {
-        int64_t at = row * v;
-        int32_t target = s->targets[row];
-        assert(target < v);
-        if (target < 0) {
+        assert(s->targets[row] < s->v);
+        if (s->targets[row] < 0) {
             row_ignored(s, row);
             continue;
         }
-        float max = largest(s->logits, at, v), wanted = element(s->logits, at + target);
         counted++;
-        correct += wanted == max && largest(s->logits, at, target) < max;
-        float below = s->smoothing != 0 ? sum_below(s, at, max) : 0;
-        vec sum = vzero();
-        for (int64_t i = 0; i < v; i += LANES) {
-            vec e = vexp(vsub(tload_part(culm_in_of(s->logits), at + i, v - i), vset(max)));
-            if (v - i < LANES)
-                e = vselect(vfirst(v - i), e, vzero());
-            sum = vadd(sum, e);
-            if (keep)
-                store_part((float *)s->logits.data + at + i, e, v - i);
+        if (s->logits.dtype == CULM_F32) {
+            float *x = s->logits.data, *kept = s->want_gradient ? x + row * s->v : NULL;
+            row_counted(s, culm_out_f32(x), row, kept, &correct);
+        } else {
+            bool keep = s->want_gradient && s->v <= PRIVATE_FLOATS;
+            row_counted(s, (struct culm_out){s->logits.data, CULM_BF16}, row,
+                        keep ? cpu_private(s->cpu, thread) : NULL, &correct);
         }
-        float total = vsum(sum);
-        double loss = (double)max - (double)wanted;
-        if (s->smoothing != 0)
-            loss = (1 - s->smoothing) * loss - s->smoothing * (double)below / (double)v;
-        s->loss[row] = culm_cpu_log((double)total) + loss;
-        if (s->want_gradient)
-            gradient_row(s, at, target, max, total);
     }
     __atomic_fetch_add(&s->counted, counted, __ATOMIC_RELAXED);
     __atomic_fetch_add(&s->correct, correct, __ATOMIC_RELAXED);
@@ -126,7 +141,8 @@ void ISA_NAME(cross_entropy)(struct culm_cpu *cpu, struct culm_out logits, const
                              int64_t n, int64_t v, double scale, double smoothing,
                              bool want_gradient, struct culm_loss *ret_loss) {
     assert(n <= CULM_CPU_MAX_ROWS && smoothing >= 0 && smoothing < 1);
-    struct cross_entropy s = {.logits = logits,
+    struct cross_entropy s = {.cpu = cpu,
+                              .logits = logits,
                               .targets = targets,
                               .n = n,
                               .v = v,
