@@ -12,8 +12,12 @@ A file holds, all as F32 so that one reader serves:
     norms.adamw      gradient norms before clipping
     final.NAME       running statistics after the run with SGD
     lr               [2]
+    bf16.sgd         ten losses of the run with SGD by PyTorch's automatic mixed precision with bf16
+    bf16.adamw       likewise with AdamW
+    bf16.gradient    [1] how far the first step's gradient is off by it, as a part of the gradient's norm
 
-PyTorch computes in float64, so that what differs is our rounding alone.
+PyTorch computes in float64, but for bf16.*, so that what differs is our rounding alone. What bf16 may cost is what it
+costs PyTorch: models of a few channels whose batch norm sees a few pixels are far off by it after a step.
 """
 import json
 import math
@@ -72,10 +76,12 @@ def groups(model, decay):
 
 def train(model, loss_of, optimizer, step_rate, clip):
     losses, norms, first = [], [], None
+    bf16 = next(model.parameters()).dtype == torch.float32
     for step in range(1, STEPS + 1):
         model.train()
         optimizer.zero_grad()
-        loss = loss_of(model, step - 1)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = loss_of(model, step - 1)
         loss.backward()
         if first is None:
             first = {n: p.grad.clone() for n, p in model.named_parameters()}
@@ -86,6 +92,18 @@ def train(model, loss_of, optimizer, step_rate, clip):
         optimizer.step()
         losses.append(loss.item())
     return losses, norms, first
+
+
+def train_sgd(model, loss_of, lr):
+    optimizer = torch.optim.SGD(groups(model, 0.01), lr=lr, momentum=0.9)
+    losses, _, first = train(model, loss_of, optimizer, lambda step: lr * (0.1 if step > 5 else 1), None)
+    return losses, first
+
+
+def train_adamw(model, loss_of, lr):
+    optimizer = torch.optim.AdamW(groups(model, 0.1), lr=lr, betas=(0.9, 0.95), eps=1e-8)
+    losses, norms, _ = train(model, loss_of, optimizer, lambda step: rate(step, lr), 1.0)
+    return losses, norms
 
 
 def save(path, tensors):
@@ -113,8 +131,7 @@ def make(model, fields, loss_of, logits_of, lr):
     model.eval()
     with torch.no_grad():
         out["logits"] = logits_of(model, 0)
-    sgd = torch.optim.SGD(groups(model, 0.01), lr=lr[0], momentum=0.9)
-    losses, _, first = train(model, loss_of, sgd, lambda step: lr[0] * (0.1 if step > 5 else 1), None)
+    losses, first = train_sgd(model, loss_of, lr[0])
     out["losses.sgd"] = torch.tensor(losses)
     for name, grad in first.items():
         out["grad." + name] = grad
@@ -122,17 +139,30 @@ def make(model, fields, loss_of, logits_of, lr):
         out["final." + name] = b.clone()
     print("sgd  ", " ".join(f"{x:.4f}" for x in losses))
     model.load_state_dict(start)
-    adamw = torch.optim.AdamW(groups(model, 0.1), lr=lr[1], betas=(0.9, 0.95), eps=1e-8)
-    losses, norms, _ = train(model, loss_of, adamw, lambda step: rate(step, lr[1]), 1.0)
+    losses, norms = train_adamw(model, loss_of, lr[1])
     out["losses.adamw"], out["norms.adamw"] = torch.tensor(losses), torch.tensor(norms)
     print("adamw", " ".join(f"{x:.4f}" for x in losses))
     print("norms", " ".join(f"{x:.4f}" for x in norms))
+    model.float()
+    model.load_state_dict(start)
+    losses, rounded = train_sgd(model, loss_of, lr[0])
+    out["bf16.sgd"] = torch.tensor(losses)
+    off = sum((rounded[n] - first[n]).square().sum() for n in first) / sum(first[n].square().sum() for n in first)
+    out["bf16.gradient"] = off.sqrt().reshape(1)
+    model.load_state_dict(start)
+    out["bf16.adamw"] = torch.tensor(train_adamw(model, loss_of, lr[1])[0])
+    print(f"bf16: gradient off by {off.sqrt().item():.3f}; losses by", *(
+        f"{(out['bf16.' + o] - out['losses.' + o]).abs().mean().item():.4f}" for o in ("sgd", "adamw")))
     save(sys.argv[1], out)
 
 
 def classify(model, size, batch, classes, lr):
     """For models of images: [N, C, H, W] -> logits."""
     labels = torch.randint(classes, (STEPS, batch, 1))
-    image = lambda step: images(step, batch, size).permute(0, 3, 1, 2).contiguous()
-    loss_of = lambda m, step: torch.nn.functional.cross_entropy(m(image(step)), labels[step].reshape(-1))
-    make(model, {"label": labels}, loss_of, lambda m, step: m(image(step)), lr)
+
+    def logits_of(m, step):
+        image = images(step, batch, size).permute(0, 3, 1, 2).contiguous()
+        return m(image.to(next(m.parameters()).dtype))
+
+    loss_of = lambda m, step: torch.nn.functional.cross_entropy(logits_of(m, step), labels[step].reshape(-1))
+    make(model, {"label": labels}, loss_of, logits_of, lr)

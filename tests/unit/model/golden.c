@@ -238,35 +238,95 @@ static void test_ten_losses_of_adamw(void **state) {
     ten_losses(false);
 }
 
+/* --- in bf16: about as far off as PyTorch's mixed precision is, which the file tells --- */
+
+/* The gradient as a whole: single tensors may be small differences of large terms. */
+static void test_bf16_gradient(void **state) {
+    (void)state;
+    struct pipeline p;
+    pipeline_new(&p, (struct variant){.stages = 1, .threads = 1, .bf16 = true});
+    struct samples samples = samples_of(p.graph, 0);
+    pipeline_step(&p, &samples, NULL);
+    float *peer = vector("bf16.gradient", "", 1);
+    double off = 0, size = 0;
+    for (int32_t i = 0; i < p.graph->param_count; i++) {
+        const struct culm_param *param = &p.graph->param[i];
+        if (param->statistic) {
+            continue;
+        }
+        int64_t count = culm_elements(&param->shape);
+        float *want = vector("grad.", param->name, count), *have = gradient(&p, i);
+        off += pow(norm_of(have, want, count), 2);
+        size += pow(norm_of(want, NULL, count), 2);
+        free(have);
+        free(want);
+    }
+    off = sqrt(off / size);
+    print_message("gradient off by %.2g of its norm; PyTorch by %.2g\n", off, (double)*peer);
+    assert_true(off > 0 && off < 1.5 * (double)*peer + 0.005);
+    free(peer);
+    samples_free(&samples);
+    pipeline_free(&p);
+}
+
+static void ten_bf16_losses(bool sgd) {
+    struct pipeline p;
+    pipeline_new(&p, (struct variant){.stages = 2, .threads = 2, .bf16 = true});
+    float *losses = vector(sgd ? "losses.sgd" : "losses.adamw", "", STEPS);
+    float *peer = vector(sgd ? "bf16.sgd" : "bf16.adamw", "", STEPS), *lr = vector("lr", "", 2);
+    double off = 0, peer_off = 0;
+    for (int step = 0; step < STEPS; step++) {
+        struct samples samples = samples_of(p.graph, step);
+        double norm;
+        pipeline_step(&p, &samples, NULL);
+        optimize(&p, step + 1, sgd, lr, &norm);
+        off += fabs(p.loss - (double)losses[step]) / STEPS;
+        peer_off += fabs((double)peer[step] - (double)losses[step]) / STEPS;
+        samples_free(&samples);
+    }
+    print_message("%s: losses off by %.2g; PyTorch by %.2g\n", sgd ? "SGD" : "AdamW", off,
+                  peer_off);
+    assert_true(off > 0 && off < 3 * peer_off + 0.002);
+    free(losses);
+    free(peer);
+    free(lr);
+    pipeline_free(&p);
+}
+
+static void test_bf16_ten_losses(void **state) {
+    (void)state;
+    ten_bf16_losses(true);
+    ten_bf16_losses(false);
+}
+
 /* --- the same bits --- */
 
-static void test_same_bits(void **state) {
-    (void)state;
+static void same_bits(bool bf16) {
     const int always = 1;
     struct pipeline reference;
-    pipeline_new(&reference, (struct variant){.stages = 1, .threads = 1, .dropout = true});
+    pipeline_new(&reference,
+                 (struct variant){.stages = 1, .threads = 1, .dropout = true, .bf16 = bf16});
     struct samples samples = samples_of(reference.graph, 0);
     pipeline_step(&reference, &samples, NULL);
     static const struct variant variants[] = {
-        {.stages = 1, .threads = 1, .dropout = true, .pausing = true},
-        {.stages = 1, .threads = 3, .dropout = true},
-        {.stages = 2, .threads = 1, .dropout = true},
-        {.stages = 3, .threads = 2, .dropout = true},
-        {.stages = 1, .threads = 2, .dropout = true, .recompute = true},
-        {.stages = 2, .threads = 3, .dropout = true, .recompute = true, .pausing = true},
+        {.stages = 1, .threads = 1, .pausing = true},
+        {.stages = 1, .threads = 3},
+        {.stages = 2, .threads = 1},
+        {.stages = 3, .threads = 2},
+        {.stages = 1, .threads = 2, .recompute = true},
+        {.stages = 2, .threads = 3, .recompute = true, .pausing = true},
     };
     for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+        struct variant variant = variants[v];
         struct pipeline p;
-        if (variants[v].stages > family->stages) {
+        if (variant.stages > family->stages) {
             continue;
         }
-        pipeline_new(&p, variants[v]);
-        pipeline_step(&p, &samples, variants[v].pausing ? &always : NULL);
-        if (p.stages == 1) {
-            assert_memory_equal(&p.loss, &reference.loss, sizeof p.loss);
-        } else { /* losses of several stages are added */
-            assert_true(fabs(p.loss - reference.loss) < 1e-12);
-        }
+        variant.dropout = true;
+        variant.bf16 = bf16;
+        pipeline_new(&p, variant);
+        pipeline_step(&p, &samples, variant.pausing ? &always : NULL);
+        assert_memory_equal(&p.loss, &reference.loss, sizeof p.loss);
         for (int32_t i = 0; i < p.graph->param_count; i++) {
             float *a = gradient(&p, i), *b = gradient(&reference, i);
             size_t bytes = (size_t)culm_elements(&p.graph->param[i].shape) * sizeof(float);
@@ -281,6 +341,16 @@ static void test_same_bits(void **state) {
     }
     samples_free(&samples);
     pipeline_free(&reference);
+}
+
+static void test_same_bits(void **state) {
+    (void)state;
+    same_bits(false);
+}
+
+static void test_same_bits_of_bf16(void **state) {
+    (void)state;
+    same_bits(true);
 }
 
 /* A micro-batch suspended in the middle is not disturbed by another one run meanwhile. */
@@ -330,7 +400,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_loss_and_gradients),
         cmocka_unit_test(test_ten_losses_of_sgd),
         cmocka_unit_test(test_ten_losses_of_adamw),
+        cmocka_unit_test(test_bf16_gradient),
+        cmocka_unit_test(test_bf16_ten_losses),
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_same_bits_of_bf16),
         cmocka_unit_test(test_suspended_forward),
     };
     int failed = cmocka_run_group_tests_name("model/golden", tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #define CULM_TESTS_GOLDEN_H
 
 #include "device/cpu/kernels.h"
+#include "graph/precision.h"
 #include "graph/stage.h"
 #include "model/model.h"
 #include "store/safetensors.h"
@@ -53,7 +54,7 @@ struct pipeline {
 struct variant {
     int32_t stages;
     int threads;
-    bool dropout, recompute, inference, evaluate, pausing;
+    bool dropout, recompute, inference, evaluate, pausing, bf16;
 };
 
 void pipeline_new(struct pipeline *p, struct variant variant);

@@ -160,6 +160,7 @@ void pipeline_new(struct pipeline *p, struct variant variant) {
                                            .forward_only = variant.inference || variant.evaluate};
     *p = (struct pipeline){.stages = variant.stages};
     if (culm_model_build(family->arch, &options, &p->graph, &error) ||
+        (variant.bf16 && culm_graph_lower_bf16(p->graph, &error)) ||
         culm_stages_compile(p->graph, p->stages, &how, p->stage, &error) ||
         culm_cpu_new(variant.threads, &p->cpu, &error)) {
         fail_msg("%s", error.text);
