@@ -87,7 +87,7 @@ void culm_ref_reduce_backward(float *dx, const float *dy, const float *x, const 
     double share = (double)count_of(&y_shape) / (double)count_of(x_shape);
     for (int64_t j = 0; j < count_of(&y_shape); j++) {
         double equal = 0;
-        for (int64_t i = 0; i < count_of(x_shape); i++)
+        for (int64_t i = 0; function == CULM_FUNCTION_MAX && i < count_of(x_shape); i++)
             equal += spread(x_shape, &y_shape, i) == j && x[i] == y[j];
         for (int64_t i = 0; i < count_of(x_shape); i++) {
             if (spread(x_shape, &y_shape, i) != j)
