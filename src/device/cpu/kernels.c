@@ -14,8 +14,7 @@
 #define MAX_THREADS 256
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* x86 looks whether a result is denormal after rounding it, ARM before: at that edge bits differ.
- */
+/* x86 looks whether a result is denormal after rounding it, ARM before: bits may differ there. */
 #if defined(__x86_64__)
 #define FAMILY ""
 #elif defined(__aarch64__)
