@@ -56,7 +56,8 @@ static bool fast_dot(void) {
 }
 
 enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error) {
-    return culm_cpu_new_isa(threads, NULL, ret_cpu, error);
+    const char *isa = getenv("CULM_ISA");
+    return culm_cpu_new_isa(threads, isa && *isa ? isa : NULL, ret_cpu, error);
 }
 
 enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu **ret_cpu,
@@ -72,8 +73,8 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
         chosen++;
     if (!ops[chosen])
         return culm_error_set(error, CULM_ERR_UNSUPPORTED,
-                              "cpu device: this processor or build has no '%s'",
-                              isa ? isa : "kernel");
+                              "cpu device: this processor or build has no instruction set '%s'",
+                              isa);
     struct culm_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return culm_error_set(error, CULM_ERR_MEMORY, "cpu device: out of memory");

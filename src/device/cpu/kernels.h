@@ -58,10 +58,11 @@ static inline struct culm_in culm_in_of(struct culm_out out) {
     return (struct culm_in){out.data, out.dtype};
 }
 
-/* threads in 1..256, the calling thread included. */
+/* threads in 1..256, the calling thread included. The instruction set is the best there is, or what
+ * CULM_ISA in the environment says. Errors as below. */
 enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error);
-/* The same on a given instruction set, "avx512_bf16", "avx512", "avx2" or "base" (NULL: the best): for tests.
- * CULM_ERR_UNSUPPORTED when this processor has none such. */
+/* The same on a given instruction set, "avx512_bf16", "avx512", "avx2", "neon" or "base"
+ * (NULL: the best). CULM_ERR_UNSUPPORTED when this processor has none such. */
 enum culm_status culm_cpu_new_isa(int threads, const char *isa_or_null, struct culm_cpu **ret_cpu,
                                   struct culm_error *error);
 void culm_cpu_free(struct culm_cpu *cpu); /* NULL is fine */
@@ -79,7 +80,7 @@ enum culm_status culm_cpu_bf16_choose(struct culm_cpu *cpu, const char *flavour,
                                       struct culm_error *error);
 /* Scratch that a device of so many threads holds and may touch: for memory plans. */
 size_t culm_cpu_scratch_bytes(int threads);
-/* The instruction set chosen: "avx512_bf16", "avx512", "avx2" or "base". For reports; it changes no bit. */
+/* The instruction set chosen, as above. For reports; it changes no bit. */
 const char *culm_cpu_isa(const struct culm_cpu *cpu);
 
 /* C[M,N] = beta C + op(A) op(B); op(A) is [M,K], op(B) [K,N]; beta is 0 (C is not read) or 1. */
