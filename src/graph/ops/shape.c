@@ -161,24 +161,33 @@ static enum culm_status slice_infer(struct culm_graph *graph, struct culm_node_d
     return CULM_OK;
 }
 
-static bool made_by(const struct culm_graph *graph, int32_t value, const struct culm_op *op) {
-    for (int32_t i = graph->node_count - 1; i >= 0; i--) {
-        if (graph->node[i].output[0] == value) {
-            return graph->node[i].op == op;
-        }
+/* Whether `gradient` is what a slice of `x` in `block` gave: then nobody else has seen it, for x
+ * alone has it until the node that made x is reached. */
+static bool of_slice(const struct culm_graph *graph, int32_t gradient, int32_t x, int32_t block) {
+    int32_t made = graph->node_count - 1, taken = 0;
+    while (made >= 0 && graph->node[made].output[0] != gradient) {
+        made--;
     }
-    return false;
+    if (made < 0 || graph->node[made].op != &culm_op_slice_grad ||
+        graph->node[made].block != block) {
+        return false;
+    }
+    while (graph->node[taken].op != &culm_op_slice ||
+           graph->node[taken].operator_id != graph->node[made].operator_id) {
+        taken++;
+    }
+    return graph->node[taken].input[0] == x;
 }
 
-/* The gradients of several slices of one value are gathered in the memory of the first: nobody else
- * has seen it yet. */
+/* The gradients of several slices of one value in a block are gathered in the memory of the first.
+ * Not over blocks: a cut between them would add instead, which differs in the sign of a zero. */
 static void slice_gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
     int32_t dy = culm_gradient_of(g, node->output[0]), x = node->input[0];
     if (dy < 0 || !typed_wanted(g, node, 0)) {
         return;
     }
     int32_t past = culm_gradient_of(g, x);
-    if (past >= 0 && !made_by(g->graph, past, &culm_op_slice_grad)) {
+    if (past >= 0 && !of_slice(g->graph, past, x, node->block)) {
         past = -1;
     }
     const int32_t inputs[] = {dy, past};

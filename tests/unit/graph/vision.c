@@ -143,6 +143,14 @@ static int32_t build_slice(struct net *net, int32_t x) { /* two pieces that over
     return binary(net, apply(net, "slice", x, &left), apply(net, "slice", x, &right),
                   CULM_FUNCTION_MUL);
 }
+static int32_t build_slice_of_addends(struct net *net, int32_t x) { /* whose gradient is one value */
+    const struct culm_attributes left = {.axis = 3, .start = 0, .length = 4};
+    const struct culm_attributes right = {.axis = 3, .start = 2, .length = 4};
+    int32_t a = function(net, x, CULM_FUNCTION_TANH), b = binary(net, x, x, CULM_FUNCTION_MUL);
+    int32_t part = apply(net, "slice", a, &left);
+    int32_t sum = apply(net, "slice", binary(net, a, b, CULM_FUNCTION_ADD), &right);
+    return binary(net, part, sum, CULM_FUNCTION_MUL);
+}
 static int32_t build_pad(struct net *net, int32_t x) {
     return apply(net, "pad", x, &(struct culm_attributes){.pad = {1, 0, 2, 1}, .shift = 0.3});
 }
@@ -252,6 +260,7 @@ static const struct {
     {"permute", build_permute},
     {"concat", build_concat},
     {"slice", build_slice},
+    {"slice of addends", build_slice_of_addends},
     {"pad", build_pad},
     {"nearest", build_nearest},
     {"bilinear", build_bilinear},
