@@ -9,16 +9,16 @@
  * How it is done (after Goto and van de Geijn, "Anatomy of high-performance matrix
  * multiplication"):
  *
- *     for each piece of B that fits in the shared scratch       (K_PIECE x n columns)
+ *     for each piece of B that fits in the shared scratch       (K_PIECE x columns)
  *         pack it into panels [k][NR], one panel a tile         -- all threads
- *         for each block of MC rows of A (and part of the panels)  -- all threads, a block a tile
+ *         for each MC rows of A (and part of the panels)        -- all threads, some blocks a tile
  *             for each A_RUN terms: pack A's block; for each panel, each KC terms, each MR rows:
  *                 C[MR x NR] from registers
  *
  * A is packed as it lies: rows kept as rows (a fixed stride, so that no two rows share a cache
  * set), or for op(A) = A^T as [k][16]. Packing is the only place that knows what an operand is.
  *
- * A result that is bf16 or scattered over an image is formed in a block of rows x columns in
+ * A result that is scattered over an image is formed in a block of rows x columns in
  * scratch, from all terms at once (K_PIECE is then K), and written when it is complete.
  */
 #include "device/cpu/gemm_pack.h"

@@ -1,6 +1,6 @@
 /*
  * Packing of f32 products: a block of op(A) as groups of MR rows, a panel of op(B) as [k][NR], from
- * operands of any kind. What lies beyond the operand is zero in panels, and unused in groups.
+ * f32 operands of any kind. What lies beyond the operand is zero in panels, and unused in groups.
  */
 #ifndef CULM_DEVICE_CPU_GEMM_PACK_H
 #define CULM_DEVICE_CPU_GEMM_PACK_H
@@ -166,13 +166,16 @@ static void pack_by_inner(const struct operand *b, float *to, int64_t k0, int64_
     int64_t taps = w->taps[0] * w->taps[1], all = w->outer_stride;
     int64_t last = (w->taps[0] - 1) * w->tap_stride[0] + (w->taps[1] - 1) * w->tap_stride[1];
     int64_t floats = (columns - 1) * all + last + 1; /* from the first column's first tap */
+    if (columns < NR)
+        memset(to, 0, (size_t)(k * NR) * sizeof *to);
     const float *from = (const float *)b->data + column * all;
     for (int64_t inner = 0; inner < w->inner; inner++, from += w->inner_stride) {
         for (int64_t i = 0; i < floats; i += 16)
             __builtin_prefetch(from + 4 * w->inner_stride + i);
         for (int64_t j = 0; j < columns; j += 16) {
             const float *columns_from = from + j * all;
-            if (inner + 1 == w->inner) { /* nothing may lie behind */
+            int64_t left = (w->inner - 1 - inner) * w->inner_stride + floats; /* of the weights */
+            if ((j + 15) * all + 16 > left) {
                 for (int64_t i = j * all; i < floats && i < (j + 16) * all; i += LANES)
                     vstore(part + i - j * all, load_part(from + i, floats - i));
                 columns_from = part;

@@ -216,19 +216,22 @@ struct place {
     struct culm_out y;
     struct culm_in x;
     int64_t rows, row, pitch, offset, tile_rows;
+    int64_t parts; /* of a row; 1 unless a tile is one row */
     bool add;
 };
 
+/* Some rows, or a part of one. */
 static void place_tile(void *context, int64_t tile, int thread) {
     const struct place *s = context;
     (void)thread;
-    for (int64_t row = tile * s->tile_rows; row < at_most(s->rows, (tile + 1) * s->tile_rows);
-         row++) {
-        int64_t to = row * s->pitch + s->offset, from = row * s->row;
+    int64_t first = tile / s->parts * s->tile_rows, part = tile % s->parts * TILE;
+    for (int64_t row = first; row < at_most(s->rows, first + s->tile_rows); row++) {
+        int64_t to = row * s->pitch + s->offset + part, from = row * s->row + part;
+        int64_t count = s->parts == 1 ? s->row : at_most(TILE, s->row - part);
         if (!s->add)
-            copy_run(s->y, to, s->x, from, s->row);
-        for (int64_t i = 0; s->add && i < s->row; i += LANES) {
-            int64_t n = s->row - i;
+            copy_run(s->y, to, s->x, from, count);
+        for (int64_t i = 0; s->add && i < count; i += LANES) {
+            int64_t n = count - i;
             vec sum = vadd(tload_part(culm_in_of(s->y), to + i, n), tload_part(s->x, from + i, n));
             tstore_part(s->y, to + i, sum, n);
         }
@@ -237,7 +240,9 @@ static void place_tile(void *context, int64_t tile, int thread) {
 
 void ISA_NAME(place)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t rows,
                      int64_t row, int64_t pitch, int64_t offset, bool add) {
-    struct place s = {y, x, rows, row, pitch, offset, 0, add};
+    struct place s = {y, x, rows, row, pitch, offset, 0, 1, add};
     s.tile_rows = at_least(at_least(1, TILE / row), ceil_div(rows, 1 << 20));
-    culm_cpu_run(cpu, ceil_div(rows, s.tile_rows), place_tile, &s);
+    if (s.tile_rows == 1 && rows * ceil_div(row, TILE) <= 1 << 20)
+        s.parts = ceil_div(row, TILE);
+    culm_cpu_run(cpu, ceil_div(rows, s.tile_rows) * s.parts, place_tile, &s);
 }

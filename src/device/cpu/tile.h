@@ -20,8 +20,8 @@
 /* Between rows of A in scratch: 256 terms, and 16 more so that no two rows share a cache set. */
 #define ROW_STRIDE 272
 
-/* acc[mr][NV] = the chain over k terms. `a` is packed; row r, term i at a[r rs + i ks]. Asks for a
- * cache line from `ahead` on (NULL: none) for every other term: what the next chains will need. */
+/* acc[mr][NV] = the chain over k terms. `a` is packed; row r, term i at a[r rs + i ks]. Asks for
+ * half a cache line from `ahead` on (NULL: none) with each term: what the next chains will need. */
 SIMD void chain_fetch(vec acc[MR][NV], int mr, int64_t rs, int64_t ks, int64_t k, const float *a,
                       const float *b, const float *ahead) {
 #pragma GCC unroll 16
