@@ -142,13 +142,16 @@ static void plan_memory(struct culm_plan *plan, int64_t threads) {
 
 /* --- making --- */
 
+static size_t machine_bytes(void) {
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* What `recompute: auto` may use on each worker. */
 static size_t memory_allowed(const struct culm_train_config *config) {
     if (config->memory_mb > 0) {
         return (size_t)config->memory_mb << 20;
     }
-    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    return (size_t)(0.8 * machine / (double)(config->pipelines * config->stages));
+    return (size_t)(0.8 * (double)machine_bytes() / (double)(config->pipelines * config->stages));
 }
 
 static size_t largest(const struct culm_plan *plan) {
@@ -264,6 +267,16 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
     }
     *ret_plan = plan;
     return CULM_OK;
+}
+
+bool culm_plan_fits(const struct culm_plan *plan, double *ret_needed, double *ret_machine) {
+    double needed = 0;
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        needed += (double)plan->memory_bytes[s] * plan->shape.pipelines;
+    }
+    *ret_needed = needed;
+    *ret_machine = (double)machine_bytes();
+    return needed <= *ret_machine;
 }
 
 void culm_plan_free(struct culm_plan *plan) {

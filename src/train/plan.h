@@ -40,6 +40,9 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
                                struct culm_error *error);
 void culm_plan_free(struct culm_plan *plan); /* NULL is fine */
 
+/* Whether all workers of the plan fit into this machine, undisturbed; both in bytes. */
+bool culm_plan_fits(const struct culm_plan *plan, double *ret_needed, double *ret_machine);
+
 /* {"format":1,"model":...,"stages":[{"first","last","params","memory_bytes"}],"choices":...}. NULL:
  * out of memory. */
 json_t *culm_plan_json(const struct culm_plan *plan);
