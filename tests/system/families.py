@@ -23,10 +23,10 @@ def make_images(folder, size, channels=1, count=96, classes=10, seed=5):
         label = draw.randrange(classes)
         for y in range(size):
             bright = y * classes // size == label
-            pixels += bytes(draw.randrange(160, 256) if bright else draw.randrange(0, 90) for _ in range(size))
+            pixels += bytes(draw.randrange(160, 256) if bright else draw.randrange(0, 90) for _ in range(size * channels))
         classes_of.append(label)
     with open(images, "wb") as file:
-        file.write(struct.pack(">iiii", 0x803, count, size, size) + pixels)
+        file.write(struct.pack(">iiiii", 0x804, count, size, size, channels) + pixels)
     with open(labels, "wb") as file:
         file.write(struct.pack(">ii", 0x801, count) + classes_of)
     return [images, labels]
@@ -51,12 +51,13 @@ def image_data(size):
 
 SGD = {"name": "sgd", "lr": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 0.0005, "clip_norm": 0.0}
 TEXT = {"kind": "text", "path": cases.text}
+MASKED = {"kind": "masked", "masked_of": "text", "path": cases.text}
 
 # name: (model, data, optimizer, stages)
 FAMILIES = {
     "gpt2": ({"arch": "gpt2", "layers": 4, "width": 96, "heads": 3, "context": 32, "vocab": 256, "dropout": 0.1}, TEXT, None, 3),
     "bert": ({"arch": "bert", "layers": 3, "width": 96, "heads": 3, "context": 32, "vocab": 264, "dropout": 0.1},
-             {"kind": "masked", "masked_of": "text", "path": cases.text}, None, 3),
+             MASKED, None, 3),
     "resnet18": ({"name": "resnet18", "width": 8, "small_stem": True, "image": 28, "channels": 1, "classes": 10},
                  image_data(28), SGD, 4),
     "resnet50": ({"name": "resnet50", "width": 8, "small_stem": True, "image": 28, "channels": 1, "classes": 10},
@@ -127,16 +128,51 @@ for name in ("gpt2", "bert", "resnet18", "vgg11_bn", "gnmt"):
     cases.add(f"{name}: bf16 loses a worker", bf16, name)
 
 
+# --- the published depths at an eighth of the width -------------------------------------------------------------------------
+
+IMAGES = image_data(32)
+SMALL = {"image": 32, "channels": 1, "classes": 10}
+# name: (the rest of the model, data, stages, redundancy)
+EIGHTHS = {
+    "gpt2": ({"width": 96, "context": 32, "vocab": 256}, TEXT, 3, "eager"),
+    "gpt2-medium": ({"width": 128, "context": 32, "vocab": 256}, TEXT, 3, "lazy"),
+    "bert-large": ({"width": 128, "context": 32, "vocab": 264}, MASKED, 3, "lazy"),
+    "resnet152": ({"width": 8, **SMALL}, IMAGES, 4, "eager"),
+    "vgg19": ({"width": 8, "hidden": 512, "pool": 1, **SMALL}, IMAGES, 3, "eager"),
+    "alexnet": ({"width": 8, "hidden": 512, "pool": 1, **SMALL, "image": 64}, image_data(64), 2, "eager"),
+    "gnmt-16": ({"width": 128, "context": 10, "source": 10, "vocab": 80}, {"kind": "pairs", "path": make_pairs(cases.folder)}, 4, "lazy"),
+}
+
+
+def eighth(bench, name):
+    model, data, stages, redundancy = EIGHTHS[name]
+    config = tiny_config(cases.text)
+    config["model"], config["data"] = {"name": name, **model}, data
+    if data["kind"] == "images":
+        config["optimizer"] = SGD
+    config = changed(config, batch__global=8, batch__micro=2, batch__lanes=2, pipelines=2, stages=stages, steps=4,
+                     redundancy=redundancy, cluster__join_ms=60000, cluster__max_nodes=2 * stages + 1)
+    plain = bench.train(changed(config, pipelines=1, stages=1, redundancy="none"), "plain")
+    run = bench.train(config, "run", *fault(1, 2, "backward"))
+    check_whole(run, plain.hashes())
+    check_fired(run, [(1, 2, "backward")])
+    check_recovered(run)
+
+
+for name in EIGHTHS:
+    cases.add(f"{name} at an eighth of its width loses a worker", eighth, name)
+
+
 # --- the published sizes, on demand -----------------------------------------------------------------------------------------
 
 # name: (model, data, batch of a micro-batch, stages, redundancy)
 PUBLISHED = {
     "gpt2": ({"name": "gpt2", "context": 128}, TEXT, 1, 3, "eager"),
     "gpt2-medium": ({"name": "gpt2-medium", "context": 64}, TEXT, 1, 3, "lazy"),
-    "bert-large": ({"name": "bert-large", "context": 64}, {"kind": "masked", "masked_of": "text", "path": cases.text}, 1, 3, "lazy"),
-    "resnet152": ({"name": "resnet152", "channels": 1, "image": 224}, None, 1, 4, "eager"),
-    "vgg19": ({"name": "vgg19", "channels": 1, "image": 224}, None, 1, 3, "eager"),
-    "alexnet": ({"name": "alexnet", "channels": 1, "image": 224}, None, 2, 2, "eager"),
+    "bert-large": ({"name": "bert-large", "context": 64}, MASKED, 1, 3, "lazy"),
+    "resnet152": ({"name": "resnet152", "image": 224}, None, 1, 4, "eager"),
+    "vgg19": ({"name": "vgg19", "image": 224}, None, 1, 3, "eager"),
+    "alexnet": ({"name": "alexnet", "image": 224}, None, 2, 2, "eager"),
     "gnmt-16": ({"name": "gnmt-16", "context": 16, "source": 16}, {"kind": "pairs", "path": make_pairs(cases.folder)}, 2, 4, "lazy"),
 }
 
@@ -147,7 +183,7 @@ def published(bench, name):
     model, data, micro, stages, redundancy = PUBLISHED[name]
     config = tiny_config(cases.text)
     config["model"] = model
-    config["data"] = data or {"kind": "images", "path": make_images(cases.folder, 224, count=8), "normalize": "custom"}
+    config["data"] = data or {"kind": "images", "path": make_images(cases.folder, 224, channels=3, count=8), "normalize": "custom"}
     config["optimizer"] = SGD if data is None else {"name": "adamw", "lr": 0.0001}
     config["schedule"] = {"name": "constant"}
     config = changed(config, batch__global=4 * micro, batch__micro=micro, batch__lanes=2, pipelines=1, stages=stages, steps=3,
