@@ -23,16 +23,20 @@
 #define FAMILY "-other"
 #endif
 
-/* The variants this processor can run, fastest first, up to a NULL. */
+/* The variants this processor can run, fastest first, up to a NULL. A build may leave out some. */
 static void variants(const struct culm_cpu_ops *ret_ops[5]) {
     int count = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+#ifdef CULM_WITH_AVX512_BF16
         if (__builtin_cpu_supports("avx512bf16"))
             ret_ops[count++] = &culm_cpu_ops_avx512_bf16;
+#endif
+#ifdef CULM_WITH_AVX512
         ret_ops[count++] = &culm_cpu_ops_avx512;
+#endif
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         ret_ops[count++] = &culm_cpu_ops_avx2;
