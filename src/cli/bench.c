@@ -344,7 +344,7 @@ static enum culm_status bench(struct bench *b, const struct culm_arguments *argu
         (status = apply(b, values, error)) ||
         (status = culm_runner_init(&b->runner, &b->subject.config, b->subject.batch,
                                    CULM_FOR_TRAINING, (int)values->threads, error)) ||
-        (status = culm_runner_begin(&b->runner, &b->subject.config, error))) {
+        (status = culm_runner_begin(&b->runner, &b->subject.config, "bench", error))) {
         return status;
     }
     const struct culm_stage_info *info = culm_stage_info(b->runner.stage);

@@ -108,7 +108,7 @@ enum culm_status culm_evaluate(const struct culm_train_config *config,
                                    options->threads, error)) ||
         (status = culm_network_check_source(runner.graph, source, error)) ||
         (status = options->weights ? culm_runner_load(&runner, options->weights, error)
-                                   : culm_runner_begin(&runner, config, error))) {
+                                   : culm_runner_begin(&runner, config, "eval", error))) {
         goto out;
     }
     int64_t samples = culm_source_samples(source);

@@ -190,7 +190,7 @@ static enum culm_status export(const char *what, const char *path, struct culm_e
 status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_OUTPUT, 1, error);
 if (status == CULM_OK) {
     status = run ? culm_runner_load(&runner, weights, error)
-                 : culm_runner_begin(&runner, &subject.config, error);
+                 : culm_runner_begin(&runner, &subject.config, "model", error);
 }
 if (status == CULM_OK) {
     status = culm_onnx_export(runner.graph, weight_of, &runner, path, error);

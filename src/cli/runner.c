@@ -6,6 +6,7 @@
 #include "store/checkpoint.h"
 #include "store/safetensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum culm_status culm_runner_init(struct culm_runner *runner,
@@ -92,14 +93,17 @@ enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
 }
 
 enum culm_status culm_runner_begin(struct culm_runner *runner,
-                                   const struct culm_train_config *config,
+                                   const struct culm_train_config *config, const char *command,
                                    struct culm_error *error) {
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
     struct culm_initial *initial = NULL;
-    int32_t found;
+    char note[CULM_INITIAL_NOTE_SIZE] = "";
     enum culm_status status = culm_initial_open(config, &initial, error);
     if (status == CULM_OK) {
-        status = culm_initial_check(initial, runner->graph, &found, error);
+        status = culm_initial_check(initial, runner->graph, note, error);
+    }
+    if (status == CULM_OK && note[0]) {
+        fprintf(stderr, "culm %s: %s\n", command, note);
     }
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         status = culm_initial_fill(initial, &info->params[i],

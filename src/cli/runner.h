@@ -27,12 +27,13 @@ enum culm_status culm_runner_init(struct culm_runner *runner,
                                   enum culm_purpose purpose, int threads, struct culm_error *error);
 void culm_runner_release(struct culm_runner *runner);
 
-/* Weights from a safetensors file or a checkpoint that must have them all; or from where the configuration starts.
- */
+/* Weights from a safetensors file or a checkpoint that must have them all; or from where the
+ * configuration starts: then `command` ("eval") tells standard error which parameters model.init
+ * lacks. */
 enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
                                   struct culm_error *error);
 enum culm_status culm_runner_begin(struct culm_runner *runner,
-                                   const struct culm_train_config *config,
+                                   const struct culm_train_config *config, const char *command,
                                    struct culm_error *error);
 
 /* A run with all pointers set; the caller adds keys and scale. */

@@ -82,18 +82,15 @@ static enum culm_status check_data(const struct launch *l, const struct culm_tra
         culm_source_free(source);
     }
     struct culm_initial *initial = NULL;
-    int32_t found;
+    char note[CULM_INITIAL_NOTE_SIZE] = "";
     if (status == CULM_OK) {
         status = culm_initial_open(config, &initial, error);
     }
     if (status == CULM_OK) {
-        status = culm_initial_check(initial, l->plan->graph, &found, error);
+        status = culm_initial_check(initial, l->plan->graph, note, error);
     }
-    if (status == CULM_OK && found > 0 && found < l->plan->graph->param_count) {
-        fprintf(stderr,
-                "culm train: model.init has %d of %d parameters; the rest starts from the "
-                "seed\n",
-                found, l->plan->graph->param_count);
+    if (status == CULM_OK && note[0]) {
+        fprintf(stderr, "culm train: %s\n", note);
     }
     culm_initial_close(initial);
     return status;

@@ -101,6 +101,8 @@ enum culm_status culm_network_check_source(const struct culm_graph *graph,
 
 /* --- the first weights --- */
 
+#define NAME_MAX_BYTES (sizeof((struct culm_param *)0)->name + 32) /* with a prefix */
+
 struct culm_initial {
     uint64_t seed;
     struct culm_safetensors *file; /* NULL: none */
@@ -147,16 +149,34 @@ void culm_initial_close(struct culm_initial *initial) {
     }
 }
 
+/* `name`, or, for a layer norm of the first BERTs, LayerNorm.weight as LayerNorm.gamma and .bias as
+ * .beta. */
+static const struct culm_safetensors_entry *find_spelled(const struct culm_safetensors *file,
+                                                         const char *name) {
+    static const char *const spelled[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                             {"LayerNorm.bias", "LayerNorm.beta"}};
+    const struct culm_safetensors_entry *entry = culm_safetensors_find(file, name);
+    for (size_t i = 0; i < sizeof spelled / sizeof *spelled && !entry; i++) {
+        size_t len = strlen(name), end = strlen(spelled[i][0]);
+        if (len >= end && strcmp(name + len - end, spelled[i][0]) == 0) {
+            char other[NAME_MAX_BYTES];
+            snprintf(other, sizeof other, "%.*s%s", (int)(len - end), name, spelled[i][1]);
+            entry = culm_safetensors_find(file, other);
+        }
+    }
+    return entry;
+}
+
 /* Published files leave the first part of the names out, or put one in front. */
 static const struct culm_safetensors_entry *find(const struct culm_safetensors *file,
                                                  const char *name) {
     static const char *const prefixes[] = {"transformer.", "bert."};
-    const struct culm_safetensors_entry *entry = culm_safetensors_find(file, name);
+    const struct culm_safetensors_entry *entry = find_spelled(file, name);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !entry; i++) {
         size_t len = strlen(prefixes[i]);
-        if (strncmp(name, prefixes[i], len) == 0) {
-            entry = culm_safetensors_find(file, name + len);
-        }
+        char longer[NAME_MAX_BYTES];
+        snprintf(longer, sizeof longer, "%s%s", prefixes[i], name);
+        entry = find_spelled(file, strncmp(name, prefixes[i], len) == 0 ? name + len : longer);
     }
     return entry;
 }
@@ -181,14 +201,29 @@ enum culm_status culm_initial_fill(const struct culm_initial *initial,
                                  error);
 }
 
+/* What is told of a file that does not have all; "" of one that does. */
+static void tell(const struct culm_initial *initial, int32_t found, int32_t all,
+                 const char *missing, char ret_note[CULM_INITIAL_NOTE_SIZE]) {
+    ret_note[0] = '\0';
+    if (found < all) {
+        snprintf(ret_note, CULM_INITIAL_NOTE_SIZE,
+                 "model.init has %d of %d parameters; those that it lacks, the first is '%s', "
+                 "start from %s",
+                 found, all, missing, initial->onnx ? "model.file" : "the seed");
+    }
+}
+
 enum culm_status culm_initial_check(const struct culm_initial *initial,
-                                    const struct culm_graph *graph, int32_t *ret_found,
+                                    const struct culm_graph *graph,
+                                    char ret_note[CULM_INITIAL_NOTE_SIZE],
                                     struct culm_error *error) {
-    *ret_found = 0;
+    int32_t found = 0;
+    const char *missing = "";
     for (int32_t p = 0; p < graph->param_count && initial->file; p++) {
         const struct culm_param *param = &graph->param[p];
         const struct culm_safetensors_entry *entry = find(initial->file, param->name);
         if (!entry) {
+            missing = missing[0] ? missing : param->name;
             continue;
         }
         char have[CULM_SHAPE_TEXT_MAX], want[CULM_SHAPE_TEXT_MAX];
@@ -198,15 +233,17 @@ enum culm_status culm_initial_check(const struct culm_initial *initial,
             return culm_error_set(error, CULM_ERR_CONFIG,
                                   "model.init: '%s' has '%s' as %s %s, the model needs F32 %s; "
                                   "leave it out of the file, or change the model",
-                                  initial->path, param->name, entry->dtype, have, want);
+                                  initial->path, entry->name, entry->dtype, have, want);
         }
-        ++*ret_found;
+        found++;
     }
-    if (initial->file && *ret_found == 0) {
+    if (initial->file && found == 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "model.init: '%s' has no parameter of this model (the first is "
                               "'%s'); is it of another architecture?",
                               initial->path, graph->param[0].name);
     }
+    tell(initial, initial->file ? found : graph->param_count, graph->param_count, missing,
+         ret_note);
     return CULM_OK;
 }

@@ -35,15 +35,19 @@ enum culm_status culm_initial_open(const struct culm_train_config *config,
                                    struct culm_initial **ret_initial, struct culm_error *error);
 void culm_initial_close(struct culm_initial *initial); /* NULL is fine */
 /* Fills data[param->count]. A parameter that the file does not have is drawn from the seed. Names
- * match exactly, or without the first part ("transformer.", "bert.") on either side.
- * CULM_ERR_FORMAT when the file has another shape. */
+ * match exactly, or without the first part ("transformer.", "bert.") on either side; the file may
+ * call a LayerNorm's weight and bias gamma and beta. CULM_ERR_FORMAT when the file has another
+ * shape. */
 enum culm_status culm_initial_fill(const struct culm_initial *initial,
                                    const struct culm_param_info *param, float *data,
                                    struct culm_error *error);
-/* How many of the graph's parameters the file has; CULM_ERR_CONFIG when it has none of them, or one
- * of another shape. Without a file: 0. */
+#define CULM_INITIAL_NOTE_SIZE 256
+/* CULM_ERR_CONFIG when the file has none of the graph's parameters, or one of another shape. When
+ * it has some of them, ret_note is one line for the user: how many, and which is missing first;
+ * else, and without a file, "". */
 enum culm_status culm_initial_check(const struct culm_initial *initial,
-                                    const struct culm_graph *graph, int32_t *ret_found,
+                                    const struct culm_graph *graph,
+                                    char ret_note[CULM_INITIAL_NOTE_SIZE],
                                     struct culm_error *error);
 
 #endif

@@ -76,6 +76,34 @@ def starts_from_weights(bench, family):
     check(other.hashes()[0] != first.hashes()[0], "another seed gives other weights")
 
 
+def drop_weight(path, copy):
+    """The same file without the tensor that lies last in it; returns that one's name."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header, data = json.loads(file.read(length)), file.read()
+    name = max((n for n in header if n != "__metadata__"), key=lambda n: header[n]["data_offsets"][1])
+    data = data[:header.pop(name)["data_offsets"][0]]
+    text = json.dumps(header).encode()
+    with open(copy, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + data)
+    return name
+
+
+def tells_of_missing_weight(bench):
+    """A file that lacks a parameter is no error, but everybody who starts from it says which."""
+    config = changed(config_of("bert"), pipelines=1, stages=1, redundancy="none", steps=0, data__held_out=0.2)
+    first = bench.train(config, "first")
+    missing = drop_weight(os.path.join(first.dir, "model.safetensors"), bench.path("less.safetensors"))
+    path = bench.config(changed(config, model__init=bench.path("less.safetensors")))
+    for command in (["train", path, "--dry-run"], ["eval", path], ["bench", "step", path, "--iters", "1"]):
+        ended = bench.run(*command)
+        equal(ended.code, 0, f"exit code of {command}")
+        check(ended.err.startswith(f"culm {command[0]}: model.init has ") and f"the first is '{missing}'" in ended.err,
+              f"{command} says {ended.err!r}")
+
+
+cases.add("who starts from weights tells what they lack", tells_of_missing_weight)
+
 for family in FAMILIES:
     cases.add(f"{family}: bench", measured, family)
     cases.add(f"{family}: eval", evaluated, family)
