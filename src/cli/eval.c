@@ -9,6 +9,7 @@
 #include "cli/options.h"
 
 #include "base/file.h"
+#include "train/network.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -86,6 +87,9 @@ static enum culm_status eval(const char *subject, const struct values *values,
     if (status == CULM_OK) {
         status = culm_train_config_load(config_path, (const char *const *)values->sets.items,
                                         values->sets.count, &config, error);
+        if (status == CULM_OK && (status = culm_network_complete(&config, error)) != CULM_OK) {
+            culm_train_config_release(&config);
+        }
     }
     if (status != CULM_OK) {
         return status;

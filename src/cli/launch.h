@@ -28,6 +28,9 @@ struct culm_launch_options {
     char token[CULM_TOKEN_SIZE]; /* random; every hello must carry it */
 };
 
+/* Fills in what a configuration leaves to the model's file: culm_network_complete. */
+enum culm_status culm_train_complete(struct culm_train_config *config, struct culm_error *error);
+
 /* Trains to the end. Prints its own error, if any; returns the exit code. Writes nothing before it
  * has checked the data, the plan and the trace and claimed out_dir; nothing at all with dry_run. */
 int culm_train_launch(const struct culm_launch_options *options);

@@ -39,6 +39,10 @@ enum culm_status culm_subject_find(const char *name_or_path, struct culm_subject
                               name_or_path);
     } else {
         status = culm_train_config_load(name_or_path, NULL, 0, &subject.config, error);
+        if (status == CULM_OK &&
+            (status = culm_network_complete(&subject.config, error)) != CULM_OK) {
+            culm_train_config_release(&subject.config);
+        }
     }
     if (status != CULM_OK) {
         return status;

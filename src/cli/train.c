@@ -91,6 +91,9 @@ static enum culm_status load_config(struct train *t, const char *path, struct cu
     if (status != CULM_OK) {
         return status;
     }
+    if ((status = culm_train_complete(&t->config, error)) != CULM_OK) {
+        return status;
+    }
     t->config_text = culm_train_config_dump(&t->config);
     if (!t->config_text) {
         return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", path);

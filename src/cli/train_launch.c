@@ -487,6 +487,10 @@ static enum culm_status begin(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
+enum culm_status culm_train_complete(struct culm_train_config *config, struct culm_error *error) {
+    return culm_network_complete(config, error);
+}
+
 int culm_train_launch(const struct culm_launch_options *options) {
     struct launch l = {.o = options, .eval = {.config = options->config, .dir = options->out_dir}};
     struct culm_error error = {0};

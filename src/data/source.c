@@ -66,8 +66,8 @@ enum culm_status culm_source_set_samples(struct culm_source *source,
     return CULM_OK;
 }
 
-void culm_source_add_field(struct culm_source *source, const char *name, enum culm_dtype dtype,
-                           int rank, const int64_t *dim) {
+static struct culm_source_field *add_field(struct culm_source *source, const char *name,
+                                           enum culm_dtype dtype, int rank, const int64_t *dim) {
     assert(source->field_count < CULM_SOURCE_FIELDS_MAX);
     struct culm_source_field *field = &source->field[source->field_count++];
     *field = (struct culm_source_field){.name = name, .dtype = dtype};
@@ -76,6 +76,17 @@ void culm_source_add_field(struct culm_source *source, const char *name, enum cu
     for (int i = 0; i < rank; i++) {
         field->size_bytes *= (size_t)dim[i];
     }
+    return field;
+}
+
+void culm_source_add_image(struct culm_source *source, const char *name, int rank,
+                           const int64_t *dim) {
+    (void)add_field(source, name, CULM_F32, rank, dim);
+}
+
+void culm_source_add_numbers(struct culm_source *source, const char *name, int64_t count,
+                             int64_t below) {
+    add_field(source, name, CULM_I32, 1, &count)->below = below;
 }
 
 enum culm_status culm_source_tokenizer(const struct culm_source_options *options,

@@ -84,6 +84,7 @@ struct culm_source_field {
     enum culm_dtype dtype;   /* f32 or i32 */
     struct culm_shape shape; /* of one sample */
     size_t size_bytes;       /* of one sample */
+    int64_t below;           /* i32: every number is below it */
 };
 
 struct culm_source_item {

@@ -409,9 +409,10 @@ enum culm_status culm_source_open_images(const struct culm_source_options *optio
         images_free(&images->source);
         return status;
     }
-    const int64_t shape[] = {images->height, images->width, images->channels}, one = 1;
-    culm_source_add_field(&images->source, "image", CULM_F32, 3, shape);
-    culm_source_add_field(&images->source, "label", CULM_I32, 1, &one);
+    const int64_t shape[] = {images->height, images->width, images->channels};
+    culm_source_add_image(&images->source, "image", 3, shape);
+    culm_source_add_numbers(&images->source, "label", 1,
+                            options->classes ? options->classes : INT32_MAX);
     *ret_source = &images->source;
     return CULM_OK;
 }

@@ -35,8 +35,11 @@ enum culm_status culm_source_training(const struct culm_source_options *options,
 enum culm_status culm_source_set_samples(struct culm_source *source,
                                          const struct culm_source_options *options, int64_t total,
                                          const char *what, struct culm_error *error);
-void culm_source_add_field(struct culm_source *source, const char *name, enum culm_dtype dtype,
-                           int rank, const int64_t *dim);
+/* A field of floats; of numbers below `below`. */
+void culm_source_add_image(struct culm_source *source, const char *name, int rank,
+                           const int64_t *dim);
+void culm_source_add_numbers(struct culm_source *source, const char *name, int64_t count,
+                             int64_t below);
 /* The tokenizer of the options, or NULL when they name none. */
 enum culm_status culm_source_tokenizer(const struct culm_source_options *options,
                                        struct culm_tokenizer **ret_tokenizer,

@@ -221,14 +221,13 @@ static enum culm_status open_stream(struct masked *m, const struct culm_source_o
     return status;
 }
 
-static void add_fields(struct masked *m) {
-    const int64_t one = 1;
-    culm_source_add_field(&m->source, "tokens", CULM_I32, 1, &m->context);
-    culm_source_add_field(&m->source, "types", CULM_I32, 1, &m->context);
-    culm_source_add_field(&m->source, "mask", CULM_I32, 1, &m->context);
-    culm_source_add_field(&m->source, "positions", CULM_I32, 1, &m->chosen);
-    culm_source_add_field(&m->source, "mlm_targets", CULM_I32, 1, &m->chosen);
-    culm_source_add_field(&m->source, "nsp", CULM_I32, 1, &one);
+static void add_fields(struct masked *m, int64_t vocab) {
+    culm_source_add_numbers(&m->source, "tokens", m->context, vocab);
+    culm_source_add_numbers(&m->source, "types", m->context, 2);
+    culm_source_add_numbers(&m->source, "mask", m->context, 2);
+    culm_source_add_numbers(&m->source, "positions", m->chosen, m->context);
+    culm_source_add_numbers(&m->source, "mlm_targets", m->chosen, vocab);
+    culm_source_add_numbers(&m->source, "nsp", 1, 2);
 }
 
 enum culm_status culm_source_open_masked(const struct culm_source_options *options,
@@ -272,7 +271,7 @@ enum culm_status culm_source_open_masked(const struct culm_source_options *optio
         masked_free(&m->source);
         return status;
     }
-    add_fields(m);
+    add_fields(m, options->vocab);
     *ret_source = &m->source;
     return CULM_OK;
 }

@@ -486,11 +486,10 @@ enum culm_status culm_source_open_pairs(const struct culm_source_options *option
         pairs_free(&pairs->source);
         return status;
     }
-    const int64_t one = 1;
-    culm_source_add_field(&pairs->source, "source", CULM_I32, 1, &pairs->source_len);
-    culm_source_add_field(&pairs->source, "length", CULM_I32, 1, &one);
-    culm_source_add_field(&pairs->source, "tokens", CULM_I32, 1, &pairs->target_len);
-    culm_source_add_field(&pairs->source, "targets", CULM_I32, 1, &pairs->target_len);
+    culm_source_add_numbers(&pairs->source, "source", pairs->source_len, options->vocab);
+    culm_source_add_numbers(&pairs->source, "length", 1, pairs->source_len + 1);
+    culm_source_add_numbers(&pairs->source, "tokens", pairs->target_len, options->vocab);
+    culm_source_add_numbers(&pairs->source, "targets", pairs->target_len, options->vocab);
     *ret_source = &pairs->source;
     return CULM_OK;
 }

@@ -77,8 +77,8 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
         text_free(&text->source);
         return status;
     }
-    culm_source_add_field(&text->source, "tokens", CULM_I32, 1, &options->context);
-    culm_source_add_field(&text->source, "targets", CULM_I32, 1, &options->context);
+    culm_source_add_numbers(&text->source, "tokens", options->context, options->vocab);
+    culm_source_add_numbers(&text->source, "targets", options->context, options->vocab);
     *ret_source = &text->source;
     return CULM_OK;
 }

@@ -26,11 +26,13 @@
 
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_WORD("model.arch", T, model.arch, "gpt2", "gpt2|bert|resnet|vgg|alexnet|gnmt|onnx",
-                     0, "the architecture; `onnx`: the graph in `model.file`"),
+                     0,
+                     "the architecture; `onnx`: the graph in `model.file`, which alone means it"),
     CULM_CONFIG_TEXTS("model.name", T, model.name, "a name",
                       "a published model (`culm model list`): what is not given below is as there"),
     CULM_CONFIG_TEXTS("model.file", T, model.file, "a file",
-                      "an ONNX file exported in training mode, for `model.arch: onnx`"),
+                      "an ONNX file exported in training mode; sizes that are not given are the "
+                      "file's"),
     CULM_CONFIG_TEXTS("model.init", T, model.init, "a file",
                       "a safetensors file with the weights to start from"),
     MODEL_INT(layers, "6", 0, 1024,
@@ -250,6 +252,7 @@ static enum culm_status fill_model(struct culm_train_config *c, const struct cul
                                    struct culm_error *error) {
     struct culm_model_config *m = &c->model;
     const struct culm_model_preset *preset = NULL;
+    static const char *const of_file[] = {"model.context", "model.vocab"};
     if (m->name_count > 0) {
         KEYS("model.name");
         preset = m->name_count == 1 ? culm_model_preset_find(m->name[0]) : NULL;
@@ -261,9 +264,12 @@ static enum culm_status fill_model(struct culm_train_config *c, const struct cul
                           preset->arch, m->arch);
         }
         snprintf(m->arch, sizeof m->arch, "%s", preset->arch);
+    } else if (m->file_count == 1 && !culm_config_given(o, row_of("model.arch"))) {
+        snprintf(m->arch, sizeof m->arch, "onnx");
     } else if (strcmp(m->arch, "gpt2") != 0) {
         preset = first_of(m->arch);
     }
+    bool onnx = strcmp(m->arch, "onnx") == 0;
     size_t begin = offsetof(T, model.options), end = begin + sizeof m->options;
     for (size_t i = 0; preset && i < table.count; i++) {
         const struct culm_config_row *row = &rows[i];
@@ -275,7 +281,12 @@ static enum culm_status fill_model(struct culm_train_config *c, const struct cul
     if (preset && !culm_config_given(o, row_of("model.blocks"))) {
         memcpy(m->options.blocks, preset->options.blocks, sizeof m->options.blocks);
     }
-    bool onnx = strcmp(m->arch, "onnx") == 0;
+    /* the graph in the file says what is not given: culm_network_complete */
+    for (size_t i = 0; onnx && i < sizeof of_file / sizeof *of_file; i++) {
+        if (!culm_config_given(o, row_of(of_file[i]))) {
+            *(int64_t *)((char *)c + rows[row_of(of_file[i])].offset) = 0;
+        }
+    }
     if (onnx != (m->file_count == 1)) {
         KEYS("model.file", "model.arch");
         return REFUSE("'arch: onnx' and one 'file: FILE.onnx' go together; give both or none");

@@ -13,13 +13,15 @@ static bool is_onnx(const struct culm_train_config *config) {
     return strcmp(config->model.arch, "onnx") == 0;
 }
 
+#define ONNX_CONTEXT 128 /* where neither the file nor model.context says it */
+
 static enum culm_status import(const struct culm_train_config *config, int64_t batch,
                                enum culm_purpose purpose, struct culm_onnx_model **ret_file,
                                struct culm_graph **ret_graph, struct culm_error *error) {
     const struct culm_model_options *model = &config->model.options;
     const struct culm_onnx_options options = {
         .batch = batch,
-        .context = model->context,
+        .context = model->context ? model->context : ONNX_CONTEXT,
         .height = model->image,
         .width = model->image,
         .masked = model->masked,
@@ -77,6 +79,131 @@ static void list_fields(const struct culm_source *source, char *text, size_t siz
     }
 }
 
+/* --- numbers of the samples that choose a row or a class --- */
+
+struct choice {
+    const struct culm_field *field;
+    int64_t rows;      /* of the table, or how many classes */
+    const char *table; /* its name; NULL: classes */
+};
+
+/* The field that a value is, maybe in another form; NULL: it is made of something else. */
+static const struct culm_field *field_of(const struct culm_graph *graph, int32_t value) {
+    for (int32_t i = graph->node_count - 1; i >= 0; i--) { /* backwards: makers come before users */
+        if (graph->node[i].output[0] == value && graph->node[i].op->outputs > 0) {
+            value = graph->node[i].input[0];
+        }
+    }
+    bool field = value >= 0 && graph->value[value].kind == CULM_VALUE_FIELD &&
+                 graph->value[value].dtype == CULM_I32;
+    return field ? &graph->field[graph->value[value].field] : NULL;
+}
+
+/* What a node chooses by a field; false: nothing. */
+static bool choice_of(const struct culm_graph *graph, const struct culm_node_desc *node,
+                      struct choice *ret_choice) {
+    const char *op = node->op->name;
+    const struct culm_value *value = graph->value;
+    bool table = strcmp(op, "lookup") == 0 || strcmp(op, "embedding") == 0;
+    bool loss = strcmp(op, "cross_entropy") == 0, rows = strcmp(op, "gather_rows") == 0;
+    if (!table && !loss && !rows) {
+        return false;
+    }
+    const struct culm_value *from = &value[node->input[table ? 1 : 0]];
+    *ret_choice = (struct choice){
+        .field = field_of(graph, node->input[table ? 0 : 1]),
+        .rows = from->shape.dim[table  ? 0
+                                : rows ? 1
+                                       : from->shape.rank - 1],
+        .table = table  ? graph->param[from->param].name
+                 : rows ? "the sample"
+                        : NULL,
+    };
+    return ret_choice->field != NULL;
+}
+
+/* The key of a field's numbers; NULL: none. */
+static const char *key_of(const char *field) {
+    static const char *const keys[][2] = {
+        {"tokens", "model.vocab"},      {"targets", "model.vocab"}, {"mlm_targets", "model.vocab"},
+        {"source", "model.vocab"},      {"label", "model.classes"}, {"types", "model.types"},
+        {"positions", "model.context"},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(keys[i][0], field) == 0) {
+            return keys[i][1];
+        }
+    }
+    return NULL;
+}
+
+static enum culm_status check_numbers(const struct culm_graph *graph,
+                                      const struct culm_source *source, struct culm_error *error) {
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        struct choice choice;
+        int32_t at = choice_of(graph, &graph->node[i], &choice)
+                         ? culm_source_find(source, choice.field->name)
+                         : -1;
+        int64_t below = at >= 0 ? culm_source_fields(source)[at].below : 0;
+        if (below <= choice.rows || at < 0) {
+            continue;
+        }
+        const char *key = key_of(choice.field->name);
+        char what[128] = "classes";
+        if (choice.table) {
+            snprintf(what, sizeof what, "rows in '%s'", choice.table);
+        }
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "%s: '%s' of the samples goes up to %lld, and the model has %lld %s; "
+                              "choose the model and the data that go together",
+                              key ? key : "data.kind", choice.field->name, (long long)below - 1,
+                              (long long)choice.rows, what);
+    }
+    return CULM_OK;
+}
+
+/* The least of both; 0 is none. */
+static void lower(int64_t *size, int64_t to) { *size = *size == 0 || to < *size ? to : *size; }
+
+enum culm_status culm_network_complete(struct culm_train_config *config, struct culm_error *error) {
+    struct culm_onnx_model *file = NULL;
+    struct culm_graph *graph = NULL;
+    struct culm_model_options of = {0}, *o = &config->model.options;
+    enum culm_status status = is_onnx(config) ? import(config, config->batch.micro,
+                                                       CULM_FOR_TRAINING, &file, &graph, error)
+                                              : CULM_OK;
+    if (!graph) {
+        return status;
+    }
+    for (int32_t i = 0; i < graph->field_count; i++) {
+        const struct culm_shape *shape = &graph->field[i].shape;
+        if (strcmp(graph->field[i].name, "tokens") == 0) {
+            of.context = shape->dim[1];
+        } else if (strcmp(graph->field[i].name, "image") == 0) {
+            of.image = shape->dim[1];
+            of.channels = shape->dim[3];
+        }
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        struct choice choice;
+        const char *key =
+            choice_of(graph, &graph->node[i], &choice) ? key_of(choice.field->name) : NULL;
+        if (key && strcmp(key, "model.vocab") == 0) {
+            lower(&of.vocab, choice.rows);
+        } else if (key && strcmp(key, "model.classes") == 0) {
+            lower(&of.classes, choice.rows);
+        }
+    }
+    o->context = o->context ? o->context : of.context;
+    o->vocab = o->vocab ? o->vocab : of.vocab;
+    o->classes = o->classes ? o->classes : of.classes;
+    o->image = o->image ? o->image : of.image;
+    o->channels = o->channels ? o->channels : of.channels;
+    culm_graph_free(graph);
+    culm_onnx_model_free(file);
+    return CULM_OK;
+}
+
 enum culm_status culm_network_check_source(const struct culm_graph *graph,
                                            const struct culm_source *source,
                                            struct culm_error *error) {
@@ -96,7 +223,7 @@ enum culm_status culm_network_check_source(const struct culm_graph *graph,
                                   describe(field->name, field->dtype, &one, wanted), offered);
         }
     }
-    return CULM_OK;
+    return check_numbers(graph, source, error);
 }
 
 /* --- the first weights --- */

@@ -24,7 +24,13 @@ enum culm_status culm_network_build(const struct culm_train_config *config, int6
                                     enum culm_purpose purpose, struct culm_graph **ret_graph,
                                     struct culm_error *error);
 
-/* CULM_ERR_CONFIG, naming the field, unless the source offers all that the graph reads. */
+/* Fills in the sizes of an ONNX model that are 0 in the configuration, since nobody gave them:
+ * context, vocab, classes, image, channels. Call it once after loading; of other models it changes
+ * nothing. The errors of culm_onnx_import. */
+enum culm_status culm_network_complete(struct culm_train_config *config, struct culm_error *error);
+
+/* CULM_ERR_CONFIG, naming the field, unless the source offers all that the graph reads, and every
+ * number that looks a row up, or says which class is right, is below how many there are. */
 enum culm_status culm_network_check_source(const struct culm_graph *graph,
                                            const struct culm_source *source,
                                            struct culm_error *error);

@@ -7,7 +7,7 @@ import os
 import shutil
 
 import families
-from families import FAMILIES, config_of
+from families import FAMILIES, GOLDEN, ONNX, THOROUGH, config_of
 from harness import Cases, changed, check, equal
 
 cases = Cases()
@@ -62,18 +62,18 @@ def evaluated(bench, family):
     equal([event["ok"] for event in events], [True] * len(events), "evaluations beside training")
     equal(events[-1]["step"], 8, "the last evaluation")
     equal(events[-1]["loss"], after["loss"], "the last evaluation and culm eval")
-    if family in ("gpt2", "gnmt"):
+    if family in ("gpt2", "gnmt", "gpt2.onnx"):
         check(after["perplexity"] > 1, "perplexity")
 
 
 def starts_from_weights(bench, family):
     """model.init: the weights that a run has written are where the next one starts."""
     config = changed(config_of(family), pipelines=1, stages=1, redundancy="none", steps=0)
-    first = bench.train(changed(config, seed=11), "first")
+    first = bench.train(changed(config, seed=11, steps=1 if family in ONNX else 0), "first")
     again = bench.train(changed(config, seed=12, model__init=os.path.join(first.dir, "model.safetensors")), "again")
     equal(again.hashes()[0], first.hashes()[0], "weights_sha256")
     other = bench.train(changed(config, seed=12), "other")
-    check(other.hashes()[0] != first.hashes()[0], "another seed gives other weights")
+    check(other.hashes()[0] != first.hashes()[0], "another seed, or the ONNX file alone, gives other weights")
 
 
 def drop_weight(path, copy):
@@ -104,7 +104,7 @@ def tells_of_missing_weight(bench):
 
 cases.add("who starts from weights tells what they lack", tells_of_missing_weight)
 
-for family in FAMILIES:
+for family in THOROUGH:
     cases.add(f"{family}: bench", measured, family)
     cases.add(f"{family}: eval", evaluated, family)
     cases.add(f"{family}: starts from weights", starts_from_weights, family)
@@ -132,6 +132,89 @@ cases.add("refused: a text as an ONNX file", refused, "gpt2", {"model": {"arch":
 cases.add("refused: evaluation without held-out samples", refused, "gpt2", {"eval": {"every": 4}}, "eval.every", "data.held_out")
 cases.add("refused: more stages than blocks", refused, "alexnet", {"stages": 12, "cluster__max_nodes": 64}, "stages")
 cases.add("refused: no cut fits the memory", refused, "vgg11_bn", {"memory_mb": 1}, "memory_mb")
+
+
+# Ids without a row, whoever gives the size.
+TOKENS = {"kind": "tokens", "path": families.make_tokens(families.cases.folder, 200)}
+GPT2, BERT, RESNET = (os.path.join(GOLDEN, name) for name in ("gpt2.onnx", "bert.onnx", "resnet.onnx"))
+cases.add("refused: a larger vocabulary than the ONNX file has", refused, "gpt2.onnx",
+          {"model": {"file": GPT2, "vocab": 256}, "data": families.TEXT}, "model.vocab", "up to 255", "64 rows")
+cases.add("refused: text for an ONNX file of 64 tokens", refused, "gpt2.onnx", {"data": families.TEXT}, "64")
+cases.add("refused: token ids outside of an ONNX file's table", refused, "gpt2.onnx", {"data": TOKENS}, "64")
+cases.add("refused: masked tokens outside of an ONNX file's table", refused, "bert.onnx", {"model": {"file": BERT, "vocab": 51}},
+          "model.vocab", "up to 50", "50 rows")
+cases.add("refused: another context than the ONNX file has", refused, "gpt2.onnx", {"model": {"file": GPT2, "context": 32}}, "tokens",
+          "i32[16]", "i32[32]")
+cases.add("refused: more classes than the ONNX file has", refused, "resnet.onnx", {"model": {"file": RESNET, "classes": 1000}},
+          "model.classes", "up to 999", "5 classes")
+cases.add("refused: labels that the ONNX file has not", refused, "resnet.onnx", {"data": families.image_data(32)}, "5 classes")
+cases.add("refused: a BERT with one type of segments", refused, "bert", {"model__types": 1}, "model.types", "up to 1", "1 rows")
+
+
+def refused_by_all(bench):
+    """The same line from every command that would run the model on the samples."""
+    config = changed(config_of("resnet.onnx"), model={"file": RESNET, "classes": 6}, data__held_out=0.2)
+    path = bench.config(config)
+    for words in (["train", path, "--dry-run"], ["eval", path]):
+        ended = bench.run(*words)
+        equal((ended.code, len(ended.err.splitlines())), (3, 1), f"exit code and lines of {words}: {ended.err!r}")
+        check("model.classes" in ended.err, f"{words} says {ended.err!r}")
+
+
+cases.add("refused: more classes than the ONNX file has, by every command", refused_by_all)
+
+
+def file_says_sizes(bench):
+    """model.file alone makes an ONNX model, and what is not given is as in the file."""
+    config = changed(config_of("gpt2.onnx"), steps=2, pipelines=1, stages=2)
+    given = bench.train(config, "given")
+    del config["model"]
+    alone = bench.train(config, "alone", "--set", f"model.file={GPT2}")
+    equal(alone.hashes(), given.hashes(), "weights and state")
+    with open(os.path.join(alone.dir, "config.yaml"), encoding="utf-8") as file:
+        text = file.read()
+    for line in ("arch: onnx", "vocab: 64", "context: 16"):
+        check(line in text, f"{line!r} is not in config.yaml: {text}")
+    smaller = bench.run("train", bench.config(changed(config_of("gpt2.onnx"), model={"file": GPT2, "vocab": 64}, steps=1)), "--dry-run")
+    equal(smaller.code, 0, "exit code with the size given")
+    again = bench.train(changed(config_of("gpt2.onnx"), steps=2, pipelines=1, stages=1), "alone", "--resume")
+    equal(again.hashes(), given.hashes(), "weights and state of the run gone on with")
+
+
+cases.add("an ONNX file says what is not given", file_says_sizes)
+
+
+def imported(bench, name):
+    told = json.loads(bench.run("model", "import", os.path.join(GOLDEN, name), *(["--context", "16"] if "free" in name else []),
+                                "--json").out)
+    check(told["producer"] == "pytorch" and told["parameters"] > 5000 and told["blocks"] >= 3, f"import says {told}")
+    first = {"resnet": "image"}.get(name.split(".")[0].split("-")[0], "tokens")
+    equal(told["fields"][0]["name"], first, "the first field")
+
+
+for name in ONNX:
+    cases.add(f"{name}: model import", imported, name)
+
+
+def exported(bench, family):
+    """A run, exported and imported again, is the same model: its held-out loss."""
+    config = changed(config_of(family), data__held_out=0.2, steps=4, pipelines=1, stages=2)
+    run = bench.train(config, "run")
+    before = json.loads(bench.run("eval", run.dir, "--json").out)
+    ended = bench.run("model", "export", run.dir, "--onnx", bench.path("out.onnx"))
+    equal(ended.code, 0, f"exit code of export, {ended.err!r}")
+    model = {"file": bench.path("out.onnx")}
+    if family.startswith("bert"):
+        model.update({key: config["model"][key] for key in ("vocab",) if key in config["model"]})
+    again = bench.run("eval", bench.config(changed(config, model=model)), "--json")
+    equal(again.code, 0, f"exit code of eval, {again.err!r}")
+    after = json.loads(again.out)
+    equal((after["samples"], after["counted"]), (before["samples"], before["counted"]), "samples and predictions")
+    check(abs(after["loss"] - before["loss"]) < 1e-4 * before["loss"], f"loss {before['loss']}, then {after['loss']}")
+
+
+for family in ("gpt2", "bert", "resnet18", "vgg11_bn", "alexnet", "gpt2.onnx", "bert.onnx", "resnet.onnx"):
+    cases.add(f"{family}: exported to ONNX and imported again", exported, family)
 
 
 def plan_is_taken_over(bench):

@@ -28,6 +28,12 @@ static struct {
     double time_scale;
 } seen;
 
+enum culm_status culm_train_complete(struct culm_train_config *config, struct culm_error *error) {
+    (void)config;
+    (void)error;
+    return CULM_OK;
+}
+
 int culm_train_launch(const struct culm_launch_options *options) {
     seen.calls++;
     seen.steps = options->config->steps;
