@@ -41,15 +41,14 @@ static const struct culm_usage usage = {
     .summary = "Shows what models cost; looks at ONNX files and writes them",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .details =
-        "FLOPs are of forward and backward of one sample. Memory is that of training in one "
-        "process with a\n"
-        "micro-batch of one sample (of a configuration: its batch.micro).\n"
-        "import shows what `culm train` makes of an ONNX file (model.arch: onnx, model.file: "
-        "FILE.onnx):\n"
-        "parameters, what its samples are made of, where it can be cut.\n"
-        "export writes a model for inference: of the finished run in DIR, or one that has "
-        "only begun.\n",
+    .details = "FLOPs are of forward and backward of one sample. Memory is that of training in one "
+               "process with a\n"
+               "micro-batch of one sample (of a configuration: its batch.micro).\n"
+               "import shows what `culm train` makes of an ONNX file (model.file: FILE.onnx):\n"
+               "parameters, what its samples are made of, where it can be cut.\n"
+               "export writes a model for inference: of the finished run in DIR, or one that has "
+               "only begun; of BERT\n"
+               "both heads, logits and logits_2. GNMT is not exported.\n",
 };
 
 static const char *pretty_count(int64_t count, char text[32]) {
@@ -181,13 +180,15 @@ static enum culm_status weight_of(void *arg, const struct culm_param *param, flo
     return culm_error_set(error, CULM_ERR_INTERNAL, "no parameter '%s'", param->name);
 }
 
+/* The graph of evaluation, since that has all heads; in f32, which the weights are. */
 static enum culm_status export(const char *what, const char *path, struct culm_error *error) {
     char config[CULM_PATH_MAX], weights[CULM_PATH_MAX]; bool run = culm_file_is_directory(what);
     struct culm_subject subject = {0}; struct culm_runner runner = {0}; enum culm_status status;
     if ((status = culm_path_format(config, error, run ? "%s/config.yaml" : "%s", what)) ||
         (status = culm_path_format(weights, error, "%s/model.safetensors", what)) ||
         (status = culm_subject_find(config, &subject, error))){return status;}
-status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_OUTPUT, 1, error);
+snprintf(subject.config.precision, sizeof subject.config.precision, "f32");
+status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_LOSS, 1, error);
 if (status == CULM_OK) {
     status = run ? culm_runner_load(&runner, weights, error)
                  : culm_runner_begin(&runner, &subject.config, "model", error);

@@ -439,7 +439,10 @@ static enum culm_status gather_rows(struct culm_onnx_build *b, const struct culm
     const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
                               own ? culm_graph_field(b->graph, "positions", CULM_I32, &shape)
                                   : culm_onnx_plain(b, node, 1)};
-    b->made[node->output[0]].other_rows |= own;
+    const struct culm_value *index = inputs[1] < 0 ? NULL : &b->graph->value[inputs[1]];
+    bool masked = index && index->kind == CULM_VALUE_FIELD &&
+                  strcmp(b->graph->field[index->field].name, "positions") == 0;
+    b->made[node->output[0]].other_rows |= own || masked;
     return culm_onnx_put(b, node, false, "gather_rows", inputs, 2, NULL);
 }
 

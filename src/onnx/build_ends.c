@@ -129,6 +129,9 @@ bool culm_onnx_gather_rows(struct culm_onnx_graph *file, int64_t masked) {
         value = culm_onnx_input(file, node, 0);
     }
     struct culm_onnx_value v = file->value[value];
+    if (culm_onnx_is_ours(culm_onnx_maker(file, value), "gather_rows")) {
+        return true; /* the file does it itself, as those that export writes */
+    }
     if (first < 0 || v.rank != 3 || !culm_onnx_maker(file, value)) {
         return true;
     }

@@ -266,7 +266,8 @@ static void name_inputs(struct culm_onnx_export *e) {
     }
 }
 
-/* The logits: an Identity gives them a name of their own. */
+/* The logits: an Identity gives them a name of their own. Classes of one row a sample, as BERT's
+ * next sentence [B,1,2], are [B,classes] as everywhere else. */
 static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
                        const struct culm_node_desc *node, int32_t value, int32_t *count) {
     char name[32];
@@ -274,6 +275,12 @@ static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
     struct culm_node_desc asking = {.op = node->op, .operator_id = node->operator_id};
     asking.input[0] = value;
     const char *from = culm_onnx_in(e, &asking, 0);
+    struct culm_shape shape = e->graph->value[value].shape;
+    if (*count && shape.rank == 3 && shape.dim[1] == 1) {
+        const int64_t middle = 1;
+        from = culm_onnx_emit_2(e, "Squeeze", from, culm_onnx_ints_constant(e, &middle, 1));
+        shape = (struct culm_shape){2, {shape.dim[0], shape.dim[2]}};
+    }
     struct culm_buf one;
     culm_buf_init(&one, 4096);
     culm_wire_put_text(&one, 1, from);
@@ -282,7 +289,7 @@ static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
     culm_wire_put_text(&one, 4, "Identity");
     culm_wire_put_bytes(&e->nodes, 1, one.data, one.len);
     culm_buf_release(&one);
-    put_end(ends, 12, name, CULM_ONNX_FLOAT, &e->graph->value[value].shape);
+    put_end(ends, 12, name, CULM_ONNX_FLOAT, &shape);
     ++*count;
 }
 

@@ -298,6 +298,6 @@ void culm_onnx_export_node(struct culm_onnx_export *e, const struct culm_node_de
         }
     }
     if (!culm_onnx_export_net(e, node)) {
-        culm_onnx_cannot(e, node, "cannot be written; ONNX has no match for it");
+        culm_onnx_cannot(e, node, "culm does not export it");
     }
 }

@@ -69,10 +69,10 @@ int64_t culm_onnx_model_opset(const struct culm_onnx_model *model);
 typedef enum culm_status culm_onnx_source(void *arg, const struct culm_param *param,
                                           float *ret_data, struct culm_error *error);
 
-/* Writes a graph with its parameters; the loss is left out, what it is taken of is the output. With
- * the graph of a training run dropout and batch norm are in training mode; build the graph with
- * `inference` for a file to run elsewhere. Images are [N,C,H,W] in the file. CULM_ERR_UNSUPPORTED
- * for an operator that ONNX has no match for. */
+/* Writes a graph with its parameters. Losses are left out, what they are taken of are the outputs:
+ * logits, logits_2, .. With the graph of a training run dropout and batch norm are in training
+ * mode; build the graph with `inference` or `evaluate` for a file to run elsewhere. Images are
+ * [N,C,H,W] in the file. CULM_ERR_UNSUPPORTED for an operator that export does not know. */
 enum culm_status culm_onnx_export(const struct culm_graph *graph, culm_onnx_source *source,
                                   void *arg, const char *path, struct culm_error *error);
 

@@ -179,6 +179,8 @@ enum culm_status culm_network_complete(struct culm_train_config *config, struct 
         const struct culm_shape *shape = &graph->field[i].shape;
         if (strcmp(graph->field[i].name, "tokens") == 0) {
             of.context = shape->dim[1];
+        } else if (strcmp(graph->field[i].name, "positions") == 0) {
+            of.masked = shape->dim[1];
         } else if (strcmp(graph->field[i].name, "image") == 0) {
             of.image = shape->dim[1];
             of.channels = shape->dim[3];
@@ -197,6 +199,7 @@ enum culm_status culm_network_complete(struct culm_train_config *config, struct 
     o->context = o->context ? o->context : of.context;
     o->vocab = o->vocab ? o->vocab : of.vocab;
     o->classes = o->classes ? o->classes : of.classes;
+    o->masked = o->masked ? o->masked : of.masked;
     o->image = o->image ? o->image : of.image;
     o->channels = o->channels ? o->channels : of.channels;
     culm_graph_free(graph);

@@ -25,8 +25,8 @@ enum culm_status culm_network_build(const struct culm_train_config *config, int6
                                     struct culm_error *error);
 
 /* Fills in the sizes of an ONNX model that are 0 in the configuration, since nobody gave them:
- * context, vocab, classes, image, channels. Call it once after loading; of other models it changes
- * nothing. The errors of culm_onnx_import. */
+ * context, vocab, masked, classes, image, channels. Call it once after loading; of other models it
+ * changes nothing. The errors of culm_onnx_import. */
 enum culm_status culm_network_complete(struct culm_train_config *config, struct culm_error *error);
 
 /* CULM_ERR_CONFIG, naming the field, unless the source offers all that the graph reads, and every
