@@ -1,5 +1,6 @@
 /*
- * `culm generate DIR`: text from the model of a finished run, token by token.
+ * `culm generate DIR`: text from the model of a finished run, token by token: a GPT-2, or whatever
+ * graph of an ONNX file reads tokens alone, sees only what is before and answers with logits.
  *
  * The model is compiled as one stage for one sample and run over the whole context for every token:
  * slow and simple. Before the context is full it is padded behind, which causal attention does not
@@ -41,6 +42,9 @@ static const struct culm_usage usage = {
     .summary = "Writes text with the model of the finished run in DIR",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .details =
+        "The model is a gpt2, or one of an ONNX file that reads tokens and nothing else, whose\n"
+        "attention is causal and whose output is [batch, length, vocabulary].\n",
 };
 
 struct generator {
@@ -50,7 +54,25 @@ struct generator {
     struct culm_encoder encoder;
     struct culm_buf text;
     int32_t *tokens;
+    int64_t context, vocab, logits; /* tokens seen, ids that are possible, logits of a token */
 };
+
+/* Whether the graph says of every token what comes next, from what is before it. */
+static bool continues_text(const struct culm_graph *graph) {
+    bool causal = false;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        if (strcmp(graph->node[i].op->name, "attention") == 0) {
+            causal = graph->node[i].attributes.causal;
+            if (!causal) {
+                return false;
+            }
+        }
+    }
+    const struct culm_shape *out = &graph->value[graph->output].shape;
+    return causal && graph->has_output && graph->field_count == 1 &&
+           strcmp(graph->field[0].name, "tokens") == 0 && out->rank == 3 &&
+           out->dim[1] == graph->field[0].shape.dim[1];
+}
 
 static enum culm_status prepare(struct generator *g, const char *dir, int threads,
                                 struct culm_error *error) {
@@ -59,12 +81,6 @@ static enum culm_status prepare(struct generator *g, const char *dir, int thread
     if (status != CULM_OK ||
         (status = culm_train_config_load(path, NULL, 0, &g->config, error)) != CULM_OK) {
         return status;
-    }
-    if (strcmp(g->config.model.arch, "gpt2") != 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s' is a run of 'arch: %s', which continues no text; give the run "
-                              "of a gpt2",
-                              dir, g->config.model.arch);
     }
     if (g->config.data.tokenizer_count > 0 &&
         (status = culm_tokenizer_open((const char *const *)g->config.data.tokenizer,
@@ -75,6 +91,19 @@ static enum culm_status prepare(struct generator *g, const char *dir, int thread
         (status = culm_path_format(path, error, "%s/model.safetensors", dir))) {
         return status;
     }
+    const struct culm_graph *graph = g->runner.graph;
+    if (!continues_text(graph)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' is a run of 'arch: %s' that continues no text; give the run of "
+                              "a gpt2, or of an ONNX file that reads tokens alone, with causal "
+                              "attention and logits [batch, length, vocabulary]",
+                              dir, g->config.model.arch);
+    }
+    const struct culm_shape *out = &graph->value[graph->output].shape;
+    g->context = out->dim[1];
+    g->logits = out->dim[2];
+    g->vocab =
+        g->config.model.options.vocab < g->logits ? g->config.model.options.vocab : g->logits;
     culm_buf_init(&g->text, 1u << 20);
     g->tokens = g->runner.field[0];
     return culm_runner_load(&g->runner, path, error);
@@ -101,7 +130,7 @@ static int32_t choose(const float *logits, int64_t vocab, double temperature, ui
 /* The prompt's ids; at most `context` of them, the last ones. */
 static enum culm_status begin(struct generator *g, const char *prompt, int64_t *ret_length,
                               struct culm_error *error) {
-    int64_t context = g->config.model.options.context, vocab = g->config.model.options.vocab;
+    int64_t context = g->context, vocab = g->vocab;
     enum culm_status status = CULM_OK;
     if (g->tokenizer) {
         status = culm_tokenizer_encode(g->tokenizer, &g->encoder, prompt, strlen(prompt), error);
@@ -134,7 +163,7 @@ static void put_token(struct generator *g, int32_t token) {
 
 static enum culm_status generate(struct generator *g, const char *prompt, int64_t tokens,
                                  double temperature, uint64_t seed, struct culm_error *error) {
-    int64_t context = g->config.model.options.context, vocab = g->config.model.options.vocab;
+    int64_t context = g->context;
     int64_t length = 0;
     enum culm_status status = begin(g, prompt, &length, error);
     if (status != CULM_OK) {
@@ -149,8 +178,8 @@ static enum culm_status generate(struct generator *g, const char *prompt, int64_
         }
         struct culm_stage_run run = culm_runner_run(&g->runner);
         (void)culm_stage_forward(g->runner.stage, g->runner.cpu, &run); /* it ends */
-        const float *logits = (const float *)g->runner.output + (length - 1) * vocab;
-        int32_t token = choose(logits, vocab, temperature, &random);
+        const float *logits = (const float *)g->runner.output + (length - 1) * g->logits;
+        int32_t token = choose(logits, g->vocab, temperature, &random);
         g->tokens[length++] = token;
         put_token(g, token);
         fflush(stdout);

@@ -254,5 +254,38 @@ def generates(bench):
 
 cases.add("generate repeats itself", generates)
 
+
+def generates_imported(bench):
+    """A GPT-2 that was exported and imported again writes the same text; so does a table with rows that no id has."""
+    config = changed(config_of("gpt2"), pipelines=1, stages=1, redundancy="none", steps=3)
+    first = bench.train(config, "first")
+    bench.run("model", "export", first.dir, "--onnx", bench.path("out.onnx"))
+    config = changed(config, model={"file": bench.path("out.onnx")}, steps=0)
+    texts = []
+    for name, run in (("first", first), ("again", bench.train(config, "again"))):
+        ended = bench.run("generate", run.dir, "--prompt", "abc", "--bytes", "60", "--temperature", "0.01")
+        equal(ended.code, 0, f"exit code of {name}: {ended.err!r}")
+        texts.append(ended.out)
+    equal(texts[1], texts[0], "the text of the imported model")
+    small = bench.train(changed(config_of("gpt2.onnx"), pipelines=1, stages=1, steps=0, model__vocab=40,
+                                data__path=families.make_tokens(families.cases.folder, 40)), "small")
+    ended = bench.run("generate", small.dir, "--prompt", "\t", "--bytes", "40", "--temperature", "100")
+    equal(ended.code, 0, f"exit code: {ended.err!r}")
+    check(max(map(ord, ended.out)) < 40, f"ids beyond the vocabulary in {ended.out!r}")
+
+
+cases.add("generate from an ONNX model", generates_imported)
+
+
+def generates_not(bench, family):
+    run = bench.train(changed(config_of(family), pipelines=1, stages=1, redundancy="none", steps=0), "run")
+    ended = bench.run("generate", run.dir)
+    equal((ended.code, ended.out, len(ended.err.splitlines())), (3, "", 1), f"{ended.err!r}: exit code, text and lines")
+    check("continues no text" in ended.err and "causal" in ended.err, f"generate says {ended.err!r}")
+
+
+for family in ("bert", "resnet18", "gnmt", "bert.onnx", "resnet.onnx"):
+    cases.add(f"{family}: generate says what it takes", generates_not, family)
+
 if __name__ == "__main__":
     cases.run()
