@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -37,14 +38,26 @@ static void start(struct culm_eval_watch *watch, int64_t step, const char *check
 void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event) {
     const char *name = json_string_value(json_object_get(event, "event"));
     int64_t every = watch->config->eval.every;
-    if (every == 0 || watch->pid || !name || strcmp(name, "checkpoint") != 0 ||
+    if (every == 0 || !name || strcmp(name, "checkpoint") != 0 ||
         !json_is_true(json_object_get(event, "ok"))) {
         return;
     }
     int64_t step = json_integer_value(json_object_get(event, "step"));
     const char *path = json_string_value(json_object_get(event, "path"));
     if (path && step > 0 && (step % every == 0 || step == watch->config->steps)) {
-        start(watch, step, path);
+        if (!watch->pid) {
+            start(watch, step, path);
+        } else if (culm_path_format(watch->waiting, NULL, "%s", path) == CULM_OK) {
+            watch->waiting_step = step;
+        }
+    }
+}
+
+static void start_waiting(struct culm_eval_watch *watch) {
+    int64_t step = watch->waiting_step;
+    watch->waiting_step = 0;
+    if (step > 0 && access(watch->waiting, F_OK) == 0) {
+        start(watch, step, watch->waiting);
     }
 }
 
@@ -70,5 +83,6 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
     }
     json_object_set_new(event, "ok", json_boolean(ok));
     json_decref(result);
+    start_waiting(watch);
     return event;
 }

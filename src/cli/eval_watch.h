@@ -2,8 +2,9 @@
  * Evaluation beside training: checkpoints that are due are evaluated by a process of its own, one
  * at a time, so that neither protocol nor workers know of it.
  *
- * The process is `culm eval DIR --weights CHECKPOINT --json`; its output goes to DIR/logs. A
- * checkpoint that comes due while another one is evaluated is left out. Thread: one at a time.
+ * The process is `culm eval DIR --weights CHECKPOINT --json`; its output goes to DIR/logs. Of the
+ * checkpoints that come due while another one is evaluated the newest waits, and is next unless it
+ * has been removed by then; the others are left out. Thread: one at a time.
  */
 #ifndef CULM_CLI_EVAL_WATCH_H
 #define CULM_CLI_EVAL_WATCH_H
@@ -20,12 +21,15 @@ struct culm_eval_watch {
     pid_t pid; /* 0: none runs */
     int64_t step;
     char output[CULM_PATH_MAX];
+    int64_t waiting_step; /* 0: none waits */
+    char waiting[CULM_PATH_MAX];
 };
 
 /* An event of the run: a checkpoint may be due. */
 void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event);
 /* The event of an evaluation that has ended: {"event":"eval","step","loss","accuracy",...}; NULL:
- * none has. With `wait`, waits for one that runs. The caller's. */
+ * none has. With `wait`, waits for one that runs. Starts the one that waited: the end calls
+ * it until it gives NULL. The caller's. */
 json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait);
 
 #endif

@@ -288,14 +288,12 @@ static void count_fired(struct launch *l) {
 
 static void publish(void *ctx, json_t *event);
 
-/* An evaluation that has ended is told before the next event. The end waits for those that run. */
+/* An evaluation that has ended is told before the next event. The end waits for the one that runs
+ * and the one that waits. */
 static void publish_evaluation(struct launch *l, const json_t *next) {
-    const char *name = culm_event_text(next, "event", "");
-    bool last =
-        strcmp(name, "done") == 0 ||
-        (strcmp(name, "checkpoint") == 0 && culm_event_int(next, "step", 0) == l->o->config->steps);
-    json_t *event = culm_eval_watch_result(&l->eval, last);
-    if (event) {
+    bool done = strcmp(culm_event_text(next, "event", ""), "done") == 0;
+    json_t *event;
+    while ((event = culm_eval_watch_result(&l->eval, done))) {
         json_object_set(event, "t_ms", json_object_get(next, "t_ms"));
         json_object_set(event, "view", json_object_get(next, "view"));
         publish(l, event);

@@ -166,7 +166,8 @@ static const struct culm_config_row rows[] = {
 
     CULM_CONFIG_INT("eval.every", T, eval.every, "0", 0, 1000000000, FREE,
                     "steps between evaluations on the held-out samples; a multiple of "
-                    "`checkpoint.every`; 0: never"),
+                    "`checkpoint.every`; 0: never. One runs at a time; of those that come due "
+                    "meanwhile only the newest follows"),
     CULM_CONFIG_INT("eval.samples", T, eval.samples, "0", 0, 1000000000, FREE,
                     "how many of them; 0: all"),
 

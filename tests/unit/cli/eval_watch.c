@@ -1,0 +1,130 @@
+/*
+ * Evaluation beside training: which checkpoints are evaluated when they come faster than that.
+ *
+ * The watch starts its own program as `culm eval`, which is this one: as such it waits until the
+ * test opens the pipe DIR/go, and answers with its checkpoint's name.
+ */
+#include "cli/eval_watch.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/culm-eval-watch-XXXXXX";
+
+/* culm eval DIR --weights CHECKPOINT ... */
+static int evaluate(char **argv) {
+    char path[CULM_PATH_MAX];
+    snprintf(path, sizeof path, "%s/go", argv[2]);
+    int go = open(path, O_RDONLY);
+    printf("{\"name\": \"x\", \"checkpoint\": \"%s\", \"loss\": 1.5}\n", strrchr(argv[4], '/') + 1);
+    return go >= 0 ? close(go) : 1;
+}
+
+/* Lets the evaluation that runs end. */
+static void let_end(void) {
+    char path[CULM_PATH_MAX];
+    snprintf(path, sizeof path, "%s/go", folder);
+    int go = open(path, O_WRONLY);
+    assert_true(go >= 0);
+    close(go);
+}
+
+static void checkpoint(struct culm_eval_watch *watch, int step) {
+    char path[CULM_PATH_MAX];
+    snprintf(path, sizeof path, "%s/step-%d", folder, step);
+    assert_int_equal(mkdir(path, 0755), 0);
+    json_t *event = json_pack("{s:s, s:i, s:s, s:b}", "event", "checkpoint", "step", step, "path",
+                              path, "ok", 1);
+    culm_eval_watch_event(watch, event);
+    json_decref(event);
+}
+
+static void drop(int step) {
+    char path[CULM_PATH_MAX];
+    snprintf(path, sizeof path, "%s/step-%d", folder, step);
+    assert_int_equal(rmdir(path), 0);
+}
+
+static void ends(struct culm_eval_watch *watch, int step) {
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "step-%d", step);
+    let_end();
+    json_t *event = culm_eval_watch_result(watch, true);
+    assert_non_null(event);
+    assert_int_equal(json_integer_value(json_object_get(event, "step")), step);
+    assert_true(json_is_true(json_object_get(event, "ok")));
+    assert_string_equal(json_string_value(json_object_get(event, "checkpoint")), wanted);
+    json_decref(event);
+}
+
+static void test_newest_waits(void **state) {
+    (void)state;
+    const struct culm_train_config config = {.steps = 13, .eval = {.every = 2}};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder};
+    assert_null(culm_eval_watch_result(&watch, true));
+    checkpoint(&watch, 1); /* not due */
+    assert_int_equal(watch.pid, 0);
+    checkpoint(&watch, 2);
+    checkpoint(&watch, 4);
+    checkpoint(&watch, 6);
+    checkpoint(&watch, 7); /* not due */
+    assert_null(culm_eval_watch_result(&watch, false));
+    ends(&watch, 2);
+    assert_true(watch.pid > 0); /* without an event */
+    ends(&watch, 6);
+    assert_int_equal(watch.pid, 0);
+    assert_null(culm_eval_watch_result(&watch, true));
+    checkpoint(&watch, 8);
+    checkpoint(&watch, 13); /* the last step is due */
+    ends(&watch, 8);
+    ends(&watch, 13);
+    assert_null(culm_eval_watch_result(&watch, true));
+}
+
+static void test_removed(void **state) {
+    (void)state;
+    const struct culm_train_config config = {.steps = 50, .eval = {.every = 20}};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder};
+    checkpoint(&watch, 20);
+    checkpoint(&watch, 40);
+    drop(40);
+    ends(&watch, 20);
+    assert_null(culm_eval_watch_result(&watch, true));
+}
+
+static int leave(void **state) {
+    (void)state;
+    struct culm_error error;
+    return culm_tree_remove(NULL, folder, &error) == CULM_OK ? 0 : -1;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 4 && strcmp(argv[1], "eval") == 0) {
+        return evaluate(argv);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_newest_waits),
+        cmocka_unit_test(test_removed),
+    };
+    char path[CULM_PATH_MAX];
+    if (!mkdtemp(folder)) {
+        return 1;
+    }
+    snprintf(path, sizeof path, "%s/go", folder);
+    if (mkfifo(path, 0600) != 0) {
+        return 1;
+    }
+    snprintf(path, sizeof path, "%s/logs", folder);
+    if (mkdir(path, 0755) != 0) {
+        return 1;
+    }
+    return cmocka_run_group_tests_name("cli/eval_watch", tests, NULL, leave);
+}
