@@ -70,24 +70,14 @@ static double seconds(void) {
 
 /* --- random samples --- */
 
-/* The number of values that a field may have: classes, tokens, positions. */
-static int64_t range_of(const struct bench *b, const struct culm_field *field) {
-    const struct culm_model_options *o = &b->subject.config.model.options;
-    if (strcmp(field->name, "label") == 0) {
-        return o->classes ? o->classes : 1000;
-    }
-    if (strcmp(field->name, "types") == 0 || strcmp(field->name, "nsp") == 0) {
-        return 2;
-    }
-    return strcmp(field->name, "positions") == 0 ? o->context : o->vocab;
-}
-
+/* Numbers that the model has rows and classes for. */
 static void fill_fields(struct bench *b) {
     uint64_t random = 1;
     const struct culm_graph *graph = b->runner.graph;
     for (int32_t f = 0; f < graph->field_count; f++) {
         const struct culm_field *field = &graph->field[f];
-        int64_t count = culm_elements(&field->shape), range = range_of(b, field);
+        int64_t count = culm_elements(&field->shape),
+                range = culm_network_below(graph, field->name);
         bool length = strcmp(field->name, "length") == 0;
         bool mask = strcmp(field->name, "mask") == 0;
         float *real = b->runner.field[f];

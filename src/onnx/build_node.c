@@ -464,6 +464,32 @@ static const struct {
     {"Resize", resize},
 };
 
+/* False, and the build has failed, where a table does not have the constant rows asked for: the
+ * positions of a context that is longer than it. */
+static bool rows_exist(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    int32_t table = culm_onnx_is(node, "Gather") ? culm_onnx_input(b->file, node, 0) : -1;
+    int32_t index = table < 0 ? -1 : culm_onnx_input(b->file, node, 1);
+    const struct culm_onnx_tensor *ids = index < 0 ? NULL : b->file->value[index].data;
+    if (!ids || !ids->data || !culm_onnx_is_weight(b->file, table) || b->status != CULM_OK ||
+        b->file->value[table].rank != 2 || culm_onnx_int(node, "axis", 0) != 0) {
+        return true;
+    }
+    const struct culm_onnx_value *v = &b->file->value[table];
+    for (int64_t i = 0; i < ids->elements; i++) {
+        if (culm_onnx_get_int(ids, i) >= v->dim[0]) {
+            culm_onnx_node_error(
+                b->file, node, CULM_ERR_CONFIG, b->error,
+                "asks '%.60s' for row %lld, and it has %lld; is the context (%lld) "
+                "too long? Set model.context",
+                v->name, (long long)culm_onnx_get_int(ids, i), (long long)v->dim[0],
+                (long long)b->options->context);
+            b->status = CULM_ERR_CONFIG;
+            return false;
+        }
+    }
+    return true;
+}
+
 enum culm_status culm_onnx_build_node(struct culm_onnx_build *b,
                                       const struct culm_onnx_node *node) {
     const struct culm_onnx_value *y = &b->file->value[node->output[0]];
@@ -494,5 +520,5 @@ enum culm_status culm_onnx_build_node(struct culm_onnx_build *b,
             return culm_onnx_unsupported(b, node, "control flow is not supported");
         }
     }
-    return culm_onnx_unsupported(b, node, "is not supported");
+    return rows_exist(b, node) ? culm_onnx_unsupported(b, node, "is not supported") : b->status;
 }

@@ -162,8 +162,17 @@ static enum culm_status check_numbers(const struct culm_graph *graph,
     return CULM_OK;
 }
 
-/* The least of both; 0 is none. */
-static void lower(int64_t *size, int64_t to) { *size = *size == 0 || to < *size ? to : *size; }
+int64_t culm_network_below(const struct culm_graph *graph, const char *field) {
+    int64_t below = 0;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        struct choice choice;
+        if (choice_of(graph, &graph->node[i], &choice) && strcmp(choice.field->name, field) == 0 &&
+            (below == 0 || choice.rows < below)) {
+            below = choice.rows;
+        }
+    }
+    return below;
+}
 
 enum culm_status culm_network_complete(struct culm_train_config *config, struct culm_error *error) {
     struct culm_onnx_model *file = NULL;
@@ -185,15 +194,12 @@ enum culm_status culm_network_complete(struct culm_train_config *config, struct 
             of.image = shape->dim[1];
             of.channels = shape->dim[3];
         }
-    }
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        struct choice choice;
-        const char *key =
-            choice_of(graph, &graph->node[i], &choice) ? key_of(choice.field->name) : NULL;
-        if (key && strcmp(key, "model.vocab") == 0) {
-            lower(&of.vocab, choice.rows);
-        } else if (key && strcmp(key, "model.classes") == 0) {
-            lower(&of.classes, choice.rows);
+        const char *key = key_of(graph->field[i].name);
+        int64_t below = key ? culm_network_below(graph, graph->field[i].name) : 0;
+        if (below && strcmp(key, "model.vocab") == 0) { /* what all tables and logits have */
+            of.vocab = of.vocab && of.vocab < below ? of.vocab : below;
+        } else if (below && strcmp(key, "model.classes") == 0) {
+            of.classes = below;
         }
     }
     o->context = o->context ? o->context : of.context;

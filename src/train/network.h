@@ -29,6 +29,10 @@ enum culm_status culm_network_build(const struct culm_train_config *config, int6
  * changes nothing. The errors of culm_onnx_import. */
 enum culm_status culm_network_complete(struct culm_train_config *config, struct culm_error *error);
 
+/* How many rows or classes the numbers of a field choose from, the least of all that it does: every
+ * number must be below. 0: it chooses nothing. */
+int64_t culm_network_below(const struct culm_graph *graph, const char *field);
+
 /* CULM_ERR_CONFIG, naming the field, unless the source offers all that the graph reads, and every
  * number that looks a row up, or says which class is right, is below how many there are. */
 enum culm_status culm_network_check_source(const struct culm_graph *graph,

@@ -155,12 +155,23 @@ def refused_by_all(bench):
     """The same line from every command that would run the model on the samples."""
     config = changed(config_of("resnet.onnx"), model={"file": RESNET, "classes": 6}, data__held_out=0.2)
     path = bench.config(config)
+    equal(bench.run("bench", "step", path, "--iters", "1").code, 0, "exit code of bench, which needs no samples")
     for words in (["train", path, "--dry-run"], ["eval", path]):
         ended = bench.run(*words)
         equal((ended.code, len(ended.err.splitlines())), (3, 1), f"exit code and lines of {words}: {ended.err!r}")
         check("model.classes" in ended.err, f"{words} says {ended.err!r}")
 
 
+def benched_below(bench):
+    """bench makes its own samples: of what the model has, whatever the configuration says."""
+    for family, changes in (("gpt2.onnx", {"model": {"file": GPT2, "vocab": 256}}), ("bert", {"model__types": 1})):
+        ended = bench.run("bench", "step", bench.config(changed(config_of(family), **changes)), "--iters", "1")
+        equal(ended.code, 0, f"exit code for {family}: {ended.err!r}")
+
+
+cases.add("bench with sizes that the model has not", benched_below)
+cases.add("refused: a context beyond the ONNX file's positions", refused, "gpt2-free.onnx",
+          {"model": {"file": os.path.join(GOLDEN, "gpt2-free.onnx")}}, "row 16", "model.context")
 cases.add("refused: more classes than the ONNX file has, by every command", refused_by_all)
 
 

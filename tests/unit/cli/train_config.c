@@ -62,6 +62,17 @@ static void names_of_models(void **state) {
     assert_int_equal(c.model.options.blocks[1], 2);
     assert_int_equal(c.model.options.blocks[3], 0);
     culm_train_config_release(&c);
+    c = parse(MINIMAL "model: {file: x.onnx, vocab: 300}\n", NULL);
+    assert_string_equal(c.model.arch, "onnx");
+    assert_int_equal(c.model.options.vocab, 300);
+    assert_int_equal(c.model.options.context, 0); /* the file's */
+    culm_train_config_release(&c);
+    refused("model: {arch: gpt2, file: x.onnx}\n",
+            "c.yaml:3: model.file: 'arch: onnx' and one 'file: FILE.onnx' go together; give both "
+            "or none");
+    refused("model: {arch: onnx}\n",
+            "c.yaml:3: model.arch: 'arch: onnx' and one 'file: FILE.onnx' go together; give both "
+            "or none");
     refused("model: {name: resnet51}\n",
             "c.yaml:3: model.name: 'resnet51' is not known; 'culm model list' names the models");
     refused(
