@@ -42,16 +42,16 @@ static const struct culm_usage usage = {
     .summary = "Trains a model in worker processes that may be killed at any time",
     .options = option_rows,
     .option_count = sizeof option_rows / sizeof *option_rows,
-    .details =
-        "--resume may change pipelines, stages, redundancy, threads, cluster and checkpoint\n"
-        "settings, nothing else: the result is the same bits.\n"
-        "\n"
-        "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit][,for_ms=N].\n"
-        "Phases: load forward backward frc send reduce commit step transfer checkpoint.\n"
-        "A trace has lines 'milliseconds,add|remove,nodeK'.\n"
-        "\n"
-        "Exit codes: 0 done, 1 failed, 2 usage, 3 configuration or input, 4 environment,\n"
-        "75 stopped by a signal, resumable. 'culm help config' lists every key.\n",
+    .details = "--resume may change only\n"
+               "  " CULM_TRAIN_RESUMABLE "\n"
+               "settings: the result is the same bits.\n"
+               "\n"
+               "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit][,for_ms=N].\n"
+               "Phases: load forward backward frc send reduce commit step transfer checkpoint.\n"
+               "A trace has lines 'milliseconds,add|remove,nodeK'.\n"
+               "\n"
+               "Exit codes: 0 done, 1 failed, 2 usage, 3 configuration or input, 4 environment,\n"
+               "75 stopped by a signal, resumable. 'culm help config' lists every key.\n",
 };
 
 struct train {

@@ -161,8 +161,8 @@ enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
     int32_t blocks = graph->blocks;
     if (stages < 1 || stages > blocks) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "stages: %d is not possible with %d blocks; allowed is 1 to %d",
-                              stages, blocks, blocks);
+                              "stages: %d is not possible with %d blocks; allowed: 1 to %d", stages,
+                              blocks, blocks);
     }
     if (stages == 1) {
         ret_first_block[0] = 0;

@@ -27,7 +27,9 @@
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_WORD("model.arch", T, model.arch, "gpt2", "gpt2|bert|resnet|vgg|alexnet|gnmt|onnx",
                      0,
-                     "the architecture; `onnx`: the graph in `model.file`, which alone means it"),
+                     "the architecture; a size not given is that of its first published model "
+                     "(`culm model list`), for gpt2 the default below; `onnx`: the graph in "
+                     "`model.file`, which alone means it"),
     CULM_CONFIG_TEXTS("model.name", T, model.name, "a name",
                       "a published model (`culm model list`): what is not given below is as there"),
     CULM_CONFIG_TEXTS("model.file", T, model.file, "a file",
@@ -77,7 +79,8 @@ static const struct culm_config_row rows[] = {
                       "a file or a list of files, relative to the current directory; images: a "
                       "folder of folders, or IDX images and labels"),
     CULM_CONFIG_TEXTS("data.tokenizer", T, data.tokenizer, "a file or a list of files",
-                      "`[vocab.json, merges.txt]` or `tokenizer.json`; none: a byte is a token"),
+                      "`[vocab.json, merges.txt]`, `tokenizer.json`, `vocab.txt`, or their folder; "
+                      "none: a byte is a token, in `data.kind: pairs` a word"),
     CULM_CONFIG_WORD("data.masked_of", T, data.masked_of, "text", "text|tokens", 0,
                      "`data.kind: masked`: what the files are"),
     CULM_CONFIG_REAL("data.held_out", T, data.held_out, "0", 0, 1, CULM_CONFIG_BELOW,
@@ -107,7 +110,8 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("pipelines", T, pipelines, "2", 1, 64, FREE,
                     "copies of the model that work side by side; at most `batch.lanes`"),
     CULM_CONFIG_INT("stages", T, stages, "3", 1, 64, FREE,
-                    "pieces the model is cut into; at most `model.layers`"),
+                    "pieces the model is cut into; at most the blocks of the model (`culm model "
+                    "show`)"),
     CULM_CONFIG_ENUM("redundancy", T, redundancy, "eager", "none|lazy|eager", FREE,
                      "what a worker does ahead of a neighbour's loss"),
     CULM_CONFIG_WORD("precision", T, precision, "f32", "f32|bf16", 0,
@@ -140,7 +144,7 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_REAL("optimizer.eps", T, optimizer.eps, "1e-08", 0, INFINITY, CULM_CONFIG_ABOVE,
                      "added to the denominator"),
     CULM_CONFIG_REAL("optimizer.weight_decay", T, optimizer.weight_decay, "0.1", 0, INFINITY, 0,
-                     "of tensors with two dimensions"),
+                     "of tensors with two dimensions or more"),
     CULM_CONFIG_REAL("optimizer.momentum", T, optimizer.momentum, "0.9", 0, 1, CULM_CONFIG_BELOW,
                      "of sgd"),
     CULM_CONFIG_BOOL("optimizer.nesterov", T, optimizer.nesterov, "false", 0,
@@ -531,10 +535,11 @@ enum culm_status culm_train_config_resumable(const struct culm_train_config *bef
     char was[80], is[80];
     show_value(row, before, was, sizeof was);
     show_value(row, now, is, sizeof is);
-    return culm_error_set(error, CULM_ERR_CONFIG,
-                          "%s: the run has %s, this configuration %s; --resume may change only "
-                          "pipelines, stages, redundancy, threads, cluster and checkpoint settings",
-                          row->key, was, is);
+    return culm_error_set(
+        error, CULM_ERR_CONFIG,
+        "%s: the run has %s, this configuration %s; --resume may change only " CULM_TRAIN_RESUMABLE
+        " settings",
+        row->key, was, is);
 }
 
 void culm_train_config_source(const struct culm_train_config *config, bool held_out,

@@ -1,5 +1,5 @@
 /*
- * The configuration of `culm train`, as INTERFACE defines it: plain data with every default filled
+ * The configuration of `culm train`, as README.md lists it: plain data with every default filled
  * in and every value checked.
  *
  * Lists of paths are owned by the struct. Everything else is in place. Thread: constant after
@@ -124,8 +124,13 @@ void culm_train_config_release(struct culm_train_config *config);
  * Caller frees. NULL: out of memory. */
 char *culm_train_config_dump(const struct culm_train_config *config);
 
+/* What `--resume` may change, in words: keys, and sections of keys. */
+#define CULM_TRAIN_RESUMABLE                                                                       \
+    "pipelines, stages, redundancy, cuts, recompute, memory_mb, threads, checkpoint, eval and "    \
+    "cluster"
+
 /* CULM_ERR_CONFIG, naming the key, when `now` changes anything that `--resume` may not change (all
- * but pipelines, stages, redundancy, threads, cluster and checkpoint settings). */
+ * but CULM_TRAIN_RESUMABLE). */
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
                                              const struct culm_train_config *now,
                                              struct culm_error *error);

@@ -130,7 +130,19 @@ cases.add("refused: a text as weights", refused, "gpt2", {"model__init": cases.t
 cases.add("refused: an ONNX model without a file", refused, "gpt2", {"model": {"arch": "onnx"}}, "model.arch", "FILE.onnx")
 cases.add("refused: a text as an ONNX file", refused, "gpt2", {"model": {"arch": "onnx", "file": cases.text}}, "onnx", cases.text)
 cases.add("refused: evaluation without held-out samples", refused, "gpt2", {"eval": {"every": 4}}, "eval.every", "data.held_out")
-cases.add("refused: more stages than blocks", refused, "alexnet", {"stages": 12, "cluster__max_nodes": 64}, "stages")
+
+
+def more_stages_than_blocks(bench, family):
+    """As many stages as `model show` counts blocks are taken, one more is not."""
+    config = changed(config_of(family), pipelines=1, cluster__max_nodes=64)
+    blocks = json.loads(bench.run("model", "show", bench.config(config), "--json").out)["blocks"]
+    most = bench.run("train", bench.config(changed(config, stages=blocks)), "--dry-run")
+    equal((most.code, most.err), (0, ""), f"{blocks} stages")
+    refused(bench, family, {"pipelines": 1, "cluster__max_nodes": 64, "stages": blocks + 1}, "stages: ", f"allowed: 1 to {blocks}")
+
+
+for family in FAMILIES:
+    cases.add(f"{family}: refused: more stages than blocks", more_stages_than_blocks, family)
 cases.add("refused: no cut fits the memory", refused, "vgg11_bn", {"memory_mb": 1}, "memory_mb")
 
 

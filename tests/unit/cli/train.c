@@ -173,7 +173,8 @@ static void an_existing_run_is_resumed_or_refused(void **state) {
     assert_true(seen.resume);
     refused("train main.yaml --resume --set optimizer.lr=0.5", 3,
             "optimizer.lr: the run has 0.001, this configuration 0.5; --resume may change only "
-            "pipelines, stages, redundancy, threads, cluster and checkpoint settings");
+            "pipelines, stages, redundancy, cuts, recompute, memory_mb, threads, checkpoint, eval "
+            "and cluster settings");
 }
 
 static void a_dry_run_writes_nothing(void **state) {

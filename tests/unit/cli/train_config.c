@@ -258,14 +258,46 @@ static void resume_may_change_only_the_cluster(void **state) {
         struct culm_error error = {0};
         char expected[512];
         snprintf(expected, sizeof expected,
-                 "%s--resume may change only pipelines, stages, redundancy, threads, cluster and "
-                 "checkpoint settings",
+                 "%s--resume may change only pipelines, stages, redundancy, cuts, recompute, "
+                 "memory_mb, threads, checkpoint, eval and cluster settings",
                  forbidden[i][1]);
         assert_int_equal(culm_train_config_resumable(&a, &b, &error), CULM_ERR_CONFIG);
         assert_string_equal(error.text, expected);
         culm_train_config_release(&b);
     }
     culm_train_config_release(&a);
+}
+
+/* Whether the key or section is among the words of CULM_TRAIN_RESUMABLE. */
+static bool named(const char *key) {
+    static const char words[] = CULM_TRAIN_RESUMABLE;
+    size_t len = strlen(key);
+    for (const char *at = words; (at = strstr(at, key)); at++) {
+        if ((at == words || at[-1] == ' ') && strchr(" ,", at[len])) { /* or the end */
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What messages and help call resumable are the keys and sections that the table marks so. */
+static void resumable_keys_are_named(void **state) {
+    (void)state;
+    char *text = culm_train_config_reference(true);
+    assert_non_null(text);
+    int named_keys = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        char key[64];
+        if (sscanf(line, "| `%63[^`.]", key) == 1) {
+            bool free_key = strstr(line, "(may change on `--resume`)");
+            if (free_key != named(key)) {
+                fail_msg("CULM_TRAIN_RESUMABLE and the table disagree about '%s'", key);
+            }
+            named_keys += free_key;
+        }
+    }
+    assert_true(named_keys > 9);
+    free(text);
 }
 
 static void files(void **state) {
@@ -315,6 +347,7 @@ int main(void) {
         cmocka_unit_test(what_must_work_works),
         cmocka_unit_test(dump_reads_back),
         cmocka_unit_test(resume_may_change_only_the_cluster),
+        cmocka_unit_test(resumable_keys_are_named),
         cmocka_unit_test(files),
         cmocka_unit_test(the_main_job_is_valid),
         cmocka_unit_test(redundancy_names),
