@@ -51,7 +51,8 @@ static const struct culm_usage usage = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "Peak: the rate of the largest matrix product that fits the caches, measured first.\n",
+        "Peak: the rate of a matrix product of 1024 x 1024 x 1024 in the same number format,\n"
+        "measured first.\n",
 };
 
 struct bench {
@@ -302,18 +303,19 @@ static enum culm_status apply(struct bench *b, const struct values *values,
     }
     if (values->dtype) {
         if (strcmp(values->dtype, "f32") != 0 && strcmp(values->dtype, "bf16") != 0) {
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "--dtype: '%s' is not there; allowed are f32 and bf16",
-                                  values->dtype);
+            return culm_error_set(
+                error, CULM_ERR_ARGUMENT,
+                "--dtype: '%s' is no number format of training; allowed: f32, bf16", values->dtype);
         }
         snprintf(config->precision, sizeof config->precision, "%s", values->dtype);
     }
     if (values->recompute) {
         bool block = strcmp(values->recompute, "block") == 0;
         if (!block && strcmp(values->recompute, "none") != 0) {
-            return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                  "--recompute: '%s' is not there; allowed are none and block",
-                                  values->recompute);
+            return culm_error_set(
+                error, CULM_ERR_ARGUMENT,
+                "--recompute: '%s' is no way to keep activations; allowed: none, block",
+                values->recompute);
         }
         config->recompute = block ? CULM_RECOMPUTE_BLOCK : CULM_RECOMPUTE_NONE;
     }

@@ -8,7 +8,7 @@ static const struct culm_command commands[] = {
     {"train", "trains a model in worker processes that may be killed at any time", culm_cli_train},
     {"report", "prints the summary of a run, and whether another ended bit-equal", culm_cli_report},
     {"ckpt", "shows a checkpoint or compares two bit for bit", culm_cli_ckpt},
-    {"model", "lists named models, or shows what one costs", culm_cli_model},
+    {"model", "lists models, shows what one costs, imports and exports ONNX files", culm_cli_model},
     {"bench", "measures the training step of a model", culm_cli_bench},
     {"eval", "measures a model on held-out data", culm_cli_eval},
     {"generate", "writes text with a trained model", culm_cli_generate},

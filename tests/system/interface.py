@@ -435,7 +435,7 @@ def helps(bench):
         ended = bench.run(*words)
         equal((ended.code, ended.err), (0, ""), f"culm {' '.join(words)}")
         check(ended.out, f"culm {' '.join(words)} prints nothing")
-    for command in ("train", "ckpt", "model", "bench", "version", "help", "report", "generate"):
+    for command in ("train", "ckpt", "model", "bench", "version", "help", "report", "generate", "eval"):
         asked, helped = bench.run(command, "--help"), bench.run("help", command)
         equal((asked.code, asked.err, helped.code), (0, "", 0), f"culm {command} --help")
         equal(asked.out, helped.out, f"culm {command} --help and culm help {command}")
