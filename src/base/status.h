@@ -40,7 +40,7 @@ enum culm_status {
 };
 
 const char *culm_status_name(enum culm_status status); /* "ok", "config", ...; never NULL */
-int culm_status_exit_code(enum culm_status status);    /* 0, 1, 2, 3 or 4 as INTERFACE says */
+int culm_status_exit_code(enum culm_status status);    /* 0, 1, 2, 3 or 4, see cli/command.h */
 
 #define CULM_ERROR_MAX 512
 

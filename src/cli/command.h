@@ -1,6 +1,6 @@
 /*
  * The commands. Each is one file with one function of this form: argv[0] is the command's name, it
- * prints for itself and returns the exit code of INTERFACE (0 done, 1 failed, 2 usage, 3
+ * prints for itself and returns the exit code of README.md (0 done, 1 failed, 2 usage, 3
  * configuration or input, 4 environment, 75 stopped by a signal and resumable).
  */
 #ifndef CULM_CLI_COMMAND_H

@@ -7,7 +7,7 @@
  *
  * A launcher first checks, which writes nothing, then checks everything else that can be wrong, and
  * claims the directory last. The lock goes with the process, however it ends, and is not inherited
- * by workers.
+ * by workers. Thread: the caller's.
  */
 #ifndef CULM_CLI_RUNDIR_H
 #define CULM_CLI_RUNDIR_H

@@ -1,6 +1,6 @@
 /*
  * What `culm model show` and `culm bench step` are about: a named model, or that of a configuration
- * file.
+ * file. Thread: the caller's.
  */
 #ifndef CULM_CLI_SUBJECT_H
 #define CULM_CLI_SUBJECT_H

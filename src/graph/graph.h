@@ -3,8 +3,8 @@
  *
  * A graph is built once, forward, in topological order; every node is an operator of the table in
  * ops.h applied to values. Shapes are static and are inferred, hence checked, as each node is
- * added. A node belongs to a *block*; the borders of blocks are the only legal cuts (PROTOCOL 1.5).
- * Its index in the uncut graph is its operator id, which keys its random numbers.
+ * added. A node belongs to a *block*; the borders of blocks are the only legal cuts. Its
+ * index in the uncut graph is its operator id, which keys its random numbers.
  *
  * A parameter may have several *uses* (a tied tensor); each use has a gradient of its own, numbered
  * in the order in which the uses appear.
@@ -83,7 +83,8 @@ struct culm_param {
     enum culm_init_kind init;
     double std;     /* NORMAL; UNIFORM: in [-std, std); CONSTANT: the value */
     bool decay;     /* weight decay acts on it */
-    bool statistic; /* not trained: a running mean of what its uses collect (PROTOCOL 2.6) */
+    bool statistic; /* not trained: a running mean of what its uses collect, which is summed over
+                       lanes like a gradient (see ARCHITECTURE.md) */
     int32_t value;
 };
 

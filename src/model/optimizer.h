@@ -1,5 +1,6 @@
 /*
- * Learning rate and AdamW's scalars as pure functions of the step, in float64 (PROTOCOL 1.3).
+ * Learning rate and AdamW's scalars as pure functions of the step, in float64, so that every
+ * holder of a tensor steps it with the same bits.
  *
  * Thread: any.
  */

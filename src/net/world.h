@@ -120,7 +120,8 @@ struct culm_world_ops {
     void (*kill)(struct culm_world *world,
                  int32_t node); /* SIGKILL its process, if it still runs */
 
-    /* Ends this actor: no callback follows. `exit_code` as INTERFACE. `error` may be NULL. */
+    /* Ends this actor: no callback follows. `exit_code` as in cli/command.h. `error` may be NULL.
+     */
     void (*leave)(struct culm_world *world, int exit_code, const struct culm_error *error);
 };
 

@@ -1,10 +1,9 @@
 /*
  * Sinks: where events go.
  *
- * An event is a JSON object as INTERFACE lists them: "event" first, then "t_ms", "view" and its own
- * members. Events are the record of truth; a sink sees nothing else, so whatever a sink shows can
- * be shown again from events.jsonl. A sink ignores what it does not know and members of a wrong
- * type.
+ * An event is a JSON object: "event" (its kind) first, then "t_ms", "view" and its own members.
+ * Events are the record of truth; a sink sees nothing else, so whatever a sink shows can be shown
+ * again from events.jsonl. A sink ignores what it does not know and members of a wrong type.
  *
  * Thread: one at a time.
  */

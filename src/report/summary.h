@@ -3,6 +3,7 @@
  *
  * After a roll-back or a resume the later line of a step wins, and the steps after it that were
  * undone are forgotten. Counts (losses, pauses, roll-backs) are over everything that happened.
+ * Thread: one at a time.
  */
 #ifndef CULM_REPORT_SUMMARY_H
 #define CULM_REPORT_SUMMARY_H

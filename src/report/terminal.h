@@ -4,7 +4,7 @@
  * What happens (workers join and go, views, recoveries, checkpoints) scrolls by as lines, one
  * sentence each. To a terminal, the current step and who holds which stage stay below them and are
  * redrawn in place; to anything else (a file, a pipe), they are plain lines: a step line at most
- * once a second, the map whenever it changes.
+ * once a second, the map whenever it changes. Thread: one at a time.
  */
 #ifndef CULM_REPORT_TERMINAL_H
 #define CULM_REPORT_TERMINAL_H

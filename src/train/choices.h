@@ -1,6 +1,6 @@
 /*
  * Choices that a plan makes once and everybody keeps: where the model is cut, and which algorithm
- * each convolution uses (PROTOCOL 1.8).
+ * each convolution uses.
  *
  * Algorithms differ in bits; cuts do not. Both come from rules that depend on nothing but the
  * configuration, unless it asks for trials; then one process measures before step 1, and what it

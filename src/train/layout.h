@@ -5,7 +5,8 @@
  * model; the grads of a stage follow each other. The last grad of the last stage carries the
  * statistics (loss, samples) and has no parameter. param  one tensor with its optimizer state,
  * numbered over the uncut model; a tied one lives in several stages. lane   a fixed run of
- * micro-batches; the tree over lanes fixes the order of every sum (PROTOCOL 1.1).
+ * micro-batches; the tree over lanes fixes the order of every sum, whatever
+ * machines computed its parts.
  *
  * Thread: constant after construction.
  */

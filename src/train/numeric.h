@@ -5,7 +5,7 @@
  * A worker has one; the coordinator has one without a device for PUBLISH, DISCARD and FINISH. State
  * of a stage is two or three flat float32 vectors (parameters, exp_avg, exp_avg_sq; SGD has no last
  * one) laid out as the stage says. Every number is a pure function of the configuration, the data
- * and the task's key, whoever computes it (PROTOCOL 1).
+ * and the task's key, whoever computes it.
  *
  * Files: numeric.c compute tasks; numeric_store.c checkpoints. Thread: see exec.h.
  */

@@ -12,7 +12,7 @@
  * *whole*. Lanes of one that is not go whole to others.
  *
  * What a node *should* hold follows in the same way from the slots alone; what it should hold and
- * does not is a transfer. PROTOCOL 3.3-3.5. Thread: none of its own.
+ * does not is a transfer (ARCHITECTURE.md, "The life of one loss"). Thread: none of its own.
  */
 #ifndef CULM_TRAIN_VIEW_H
 #define CULM_TRAIN_VIEW_H

@@ -1,4 +1,4 @@
-/* The learning rate, step by step as INTERFACE defines it, and the scalars of AdamW. */
+/* The learning rate, step by step against its formula, and the scalars of AdamW. */
 #include "model/optimizer.h"
 
 #include <math.h>

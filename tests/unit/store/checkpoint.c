@@ -246,7 +246,8 @@ static void test_a_lost_writers_piece_goes(void **state) {
     temp_dir_drop(dir);
 }
 
-/* The hashes do not know of stages: three pieces, one piece, and by hand as INTERFACE defines. */
+/* The hashes do not know of stages: three pieces, one piece, and by hand: SHA-256 over the tensors
+ * sorted by name. */
 static void test_hashes_and_other_stage_counts(void **state) {
     (void)state;
     char dir[64], one[128], path[CULM_PATH_MAX], expected[2][CULM_SHA256_HEX];
