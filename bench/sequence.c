@@ -3,10 +3,11 @@
  * attention, and attention, forward and backward.
  *
  *     bench_sequence lstm|bahdanau|attention [--threads N] [--iters N] [--time T] [--isa NAME]
- *                    [--cpu-time]
+ *                    [--batch N] [--width N] [--cpu-time]
  *
- * One JSON line for each shape. --cpu-time counts the process's seconds, not the wall's: for busy
- * machines, with one thread. The same of PyTorch: peers/lstm.py.
+ * One JSON line for each shape. --batch and --width: of lstm, only that one. --cpu-time counts the
+ * process's seconds, not the wall's: for busy machines, with one thread. The same of PyTorch:
+ * peers/lstm.py, and in pairs peers/step.py --model lstm.
  */
 #include "device/cpu/kernels.h"
 
@@ -20,7 +21,7 @@
 #define ITERS_MAX 1000
 
 static struct culm_cpu *cpu;
-static int threads = 2, iters = 9, steps = 50;
+static int threads = 2, iters = 9, steps = 50, batch = 0, width = 0;
 static bool cpu_time;
 
 static double now_ms(void) {
@@ -216,6 +217,10 @@ int main(int argc, char **argv) {
             iters = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--time") && more)
             steps = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--batch") && more)
+            batch = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--width") && more)
+            width = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--isa") && more)
             isa = argv[++i];
         else if (!strcmp(argv[i], "--cpu-time"))
@@ -226,9 +231,9 @@ int main(int argc, char **argv) {
     struct culm_error error;
     bool known =
         !strcmp(subject, "lstm") || !strcmp(subject, "bahdanau") || !strcmp(subject, "attention");
-    if (!known || iters < 1 || iters > ITERS_MAX || steps < 1) {
+    if (!known || iters < 1 || iters > ITERS_MAX || steps < 1 || batch < 0 || width < 0) {
         fprintf(stderr, "usage: bench_sequence lstm|bahdanau|attention [--threads N] [--iters N] "
-                        "[--time T] [--isa NAME] [--cpu-time]\n");
+                        "[--time T] [--isa NAME] [--batch N] [--width N] [--cpu-time]\n");
         return 2;
     }
     if (culm_cpu_new_isa(threads, isa, &cpu, &error)) {
@@ -236,9 +241,9 @@ int main(int argc, char **argv) {
         return 1;
     }
     if (!strcmp(subject, "lstm")) {
-        for (int64_t width = 512; width <= 1024; width *= 2)
-            for (int64_t batch = 8; batch <= 64; batch *= 2)
-                bench_lstm(batch, width);
+        for (int64_t h = width ? width : 512; h <= (width ? width : 1024); h *= 2)
+            for (int64_t b = batch ? batch : 8; b <= (batch ? batch : 64); b *= 2)
+                bench_lstm(b, h);
     } else if (!strcmp(subject, "bahdanau")) {
         bench_bahdanau(32, 1024);
     } else {

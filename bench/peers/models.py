@@ -13,8 +13,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 # culm: NAME|CONFIG for `culm bench step`, None where it has no such model. batch, context: unless asked otherwise.
-# layouts: memory formats to try. compiles: whether torch.compile takes it in reasonable time.
-Model = collections.namedtuple("Model", "culm batch context build layouts compiles")
+# layouts: memory formats to try. compiles: whether torch.compile takes it in reasonable time. part: the whole step, or only
+# "layer": forward and backward of a layer, inputs' gradients too, from a given gradient; "optimizer": its step.
+Model = collections.namedtuple("Model", "culm batch context build layouts compiles part", defaults=["whole"])
 
 
 # --- GPT-2 ---
@@ -121,19 +122,22 @@ def image(name):
 # --- LSTM, GNMT ---
 
 
-class Lstm(nn.Module):
-    """One layer under a loss that costs nothing."""
+LSTM_WIDTH = 1024
 
+
+class Lstm(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.lstm = nn.LSTM(width, width, batch_first=True)
 
-    def forward(self, x, weight):
-        return (self.lstm(x)[0] * weight).sum()
+    def forward(self, x):
+        return self.lstm(x)[0]
 
 
 def lstm(batch, context, _):
-    return Lstm(1024), [torch.randn(batch, context, 1024), torch.randn(batch, context, 1024)]
+    """One layer; the batch is its input and the gradient of its output."""
+    shape = (batch, context, LSTM_WIDTH)
+    return Lstm(LSTM_WIDTH), [torch.randn(shape, requires_grad=True), torch.randn(shape)]
 
 
 class Attention(nn.Module):
@@ -215,8 +219,8 @@ MODELS = {
     "resnet50": Model("resnet50", 8, 0, image("resnet50"), VISION, True),
     "vgg16": Model("vgg16", 4, 0, image("vgg16"), VISION, True),
     "alexnet": Model("alexnet", 32, 0, image("alexnet"), VISION, True),
-    "lstm": Model(None, 32, 50, lstm, PLAIN, False),
+    "lstm": Model(None, 32, 50, lstm, PLAIN, False, "layer"),
     "gnmt-small": Model("examples/gnmt.yaml", 16, 18, gnmt(2, 128, 4096, 16, True), PLAIN, False),
     "gnmt-16": Model("gnmt-16", 4, 50, gnmt(8, 1024, 32320, 50, False), PLAIN, False),
-    "adamw": Model(None, 0, 0, adamw, PLAIN, False),
+    "adamw": Model(None, 0, 0, adamw, PLAIN, False, "optimizer"),
 }

@@ -3,6 +3,7 @@
 
     python step.py --model resnet50 --dtype f32 --threads 2 --culm build/src/cli/culm
     python step.py --model all --dtype f32,bf16 --threads 1,2 --culm build/src/cli/culm --json
+    python step.py --model lstm,adamw --kernels build/tests/unit/device
 
 One measurement is a model, a number format and a number of threads, in a process of its own. In it every
 way to run the model (eager and torch.compile, each memory layout that makes sense) is warmed up and timed for
@@ -87,22 +88,40 @@ class Culm:
             self.command += ["--context", str(args.context)]
 
     def block(self):
-        env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "MALLOC_CONF")}
-        run = subprocess.run(self.command, capture_output=True, text=True, env=env)
+        run = subprocess.run(self.command, capture_output=True, text=True, env=without_preload())
         if run.returncode:
             sys.exit(f"step.py: {' '.join(self.command)}: {run.stderr.strip()}")
         return json.loads(run.stdout)["step_s"]
 
 
-class CulmKernels:
-    """AdamW alone: its line of bench_kernels over a table as large as GPT-2."""
+def without_preload():
+    return {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "MALLOC_CONF")}
 
-    def __init__(self, path, args, threads):
-        self.command = [path, "--threads", str(threads), "--iters", str(args.iters), "--layers", "12", "--width", "768",
-                        "--heads", "12", "--vocab", "50257", "--batch", "1", "--context", "64"]
+
+class CulmKernels:
+    """A part of a step: AdamW's line of bench_kernels over a table as large as GPT-2, one LSTM layer of bench_sequence."""
+
+    def __init__(self, folder, part, args, threads):
+        from models import LSTM_WIDTH
+
+        self.part = part
+        folder = folder if os.path.isdir(folder) else os.path.dirname(folder)  # one of the programs is fine too
+        common = ["--threads", str(threads), "--iters", str(args.iters)]
+        if part == "optimizer":
+            self.command = [os.path.join(folder, "bench_kernels"), *common, "--layers", "12", "--width", "768", "--heads", "12",
+                            "--vocab", "50257", "--batch", "1", "--context", "64"]
+        else:
+            self.command = [os.path.join(folder, "bench_sequence"), "lstm", *common, "--batch", str(args.batch), "--time",
+                            str(args.context), "--width", str(LSTM_WIDTH)]
 
     def block(self):
-        run = subprocess.run(self.command, capture_output=True, text=True, check=True)
+        try:
+            run = subprocess.run(self.command, capture_output=True, text=True, check=True, env=without_preload())
+        except (OSError, subprocess.CalledProcessError) as error:
+            sys.exit(f"step.py: {self.command[0]}: {getattr(error, 'stderr', None) or error}; README.md says how to build it")
+        if self.part == "layer":
+            both = json.loads(run.stdout)["both_ms"]
+            return {"median": both["median"] / 1e3, "min": both["min"] / 1e3}
         line = next(x for x in run.stdout.splitlines() if x.startswith("adamw"))
         ms = float(line.split()[2])
         return {"median": ms / 1e3, "min": ms / 1e3}
@@ -117,7 +136,7 @@ class Way:
     def __init__(self, model, how, layout, args):
         import torch
 
-        self.torch, self.args = torch, args
+        self.torch, self.args, self.part = torch, args, model.part
         torch.manual_seed(1)
         module, self.batch = model.build(args.batch, args.context, args.dropout)
         if layout == "channels_last":
@@ -138,11 +157,16 @@ class Way:
 
     def step(self):
         torch = self.torch
-        if not self.batch:  # the optimizer alone
+        if self.part == "optimizer":
             self.optimizer.step()
             return 0.0
         cast = torch.autocast("cpu", torch.bfloat16) if self.args.dtype == "bf16" else contextlib.nullcontext()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.part == "layer":
+            x, gradient = self.batch
+            x.grad = None
+            self.loss(x).backward(gradient)
+            return 0.0
         with cast:
             loss = self.loss(*self.batch)
         loss.backward()
@@ -161,7 +185,7 @@ class Way:
 
 
 def ways_of(model, args):
-    if args.model == "adamw":
+    if model.part == "optimizer":
         return [("fused", "plain"), ("foreach", "plain")]
     hows = [how for how in args.how.split(",") if how == "eager" or model.compiles or args.force_compile]
     layouts = args.layout.split(",") if args.layout else model.layouts
@@ -170,9 +194,10 @@ def ways_of(model, args):
 
 def open_ways(model, args, notes):
     """Builds and tries them; a way that fails is a note, not the end."""
-    kept = {}
+    kept, tried = {}, []
     for how, layout in ways_of(model, args):
         name = how if layout == "plain" else f"{how}, {layout}"
+        tried.append(name)
         try:
             way = Way(model, how, layout, args)
             way.block(args.warmup)
@@ -187,6 +212,10 @@ def open_ways(model, args, notes):
                 del kept[other]
         way = None
         gc.collect()
+    compiled = [name for name in tried if not name.startswith(("eager", "fused", "foreach"))]
+    if compiled and all(notes.get(name, "").startswith("failed") for name in compiled):
+        print(f"step.py: {args.model}, {args.dtype}: torch.compile works in no way here, so the peer is PyTorch without it "
+              f"(it needs g++ and python3-dev): {notes[compiled[0]]}", file=sys.stderr)
     return {name: way for name, (way, _) in kept.items()}
 
 
@@ -201,8 +230,8 @@ def measure(args):
     torch.set_num_threads(threads)
     flushed = torch.set_flush_denormal(True)
     culm = None
-    if args.model == "adamw" and args.kernels:
-        culm = CulmKernels(args.kernels, args, threads)
+    if model.part != "whole" and args.kernels:
+        culm = CulmKernels(args.kernels, model.part, args, threads)
     elif args.culm and model.culm:
         culm = Culm(args.culm, model, args, threads)
     notes = {}
@@ -264,7 +293,7 @@ def main():
     parser.add_argument("--context", type=int, default=0, help="tokens in a sample")
     parser.add_argument("--dropout", type=float, help="instead of the model's")
     parser.add_argument("--culm", help="the program; without it PyTorch is measured alone")
-    parser.add_argument("--kernels", help="bench_kernels, for --model adamw")
+    parser.add_argument("--kernels", help="the folder of bench_kernels and bench_sequence, for --model adamw and lstm")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--iters", type=int, default=5, help="steps of a block")
     parser.add_argument("--warmup", type=int, default=3)
@@ -287,8 +316,8 @@ def main():
     for name in names:
         for dtype in args.dtype.split(","):
             for threads in args.threads.split(","):
-                if name == "adamw" and dtype == "bf16":
-                    continue  # its numbers are f32
+                if name in ("adamw", "lstm") and dtype == "bf16":
+                    continue  # these pairs are of f32
                 # argparse takes the last of a repeated option
                 command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--model", name, "--dtype", dtype,
                            "--threads", threads, "--child"]
