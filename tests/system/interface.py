@@ -466,6 +466,10 @@ def bench_step(bench):
     equal((shown["dtype"], shown["threads"], shown["batch"]), ("f32", 1, 2), "dtype, threads, batch")
     check(0 < shown["step_s"]["min"] <= shown["step_s"]["median"], "step_s")
     check(shown["rate_per_s"] > 0 and shown["gflops"] > 0 and shown["peak_memory_bytes"] > 0 and shown["model"], "figures")
+    for option, wrong, allowed in (("--dtype", "f16", "f32, bf16"), ("--recompute", "all", "none, block")):
+        ended = bench.run("bench", "step", "gpt2", option, wrong)
+        equal((ended.code, len(ended.err.splitlines())), (2, 1), f"{option} {wrong}: exit code and lines")
+        check(f"{option}: '{wrong}'" in ended.err and f"allowed: {allowed}" in ended.err, f"message {ended.err!r}")
 
 
 for name, function in (("dry run", dry_run), ("--out defaults to runs/<config name>", default_out), ("--set wins", set_wins),
