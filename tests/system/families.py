@@ -8,7 +8,7 @@ import os
 import random
 import struct
 
-from harness import Cases, Skipped, changed, check, check_fired, check_recovered, check_whole, fault, tiny_config
+from harness import Cases, Skipped, changed, check, check_fired, check_memory, check_recovered, check_whole, fault, tiny_config
 
 FULL = bool(os.environ.get("CULM_SYSTEM_FULL"))
 cases = Cases()
@@ -185,6 +185,8 @@ def eighth(bench, name):
     check_whole(run, plain.hashes())
     check_fired(run, [(1, 2, "backward")])
     check_recovered(run)
+    shares = [check_memory(plain), check_memory(bench.train(config, "undisturbed"))]
+    bench.note(f"{name}: took {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the planned memory, program and samples counted")
 
 
 for name in EIGHTHS:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -259,6 +260,21 @@ def check_recovered(run):
     """Each owner lost is taken over exactly once."""
     owners = sorted(event["node"] for event in run.all("lost") if event["stages"])
     equal(sorted(event["node"] for event in run.all("recovered")), owners, "nodes recovered, one for each owner lost")
+
+
+def check_memory(run):
+    """Of an undisturbed run: no worker's tensors took more memory than the plan says, nor its process more than that, the
+    program and its samples. The share of the plan that the fullest process took."""
+    stages, shares = run.one("plan")["stages"], []
+    for event in run.all("joined"):
+        with open(os.path.join(run.dir, "logs", f"node-{event['node']}.log"), encoding="utf-8") as file:
+            took = re.search(r"blobs ([0-9.]+) MB at most, process ([0-9.]+) MB", file.read())
+        blobs, process = float(took.group(1)), float(took.group(2))
+        planned = stages[event["stage"]]["memory_bytes"] / 1e6
+        check(blobs <= planned + 0.05, f"tensors of node {event['node']} took {blobs} MB, and {planned} were planned")
+        check(process <= planned + 32, f"node {event['node']} took {process} MB, and {planned} were planned")
+        shares.append(process / planned)
+    return max(shares)
 
 
 def check_fired(run, faults):

@@ -8,7 +8,7 @@ import re
 import signal
 import struct
 
-from harness import Cases, changed, check, check_whole, equal, fault, make_text, read_events, tiny_config, wait_until
+from harness import Cases, changed, check, check_memory, check_whole, equal, fault, make_text, read_events, tiny_config, wait_until
 
 cases = Cases()
 BASE = changed(tiny_config(cases.text), steps=30)
@@ -355,13 +355,7 @@ cases.add("the loss falls", learns)
 
 def within_the_plan(bench):
     """Undisturbed, no worker takes more memory for tensors than the plan says."""
-    run = bench.train(BASE)
-    stages = run.one("plan")["stages"]
-    for event in run.all("joined"):
-        with open(bench.path("run", "logs", f"node-{event['node']}.log"), encoding="utf-8") as file:
-            took = float(re.search(r"blobs ([0-9.]+) MB", file.read()).group(1))
-        planned = stages[event["stage"]]["memory_bytes"] / 1e6
-        check(took <= planned + 0.05, f"node {event['node']} took {took} MB, and {planned} were planned")
+    check_memory(bench.train(BASE))
 
 
 cases.add("memory within the plan", within_the_plan)
