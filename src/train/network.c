@@ -306,7 +306,7 @@ static const struct culm_safetensors_entry *find_spelled(const struct culm_safet
 /* Published files leave the first part of the names out, or put one in front. */
 static const struct culm_safetensors_entry *find(const struct culm_safetensors *file,
                                                  const char *name) {
-    static const char *const prefixes[] = {"transformer.", "bert."};
+    static const char prefixes[][16] = {"transformer.", "bert."};
     const struct culm_safetensors_entry *entry = find_spelled(file, name);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !entry; i++) {
         size_t len = strlen(prefixes[i]);
