@@ -134,21 +134,30 @@ static void settle(struct array *a) { /* f32 says what bf16 holds */
         a->f32[i] = from_bf16(a->bf16[i]);
 }
 
-static const char *const isas[] = {"avx512", "avx2", "neon", "base"};
+static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
 static const char *const passes[] = {"forward", "backward data", "backward weight"};
-#define ISAS 4
+#define ISAS 5
 #define THREADS 3
+
+/* How many of the thread counts the slow base is run with. Under AddressSanitizer a multiply-add of
+ * it is a function call a lane; the other variants go the same ways through memory. */
+#ifdef __SANITIZE_ADDRESS__
+#define BASE_THREADS 0
+#else
+#define BASE_THREADS 1
+#endif
 
 /* NULL where this processor has no such instructions. */
 static struct culm_cpu *cpus[ISAS][THREADS];
 
 static int open_devices(void **state) {
     (void)state;
+    int opened = 0;
     printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
     for (int i = 0; i < ISAS; i++)
-        for (int t = 0; t < THREADS; t++)
-            culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
-    return cpus[ISAS - 1][0] ? 0 : -1;
+        for (int t = 0; t < (i == ISAS - 1 ? BASE_THREADS : THREADS); t++)
+            opened += culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL) == CULM_OK;
+    return opened > 0 ? 0 : -1;
 }
 
 static int close_devices(void **state) {
