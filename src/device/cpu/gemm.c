@@ -122,8 +122,8 @@ static void emit(const struct product *p, const float *from, int64_t ld, const i
                  int64_t rows, int64_t column, int64_t columns) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += LANES)
-            tstore_part(p->c.out, at[i] + column + j, vload(from + i * ld + j),
-                        at_most(LANES, columns - j));
+            store_part((float *)p->c.out.data + at[i] + column + j, vload(from + i * ld + j),
+                       at_most(LANES, columns - j));
 }
 
 /* What a tile of work knows. */

@@ -24,7 +24,7 @@ static void pack_a(const struct operand *a, bool trans, float *to, int64_t row, 
             operand_read_f32(a, row + r, at_most(MR, rows - r), k0, k, to, ROW_STRIDE);
         return;
     }
-    bool direct = a->kind == OPERAND_ROWS && a->dtype == CULM_F32;
+    bool direct = a->kind == OPERAND_ROWS;
     for (int64_t i = 0; i < k; i += LINES) {
         int64_t count = at_most(LINES, k - i);
         if (!direct)
@@ -53,11 +53,10 @@ static struct near near_a(const struct operand *a, bool trans, int64_t row, int6
                           int64_t k0, int64_t k) {
     if (a->kind != OPERAND_ROWS)
         return (struct near){.row = NULL};
-    int64_t element = a->dtype == CULM_BF16 ? 2 : 4;
     int64_t first = trans ? k0 : row, column = trans ? row : k0;
-    return (struct near){.row = (const char *)a->data + (first * a->ld + column) * element,
-                         .bytes = (trans ? rows : k) * element,
-                         .ld_bytes = a->ld * element,
+    return (struct near){.row = (const char *)((const float *)a->data + first * a->ld + column),
+                         .bytes = (trans ? rows : k) * (int64_t)sizeof(float),
+                         .ld_bytes = a->ld * (int64_t)sizeof(float),
                          .rows = trans ? k : rows};
 }
 
@@ -81,13 +80,13 @@ static void near_fetch(struct near *near, int64_t lines) {
 
 static void pack_rows(const struct operand *b, float *to, int64_t k0, int64_t k, int64_t column,
                       int64_t columns) {
-    struct culm_in in = {b->data, b->dtype};
     for (int64_t i = 0; i < k; i++, to += NR)
         for (int v = 0; v < NV; v++) {
-            int64_t left = columns - v * LANES, at = (k0 + i) * b->ld + column + v * LANES;
-            if (left > 0 && b->dtype == CULM_F32) /* no processor sees where the next rows are */
-                __builtin_prefetch((const float *)b->data + at + FAR_ROWS * b->ld);
-            vstore(to + v * LANES, left > 0 ? tload_part(in, at, left) : vzero());
+            int64_t left = columns - v * LANES;
+            const float *from = (const float *)b->data + (k0 + i) * b->ld + column + v * LANES;
+            if (left > 0) /* no processor sees where the next rows are */
+                __builtin_prefetch(from + FAR_ROWS * b->ld);
+            vstore(to + v * LANES, left > 0 ? load_part(from, left) : vzero());
         }
 }
 
@@ -97,7 +96,7 @@ static void pack_transposed(const struct operand *b, float *to, int64_t k0, int6
     for (int64_t i = 0; i < k; i += 16)
         for (int64_t j = 0; j < NR; j += 16) {
             int64_t terms = at_most(16, k - i), count = at_least(0, at_most(16, columns - j));
-            if (terms == 16 && count == 16 && b->kind == OPERAND_ROWS && b->dtype == CULM_F32) {
+            if (terms == 16 && count == 16 && b->kind == OPERAND_ROWS) {
                 transpose16((const float *)b->data + (column + j) * b->ld + k0 + i, b->ld,
                             to + i * NR + j, NR);
                 continue;
@@ -114,7 +113,7 @@ static void pack_transposed(const struct operand *b, float *to, int64_t k0, int6
  * the order (inner, tap) instead of (tap, inner). */
 static bool weights_by_outer(const struct operand *b) {
     const struct weights *w = &b->weights;
-    return b->dtype == CULM_F32 && w->tap_stride[1] == 1 && w->tap_stride[0] == w->taps[1] &&
+    return w->tap_stride[1] == 1 && w->tap_stride[0] == w->taps[1] &&
            w->inner_stride == w->taps[0] * w->taps[1] &&
            w->outer_stride == w->inner * w->inner_stride;
 }
@@ -155,8 +154,8 @@ static void pack_by_outer(const struct operand *b, float *to, int64_t k0, int64_
 static bool weights_by_inner(const struct operand *b) {
     const struct weights *w = &b->weights;
     int64_t last = (w->taps[0] - 1) * w->tap_stride[0] + (w->taps[1] - 1) * w->tap_stride[1];
-    return b->dtype == CULM_F32 && w->outer_stride <= 16 && w->tap_stride[0] >= 0 &&
-           w->tap_stride[1] >= 0 && last < w->outer_stride;
+    return w->outer_stride <= 16 && w->tap_stride[0] >= 0 && w->tap_stride[1] >= 0 &&
+           last < w->outer_stride;
 }
 
 static void pack_by_inner(const struct operand *b, float *to, int64_t k0, int64_t k, int64_t column,
