@@ -2,7 +2,7 @@
 """Every family of models in pipelines that lose workers: the result is that of one undisturbed process.
 
 Here at an eighth of the published width, or less, on small inputs. CULM_SYSTEM_FULL runs the published sizes for a few steps
-each with one loss, and prints the peak memory of the workers: an hour and 20 GB.
+each with one loss, and prints the peak memory of the workers: a quarter of an hour and 20 GB.
 """
 import os
 import random

@@ -4,6 +4,8 @@
  * The watch starts its own program as `culm eval`, which is this one: as such it waits until the
  * test opens the pipe DIR/go, and answers with its checkpoint's name.
  */
+#include "../folder.h"
+
 #include "cli/eval_watch.h"
 
 #include <fcntl.h>
@@ -16,8 +18,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/culm-eval-watch-XXXXXX";
 
 /* culm eval DIR --weights CHECKPOINT ... */
 static int evaluate(char **argv) {
@@ -100,10 +100,17 @@ static void test_removed(void **state) {
     assert_null(culm_eval_watch_result(&watch, true));
 }
 
-static int leave(void **state) {
-    (void)state;
-    struct culm_error error;
-    return culm_tree_remove(NULL, folder, &error) == CULM_OK ? 0 : -1;
+static int begin(void **state) {
+    char path[CULM_PATH_MAX];
+    if (make_folder(state)) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "%s/go", folder);
+    if (mkfifo(path, 0600) != 0) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "%s/logs", folder);
+    return mkdir(path, 0755);
 }
 
 int main(int argc, char **argv) {
@@ -114,17 +121,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_newest_waits),
         cmocka_unit_test(test_removed),
     };
-    char path[CULM_PATH_MAX];
-    if (!mkdtemp(folder)) {
-        return 1;
-    }
-    snprintf(path, sizeof path, "%s/go", folder);
-    if (mkfifo(path, 0600) != 0) {
-        return 1;
-    }
-    snprintf(path, sizeof path, "%s/logs", folder);
-    if (mkdir(path, 0755) != 0) {
-        return 1;
-    }
-    return cmocka_run_group_tests_name("cli/eval_watch", tests, NULL, leave);
+    return cmocka_run_group_tests_name("cli/eval_watch", tests, begin, drop_folder);
 }

@@ -1,7 +1,7 @@
 /*
- * Convolutions: every pass and algorithm on every instruction set and 1, 2 and 3 threads against
- * the reference, in f32 and with bf16 images, with equal bits on all of them; the reference's
- * gradients against finite differences; what the shapes allow.
+ * Convolutions: every pass and algorithm on every instruction set and 1, 2 and 3 threads (the slow
+ * base on one) against the reference, in f32 and with bf16 images, with equal bits on all of them;
+ * the reference's gradients against finite differences; what the shapes allow.
  *
  *     CULM_TEST_SEED=N      another seed than 1
  */

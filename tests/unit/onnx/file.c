@@ -2,6 +2,8 @@
  * Reading files: the fuzz corpus (good-* is read and imported, bad-* is refused with one line),
  * tensors in side files, and all ways in which those can be wrong.
  */
+#include "../folder.h"
+
 #include "writer.h"
 
 #include "base/file.h"
@@ -16,8 +18,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/culm-onnx-XXXXXX";
 
 static void test_corpus(void **state) {
     (void)state;
@@ -141,20 +141,11 @@ static void test_not_there(void **state) {
     assert_null(graph);
 }
 
-static int leave(void **state) {
-    (void)state;
-    struct culm_error error;
-    return culm_tree_remove(NULL, folder, &error) == CULM_OK ? 0 : -1;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_corpus),
         cmocka_unit_test(test_side_file),
         cmocka_unit_test(test_not_there),
     };
-    if (!mkdtemp(folder)) {
-        return 1;
-    }
-    return cmocka_run_group_tests_name("onnx/file", tests, NULL, leave);
+    return cmocka_run_group_tests_name("onnx/file", tests, make_folder, drop_folder);
 }

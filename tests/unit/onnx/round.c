@@ -3,6 +3,8 @@
  * training, and compute the same: the same operators where it is said so, the same logits and
  * losses.
  */
+#include "../folder.h"
+
 #include "writer.h"
 
 #include "base/file.h"
@@ -18,8 +20,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/culm-onnx-XXXXXX";
 
 static const struct {
     const char *name, *arch;
@@ -232,20 +232,11 @@ static void test_refused(void **state) {
     culm_graph_free(graph);
 }
 
-static int leave(void **state) {
-    (void)state;
-    struct culm_error error;
-    return culm_tree_remove(NULL, folder, &error) == CULM_OK ? 0 : -1;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inference),
         cmocka_unit_test(test_training),
         cmocka_unit_test(test_refused),
     };
-    if (!mkdtemp(folder)) {
-        return 1;
-    }
-    return cmocka_run_group_tests_name("onnx/round", tests, NULL, leave);
+    return cmocka_run_group_tests_name("onnx/round", tests, make_folder, drop_folder);
 }

@@ -1,6 +1,8 @@
 /*
  * The network of a configuration: weights under the names that published files give them.
  */
+#include "../folder.h"
+
 #include "train/network.h"
 
 #include "base/file.h"
@@ -13,8 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/culm-network-XXXXXX";
 
 static const char bert[] =
     "model: {arch: bert, layers: 1, width: 8, heads: 2, context: 8, vocab: 264}\n"
@@ -197,20 +197,11 @@ static void test_missing(void **state) {
     culm_train_config_release(&plain);
 }
 
-static int leave(void **state) {
-    (void)state;
-    struct culm_error error;
-    return culm_tree_remove(NULL, folder, &error) == CULM_OK ? 0 : -1;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_longer_names),
         cmocka_unit_test(test_missing),
     };
-    if (!mkdtemp(folder)) {
-        return 1;
-    }
-    return cmocka_run_group_tests_name("train/network", tests, NULL, leave);
+    return cmocka_run_group_tests_name("train/network", tests, make_folder, drop_folder);
 }
