@@ -1,8 +1,8 @@
 /*
- * A connection over uv_poll.
+ * A connection over a stream.
  *
- *     send ─▶ queue of entries (header + meta | payload slice) ─▶ sendmsg, up to IOV_COUNT at once
- *     recvmsg ─▶ [rest of the payload in progress | scratch] ─▶ frame reader ─▶ message
+ *     send ─▶ queue of entries (header + meta | payload slice) ─▶ write, up to IOV_COUNT at once
+ *     read ─▶ [rest of the payload in progress | scratch] ─▶ frame reader ─▶ message
  *
  * A write error only marks the link broken and shuts it down, so that the reading side finds the
  * end, after whatever had still arrived: the loop alone reports. One turn of the loop moves a
@@ -10,15 +10,9 @@
  */
 #include "net/conn.h"
 
-#include "net/socket.h"
-
-#include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define IOV_COUNT 32
 #define SCRATCH_BYTES ((size_t)64 << 10)
@@ -34,7 +28,7 @@ struct entry {
 };
 
 struct culm_conn {
-    uv_poll_t poll;
+    struct culm_stream *stream;
     struct culm_conn_options o;
     struct culm_frame_reader reader;
     struct entry *first, **last;
@@ -42,29 +36,22 @@ struct culm_conn {
     size_t queued;
     size_t heads;          /* bytes copied into the queue */
     struct culm_error why; /* of a link that we broke; CULM_OK: the other side says */
-    int fd;
-    int events;      /* asked of the poll */
-    bool connecting; /* not yet writable for the first time */
-    bool corked;     /* send leaves the writing to flush */
-    bool broken;     /* nothing can be written any more */
-    bool finishing;  /* shut down writing when the queue is empty */
-    bool reported;   /* closed was called */
-    bool closing;    /* culm_conn_close was called */
+    bool connecting;       /* not yet writable for the first time */
+    bool corked;           /* send leaves the writing to flush */
+    bool broken;           /* nothing can be written any more */
+    bool finishing;        /* shut down writing when the queue is empty */
+    bool reported;         /* closed was called */
+    bool closing;          /* culm_conn_close was called */
     uint8_t scratch[SCRATCH_BYTES];
 };
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-static void update_poll(struct culm_conn *conn) {
-    int events = conn->connecting ? 0 : UV_READABLE;
+static void update_watch(struct culm_conn *conn) {
+    int events = conn->connecting ? 0 : CULM_STREAM_READ;
     if (conn->connecting || (conn->queued && !conn->broken)) {
-        events |= UV_WRITABLE;
+        events |= CULM_STREAM_WRITE;
     }
-    if (events != conn->events && !conn->closing && !conn->reported) {
-        conn->events = events;
-        int failed = uv_poll_start(&conn->poll, events, on_poll);
-        assert(!failed && "the loop already watches this socket");
-        (void)failed;
+    if (!conn->closing && !conn->reported) {
+        conn->stream->ops->watch(conn->stream, events);
     }
 }
 
@@ -90,7 +77,7 @@ static void drop_queue(struct culm_conn *conn) {
 static void break_link(struct culm_conn *conn) {
     conn->broken = true;
     drop_queue(conn);
-    (void)shutdown(conn->fd, SHUT_RDWR);
+    conn->stream->ops->shutdown(conn->stream, true);
 }
 
 /* --- writing --- */
@@ -129,17 +116,12 @@ static void written(struct culm_conn *conn, size_t bytes) {
     }
 }
 
-/* One sendmsg of at most `limit` bytes. False: not now, or never (broken). */
+/* One write of at most `limit` bytes. False: not now, or never (broken). */
 static bool write_some(struct culm_conn *conn, size_t limit, size_t *ret_bytes) {
     struct iovec iov[IOV_COUNT];
-    struct msghdr out = {.msg_iov = iov};
-    out.msg_iovlen = (size_t)gather(conn, limit, iov);
-    ssize_t put;
-    do {
-        put = sendmsg(conn->fd, &out, MSG_NOSIGNAL | MSG_DONTWAIT);
-    } while (put < 0 && errno == EINTR);
+    ssize_t put = conn->stream->ops->write(conn->stream, iov, gather(conn, limit, iov));
     if (put < 0) {
-        if (errno != EAGAIN) {
+        if (put != -EAGAIN) {
             break_link(conn);
         }
         return false;
@@ -152,7 +134,7 @@ static bool write_some(struct culm_conn *conn, size_t limit, size_t *ret_bytes) 
 static void finish_if_empty(struct culm_conn *conn) {
     if (conn->finishing && !conn->queued && !conn->broken && !conn->connecting) {
         conn->broken = true;
-        (void)shutdown(conn->fd, SHUT_WR);
+        conn->stream->ops->shutdown(conn->stream, false);
     }
 }
 
@@ -216,7 +198,7 @@ void culm_conn_send(struct culm_conn *conn, const struct culm_message *message) 
         size_t bytes;
         (void)write_some(conn, conn->o.turn_bytes, &bytes); /* what is left waits for the loop */
     }
-    update_poll(conn);
+    update_watch(conn);
 }
 
 void culm_conn_cork(struct culm_conn *conn, bool corked) { conn->corked = corked; }
@@ -225,7 +207,8 @@ size_t culm_conn_queued(const struct culm_conn *conn) { return conn->queued; }
 
 static bool wait_connected(struct culm_conn *conn, uint64_t deadline_ns) {
     if (conn->connecting) {
-        if (!culm_socket_wait(conn->fd, POLLOUT, deadline_ns) || culm_socket_error(conn->fd)) {
+        if (!conn->stream->ops->wait(conn->stream, CULM_STREAM_WRITE, deadline_ns) ||
+            conn->stream->ops->connected(conn->stream)) {
             return false;
         }
         conn->connecting = false;
@@ -241,10 +224,10 @@ bool culm_conn_flush(struct culm_conn *conn, size_t keep_bytes, uint64_t deadlin
     while (conn->queued > keep_bytes && in_time && !conn->broken) {
         size_t bytes;
         if (!write_some(conn, conn->queued - keep_bytes, &bytes) && !conn->broken) {
-            in_time = culm_socket_wait(conn->fd, POLLOUT, deadline_ns);
+            in_time = conn->stream->ops->wait(conn->stream, CULM_STREAM_WRITE, deadline_ns);
         }
     }
-    update_poll(conn);
+    update_watch(conn);
     return in_time && !conn->broken;
 }
 
@@ -252,16 +235,17 @@ void culm_conn_linger(struct culm_conn *conn, uint64_t deadline_ns) {
     if (!culm_conn_flush(conn, 0, deadline_ns)) {
         return;
     }
-    (void)shutdown(conn->fd, SHUT_WR);
+    const struct culm_stream_ops *ops = conn->stream->ops;
+    const struct iovec away = {conn->scratch, SCRATCH_BYTES};
+    ops->shutdown(conn->stream, false);
     conn->broken = true;
     ssize_t got;
     do {
-        if (!culm_socket_wait(conn->fd, POLLIN, deadline_ns)) {
+        if (!ops->wait(conn->stream, CULM_STREAM_READ, deadline_ns)) {
             return;
         }
-        got = recv(conn->fd, conn->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
-    } while ((got > 0 && culm_clock_ns() < deadline_ns) ||
-             (got < 0 && (errno == EAGAIN || errno == EINTR)));
+        got = ops->read(conn->stream, &away, 1);
+    } while ((got > 0 && ops->now_ns(conn->stream) < deadline_ns) || got == -EAGAIN);
 }
 
 void culm_conn_finish(struct culm_conn *conn) {
@@ -276,7 +260,7 @@ static void report(struct culm_conn *conn, const struct culm_error *why) {
         conn->reported = true;
         conn->broken = true;
         drop_queue(conn);
-        uv_poll_stop(&conn->poll);
+        conn->stream->ops->watch(conn->stream, 0);
         conn->o.ops->closed(conn->o.ctx, conn, conn->why.status == CULM_OK ? why : &conn->why);
     }
 }
@@ -300,23 +284,19 @@ static void parse(struct culm_conn *conn, const uint8_t *data, size_t len) {
     }
 }
 
-/* One recvmsg; false when there was nothing to get or the connection is over. */
+/* One read; false when there was nothing to get or the connection is over. */
 static bool read_some(struct culm_conn *conn, size_t *ret_bytes) {
     uint8_t *payload = NULL;
     size_t space = culm_frame_reader_space(&conn->reader, &payload);
     struct iovec iov[2] = {{payload, space}, {conn->scratch, SCRATCH_BYTES}};
-    struct msghdr in = {.msg_iov = space ? iov : iov + 1, .msg_iovlen = space ? 2 : 1};
-    ssize_t got;
-    do {
-        got = recvmsg(conn->fd, &in, MSG_DONTWAIT);
-    } while (got < 0 && errno == EINTR);
+    ssize_t got = conn->stream->ops->read(conn->stream, space ? iov : iov + 1, space ? 2 : 1);
     if (got <= 0) {
-        if (got < 0 && errno == EAGAIN) {
+        if (got == -EAGAIN) {
             return false;
         }
         struct culm_error error;
         if (got < 0) {
-            culm_error_errno(&error, errno, "receive");
+            culm_error_errno(&error, (int)-got, "receive");
             error.status = CULM_ERR_CLOSED;
         } else {
             culm_error_set(&error, CULM_ERR_CLOSED, "the other side closed the connection");
@@ -350,7 +330,7 @@ void culm_conn_pump(struct culm_conn *conn) {
 }
 
 static void connected(struct culm_conn *conn) {
-    int cause = culm_socket_error(conn->fd);
+    int cause = conn->stream->ops->connected(conn->stream);
     if (cause) {
         struct culm_error error;
         culm_error_errno(&error, cause, "connect");
@@ -361,12 +341,8 @@ static void connected(struct culm_conn *conn) {
     conn->connecting = false;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events) {
-    struct culm_conn *conn = poll->data;
-    if (status < 0) { /* a reset: the loop has stopped to watch; the socket calls say which */
-        conn->events = 0;
-    }
-    (void)events; /* each direction finds out for itself whether it can go on */
+static void on_ready(void *ctx) {
+    struct culm_conn *conn = ctx;
     if (conn->connecting) {
         connected(conn);
     }
@@ -377,37 +353,41 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
         read_turn(conn, conn->o.turn_bytes);
     }
     if (!dead(conn)) {
-        update_poll(conn);
+        update_watch(conn);
     }
 }
 
 /* --- life --- */
 
-enum culm_status culm_conn_new(const struct culm_conn_options *options, int take_fd,
-                               bool connecting, struct culm_conn **ret_conn,
-                               struct culm_error *error) {
+enum culm_status culm_conn_over(const struct culm_conn_options *options,
+                                struct culm_stream *take_stream, bool connecting,
+                                struct culm_conn **ret_conn, struct culm_error *error) {
     struct culm_conn *conn = malloc(sizeof *conn);
     if (!conn) {
-        close(take_fd);
+        take_stream->ops->close(take_stream, NULL, NULL);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a connection");
     }
     memset(conn, 0, offsetof(struct culm_conn, scratch));
     conn->o = *options;
     conn->o.turn_bytes = options->turn_bytes ? options->turn_bytes : TURN_BYTES;
-    conn->fd = take_fd;
+    conn->stream = take_stream;
     conn->connecting = connecting;
     conn->last = &conn->first;
     culm_frame_reader_init(&conn->reader, options->pool, options->meta_max, options->payload_max);
-    int failed = uv_poll_init(options->loop, &conn->poll, take_fd);
-    if (failed) {
-        close(take_fd);
-        free(conn);
-        return culm_error_set(error, CULM_ERR_IO, "watch a connection: %s", uv_strerror(failed));
-    }
-    conn->poll.data = conn;
-    update_poll(conn);
+    take_stream->ready = on_ready;
+    take_stream->ctx = conn;
+    update_watch(conn);
     *ret_conn = conn;
     return CULM_OK;
+}
+
+enum culm_status culm_conn_new(const struct culm_conn_options *options, int take_fd,
+                               bool connecting, struct culm_conn **ret_conn,
+                               struct culm_error *error) {
+    struct culm_stream *stream = NULL;
+    enum culm_status status = culm_stream_socket_new(options->loop, take_fd, &stream, error);
+    return status == CULM_OK ? culm_conn_over(options, stream, connecting, ret_conn, error)
+                             : status;
 }
 
 void culm_conn_limits(struct culm_conn *conn, size_t meta_max, size_t payload_max) {
@@ -415,8 +395,8 @@ void culm_conn_limits(struct culm_conn *conn, size_t meta_max, size_t payload_ma
     conn->reader.payload_max = payload_max;
 }
 
-static void on_closed(uv_handle_t *handle) {
-    struct culm_conn *conn = handle->data;
+static void on_gone(void *ctx) {
+    struct culm_conn *conn = ctx;
     culm_frame_reader_release(&conn->reader);
     free(conn);
 }
@@ -427,6 +407,5 @@ void culm_conn_close(struct culm_conn *conn) {
     }
     conn->closing = true;
     drop_queue(conn);
-    uv_close((uv_handle_t *)&conn->poll, on_closed);
-    close(conn->fd);
+    conn->stream->ops->close(conn->stream, on_gone, conn);
 }

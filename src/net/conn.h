@@ -1,5 +1,5 @@
 /*
- * A connection: frames over one TCP socket, on a libuv loop.
+ * A connection: frames over one stream (a socket on a libuv loop, or one of the simulated network).
  *
  * The queue of what is to be written is ours, not libuv's, so that a caller can finish it, or the
  * first part of it, at once (culm_conn_flush): a worker that is to die at an exact byte needs that.
@@ -11,8 +11,7 @@
 #define CULM_NET_CONN_H
 
 #include "net/frame.h"
-
-#include <uv.h>
+#include "net/stream.h"
 
 struct culm_conn;
 
@@ -26,7 +25,7 @@ struct culm_conn_ops {
 };
 
 struct culm_conn_options {
-    uv_loop_t *loop;
+    uv_loop_t *loop;        /* culm_conn_new's only */
     struct culm_pool *pool; /* for received payloads */
     size_t meta_max, payload_max;
     size_t turn_bytes; /* a direction, in one turn of the loop; 0: 8 MB */
@@ -38,7 +37,11 @@ struct culm_conn_options {
 enum culm_status culm_conn_new(const struct culm_conn_options *options, int take_fd,
                                bool connecting, struct culm_conn **ret_conn,
                                struct culm_error *error);
-/* Closes the socket now; the memory goes when the loop has run once more. NULL is fine. */
+/* The same over any stream, which is taken. */
+enum culm_status culm_conn_over(const struct culm_conn_options *options,
+                                struct culm_stream *take_stream, bool connecting,
+                                struct culm_conn **ret_conn, struct culm_error *error);
+/* Closes the stream now; the memory goes when the loop has run once more. NULL is fine. */
 void culm_conn_close(struct culm_conn *conn);
 
 /* The limits for what is received from now on. */
@@ -53,7 +56,7 @@ void culm_conn_send(struct culm_conn *conn, const struct culm_message *message);
 void culm_conn_cork(struct culm_conn *conn, bool corked);
 size_t culm_conn_queued(const struct culm_conn *conn); /* bytes that the system has not taken */
 /* Writes, waiting as long as it takes, until only keep_bytes are queued. False: deadline_ns
- * (CLOCK_MONOTONIC) passed or the link broke. */
+ * (of the stream's clock) passed or the link broke. */
 bool culm_conn_flush(struct culm_conn *conn, size_t keep_bytes, uint64_t deadline_ns);
 /* Flushes, says that nothing more comes, and waits for the other side to close: only then is it
  * certain that all was received. What comes meanwhile is thrown away. */
