@@ -42,7 +42,7 @@ struct culm_conn {
     bool finishing;        /* shut down writing when the queue is empty */
     bool reported;         /* closed was called */
     bool closing;          /* culm_conn_close was called */
-    uint8_t scratch[SCRATCH_BYTES];
+    uint8_t scratch[];     /* [o.scratch_bytes] */
 };
 
 static void update_watch(struct culm_conn *conn) {
@@ -236,7 +236,7 @@ void culm_conn_linger(struct culm_conn *conn, uint64_t deadline_ns) {
         return;
     }
     const struct culm_stream_ops *ops = conn->stream->ops;
-    const struct iovec away = {conn->scratch, SCRATCH_BYTES};
+    const struct iovec away = {conn->scratch, conn->o.scratch_bytes};
     ops->shutdown(conn->stream, false);
     conn->broken = true;
     ssize_t got;
@@ -288,7 +288,7 @@ static void parse(struct culm_conn *conn, const uint8_t *data, size_t len) {
 static bool read_some(struct culm_conn *conn, size_t *ret_bytes) {
     uint8_t *payload = NULL;
     size_t space = culm_frame_reader_space(&conn->reader, &payload);
-    struct iovec iov[2] = {{payload, space}, {conn->scratch, SCRATCH_BYTES}};
+    struct iovec iov[2] = {{payload, space}, {conn->scratch, conn->o.scratch_bytes}};
     ssize_t got = conn->stream->ops->read(conn->stream, space ? iov : iov + 1, space ? 2 : 1);
     if (got <= 0) {
         if (got == -EAGAIN) {
@@ -362,7 +362,8 @@ static void on_ready(void *ctx) {
 enum culm_status culm_conn_over(const struct culm_conn_options *options,
                                 struct culm_stream *take_stream, bool connecting,
                                 struct culm_conn **ret_conn, struct culm_error *error) {
-    struct culm_conn *conn = malloc(sizeof *conn);
+    size_t scratch_bytes = options->scratch_bytes ? options->scratch_bytes : SCRATCH_BYTES;
+    struct culm_conn *conn = malloc(sizeof *conn + scratch_bytes);
     if (!conn) {
         take_stream->ops->close(take_stream, NULL, NULL);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a connection");
@@ -370,6 +371,7 @@ enum culm_status culm_conn_over(const struct culm_conn_options *options,
     memset(conn, 0, offsetof(struct culm_conn, scratch));
     conn->o = *options;
     conn->o.turn_bytes = options->turn_bytes ? options->turn_bytes : TURN_BYTES;
+    conn->o.scratch_bytes = scratch_bytes;
     conn->stream = take_stream;
     conn->connecting = connecting;
     conn->last = &conn->first;

@@ -22,7 +22,6 @@ struct running {
     struct culm_history *history;
     struct culm_sim *sim;
     struct culm_layout layout;
-    struct culm_pool *pool;
     struct culm_symbolic_store *store;
     struct culm_coordinator *coordinator;
     struct culm_exec *coordinator_exec;
@@ -355,7 +354,8 @@ static void timed(struct running *run) {
 
 /* --- building the run --- */
 
-static void *make_worker(void *context, int32_t id, struct culm_world *world) {
+static void *make_worker(void *context, int32_t id, struct culm_world *world,
+                         struct culm_pool *pool) {
     struct running *run = context;
     const struct culm_history *history = run->history;
     struct culm_exec **exec = realloc(run->exec, (size_t)(id + 1) * sizeof *exec);
@@ -364,11 +364,11 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world) {
     }
     run->exec = exec;
     run->exec_count = id + 1;
-    exec[id] = culm_symbolic_new(&run->layout, &history->shape, run->pool, run->store, world, 42);
+    exec[id] = culm_symbolic_new(&run->layout, &history->shape, pool, run->store, world, 42);
     const struct culm_node_options options = {.id = id,
                                               .world = world,
                                               .exec = exec[id],
-                                              .pool = run->pool,
+                                              .pool = pool,
                                               .layout = &run->layout,
                                               .shape = history->shape,
                                               .heartbeat_ms = history->cluster.heartbeat_ms};
@@ -376,9 +376,9 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world) {
 }
 
 static void destroy_worker(void *context, int32_t id, void *actor) {
-    (void)context;
-    (void)id;
+    struct running *run = context;
     culm_node_free(actor);
+    culm_symbolic_free(run->exec[id]);
 }
 
 static bool build(struct running *run) {
@@ -387,11 +387,17 @@ static bool build(struct running *run) {
         CULM_OK) {
         return false;
     }
-    run->pool = culm_pool_new(0);
     const struct culm_sim_options options = {
         .seed = culm_rng_mix(history->seed, (uint64_t)run->start_step),
         .latency_ns = history->latency_us * 1000,
         .jitter_ns = history->jitter_us * 1000,
+        .bytes_per_ms = history->network.bytes_per_ms,
+        .buffer_bytes = history->network.buffer_bytes,
+        .piece_bytes = history->network.piece_bytes,
+        .scratch_bytes = history->network.scratch_bytes,
+        .short_percent = history->network.short_percent,
+        .backlog_full_percent = history->network.backlog_full_percent,
+        .exit_ns = history->network.exit_us * 1000,
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,
         .spawn_ns = 30000000,
@@ -405,12 +411,13 @@ static bool build(struct running *run) {
         .log = history->log,
     };
     run->sim = culm_sim_new(&options);
-    if (!run->pool || !run->sim) {
+    if (!run->sim) {
         return false;
     }
     struct culm_world *world = culm_sim_coordinator_world(run->sim);
     run->coordinator_exec =
-        culm_symbolic_new(&run->layout, &history->shape, run->pool, run->store, NULL, 42);
+        culm_symbolic_new(&run->layout, &history->shape, culm_sim_pool(run->sim, CULM_COORDINATOR),
+                          run->store, NULL, 42);
     char source[32] = "";
     if (culm_symbolic_store_newest(run->store) >= 0) {
         run->start_step = culm_symbolic_store_newest(run->store);
@@ -439,20 +446,14 @@ static bool build(struct running *run) {
 }
 
 static void tear_down(struct running *run) {
-    culm_sim_free(run->sim);
     culm_coordinator_free(run->coordinator);
     culm_symbolic_free(run->coordinator_exec);
-    for (int32_t i = 0; i < run->exec_count; i++) {
-        culm_symbolic_free(run->exec[i]);
-    }
+    size_t left = culm_sim_free(run->sim);
     free(run->exec);
     culm_layout_release(&run->layout);
-    struct culm_pool_stats stats = {0};
-    culm_pool_stats(run->pool, &stats);
-    if (stats.used_bytes > 0) {
-        complain(run, "%zu bytes of blobs were never let go", stats.used_bytes);
+    if (left > 0) {
+        complain(run, "%zu bytes of blobs were never let go", left);
     }
-    culm_pool_free(run->pool);
 }
 
 static void play(struct running *run) {
@@ -492,7 +493,9 @@ static void judge_end(struct running *run) {
         complain(run, "it was stopped after step %lld and left a checkpoint of step %lld",
                  (long long)run->totals.committed, (long long)newest);
     }
-    if (culm_sim_refused(run->sim) > 0) {
+    struct culm_sim_totals totals;
+    culm_sim_totals(run->sim, &totals);
+    if (totals.refused > 0) {
         complain(run, "more than %lld workers were asked for",
                  (long long)history->cluster.max_nodes);
     }

@@ -69,6 +69,14 @@ struct culm_history_fault {
     bool fired;
 };
 
+/* What streams are like. See sim.h. */
+struct culm_history_network {
+    uint64_t bytes_per_ms;
+    size_t buffer_bytes, piece_bytes, scratch_bytes;
+    uint32_t short_percent, backlog_full_percent;
+    uint64_t exit_us;
+};
+
 struct culm_history {
     uint64_t seed;
     struct culm_run_shape shape;
@@ -77,6 +85,7 @@ struct culm_history {
     int32_t params_per_stage;
     uint32_t save_fail_percent, start_fail_percent;
     uint64_t latency_us, jitter_us, job_us;
+    struct culm_history_network network;
     int32_t fault_count;
     struct culm_history_fault fault[CULM_HISTORY_FAULTS_MAX];
     bool must_fire; /* every fault has to fire */

@@ -75,6 +75,19 @@ static void pick_fault(struct dice *dice, const struct culm_history *h,
     }
 }
 
+/* Half of the runs have streams that cut, hold up and take their time. */
+static void pick_network(struct dice *dice, struct culm_history_network *network) {
+    bool rough = pick(dice, 2);
+    network->scratch_bytes = (size_t)(64 << pick(dice, 7));
+    network->exit_us = (uint64_t)pick(dice, 4) ? (uint64_t)pick(dice, 6000) : 0;
+    network->exit_us = pick(dice, 6) ? network->exit_us : 300000;
+    network->piece_bytes = rough ? (size_t)(1 << pick(dice, 9)) : 0;
+    network->short_percent = rough ? (uint32_t)pick(dice, 60) : 0;
+    network->buffer_bytes = pick(dice, 3) ? 0 : (size_t)(200 << pick(dice, 7));
+    network->bytes_per_ms = pick(dice, 3) ? 0 : (uint64_t)(500 << pick(dice, 6));
+    network->backlog_full_percent = pick(dice, 8) ? 0 : (uint32_t)(1 + pick(dice, 10));
+}
+
 /* Every copy of a stage is lost after a checkpoint, and someone more while the others go back. */
 static void chain_of_roll_back(struct dice *dice, struct culm_history *h) {
     h->checkpoint.every = 1;
@@ -115,6 +128,8 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     h.latency_us = (uint64_t)(20 + pick(&dice, 500));
     h.jitter_us = (uint64_t)pick(&dice, 4000);
     h.job_us = (uint64_t)(200 + pick(&dice, 3000));
+    struct dice other = {culm_rng_mix(seed, 0xC03)}; /* what came later draws from others */
+    pick_network(&other, &h.network);
     h.save_fail_percent = pick(&dice, 5) == 0 ? (uint32_t)(5 + pick(&dice, 40)) : 0;
     h.traced = pick(&dice, 8) == 0;
     if (!h.traced) {

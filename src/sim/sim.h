@@ -1,13 +1,17 @@
 /*
  * The simulated world: virtual clock, network and processes in one thread, from one seed.
  *
- * It implements the world table for one coordinator and any number of workers. Frames of a link
- * keep their order and take random times; a death loses a random suffix of what is on the wire (the
- * torn frame included); a frozen worker does nothing, and what others send it waits. Jobs take
- * virtual time and are executed when it is over. Everything random comes from the seed, so a
- * history is replayed by its number alone.
+ * It implements the world table for one coordinator and any number of workers over the same
+ * connections (net/conn.h) and the same membership (cluster/member.h, roster.h) as the real one; in
+ * place of sockets there is a simulated network (network.c), in place of processes and threads what
+ * process.c says. A worker that is asked for joins by a hello over a stream, is told where the
+ * others listen, and connects to them; frames are written and read in pieces of any size; the end
+ * of a stream and the end of a process are told apart, in either order. A frozen process does
+ * nothing, and what others send it waits, as far as buffers reach. Jobs take virtual time and are
+ * executed when it is over. Everything random comes from the seed, so a history is replayed by its
+ * number.
  *
- * Thread: one.
+ * Processes are -1 (the coordinator) and 0, 1, ... (workers). Thread: one.
  */
 #ifndef CULM_SIM_SIM_H
 #define CULM_SIM_SIM_H
@@ -16,35 +20,59 @@
 
 struct culm_sim;
 
-/* Makes an actor for worker `id`, in `world`. */
+/* Makes an actor for worker `id`, in `world`; what it allocates comes from `pool`, which outlives
+ * it. */
 struct culm_sim_factory {
     void *context;
     const struct culm_actor_ops *ops;
-    void *(*make)(void *context, int32_t id, struct culm_world *world); /* NULL: failure */
+    void *(*make)(void *context, int32_t id, struct culm_world *world,
+                  struct culm_pool *pool); /* NULL: failure */
     void (*destroy)(void *context, int32_t id, void *actor);
 };
 
 struct culm_sim_options {
     uint64_t seed;
-    uint64_t latency_ns, jitter_ns; /* of a frame: latency + uniform in [0, jitter) */
+    uint64_t latency_ns, jitter_ns; /* of a piece of bytes: latency + uniform in [0, jitter) */
+    uint64_t bytes_per_ms;          /* of each direction between two processes; 0: any */
+    size_t buffer_bytes;            /* written and not yet read, of a direction; 0: any */
+    size_t piece_bytes;             /* a write is cut into pieces of at most this; 0: never */
+    uint32_t short_percent;         /* of writes that take only some of what there is */
+    uint32_t backlog_full_percent;  /* of knocks that must be repeated a second later */
+    size_t scratch_bytes;           /* of a connection; 0: 64 KB */
+    uint64_t exit_ns;       /* from the end of a process until it is told: uniform in [0, this) */
     uint64_t job_ns, io_ns; /* of a job without a cost of its own: uniform in [1/2, 3/2) of this */
-    uint64_t spawn_ns;      /* until an asked-for worker joins: uniform in [1/2, 3/2) */
+    uint64_t spawn_ns;      /* until an asked-for worker connects: uniform in [1/2, 3/2) */
     int32_t spawn_max;      /* alive at once; the coordinator may not ask for more */
     uint32_t start_fail_percent; /* of workers asked for that end before they join */
+    size_t pool_bytes;           /* of a worker; 0: any */
     struct culm_sim_factory worker;
     const struct culm_actor_ops *coordinator_ops;
     /* Told of every event published, after "t_ms" was added; borrows it. */
     void (*event)(void *context, json_t *event);
     void *event_context;
-    /* Asked at every fault point of a worker; may call culm_sim_kill or culm_sim_freeze. May be
-     * NULL. */
+    /* Asked at every fault point of a worker; may call what harms. May be NULL. */
     void (*fault)(void *context, int32_t node, const struct culm_fault_point *point);
+    /* How long a worker's job takes; 0: as job_ns and io_ns say. May be NULL. */
+    uint64_t (*cost)(void *context, int32_t node, const struct culm_job *job);
     bool log; /* print what happens, readably, on standard output */
 };
 
+/* How often what was asked for really happened. */
+struct culm_sim_totals {
+    int64_t streams, connects_failed;
+    int64_t bytes;
+    int64_t flips;      /* bits flipped */
+    int64_t torn;       /* streams cut within a piece by a death */
+    int64_t exit_first; /* ends of a process that were told before the end of its stream */
+    int64_t garbage;    /* connections given up for what came over them */
+    int64_t refused;    /* workers asked for beyond spawn_max */
+};
+
 struct culm_sim *culm_sim_new(const struct culm_sim_options *options); /* NULL: out of memory */
-void culm_sim_free(struct culm_sim *sim);
+/* Bytes of blobs of the simulator's pools that were never let go. */
+size_t culm_sim_free(struct culm_sim *sim);
 struct culm_world *culm_sim_coordinator_world(struct culm_sim *sim);
+struct culm_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
 /* Gives the coordinator's actor; must be called before the first step. Borrowed. */
 void culm_sim_coordinator(struct culm_sim *sim, void *actor);
 
@@ -54,25 +82,36 @@ uint64_t culm_sim_now(const struct culm_sim *sim);
 uint64_t culm_sim_random(struct culm_sim *sim,
                          uint64_t bound); /* of a stream apart from the network's */
 bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **ret_error);
+void culm_sim_totals(const struct culm_sim *sim, struct culm_sim_totals *ret_totals);
+
+/* --- harm --- */
 
 void culm_sim_kill(struct culm_sim *sim, int32_t node);
 /* Its tasks end no more; it talks on. */
 void culm_sim_stick(struct culm_sim *sim, int32_t node);
-/* Nothing passes between two workers any more, and both see that. */
+/* Any process; CULM_NEVER: for good. */
+void culm_sim_freeze(struct culm_sim *sim, int32_t id, uint64_t for_ns);
+/* All streams between two break, both see it, and no other can be made. */
 void culm_sim_cut(struct culm_sim *sim, int32_t one, int32_t other);
-void culm_sim_freeze(struct culm_sim *sim, int32_t node,
-                     uint64_t for_ns); /* CULM_NEVER: for good */
+/* Nothing arrives at `to` any more, acknowledgements included, and nobody is told. Healed after
+ * for_ns, what was sent arrives. */
+void culm_sim_drop(struct culm_sim *sim, int32_t from, int32_t to, uint64_t for_ns);
+void culm_sim_slow(struct culm_sim *sim, int32_t from, int32_t to, uint32_t times, uint64_t for_ns);
+/* One bit changes in the byte that is sent after so many others. */
+void culm_sim_flip(struct culm_sim *sim, int32_t from, int32_t to, int64_t after_bytes);
+/* For a while it can open no socket, nor accept one. */
+void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns);
+
 /* A worker that nobody asked for, as a preemption trace adds one. */
 void culm_sim_add(struct culm_sim *sim);
 void culm_sim_request(struct culm_sim *sim, enum culm_request request, int32_t node);
+
 /* The actor of a worker that lives, frozen or not; NULL otherwise. */
 void *culm_sim_worker(const struct culm_sim *sim, int32_t node);
 /* The same, also of one that has ended: what it last was. NULL: there never was one. */
 void *culm_sim_remains(const struct culm_sim *sim, int32_t node);
-bool culm_sim_started(const struct culm_sim *sim, int32_t node); /* has said hello */
-/* How often more than spawn_max workers were asked for. */
-int64_t culm_sim_refused(const struct culm_sim *sim);
-bool culm_sim_frozen(const struct culm_sim *sim, int32_t node);
+bool culm_sim_started(const struct culm_sim *sim, int32_t node); /* has joined */
+bool culm_sim_frozen(const struct culm_sim *sim, int32_t id);
 int32_t culm_sim_worker_count(const struct culm_sim *sim); /* ever started: ids are below it */
 
 #endif

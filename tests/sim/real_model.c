@@ -78,7 +78,8 @@ static void on_fault_point(void *context, int32_t node, const struct culm_fault_
     }
 }
 
-static void *make_worker(void *context, int32_t id, struct culm_world *world) {
+static void *make_worker(void *context, int32_t id, struct culm_world *world,
+                         struct culm_pool *pool) {
     struct run *run = context;
     struct culm_error error;
     const struct culm_numeric_options numeric = {.config = &run->config,
@@ -86,7 +87,7 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world) {
                                                  .signature = "simulated",
                                                  .run_dir = run->dir,
                                                  .plan = run->plan,
-                                                 .pool = run->pool,
+                                                 .pool = pool,
                                                  .world = world,
                                                  .cpu = run->cpu,
                                                  .source = run->source};
@@ -97,7 +98,7 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world) {
     const struct culm_node_options node = {.id = id,
                                            .world = world,
                                            .exec = run->exec[id],
-                                           .pool = run->pool,
+                                           .pool = pool,
                                            .layout = &run->plan->layout,
                                            .shape = run->plan->shape,
                                            .heartbeat_ms = run->config.cluster.heartbeat_ms};
@@ -105,9 +106,9 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world) {
 }
 
 static void destroy_worker(void *context, int32_t id, void *actor) {
-    (void)context;
-    (void)id;
+    struct run *run = context;
     culm_node_free(actor);
+    culm_numeric_free(run->exec[id]);
 }
 
 static bool prepare(struct run *run, const struct shape *shape, struct culm_error *error) {
@@ -182,9 +183,6 @@ static void finish(struct run *run) {
     culm_sim_free(run->sim);
     culm_coordinator_free(run->coordinator);
     culm_numeric_free(run->coordinator_exec);
-    for (int32_t i = 0; i < run->execs; i++) {
-        culm_numeric_free(run->exec[i]);
-    }
     culm_cpu_free(run->cpu);
     culm_source_free(run->source);
     culm_plan_free(run->plan);

@@ -1,0 +1,60 @@
+/*
+ * A worker's side of the cluster: it joins a coordinator, opens links to peers when it first sends
+ * to them, lets in those that prove who they are, and tells who is lost.
+ *
+ * A state machine over a network: no sockets, clock or processes of its own. Of each peer `lost`
+ * comes once, when either of its two links ends or cannot be opened, after all that it sent;
+ * nothing comes from it, or goes to it, afterwards. `ended` comes at most once, and nothing after
+ * it. No function calls back before it returns but those marked. Thread: the loop's.
+ */
+#ifndef CULM_CLUSTER_MEMBER_H
+#define CULM_CLUSTER_MEMBER_H
+
+#include "net/network.h"
+#include "net/world.h"
+
+struct culm_member;
+
+struct culm_member_ops {
+    /* Let in; coordinator_pid is what it says of itself. */
+    void (*joined)(void *ctx, int64_t coordinator_pid);
+    void (*message)(void *ctx, int32_t from, const struct culm_message *message);
+    void (*lost)(void *ctx, int32_t node);
+    /* Refused, too late, the coordinator gone (CULM_ERR_CLOSED, CULM_ERR_TIMEOUT), or out of
+     * memory. */
+    void (*ended)(void *ctx, const struct culm_error *why);
+};
+
+struct culm_member_options {      /* all borrowed until _free */
+    struct culm_network *network; /* its owner passes on `accepted` and the alarm */
+    const char *host;             /* of the coordinator */
+    int port;
+    int listen_port; /* where peers find us */
+    const char *token;
+    int32_t node;
+    int64_t pid;
+    const char *name, *signature; /* NULL: "" */
+    struct culm_pool *pool;       /* for received payloads */
+    size_t payload_max;
+    size_t scratch_bytes;   /* of a connection; 0: as many as are good */
+    int64_t hello_limit_ms; /* a stranger that says no hello is closed then; 0: 10000 */
+    int64_t join_limit_ms;  /* 0: 30000 */
+    const struct culm_member_ops *ops;
+    void *ctx;
+};
+
+/* NULL: out of memory. */
+struct culm_member *culm_member_new(const struct culm_member_options *options);
+/* Calls joined, or ended, later. */
+void culm_member_join(struct culm_member *member);
+/* A stream that came in. */
+void culm_member_accepted(struct culm_member *member, struct culm_stream *take_stream);
+void culm_member_alarm(struct culm_member *member); /* it rang; calls back */
+/* Dropped when the node is not known or is lost. */
+void culm_member_send(struct culm_member *member, int32_t node, const struct culm_message *message);
+/* Once what is queued is written, tells the coordinator that nothing more comes; `ended` follows
+ * when it has closed its side. */
+void culm_member_finish(struct culm_member *member);
+void culm_member_free(struct culm_member *member); /* NULL is fine */
+
+#endif

@@ -1,0 +1,230 @@
+/* The coordinator's links: strangers, the hello that makes one a worker's, the address book. */
+#include "cluster/roster.h"
+
+#include "cluster/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SWEEP_NS 100000000ull
+#define STRANGERS_MAX 1024
+
+enum kind { STRANGER = CULM_LINK_STRANGER, WORKER };
+
+struct place {
+    struct culm_link *link;
+    int port;
+};
+
+struct culm_roster {
+    struct culm_roster_options o;
+    struct culm_link_set links;
+    struct place *place; /* [capacity], by node */
+    int32_t capacity;
+};
+
+static void set_alarm(struct culm_roster *roster) {
+    roster->o.network->ops->alarm(roster->o.network,
+                                  roster->links.strangers ? SWEEP_NS : CULM_NEVER);
+}
+
+static void drop_link(struct culm_roster *roster, struct culm_link *link) {
+    if (link->kind == WORKER) {
+        roster->place[link->node].link = NULL;
+    }
+    culm_link_free(link);
+}
+
+/* --- hello --- */
+
+static void refuse(struct culm_link *link, const char *text) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_buf_string(&meta, text);
+    if (!meta.failed) {
+        culm_link_send(link, CULM_WIRE_REFUSED, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
+    culm_conn_finish(link->conn); /* it closes when it has read that */
+    link->refused = true;
+}
+
+static struct place *place_of(struct culm_roster *roster, int32_t node) {
+    if (node >= roster->capacity) {
+        int32_t capacity = roster->capacity ? roster->capacity : 16;
+        while (capacity <= node) {
+            capacity *= 2;
+        }
+        struct place *grown = realloc(roster->place, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return NULL;
+        }
+        memset(grown + roster->capacity, 0, (size_t)(capacity - roster->capacity) * sizeof *grown);
+        roster->place = grown;
+        roster->capacity = capacity;
+    }
+    return &roster->place[node];
+}
+
+static void welcome(struct culm_roster *roster, struct culm_link *link) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_FRAME_META_MAX);
+    culm_buf_u64(&meta, (uint64_t)roster->o.pid);
+    culm_link_send(link, CULM_WIRE_WELCOME, meta.data, meta.len);
+    culm_buf_clear(&meta);
+    for (struct culm_link *other = roster->links.first; other; other = other->next) {
+        if (other->kind == WORKER && other != link) {
+            culm_address_encode(
+                &(struct culm_address){other->node, roster->place[other->node].port}, &meta);
+        }
+    }
+    if (!meta.failed) {
+        culm_link_send(link, CULM_WIRE_BOOK, meta.data, meta.len);
+    }
+    culm_buf_clear(&meta);
+    culm_address_encode(&(struct culm_address){link->node, roster->place[link->node].port}, &meta);
+    for (struct culm_link *other = roster->links.first; other; other = other->next) {
+        if (other->kind == WORKER && other != link) {
+            culm_link_send(other, CULM_WIRE_BOOK, meta.data, meta.len);
+        }
+    }
+    culm_buf_release(&meta);
+}
+
+static void admit(struct culm_roster *roster, struct culm_link *link,
+                  const struct culm_message *message) {
+    struct culm_hello hello;
+    struct culm_error error = {0};
+    if (message->type != CULM_WIRE_HELLO || !culm_hello_decode(message, &hello)) {
+        refuse(link, "not a hello; is this worker of the same version?");
+        return;
+    }
+    if (!culm_token_equal(hello.token, roster->o.token)) {
+        refuse(link, "wrong token: this worker belongs to another run");
+        return;
+    }
+    struct place *place = place_of(roster, hello.node);
+    if (!place || place->link) {
+        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", hello.node);
+        refuse(link, error.text);
+        return;
+    }
+    if (!roster->o.ops->check(roster->o.ctx, &hello, &error)) {
+        refuse(link, error.text);
+        return;
+    }
+    place->link = link;
+    place->port = hello.port;
+    culm_link_known(link, WORKER, hello.node);
+    welcome(roster, link);
+    roster->o.ops->up(roster->o.ctx, hello.node, &hello);
+}
+
+/* --- what comes --- */
+
+static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
+    struct culm_link *link = ctx;
+    struct culm_roster *roster = link->set->owner;
+    (void)conn;
+    if (link->refused) {
+        return;
+    }
+    if (link->kind == STRANGER) {
+        admit(roster, link, message);
+    } else if (message->type < CULM_WIRE_FIRST) {
+        roster->o.ops->message(roster->o.ctx, link->node, message);
+    }
+}
+
+static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error *why) {
+    struct culm_link *link = ctx;
+    struct culm_roster *roster = link->set->owner;
+    bool worker = link->kind == WORKER;
+    int32_t node = link->node;
+    struct culm_error error = *why;
+    (void)conn;
+    drop_link(roster, link);
+    if (worker) {
+        roster->o.ops->eof(roster->o.ctx, node, &error);
+    }
+}
+
+static const struct culm_conn_ops link_ops = {on_message, on_closed};
+
+/* --- from outside --- */
+
+void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream) {
+    bool first = roster->links.strangers == 0;
+    if (culm_link_accepted(&roster->links, take_stream) && first) {
+        set_alarm(roster);
+    }
+}
+
+void culm_roster_alarm(struct culm_roster *roster) {
+    culm_link_sweep(&roster->links);
+    set_alarm(roster);
+}
+
+static struct culm_link *link_of(const struct culm_roster *roster, int32_t node) {
+    return node >= 0 && node < roster->capacity ? roster->place[node].link : NULL;
+}
+
+void culm_roster_send(struct culm_roster *roster, int32_t node,
+                      const struct culm_message *message) {
+    struct culm_link *link = link_of(roster, node);
+    if (link) {
+        culm_conn_send(link->conn, message);
+    }
+}
+
+void culm_roster_end(struct culm_roster *roster, int32_t node) {
+    if (link_of(roster, node)) {
+        culm_conn_pump(link_of(roster, node)->conn);
+    }
+    struct culm_link *link = link_of(roster, node);
+    if (link) { /* what it had on the way, or its socket in a process of its own making, is late */
+        struct culm_error error;
+        culm_error_set(&error, CULM_ERR_CLOSED, "its process has ended");
+        drop_link(roster, link);
+        roster->o.ops->eof(roster->o.ctx, node, &error);
+    }
+}
+
+void culm_roster_finish(struct culm_roster *roster) {
+    for (struct culm_link *link = roster->links.first; link; link = link->next) {
+        if (link->kind == WORKER) {
+            culm_conn_finish(link->conn);
+        }
+    }
+}
+
+/* --- life --- */
+
+struct culm_roster *culm_roster_new(const struct culm_roster_options *options) {
+    struct culm_roster *roster = calloc(1, sizeof *roster);
+    if (roster) {
+        roster->o = *options;
+        roster->links = (struct culm_link_set){
+            .network = options->network,
+            .pool = options->pool,
+            .payload_max = options->payload_max,
+            .scratch_bytes = options->scratch_bytes,
+            .strangers_max = STRANGERS_MAX,
+            .hello_ns = CULM_WIRE_HELLO_NS(options->hello_limit_ms),
+            .ops = &link_ops,
+            .owner = roster,
+        };
+    }
+    return roster;
+}
+
+void culm_roster_free(struct culm_roster *roster) {
+    if (!roster) {
+        return;
+    }
+    while (roster->links.first) {
+        drop_link(roster, roster->links.first);
+    }
+    free(roster->place);
+    free(roster);
+}

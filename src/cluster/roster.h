@@ -1,0 +1,48 @@
+/*
+ * The coordinator's side of the cluster: it lets in workers that are awaited and prove it, tells
+ * each where the others listen, and knows whose link is whose.
+ *
+ * A state machine over a network: no sockets, clock or processes of its own; who is awaited is
+ * asked of `check`. Of one worker come `up`, then messages, then `eof`: all that it sent is told
+ * before its end. No function calls back before it returns but those marked. Thread: the loop's.
+ */
+#ifndef CULM_CLUSTER_ROSTER_H
+#define CULM_CLUSTER_ROSTER_H
+
+#include "cluster/wire.h"
+#include "net/network.h"
+
+struct culm_roster;
+
+struct culm_roster_ops {
+    /* May it come in? If not, says why in *ret_error, whose text it is told. */
+    bool (*check)(void *ctx, const struct culm_hello *hello, struct culm_error *ret_error);
+    void (*up)(void *ctx, int32_t node, const struct culm_hello *hello);
+    void (*message)(void *ctx, int32_t node, const struct culm_message *message);
+    void (*eof)(void *ctx, int32_t node, const struct culm_error *why);
+};
+
+struct culm_roster_options { /* all borrowed until _free */
+    struct culm_network *network;
+    const char *token;
+    int64_t pid; /* told to those that come in */
+    struct culm_pool *pool;
+    size_t payload_max;
+    size_t scratch_bytes;   /* of a connection; 0: as many as are good */
+    int64_t hello_limit_ms; /* 0: 10000 */
+    const struct culm_roster_ops *ops;
+    void *ctx;
+};
+
+/* NULL: out of memory. */
+struct culm_roster *culm_roster_new(const struct culm_roster_options *options);
+void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream);
+void culm_roster_alarm(struct culm_roster *roster); /* it rang */
+void culm_roster_send(struct culm_roster *roster, int32_t node, const struct culm_message *message);
+/* Its process has ended: what it sent is handled, then its end; calls back. */
+void culm_roster_end(struct culm_roster *roster, int32_t node);
+/* Once what is queued is written, tells everyone that nothing more comes. */
+void culm_roster_finish(struct culm_roster *roster);
+void culm_roster_free(struct culm_roster *roster); /* NULL is fine */
+
+#endif

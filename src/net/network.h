@@ -1,0 +1,32 @@
+/*
+ * A network: how the room `cluster` reaches time and streams.
+ *
+ * Who is a member, who may come in and who is lost is decided by state machines that know only this
+ * table, so that they run in the simulated world as they do over sockets. Listening belongs to
+ * whoever implements it: it hands over each stream that comes in. Nothing here calls back before it
+ * returns. Thread: the loop's.
+ */
+#ifndef CULM_NET_NETWORK_H
+#define CULM_NET_NETWORK_H
+
+#include "net/stream.h"
+
+struct culm_network;
+
+struct culm_network_ops {
+    size_t size;
+    uint64_t (*now_ns)(struct culm_network *network); /* monotonic */
+    /* Starts to connect; the stream can be written to when that is done, and its `connected` tells
+     * what became of it. */
+    enum culm_status (*connect)(struct culm_network *network, const char *host, int port,
+                                struct culm_stream **ret_stream, struct culm_error *error);
+    /* The one alarm of the network's owner rings once, after delay_ns, in place of an earlier one;
+     * CULM_NEVER: not at all. */
+    void (*alarm)(struct culm_network *network, uint64_t delay_ns);
+};
+
+struct culm_network { /* first member of an implementation */
+    const struct culm_network_ops *ops;
+};
+
+#endif

@@ -1,0 +1,412 @@
+/*
+ * Simulated processes: their world table, how they join, freeze and die.
+ *
+ * A worker's life: asked for, it starts after spawn_ns, connects, says hello; let in, its actor
+ * starts. Leaving, it lets the coordinator read what it last said, at most a second. Dead, the
+ * system closes its streams, and the coordinator hears of its end once more, as a parent does,
+ * before or after it found the stream's end. What it was stays to be looked at.
+ */
+#include "sim/sim_internal.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LINGER_NS 1000000000ull
+#define START_LIMIT_NS 60000000000ull
+#define TOKEN "simulated"
+
+struct process *culm_sim_process(const struct culm_sim *sim, int32_t id) {
+    int32_t slot = id + 1;
+    return slot >= 0 && slot < sim->process_count ? sim->process[slot] : NULL;
+}
+
+struct process *culm_sim_process_of_network(struct culm_network *network) {
+    return (struct process *)((char *)network - offsetof(struct process, network));
+}
+
+static struct process *self(struct culm_world *world) { return (struct process *)world; }
+
+static struct process *coordinator_of(const struct culm_sim *sim) { return sim->process[0]; }
+
+static bool listens(const struct process *process) {
+    return process->alive && !process->left && process->started;
+}
+
+/* When something that `process` does now takes effect: a frozen one acts when it thaws. */
+static uint64_t acts_at(const struct process *process) {
+    uint64_t now = process->sim->now_ns;
+    return process->frozen_until_ns > now ? process->frozen_until_ns : now;
+}
+
+/* --- the world table --- */
+
+static uint64_t world_now(struct culm_world *world) { return self(world)->sim->now_ns; }
+
+static void world_send(struct culm_world *world, int32_t to, const struct culm_message *message) {
+    struct process *process = self(world);
+    if (!listens(process)) {
+        return;
+    }
+    if (process->member) {
+        culm_member_send(process->member, to, message);
+    } else {
+        culm_roster_send(process->roster, to, message);
+    }
+}
+
+static void on_timer(struct culm_sim *sim, const struct happen *happen) {
+    struct process *process = happen->to;
+    (void)sim;
+    if (listens(process) && process->timer_generation[happen->number] == happen->generation) {
+        process->ops->timer(process->actor, (uint32_t)happen->number);
+    }
+}
+
+static void world_timer(struct culm_world *world, uint32_t timer, uint64_t delay_ns) {
+    struct process *process = self(world);
+    process->timer_generation[timer]++;
+    if (delay_ns != CULM_NEVER && process->alive) {
+        culm_sim_schedule(process->sim, process->sim->now_ns + delay_ns,
+                          (struct happen){.to = process,
+                                          .timer = true,
+                                          .call = on_timer,
+                                          .number = timer,
+                                          .generation = process->timer_generation[timer]});
+    }
+}
+
+static void on_job(struct culm_sim *sim, const struct happen *happen) {
+    struct process *process = happen->to;
+    struct culm_job *job = happen->of;
+    (void)sim;
+    if (process->stuck || !listens(process)) {
+        return;
+    }
+    job->status = job->execute(job);
+    if (listens(process)) {
+        process->ops->job_done(process->actor, job);
+    }
+}
+
+static void start_job(struct process *process, struct culm_job *job, uint64_t *free_ns,
+                      uint64_t mean_ns) {
+    struct culm_sim *sim = process->sim;
+    if (!process->alive || acts_at(process) == CULM_NEVER) {
+        return;
+    }
+    uint64_t start = acts_at(process);
+    start = start > *free_ns ? start : *free_ns;
+    uint64_t cost = sim->o.cost && process->id != CULM_COORDINATOR
+                        ? sim->o.cost(sim->o.event_context, process->id, job)
+                        : job->cost_ns;
+    *free_ns = start + (cost ? cost : culm_sim_around(sim, mean_ns));
+    culm_sim_schedule(sim, *free_ns, (struct happen){.to = process, .call = on_job, .of = job});
+}
+
+static void world_run(struct culm_world *world, struct culm_job *job) {
+    struct process *process = self(world);
+    start_job(process, job, &process->compute_free_ns, process->sim->o.job_ns);
+}
+
+static void world_io(struct culm_world *world, struct culm_job *job) {
+    struct process *process = self(world);
+    start_job(process, job, &process->io_free_ns, process->sim->o.io_ns);
+}
+
+static void world_fault(struct culm_world *world, const struct culm_fault_point *point) {
+    struct process *process = self(world);
+    if (process->alive && process->sim->o.fault) {
+        process->sim->o.fault(process->sim->o.event_context, process->id, point);
+    }
+}
+
+static void world_publish(struct culm_world *world, json_t *take_event) {
+    struct culm_sim *sim = self(world)->sim;
+    json_object_set_new(take_event, "t_ms", json_real((double)sim->now_ns / 1e6));
+    if (sim->o.log) {
+        char *text = json_dumps(take_event, JSON_COMPACT);
+        culm_sim_log(sim, "%s", text);
+        free(text);
+    }
+    if (sim->o.event) {
+        sim->o.event(sim->o.event_context, take_event);
+    }
+    json_decref(take_event);
+}
+
+static void world_spawn(struct culm_world *world) {
+    struct culm_sim *sim = self(world)->sim;
+    int32_t alive = 0;
+    for (int32_t i = 1; i < sim->process_count; i++) {
+        alive += sim->process[i]->alive && !sim->process[i]->left;
+    }
+    sim->totals.refused += alive >= sim->o.spawn_max;
+    culm_sim_add(sim);
+}
+
+static void world_kill(struct culm_world *world, int32_t node) {
+    culm_sim_kill(self(world)->sim, node);
+}
+
+static void die(struct culm_sim *sim, const struct happen *happen) {
+    culm_sim_kill(sim, happen->to->id);
+}
+
+static void world_leave(struct culm_world *world, int exit_code, const struct culm_error *error) {
+    struct process *process = self(world);
+    struct culm_sim *sim = process->sim;
+    if (process->left) {
+        return;
+    }
+    process->left = true;
+    if (process->id == CULM_COORDINATOR) {
+        sim->coordinator_left = true;
+        sim->exit_code = exit_code;
+        snprintf(sim->error, sizeof sim->error, "%s", error ? error->text : "");
+        return;
+    }
+    culm_sim_log(sim, "node %d leaves with %d%s%s", process->id, exit_code, error ? ": " : "",
+                 error ? error->text : "");
+    culm_member_finish(process->member);
+    culm_sim_schedule(sim, sim->now_ns + LINGER_NS, (struct happen){.to = process, .call = die});
+}
+
+static const struct culm_world_ops world_ops = {
+    .size = sizeof world_ops,
+    .now_ns = world_now,
+    .send = world_send,
+    .timer = world_timer,
+    .run = world_run,
+    .io = world_io,
+    .fault = world_fault,
+    .publish = world_publish,
+    .spawn = world_spawn,
+    .kill = world_kill,
+    .leave = world_leave,
+};
+
+/* --- a worker's membership --- */
+
+static void on_joined(void *ctx, int64_t coordinator_pid) {
+    struct process *process = ctx;
+    (void)coordinator_pid;
+    process->started = true;
+    process->ops->start(process->actor);
+}
+
+static void on_member_message(void *ctx, int32_t from, const struct culm_message *message) {
+    struct process *process = ctx;
+    if (listens(process)) {
+        process->ops->message(process->actor, from, message);
+    }
+}
+
+static void on_lost(void *ctx, int32_t node) {
+    static const struct culm_peer_info nobody = {0, "", ""};
+    struct process *process = ctx;
+    if (listens(process)) {
+        process->ops->peer(process->actor, node, CULM_PEER_EOF, &nobody);
+    }
+}
+
+static void on_ended(void *ctx, const struct culm_error *why) {
+    struct process *process = ctx;
+    struct culm_sim *sim = process->sim;
+    if (!process->left) {
+        culm_sim_log(sim, "node %d ends: %s", process->id, why->text);
+        process->left = true;
+    }
+    culm_sim_schedule(sim, sim->now_ns, (struct happen){.to = process, .call = die});
+}
+
+static const struct culm_member_ops member_ops = {on_joined, on_member_message, on_lost, on_ended};
+
+/* --- the coordinator's --- */
+
+static bool on_check(void *ctx, const struct culm_hello *hello, struct culm_error *ret_error) {
+    struct process *process = ctx;
+    struct process *worker = culm_sim_process(process->sim, hello->node);
+    if (!worker || worker->up) {
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", hello->node);
+        return false;
+    }
+    return true;
+}
+
+static void tell(struct process *coordinator, int32_t node, enum culm_peer_change change) {
+    const struct culm_peer_info info = {node + 1000, "sim", "sim"};
+    if (listens(coordinator)) {
+        coordinator->ops->peer(coordinator->actor, node, change, &info);
+    }
+}
+
+static void on_up(void *ctx, int32_t node, const struct culm_hello *hello) {
+    struct process *process = ctx;
+    (void)hello;
+    culm_sim_process(process->sim, node)->up = true;
+    tell(process, node, CULM_PEER_UP);
+}
+
+static void on_roster_message(void *ctx, int32_t node, const struct culm_message *message) {
+    struct process *process = ctx;
+    if (listens(process)) {
+        process->ops->message(process->actor, node, message);
+    }
+}
+
+static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
+    struct process *process = ctx;
+    if (why->status != CULM_ERR_CLOSED) {
+        culm_sim_log(process->sim, "node %d: %s", node, why->text);
+    }
+    tell(process, node, CULM_PEER_EOF);
+}
+
+static const struct culm_roster_ops roster_ops = {on_check, on_up, on_roster_message, on_eof};
+
+void culm_sim_accepted(struct process *process, struct culm_stream *take_stream) {
+    if (process->member) {
+        culm_member_accepted(process->member, take_stream);
+    } else {
+        culm_roster_accepted(process->roster, take_stream);
+    }
+}
+
+/* --- life --- */
+
+static void *must(void *pointer) {
+    if (!pointer) {
+        abort();
+    }
+    return pointer;
+}
+
+struct process *culm_sim_process_new(struct culm_sim *sim) {
+    if (sim->process_count == sim->process_capacity) {
+        sim->process_capacity = sim->process_capacity ? 2 * sim->process_capacity : 32;
+        sim->process =
+            must(realloc(sim->process, (size_t)sim->process_capacity * sizeof(struct process *)));
+    }
+    struct process *process = must(calloc(1, sizeof *process));
+    process->world.ops = &world_ops;
+    process->network.ops = &culm_sim_network_ops;
+    process->sim = sim;
+    process->id = sim->process_count - 1;
+    process->alive = true;
+    bool worker = process->id >= 0;
+    process->pool = must(culm_pool_new(worker ? sim->o.pool_bytes : 0));
+    sim->process[sim->process_count++] = process;
+    if (worker) {
+        const struct culm_member_options member = {
+            .network = &process->network,
+            .host = "",
+            .port = CULM_SIM_PORT,
+            .listen_port = CULM_SIM_PORT + process->id + 1,
+            .token = TOKEN,
+            .node = process->id,
+            .pid = process->id + 1000,
+            .name = "sim",
+            .signature = "sim",
+            .pool = process->pool,
+            .payload_max = (size_t)1 << 30,
+            .scratch_bytes = sim->o.scratch_bytes,
+            .ops = &member_ops,
+            .ctx = process,
+        };
+        process->member = must(culm_member_new(&member));
+    } else {
+        const struct culm_roster_options roster = {
+            .network = &process->network,
+            .token = TOKEN,
+            .pid = 999,
+            .pool = process->pool,
+            .payload_max = (size_t)1 << 30,
+            .scratch_bytes = sim->o.scratch_bytes,
+            .ops = &roster_ops,
+            .ctx = process,
+        };
+        process->roster = must(culm_roster_new(&roster));
+        process->listening = true;
+    }
+    return process;
+}
+
+void culm_sim_process_free(struct process *process) {
+    culm_member_free(process->member);
+    culm_roster_free(process->roster);
+    for (int32_t i = 0; i < process->ways; i++) {
+        free(process->way[i]);
+    }
+    free(process->way);
+}
+
+static void begin(struct culm_sim *sim, const struct happen *happen) {
+    struct process *process = happen->to;
+    (void)sim;
+    process->listening = true;
+    culm_member_join(process->member);
+}
+
+static void start_limit(struct culm_sim *sim, const struct happen *happen) {
+    if (!culm_sim_process(sim, happen->from)->up) {
+        culm_sim_kill(sim, happen->from);
+    }
+}
+
+void culm_sim_add(struct culm_sim *sim) {
+    struct process *process = culm_sim_process_new(sim);
+    process->ops = sim->o.worker.ops;
+    process->actor = must(
+        sim->o.worker.make(sim->o.worker.context, process->id, &process->world, process->pool));
+    uint64_t at = sim->now_ns + culm_sim_around(sim, sim->o.spawn_ns);
+    bool fails = sim->o.start_fail_percent && culm_sim_draw(sim, 100) < sim->o.start_fail_percent;
+    culm_sim_schedule(sim, at, (struct happen){.to = process, .call = fails ? die : begin});
+    culm_sim_schedule(
+        sim, sim->now_ns + START_LIMIT_NS,
+        (struct happen){.to = coordinator_of(sim), .call = start_limit, .from = process->id});
+}
+
+static void exit_told(struct culm_sim *sim, const struct happen *happen) {
+    int32_t node = happen->from;
+    culm_roster_end(coordinator_of(sim)->roster, node);
+    tell(coordinator_of(sim), node, CULM_PEER_EXIT);
+}
+
+void culm_sim_kill(struct culm_sim *sim, int32_t node) {
+    struct process *process = culm_sim_process(sim, node);
+    if (node < 0 || !process || !process->alive) {
+        return;
+    }
+    culm_sim_log(sim, "node %d dies", node);
+    process->alive = false;
+    culm_sim_network_end(process);
+    culm_sim_schedule(sim, sim->now_ns + culm_sim_draw(sim, sim->o.exit_ns + 1),
+                      (struct happen){.to = coordinator_of(sim), .call = exit_told, .from = node});
+}
+
+void culm_sim_stick(struct culm_sim *sim, int32_t node) {
+    struct process *process = culm_sim_process(sim, node);
+    if (node >= 0 && process && process->alive) {
+        culm_sim_log(sim, "node %d is stuck", node);
+        process->stuck = true;
+    }
+}
+
+void culm_sim_freeze(struct culm_sim *sim, int32_t id, uint64_t for_ns) {
+    struct process *process = culm_sim_process(sim, id);
+    if (!process || !process->alive || process->frozen_until_ns > sim->now_ns) {
+        return;
+    }
+    culm_sim_log(sim, "%d freezes for %.1f ms", id,
+                 for_ns == CULM_NEVER ? -1.0 : (double)for_ns / 1e6);
+    process->frozen_until_ns = for_ns == CULM_NEVER ? CULM_NEVER : sim->now_ns + for_ns;
+}
+
+void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns) {
+    struct process *process = culm_sim_process(sim, id);
+    if (process && process->alive) {
+        culm_sim_log(sim, "%d has no descriptor left for %.1f ms", id, (double)for_ns / 1e6);
+        process->no_descriptors_until_ns = sim->now_ns + for_ns;
+    }
+}

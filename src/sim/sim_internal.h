@@ -1,0 +1,96 @@
+/* Shared by the files of the simulated world; nobody else includes it. */
+#ifndef CULM_SIM_INTERNAL_H
+#define CULM_SIM_INTERNAL_H
+
+#include "cluster/member.h"
+#include "cluster/roster.h"
+#include "net/network.h"
+#include "sim/sim.h"
+
+#define CULM_SIM_TIMERS 16
+#define CULM_SIM_PORT 1000 /* of the coordinator; worker K listens at the K+1st after it */
+
+struct process;
+struct end;
+
+/* Something that is to happen. */
+struct happen {
+    uint64_t at_ns, order;
+    struct process *to; /* what happens to a frozen process waits, to a dead one never happens;
+                           NULL: it happens in any case */
+    bool timer;         /* of a process that thaws these come before all else that waited */
+    void (*call)(struct culm_sim *sim, const struct happen *happen);
+    void *of;
+    int32_t from;
+    uint64_t number, generation;
+};
+
+/* One direction between two processes. */
+struct way {
+    uint64_t line_free_ns; /* when what was given to it so far is on its way */
+    uint64_t slow_until_ns;
+    uint32_t slowness; /* so many times as slow until then */
+    bool dropped;      /* nothing arrives, and nobody is told */
+    bool cut;          /* no connection can be made */
+    int64_t flip_at;   /* bytes until one bit is flipped; -1: none is */
+    int32_t from, to;
+};
+
+struct process {
+    struct culm_world world;     /* first */
+    struct culm_network network; /* see process_of_network */
+    struct culm_sim *sim;
+    int32_t id;
+    void *actor;
+    const struct culm_actor_ops *ops;
+    struct culm_pool *pool;
+    struct culm_member *member; /* of a worker */
+    struct culm_roster *roster; /* of the coordinator */
+    bool alive, listening, started, left, stuck, up;
+    uint64_t frozen_until_ns; /* 0: not frozen */
+    uint64_t no_descriptors_until_ns;
+    uint64_t compute_free_ns, io_free_ns;
+    uint64_t timer_generation[CULM_SIM_TIMERS], alarm_generation;
+    struct way **way; /* [ways], by slot of the other; NULL: nothing special yet */
+    int32_t ways;
+};
+
+struct culm_sim {
+    struct culm_sim_options o;
+    uint64_t now_ns, orders;
+    uint64_t random_net, random_test;
+    struct happen *heap;
+    size_t heap_count, heap_capacity;
+    struct process **process; /* [0]: the coordinator; worker id is the index - 1 */
+    int32_t process_count, process_capacity;
+    struct end *ends; /* every stream that there ever was */
+    struct culm_sim_totals totals;
+    bool coordinator_left;
+    int exit_code;
+    char error[CULM_ERROR_MAX];
+};
+
+/* events.c: a heap by time, then order */
+void culm_sim_schedule(struct culm_sim *sim, uint64_t at_ns, struct happen happen);
+void culm_sim_again(struct culm_sim *sim, struct happen happen); /* with its time and order */
+struct happen culm_sim_next(struct culm_sim *sim);
+uint64_t culm_sim_around(struct culm_sim *sim, uint64_t mean_ns); /* uniform in [1/2, 3/2) of it */
+uint64_t culm_sim_draw(struct culm_sim *sim, uint64_t bound);     /* of the network's stream */
+__attribute__((format(printf, 2, 3))) void culm_sim_log(const struct culm_sim *sim,
+                                                        const char *format, ...);
+
+/* network.c */
+extern const struct culm_network_ops culm_sim_network_ops;
+struct way *culm_sim_way(struct culm_sim *sim, int32_t from, int32_t to);
+/* The system closes what a process leaves behind. */
+void culm_sim_network_end(struct process *process);
+void culm_sim_network_free(struct culm_sim *sim);
+
+/* process.c */
+struct process *culm_sim_process(const struct culm_sim *sim, int32_t id); /* NULL: none */
+struct process *culm_sim_process_of_network(struct culm_network *network);
+struct process *culm_sim_process_new(struct culm_sim *sim);
+void culm_sim_process_free(struct process *process);
+void culm_sim_accepted(struct process *process, struct culm_stream *take_stream);
+
+#endif
