@@ -322,30 +322,32 @@ enum culm_status culm_file_remove(struct culm_fs *fs, const char *path, struct c
     return CULM_OK;
 }
 
+/* Of a directory that was there: who made it may have died before it synced the parent (but not
+ * the parent's parents: it made and synced those before). A parent that may not be read, as of
+ * many users' directories, is not ours to sync. */
+static enum culm_status sync_found(struct culm_fs *fs, const char *path, struct culm_error *error) {
+    char parent[CULM_PATH_MAX];
+    enum culm_status status = parent_of(path, parent, error);
+    return status == CULM_OK && access(parent, R_OK) == 0 ? culm_file_sync(fs, parent, error)
+                                                          : status;
+}
+
 enum culm_status culm_dir_make(struct culm_fs *fs, const char *path, struct culm_error *error) {
+    char parent[CULM_PATH_MAX];
     if (culm_file_is_directory(path)) {
-        return CULM_OK;
+        return sync_found(fs, path, error);
     }
-    int made = ops_of(fs)->mkdir(fs, path, 0777);
-    if (made != 0 && errno == ENOENT) {
-        char parent[CULM_PATH_MAX];
-        enum culm_status status = parent_of(path, parent, error);
-        if (status != CULM_OK) {
-            return status;
-        }
-        if (strcmp(parent, path) == 0 || strcmp(parent, ".") == 0) {
-            return fail(error, ENOENT, "make directory", path);
-        }
+    enum culm_status status = parent_of(path, parent, error);
+    if (status == CULM_OK && strcmp(parent, path) != 0 && strcmp(parent, ".") != 0) {
         status = culm_dir_make(fs, parent, error);
-        if (status != CULM_OK) {
-            return status;
-        }
-        made = ops_of(fs)->mkdir(fs, path, 0777);
     }
-    if (made != 0) {
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (ops_of(fs)->mkdir(fs, path, 0777) != 0) {
         int reason = errno;
         if (reason == EEXIST && culm_file_is_directory(path)) {
-            return CULM_OK; /* another process was faster; it syncs */
+            return sync_found(fs, path, error); /* another process was faster */
         }
         fail(error, reason, "make directory", path);
         if (error) {

@@ -76,7 +76,8 @@ enum culm_status culm_file_remove(struct culm_fs *fs, const char *path, struct c
 /* Syncs what is there already; `path` may be a file or a directory. */
 enum culm_status culm_file_sync(struct culm_fs *fs, const char *path, struct culm_error *error);
 
-/* `mkdir -p`: every missing directory of the path, each synced into its parent. */
+/* `mkdir -p`: every missing directory of the path, each synced into its parent; so is the last one
+ * that is there already, since who made it may have died before. */
 enum culm_status culm_dir_make(struct culm_fs *fs, const char *path, struct culm_error *error);
 
 struct culm_names {

@@ -153,6 +153,34 @@ static void test_relative_paths(void **state) {
     temp_dir_drop(dir);
 }
 
+/* Who finds directories that another process made knows not whether it lived to sync them. */
+static void test_directories_of_the_dead(void **state) {
+    (void)state;
+    bool fired = true;
+    int cut = 0;
+    for (int n = 1; fired; n++) {
+        char dir[64], path[128];
+        struct culm_error error = {0};
+        struct fault_fs *fault = malloc(sizeof *fault);
+        assert_non_null(fault);
+        temp_dir_make(dir);
+        snprintf(path, sizeof path, "%s/runs/tiny/checkpoints", dir);
+        fault_fs_init(fault, FAULT_DEATH, n, EIO);
+        culm_dir_make(&fault->fs, path, &error);
+        fired = fault->fired;
+        cut += fired && culm_file_is_directory(path);
+        fault->fail_at = 0; /* another process goes on */
+        assert_int_equal(culm_dir_make(&fault->fs, path, &error), CULM_OK);
+        fault_fs_power_off(fault, dir);
+        if (!culm_file_is_directory(path)) {
+            fail_msg("died at operation %d; made again, and lost", n);
+        }
+        temp_dir_drop(dir);
+        free(fault);
+    }
+    assert_true(cut > 0); /* some died after the last mkdir */
+}
+
 static void test_long_path(void **state) {
     (void)state;
     char text[CULM_PATH_MAX + 8], path[CULM_PATH_MAX];
@@ -165,9 +193,10 @@ static void test_long_path(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256_vectors),   cmocka_unit_test(test_read_and_replace),
-        cmocka_unit_test(test_replace_is_whole), cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_relative_paths),   cmocka_unit_test(test_long_path),
+        cmocka_unit_test(test_sha256_vectors),          cmocka_unit_test(test_read_and_replace),
+        cmocka_unit_test(test_replace_is_whole),        cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_relative_paths),          cmocka_unit_test(test_long_path),
+        cmocka_unit_test(test_directories_of_the_dead),
     };
     return cmocka_run_group_tests_name("store/file", tests, NULL, NULL);
 }
