@@ -70,7 +70,7 @@ static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t 
             break;
         }
     }
-    if (item > CULM_IDX_BYTES_MAX || item * (uint64_t)idx->dim[0] > CULM_IDX_BYTES_MAX) {
+    if ((uint64_t)idx->dim[0] > CULM_IDX_BYTES_MAX / item) {
         return culm_error_set(error, CULM_ERR_FORMAT,
                               "IDX file '%s': its header asks for more than 64 GB; it is damaged",
                               path);

@@ -327,6 +327,8 @@ static void test_wrong_idx_is_one_line(void **state) {
         {"\0\0\x08\3\0\0\0\1\0\0\0\2\0\0\0\1\1", 17, "asks for 2 bytes, it has 1"},
         {"\0\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\1\1\1", 18, "asks for 1 bytes, it has 2"},
         {"\0\0\x08\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16, "more than 64 GB"},
+        /* 2^31 times 2^18 times 2^17: 0 in 64 bits */
+        {"\0\0\x08\3\x80\0\0\0\0\4\0\0\0\2\0\0", 16, "more than 64 GB"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         free(put(place, "images.idx", cases[i].data, cases[i].len));
