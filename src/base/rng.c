@@ -1,6 +1,11 @@
 /* Philox4x32-10 and small helpers. */
 #include "base/rng.h"
 
+#include "base/exact.h"
+
+#include <math.h>
+#include <stdbool.h>
+
 struct culm_rng_block culm_rng(uint64_t key, uint64_t counter_hi, uint64_t counter_lo) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32);
@@ -26,6 +31,25 @@ static uint64_t finalise(uint64_t z) {
 
 uint64_t culm_rng_mix(uint64_t a, uint64_t b) {
     return finalise(finalise(a + 0x9E3779B97F4A7C15ull) * 3 + b);
+}
+
+/* Box and Muller: radius std sqrt(-2 ln u), angle 2 pi v. */
+static double radius_of(double std, double log_u) { return std * sqrt(-2 * log_u); }
+
+/* Whether any x' with |x' - x| <= 2^-46 |x| is the same float. */
+static bool certain(double x) { return (float)(x * (1 - 0x1p-46)) == (float)(x * (1 + 0x1p-46)); }
+
+void culm_rng_normal(uint32_t a, uint32_t b, double std, float ret_pair[2]) {
+    double u = ((double)a + 0.5) * 0x1p-32, angle = 2 * M_PI * ((double)b + 0.5) * 0x1p-32;
+    /* libm's functions are quick and wrong by less than 2^-50, which almost never decides a bit */
+    double radius = radius_of(std, log(u)), x = radius * cos(angle), y = radius * sin(angle);
+    if (!certain(x) || !certain(y)) {
+        radius = radius_of(std, culm_exact_log(u));
+        x = radius * culm_exact_cos(angle);
+        y = radius * culm_exact_sin(angle);
+    }
+    ret_pair[0] = (float)x;
+    ret_pair[1] = (float)y;
 }
 
 uint64_t culm_rng_next(uint64_t *state) { return finalise(*state += 0x9E3779B97F4A7C15ull); }

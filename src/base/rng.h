@@ -24,6 +24,11 @@ uint64_t culm_rng_mix(uint64_t a, uint64_t b);
 /* Uniform in [0, 1): the upper 24 bits of a word. */
 static inline float culm_rng_unit(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
 
+/* Two numbers of the normal distribution with mean 0 and deviation `std`, of two words: Box and
+ * Muller's formula in float64 with correctly rounded functions, then the nearest float. The same
+ * bits on every processor and with every C library. */
+void culm_rng_normal(uint32_t a, uint32_t b, double std, float ret_pair[2]);
+
 /* One sequence for code that wants a stream (tests, the simulator): state is the caller's. */
 uint64_t culm_rng_next(uint64_t *state);
 /* Uniform in [0, bound), bound > 0; without modulo bias. */

@@ -1,6 +1,7 @@
 /* Evaluating a model. See evaluate.h. */
 #include "cli/evaluate.h"
 
+#include "base/exact.h"
 #include "cli/runner.h"
 
 #include <math.h>
@@ -92,7 +93,7 @@ static enum culm_status run(const struct culm_runner *runner, const struct culm_
     if (counted > 0) {
         ret->loss = loss * rows_per_sample / (double)counted;
         ret->accuracy = (double)correct / (double)counted;
-        ret->perplexity = predicts_tokens(runner->graph) ? exp(ret->loss) : 0;
+        ret->perplexity = predicts_tokens(runner->graph) ? culm_exact_exp(ret->loss) : 0;
     }
     return CULM_OK;
 }

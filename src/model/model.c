@@ -3,7 +3,6 @@
 
 #include "base/rng.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -139,14 +138,6 @@ static uint64_t key_of(const char *name, uint64_t seed) {
     return key;
 }
 
-/* Box-Muller: two numbers from two words. */
-static void normal_pair(uint32_t a, uint32_t b, double std, float *ret_pair) {
-    double u = ((double)a + 0.5) * 0x1p-32, angle = 2 * M_PI * ((double)b + 0.5) * 0x1p-32;
-    double radius = std * sqrt(-2 * log(u));
-    ret_pair[0] = (float)(radius * cos(angle));
-    ret_pair[1] = (float)(radius * sin(angle));
-}
-
 void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, float *data) {
     if (info->init != CULM_INIT_NORMAL && info->init != CULM_INIT_UNIFORM) {
         double value = info->init == CULM_INIT_CONSTANT ? info->std : info->init == CULM_INIT_ONES;
@@ -167,8 +158,8 @@ void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, fl
                    (size_t)(info->count - i < 4 ? info->count - i : 4) * sizeof *four);
             continue;
         }
-        normal_pair(block.word[0], block.word[1], info->std, four);
-        normal_pair(block.word[2], block.word[3], info->std, four + 2);
+        culm_rng_normal(block.word[0], block.word[1], info->std, four);
+        culm_rng_normal(block.word[2], block.word[3], info->std, four + 2);
         int64_t left = info->count - i;
         memcpy(data + i, four, (size_t)(left < 4 ? left : 4) * sizeof *four);
     }

@@ -1,6 +1,8 @@
 /* Schedules and AdamW's scalars. */
 #include "model/optimizer.h"
 
+#include "base/exact.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -22,20 +24,20 @@ double culm_schedule_lr(const struct culm_schedule *schedule, int64_t step) {
     }
     if (schedule->kind == CULM_SCHEDULE_STEP) {
         int64_t falls = schedule->every > 0 ? (step - 1) / schedule->every : 0;
-        return fmax(min_lr, lr * pow(schedule->gamma, (double)falls));
+        return fmax(min_lr, lr * culm_exact_pow(schedule->gamma, (double)falls));
     }
     double done = (t - warmup) / ((double)schedule->steps - warmup);
     if (schedule->kind == CULM_SCHEDULE_LINEAR) {
         return min_lr + (lr - min_lr) * (1 - done);
     }
-    return min_lr + (lr - min_lr) / 2 * (1 + cos(M_PI * done));
+    return min_lr + (lr - min_lr) / 2 * (1 + culm_exact_cos(M_PI * done));
 }
 
 struct culm_adamw culm_adamw_at(int64_t step, double beta1, double beta2) {
     return (struct culm_adamw){
         .beta1 = beta1,
         .beta2 = beta2,
-        .bias_correction1 = 1 - pow(beta1, (double)step),
-        .bias_correction2 = 1 - pow(beta2, (double)step),
+        .bias_correction1 = 1 - culm_exact_pow(beta1, (double)step),
+        .bias_correction2 = 1 - culm_exact_pow(beta2, (double)step),
     };
 }

@@ -1,6 +1,8 @@
 /* Operators that compute: element by element, along dimensions, and sequences of numbers. */
 #include "onnx/ops.h"
 
+#include "base/exact.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -134,7 +136,7 @@ static double real_of(enum math math, double a, double b) {
     case MUL: return a * b;
     case DIV: return a / b;
     case MOD: return fmod(a, b);
-    case POW: return pow(a, b);
+    case POW: return culm_exact_pow(a, b);
     case MIN: return a < b ? a : b;
     case MAX: return a > b ? a : b;
     case AND: return a != 0 && b != 0;
@@ -148,19 +150,19 @@ static double real_of(enum math math, double a, double b) {
     case NEG: return -a;
     case ABS: return fabs(a);
     case SQRT: return sqrt(a);
-    case EXP: return exp(a);
-    case LOG: return log(a);
+    case EXP: return culm_exact_exp(a);
+    case LOG: return culm_exact_log(a);
     case NOT: return a == 0;
     case FLOOR: return floor(a);
     case CEIL: return ceil(a);
     case ROUND: return rint(a);
     case SIGN: return (a > 0) - (a < 0);
     case RECIPROCAL: return 1 / a;
-    case SIN: return sin(a);
-    case COS: return cos(a);
-    case TANH: return tanh(a);
-    case ERF: return erf(a);
-    case SIGMOID: return 1 / (1 + exp(-a));
+    case SIN: return culm_exact_sin(a);
+    case COS: return culm_exact_cos(a);
+    case TANH: return culm_exact_tanh(a);
+    case ERF: return culm_exact_erf(a);
+    case SIGMOID: return 1 / (1 + culm_exact_exp(-a));
     case IS_NAN: return isnan(a);
     case NONE: break;
     }

@@ -1,6 +1,8 @@
 /* The learning rate, step by step against its formula, and the scalars of AdamW. */
 #include "model/optimizer.h"
 
+#include "../base/exact_cases.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,6 +110,31 @@ static void test_bias_corrections(void **state) {
     assert_true(culm_adamw_at(1, 0, 0).bias_correction1 == 1);
 }
 
+/* To the last bit, whatever libm there is. */
+static void test_bits(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof correction_cases / sizeof *correction_cases; i++) {
+        struct culm_adamw one =
+                              culm_adamw_at(correction_cases[i].step, correction_cases[i].beta, 0),
+                          two =
+                              culm_adamw_at(correction_cases[i].step, 0, correction_cases[i].beta);
+        wrong += one.bias_correction1 != correction_cases[i].value ||
+                 two.bias_correction2 != correction_cases[i].value;
+    }
+    for (size_t i = 0; i < sizeof fall_cases / sizeof *fall_cases; i++) {
+        const struct culm_schedule schedule = {CULM_SCHEDULE_STEP, 1, 0, 0, 1000, 1,
+                                               fall_cases[i].gamma};
+        wrong += culm_schedule_lr(&schedule, fall_cases[i].falls + 1) != fall_cases[i].value;
+    }
+    for (size_t i = 0; i < sizeof cosine_cases / sizeof *cosine_cases; i++) {
+        const struct culm_schedule schedule = {CULM_SCHEDULE_COSINE,  1, 0, 0,
+                                               cosine_cases[i].steps, 0, 0};
+        wrong += culm_schedule_lr(&schedule, cosine_cases[i].step) != cosine_cases[i].value;
+    }
+    assert_int_equal(wrong, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_warm_up),
@@ -119,6 +146,7 @@ int main(void) {
         cmocka_unit_test(test_step),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_bias_corrections),
+        cmocka_unit_test(test_bits),
     };
     return cmocka_run_group_tests_name("model/optimizer", tests, NULL, NULL);
 }
