@@ -417,7 +417,9 @@ static enum culm_status say_hello(struct culm_worker *worker, uint64_t deadline_
     culm_hello_encode(&hello, &meta);
     uint8_t header[CULM_FRAME_HEADER_BYTES];
     culm_frame_header_encode(
-        &(struct culm_message){.type = CULM_WIRE_HELLO, .meta_bytes = (uint32_t)meta.len}, header);
+        &(struct culm_message){
+            .type = CULM_WIRE_HELLO, .meta_bytes = (uint32_t)meta.len, .meta = meta.data},
+        header);
     enum culm_status status =
         meta.failed
             ? culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a hello")

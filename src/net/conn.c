@@ -307,7 +307,12 @@ static bool read_some(struct culm_conn *conn, size_t *ret_bytes) {
     *ret_bytes = (size_t)got;
     size_t direct = (size_t)got < space ? (size_t)got : space;
     if (direct) {
-        const struct culm_message *message = culm_frame_reader_wrote(&conn->reader, direct);
+        const struct culm_message *message;
+        struct culm_error error;
+        if (culm_frame_reader_wrote(&conn->reader, direct, &message, &error) != CULM_OK) {
+            report(conn, &error);
+            return false;
+        }
         if (message) {
             conn->o.ops->message(conn->o.ctx, conn, message);
         }

@@ -9,8 +9,9 @@ out = pathlib.Path(sys.argv[1])
 
 
 def frame(kind, meta=b"", payload=b"", magic=MAGIC, zero=0, meta_bytes=None, payload_bytes=None):
-    return struct.pack("<IHHIQ", magic, kind, zero, len(meta) if meta_bytes is None else meta_bytes,
-                       len(payload) if payload_bytes is None else payload_bytes) + meta + payload
+    # The checksums are put right by the target itself.
+    return struct.pack("<IHHIIQQ", magic, kind, zero, len(meta) if meta_bytes is None else meta_bytes, 0,
+                       len(payload) if payload_bytes is None else payload_bytes, 0) + meta + payload
 
 
 def text(value):

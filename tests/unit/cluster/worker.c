@@ -86,7 +86,9 @@ static int welcome(int fd) {
     assert_true(culm_hello_decode(&message, &hello));
     assert_string_equal(hello.token, "token");
     uint8_t answer[CULM_FRAME_HEADER_BYTES + 8] = {0}; /* of a coordinator that is not its parent */
-    culm_frame_header_encode(&(struct culm_message){.type = CULM_WIRE_WELCOME, .meta_bytes = 8},
+    culm_frame_header_encode(&(struct culm_message){.type = CULM_WIRE_WELCOME,
+                                                    .meta_bytes = 8,
+                                                    .meta = answer + CULM_FRAME_HEADER_BYTES},
                              answer);
     assert_int_equal(culm_socket_write(fd, answer, sizeof answer, deadline, NULL), CULM_OK);
     return hello.port;

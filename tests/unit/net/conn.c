@@ -65,14 +65,15 @@ static bool is_filled(const uint8_t *data, size_t len, size_t seed) {
 /* Another numbered frame, past any connection object. */
 static void echo(int fd, uint64_t index) {
     static uint8_t frame[CULM_FRAME_HEADER_BYTES + 8 + ECHO_BYTES];
-    struct culm_blob blob = {.size_bytes = ECHO_BYTES};
+    struct culm_blob blob = {.data = frame + CULM_FRAME_HEADER_BYTES + 8, .size_bytes = ECHO_BYTES};
     const struct culm_message message = {.type = (uint16_t)(index & 0xfff),
                                          .meta_bytes = 8,
+                                         .meta = (const uint8_t *)&index,
                                          .payload = &blob,
                                          .payload_bytes = ECHO_BYTES};
-    culm_frame_header_encode(&message, frame);
     memcpy(frame + CULM_FRAME_HEADER_BYTES, &index, 8);
     fill(frame + CULM_FRAME_HEADER_BYTES + 8, ECHO_BYTES, index);
+    culm_frame_header_encode(&message, frame);
     assert_int_equal(send(fd, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
 }
 

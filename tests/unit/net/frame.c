@@ -27,17 +27,21 @@ struct fixture {
 static uint8_t byte_of(size_t frame, size_t at) { return (uint8_t)(frame * 131 + at * 7 + 3); }
 
 static void append(struct culm_buf *stream, size_t index, size_t meta, size_t payload) {
-    struct culm_blob fake = {0};
+    uint8_t bytes[8192], header[CULM_FRAME_HEADER_BYTES];
+    assert_true(meta + payload <= sizeof bytes);
+    for (size_t i = 0; i < meta + payload; i++) {
+        bytes[i] = byte_of(index, i);
+    }
+    struct culm_blob fake = {.data = bytes};
     const struct culm_message message = {.type = (uint16_t)(index + 1),
                                          .meta_bytes = (uint32_t)meta,
+                                         .meta = bytes,
                                          .payload = payload ? &fake : NULL,
+                                         .payload_offset = meta,
                                          .payload_bytes = payload};
-    uint8_t header[CULM_FRAME_HEADER_BYTES];
     culm_frame_header_encode(&message, header);
     culm_buf_bytes(stream, header, sizeof header);
-    for (size_t i = 0; i < meta + payload; i++) {
-        culm_buf_u8(stream, byte_of(index, i));
-    }
+    culm_buf_bytes(stream, bytes, meta + payload);
 }
 
 static int set_up(void **state) {
@@ -93,7 +97,7 @@ static void read_in_chunks(struct fixture *f, size_t most) {
         if (space && rand_r(&f->seed) % 2) {
             used = chunk < space ? chunk : space;
             memcpy(direct, f->stream.data + at, used);
-            message = culm_frame_reader_wrote(&reader, used);
+            assert_int_equal(culm_frame_reader_wrote(&reader, used, &message, NULL), CULM_OK);
         } else {
             assert_int_equal(
                 culm_frame_reader_feed(&reader, f->stream.data + at, chunk, &used, &message, NULL),
@@ -123,10 +127,12 @@ static enum culm_status feed(struct culm_frame_reader *reader, const void *data,
     return culm_frame_reader_feed(reader, data, len, &used, &message, error);
 }
 
-static void refuses(struct fixture *f, size_t change, uint8_t to, const char *needle) {
+/* A frame of so many bytes, `change` of them another. */
+static void refuses(struct fixture *f, size_t meta, size_t payload, size_t change, uint8_t to,
+                    const char *needle) {
     struct culm_buf stream;
     culm_buf_init(&stream, 4096);
-    append(&stream, 0, 10, 20);
+    append(&stream, 0, meta, payload);
     stream.data[change] = to;
     struct culm_frame_reader reader;
     struct culm_error error = {0};
@@ -138,11 +144,42 @@ static void refuses(struct fixture *f, size_t change, uint8_t to, const char *ne
 }
 
 static void garbage_is_refused(void **state) {
-    refuses(*state, 0, 'G', "not a frame");
-    refuses(*state, 6, 1, "not a frame");
-    refuses(*state, 8, 17, "over the limit of 16 + 32");
-    refuses(*state, 12, 33, "over the limit of 16 + 32");
-    refuses(*state, 19, 255, "over the limit of 16 + 32");
+    refuses(*state, 10, 20, 0, 'G', "not a frame");
+    refuses(*state, 10, 20, 6, 1, "not a frame");
+    refuses(*state, 10, 20, 8, 17, "header of a frame was damaged");
+    refuses(*state, 10, 20, 19, 255, "header of a frame was damaged");
+    refuses(*state, 10, 20, 24, 255, "header of a frame was damaged");
+    refuses(*state, 10, 20, CULM_FRAME_HEADER_BYTES, 255, "frame of type 1 with 10 + 20 bytes");
+    refuses(*state, 17, 20, 0, 'C', "over the limit of 16 + 32");
+    refuses(*state, 10, 33, 0, 'C', "over the limit of 16 + 32");
+}
+
+/* One bit anywhere in a frame: it is refused, or waits for bytes that do not come. */
+static void a_flipped_bit_is_noticed(void **state) {
+    struct fixture *f = *state;
+    struct culm_buf stream;
+    size_t refused = 0;
+    culm_buf_init(&stream, 4096);
+    append(&stream, 0, 37, 1003);
+    for (size_t bit = 0; bit < 8 * stream.len; bit++) {
+        struct culm_frame_reader reader;
+        const struct culm_message *message = NULL;
+        enum culm_status status = CULM_OK;
+        culm_frame_reader_init(&reader, f->pool, 200, 5000);
+        stream.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        for (size_t at = 0, used; at < stream.len && status == CULM_OK && !message; at += used) {
+            size_t some = stream.len - at < 100 ? stream.len - at : 100;
+            status = culm_frame_reader_feed(&reader, stream.data + at, some, &used, &message, NULL);
+        }
+        if (message || (status != CULM_OK && status != CULM_ERR_FORMAT)) {
+            fail_msg("bit %zu of byte %zu was not noticed", bit % 8, bit / 8);
+        }
+        refused += status == CULM_ERR_FORMAT;
+        stream.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        culm_frame_reader_release(&reader);
+    }
+    assert_int_equal(refused, 8 * stream.len);
+    culm_buf_release(&stream);
 }
 
 static void an_exhausted_pool_is_an_error(void **state) {
@@ -165,6 +202,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_cutting_gives_the_same_frames, set_up, tear_down),
         cmocka_unit_test_setup_teardown(garbage_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flipped_bit_is_noticed, set_up, tear_down),
         cmocka_unit_test(an_exhausted_pool_is_an_error),
     };
     return cmocka_run_group_tests_name("net/frame", tests, NULL, NULL);
