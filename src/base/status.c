@@ -18,6 +18,7 @@ const char *culm_status_name(enum culm_status status) {
     case CULM_ERR_IO: return "io";
     case CULM_ERR_MEMORY: return "memory";
     case CULM_ERR_TIMEOUT: return "timeout";
+    case CULM_ERR_CHANGED: return "changed";
     case CULM_ERR_INTERNAL: return "internal";
     }
     return "unknown";

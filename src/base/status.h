@@ -36,6 +36,7 @@ enum culm_status {
     CULM_ERR_MEMORY, /* out of memory or over a stated limit: exit 4 */
     CULM_ERR_TIMEOUT,
     /* the job */
+    CULM_ERR_CHANGED,  /* an input is no longer what the run began with */
     CULM_ERR_INTERNAL, /* a promise of our own was broken */
 };
 

@@ -14,6 +14,7 @@
 #include "report/summary.h"
 #include "report/terminal.h"
 #include "store/checkpoint.h"
+#include "train/brief.h"
 #include "train/coordinator.h"
 #include "train/numeric.h"
 
@@ -368,6 +369,11 @@ static void worker_command(void *ctx, int32_t node, const char *name, int port, 
     *ret_argv = argv;
 }
 
+static bool write_brief(void *ctx, struct culm_buf *out) {
+    const struct launch *l = ctx;
+    return culm_brief_write(l->o->config_text, &l->plan->choices, out);
+}
+
 static double learning_rate(void *ctx, int64_t step) {
     const struct launch *l = ctx;
     return culm_numeric_lr(l->o->config, step);
@@ -390,6 +396,7 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     const struct culm_coordinator_host_options options = {
         .token = l->o->token,
         .signature = l->signature,
+        .brief = write_brief,
         .max_nodes = (int32_t)l->o->config->cluster.max_nodes,
         .payload_max = culm_payload_max(l->plan),
         .pool = l->pool,

@@ -1,12 +1,12 @@
-/* One worker: plan, data, device, executor, node, and the real world around them. */
+/* One worker: plan, data, device, executor, node, and the real world around them. What it works on
+ * comes with the coordinator's welcome. */
 #include "cli/worker.h"
-
-#include "base/file.h"
 
 #include "cli/command.h"
 #include "cli/fault.h"
 #include "cli/version.h"
 #include "cluster/worker.h"
+#include "train/brief.h"
 #include "train/node.h"
 #include "train/numeric.h"
 
@@ -18,8 +18,7 @@
 #define ARGUMENTS 6 /* worker DIR NODE PORT NAME FAULT_FD */
 
 struct worker {
-    struct culm_train_config config;
-    char *config_text;
+    struct culm_brief brief;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_plan *plan;
     struct culm_source *source;
@@ -73,45 +72,44 @@ static enum culm_status read_faults(struct worker *w, int argc, char **argv,
     return CULM_OK;
 }
 
-/* As the launcher made it: its choices are in the run directory. */
-static enum culm_status make_plan(struct worker *w, const char *dir, struct culm_error *error) {
-    struct culm_choices choices = {0};
-    char path[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
-    if (status == CULM_OK) {
-        status = culm_choices_load(path, &choices, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_plan_new(&w->config, &choices, &w->plan, error);
-    }
-    culm_choices_release(&choices);
-    return status;
-}
-
 static enum culm_status open_source(struct worker *w, struct culm_error *error) {
     struct culm_source_options options;
-    culm_train_config_source(&w->config, false, &options);
+    culm_train_config_source(&w->brief.config, false, &options);
     return culm_source_open(&options, &w->source, error);
 }
 
+static enum culm_status make_exec(struct worker *w, const char *dir, struct culm_error *error) {
+    const struct culm_numeric_options numeric = {
+        .config = &w->brief.config,
+        .config_text = w->brief.config_text,
+        .signature = w->signature,
+        .run_dir = dir,
+        .plan = w->plan,
+        .pool = w->pool,
+        .world = culm_worker_world(w->world),
+        .cpu = w->cpu,
+        .source = w->source,
+    };
+    return culm_numeric_new(&numeric, &w->exec, error);
+}
+
+/* As the launcher has it, from what it said. */
 static enum culm_status prepare(struct worker *w, const char *dir, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(path, error, "%s/config.yaml", dir);
-    if (status == CULM_OK) {
-        status = culm_train_config_load(path, NULL, 0, &w->config, error);
-    }
+    size_t len;
+    const void *brief = culm_worker_brief(w->world, &len);
+    enum culm_status status = culm_brief_read(brief, len, &w->brief, error);
     if (status != CULM_OK) {
         return status;
     }
-    w->config_text = culm_train_config_dump(&w->config);
-    if ((status = make_plan(w, dir, error)) || (status = open_source(w, error)) ||
-        (status = culm_cpu_new((int)w->config.threads, &w->cpu, error))) {
+    if ((status = culm_plan_new(&w->brief.config, &w->brief.choices, &w->plan, error)) ||
+        (status = open_source(w, error)) ||
+        (status = culm_cpu_new((int)w->brief.config.threads, &w->cpu, error))) {
         return status;
     }
-    culm_signature(w->cpu, &w->config, w->signature);
+    culm_signature(w->cpu, &w->brief.config, w->signature);
     w->pool = culm_pool_new(w->plan->limit_bytes);
-    return w->pool && w->config_text ? CULM_OK
-                                     : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    return w->pool ? make_exec(w, dir, error)
+                   : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
 static enum culm_status join(struct worker *w, char **argv, struct culm_error *error) {
@@ -122,9 +120,6 @@ static enum culm_status join(struct worker *w, char **argv, struct culm_error *e
         .token = token ? token : "",
         .node = atoi(argv[2]),
         .name = argv[4],
-        .signature = w->signature,
-        .pool = w->pool,
-        .payload_max = culm_payload_max(w->plan),
         .fault_fd = atoi(argv[5]),
         .faults = w->faults,
         .fault_count = w->fault_count,
@@ -133,33 +128,28 @@ static enum culm_status join(struct worker *w, char **argv, struct culm_error *e
     if (status != CULM_OK) {
         return status;
     }
-    struct culm_world *world = culm_worker_world(w->world);
-    const struct culm_numeric_options numeric = {
-        .config = &w->config,
-        .config_text = w->config_text,
-        .signature = w->signature,
-        .run_dir = argv[1],
-        .plan = w->plan,
-        .pool = w->pool,
-        .world = world,
-        .cpu = w->cpu,
-        .source = w->source,
-    };
-    status = culm_numeric_new(&numeric, &w->exec, error);
+    status = prepare(w, argv[1], error);
     if (status != CULM_OK) {
+        culm_worker_decline(w->world, error);
         return status;
     }
+    const struct culm_worker_ready ready = {
+        .signature = w->signature,
+        .pool = w->pool,
+        .payload_max = culm_payload_max(w->plan),
+    };
     const struct culm_node_options node = {
         .id = options.node,
-        .world = world,
+        .world = culm_worker_world(w->world),
         .exec = w->exec,
         .pool = w->pool,
         .layout = &w->plan->layout,
         .shape = w->plan->shape,
-        .heartbeat_ms = w->config.cluster.heartbeat_ms,
+        .heartbeat_ms = w->brief.config.cluster.heartbeat_ms,
     };
     w->node = culm_node_new(&node);
-    return w->node ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    return w->node ? culm_worker_ready(w->world, &ready, error)
+                   : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
 /* VmHWM of this process, for the log. */
@@ -193,8 +183,7 @@ int culm_cli_worker(int argc, char **argv) {
         culm_error_set(&error, CULM_ERR_ARGUMENT, "this command is for the launcher");
         return culm_cli_fail("worker", &error);
     }
-    if (read_faults(&w, argc, argv, &error) || prepare(&w, argv[1], &error) ||
-        join(&w, argv, &error)) {
+    if (read_faults(&w, argc, argv, &error) || join(&w, argv, &error)) {
         code = culm_cli_fail("worker", &error);
     } else {
         code = culm_worker_run(w.world, &culm_node_actor, w.node, &error);
@@ -211,7 +200,6 @@ int culm_cli_worker(int argc, char **argv) {
     culm_plan_free(w.plan);
     culm_pool_free(w.pool);
     free(w.faults);
-    free(w.config_text);
-    culm_train_config_release(&w.config);
+    culm_brief_release(&w.brief);
     return code;
 }

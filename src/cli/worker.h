@@ -3,7 +3,8 @@
  *
  *     culm worker DIR NODE PORT NAME FAULT_FD [INDEX FAULT]...
  *
- * Its configuration is DIR/config.yaml, the run's token is in the environment.
+ * DIR is where checkpoints are; all else that it needs to know comes with the coordinator's welcome.
+ * The run's token is in the environment.
  */
 #ifndef CULM_CLI_WORKER_H
 #define CULM_CLI_WORKER_H

@@ -35,8 +35,10 @@ void culm_host_complain(struct culm_coordinator_host *host, const struct culm_er
 
 void culm_host_tell(struct child *child, enum culm_peer_change change) {
     struct culm_real *real = &child->host->real;
-    const struct culm_peer_info info = {child->pid, child->name, child->signature};
-    if (culm_real_listens(real)) {
+    bool silent = !child->up && change == CULM_PEER_EOF; /* the actor has not heard of it */
+    const struct culm_peer_info info = {child->pid, child->name, child->signature,
+                                        child->why.text[0] ? &child->why : NULL};
+    if (culm_real_listens(real) && !silent) {
         real->actor_ops->peer(real->actor, child->node, change, &info);
     }
 }
@@ -46,7 +48,8 @@ void culm_host_tell(struct child *child, enum culm_peer_change change) {
 static void host_send(struct culm_world *world, int32_t node, const struct culm_message *message) {
     struct culm_coordinator_host *host = culm_host_of(world);
     assert(message->type < CULM_WIRE_FIRST);
-    if (node >= 0 && node < host->child_count && host->child[node]->link && !host->real.left) {
+    if (node >= 0 && node < host->child_count && host->child[node]->up && host->child[node]->link &&
+        !host->real.left) {
         culm_conn_send(host->child[node]->link->conn, message);
     }
 }
@@ -130,10 +133,10 @@ static void watch(struct culm_coordinator_host *host) {
 static void finish(struct culm_coordinator_host *host) {
     culm_listener_stop(&host->listener);
     for (int32_t i = 0; i < host->child_count; i++) {
-        if (host->child[i]->link) {
-            culm_conn_finish(host->child[i]->link->conn);
-        } else if (!host->child[i]->up) {
+        if (!host->child[i]->up) {
             culm_host_kill(host->child[i]);
+        } else if (host->child[i]->link) {
+            culm_conn_finish(host->child[i]->link->conn);
         }
     }
     uv_update_time(&host->real.loop);

@@ -3,11 +3,15 @@
  * that say hello, watches their connections and their ends, and adds the clock and the view to
  * events.
  *
+ * A worker joins in two steps: its hello is answered with the brief, all that it needs to know; it
+ * prepares, and says that it is ready, with its signature, or why it cannot be.
+ *
  * Of one worker its actor hears UP, then messages, then EOF, then EXIT; one that never joined only
- * EXIT. All that a worker sent before its end comes before EOF. Node ids count from 0 and are never
- * used again. A worker that has not said hello start_limit_ms after its start is killed. One that
- * cannot be started, or ends by itself before it has joined, is told of by an "error" event with
- * its last words; what equals the one before is not repeated.
+ * EXIT, with what it declined for. All that a worker sent before its end comes before EOF. Node ids
+ * count from 0 and are never used again. A worker of which nothing was heard for start_limit_ms,
+ * from its start until it is ready, is killed. One that cannot be started, declines, or ends by
+ * itself before it has joined, is told of by an "error" event with its last words; what equals the
+ * one before is not repeated.
  *
  * With a trace, workers come and go as it says, at time / time_scale from the call of run, and the
  * actor's spawn does nothing; at most max_nodes processes live, further ones wait their turn. A
@@ -20,6 +24,7 @@
 #ifndef CULM_CLUSTER_COORDINATOR_H
 #define CULM_CLUSTER_COORDINATOR_H
 
+#include "base/buf.h"
 #include "cluster/fault.h"
 #include "cluster/trace.h"
 
@@ -32,10 +37,12 @@ struct culm_host_fault {
 
 struct culm_coordinator_host_options { /* all borrowed until _free */
     const char *token;                 /* every hello must carry it */
-    const char *signature;             /* and this; NULL: any */
-    int32_t max_nodes;                 /* processes alive at once, by a trace */
-    size_t payload_max;                /* bytes of the largest payload that may be received */
-    struct culm_pool *pool;            /* for received payloads */
+    const char *signature;             /* that each must have; NULL: any */
+    /* What a worker is told; the bytes are copied at once. NULL: nothing. Out of memory: false. */
+    bool (*brief)(void *ctx, struct culm_buf *out);
+    int32_t max_nodes;      /* processes alive at once, by a trace */
+    size_t payload_max;     /* bytes of the largest payload that may be received */
+    struct culm_pool *pool; /* for received payloads */
     /* The command line of a new worker, ended by NULL; the vector and each string are malloc'd and
      * the host's to free. NULL: out of memory. fault_fd is open in the worker. */
     void (*command)(void *ctx, int32_t node, const char *name, int port, int fault_fd,

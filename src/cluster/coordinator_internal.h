@@ -27,13 +27,14 @@ struct child {
     int32_t node, port;
     char name[CULM_WIRE_TEXT_MAX], signature[CULM_WIRE_TEXT_MAX];
     uv_process_t process;
-    int64_t pid; /* 0: could not be started */
-    uint64_t start_ns;
-    struct link *link;
-    bool up;     /* the actor heard UP */
-    bool ended;  /* it is known why it ends: killed or refused by us */
-    bool exited; /* reaped, or never started */
-    bool told;   /* the actor heard EXIT */
+    int64_t pid;           /* 0: could not be started */
+    uint64_t heard_ns;     /* its start, or the last that was heard of it before it was ready */
+    struct link *link;     /* also while it prepares */
+    struct culm_error why; /* text "": it declined for nothing */
+    bool up;               /* ready: the actor heard UP */
+    bool ended;            /* it is known why it ends: killed or refused by us */
+    bool exited;           /* reaped, or never started */
+    bool told;             /* the actor heard EXIT */
 };
 
 struct thaw {
@@ -86,6 +87,8 @@ void culm_host_link_end(struct child *child);
 
 /* coordinator_process.c */
 void culm_host_start(struct culm_coordinator_host *host, const char *name);
+/* Of one that has not joined; what equals the one before is not told again. */
+void culm_host_start_error(struct child *child, struct culm_error *error);
 void culm_host_kill(struct child *child);
 void culm_host_kill_all(struct culm_coordinator_host *host);
 void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns);

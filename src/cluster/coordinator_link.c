@@ -93,33 +93,59 @@ static struct child *check_hello(struct link *link, const struct culm_hello *hel
         return NULL;
     }
     struct child *child = hello->node < host->child_count ? host->child[hello->node] : NULL;
-    if (!child || child->exited || child->up) {
+    if (!child || child->exited || child->link || child->up) {
         culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", hello->node);
-        refuse(link, error.text);
-        return NULL;
-    }
-    if (host->o.signature && strcmp(hello->signature, host->o.signature)) {
-        culm_error_set(
-            &error, CULM_ERR_CONFIG,
-            "node %d has the signature '%.120s', not '%.120s'; start workers of the same "
-            "build and configuration",
-            hello->node, hello->signature, host->o.signature);
-        culm_host_complain(host, &error);
-        child->ended = true;
         refuse(link, error.text);
         return NULL;
     }
     return child;
 }
 
+/* The brief as a blob, so that the queue need not copy it. */
+static struct culm_blob *make_brief(struct culm_coordinator_host *host, bool *ret_failed) {
+    struct culm_blob *blob = NULL;
+    struct culm_buf brief;
+    culm_buf_init(&brief, CULM_WIRE_BRIEF_MAX);
+    *ret_failed = host->o.brief && (!host->o.brief(host->o.ctx, &brief) || brief.failed ||
+                                    (brief.len && culm_pool_get(host->o.pool, brief.len, &blob)));
+    if (blob) {
+        memcpy(blob->data, brief.data, brief.len);
+    }
+    culm_buf_release(&brief);
+    return blob;
+}
+
 static void welcome(struct culm_coordinator_host *host, struct child *child) {
+    bool failed;
+    struct culm_buf meta;
+    struct culm_blob *brief = make_brief(host, &failed);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_buf_u64(&meta, (uint64_t)getpid());
+    if (failed || meta.failed) {
+        struct culm_error error;
+        culm_error_set(&error, CULM_ERR_MEMORY,
+                       "out of memory, or over %zu MB, for what workers "
+                       "are told",
+                       CULM_WIRE_BRIEF_MAX >> 20);
+        culm_real_fail(&host->real, &error);
+    } else {
+        culm_conn_send(child->link->conn,
+                       &(struct culm_message){.type = CULM_WIRE_WELCOME,
+                                              .meta = meta.data,
+                                              .meta_bytes = (uint32_t)meta.len,
+                                              .payload = brief,
+                                              .payload_bytes = brief ? brief->size_bytes : 0});
+    }
+    culm_buf_release(&meta);
+    culm_blob_unref(brief);
+}
+
+/* To the new one the addresses of all, to all that of the new one. */
+static void tell_addresses(struct culm_coordinator_host *host, struct child *child) {
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_FRAME_META_MAX);
-    culm_buf_u64(&meta, (uint64_t)getpid());
-    send_wire(child->link->conn, CULM_WIRE_WELCOME, &meta);
-    culm_buf_clear(&meta);
     for (struct link *link = host->links; link; link = link->next) {
-        if (link->child && link->child != child) {
+        if (link->child && link->child->up) {
             culm_address_encode(&(struct culm_address){link->child->node, link->child->port},
                                 &meta);
         }
@@ -128,7 +154,7 @@ static void welcome(struct culm_coordinator_host *host, struct child *child) {
     culm_buf_clear(&meta);
     culm_address_encode(&(struct culm_address){child->node, child->port}, &meta);
     for (struct link *link = host->links; link; link = link->next) {
-        if (link->child && link->child != child) {
+        if (link->child && link->child->up) {
             send_wire(link->conn, CULM_WIRE_BOOK, &meta);
         }
     }
@@ -146,13 +172,48 @@ static void admit(struct link *link, const struct culm_message *message) {
     if (!child) {
         return;
     }
-    snprintf(child->signature, sizeof child->signature, "%s", hello.signature);
     child->port = hello.port;
     child->link = link;
     link->child = child;
     host->guests--;
-    culm_conn_limits(link->conn, CULM_FRAME_META_MAX, host->o.payload_max);
+    child->heard_ns = culm_clock_ns();
     welcome(host, child);
+}
+
+/* Of a worker that prepares. */
+static void hear_preparing(struct link *link, const struct culm_message *message) {
+    struct culm_coordinator_host *host = link->host;
+    struct child *child = link->child;
+    struct culm_ready ready;
+    child->heard_ns = culm_clock_ns();
+    if (message->type == CULM_WIRE_PREPARING) {
+        return;
+    }
+    if (message->type != CULM_WIRE_READY || !culm_ready_decode(message, &ready)) {
+        refuse(link, "neither preparing nor ready; is this worker of the same version?");
+        return;
+    }
+    if (ready.status != CULM_OK) {
+        culm_error_set(&child->why, ready.status, "%s", ready.text);
+        struct culm_error error = child->why;
+        culm_host_start_error(child, &error);
+        child->ended = true; /* its exit says nothing more */
+        return;
+    }
+    if (host->o.signature && strcmp(ready.signature, host->o.signature)) {
+        struct culm_error error;
+        culm_error_set(
+            &error, CULM_ERR_CONFIG,
+            "node %d has the signature '%.120s', not '%.120s'; start workers of the same build",
+            child->node, ready.signature, host->o.signature);
+        culm_host_complain(host, &error);
+        child->ended = true;
+        refuse(link, error.text);
+        return;
+    }
+    snprintf(child->signature, sizeof child->signature, "%s", ready.signature);
+    culm_conn_limits(link->conn, CULM_FRAME_META_MAX, host->o.payload_max);
+    tell_addresses(host, child);
     child->up = true;
     culm_host_tell(child, CULM_PEER_UP);
 }
@@ -168,6 +229,8 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     }
     if (!link->child) {
         admit(link, message);
+    } else if (!link->child->up) {
+        hear_preparing(link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
         host->real.actor_ops->message(host->real.actor, link->child->node, message);
     }

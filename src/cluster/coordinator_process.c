@@ -58,7 +58,7 @@ static void last_words(const struct child *child, char *ret_text, size_t size) {
     }
 }
 
-static void tell_start_error(struct child *child, struct culm_error *error) {
+void culm_host_start_error(struct child *child, struct culm_error *error) {
     struct culm_coordinator_host *host = child->host;
     if (!host->real.left && strcmp(host->start_error, error->text) != 0) {
         memcpy(host->start_error, error->text, sizeof error->text);
@@ -75,7 +75,7 @@ static void tell_early_end(struct child *child, int64_t exit_status, int term_si
                    "ended with %s %d before it joined; its log, in '%.100s', ends with '%s'",
                    term_signal ? "signal" : "exit code",
                    term_signal ? term_signal : (int)exit_status, child->host->o.log_dir, words);
-    tell_start_error(child, &error);
+    culm_host_start_error(child, &error);
 }
 
 static void on_exit_process(uv_process_t *process, int64_t exit_status, int term_signal) {
@@ -116,11 +116,13 @@ void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns)
     for (int32_t i = 0; i < host->child_count; i++) {
         struct child *child = host->child[i];
         if (!child->up && !child->ended &&
-            now_ns > child->start_ns + (uint64_t)limit_ms * 1000000) {
+            now_ns > child->heard_ns + (uint64_t)limit_ms * 1000000) {
             struct culm_error error;
-            culm_error_set(&error, CULM_ERR_TIMEOUT, "did not join within %lld ms and is killed",
+            culm_error_set(&error, CULM_ERR_TIMEOUT,
+                           child->link ? "was silent for %lld ms while it prepared, and is killed"
+                                       : "did not join within %lld ms and is killed",
                            (long long)limit_ms);
-            tell_start_error(child, &error);
+            culm_host_start_error(child, &error);
             culm_host_kill(child);
         }
     }
@@ -142,7 +144,7 @@ static struct child *child_new(struct culm_coordinator_host *host, const char *n
     if (child) {
         child->host = host;
         child->node = host->child_count;
-        child->start_ns = culm_clock_ns();
+        child->heard_ns = culm_clock_ns();
         snprintf(child->name, sizeof child->name, "%s", name);
         host->child[host->child_count++] = child;
     }
@@ -206,7 +208,7 @@ void culm_host_start(struct culm_coordinator_host *host, const char *name) {
         culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a worker");
         culm_real_fail(&host->real, &error);
     } else if (start(child, &error) != CULM_OK) {
-        tell_start_error(child, &error);
+        culm_host_start_error(child, &error);
         child->exited = true;
         uv_timer_start(&host->defer, culm_host_on_defer, 0, 0);
     }

@@ -125,11 +125,8 @@ static void peer_tell(struct culm_member *member, int32_t node) {
 static void hello_to(struct culm_member *member, struct culm_link *link, uint16_t type) {
     struct culm_hello hello = {
         .node = member->o.node, .port = member->o.listen_port, .pid = member->o.pid};
-    bool whole = type == CULM_WIRE_HELLO;
-    const char *signature = whole && member->o.signature ? member->o.signature : "";
-    const char *name = whole && member->o.name ? member->o.name : "";
+    const char *name = type == CULM_WIRE_HELLO && member->o.name ? member->o.name : "";
     snprintf(hello.token, sizeof hello.token, "%s", member->o.token);
-    snprintf(hello.signature, sizeof hello.signature, "%s", signature);
     snprintf(hello.name, sizeof hello.name, "%s", name);
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
@@ -184,11 +181,17 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
     }
 }
 
+static void read_refusal(const struct culm_message *message, struct culm_error *ret_error) {
+    struct culm_reader meta = culm_reader_of(message->meta, message->meta_bytes);
+    char text[CULM_WIRE_TEXT_MAX];
+    culm_read_string(&meta, text, sizeof text);
+    culm_error_set(ret_error, CULM_ERR_CLOSED, "refused: %s", text);
+}
+
 /* The first thing that the coordinator says. */
 static void hear_answer(struct culm_member *member, const struct culm_message *message) {
     struct culm_reader meta = culm_reader_of(message->meta, message->meta_bytes);
     struct culm_error error;
-    char text[CULM_WIRE_TEXT_MAX];
     if (message->type == CULM_WIRE_WELCOME) {
         member->joined = true;
         member->join_by_ns = CULM_NEVER;
@@ -197,8 +200,7 @@ static void hear_answer(struct culm_member *member, const struct culm_message *m
         return;
     }
     if (message->type == CULM_WIRE_REFUSED) {
-        culm_read_string(&meta, text, sizeof text);
-        culm_error_set(&error, CULM_ERR_CLOSED, "refused: %s", text);
+        read_refusal(message, &error);
     } else {
         culm_error_set(&error, CULM_ERR_FORMAT, "answer of unknown type %04x", message->type);
     }
@@ -241,6 +243,10 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         member->o.ops->message(member->o.ctx, from, message);
     } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_BOOK) {
         read_book(member, message);
+    } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_REFUSED) {
+        struct culm_error error;
+        read_refusal(message, &error);
+        end(member, &error);
     }
 }
 
@@ -338,6 +344,19 @@ void culm_member_join(struct culm_member *member) {
     } else {
         end(member, &error);
     }
+}
+
+void culm_member_ready(struct culm_member *member) {
+    struct culm_ready ready = {.status = CULM_OK};
+    struct culm_buf meta;
+    snprintf(ready.signature, sizeof ready.signature, "%s",
+             member->o.signature ? member->o.signature : "");
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_ready_encode(&ready, &meta);
+    if (!meta.failed && member->coordinator) {
+        culm_link_send(member->coordinator, CULM_WIRE_READY, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
 }
 
 void culm_member_finish(struct culm_member *member) {

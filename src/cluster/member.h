@@ -16,7 +16,7 @@
 struct culm_member;
 
 struct culm_member_ops {
-    /* Let in; coordinator_pid is what it says of itself. */
+    /* Let in; coordinator_pid is what it says of itself. culm_member_ready is next, when it is. */
     void (*joined)(void *ctx, int64_t coordinator_pid);
     void (*message)(void *ctx, int32_t from, const struct culm_message *message);
     void (*lost)(void *ctx, int32_t node);
@@ -47,6 +47,8 @@ struct culm_member_options {      /* all borrowed until _free */
 struct culm_member *culm_member_new(const struct culm_member_options *options);
 /* Calls joined, or ended, later. */
 void culm_member_join(struct culm_member *member);
+/* Has prepared: what others send may come. */
+void culm_member_ready(struct culm_member *member);
 /* A stream that came in. */
 void culm_member_accepted(struct culm_member *member, struct culm_stream *take_stream);
 void culm_member_alarm(struct culm_member *member); /* it rang; calls back */

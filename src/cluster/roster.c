@@ -9,7 +9,7 @@
 #define SWEEP_NS 100000000ull
 #define STRANGERS_MAX 1024
 
-enum kind { STRANGER = CULM_LINK_STRANGER, WORKER };
+enum kind { STRANGER = CULM_LINK_STRANGER, PREPARING, WORKER };
 
 struct place {
     struct culm_link *link;
@@ -29,7 +29,7 @@ static void set_alarm(struct culm_roster *roster) {
 }
 
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
-    if (link->kind == WORKER) {
+    if (link->kind != STRANGER) {
         roster->place[link->node].link = NULL;
     }
     culm_link_free(link);
@@ -71,7 +71,12 @@ static void welcome(struct culm_roster *roster, struct culm_link *link) {
     culm_buf_init(&meta, CULM_FRAME_META_MAX);
     culm_buf_u64(&meta, (uint64_t)roster->o.pid);
     culm_link_send(link, CULM_WIRE_WELCOME, meta.data, meta.len);
-    culm_buf_clear(&meta);
+    culm_buf_release(&meta);
+}
+
+static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_FRAME_META_MAX);
     for (struct culm_link *other = roster->links.first; other; other = other->next) {
         if (other->kind == WORKER && other != link) {
             culm_address_encode(
@@ -115,9 +120,23 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     }
     place->link = link;
     place->port = hello.port;
-    culm_link_known(link, WORKER, hello.node);
+    culm_link_known(link, PREPARING, hello.node);
     welcome(roster, link);
-    roster->o.ops->up(roster->o.ctx, hello.node, &hello);
+}
+
+static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
+                           const struct culm_message *message) {
+    struct culm_ready ready;
+    if (message->type == CULM_WIRE_PREPARING) {
+        return;
+    }
+    if (message->type != CULM_WIRE_READY || !culm_ready_decode(message, &ready)) {
+        refuse(link, "neither preparing nor ready; is this worker of the same version?");
+    } else if (ready.status == CULM_OK) { /* one that is not ends by itself */
+        link->kind = WORKER;
+        tell_addresses(roster, link);
+        roster->o.ops->up(roster->o.ctx, link->node, &ready);
+    }
 }
 
 /* --- what comes --- */
@@ -131,6 +150,8 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     }
     if (link->kind == STRANGER) {
         admit(roster, link, message);
+    } else if (link->kind == PREPARING) {
+        hear_preparing(roster, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
         roster->o.ops->message(roster->o.ctx, link->node, message);
     }

@@ -17,7 +17,7 @@ struct culm_roster;
 struct culm_roster_ops {
     /* May it come in? If not, says why in *ret_error, whose text it is told. */
     bool (*check)(void *ctx, const struct culm_hello *hello, struct culm_error *ret_error);
-    void (*up)(void *ctx, int32_t node, const struct culm_hello *hello);
+    void (*up)(void *ctx, int32_t node, const struct culm_ready *ready); /* it has prepared */
     void (*message)(void *ctx, int32_t node, const struct culm_message *message);
     void (*eof)(void *ctx, int32_t node, const struct culm_error *why);
 };

@@ -8,7 +8,6 @@ void culm_hello_encode(const struct culm_hello *hello, struct culm_buf *buf) {
     culm_buf_i32(buf, hello->node);
     culm_buf_i32(buf, hello->port);
     culm_buf_u64(buf, (uint64_t)hello->pid);
-    culm_buf_string(buf, hello->signature);
     culm_buf_string(buf, hello->name);
 }
 
@@ -23,12 +22,31 @@ bool culm_hello_decode(const struct culm_message *message, struct culm_hello *re
     hello.node = culm_read_i32(&reader);
     hello.port = culm_read_i32(&reader);
     hello.pid = (int64_t)culm_read_u64(&reader);
-    culm_read_string(&reader, hello.signature, sizeof hello.signature);
     culm_read_string(&reader, hello.name, sizeof hello.name);
     if (!culm_reader_done(&reader) || !in_range(hello.node, hello.port)) {
         return false;
     }
     *ret_hello = hello;
+    return true;
+}
+
+void culm_ready_encode(const struct culm_ready *ready, struct culm_buf *buf) {
+    culm_buf_i32(buf, (int32_t)ready->status);
+    culm_buf_string(buf, ready->signature);
+    culm_buf_string(buf, ready->text);
+}
+
+bool culm_ready_decode(const struct culm_message *message, struct culm_ready *ret_ready) {
+    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    struct culm_ready ready;
+    int32_t status = culm_read_i32(&reader);
+    culm_read_string(&reader, ready.signature, sizeof ready.signature);
+    culm_read_string(&reader, ready.text, sizeof ready.text);
+    if (!culm_reader_done(&reader) || status < CULM_OK || status > CULM_ERR_INTERNAL) {
+        return false;
+    }
+    ready.status = (enum culm_status)status;
+    *ret_ready = ready;
     return true;
 }
 

@@ -2,9 +2,15 @@
  * What the worlds say to each other, on the same connections as the actors' messages.
  *
  *     worker ── HELLO ──▶ coordinator          worker ── PEER_HELLO ──▶ worker
- *     worker ◀─ WELCOME, BOOK (everybody) ──   (then data, this way only)
+ *     worker ◀─ WELCOME (the brief) ──         (then data, this way only)
+ *     worker ── PREPARING ... ──▶              while it opens what the brief names
+ *     worker ── READY ──▶                      or why it is not
+ *     worker ◀─ BOOK (everybody) ──
  *     worker ◀─ BOOK (one) ──                  at every later join
  *     worker ◀─ REFUSED ──                     and the end of the connection
+ *
+ * The brief is the payload of WELCOME: bytes that this room does not look into. Only a worker that
+ * is ready is a peer of others.
  *
  * Types from CULM_WIRE_FIRST are the worlds'; those below are the actors'. Internal to the room.
  */
@@ -21,11 +27,14 @@ enum culm_wire {
     CULM_WIRE_REFUSED,
     CULM_WIRE_BOOK,
     CULM_WIRE_PEER_HELLO,
+    CULM_WIRE_PREPARING,
+    CULM_WIRE_READY,
 };
 
 #define CULM_WIRE_TOKEN_MAX 128
 #define CULM_WIRE_TEXT_MAX 512
 #define CULM_WIRE_HELLO_MAX 2048 /* bytes of meta of any but BOOK */
+#define CULM_WIRE_BRIEF_MAX ((size_t)64 << 20)
 /* How long a connection, or one that was refused, may last without a hello. */
 #define CULM_WIRE_HELLO_NS(limit_ms) ((uint64_t)((limit_ms) ? (limit_ms) : 10000) * 1000000u)
 #define CULM_WIRE_NODES_MAX 100000 /* node ids are below */
@@ -35,11 +44,20 @@ struct culm_hello { /* PEER_HELLO: token, node and port only */
     int32_t node;
     int32_t port; /* where it listens for its peers */
     int64_t pid;
-    char signature[CULM_WIRE_TEXT_MAX], name[CULM_WIRE_TEXT_MAX];
+    char name[CULM_WIRE_TEXT_MAX];
 };
 
 void culm_hello_encode(const struct culm_hello *hello, struct culm_buf *buf);
 bool culm_hello_decode(const struct culm_message *message, struct culm_hello *ret_hello);
+
+struct culm_ready {
+    enum culm_status status; /* not CULM_OK: it cannot work, and ends */
+    char signature[CULM_WIRE_TEXT_MAX];
+    char text[CULM_WIRE_TEXT_MAX]; /* why not */
+};
+
+void culm_ready_encode(const struct culm_ready *ready, struct culm_buf *buf);
+bool culm_ready_decode(const struct culm_message *message, struct culm_ready *ret_ready);
 
 struct culm_address {
     int32_t node, port;

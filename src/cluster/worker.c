@@ -7,6 +7,7 @@
  */
 #include "cluster/worker.h"
 
+#include "cluster/preparing.h"
 #include "cluster/real.h"
 #include "cluster/wire.h"
 #include "net/conn.h"
@@ -51,6 +52,10 @@ struct peer {
 struct culm_worker {
     struct culm_real real; /* first */
     struct culm_worker_options o;
+    struct culm_worker_ready ready;
+    struct culm_pool *brief_pool;
+    struct culm_blob *brief; /* NULL: nothing */
+    struct culm_preparing *preparing;
     struct culm_faults faults;
     pthread_t thread;
     int coordinator_fd, listen_fd, port; /* -1: none, or a connection's already */
@@ -87,9 +92,9 @@ static struct link *link_new(struct culm_worker *worker, enum link_kind kind, in
     bool trusted = kind == COORDINATOR;
     struct culm_conn_options options = {
         .loop = &worker->real.loop,
-        .pool = worker->o.pool,
+        .pool = worker->ready.pool,
         .meta_max = trusted ? CULM_FRAME_META_MAX : CULM_WIRE_HELLO_MAX,
-        .payload_max = trusted ? worker->o.payload_max : 0,
+        .payload_max = trusted ? worker->ready.payload_max : 0,
         .ops = &link_ops,
         .ctx = link,
     };
@@ -229,6 +234,15 @@ static void read_book(struct culm_worker *worker, const struct culm_message *mes
     }
 }
 
+static void read_refusal(struct culm_worker *worker, const struct culm_message *message) {
+    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    char text[CULM_WIRE_TEXT_MAX];
+    struct culm_error error;
+    culm_read_string(&reader, text, sizeof text);
+    culm_error_set(&error, CULM_ERR_CLOSED, "refused: %s", text);
+    culm_real_fail(&worker->real, &error);
+}
+
 /* False: not one of ours; the link is to be closed. */
 static bool admit(struct link *link, const struct culm_message *message) {
     struct culm_worker *worker = link->worker;
@@ -246,7 +260,7 @@ static bool admit(struct link *link, const struct culm_message *message) {
     link->kind = IN;
     worker->strangers--;
     link->node = hello.node;
-    culm_conn_limits(link->conn, CULM_FRAME_META_MAX, worker->o.payload_max);
+    culm_conn_limits(link->conn, CULM_FRAME_META_MAX, worker->ready.payload_max);
     return true;
 }
 
@@ -266,6 +280,8 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         worker->real.actor_ops->message(worker->real.actor, from, message);
     } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_BOOK) {
         read_book(worker, message);
+    } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_REFUSED) {
+        read_refusal(worker, message);
     }
 }
 
@@ -404,41 +420,67 @@ static const struct culm_world_ops worker_ops = {
 
 /* --- joining --- */
 
+/* Before the loop runs. */
+static enum culm_status say(struct culm_worker *worker, uint16_t type, const struct culm_buf *meta,
+                            uint64_t deadline_ns, struct culm_error *error) {
+    uint8_t header[CULM_FRAME_HEADER_BYTES];
+    if (meta->failed) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a message");
+    }
+    culm_frame_header_encode(
+        &(struct culm_message){.type = type, .meta_bytes = (uint32_t)meta->len, .meta = meta->data},
+        header);
+    enum culm_status status =
+        culm_socket_write(worker->coordinator_fd, header, sizeof header, deadline_ns, error);
+    return status == CULM_OK ? culm_socket_write(worker->coordinator_fd, meta->data, meta->len,
+                                                 deadline_ns, error)
+                             : status;
+}
+
 static enum culm_status say_hello(struct culm_worker *worker, uint64_t deadline_ns,
                                   struct culm_error *error) {
     struct culm_hello hello = {
         .node = worker->o.node, .port = worker->port, .pid = (int64_t)getpid()};
     snprintf(hello.token, sizeof hello.token, "%s", worker->o.token);
-    snprintf(hello.signature, sizeof hello.signature, "%s",
-             worker->o.signature ? worker->o.signature : "");
     snprintf(hello.name, sizeof hello.name, "%s", worker->o.name ? worker->o.name : "");
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_hello_encode(&hello, &meta);
-    uint8_t header[CULM_FRAME_HEADER_BYTES];
-    culm_frame_header_encode(
-        &(struct culm_message){
-            .type = CULM_WIRE_HELLO, .meta_bytes = (uint32_t)meta.len, .meta = meta.data},
-        header);
-    enum culm_status status =
-        meta.failed
-            ? culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a hello")
-            : culm_socket_write(worker->coordinator_fd, header, sizeof header, deadline_ns, error);
-    if (status == CULM_OK) {
-        status = culm_socket_write(worker->coordinator_fd, meta.data, meta.len, deadline_ns, error);
-    }
+    enum culm_status status = say(worker, CULM_WIRE_HELLO, &meta, deadline_ns, error);
     culm_buf_release(&meta);
+    return status;
+}
+
+/* Reads the rest of a frame of which the header was read: it ends where the next begins. */
+static enum culm_status hear_rest(struct culm_worker *worker, struct culm_frame_reader *reader,
+                                  uint64_t deadline_ns, const struct culm_message **ret_answer,
+                                  struct culm_error *error) {
+    uint8_t bytes[CULM_WIRE_HELLO_MAX], *at;
+    size_t rest = reader->message.meta_bytes, used;
+    enum culm_status status = CULM_OK;
+    if (rest) {
+        status = culm_socket_read(worker->coordinator_fd, bytes, rest, deadline_ns, error);
+    }
+    if (status == CULM_OK && rest) {
+        status = culm_frame_reader_feed(reader, bytes, rest, &used, ret_answer, error);
+    }
+    while (status == CULM_OK && (rest = culm_frame_reader_space(reader, &at)) > 0) {
+        status = culm_socket_read(worker->coordinator_fd, at, rest, deadline_ns, error);
+        if (status == CULM_OK) {
+            status = culm_frame_reader_wrote(reader, rest, ret_answer, error);
+        }
+    }
     return status;
 }
 
 /* Reads exactly one frame, so that what follows it is left for the loop. */
 static enum culm_status hear_answer(struct culm_worker *worker, uint64_t deadline_ns,
                                     int64_t *ret_pid, struct culm_error *error) {
-    uint8_t bytes[CULM_WIRE_HELLO_MAX];
+    uint8_t bytes[CULM_FRAME_HEADER_BYTES];
     struct culm_frame_reader reader;
     const struct culm_message *answer = NULL;
     size_t used;
-    culm_frame_reader_init(&reader, NULL, sizeof bytes, 0);
+    culm_frame_reader_init(&reader, worker->brief_pool, CULM_WIRE_HELLO_MAX, CULM_WIRE_BRIEF_MAX);
     enum culm_status status = culm_socket_read(worker->coordinator_fd, bytes,
                                                CULM_FRAME_HEADER_BYTES, deadline_ns, error);
     if (status == CULM_OK) {
@@ -446,17 +488,14 @@ static enum culm_status hear_answer(struct culm_worker *worker, uint64_t deadlin
             culm_frame_reader_feed(&reader, bytes, CULM_FRAME_HEADER_BYTES, &used, &answer, error);
     }
     if (status == CULM_OK && !answer) {
-        size_t rest = reader.message.meta_bytes;
-        status = culm_socket_read(worker->coordinator_fd, bytes, rest, deadline_ns, error);
-        if (status == CULM_OK) {
-            status = culm_frame_reader_feed(&reader, bytes, rest, &used, &answer, error);
-        }
+        status = hear_rest(worker, &reader, deadline_ns, &answer, error);
     }
     if (status == CULM_OK) {
         struct culm_reader meta = culm_reader_of(answer->meta, answer->meta_bytes);
         char text[CULM_WIRE_TEXT_MAX];
         if (answer->type == CULM_WIRE_WELCOME) {
             *ret_pid = (int64_t)culm_read_u64(&meta);
+            worker->brief = culm_blob_ref(answer->payload);
         } else if (answer->type == CULM_WIRE_REFUSED) {
             culm_read_string(&meta, text, sizeof text);
             status = culm_error_set(error, CULM_ERR_CLOSED, "refused: %s", text);
@@ -499,6 +538,9 @@ static enum culm_status join(struct culm_worker *worker, struct culm_error *erro
     if (status == CULM_OK) {
         status = die_with_parent(pid, error);
     }
+    if (status == CULM_OK) {
+        status = culm_preparing_start(worker->coordinator_fd, &worker->preparing, error);
+    }
     if (status != CULM_OK && error) {
         culm_error_prefix(error, "join the coordinator at %s, port %d", worker->o.host,
                           worker->o.port);
@@ -517,16 +559,23 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
     worker->o = *options;
     worker->thread = pthread_self();
     worker->coordinator_fd = worker->listen_fd = -1;
+    worker->brief_pool = culm_pool_new(2 * CULM_WIRE_BRIEF_MAX);
+    if (!worker->brief_pool) {
+        free(worker);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a worker");
+    }
     signal(SIGINT, SIG_IGN);
     enum culm_status status = culm_faults_init(&worker->faults, options->faults,
                                                options->fault_count, options->fault_fd, error);
     if (status != CULM_OK) {
+        culm_pool_free(worker->brief_pool);
         free(worker);
         return status;
     }
     status = culm_real_init(&worker->real, &worker_ops, error);
     if (status != CULM_OK) {
         culm_faults_release(&worker->faults);
+        culm_pool_free(worker->brief_pool);
         free(worker);
         return status;
     }
@@ -544,6 +593,43 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
 
 struct culm_world *culm_worker_world(struct culm_worker *worker) {
     return &worker->real.world;
+}
+
+const void *culm_worker_brief(const struct culm_worker *worker, size_t *ret_len) {
+    *ret_len = worker->brief ? worker->brief->size_bytes : 0;
+    return worker->brief ? worker->brief->data : NULL;
+}
+
+static enum culm_status say_ready(struct culm_worker *worker, const struct culm_ready *ready,
+                                  struct culm_error *error) {
+    culm_preparing_stop(worker->preparing);
+    worker->preparing = NULL;
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_ready_encode(ready, &meta);
+    enum culm_status status =
+        say(worker, CULM_WIRE_READY, &meta, culm_clock_ns() + HELLO_NS, error);
+    culm_buf_release(&meta);
+    return status;
+}
+
+enum culm_status culm_worker_ready(struct culm_worker *worker,
+                                   const struct culm_worker_ready *ready,
+                                   struct culm_error *error) {
+    struct culm_ready said = {.status = CULM_OK};
+    worker->ready = *ready;
+    snprintf(said.signature, sizeof said.signature, "%s", ready->signature ? ready->signature : "");
+    enum culm_status status = say_ready(worker, &said, error);
+    if (status != CULM_OK && error) {
+        culm_error_prefix(error, "tell the coordinator that this worker is ready");
+    }
+    return status;
+}
+
+void culm_worker_decline(struct culm_worker *worker, const struct culm_error *why) {
+    struct culm_ready said = {.status = why->status ? why->status : CULM_ERR_INTERNAL};
+    snprintf(said.text, sizeof said.text, "%s", why->text);
+    (void)say_ready(worker, &said, NULL);
 }
 
 static void open_links(struct culm_worker *worker) {
@@ -594,6 +680,7 @@ void culm_worker_free(struct culm_worker *worker) {
     if (!worker) {
         return;
     }
+    culm_preparing_stop(worker->preparing);
     (void)culm_jobs_stop(worker->real.compute, CULM_NEVER);
     (void)culm_jobs_stop(worker->real.io, CULM_NEVER);
     while (worker->links) {
@@ -612,6 +699,8 @@ void culm_worker_free(struct culm_worker *worker) {
         close(worker->listen_fd);
     }
     culm_faults_release(&worker->faults);
+    culm_blob_unref(worker->brief);
+    culm_pool_free(worker->brief_pool);
     free(worker->peer);
     free(worker);
 }

@@ -25,25 +25,38 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
     const char *token;
     int32_t node;
     const char *name;                       /* NULL: "" */
-    const char *signature;                  /* NULL: "" */
-    struct culm_pool *pool;                 /* for received payloads */
-    size_t payload_max;                     /* bytes of the largest payload that may be received */
     int fault_fd;                           /* where fault records go; -1: nowhere */
     const struct culm_worker_fault *faults; /* of this worker only */
     size_t fault_count;
     int64_t hello_limit_ms; /* a stranger that says no hello is closed then; 0: 10000 */
 };
 
+/* What it can say of itself once it has prepared; borrowed until culm_worker_free. */
+struct culm_worker_ready {
+    const char *signature;  /* what must be the same in all workers; NULL: "" */
+    struct culm_pool *pool; /* for received payloads */
+    size_t payload_max;     /* bytes of the largest payload that may be received */
+};
+
 struct culm_worker;
 
 /* Connects, says hello and waits for the answer, at most 30 s. CULM_ERR_CLOSED: refused, or nobody
- * there; CULM_ERR_TIMEOUT. */
+ * there; CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this thread, as
+ * long as it takes: the coordinator is told of it as long as it computes. */
 enum culm_status culm_worker_new(const struct culm_worker_options *options,
                                  struct culm_worker **ret_worker, struct culm_error *error);
+/* What the coordinator gave it to prepare from; lives until culm_worker_free. */
+const void *culm_worker_brief(const struct culm_worker *worker, size_t *ret_len);
+/* Says that it is ready; it may run then. CULM_ERR_CLOSED: the coordinator is gone. */
+enum culm_status culm_worker_ready(struct culm_worker *worker,
+                                   const struct culm_worker_ready *ready, struct culm_error *error);
+/* Or says, as far as that is possible, why it never will be. The caller frees it next. */
+void culm_worker_decline(struct culm_worker *worker, const struct culm_error *why);
 struct culm_world *culm_worker_world(struct culm_worker *worker);
-/* Runs the actor until it leaves (its exit code) or the world ends (1, or 4 when memory is out);
- * ret_error->text is "" when there is nothing to say. What was sent to the coordinator before a
- * leave has been received by it, if it reads within 1 s. Afterwards no job runs. Once a worker. */
+/* After culm_worker_ready. Runs the actor until it leaves (its exit code) or the world ends (1, or
+ * 4 when memory is out); ret_error->text is "" when there is nothing to say. What was sent to the
+ * coordinator before a leave has been received by it, if it reads within 1 s. Afterwards no job
+ * runs. Once a worker. */
 int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops, void *actor,
                     struct culm_error *ret_error);
 void culm_worker_free(struct culm_worker *worker); /* NULL is fine */

@@ -84,6 +84,7 @@ struct culm_peer_info {
     int64_t pid;      /* 0 when not known */
     const char *name; /* host or trace name; never NULL */
     const char *signature;
+    const struct culm_error *why; /* of an EXIT before UP: what it declined for; NULL: nothing */
 };
 
 /* What people and schedulers ask of the coordinator. */

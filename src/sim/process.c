@@ -191,6 +191,7 @@ static const struct culm_world_ops world_ops = {
 static void on_joined(void *ctx, int64_t coordinator_pid) {
     struct process *process = ctx;
     (void)coordinator_pid;
+    culm_member_ready(process->member);
     process->started = true;
     process->ops->start(process->actor);
 }
@@ -203,7 +204,7 @@ static void on_member_message(void *ctx, int32_t from, const struct culm_message
 }
 
 static void on_lost(void *ctx, int32_t node) {
-    static const struct culm_peer_info nobody = {0, "", ""};
+    static const struct culm_peer_info nobody = {.name = "", .signature = ""};
     struct process *process = ctx;
     if (listens(process)) {
         process->ops->peer(process->actor, node, CULM_PEER_EOF, &nobody);
@@ -235,15 +236,15 @@ static bool on_check(void *ctx, const struct culm_hello *hello, struct culm_erro
 }
 
 static void tell(struct process *coordinator, int32_t node, enum culm_peer_change change) {
-    const struct culm_peer_info info = {node + 1000, "sim", "sim"};
+    const struct culm_peer_info info = {.pid = node + 1000, .name = "sim", .signature = "sim"};
     if (listens(coordinator)) {
         coordinator->ops->peer(coordinator->actor, node, change, &info);
     }
 }
 
-static void on_up(void *ctx, int32_t node, const struct culm_hello *hello) {
+static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct process *process = ctx;
-    (void)hello;
+    (void)ready;
     culm_sim_process(process->sim, node)->up = true;
     tell(process, node, CULM_PEER_UP);
 }

@@ -45,6 +45,13 @@ static void see(struct outcome *outcome, const struct culm_message *message) {
                      hello.node, hello.port);
         (void)culm_token_equal(hello.token, hello.name);
     }
+    struct culm_ready ready;
+    if (culm_ready_decode(message, &ready)) {
+        FUZZ_REQUIRE(ready.status >= CULM_OK && ready.status <= CULM_ERR_INTERNAL, "status %d",
+                     (int)ready.status);
+        mix(outcome, ready.text, strlen(ready.text));
+        mix(outcome, ready.signature, strlen(ready.signature));
+    }
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
     while (culm_address_decode(&reader, &address)) {
         FUZZ_REQUIRE(address.node >= 0 && address.node < CULM_WIRE_NODES_MAX, "node %d",

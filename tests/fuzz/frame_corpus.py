@@ -18,8 +18,12 @@ def text(value):
     return struct.pack("<I", len(value)) + value
 
 
-def hello(token=b"t" * 32, node=3, port=4000, pid=77, signature=b"sig", name=b"host"):
-    return text(token) + struct.pack("<iiQ", node, port, pid) + text(signature) + text(name)
+def hello(token=b"t" * 32, node=3, port=4000, pid=77, name=b"host"):
+    return text(token) + struct.pack("<iiQ", node, port, pid) + text(name)
+
+
+def ready(status=0, signature=b"sig", why=b""):
+    return struct.pack("<i", status) + text(signature) + text(why)
 
 
 cases = {
@@ -31,6 +35,14 @@ cases = {
     "hello-port-0": frame(0xFF00, hello(port=0)),
     "hello-cut": frame(0xFF00, hello()[:-3]),
     "hello-length-huge": frame(0xFF00, struct.pack("<I", 0xFFFFFFFF) + b"x"),
+    "welcome": frame(0xFF01, struct.pack("<Q", 77), b"{}"),
+    "preparing": frame(0xFF05),
+    "ready": frame(0xFF06, ready()),
+    "ready-not": frame(0xFF06, ready(3, b"", b"'x' is not what it was")),
+    "ready-status-unknown": frame(0xFF06, ready(1000)),
+    "ready-status-negative": frame(0xFF06, ready(-1)),
+    "ready-text-long": frame(0xFF06, ready(3, b"", b"x" * 600)),
+    "ready-cut": frame(0xFF06, ready()[:-1]),
     "book": frame(0xFF03, struct.pack("<iiii", 0, 5000, 1, 5001)),
     "book-odd": frame(0xFF03, struct.pack("<iii", 0, 5000, 1)),
     "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",

@@ -55,6 +55,55 @@ static void another_signature_is_refused(void **state) {
     test_release(&t, 0);
 }
 
+static void declined(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)node;
+    assert_non_null(info->why);
+    assert_int_equal(info->why->status, CULM_ERR_CHANGED);
+    assert_string_equal(info->why->text, "'x' is not what it was");
+    if (t->exits < 3) {
+        t->world->ops->spawn(t->world); /* told once, however often it happens */
+    } else {
+        test_finish(t);
+    }
+}
+
+static void one_that_declines_says_why(void **state) {
+    (void)state;
+    RUN(.mode = "decline", .start = 1, .on_exit = declined);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.ups, 0);
+    assert_int_equal(t.error_events, 1);
+    assert_string_equal(t.error_text, "node 0: 'x' is not what it was");
+    test_release(&t, 0);
+}
+
+static void end_when_up(struct test *t) { test_finish(t); }
+
+static void one_that_prepares_for_long_joins(void **state) {
+    (void)state;
+    RUN(.mode = "slow", .start = 1, .start_limit_ms = 700, .all_up = end_when_up);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.ups, 1);
+    assert_int_equal(t.error_events, 0);
+    test_release(&t, 0);
+}
+
+static void end_of_one(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)node;
+    assert_null(info->why);
+    test_finish(t);
+}
+
+static void one_that_prepares_without_getting_on_is_ended(void **state) {
+    (void)state;
+    RUN(.mode = "asleep", .start = 1, .start_limit_ms = 700, .on_exit = end_of_one);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.ups, 0);
+    assert_string_equal(t.error_text,
+                        "node 0: was silent for 700 ms while it prepared, and is killed");
+    test_release(&t, 0);
+}
+
 static int visit(struct test *t) {
     int fd;
     assert_int_equal(
@@ -344,6 +393,9 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_token_is_refused),
         cmocka_unit_test(another_signature_is_refused),
+        cmocka_unit_test(one_that_declines_says_why),
+        cmocka_unit_test(one_that_prepares_for_long_joins),
+        cmocka_unit_test(one_that_prepares_without_getting_on_is_ended),
         cmocka_unit_test(garbage_harms_nobody),
         cmocka_unit_test(a_silent_guest_is_shown_out),
         cmocka_unit_test(a_silent_start_is_ended),

@@ -2,6 +2,7 @@
 #include "toy.h"
 
 #include "cluster/worker.h"
+#include "net/socket.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -263,8 +264,33 @@ static const struct culm_actor_ops toy_ops = {
 
 /* --- the processes --- */
 
+/* Between the two steps of joining. The brief is bytes that count up. */
+static bool prepare(const char *mode, struct culm_worker *worker, struct culm_error *error) {
+    size_t len;
+    const uint8_t *brief = culm_worker_brief(worker, &len);
+    uint64_t begin = culm_clock_ns();
+    bool good = len == TOY_BRIEF;
+    for (size_t i = 0; i < len && good; i++) {
+        good = brief[i] == (uint8_t)(i % 251);
+    }
+    if (!strcmp(mode, "asleep")) {
+        for (;;) {
+            pause();
+        }
+    }
+    while (!strcmp(mode, "slow") && culm_clock_ns() < begin + 2000000000u) {
+    }
+    if (!strcmp(mode, "decline") || !good) {
+        culm_error_set(error, CULM_ERR_CHANGED,
+                       good ? "'x' is not what it was" : "a brief of %zu bytes", len);
+        culm_worker_decline(worker, error);
+        return false;
+    }
+    return true;
+}
+
 /* token signature node name port fault_fd index,phase,step,micro,how|- */
-static int run_worker(char **arg) {
+static int run_worker(const char *mode, char **arg) {
     struct culm_pool *pool = culm_pool_new(0);
     struct culm_worker_fault fault;
     int phase, how, micro;
@@ -277,12 +303,9 @@ static int run_worker(char **arg) {
     const struct culm_worker_options options = {
         .host = "127.0.0.1",
         .token = arg[0],
-        .signature = arg[1],
         .node = atoi(arg[2]),
         .name = arg[3],
         .port = atoi(arg[4]),
-        .pool = pool,
-        .payload_max = TOY_PAYLOAD_MAX,
         .fault_fd = atoi(arg[5]),
         .faults = &fault,
         .fault_count = hurt ? 1 : 0,
@@ -291,6 +314,14 @@ static int run_worker(char **arg) {
     struct culm_error error = {0};
     if (culm_worker_new(&options, &worker, &error) != CULM_OK) {
         fprintf(stderr, "%s\n", error.text);
+        culm_pool_free(pool);
+        return 1;
+    }
+    const struct culm_worker_ready ready = {
+        .signature = arg[1], .pool = pool, .payload_max = TOY_PAYLOAD_MAX};
+    if (!prepare(mode, worker, &error) || culm_worker_ready(worker, &ready, &error) != CULM_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        culm_worker_free(worker);
         culm_pool_free(pool);
         return 1;
     }
@@ -325,7 +356,7 @@ int toy_main(int argc, char **argv) {
             return 0;
         }
     }
-    return run_worker(argv + 2);
+    return run_worker(mode, argv + 2);
 }
 
 char **toy_argv(const char *mode, const char *token, const char *signature, int32_t node,

@@ -10,6 +10,7 @@
 #define TOY_TOKEN "0123456789abcdef0123456789abcdef"
 #define TOY_MB ((size_t)1 << 20)
 #define TOY_PAYLOAD_MAX (64 * TOY_MB)
+#define TOY_BRIEF (3 * TOY_MB + 7)
 
 enum toy_type {                /* to a worker unless said otherwise; meta is a struct toy_order */
                 TOY_BLAST = 1, /* send `count` TOY_DATA to `node`, of toy_size(size, i) bytes */
@@ -42,7 +43,9 @@ size_t toy_size(uint64_t size, int64_t index);
 
 /* argv[1] says which: main gives its arguments on when there are any. */
 int toy_main(int argc, char **argv);
-/* `mode`: "worker", or "wrapped" (a process between it and the launcher), or "silent". */
+/* `mode`: "worker", or "wrapped" (a process between it and the launcher), or "silent"; or one that
+ * prepares for two seconds ("slow"), for ever without doing anything ("asleep"), or declines
+ * ("decline"). */
 char **toy_argv(const char *mode, const char *token, const char *signature, int32_t node,
                 const char *name, int port, int fault_fd, const char *fault);
 

@@ -139,6 +139,14 @@ static void command(void *ctx, int32_t node, const char *name, int port, int fau
     }
 }
 
+static bool brief(void *ctx, struct culm_buf *out) {
+    (void)ctx;
+    for (size_t i = 0; i < TOY_BRIEF; i++) {
+        culm_buf_u8(out, (uint8_t)(i % 251));
+    }
+    return true;
+}
+
 static void publish(void *ctx, json_t *event) {
     struct test *t = ctx;
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -195,6 +203,7 @@ void test_run(struct test *t) {
     const struct culm_coordinator_host_options options = {
         .token = TOY_TOKEN,
         .signature = "sig",
+        .brief = brief,
         .max_nodes = t->max_nodes,
         .payload_max = TOY_MB,
         .pool = t->pool,

@@ -49,16 +49,15 @@ static void be_worker(int port, int leave) {
     struct culm_pool *pool = culm_pool_new(0);
     struct culm_worker *worker = NULL;
     struct culm_error error = {0};
-    const struct culm_worker_options options = {.host = "127.0.0.1",
-                                                .port = port,
-                                                .token = "token",
-                                                .pool = pool,
-                                                .fault_fd = -1,
-                                                .hello_limit_ms = 300};
+    const struct culm_worker_options options = {
+        .host = "127.0.0.1", .port = port, .token = "token", .fault_fd = -1, .hello_limit_ms = 300};
     int code = 99;
     if (culm_worker_new(&options, &worker, &error) == CULM_OK) {
         struct actor actor = {culm_worker_world(worker), leave};
-        code = culm_worker_run(worker, &ops, &actor, &error);
+        const struct culm_worker_ready ready = {.pool = pool};
+        code = culm_worker_ready(worker, &ready, &error) == CULM_OK
+                   ? culm_worker_run(worker, &ops, &actor, &error)
+                   : 98;
     }
     culm_worker_free(worker);
     culm_pool_free(pool);
@@ -72,17 +71,26 @@ static int accept_one(int listen_fd) {
     return fd;
 }
 
-/* Reads the hello and says welcome; the port the worker listens on. */
-static int welcome(int fd) {
-    uint8_t bytes[CULM_FRAME_HEADER_BYTES + CULM_WIRE_HELLO_MAX];
+/* A frame without payload. */
+static struct culm_message hear(int fd, uint8_t bytes[CULM_WIRE_HELLO_MAX]) {
+    uint8_t header[CULM_FRAME_HEADER_BYTES];
     uint64_t deadline = culm_clock_ns() + 30 * SECOND;
-    struct culm_message message = {0};
-    struct culm_hello hello;
-    assert_int_equal(culm_socket_read(fd, bytes, CULM_FRAME_HEADER_BYTES, deadline, NULL), CULM_OK);
-    memcpy(&message.meta_bytes, bytes + 8, 4);
+    struct culm_message message = {.meta = bytes};
+    assert_int_equal(culm_socket_read(fd, header, sizeof header, deadline, NULL), CULM_OK);
+    memcpy(&message.type, header + 4, 2);
+    memcpy(&message.meta_bytes, header + 8, 4);
     assert_true(message.meta_bytes <= CULM_WIRE_HELLO_MAX);
     assert_int_equal(culm_socket_read(fd, bytes, message.meta_bytes, deadline, NULL), CULM_OK);
-    message.meta = bytes;
+    return message;
+}
+
+/* Reads the hello, says welcome, and hears that the worker is ready; the port it listens on. */
+static int welcome(int fd) {
+    uint8_t bytes[CULM_WIRE_HELLO_MAX];
+    uint64_t deadline = culm_clock_ns() + 30 * SECOND;
+    struct culm_message message = hear(fd, bytes);
+    struct culm_hello hello;
+    struct culm_ready ready;
     assert_true(culm_hello_decode(&message, &hello));
     assert_string_equal(hello.token, "token");
     uint8_t answer[CULM_FRAME_HEADER_BYTES + 8] = {0}; /* of a coordinator that is not its parent */
@@ -91,6 +99,12 @@ static int welcome(int fd) {
                                                     .meta = answer + CULM_FRAME_HEADER_BYTES},
                              answer);
     assert_int_equal(culm_socket_write(fd, answer, sizeof answer, deadline, NULL), CULM_OK);
+    do {
+        message = hear(fd, bytes);
+    } while (message.type == CULM_WIRE_PREPARING);
+    assert_int_equal(message.type, CULM_WIRE_READY);
+    assert_true(culm_ready_decode(&message, &ready));
+    assert_int_equal(ready.status, CULM_OK);
     return hello.port;
 }
 

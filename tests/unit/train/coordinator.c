@@ -81,7 +81,7 @@ static struct culm_coordinator_totals totals(const struct fixture *f) {
 }
 
 static void peer(struct fixture *f, int32_t node, enum culm_peer_change change) {
-    const struct culm_peer_info info = {100 + node, "test", "test"};
+    const struct culm_peer_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
     culm_coordinator_actor.peer(f->c, node, change, &info);
 }
 

@@ -1,0 +1,57 @@
+/* The brief as JSON; see the header. */
+#include "train/brief.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool culm_brief_write(const char *config_text, const struct culm_choices *choices,
+                      struct culm_buf *out) {
+    json_t *choice = culm_choices_json(choices);
+    json_t *root =
+        choice ? json_pack("{s:s, s:o}", "config", config_text, "choices", choice) : NULL;
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (text) {
+        culm_buf_bytes(out, text, strlen(text));
+    }
+    bool good = text && !out->failed;
+    free(text);
+    json_decref(root);
+    return good;
+}
+
+enum culm_status culm_brief_read(const void *data, size_t len, struct culm_brief *ret_brief,
+                                 struct culm_error *error) {
+    struct culm_brief brief = {0};
+    json_error_t reason;
+    json_t *root = json_loadb(data ? data : "", len, JSON_REJECT_DUPLICATES, &reason);
+    const char *config = json_string_value(json_object_get(root, "config"));
+    enum culm_status status = CULM_OK;
+    if (!config) {
+        status = culm_error_set(error, CULM_ERR_FORMAT,
+                                "what the coordinator said of the run cannot be read");
+    } else if (!(brief.config_text = strdup(config))) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    if (status == CULM_OK) {
+        status = culm_choices_read(root, &brief.choices, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_train_config_parse(config, strlen(config), "configuration of the run", NULL,
+                                         0, &brief.config, error);
+    }
+    json_decref(root);
+    if (status != CULM_OK) {
+        free(brief.config_text);
+        culm_choices_release(&brief.choices);
+        return status;
+    }
+    *ret_brief = brief;
+    return CULM_OK;
+}
+
+void culm_brief_release(struct culm_brief *brief) {
+    free(brief->config_text);
+    culm_choices_release(&brief->choices);
+    culm_train_config_release(&brief->config);
+    *brief = (struct culm_brief){0};
+}
