@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define ALIGN 64
@@ -17,9 +18,7 @@ struct culm_pool {
     struct culm_blob *cached[BUCKETS];
 };
 
-static size_t rounded(size_t size) {
-    return size ? (size + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
-}
+static size_t rounded(size_t size) { return culm_pages_size(size); }
 static size_t bucket_of(size_t capacity) {
     return (capacity / ALIGN * 0x9E3779B97F4A7C15ull) >> 58;
 }
@@ -88,21 +87,58 @@ static struct culm_blob *blob_new(struct culm_pool *pool, size_t capacity) {
     return blob;
 }
 
+static void note_peak(struct culm_pool *pool) {
+    size_t held = pool->stats.used_bytes + pool->stats.cached_bytes;
+    if (held > pool->stats.peak_bytes) {
+        pool->stats.peak_bytes = held;
+    }
+}
+
+/* Whether the limit allows for `bytes` more in use; what is kept for reuse makes room. */
+static bool room_for(struct culm_pool *pool, size_t bytes) {
+    size_t limit = pool->limit_bytes, used = pool->stats.used_bytes;
+    return limit == 0 || (bytes <= limit && used <= limit - bytes);
+}
+
+static void make_room(struct culm_pool *pool, size_t bytes) {
+    if (pool->limit_bytes &&
+        pool->stats.used_bytes + pool->stats.cached_bytes + bytes > pool->limit_bytes) {
+        drop_cached(pool);
+    }
+}
+
+enum culm_status culm_pool_charge(struct culm_pool *pool, size_t size_bytes) {
+    enum culm_status status = CULM_ERR_MEMORY;
+    pthread_mutex_lock(&pool->lock);
+    if (room_for(pool, size_bytes)) {
+        make_room(pool, size_bytes);
+        pool->stats.used_bytes += size_bytes;
+        note_peak(pool);
+        status = CULM_OK;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+void culm_pool_return(struct culm_pool *pool, size_t size_bytes) {
+    pthread_mutex_lock(&pool->lock);
+    assert(pool->stats.used_bytes >= size_bytes && "more is returned than was charged");
+    pool->stats.used_bytes -= size_bytes;
+    pthread_mutex_unlock(&pool->lock);
+}
+
 enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
                                struct culm_blob **ret_blob) {
-    if (size_bytes > SIZE_MAX - ALIGN) {
+    if (size_bytes > SIZE_MAX / 2) {
         return CULM_ERR_MEMORY;
     }
     size_t capacity = rounded(size_bytes);
     enum culm_status status = CULM_ERR_MEMORY;
     pthread_mutex_lock(&pool->lock);
-    if (pool->limit_bytes == 0 || pool->stats.used_bytes + capacity <= pool->limit_bytes) {
+    if (room_for(pool, capacity)) {
         struct culm_blob *blob = take_cached(pool, capacity);
         if (!blob) {
-            if (pool->limit_bytes &&
-                pool->stats.used_bytes + pool->stats.cached_bytes + capacity > pool->limit_bytes) {
-                drop_cached(pool);
-            }
+            make_room(pool, capacity);
             blob = blob_new(pool, capacity);
         }
         if (blob) {
@@ -110,10 +146,7 @@ enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
             blob->next = NULL;
             blob->refs = 1;
             pool->stats.used_bytes += capacity;
-            size_t held = pool->stats.used_bytes + pool->stats.cached_bytes;
-            if (held > pool->stats.peak_bytes) {
-                pool->stats.peak_bytes = held;
-            }
+            note_peak(pool);
             *ret_blob = blob;
             status = CULM_OK;
         }

@@ -10,7 +10,8 @@
  *
  * A pool keeps freed blobs by exact size, so that a training loop, whose sizes repeat, allocates
  * nothing after its first iterations. The bytes in use never exceed the limit given at creation;
- * passing it is CULM_ERR_MEMORY, not a crash. Thread: ref and unref are safe from any thread; a
+ * passing it is CULM_ERR_MEMORY, not a crash. What must not be a blob may be charged to a pool, so
+ * that one limit holds for all. Thread: ref and unref are safe from any thread; a
  * pool is internally locked. The bytes belong to whoever writes first and are constant afterwards.
  */
 #ifndef CULM_BASE_BLOB_H
@@ -30,7 +31,7 @@ struct culm_blob {
 };
 
 struct culm_pool_stats {
-    size_t used_bytes;   /* out now */
+    size_t used_bytes;   /* out now, or charged */
     size_t cached_bytes; /* kept for reuse */
     size_t peak_bytes;   /* highest used + cached */
     size_t allocations;  /* calls that reached the system allocator */
@@ -39,6 +40,10 @@ struct culm_pool_stats {
 /* limit_bytes 0: no limit. The pool must outlive its blobs. */
 struct culm_pool *culm_pool_new(size_t limit_bytes);
 void culm_pool_free(struct culm_pool *pool); /* NULL is fine */
+/* Counts bytes that its owner keeps elsewhere, until they are returned: CULM_ERR_MEMORY when they
+ * pass the limit. */
+enum culm_status culm_pool_charge(struct culm_pool *pool, size_t size_bytes);
+void culm_pool_return(struct culm_pool *pool, size_t size_bytes);
 enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
                                struct culm_blob **ret_blob);
 void culm_pool_stats(struct culm_pool *pool, struct culm_pool_stats *ret_stats);

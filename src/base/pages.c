@@ -8,16 +8,14 @@
 
 #define ALIGN ((size_t)64)
 
-static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) & ~(to - 1); }
-
 void *culm_pages_alloc(size_t bytes) {
     if (bytes > SIZE_MAX / 2) {
         return NULL;
     }
     if (bytes < 2 * CULM_HUGE_PAGE) {
-        return aligned_alloc(ALIGN, round_up(bytes ? bytes : 1, ALIGN));
+        return aligned_alloc(ALIGN, culm_pages_size(bytes));
     }
-    size_t size = round_up(bytes, CULM_HUGE_PAGE);
+    size_t size = culm_pages_size(bytes);
     void *data = aligned_alloc(CULM_HUGE_PAGE, size);
     if (data) {
         (void)madvise(data, size, MADV_HUGEPAGE); /* a hint: without them it is only slower */

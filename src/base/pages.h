@@ -12,6 +12,12 @@
 
 #define CULM_HUGE_PAGE ((size_t)2 << 20)
 
+/* What culm_pages_alloc takes for these bytes. */
+static inline size_t culm_pages_size(size_t bytes) {
+    size_t to = bytes < 2 * CULM_HUGE_PAGE ? 64 : CULM_HUGE_PAGE;
+    return bytes ? (bytes + to - 1) & ~(to - 1) : to;
+}
+
 /* 64-byte aligned; contents undefined. free() gives it back. NULL: out of memory. */
 void *culm_pages_alloc(size_t bytes);
 /* The same, zeroed. */

@@ -112,18 +112,6 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
-/* It may fit after all: a plan counts what is held at worst. */
-static void warn_of_memory(const struct launch *l) {
-    double needed, machine;
-    if (!culm_plan_fits(l->plan, &needed, &machine)) {
-        fprintf(stderr,
-                "culm train: the workers of this plan may take %.1f GB and this machine has %.1f "
-                "GB; what takes less: `recompute: block`, `redundancy: lazy`, fewer pipelines, a "
-                "smaller `batch.micro`\n",
-                needed / 1e9, machine / 1e9);
-    }
-}
-
 static json_t *plan_event(const struct launch *l) {
     json_t *event = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
     json_t *plan = culm_plan_json(l->plan);
@@ -432,6 +420,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .exec = l->exec,
         .layout = &l->plan->layout,
         .shape = l->plan->shape,
+        .memory = &l->plan->memory,
         .cluster = config->cluster,
         .checkpoint = config->checkpoint,
         .tokens_per_sample = l->plan->rows_per_sample,
@@ -506,11 +495,12 @@ int culm_train_launch(const struct culm_launch_options *options) {
         code = culm_cli_fail("train", &error);
     } else if (options->dry_run) {
         print_plan(&l);
-        warn_of_memory(&l);
-    } else if (begin(&l, &error) != CULM_OK) {
+        if (culm_plan_check_memory(l.plan, &error) != CULM_OK) {
+            code = culm_cli_fail("train", &error);
+        }
+    } else if (culm_plan_check_memory(l.plan, &error) != CULM_OK || begin(&l, &error) != CULM_OK) {
         code = culm_cli_fail("train", &error);
     } else {
-        warn_of_memory(&l);
         publish_start(&l);
         code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, &error);
         if (error.text[0]) {

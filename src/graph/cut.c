@@ -205,7 +205,7 @@ enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
         }
     }
     if (best[AT(stages - 1, blocks)] >= DBL_MAX) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
+        status = culm_error_set(error, CULM_ERR_MEMORY,
                                 "memory_mb: %d stages do not fit %zu MB each, wherever they are "
                                 "cut; allow more memory or more stages, or a smaller batch.micro",
                                 stages, options->memory_bytes >> 20);

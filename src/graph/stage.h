@@ -86,7 +86,7 @@ struct culm_cut_options {
 
 /* Where to cut: fills first_block[stages] so that the most expensive stage, with what crosses its
  * borders, is as cheap as it can be; ties go to fewer blocks in early stages. options NULL: all
- * zero. CULM_ERR_CONFIG when there are more stages than blocks, or no cut fits the memory. */
+ * zero. CULM_ERR_CONFIG when there are more stages than blocks, CULM_ERR_MEMORY when no cut fits. */
 enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
                                 const struct culm_cut_options *options, int32_t *ret_first_block,
                                 struct culm_error *error);

@@ -313,6 +313,10 @@ static void on_other(struct terminal *t, const json_t *event, const char *name) 
         culm_buf_printf(&t->out, "waiting for workers: %lld of %lld are there",
                         (long long)culm_event_int(event, "have", 0),
                         (long long)culm_event_int(event, "need", 0));
+        if (culm_event_text(event, "message", "")[0]) {
+            culm_buf_printf(&t->out, ": ");
+            put_text(&t->out, culm_event_text(event, "message", ""));
+        }
     } else if (!strcmp(name, "rollback")) {
         log_begin(t, event, RED);
         culm_buf_printf(&t->out, "rolled back from step %lld to step %lld: ",

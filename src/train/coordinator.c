@@ -460,7 +460,7 @@ static void tick(struct culm_coordinator *c) {
     if (c->phase == RUNNING && c->join_ns <= now) {
         culm_coordinator_give_up_joins(c);
     }
-    if (c->phase == WAITING && c->wait_ns <= now) {
+    if ((c->phase == WAITING || c->phase == RUNNING) && c->wait_ns <= now) {
         culm_coordinator_fail(c, CULM_ERR_IO,
                               "waited %lld ms for workers and have only %d; start more, or lower "
                               "pipelines or stages",

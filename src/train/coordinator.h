@@ -16,7 +16,7 @@
 #define CULM_TRAIN_COORDINATOR_H
 
 #include "train/exec.h"
-#include "train/view.h"
+#include "train/memory.h"
 
 struct culm_coordinator;
 
@@ -25,6 +25,7 @@ struct culm_coordinator_options {
     struct culm_exec *exec;   /* PUBLISH, DISCARD and FINISH only */
     const struct culm_layout *layout;
     struct culm_run_shape shape;
+    const struct culm_memory *memory; /* NULL: workers may take any amount */
     struct culm_cluster_config cluster;
     struct culm_checkpoint_config checkpoint;
     int64_t tokens_per_sample;

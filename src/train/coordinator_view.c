@@ -6,13 +6,28 @@
 
 #define MS 1000000ull
 
-bool culm_coordinator_parked(const struct culm_coordinator *c) {
-    for (int32_t l = 0; l < c->view->lanes; l++) {
-        if (c->view->lane_pipeline[l] < 0) {
+static bool lanes_wait(const struct culm_view *view) {
+    for (int32_t l = 0; l < view->lanes; l++) {
+        if (view->lane_pipeline[l] < 0) {
             return true;
         }
     }
     return false;
+}
+
+bool culm_coordinator_parked(const struct culm_coordinator *c) { return lanes_wait(c->view); }
+
+/* What a node should hold, and roles and lanes: as far as the promise about memory goes. */
+static uint64_t desired(const struct culm_coordinator *c, int32_t id) {
+    return c->o.memory ? culm_memory_desired(c->o.memory, &c->o.shape, c->draft, id)
+                       : culm_view_desired(c->draft, &c->o.shape, id);
+}
+
+static void assign(struct culm_coordinator *c, const struct culm_view *before) {
+    culm_view_assign(c->draft, &c->o.shape, before);
+    if (c->o.memory) {
+        culm_memory_fit(c->o.memory, &c->o.shape, c->draft, before);
+    }
 }
 
 static void seat_all(struct culm_coordinator *c) {
@@ -83,6 +98,10 @@ static void issue(struct culm_coordinator *c, enum culm_view_phase phase, const 
 
 /* --- starting --- */
 
+static const char *memory_limit(const struct culm_coordinator *c) {
+    return c->o.memory && c->o.memory->node_bytes ? "memory_mb" : "this machine";
+}
+
 static bool replaceable(const struct culm_coordinator *c) {
     return c->o.traced || c->o.cluster.replace_ms >= 0;
 }
@@ -104,31 +123,66 @@ static int32_t needed(const struct culm_coordinator *c) {
     return c->first_start ? c->o.shape.pipelines * c->o.shape.stages : c->o.shape.stages;
 }
 
+/* Says once for each number of workers that there are too few. */
+static void wait_for(struct culm_coordinator *c, int32_t need, int32_t have, const char *why) {
+    if (c->wait_ns == CULM_NEVER) {
+        c->wait_ns = culm_coordinator_now(c) + (uint64_t)c->o.cluster.wait_ms * MS;
+    }
+    if (have == c->waiting_have) {
+        return;
+    }
+    c->waiting_have = have;
+    json_t *event = json_pack("{s:s, s:i, s:i}", "event", "waiting", "need", need, "have", have);
+    if (why) {
+        json_object_set_new(event, "message", json_string(why));
+    }
+    culm_coordinator_event(c, event);
+}
+
+static void wait_no_more(struct culm_coordinator *c) {
+    c->wait_ns = CULM_NEVER;
+    c->waiting_have = -1;
+}
+
+/* Lanes are left without a pipeline and no copy under way will change that: those who live may not
+ * take more memory. */
+static void wait_for_memory(struct culm_coordinator *c) {
+    int32_t have = culm_coordinator_alive(c);
+    if (!replaceable(c) && c->starting + c->spawn_count == 0) {
+        culm_coordinator_fail(c, CULM_ERR_MEMORY,
+                              "the %d workers that are left would take more memory than %s allows; "
+                              "resume with more workers, more memory or more stages",
+                              have, memory_limit(c));
+        return;
+    }
+    char why[160];
+    snprintf(why, sizeof why,
+             "those who live would take more memory than %s allows; work waits for a replacement",
+             memory_limit(c));
+    wait_for(c, c->o.shape.pipelines * c->o.shape.stages, have, why);
+}
+
 void culm_coordinator_start_if_ready(struct culm_coordinator *c) {
     if (c->rollback_due || culm_coordinator_stop_if_safe(c)) {
         return;
     }
     int32_t need = needed(c), have = culm_coordinator_alive(c);
     if (have < need) {
-        if (c->wait_ns == CULM_NEVER) {
-            c->wait_ns = culm_coordinator_now(c) + (uint64_t)c->o.cluster.wait_ms * MS;
-        }
-        if (have != c->waiting_have) {
-            c->waiting_have = have;
-            culm_coordinator_event(
-                c, json_pack("{s:s, s:i, s:i}", "event", "waiting", "need", need, "have", have));
-        }
+        wait_for(c, need, have, NULL);
         return;
     }
-    c->wait_ns = CULM_NEVER;
-    c->waiting_have = -1;
     seat_all(c);
     c->first_start = false;
     draft_nodes(c);
     for (int32_t i = 0; i < c->draft->node_count; i++) {
-        c->draft->node[i].holds = culm_view_desired(c->draft, &c->o.shape, c->draft->node[i].id);
+        c->draft->node[i].holds = desired(c, c->draft->node[i].id);
     }
-    culm_view_assign(c->draft, &c->o.shape, NULL);
+    assign(c, NULL);
+    if (lanes_wait(c->draft)) {
+        wait_for_memory(c);
+        return;
+    }
+    wait_no_more(c);
     for (int32_t i = 0; i < c->member_count; i++) {
         c->member[i].loaded = false;
         c->member[i].holds = 0;
@@ -211,8 +265,7 @@ static bool listed(const struct culm_view *view, int32_t destination, int32_t st
 
 static bool still_wanted(struct culm_coordinator *c, const struct culm_transfer *t) {
     const struct culm_view_node *to = draft_node(c, t->destination);
-    return to && !(to->holds >> t->stage & 1) &&
-           (culm_view_desired(c->draft, &c->o.shape, to->id) >> t->stage & 1);
+    return to && !(to->holds >> t->stage & 1) && (desired(c, to->id) >> t->stage & 1);
 }
 
 /* Keeps outstanding transfers whose ends live, starts others over, and, with `fresh`, adds what is
@@ -235,7 +288,7 @@ static bool plan_transfers(struct culm_coordinator *c, bool fresh) {
     }
     for (int32_t i = 0; i < draft->node_count && fresh; i++) {
         const struct culm_view_node *to = &draft->node[i];
-        uint64_t missing = culm_view_desired(draft, &c->o.shape, to->id) & ~to->holds;
+        uint64_t missing = desired(c, to->id) & ~to->holds;
         for (int32_t s = 0; s < draft->stages; s++) {
             if (!(missing >> s & 1) || listed(draft, to->id, s) ||
                 draft->transfer_count == CULM_MAX_TRANSFERS) {
@@ -257,7 +310,7 @@ static void drop_unwanted(struct culm_coordinator *c) {
     struct culm_view *draft = c->draft;
     for (int32_t i = 0; i < draft->node_count; i++) {
         struct culm_view_node *node = &draft->node[i];
-        uint64_t keep = culm_view_desired(draft, &c->o.shape, node->id);
+        uint64_t keep = desired(c, node->id);
         for (int32_t s = 0; s < draft->stages && node->pipeline >= 0; s++) {
             const struct culm_role *role = &draft->role[node->pipeline][s];
             if (role->owner == node->id || role->shadow == node->id) {
@@ -309,15 +362,11 @@ void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const c
         }
     }
     c->draft->phase = CULM_VIEW_RUN;
-    culm_view_assign(c->draft, &c->o.shape, boundary ? NULL : c->view);
+    assign(c, boundary ? NULL : c->view);
     if (boundary) {
         drop_unwanted(c);
     }
-    bool parked = false;
-    for (int32_t l = 0; l < c->draft->lanes; l++) {
-        parked |= c->draft->lane_pipeline[l] < 0;
-    }
-    bool added = plan_transfers(c, boundary || parked);
+    bool added = plan_transfers(c, boundary || lanes_wait(c->draft));
     c->transfers_settled = false;
     if (c->transfer_count == 0) {
         c->join_ns = CULM_NEVER;
@@ -328,6 +377,11 @@ void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const c
         return;
     }
     issue(c, CULM_VIEW_RUN, reason);
+    if (lanes_wait(c->view) && c->transfer_count == 0) {
+        wait_for_memory(c);
+    } else {
+        wait_no_more(c);
+    }
     culm_coordinator_try_commit(c);
 }
 

@@ -34,6 +34,7 @@ struct culm_param_desc {
 struct culm_stage_desc {
     size_t input_bytes, output_bytes; /* boundary activations; 0 for the first, the last */
     size_t activation_bytes, grad_bytes, state_bytes;
+    size_t scratch_bytes, sample_bytes; /* of one task; of the samples its tasks read */
     int32_t first_grad, grad_count;
     int32_t param_count;
     const int32_t *params; /* [param_count] global indices */

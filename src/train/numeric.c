@@ -23,25 +23,49 @@ double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
 enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
                                     struct culm_error *error) {
     size_t bytes = x->o.plan->layout.stage[stage].state_bytes;
-    if (!x->state[stage].data) {
+    if (!x->state[stage].data && culm_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
         x->state[stage].data = culm_pages_alloc(bytes);
+        if (!x->state[stage].data) {
+            culm_pool_return(x->o.pool, culm_pages_size(bytes));
+        }
     }
     return x->state[stage].data ? CULM_OK
                                 : culm_error_set(error, CULM_ERR_MEMORY,
                                                  "out of memory for %zu bytes of state", bytes);
 }
 
+static void drop_state(struct culm_numeric *x, int32_t stage) {
+    if (x->state[stage].data) {
+        culm_pool_return(x->o.pool, culm_pages_size(x->o.plan->layout.stage[stage].state_bytes));
+        free(x->state[stage].data);
+        x->state[stage].data = NULL;
+    }
+}
+
 /* --- forward and backward --- */
 
+static void drop_scratch(struct culm_numeric *x, struct numeric_scratch *scratch) {
+    if (scratch->data) {
+        culm_pool_return(x->o.pool, culm_pages_size(scratch->size_bytes));
+        free(scratch->data);
+        scratch->data = NULL;
+    }
+}
+
 /* It grows when a stage comes that needs more: at the start, and when a neighbour is lost. */
-static enum culm_status need_scratch(struct numeric_scratch *scratch, size_t bytes,
-                                     struct culm_error *error) {
+static enum culm_status need_scratch(struct culm_numeric *x, struct numeric_scratch *scratch,
+                                     size_t bytes, struct culm_error *error) {
     if (scratch->data && bytes <= scratch->size_bytes) {
         return CULM_OK;
     }
-    free(scratch->data);
-    scratch->data = culm_pages_alloc(bytes);
-    scratch->size_bytes = bytes;
+    drop_scratch(x, scratch);
+    if (culm_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
+        scratch->data = culm_pages_alloc(bytes);
+        scratch->size_bytes = bytes;
+        if (!scratch->data) {
+            culm_pool_return(x->o.pool, culm_pages_size(bytes));
+        }
+    }
     return scratch->data ? CULM_OK
                          : culm_error_set(error, CULM_ERR_MEMORY,
                                           "out of memory for %zu bytes of scratch", bytes);
@@ -55,7 +79,7 @@ static enum culm_status prepare_run(struct culm_numeric *x, struct culm_task *ta
     enum culm_status status = culm_numeric_fields(x, task, &fields, &task->job.error);
     if (status == CULM_OK) {
         status =
-            need_scratch(scratch, numeric_info(x, task->stage)->scratch_bytes, &task->job.error);
+            need_scratch(x, scratch, numeric_info(x, task->stage)->scratch_bytes, &task->job.error);
     }
     if (status != CULM_OK) {
         return status;
@@ -329,10 +353,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     static const struct culm_fold_ops fold = {fold_copy, fold_add};
     switch (task->kind) {
     case CULM_TASK_LOAD: return culm_numeric_load(x, task);
-    case CULM_TASK_DROP:
-        free(x->state[task->stage].data);
-        x->state[task->stage].data = NULL;
-        return CULM_OK;
+    case CULM_TASK_DROP: drop_state(x, task->stage); return CULM_OK;
     case CULM_TASK_FORWARD: return run_forward(x, task);
     case CULM_TASK_BACKWARD: return run_backward(x, task);
     case CULM_TASK_FOLD: return culm_task_fold(task, x->o.pool, &fold, x);
@@ -401,10 +422,10 @@ void culm_numeric_free(struct culm_exec *exec) {
         return;
     }
     for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
-        free(x->state[s].data);
+        drop_state(x, s);
     }
-    free(x->scratch.data);
-    free(x->frc_scratch.data);
+    drop_scratch(x, &x->scratch);
+    drop_scratch(x, &x->frc_scratch);
     culm_numeric_fields_release(x);
     culm_initial_close(x->initial);
     free(x->tied);

@@ -33,6 +33,8 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
                                   struct culm_exec **ret_exec, struct culm_error *error);
 void culm_numeric_free(struct culm_exec *exec); /* NULL is fine */
 
+/* Micro-batches of samples that a worker keeps at once. */
+int32_t culm_numeric_samples_kept(const struct culm_run_shape *shape);
 /* Learning rate of a step by the configuration's schedule; for step events. */
 double culm_numeric_lr(const struct culm_train_config *config, int64_t step);
 

@@ -14,6 +14,12 @@
 
 #define AHEAD 2 /* micro-batches of images */
 
+static int32_t kept(const struct culm_run_shape *shape) { return shape->stages + 3; }
+
+int32_t culm_numeric_samples_kept(const struct culm_run_shape *shape) {
+    return kept(shape) + AHEAD;
+}
+
 enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_error *error) {
     const struct culm_graph *graph = x->o.plan->graph;
     bool images = strcmp(x->o.config->data.kind, "images") == 0;
@@ -22,7 +28,7 @@ enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_er
         .source = x->o.source,
         .batch = x->o.config->batch.micro,
         .ahead = images ? AHEAD : 0,
-        .keep = x->o.plan->shape.stages + 3,
+        .keep = kept(&x->o.plan->shape),
     };
     culm_order_init(&options.order, x->o.config->seed, culm_source_samples(x->o.source));
     x->source_field = calloc(fields, sizeof *x->source_field);

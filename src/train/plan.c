@@ -1,10 +1,13 @@
 /* The plan: layout and memory from compiled stages. */
 #include "train/plan.h"
 
-#include <math.h>
+#include "base/machine.h"
+#include "train/numeric.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#define MB 1048576.0
 
 _Static_assert(4 * CULM_TRAIN_MAX_WIDTH <= CULM_CPU_MAX_WIDTH, "the widest layer is 4 width");
 _Static_assert(CULM_TRAIN_MAX_HEAD <= CULM_CPU_MAX_HEAD, "attention");
@@ -92,66 +95,53 @@ static enum culm_status make_layout(struct culm_plan *plan, struct culm_error *e
 
 /* --- memory --- */
 
-/* What owning stage s costs with `micros` micro-batches kept until COMMIT and `in_flight` between F
- * and B. */
-static size_t owner_bytes(const struct culm_plan *plan, int32_t s, size_t micros, size_t in_flight,
-                          size_t sums) {
-    const struct culm_stage_desc *stage = &plan->layout.stage[s];
-    size_t boundaries = 2 * (stage->input_bytes + stage->output_bytes);
-    /* sums over lanes, G, and the G being stepped */
-    return stage->state_bytes + micros * boundaries + in_flight * stage->activation_bytes +
-           (sums + 2) * stage->grad_bytes;
-}
+/* What a worker's program takes before it has a part: code, libraries, threads; and the compiled
+ * stages, by node of the graph. Measured. */
+#define PROGRAM_BYTES ((size_t)4 << 20)
+#define GRAPH_NODE_BYTES ((size_t)8 << 10)
 
-static size_t shadow_bytes(const struct culm_plan *plan, int32_t s, size_t micros) {
-    const struct culm_stage_desc *stage = &plan->layout.stage[s];
-    bool frc = plan->shape.redundancy == CULM_REDUNDANCY_EAGER;
-    size_t kept = frc ? micros * (stage->activation_bytes + stage->output_bytes) : 0;
-    return stage->state_bytes + kept + 2 * stage->grad_bytes;
-}
-
-static void plan_memory(struct culm_plan *plan, int64_t threads) {
-    const struct culm_run_shape *shape = &plan->shape;
-    size_t all = (size_t)shape->micros, stages = (size_t)shape->stages;
-    size_t lanes_each =
-        ((size_t)shape->lanes + (size_t)shape->pipelines - 1) / (size_t)shape->pipelines;
-    size_t micros = lanes_each * (size_t)shape->micros_per_lane;
-    size_t sums = 1 + (size_t)ceil(log2((double)shape->lanes));
-    size_t everything = 0, device_bytes = culm_cpu_scratch_bytes((int)threads);
-    for (size_t s = 0; s < stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
-        size_t in_flight = stages - s < micros ? stages - s : micros;
-        /* and the copy of the state that a checkpoint is written from */
-        size_t bytes = owner_bytes(plan, (int32_t)s, micros, in_flight, sums + 1) +
-                       info->scratch_bytes + plan->layout.stage[s].state_bytes + device_bytes;
-        if (shape->redundancy != CULM_REDUNDANCY_NONE && stages > 1) {
-            size_t shadowed = (s + 1) % stages;
-            bytes += shadow_bytes(plan, (int32_t)shadowed, micros);
-            if (shape->redundancy == CULM_REDUNDANCY_EAGER) {
-                bytes += culm_stage_info(plan->stage[shadowed])->scratch_bytes;
-            }
-        }
-        plan->memory_bytes[s] = bytes;
-        /* In the worst case one node is left and does it all, copying and being copied. */
-        everything += owner_bytes(plan, (int32_t)s, all, all, (size_t)shape->lanes + 1) +
-                      shadow_bytes(plan, (int32_t)s, all) + 4 * plan->layout.stage[s].state_bytes +
-                      (size_t)shape->lanes * plan->layout.stage[s].grad_bytes;
+/* The micro-batches of samples that a stage reads, those decoded ahead included. */
+static size_t sample_bytes(const struct culm_plan *plan, int32_t s) {
+    const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
+    size_t bytes = 0;
+    for (int32_t i = 0; i < info->field_count; i++) {
+        const struct culm_field *field = &plan->graph->field[info->fields[i]];
+        bytes += (size_t)culm_elements(&field->shape) * culm_dtype_bytes(field->dtype);
     }
-    plan->limit_bytes = 2 * everything;
+    return bytes * (size_t)culm_numeric_samples_kept(&plan->shape);
+}
+
+static void plan_memory(struct culm_plan *plan, const struct culm_train_config *config) {
+    struct culm_memory *memory = &plan->memory;
+    *memory = (struct culm_memory){
+        .layout = &plan->layout,
+        .base_bytes = PROGRAM_BYTES + (size_t)plan->graph->node_count * GRAPH_NODE_BYTES +
+                      culm_cpu_scratch_bytes((int)config->threads),
+        .node_bytes = (size_t)config->memory_mb << 20,
+        .total_bytes = config->memory_mb ? 0 : culm_machine_memory(),
+    };
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        plan->layout.stage[s].scratch_bytes = culm_stage_info(plan->stage[s])->scratch_bytes;
+        plan->layout.stage[s].sample_bytes = sample_bytes(plan, s);
+    }
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        const struct culm_memory_load load = culm_memory_undisturbed(&plan->shape, s);
+        plan->memory_bytes[s] = culm_memory_of(memory, &plan->shape, &load);
+    }
+    /* The program itself is outside of what is counted while running. */
+    size_t promised = memory->node_bytes ? memory->node_bytes : memory->total_bytes;
+    plan->limit_bytes = promised > memory->base_bytes ? promised - memory->base_bytes : 1;
 }
 
 /* --- making --- */
-
-static size_t machine_bytes(void) {
-    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-}
 
 /* What `recompute: auto` may use on each worker. */
 static size_t memory_allowed(const struct culm_train_config *config) {
     if (config->memory_mb > 0) {
         return (size_t)config->memory_mb << 20;
     }
-    return (size_t)(0.8 * (double)machine_bytes() / (double)(config->pipelines * config->stages));
+    return (size_t)(0.8 * (double)culm_machine_memory() /
+                    (double)(config->pipelines * config->stages));
 }
 
 static size_t largest(const struct culm_plan *plan) {
@@ -170,7 +160,8 @@ static void forget_stages(struct culm_plan *plan) {
     culm_layout_release(&plan->layout);
 }
 
-static enum culm_status compile(struct culm_plan *plan, int64_t threads, struct culm_error *error) {
+static enum culm_status compile(struct culm_plan *plan, const struct culm_train_config *config,
+                                struct culm_error *error) {
     const struct culm_stage_options options = {.recompute = plan->recompute,
                                                .first_block = plan->choices.first_block};
     enum culm_status status =
@@ -179,7 +170,7 @@ static enum culm_status compile(struct culm_plan *plan, int64_t threads, struct 
         status = make_layout(plan, error);
     }
     if (status == CULM_OK) {
-        plan_memory(plan, threads);
+        plan_memory(plan, config);
     }
     return status;
 }
@@ -211,6 +202,29 @@ static enum culm_status take_choices(struct culm_plan *plan, const struct culm_c
     return culm_choices_apply(&plan->choices, plan->graph, error);
 }
 
+static int32_t state_parts(const struct culm_train_config *config) {
+    return strcmp(config->optimizer.name, "sgd") == 0 ? 2 : 3;
+}
+
+enum culm_status culm_plan_cut(const struct culm_train_config *config,
+                               const struct culm_graph *graph, const double *block_cost,
+                               int32_t *ret_first_block, struct culm_error *error) {
+    struct culm_cut_options options = {
+        .block_cost = block_cost,
+        .memory_bytes = (size_t)config->memory_mb << 20,
+        .vectors = state_parts(config) + 3, /* lane sums, G and a fold's result */
+    };
+    int32_t stages = (int32_t)config->stages;
+    enum culm_status status = culm_graph_cut(graph, stages, &options, ret_first_block, error);
+    if (status == CULM_ERR_MEMORY && options.memory_bytes) {
+        /* It counts roughly, and nothing of what recomputation saves: whether the run fits is for
+         * culm_plan_check_memory to say. */
+        options.memory_bytes = 0;
+        status = culm_graph_cut(graph, stages, &options, ret_first_block, error);
+    }
+    return status;
+}
+
 static enum culm_status choose_cuts(struct culm_plan *plan, const struct culm_train_config *config,
                                     const struct culm_choices *choices, struct culm_error *error) {
     plan->choices.stages = plan->shape.stages;
@@ -219,12 +233,7 @@ static enum culm_status choose_cuts(struct culm_plan *plan, const struct culm_tr
         memcpy(plan->choices.first_block, choices->first_block, sizeof choices->first_block);
         return CULM_OK;
     }
-    const struct culm_cut_options options = {
-        .memory_bytes = (size_t)config->memory_mb << 20,
-        .vectors = plan->state_parts + 3, /* lane sums, G and the G being stepped */
-    };
-    return culm_graph_cut(plan->graph, plan->shape.stages, &options, plan->choices.first_block,
-                          error);
+    return culm_plan_cut(config, plan->graph, NULL, plan->choices.first_block, error);
 }
 
 enum culm_status culm_plan_new(const struct culm_train_config *config,
@@ -235,7 +244,7 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
         return out_of_memory(error);
     }
     plan->shape = culm_run_shape_of(config);
-    plan->state_parts = strcmp(config->optimizer.name, "sgd") == 0 ? 2 : 3;
+    plan->state_parts = state_parts(config);
     plan->recompute = config->recompute == CULM_RECOMPUTE_BLOCK;
     size_t stages = (size_t)plan->shape.stages;
     plan->stage = calloc(stages, sizeof(struct culm_stage *));
@@ -253,13 +262,13 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
         status = choose_cuts(plan, config, choices, error);
     }
     if (status == CULM_OK) {
-        status = compile(plan, config->threads, error);
+        status = compile(plan, config, error);
     }
     if (status == CULM_OK && config->recompute == CULM_RECOMPUTE_AUTO &&
         largest(plan) > memory_allowed(config)) {
         forget_stages(plan);
         plan->recompute = true;
-        status = compile(plan, config->threads, error);
+        status = compile(plan, config, error);
     }
     if (status != CULM_OK) {
         culm_plan_free(plan);
@@ -269,14 +278,29 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
     return CULM_OK;
 }
 
-bool culm_plan_fits(const struct culm_plan *plan, double *ret_needed, double *ret_machine) {
-    double needed = 0;
+enum culm_status culm_plan_check_memory(const struct culm_plan *plan, struct culm_error *error) {
+    static const char less[] = "what takes less: `recompute: block`, `redundancy: lazy`, more "
+                               "stages, fewer pipelines, a smaller `batch.micro`";
+    const struct culm_memory *memory = &plan->memory;
+    size_t total = 0;
     for (int32_t s = 0; s < plan->shape.stages; s++) {
-        needed += (double)plan->memory_bytes[s] * plan->shape.pipelines;
+        if (memory->node_bytes && plan->memory_bytes[s] > memory->node_bytes) {
+            return culm_error_set(
+                error, CULM_ERR_MEMORY,
+                "a worker of stage %d takes %.1f MB, and memory_mb allows %zu MB; "
+                "%s",
+                s, (double)plan->memory_bytes[s] / MB, memory->node_bytes >> 20, less);
+        }
+        total += plan->memory_bytes[s] * (size_t)plan->shape.pipelines;
     }
-    *ret_needed = needed;
-    *ret_machine = (double)machine_bytes();
-    return needed <= *ret_machine;
+    if (memory->total_bytes && total > memory->total_bytes) {
+        return culm_error_set(
+            error, CULM_ERR_MEMORY,
+            "the workers of this plan take %.1f GB, and this machine has %.1f GB; "
+            "%s",
+            (double)total / 1e9, (double)memory->total_bytes / 1e9, less);
+    }
+    return CULM_OK;
 }
 
 void culm_plan_free(struct culm_plan *plan) {

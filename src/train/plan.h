@@ -14,6 +14,7 @@
 #include "graph/stage.h"
 #include "train/choices.h"
 #include "train/layout.h"
+#include "train/memory.h"
 #include "train/network.h"
 
 #include <jansson.h>
@@ -28,8 +29,10 @@ struct culm_plan {
     bool recompute;              /* what `recompute: auto` came to */
     int64_t rows_per_sample;     /* tokens of a sample; 1 for images */
     struct culm_choices choices; /* cuts always */
-    size_t *memory_bytes; /* [stages] of a node that owns the stage, with its shadow's part */
-    size_t limit_bytes;   /* what no node's blobs may pass, failures included */
+    size_t *memory_bytes; /* [stages] of a worker that owns the stage, with its shadow's part, when
+                             nothing is lost */
+    struct culm_memory memory; /* what any part takes, and what is promised */
+    size_t limit_bytes;        /* of each worker's pool: its promise without the program */
 };
 
 /* `choices` (copied; NULL: none) as far as they fit: cuts for another number of stages do not
@@ -40,8 +43,14 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
                                struct culm_error *error);
 void culm_plan_free(struct culm_plan *plan); /* NULL is fine */
 
-/* Whether all workers of the plan fit into this machine, undisturbed; both in bytes. */
-bool culm_plan_fits(const struct culm_plan *plan, double *ret_needed, double *ret_machine);
+/* Cuts the graph into `stages` by cost (block_cost NULL: by FLOPs), within `memory_mb` if it can be
+ * done. ret_first_block: [stages]. */
+enum culm_status culm_plan_cut(const struct culm_train_config *config,
+                               const struct culm_graph *graph, const double *block_cost,
+                               int32_t *ret_first_block, struct culm_error *error);
+/* CULM_ERR_MEMORY when the workers, with nothing lost, take more than `memory_mb` or the machine
+ * allows. */
+enum culm_status culm_plan_check_memory(const struct culm_plan *plan, struct culm_error *error);
 
 /* {"format":1,"model":...,"stages":[{"first","last","params","memory_bytes"}],"choices":...}. NULL:
  * out of memory. */

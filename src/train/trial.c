@@ -9,6 +9,7 @@
 #include "base/pages.h"
 #include "base/rng.h"
 #include "train/network.h"
+#include "train/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,18 +150,6 @@ static enum culm_status try_algorithm(const struct culm_train_config *config,
     return status;
 }
 
-static enum culm_status choose_cuts(const struct culm_train_config *config,
-                                    const struct culm_graph *graph, const double *block_cost,
-                                    struct culm_choices *choices, struct culm_error *error) {
-    const struct culm_cut_options options = {
-        .block_cost = block_cost,
-        .memory_bytes = (size_t)config->memory_mb << 20,
-        .vectors = 6,
-    };
-    choices->stages = (int32_t)config->stages;
-    return culm_graph_cut(graph, choices->stages, &options, choices->first_block, error);
-}
-
 enum culm_status culm_choices_measure(const struct culm_train_config *config,
                                       struct culm_choices *ret_choices, struct culm_error *error) {
     bool kernels = strcmp(config->kernels, "trial") == 0;
@@ -195,7 +184,8 @@ enum culm_status culm_choices_measure(const struct culm_train_config *config,
         }
     }
     if (status == CULM_OK && cuts) {
-        status = choose_cuts(config, graph, block_cost, &choices, error);
+        choices.stages = (int32_t)config->stages;
+        status = culm_plan_cut(config, graph, block_cost, choices.first_block, error);
     }
     free(best);
     free(chosen);

@@ -82,11 +82,21 @@ uint64_t culm_view_desired(const struct culm_view *view, const struct culm_run_s
     return desired;
 }
 
+/* Some pipeline works while lanes wait for another one. */
+static bool lanes_wait(const struct culm_view *view) {
+    bool wait = false, work = false;
+    for (int32_t l = 0; l < view->lanes; l++) {
+        wait |= view->lane_pipeline[l] < 0;
+        work |= view->lane_pipeline[l] >= 0;
+    }
+    return wait && work;
+}
+
 static void assign_roles(struct culm_view *view, const struct culm_run_shape *shape,
                          const struct culm_view *before) {
     for (int32_t p = 0; p < view->pipelines; p++) {
-        bool stopped =
-            before && !culm_view_whole(before, p); /* its lanes have gone for this iteration */
+        /* The lanes of a pipeline that stopped have gone for this iteration, if others had room. */
+        bool stopped = before && !culm_view_whole(before, p) && !lanes_wait(before);
         for (int32_t s = 0; s < view->stages; s++) {
             const struct culm_view_node *owner = NULL;
             if (before) {
@@ -135,23 +145,19 @@ static void assign_lanes_fresh(struct culm_view *view) {
     }
 }
 
-void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape,
-                      const struct culm_view *before) {
-    view->pipelines = shape->pipelines;
-    view->stages = shape->stages;
-    view->lanes = shape->lanes;
-    assign_roles(view, shape, before);
-    bool any_whole = false;
+static bool any_whole(const struct culm_view *view) {
     for (int32_t p = 0; p < view->pipelines; p++) {
-        any_whole |= culm_view_whole(view, p);
+        if (culm_view_whole(view, p)) {
+            return true;
+        }
     }
-    if (before && !any_whole) {
-        /* No pipeline is left to take the lanes: the iteration starts over in whatever can be made
-         * whole. */
-        assign_roles(view, shape, NULL);
-    }
+    return false;
+}
+
+void culm_view_deal(struct culm_view *view, const struct culm_run_shape *shape,
+                    const struct culm_view *before) {
     bool moved = false;
-    if (before && any_whole) {
+    if (before && any_whole(view)) {
         for (int32_t l = 0; l < view->lanes; l++) {
             int32_t p = before->lane_pipeline[l];
             view->lane_pipeline[l] = p >= 0 && culm_view_whole(view, p) ? p : -1;
@@ -167,4 +173,18 @@ void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape
         assign_lanes_fresh(view);
     }
     view->frc = shape->redundancy == CULM_REDUNDANCY_EAGER && !moved;
+}
+
+void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape,
+                      const struct culm_view *before) {
+    view->pipelines = shape->pipelines;
+    view->stages = shape->stages;
+    view->lanes = shape->lanes;
+    assign_roles(view, shape, before);
+    if (before && !any_whole(view)) {
+        /* No pipeline is left to take the lanes: the iteration starts over in whatever can be made
+         * whole. */
+        assign_roles(view, shape, NULL);
+    }
+    culm_view_deal(view, shape, before);
 }

@@ -76,5 +76,8 @@ uint64_t culm_view_desired(const struct culm_view *view, const struct culm_run_s
  * previous view when inside an iteration (its living owners stay), or NULL at a boundary. */
 void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape,
                       const struct culm_view *before);
+/* The part of culm_view_assign that deals lanes and sets frc, for roles that have changed. */
+void culm_view_deal(struct culm_view *view, const struct culm_run_shape *shape,
+                    const struct culm_view *before);
 
 #endif

@@ -186,7 +186,7 @@ def eighth(bench, name):
     check_fired(run, [(1, 2, "backward")])
     check_recovered(run)
     shares = [check_memory(plain), check_memory(bench.train(config, "undisturbed"))]
-    bench.note(f"{name}: took {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the planned memory, program and samples counted")
+    bench.note(f"{name}: fullest worker {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the planned memory")
 
 
 for name in EIGHTHS:

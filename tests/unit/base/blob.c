@@ -50,6 +50,28 @@ static void the_limit_is_a_status(void **state) {
 #define THREADS 4
 #define ROUNDS 3000
 
+/* What is kept elsewhere counts as well, and makes what is kept for reuse go. */
+static void charges_count(void **state) {
+    (void)state;
+    struct culm_pool *pool = culm_pool_new(1024);
+    struct culm_pool_stats stats;
+    struct culm_blob *blob;
+    assert_int_equal(culm_pool_get(pool, 512, &blob), CULM_OK);
+    assert_int_equal(culm_pool_charge(pool, 513), CULM_ERR_MEMORY);
+    assert_int_equal(culm_pool_charge(pool, 512), CULM_OK);
+    culm_pool_return(pool, 256);
+    culm_blob_unref(blob);
+    assert_int_equal(culm_pool_charge(pool, 768), CULM_OK); /* the freed blob goes */
+    culm_pool_stats(pool, &stats);
+    assert_int_equal(stats.used_bytes, 1024);
+    assert_int_equal(stats.cached_bytes, 0);
+    assert_int_equal(stats.peak_bytes, 1024);
+    assert_int_equal(culm_pool_get(pool, 64, &blob), CULM_ERR_MEMORY);
+    assert_int_equal(culm_pool_charge(pool, SIZE_MAX), CULM_ERR_MEMORY);
+    culm_pool_return(pool, 1024);
+    culm_pool_free(pool);
+}
+
 struct player {
     struct culm_pool *pool;
     struct culm_blob *shared;
@@ -104,6 +126,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(freed_blobs_serve_again),
         cmocka_unit_test(the_limit_is_a_status),
+        cmocka_unit_test(charges_count),
         cmocka_unit_test(threads_share_a_pool),
     };
     return cmocka_run_group_tests_name("base/blob", tests, NULL, NULL);

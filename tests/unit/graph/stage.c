@@ -261,7 +261,7 @@ static void test_memory_limit(void **state) {
     assert_int_equal(culm_graph_cut(net.graph, 2, &options, first, NULL), CULM_OK);
     assert_int_equal(first[1], 3);
     options.memory_bytes -= 1;
-    assert_int_equal(culm_graph_cut(net.graph, 2, &options, first, &error), CULM_ERR_CONFIG);
+    assert_int_equal(culm_graph_cut(net.graph, 2, &options, first, &error), CULM_ERR_MEMORY);
     assert_non_null(strstr(error.text, "memory_mb"));
     culm_graph_free(net.graph);
 }

@@ -1,0 +1,11 @@
+/* What the machine offers. Thread: any. */
+#ifndef CULM_BASE_MACHINE_H
+#define CULM_BASE_MACHINE_H
+
+#include <stddef.h>
+
+/* Bytes of memory that this process and its children may take: the machine's, or less where a
+ * control group says so. */
+size_t culm_machine_memory(void);
+
+#endif

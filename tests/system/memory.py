@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""The promise about memory: what cannot fit does not start, and no loss makes a worker take more."""
+import json
+import math
+import os
+
+from harness import Cases, changed, check, check_recovered, check_whole, equal, fault, peaks_of, tiny_config
+
+cases = Cases()
+# Large enough that tensors outweigh the program.
+CONFIG = changed(tiny_config(cases.text), model={"arch": "gpt2", "layers": 6, "width": 192, "heads": 4, "context": 32, "vocab": 256,
+                                                 "dropout": 0.1}, steps=6, cluster__join_ms=60000)
+ONE = changed(CONFIG, pipelines=1)
+
+
+def planned_mb(bench, config):
+    """The fullest worker's part with nothing lost, in whole megabytes."""
+    plan = bench.run(*bench.train_words(config, "plan", "--dry-run"))
+    equal(plan.code, 0, "exit code of --dry-run")
+    return math.ceil(max(stage["memory_bytes"] for stage in json.loads(plan.out)["stages"]) / 2**20)
+
+
+def undisturbed(bench, redundancy, pipelines):
+    """Peaks are what the plan says: a worker that runs below its promise is not refused."""
+    config = changed(CONFIG, redundancy=redundancy, pipelines=pipelines)
+    limit = planned_mb(bench, config)
+    run = bench.train(changed(config, memory_mb=limit), "run")
+    check_whole(run, cases.reference(config))
+    fullest = max(peaks_of(run).values())
+    bench.note(f"{redundancy}, {pipelines} pipelines: {fullest:.1f} MB of {limit * 1.048576:.1f} MB")
+    check(0.85 * limit <= fullest / 1.048576 <= limit, f"the fullest worker took {fullest} MB, and memory_mb was {limit}")
+
+
+for redundancy in ("eager", "lazy", "none"):
+    cases.add(f"peaks are as planned: {redundancy}", undisturbed, redundancy, 2)
+cases.add("peaks are as planned: one pipeline", undisturbed, "eager", 1)
+
+
+def refused(bench, words):
+    """A plan that breaks the promise is refused before anything is written."""
+    config = changed(ONE, memory_mb=planned_mb(bench, ONE) - 2, cuts="analytic")
+    run = bench.run(*bench.train_words(config, "run", *words))
+    equal(run.code, 4, "exit code")
+    lines = run.err.splitlines()
+    check(len(lines) == 1 and "memory_mb" in lines[0], f"stderr: {run.err!r}")
+    check(not os.path.exists(bench.path("run")), "the run directory was made")
+
+
+cases.add("what cannot fit is refused", refused, [])
+cases.add("what cannot fit is refused by --dry-run", refused, ["--dry-run"])
+
+
+def check_held(run, limit):
+    for node, peak in peaks_of(run).items():
+        check(peak <= limit * 1.048576, f"node {node} took {peak} MB, and memory_mb was {limit}")
+
+
+def waits(bench, pipelines, steps, faults):
+    """A shadow without room for a second stage waits for the replacement, and says so."""
+    config = changed(CONFIG, pipelines=pipelines, steps=steps, redundancy="lazy")
+    limit = planned_mb(bench, config)
+    words = [word for spec in faults for word in fault(*spec)]
+    run = bench.train(changed(config, memory_mb=limit, cluster__replace_ms=300), "run", *words)
+    check_whole(run, cases.reference(config))
+    check_recovered(run)
+    check(any("memory_mb" in event.get("message", "") for event in run.all("waiting")), "nothing says that it waits for memory")
+    check_held(run, limit)
+
+
+cases.add("a stage waits for its replacement", waits, 1, 6, [(1, 3, "backward")])
+cases.add("lanes wait for their pipeline", waits, 2, 6, [(1, 3, "backward")])
+cases.add("lanes wait twice", waits, 2, 8, [(1, 3, "backward"), (5, 5, "forward")])
+
+
+def takes_over(bench):
+    """With room for two stages the shadow takes over, and nobody waits."""
+    limit = 3 * planned_mb(bench, ONE)
+    run = bench.train(changed(ONE, memory_mb=limit), "run", *fault(1, 3, "backward"))
+    check_whole(run, cases.reference(ONE))
+    check_recovered(run)
+    check(not any("message" in event for event in run.all("waiting")), "it waited for memory")
+    equal([event["source"] for event in run.all("recovered")], ["shadow"], "source")
+    check_held(run, limit)
+
+
+cases.add("with room the shadow takes over", takes_over)
+
+
+def nobody_comes(bench):
+    """Without a replacement the run ends with a line, and goes on with more memory."""
+    config = changed(ONE, memory_mb=planned_mb(bench, ONE), cluster__replace_ms=-1)
+    run = bench.train(config, "run", *fault(1, 6, "backward"), code=4)
+    check("memory_mb" in run.one("error")["message"], "the error does not name memory_mb")
+    again = bench.train(changed(config, memory_mb=0), "run", "--resume")
+    equal(again.hashes(), cases.reference(ONE), "weights_sha256 and state_sha256 after the resume")
+
+
+cases.add("nobody comes in its place", nobody_comes)
+
+if __name__ == "__main__":
+    cases.run()
