@@ -17,6 +17,7 @@
 #include "train/brief.h"
 #include "train/coordinator.h"
 #include "train/numeric.h"
+#include "train/pace.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -45,6 +46,8 @@ struct launch {
     struct culm_eval_watch eval;
     int64_t fired;
 };
+
+static void publish(void *ctx, json_t *event);
 
 /* --- before anything is written --- */
 
@@ -110,6 +113,24 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     culm_signature(cpu, config, l->signature);
     culm_cpu_free(cpu);
     return CULM_OK;
+}
+
+/* Tasks that take longer than their limit cost a worker or two before the limit has grown. */
+static void warn_of_slow_tasks(struct launch *l) {
+    char text[CULM_PACE_WARNING_SIZE];
+    culm_pace_warning(l->plan, l->o->config, text);
+    if (!text[0]) {
+        return;
+    }
+    if (l->o->dry_run || l->o->json) {
+        fprintf(stderr, "culm train: %s\n", text);
+    }
+    if (!l->o->dry_run) {
+        json_t *event = json_pack("{s:s, s:f, s:i, s:s}", "event", "warning", "t_ms", 0.0, "view",
+                                  0, "message", text);
+        publish(l, event);
+        json_decref(event);
+    }
 }
 
 static json_t *plan_event(const struct launch *l) {
@@ -274,8 +295,6 @@ static void count_fired(struct launch *l) {
         l->fired += culm_coordinator_host_fired(l->host, i) > 0;
     }
 }
-
-static void publish(void *ctx, json_t *event);
 
 /* An evaluation that has ended is told before the next event. The end waits for the one that runs
  * and the one that waits. */
@@ -498,10 +517,12 @@ int culm_train_launch(const struct culm_launch_options *options) {
         if (culm_plan_check_memory(l.plan, &error) != CULM_OK) {
             code = culm_cli_fail("train", &error);
         }
+        warn_of_slow_tasks(&l);
     } else if (culm_plan_check_memory(l.plan, &error) != CULM_OK || begin(&l, &error) != CULM_OK) {
         code = culm_cli_fail("train", &error);
     } else {
         publish_start(&l);
+        warn_of_slow_tasks(&l);
         code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, &error);
         if (error.text[0]) {
             fprintf(stderr, "culm train: %s\n", error.text);

@@ -114,6 +114,11 @@ static void on_plan(struct terminal *t, const json_t *event) {
     size_t i;
     json_t *stage;
     t->samples = !strcmp(culm_event_text(event, "rate_of", ""), "samples");
+    const char *message = culm_event_text(event, "message", "");
+    if (*message) {
+        culm_buf_printf(&t->out, ": ");
+        put_text(&t->out, message);
+    }
     json_array_foreach(json_object_get(event, "stages"), i, stage) {
         log_begin(t, event, 0);
         culm_buf_printf(
@@ -226,7 +231,7 @@ static const char *cause_sentence(const char *cause) {
     static const char *const causes[][2] = {
         {"eof", "its connection closed"},        {"heartbeat", "it gave no sign of life"},
         {"exit", "its process ended"},           {"removed", "it was taken away"},
-        {"stuck", "it lives but does not work"},
+        {"stuck", "it lives but does not work"}, {"failed", "it failed"},
     };
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         if (!strcmp(cause, causes[i][0])) {
@@ -323,6 +328,10 @@ static void on_other(struct terminal *t, const json_t *event, const char *name) 
                         (long long)culm_event_int(event, "from_step", 0),
                         (long long)culm_event_int(event, "to_step", 0));
         put_text(&t->out, culm_event_text(event, "reason", "no reason given"));
+    } else if (!strcmp(name, "warning")) {
+        log_begin(t, event, YELLOW);
+        culm_buf_printf(&t->out, "warning: ");
+        put_text(&t->out, culm_event_text(event, "message", "?"));
     } else if (!strcmp(name, "error")) {
         log_begin(t, event, RED);
         culm_buf_printf(&t->out, "error: ");

@@ -44,6 +44,7 @@ struct running {
     int64_t rollbacks, views;
     int exit_code;
     bool done, honest; /* it failed, and said that the last checkpoint could not be written */
+    bool said;         /* it failed as the history wants it to */
     char complaint[400];
 };
 
@@ -180,8 +181,10 @@ static void on_event(void *context, json_t *event) {
         }
     } else if (strcmp(name, "error") == 0) {
         const char *message = json_string_value(json_object_get(event, "message"));
-        run->honest = run->store->fail_percent > 0 &&
-                      strncmp(message, "the last checkpoint could not be ", 33) == 0;
+        const char *must_say = run->history->must_say;
+        run->said = must_say && strstr(message, must_say);
+        run->honest = run->said || (run->store->fail_percent > 0 &&
+                                    strncmp(message, "the last checkpoint could not be ", 33) == 0);
         if (!run->honest) {
             complain(run, "error: %s", message);
         }
@@ -381,6 +384,16 @@ static void destroy_worker(void *context, int32_t id, void *actor) {
     culm_symbolic_free(run->exec[id]);
 }
 
+static uint64_t cost_of(void *context, int32_t node, const struct culm_job *job) {
+    const struct running *run = context;
+    const struct culm_history *history = run->history;
+    const struct culm_task *task = (const struct culm_task *)job;
+    (void)node;
+    bool slow = history->slow_ms && (int32_t)task->kind == history->slow_kind &&
+                task->stage == history->slow_stage;
+    return slow ? history->slow_ms * 1000000 : job->cost_ns;
+}
+
 static bool build(struct running *run) {
     struct culm_history *history = run->history;
     if (culm_symbolic_layout_new(&history->shape, history->params_per_stage, &run->layout) !=
@@ -405,6 +418,7 @@ static bool build(struct running *run) {
         .start_fail_percent = history->start_fail_percent,
         .worker = {run, &culm_node_actor, make_worker, destroy_worker},
         .coordinator_ops = &culm_coordinator_actor,
+        .cost = cost_of,
         .event = on_event,
         .event_context = run,
         .fault = on_fault_point,
@@ -524,6 +538,8 @@ static bool reference(const struct culm_history *history, struct culm_symbolic_s
     calm->shape.pipelines = 1;
     calm->shape.redundancy = CULM_REDUNDANCY_NONE;
     calm->fault_count = 0;
+    calm->slow_ms = 0;
+    calm->must_say = NULL;
     calm->traced = false;
     calm->start_fail_percent = 0;
     calm->checkpoint.every = 0;
@@ -616,11 +632,17 @@ void culm_history_run(struct culm_history *history, struct culm_history_result *
     run->store = store;
     run->loss_bits = loss_bits;
     attempt(run, &result);
-    while (!run->complaint[0] && !run->done && result.resumes++ < RESUMES_MAX) {
+    if (copy->must_say && !run->said) {
+        complain(run, "it did not end with '%s'", copy->must_say);
+    }
+    if (copy->losses_max && result.losses > copy->losses_max) {
+        complain(run, "%lld losses", (long long)result.losses);
+    }
+    while (!run->complaint[0] && !run->done && !run->said && result.resumes++ < RESUMES_MAX) {
         resume(run, copy);
         attempt(run, &result);
     }
-    if (!run->complaint[0]) {
+    if (!run->complaint[0] && !run->said) {
         judge(run, calm);
     }
     for (int32_t i = 0; i < copy->fault_count; i++) {

@@ -90,6 +90,13 @@ struct culm_history {
     struct culm_history_fault fault[CULM_HISTORY_FAULTS_MAX];
     bool must_fire; /* every fault has to fire */
     bool traced;    /* workers come and go by a trace: the faults kill, and others are added */
+    /* Tasks of this kind take as long for everyone, at this stage; 0 ms: as all others. */
+    int32_t slow_kind, slow_stage;
+    uint64_t slow_ms;
+    /* The run has to end with an error that says this, after at most so many losses. NULL: it has
+     * to be done. */
+    const char *must_say;
+    int64_t losses_max;
     /* What a resumed run has instead. */
     int32_t resume_pipelines;
     enum culm_redundancy resume_redundancy;

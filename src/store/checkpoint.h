@@ -94,6 +94,18 @@ enum culm_status culm_checkpoint_open(const char *path, bool verify,
                                       struct culm_error *error);
 void culm_checkpoint_close(struct culm_checkpoint *checkpoint); /* NULL is fine */
 
+/* Told of bytes that were read, from time to time, by the thread that reads. */
+struct culm_read_hook {
+    void (*moved)(void *ctx, size_t bytes);
+    void *ctx;
+};
+/* Compares the piece that has this tensor with its hash, the first time that one of its tensors is
+ * asked for: whoever needs some pieces reads those alone. Not while another thread uses the
+ * checkpoint. `hook` may be NULL. CULM_ERR_NOT_FOUND: no such tensor; CULM_ERR_FORMAT: damaged. */
+enum culm_status culm_checkpoint_verify(struct culm_checkpoint *checkpoint, const char *name,
+                                        const struct culm_read_hook *hook,
+                                        struct culm_error *error);
+
 /* Texts live as long as the checkpoint is open. */
 const struct culm_checkpoint_info *culm_checkpoint_info(const struct culm_checkpoint *checkpoint);
 size_t culm_checkpoint_piece_count(const struct culm_checkpoint *checkpoint);

@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define READ_BYTES ((size_t)16 << 20) /* of a piece, between two signs of progress */
+
 struct culm_checkpoint {
     char path[CULM_PATH_MAX];
     struct culm_manifest manifest;
     struct culm_safetensors **file;              /* [manifest.piece_count] */
+    bool *verified;                              /* [manifest.piece_count] */
     const struct culm_safetensors_entry **entry; /* sorted by name */
     size_t count;
 };
@@ -24,34 +27,32 @@ void culm_checkpoint_close(struct culm_checkpoint *checkpoint) {
         culm_safetensors_close(checkpoint->file[i]);
     }
     free(checkpoint->file);
+    free(checkpoint->verified);
     free(checkpoint->entry);
     culm_manifest_release(&checkpoint->manifest);
     free(checkpoint);
 }
 
-/* Maps one piece and compares it with the manifest. */
-static enum culm_status open_piece(struct culm_checkpoint *checkpoint, size_t index, bool verify,
-                                   struct culm_error *error) {
+/* Reads all of a piece and compares it with its hash. */
+static enum culm_status verify_piece(struct culm_checkpoint *checkpoint, size_t index,
+                                     const struct culm_read_hook *hook, struct culm_error *error) {
     const struct culm_piece *piece = &checkpoint->manifest.piece[index];
-    char path[CULM_PATH_MAX], sha256[CULM_SHA256_HEX];
-    enum culm_status status = culm_path_format(path, error, "%s/%s", checkpoint->path, piece->file);
+    struct culm_sha256 hash;
+    char sha256[CULM_SHA256_HEX];
+    size_t len;
+    const char *bytes = culm_safetensors_bytes(checkpoint->file[index], &len);
+    enum culm_status status = culm_sha256_init(&hash);
+    for (size_t done = 0; status == CULM_OK && done < len;) {
+        size_t now = len - done < READ_BYTES ? len - done : READ_BYTES;
+        culm_sha256_update(&hash, bytes + done, now);
+        done += now;
+        if (hook) {
+            hook->moved(hook->ctx, now);
+        }
+    }
     if (status == CULM_OK) {
-        status = culm_safetensors_open(path, &checkpoint->file[index], error);
+        status = culm_sha256_final(&hash, sha256);
     }
-    if (status != CULM_OK) {
-        return status;
-    }
-    size_t tensors = culm_safetensors_count(checkpoint->file[index]), len;
-    if (tensors != piece->tensors) {
-        return culm_error_set(
-            error, CULM_ERR_FORMAT, "checkpoint '%s': piece '%s' has %zu tensors, not %llu",
-            checkpoint->path, piece->file, tensors, (unsigned long long)piece->tensors);
-    }
-    if (!verify) {
-        return CULM_OK;
-    }
-    const void *bytes = culm_safetensors_bytes(checkpoint->file[index], &len);
-    status = culm_sha256_of(bytes, len, sha256);
     if (status != CULM_OK) {
         return culm_error_set(error, status, "checkpoint '%s': cannot compute SHA-256",
                               checkpoint->path);
@@ -62,7 +63,29 @@ static enum culm_status open_piece(struct culm_checkpoint *checkpoint, size_t in
                               "%.12s, not %.12s",
                               checkpoint->path, piece->file, sha256, piece->sha256);
     }
+    checkpoint->verified[index] = true;
     return CULM_OK;
+}
+
+/* Maps one piece and compares it with the manifest. */
+static enum culm_status open_piece(struct culm_checkpoint *checkpoint, size_t index, bool verify,
+                                   struct culm_error *error) {
+    const struct culm_piece *piece = &checkpoint->manifest.piece[index];
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/%s", checkpoint->path, piece->file);
+    if (status == CULM_OK) {
+        status = culm_safetensors_open(path, &checkpoint->file[index], error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    size_t tensors = culm_safetensors_count(checkpoint->file[index]);
+    if (tensors != piece->tensors) {
+        return culm_error_set(
+            error, CULM_ERR_FORMAT, "checkpoint '%s': piece '%s' has %zu tensors, not %llu",
+            checkpoint->path, piece->file, tensors, (unsigned long long)piece->tensors);
+    }
+    return verify ? verify_piece(checkpoint, index, NULL, error) : CULM_OK;
 }
 
 static int compare_entries(const void *a, const void *b) {
@@ -109,8 +132,10 @@ enum culm_status culm_checkpoint_open(const char *path, bool verify,
         status = culm_manifest_read(path, &checkpoint->manifest, error);
     }
     if (status == CULM_OK) {
-        checkpoint->file = calloc(checkpoint->manifest.piece_count, sizeof(checkpoint->file[0]));
-        if (!checkpoint->file) {
+        size_t pieces = checkpoint->manifest.piece_count;
+        checkpoint->file = calloc(pieces, sizeof(checkpoint->file[0]));
+        checkpoint->verified = calloc(pieces, sizeof *checkpoint->verified);
+        if (!checkpoint->file || !checkpoint->verified) {
             status = culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", path);
         }
     }
@@ -126,6 +151,18 @@ enum culm_status culm_checkpoint_open(const char *path, bool verify,
     }
     *ret_checkpoint = checkpoint;
     return CULM_OK;
+}
+
+enum culm_status culm_checkpoint_verify(struct culm_checkpoint *checkpoint, const char *name,
+                                        const struct culm_read_hook *hook,
+                                        struct culm_error *error) {
+    for (size_t i = 0; i < checkpoint->manifest.piece_count; i++) {
+        if (culm_safetensors_find(checkpoint->file[i], name)) {
+            return checkpoint->verified[i] ? CULM_OK : verify_piece(checkpoint, i, hook, error);
+        }
+    }
+    return culm_error_set(error, CULM_ERR_NOT_FOUND, "checkpoint '%s': has no tensor '%s'",
+                          checkpoint->path, name);
 }
 
 enum culm_status culm_checkpoint_check(const char *dir, int64_t step, bool verify,

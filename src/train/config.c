@@ -189,7 +189,8 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("cluster.wait_ms", T, cluster.wait_ms, "600000", 1, DAY_MS, FREE,
                     "how long training waits for workers it cannot do without"),
     CULM_CONFIG_INT("cluster.stuck_ms", T, cluster.stuck_ms, "30000", 1, DAY_MS, FREE,
-                    "how long a worker may live without finishing a task that is due"),
+                    "how long a worker may live without finishing a task that is due; the limit "
+                    "grows with what such tasks take, and when it was too short"),
     CULM_CONFIG_INT("cluster.max_nodes", T, cluster.max_nodes, "8", 1, 256, FREE,
                     "workers at once; at least `pipelines` * `stages`"),
 };

@@ -22,6 +22,7 @@ struct culm_coordinator *culm_coordinator_new(const struct culm_coordinator_opti
     c->wait_ns = c->join_ns = CULM_NEVER;
     c->waiting_have = -1;
     culm_buf_init(&c->meta, CULM_META_MAX);
+    culm_patience_init(&c->patience, options->cluster.stuck_ms);
     size_t params = (size_t)options->layout->param_count;
     c->view = calloc(1, sizeof *c->view);
     c->draft = calloc(1, sizeof *c->draft);
@@ -297,7 +298,8 @@ static void forget_complaints(struct culm_coordinator *c, int32_t node) {
     c->complaint_count = kept;
 }
 
-static void lose(struct culm_coordinator *c, struct member *member, const char *cause) {
+void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, const char *cause,
+                           const char *message) {
     if (!member->alive || c->phase == ENDED) {
         return;
     }
@@ -320,9 +322,13 @@ static void lose(struct culm_coordinator *c, struct member *member, const char *
             json_array_append_new(stages, json_integer(s));
         }
     }
-    culm_coordinator_event(c, json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "event", "lost", "node",
-                                        id, "pid", (json_int_t)member->pid, "cause", cause, "step",
-                                        (json_int_t)c->iteration, "stages", stages));
+    json_t *event = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "event", "lost", "node", id, "pid",
+                              (json_int_t)member->pid, "cause", cause, "step",
+                              (json_int_t)c->iteration, "stages", stages);
+    if (message) {
+        json_object_set_new(event, "message", json_string(message));
+    }
+    culm_coordinator_event(c, event);
     if (owned && c->pending_count < CULM_MAX_NODES) {
         c->pending[c->pending_count++] = (struct pending){.node = id,
                                                           .pipeline = pipeline,
@@ -395,7 +401,8 @@ static void settle_complaints(struct culm_coordinator *c, uint64_t now) {
         int32_t about = complaints_about(c, complaint.about);
         int32_t by = complaints_about(c, complaint.by);
         bool turned = by > about || (by == about && complaint.by > complaint.about);
-        lose(c, culm_coordinator_member(c, turned ? complaint.by : complaint.about), "eof");
+        culm_coordinator_lose(
+            c, culm_coordinator_member(c, turned ? complaint.by : complaint.about), "eof", NULL);
         i = 0; /* fewer now */
     }
 }
@@ -412,9 +419,9 @@ static void check_members(struct culm_coordinator *c, uint64_t now) {
             continue;
         }
         if (now > member->seen_ns + suspect) {
-            lose(c, member, "heartbeat");
-        } else if (member->task_ms > c->o.cluster.stuck_ms) {
-            lose(c, member, "stuck");
+            culm_coordinator_lose(c, member, "heartbeat", NULL);
+        } else {
+            culm_coordinator_check_task(c, member);
         }
     }
     settle_complaints(c, now);
@@ -554,10 +561,8 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         return;
     }
     switch (message->type) {
-    case CULM_MSG_HEARTBEAT:
-        member->tasks = note.iteration;
-        member->task_ms = note.number;
-        break;
+    case CULM_MSG_HEARTBEAT: culm_coordinator_heartbeat(member, &note); break;
+    case CULM_MSG_TOOK: culm_patience_took(&c->patience, note.node, note.stage, note.number); break;
     case CULM_MSG_LOADED: culm_coordinator_loaded(c, member, &note); break;
     case CULM_MSG_JOINED: culm_coordinator_joined(c, member, &note); break;
     case CULM_MSG_SAVED: culm_coordinator_saved(c, member, &note); break;
@@ -597,7 +602,7 @@ static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
             member_up(c, node, info);
         }
     } else if (member) {
-        lose(c, member, change == CULM_PEER_EOF ? "eof" : "exit");
+        culm_coordinator_lose(c, member, change == CULM_PEER_EOF ? "eof" : "exit", NULL);
         member->kill_ns = CULM_NEVER;
     } else if (change == CULM_PEER_EXIT) {
         start_failed(c);
@@ -624,7 +629,7 @@ static void on_request(void *actor, enum culm_request request, int32_t node) {
     if (request == CULM_REQUEST_REMOVE) {
         struct member *member = culm_coordinator_member(c, node);
         if (member) {
-            lose(c, member, "removed");
+            culm_coordinator_lose(c, member, "removed", NULL);
         }
         return;
     }

@@ -124,6 +124,7 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
         c->member[i].prepared = 0;
     }
     int64_t step = c->iteration++;
+    culm_patience_committed(&c->patience);
     char reason[CULM_REASON_MAX];
     culm_coordinator_publish(c, true, boundary_reason(c, reason, sizeof reason));
     bool due = c->o.checkpoint.every > 0 && step % c->o.checkpoint.every == 0;

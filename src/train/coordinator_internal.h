@@ -5,6 +5,7 @@
 #include "data/ledger.h"
 #include "train/coordinator.h"
 #include "train/message.h"
+#include "train/patience.h"
 
 enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED };
 
@@ -19,7 +20,9 @@ struct member {
     bool loaded;             /* in the current LOAD view */
     uint64_t seen_ns;        /* its last word */
     int64_t tasks;
-    int64_t task_ms;  /* how long its running task had taken at its last heartbeat */
+    int64_t task_ms; /* how long its running task had taken at its last heartbeat */
+    int32_t task_kind, task_stage;
+    uint64_t task_began_ns;
     uint64_t kill_ns; /* when to kill a suspect; CULM_NEVER */
 };
 
@@ -72,6 +75,8 @@ struct culm_coordinator {
     double weight;    /* share of the rows that count: loss and gradients are means over these */
     uint64_t step_ns; /* when the last commit was */
 
+    struct culm_patience patience;
+
     struct complaint *complaint;
     int32_t complaint_count, complaint_capacity;
 
@@ -114,6 +119,14 @@ void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
 void culm_coordinator_seat(struct culm_coordinator *c, struct member *member);
 void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending);
 int32_t culm_coordinator_alive(const struct culm_coordinator *c);
+/* Puts it out of the run, which goes on without it. `message` (why, in words) may be NULL. */
+void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, const char *cause,
+                           const char *message);
+
+/* coordinator_watch.c */
+void culm_coordinator_heartbeat(struct member *member, const struct culm_note *note);
+/* Puts the member out if its task has taken too long; ends the run if nobody finishes it. */
+void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member);
 
 /* coordinator_view.c */
 void culm_coordinator_start_if_ready(struct culm_coordinator *c);

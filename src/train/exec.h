@@ -58,6 +58,7 @@ struct culm_task {
     bool frc;        /* FORWARD: redundant; sliced, with scratch of its own */
     bool first;      /* BACKWARD: first micro-batch of its lane */
     int32_t cursor;  /* FORWARD: where a stopped one goes on; 0 to begin */
+    uint64_t moved;  /* atomic; LOAD: grows while it reads, as a sign that it is not stuck */
 
     struct culm_blob *input, *output, *activations, *grads, *d_output, *d_input;
     const struct culm_lane_tree *tree; /* FOLD */

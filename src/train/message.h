@@ -36,6 +36,7 @@ enum culm_message_type {
     CULM_MSG_TAKEN_OVER,
     CULM_MSG_PEER_LOST,
     CULM_MSG_FAILED,
+    CULM_MSG_TOOK,
 };
 
 #define CULM_META_MAX (1u << 20)
@@ -81,10 +82,10 @@ struct culm_note {
     uint64_t view;
     int64_t iteration; /* SAVE, SAVED, LOADED, JOINED: version. HEARTBEAT: tasks done */
     int32_t node;    /* PEER_LOST. SAVE, SAVED: attempt. TAKEN_OVER: new owner's source: 0 shadow, 1
-                        peer, 2 checkpoint */
-    int32_t stage;   /* SAVE, SAVED, TAKEN_OVER */
+                        peer, 2 checkpoint. HEARTBEAT, TOOK: kind of the task; -1: none */
+    int32_t stage;   /* SAVE, SAVED, TAKEN_OVER, HEARTBEAT, TOOK */
     int64_t number;  /* JOINED: transfer. TAKEN_OVER: tasks redone. HEARTBEAT: ms the running task
-                        has taken */
+                        has gone without a sign of progress. TOOK: ms one that ended well had */
     char text[1024]; /* SAVED: piece. FAILED: error. FENCED: why */
 };
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMER_HEARTBEAT 0
-
 struct culm_node *culm_node_new(const struct culm_node_options *options) {
     struct culm_node *node = calloc(1, sizeof *node);
     if (!node) {
@@ -295,30 +293,7 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
 
 /* --- the actor --- */
 
-/* How long the running task has taken. A write may take ten times as long as a task before that
- * is suspect: disks are slow, and may also hang. */
-static int64_t running_ms(const struct culm_node *node, uint64_t now) {
-    uint64_t longest = node->busy ? now - node->running_since_ns : 0;
-    for (int32_t s = 0; s < node->o.layout->stages; s++) {
-        uint64_t writing = node->writing_since_ns[s] ? (now - node->writing_since_ns[s]) / 10 : 0;
-        longest = writing > longest ? writing : longest;
-    }
-    return (int64_t)(longest / 1000000);
-}
-
-static void heartbeat(struct culm_node *node) {
-    uint64_t now = node->o.world->ops->now_ns(node->o.world);
-    const struct culm_note note = {
-        .view = node->view->number,
-        .iteration = node->tasks_done,
-        .number = running_ms(node, now),
-    };
-    culm_node_note(node, CULM_MSG_HEARTBEAT, &note);
-    node->o.world->ops->timer(node->o.world, TIMER_HEARTBEAT,
-                              (uint64_t)node->o.heartbeat_ms * 1000000);
-}
-
-static void on_start(void *actor) { heartbeat(actor); }
+static void on_start(void *actor) { culm_node_heartbeat(actor); }
 
 static void leave_for(struct culm_node *node, const struct culm_message *message) {
     struct culm_note note;
@@ -388,8 +363,8 @@ static void on_peer(void *actor, int32_t id, enum culm_peer_change change,
 
 static void on_timer(void *actor, uint32_t timer) {
     struct culm_node *node = actor;
-    if (!node->left && timer == TIMER_HEARTBEAT) {
-        heartbeat(node);
+    if (!node->left && timer == CULM_NODE_TIMER_HEARTBEAT) {
+        culm_node_heartbeat(node);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "train/message.h"
 #include "train/node.h"
+#include "train/patience.h"
 
 /* One micro-batch at one stage. */
 struct cell {
@@ -78,6 +79,7 @@ struct early {
     size_t payload_bytes;
 };
 #define EARLY_MAX 8192
+#define CULM_NODE_TIMER_HEARTBEAT 0
 
 struct early_have {
     int32_t from;
@@ -139,8 +141,11 @@ struct culm_node {
     struct save_order saved_as[CULM_MAX_STAGES], save_due[CULM_MAX_STAGES];
 
     int64_t tasks_done;
-    uint64_t running_since_ns;
-    struct culm_have have; /* scratch for HAVE in and out */
+    uint64_t running_since_ns; /* or the last sign of progress of the running task */
+    uint64_t moved;            /* of the running task, when last looked at */
+    uint64_t beat_ns;          /* the last heartbeat */
+    int64_t told_ms[CULM_WATCHED_KINDS][CULM_MAX_STAGES]; /* the longest TOOK that was said */
+    struct culm_have have;                                /* scratch for HAVE in and out */
     struct culm_buf meta;
     bool left;
 };
@@ -172,6 +177,10 @@ void culm_node_note(struct culm_node *node, uint16_t type, const struct culm_not
 void culm_node_fault(struct culm_node *node, enum culm_phase phase, int64_t micro);
 void culm_node_advance(struct culm_node *node); /* send what can be sent, run what can be run */
 bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob **ret_blob);
+
+/* node_watch.c */
+void culm_node_heartbeat(struct culm_node *node);
+void culm_node_took(struct culm_node *node, const struct culm_task *task); /* it has ended well */
 
 /* node_task.c */
 void culm_node_submit(struct culm_node *node, struct culm_task *task);

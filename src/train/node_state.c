@@ -416,6 +416,9 @@ void culm_node_save(struct culm_node *node, const struct culm_message *message) 
 void culm_node_save_done(struct culm_node *node, struct culm_task *task) {
     int32_t stage = task->stage;
     struct save_order due = node->save_due[stage];
+    if (task->job.status == CULM_OK) {
+        culm_node_took(node, task);
+    }
     node->saving[stage] = false;
     node->writing_since_ns[stage] = 0;
     node->save_due[stage] = (struct save_order){0};

@@ -18,6 +18,7 @@ void culm_node_submit(struct culm_node *node, struct culm_task *task) {
     task->job.stop = 0;
     node->busy = true;
     node->running_since_ns = node->o.world->ops->now_ns(node->o.world);
+    node->moved = task->moved = 0;
     node->o.world->ops->run(node->o.world, &task->job);
 }
 
@@ -305,6 +306,9 @@ void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
             release(task);
         }
         return;
+    }
+    if (task->job.status == CULM_OK) {
+        culm_node_took(node, task);
     }
     if (task->job.status != CULM_OK) {
         culm_node_fail(node, task->job.status, "%s", task->job.error.text);

@@ -9,6 +9,26 @@
 
 static const char *const part_suffix[3] = {"", ".exp_avg", ".exp_avg_sq"};
 
+/* A sign of progress: a large stage takes minutes to read. */
+static void moved(void *ctx, size_t bytes) {
+    struct culm_task *task = ctx;
+    __atomic_fetch_add(&task->moved, bytes, __ATOMIC_RELAXED);
+}
+
+/* One tensor, of a piece that is what it was when it was written. */
+static enum culm_status load_tensor(struct culm_checkpoint *checkpoint, const char *name,
+                                    const struct culm_param_info *param, float *data,
+                                    struct culm_task *task) {
+    const struct culm_read_hook hook = {moved, task};
+    struct culm_error *error = &task->job.error;
+    enum culm_status status = culm_checkpoint_verify(checkpoint, name, &hook, error);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_tensor(checkpoint, name, param->rank, param->shape, data, error);
+        moved(task, 1);
+    }
+    return status;
+}
+
 enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     struct culm_error *error = &task->job.error;
@@ -25,11 +45,12 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
             if (status != CULM_OK) {
                 return status;
             }
+            moved(task, 1);
         }
         return CULM_OK;
     }
     struct culm_checkpoint *checkpoint = NULL;
-    status = culm_checkpoint_open(task->source, true, &checkpoint, error);
+    status = culm_checkpoint_open(task->source, false, &checkpoint, error);
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *param = &info->params[i];
         for (int64_t part = 0; part < x->o.plan->state_parts && status == CULM_OK; part++) {
@@ -38,9 +59,8 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
                 continue; /* it has no optimizer state */
             }
             snprintf(name, sizeof name, "%s%s", param->name, part_suffix[part]);
-            status =
-                culm_checkpoint_tensor(checkpoint, name, param->rank, param->shape,
-                                       data + part * info->param_floats + param->offset, error);
+            status = load_tensor(checkpoint, name, param,
+                                 data + part * info->param_floats + param->offset, task);
         }
     }
     culm_checkpoint_close(checkpoint);

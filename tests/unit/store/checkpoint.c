@@ -105,6 +105,38 @@ static void test_broken_ones_are_skipped(void **state) {
     temp_dir_drop(dir);
 }
 
+static void count_bytes(void *ctx, size_t bytes) {
+    size_t *read = ctx;
+    *read += bytes;
+}
+
+static void test_only_the_piece_that_is_read_is_hashed(void **state) {
+    (void)state;
+    char dir[64], path[CULM_PATH_MAX], piece[CULM_PATH_MAX + 32];
+    struct culm_error error = {0};
+    struct culm_checkpoint *checkpoint = NULL;
+    size_t read = 0;
+    const struct culm_read_hook hook = {count_bytes, &read};
+    temp_dir_make(dir);
+    publish(dir, 10);
+    assert_int_equal(culm_checkpoint_path(dir, 10, path, &error), CULM_OK);
+    snprintf(piece, sizeof piece, "%s/stage-2.safetensors", path);
+    flip(piece, -3);
+    assert_int_equal(culm_checkpoint_open(path, false, &checkpoint, &error), CULM_OK);
+    const char *first = sample.names[0][0], *last = sample.names[2][0];
+    assert_int_equal(culm_checkpoint_verify(checkpoint, first, &hook, &error), CULM_OK);
+    assert_int_equal(read, culm_checkpoint_piece(checkpoint, 0)->bytes);
+    assert_int_equal(culm_checkpoint_verify(checkpoint, sample.names[0][1], &hook, &error),
+                     CULM_OK);
+    assert_int_equal(read, culm_checkpoint_piece(checkpoint, 0)->bytes); /* not again */
+    assert_int_equal(culm_checkpoint_verify(checkpoint, last, &hook, &error), CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, "'stage-2.safetensors' is damaged"));
+    assert_int_equal(culm_checkpoint_verify(checkpoint, last, NULL, &error), CULM_ERR_FORMAT);
+    assert_int_equal(culm_checkpoint_verify(checkpoint, "none", NULL, &error), CULM_ERR_NOT_FOUND);
+    culm_checkpoint_close(checkpoint);
+    temp_dir_drop(dir);
+}
+
 static void test_flipped_manifests_are_survived(void **state) {
     (void)state;
     char dir[64], path[256], *data;
@@ -375,6 +407,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_latest_of_nothing),
         cmocka_unit_test(test_broken_ones_are_skipped),
+        cmocka_unit_test(test_only_the_piece_that_is_read_is_hashed),
         cmocka_unit_test(test_flipped_manifests_are_survived),
         cmocka_unit_test(test_prune_keeps_what_counts),
         cmocka_unit_test(test_steps_beyond_eight_digits),

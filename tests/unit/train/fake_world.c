@@ -1,5 +1,6 @@
 #include "fake_world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,8 +57,9 @@ static void fake_kill(struct culm_world *world, int32_t node) {
 }
 
 static void fake_leave(struct culm_world *world, int exit_code, const struct culm_error *error) {
-    (void)error;
-    self(world)->exit_code = exit_code;
+    struct fake_world *fake = self(world);
+    fake->exit_code = exit_code;
+    snprintf(fake->error, sizeof fake->error, "%s", error ? error->text : "");
 }
 
 static const struct culm_world_ops fake_ops = {

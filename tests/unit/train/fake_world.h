@@ -25,6 +25,7 @@ struct fake_world {
     char event[FAKE_MAX][32];
     int32_t event_count;
     int32_t spawned, killed, exit_code; /* -1: still there */
+    char error[CULM_ERROR_MAX];         /* with which it left */
 };
 
 void fake_world_init(struct fake_world *fake);

@@ -374,6 +374,68 @@ static void test_a_step_reads_what_it_began_with(void **state) {
     end(&f);
 }
 
+/* --- signs of life --- */
+
+static struct culm_note last_note(const struct fixture *f, uint16_t type) {
+    struct culm_note note = {.node = -2};
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        if (f->fake.sent[i].type == type) {
+            assert_int_equal(
+                culm_note_decode(f->fake.sent[i].meta, f->fake.sent[i].meta_bytes, &note), CULM_OK);
+        }
+    }
+    return note;
+}
+
+static void beats(struct fixture *f, int count) {
+    for (int i = 0; i < count; i++) {
+        f->fake.now_ns += 100000000;
+        culm_node_actor.timer(f->node, 0);
+    }
+}
+
+static void test_a_heartbeat_says_what_runs_and_for_how_long(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, -1);
+    view(&f, CULM_VIEW_LOAD, "step-3");
+    finish(&f, CULM_TASK_DROP);
+    struct culm_task *task = (struct culm_task *)f.fake.run[0];
+    beats(&f, 3);
+    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, CULM_TASK_LOAD);
+    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).number, 300);
+    task->moved += 1000; /* it reads */
+    beats(&f, 1);
+    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).number, 0);
+    beats(&f, 2);
+    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).number, 200);
+    finish(&f, CULM_TASK_LOAD);
+    assert_int_equal(last_note(&f, CULM_MSG_TOOK).node, CULM_TASK_LOAD);
+    assert_int_equal(last_note(&f, CULM_MSG_TOOK).number, 200);
+    finish(&f, CULM_TASK_DROP);
+    beats(&f, 1);
+    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, -1);
+    end(&f);
+}
+
+static void test_a_process_that_slept_is_not_stuck(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    assert_int_equal(((struct culm_task *)f.fake.run[0])->kind, CULM_TASK_FORWARD);
+    beats(&f, 2);
+    f.fake.now_ns += 60000000000; /* the machine was suspended */
+    beats(&f, 1);
+    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, CULM_TASK_FORWARD);
+    assert_true(last_note(&f, CULM_MSG_HEARTBEAT).number <= 400);
+    f.fake.now_ns += 60000000000; /* and again, and the task ends before a heartbeat */
+    finish(&f, CULM_TASK_FORWARD);
+    assert_true(last_note(&f, CULM_MSG_TOOK).number <= 500);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_load_of_an_older_view_is_not_one_of_the_newer),
@@ -382,6 +444,8 @@ int main(void) {
         cmocka_unit_test(test_a_forward_done_again_feeds_who_has_the_stage_now),
         cmocka_unit_test(test_what_a_redundant_forward_made_is_kept),
         cmocka_unit_test(test_a_step_reads_what_it_began_with),
+        cmocka_unit_test(test_a_heartbeat_says_what_runs_and_for_how_long),
+        cmocka_unit_test(test_a_process_that_slept_is_not_stuck),
         cmocka_unit_test(test_a_second_save_waits_for_the_first),
         cmocka_unit_test(test_a_save_that_waited_past_its_version_is_refused),
     };

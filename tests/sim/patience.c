@@ -1,0 +1,115 @@
+/*
+ * Planned histories of runs in which nothing is broken and yet nothing goes as it should: tasks
+ * that take longer than `cluster.stuck_ms` for everyone. On the symbolic executor; each ends, with
+ * the bits of the undisturbed run or with the line that is wanted.
+ */
+#include "sim/history.h"
+#include "train/exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define STUCK_MS 300
+
+static struct culm_history history_of(int32_t pipelines, uint64_t seed) {
+    return (struct culm_history){
+        .seed = seed,
+        .shape = {.pipelines = pipelines,
+                  .stages = 3,
+                  .lanes = 4,
+                  .micros = 8,
+                  .micros_per_lane = 2,
+                  .global_samples = 16,
+                  .micro_samples = 2,
+                  .steps = 3,
+                  .redundancy = CULM_REDUNDANCY_EAGER,
+                  .clip_norm = 1.0},
+        .cluster = {.heartbeat_ms = 20,
+                    .suspect_ms = 200,
+                    .kill_suspect_ms = 400,
+                    .replace_ms = 50,
+                    .join_ms = 1000,
+                    .wait_ms = 60000,
+                    .stuck_ms = STUCK_MS,
+                    .max_nodes = pipelines * 3 + 4},
+        .checkpoint = {.every = 2, .keep = 2},
+        .params_per_stage = 2,
+        .latency_us = 100,
+        .jitter_us = 300,
+        .job_us = 1000,
+        .must_fire = true,
+    };
+}
+
+static int run(struct culm_history *history, const char *what) {
+    struct culm_history_result result;
+    culm_history_run(history, &result);
+    printf("%sok - %s", result.ok ? "" : "not ", what);
+    printf("%s%s (%lld losses, %lld roll-backs, %llu ms)\n", result.ok ? "" : ": ", result.why,
+           (long long)result.losses, (long long)result.rollbacks,
+           (unsigned long long)result.virtual_ms);
+    return !result.ok;
+}
+
+/* What one kind of task takes, of everyone; `tries`: losses until the limit has grown past it. */
+static int slow_tasks(int *ret_count) {
+    static const struct {
+        enum culm_task_kind kind;
+        const char *name;
+    } kinds[] = {{CULM_TASK_LOAD, "loading"},      {CULM_TASK_FORWARD, "forward"},
+                 {CULM_TASK_BACKWARD, "backward"}, {CULM_TASK_FOLD, "sums"},
+                 {CULM_TASK_STEP, "the step"},     {CULM_TASK_SNAPSHOT, "a snapshot"}};
+    static const struct {
+        uint64_t ms;
+        int64_t losses_max;
+    } slow[] = {{STUCK_MS + 30, 1}, {3 * STUCK_MS, 4}, {7 * STUCK_MS, 6}};
+    int failed = 0;
+    char what[160];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
+            for (int32_t pipelines = 1; pipelines <= 2; pipelines++) {
+                struct culm_history history = history_of(pipelines, (uint64_t)*ret_count);
+                history.slow_kind = (int32_t)kinds[k].kind;
+                history.slow_stage = 1;
+                history.slow_ms = slow[i].ms;
+                history.losses_max = slow[i].losses_max;
+                snprintf(what, sizeof what, "%d x 3, %s of stage 1 takes %llu ms", pipelines,
+                         kinds[k].name, (unsigned long long)slow[i].ms);
+                failed += run(&history, what);
+                ++*ret_count;
+            }
+        }
+    }
+    return failed;
+}
+
+static int endless_tasks(int *ret_count) {
+    static const struct {
+        enum culm_task_kind kind;
+        const char *says;
+    } kinds[] = {{CULM_TASK_LOAD, "no worker finishes loading of stage 1"},
+                 {CULM_TASK_FORWARD, "no worker finishes a forward task of stage 1"},
+                 {CULM_TASK_BACKWARD, "no worker finishes a backward task of stage 1"}};
+    int failed = 0;
+    char what[160];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct culm_history history = history_of(2, (uint64_t)*ret_count);
+        history.slow_kind = (int32_t)kinds[k].kind;
+        history.slow_stage = 1;
+        history.slow_ms = 100000000;
+        history.must_say = kinds[k].says;
+        history.losses_max = 24;
+        snprintf(what, sizeof what, "nobody finishes kind %d of stage 1", (int)kinds[k].kind);
+        failed += run(&history, what);
+        ++*ret_count;
+    }
+    return failed;
+}
+
+int main(void) {
+    int count = 0, failed = 0;
+    failed += slow_tasks(&count);
+    failed += endless_tasks(&count);
+    printf("1..%d\n", count);
+    return failed ? 1 : 0;
+}

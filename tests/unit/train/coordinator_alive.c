@@ -1,0 +1,259 @@
+/*
+ * The coordinator alone: runs go on while they can, and end with one line when they cannot.
+ * Workers, tasks and disks are played by the test.
+ */
+#include "fake_world.h"
+
+#include "train/coordinator.h"
+#include "train/message.h"
+#include "train/patience.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define STAGES 2
+#define MS 1000000ull
+#define STUCK_MS 300
+
+static int32_t params_of[STAGES][1] = {{0}, {1}};
+static struct culm_stage_desc stage_descs[STAGES] = {
+    {.grad_bytes = 4, .grad_count = 1, .param_count = 1, .params = params_of[0]},
+    {.grad_bytes = 8, .first_grad = 1, .grad_count = 2, .param_count = 1, .params = params_of[1]}};
+static struct culm_grad_desc grad_descs[3] = {{0, 0, 0, 4}, {1, 1, 0, 4}, {1, -1, 4, 4}};
+static struct culm_param_desc param_descs[STAGES] = {{1, 8}, {2, 8}};
+static const struct culm_layout layout = {STAGES, 3, STAGES, stage_descs, grad_descs, param_descs};
+
+struct fixture {
+    struct fake_world fake;
+    struct culm_coordinator *c;
+    struct culm_buf buf;
+    int32_t next; /* id of the next worker to come */
+    int32_t asked;
+};
+
+static struct culm_coordinator_options options(int32_t pipelines) {
+    return (struct culm_coordinator_options){
+        .layout = &layout,
+        .shape = {.pipelines = pipelines,
+                  .stages = STAGES,
+                  .lanes = pipelines,
+                  .micros = pipelines,
+                  .micros_per_lane = 1,
+                  .global_samples = 1,
+                  .micro_samples = 1,
+                  .steps = 30,
+                  .redundancy = CULM_REDUNDANCY_LAZY},
+        .cluster = {.heartbeat_ms = 100,
+                    .suspect_ms = 1000,
+                    .kill_suspect_ms = 0,
+                    .replace_ms = 0,
+                    .join_ms = 1000,
+                    .wait_ms = 600000,
+                    .stuck_ms = STUCK_MS,
+                    .max_nodes = 8},
+        .checkpoint = {.every = 0, .keep = 2},
+        .start_source = "",
+    };
+}
+
+static void begin(struct fixture *f, struct culm_coordinator_options o) {
+    *f = (struct fixture){0};
+    fake_world_init(&f->fake);
+    culm_buf_init(&f->buf, CULM_META_MAX);
+    o.world = &f->fake.world;
+    f->c = culm_coordinator_new(&o);
+    assert_non_null(f->c);
+    culm_coordinator_actor.start(f->c);
+}
+
+static void end(struct fixture *f) {
+    culm_coordinator_free(f->c);
+    culm_buf_release(&f->buf);
+    fake_world_release(&f->fake);
+}
+
+static struct culm_coordinator_totals totals(const struct fixture *f) {
+    struct culm_coordinator_totals now;
+    culm_coordinator_totals(f->c, &now);
+    return now;
+}
+
+static void peer(struct fixture *f, int32_t node, enum culm_peer_change change) {
+    const struct culm_peer_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
+    culm_coordinator_actor.peer(f->c, node, change, &info);
+}
+
+static void deliver(struct fixture *f, int32_t from, uint16_t type) {
+    const struct culm_message message = {
+        .type = type, .meta = f->buf.data, .meta_bytes = (uint32_t)f->buf.len};
+    culm_coordinator_actor.message(f->c, from, &message);
+    culm_buf_clear(&f->buf);
+}
+
+static void note(struct fixture *f, int32_t from, uint16_t type, struct culm_note what) {
+    culm_note_encode(&what, &f->buf);
+    deliver(f, from, type);
+}
+
+static void beat(struct fixture *f, int32_t from, int32_t kind, int32_t stage, int64_t ms) {
+    note(f, from, CULM_MSG_HEARTBEAT,
+         (struct culm_note){.node = kind, .stage = stage, .number = ms});
+}
+
+static void tick(struct fixture *f, uint64_t ms) {
+    f->fake.now_ns += ms * MS;
+    culm_coordinator_actor.timer(f->c, 0);
+}
+
+/* Those who were asked for join. */
+static void join(struct fixture *f) {
+    while (f->asked < f->fake.spawned) {
+        f->asked++;
+        peer(f, f->next++, CULM_PEER_UP);
+    }
+}
+
+static void loaded(struct fixture *f) {
+    uint64_t view = totals(f).view;
+    for (int32_t i = 0; i < f->next; i++) {
+        note(f, i, CULM_MSG_LOADED,
+             (struct culm_note){.view = view, .iteration = totals(f).committed});
+    }
+}
+
+static void run(struct fixture *f) {
+    join(f);
+    loaded(f);
+    fake_world_forget(&f->fake);
+}
+
+static void commit(struct fixture *f) {
+    int64_t k = totals(f).committed + 1;
+    double norm[STAGES] = {1, 1};
+    uint64_t view = totals(f).view;
+    for (int32_t i = 0; i < f->next; i++) {
+        const struct culm_prepared what = {view, k, 3, 1.0, 1, 1.0, STAGES, norm};
+        culm_prepared_encode(&what, &f->buf);
+        deliver(f, i, CULM_MSG_PREPARED);
+    }
+    assert_int_equal(totals(f).committed, k);
+}
+
+/* --- tasks that take long --- */
+
+static void test_nobody_is_tried_again_under_a_limit_that_failed(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    beat(&f, 1, CULM_TASK_BACKWARD, 1, STUCK_MS + 1);
+    beat(&f, 0, -1, 0, 0);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
+    /* Its successor has the same to do, and twice the time; another kind has not. */
+    f.fake.now_ns += 2 * STUCK_MS * MS;
+    beat(&f, 0, CULM_TASK_BACKWARD, 1, 2 * STUCK_MS);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 1);
+    note(&f, 0, CULM_MSG_TOOK,
+         (struct culm_note){.node = CULM_TASK_BACKWARD, .stage = 1, .number = 2 * STUCK_MS});
+    beat(&f, 0, CULM_TASK_BACKWARD, 1, CULM_PATIENCE_FACTOR * 2 * STUCK_MS);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 1);
+    beat(&f, 0, CULM_TASK_BACKWARD, 0, STUCK_MS + 1);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 2);
+    end(&f);
+}
+
+/* All of them hang: they are one try. */
+static void test_those_who_hang_together_go_together(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(2));
+    run(&f);
+    for (int64_t ms = 100; ms <= (STUCK_MS + 100) * 2 + 100; ms += 100) {
+        for (int32_t i = 0; i < 4; i++) {
+            beat(&f, i, CULM_TASK_DROP, 0, ms);
+        }
+        tick(&f, 100);
+        assert_int_equal(totals(&f).losses, ms <= STUCK_MS ? 0 : ms <= (STUCK_MS + 100) * 2 ? 1 : 4);
+    }
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
+static void test_a_task_that_nobody_finishes_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    int64_t limit = STUCK_MS;
+    int32_t tried = 0;
+    for (; tried < 50 && f.fake.exit_code < 0; tried++) {
+        join(&f);
+        loaded(&f);
+        f.fake.now_ns += (uint64_t)limit * MS + MS;
+        beat(&f, f.next - 1, CULM_TASK_FORWARD, 0, limit + 1);
+        for (int32_t i = 0; i < f.next - 1; i++) {
+            beat(&f, i, -1, 0, 0);
+        }
+        tick(&f, 100);
+        limit = 2 * (limit + 1);
+        peer(&f, f.next - 1, CULM_PEER_EOF);
+        fake_world_forget(&f.fake);
+        tick(&f, 100);
+    }
+    assert_int_equal(tried, CULM_PATIENCE_TRIES);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_TIMEOUT));
+    assert_non_null(strstr(f.fake.error, "a forward task of stage 0"));
+    assert_non_null(strstr(f.fake.error, "300 ms"));
+    assert_non_null(strstr(f.fake.error, "cluster.stuck_ms"));
+    assert_null(strchr(f.fake.error, '\n'));
+    end(&f);
+}
+
+static void test_a_run_that_commits_is_not_ended_by_stuck_workers(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    int64_t limit = STUCK_MS;
+    run(&f);
+    for (int32_t tried = 0; tried < 3 * CULM_PATIENCE_TRIES; tried++) {
+        int32_t last = f.next - 1;
+        f.fake.now_ns += (uint64_t)limit * MS + MS;
+        beat(&f, last, CULM_TASK_SAVE, 0, limit + 1);
+        for (int32_t i = 0; i < last; i++) {
+            beat(&f, i, -1, 0, 0);
+        }
+        tick(&f, 100);
+        limit = 2 * (limit + 1);
+        commit(&f);
+        join(&f);
+        struct culm_coordinator_totals now = totals(&f);
+        for (int32_t id = 1; now.transfers > 0 && id < 200; id++) {
+            note(&f, f.next - 1, CULM_MSG_JOINED,
+                 (struct culm_note){.iteration = now.committed, .number = id});
+        }
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_int_equal(totals(&f).losses, 3 * CULM_PATIENCE_TRIES);
+    end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_is_tried_again_under_a_limit_that_failed),
+        cmocka_unit_test(test_those_who_hang_together_go_together),
+        cmocka_unit_test(test_a_task_that_nobody_finishes_ends_the_run),
+        cmocka_unit_test(test_a_run_that_commits_is_not_ended_by_stuck_workers),
+    };
+    return cmocka_run_group_tests_name("train/coordinator_alive", tests, NULL, NULL);
+}
