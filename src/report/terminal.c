@@ -232,6 +232,7 @@ static const char *cause_sentence(const char *cause) {
         {"eof", "its connection closed"},        {"heartbeat", "it gave no sign of life"},
         {"exit", "its process ended"},           {"removed", "it was taken away"},
         {"stuck", "it lives but does not work"}, {"failed", "it failed"},
+        {"differs", "its copy is wrong"},
     };
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         if (!strcmp(cause, causes[i][0])) {
@@ -313,6 +314,10 @@ static void on_other(struct terminal *t, const json_t *event, const char *name) 
     } else if (!strcmp(name, "fenced")) {
         log_begin(t, event, YELLOW);
         culm_buf_printf(&t->out, "node %lld came back, found its place taken and ended", node);
+    } else if (!strcmp(name, "differs")) {
+        log_begin(t, event, RED);
+        culm_buf_printf(&t->out, "damage: ");
+        put_text(&t->out, culm_event_text(event, "message", "?"));
     } else if (!strcmp(name, "waiting")) {
         log_begin(t, event, YELLOW);
         culm_buf_printf(&t->out, "waiting for workers: %lld of %lld are there",

@@ -43,8 +43,13 @@ struct running {
     struct culm_coordinator_totals totals; /* at the end */
     int64_t rollbacks, views;
     int exit_code;
-    bool done, honest; /* it failed, and said that the last checkpoint could not be written */
+    bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
+                          copies differ */
     bool said;         /* it failed as the history wants it to */
+    int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
+    bool flipped[WORKERS_MAX];       /* and not yet noticed */
+    int64_t flips, noticed, undecided;
+    bool blind;
     char complaint[400];
 };
 
@@ -116,6 +121,8 @@ static int64_t number(const json_t *event, const char *key) {
     return json_integer_value(json_object_get(event, key));
 }
 
+static void note_lost(struct running *run, int32_t node, const char *cause);
+
 static void note_view(struct running *run, const json_t *event) {
     size_t i;
     json_t *at;
@@ -128,12 +135,43 @@ static void note_view(struct running *run, const json_t *event) {
     }
 }
 
-static void note_member(struct running *run, const char *name, int64_t node, bool had_stages) {
+/* --- flipped bits --- */
+
+/* Looks whether any have come to pass. Those after the last step change nothing any more: what is
+ * saved was looked at. */
+static void look_for_flips(struct running *run) {
+    struct culm_coordinator_totals totals;
+    culm_coordinator_totals(run->coordinator, &totals);
+    for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX; i++) {
+        int64_t flips = culm_symbolic_flips(run->exec[i]);
+        if (flips > run->flips_seen[i]) {
+            run->flips += flips - run->flips_seen[i];
+            run->flips_seen[i] = flips;
+            run->flipped[i] |= !run->put_out[i] && totals.committed < run->history->shape.steps;
+        }
+    }
+}
+
+static void note_lost(struct running *run, int32_t node, const char *cause) {
+    look_for_flips(run);
+    bool noticed = strcmp(cause, "differs") == 0;
+    if (noticed && run->flips_seen[node] == 0) {
+        complain(run, "node %d was put out because it differs, and nothing was flipped there",
+                 node);
+    }
+    run->noticed += noticed;
+    run->blind |= run->flipped[node] && !noticed;
+    run->flipped[node] = false;
+}
+
+static void note_member(struct running *run, const char *name, int64_t node, bool had_stages,
+                        const char *cause) {
     if (node < 0 || node >= WORKERS_MAX) {
         complain(run, "more workers than a history has room for");
         return;
     }
     if (strcmp(name, "lost") == 0) {
+        note_lost(run, (int32_t)node, cause);
         if (run->put_out[node]) {
             complain(run, "node %lld was lost twice", (long long)node);
         }
@@ -172,9 +210,12 @@ static void on_event(void *context, json_t *event) {
         note_view(run, event);
     } else if (strcmp(name, "lost") == 0 || strcmp(name, "recovered") == 0) {
         note_member(run, name, number(event, "node"),
-                    json_array_size(json_object_get(event, "stages")) > 0);
+                    json_array_size(json_object_get(event, "stages")) > 0,
+                    json_string_value(json_object_get(event, "cause")));
     } else if (strcmp(name, "rollback") == 0) {
         run->rollbacks++;
+        look_for_flips(run);
+        memset(run->flipped, 0, sizeof run->flipped); /* all of it is loaded anew */
         if (!some_stage_is_gone(run)) {
             complain(run, "rolled back although every stage had a copy: %s",
                      json_string_value(json_object_get(event, "reason")));
@@ -185,6 +226,11 @@ static void on_event(void *context, json_t *event) {
         run->said = must_say && strstr(message, must_say);
         run->honest = run->said || (run->store->fail_percent > 0 &&
                                     strncmp(message, "the last checkpoint could not be ", 33) == 0);
+        if (strstr(message, "it cannot be told which is right")) {
+            look_for_flips(run);
+            run->undecided++;
+            run->honest = run->flips > 0;
+        }
         if (!run->honest) {
             complain(run, "error: %s", message);
         }
@@ -218,7 +264,13 @@ static int32_t neighbour(const struct running *run, int32_t node) {
 }
 
 static void harm_one(struct running *run, const struct culm_history_fault *fault, int32_t node) {
-    bool kill = fault->harm == CULM_HARM_KILL;
+    bool kill = fault->harm == CULM_HARM_KILL, flip = fault->harm == CULM_HARM_FLIP;
+    if (node >= 0 && node < WORKERS_MAX && culm_sim_worker(run->sim, node)) {
+        look_for_flips(run);
+        if (run->flipped[node]) {
+            return; /* one thing at a time: it is to be noticed */
+        }
+    }
     bool lasts = kill || fault->freeze_ms == 0 ||
                  (int64_t)fault->freeze_ms > run->history->cluster.suspect_ms * 3 / 4;
     if (node < 0 || node >= WORKERS_MAX || !culm_sim_worker(run->sim, node) ||
@@ -226,7 +278,10 @@ static void harm_one(struct running *run, const struct culm_history_fault *fault
         return;
     }
     run->doomed[node] |= lasts;
-    if (kill) {
+    if (flip) {
+        culm_symbolic_flip(run->exec[node], fault->flip, culm_sim_random(run->sim, UINT64_MAX));
+        look_for_flips(run);
+    } else if (kill) {
         culm_sim_kill(run->sim, node);
         if (run->history->traced) {
             culm_sim_request(run->sim, CULM_REQUEST_REMOVE, node);
@@ -496,6 +551,12 @@ static void play(struct running *run) {
 static void judge_end(struct running *run) {
     const struct culm_history *history = run->history;
     int64_t newest = culm_symbolic_store_newest(run->store);
+    look_for_flips(run);
+    for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX && run->done; i++) {
+        if (run->flipped[i] && culm_symbolic_damaged(run->exec[i])) {
+            complain(run, "a bit of node %d was flipped and nobody noticed", i);
+        }
+    }
     bool stopped = false;
     for (int32_t i = 0; i < history->fault_count; i++) {
         stopped |= history->fault[i].fired && history->fault[i].harm == CULM_HARM_STOP;
@@ -556,6 +617,9 @@ static bool reference(const struct culm_history *history, struct culm_symbolic_s
 }
 
 static void judge(struct running *run, const struct running *calm) {
+    if (run->blind) {
+        return;
+    }
     if (strcmp(run->weights, calm->weights) != 0) {
         complain(run, "final weights %s differ from the undisturbed %s", run->weights,
                  calm->weights);
@@ -581,6 +645,10 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         }
         result->losses += run->totals.losses;
         result->recovered += run->totals.recovered;
+        result->flips += run->flips;
+        result->noticed += run->noticed;
+        result->undecided += run->undecided;
+        result->blind |= run->blind;
         result->virtual_ms += (culm_sim_now(run->sim) - BEGIN_NS) / 1000000;
     } else {
         complain(run, "out of memory");
@@ -594,7 +662,9 @@ static void attempt(struct running *run, struct culm_history_result *result) {
 static void resume(struct running *run, struct culm_history *history) {
     char(*loss_bits)[16] = run->loss_bits;
     struct culm_symbolic_store *store = run->store;
-    *run = (struct running){.history = history, .store = store, .loss_bits = loss_bits};
+    bool blind = run->blind;
+    *run = (struct running){
+        .history = history, .store = store, .loss_bits = loss_bits, .blind = blind};
     store->fail_percent = 0;
     store->piece_count = 0; /* whoever resumes cleans up first */
     if (history->resume_pipelines) {

@@ -14,6 +14,11 @@
  *   - every worker lost with a stage is reported recovered once, within two steps;
  *   - whoever is lost is replaced, where that is asked for, and never by too many;
  *   - queues stay within bounds and no blob is left at the end;
+ *   - a bit that was flipped in a worker's memory is noticed: that worker is put out, unless it is
+ * lost or let go before, or nothing uses the bit any more. (One that was lost meanwhile, for
+ * another reason, may have had others use what it made: then the bits at the end are not judged. So
+ * is a run that ended because two copies differ and nobody could say which is right: it is
+ * resumed.)
  *   - a fault that the plan says must fire has fired.
  * Thread: one a history; histories are independent.
  */
@@ -21,6 +26,7 @@
 #define CULM_SIM_HISTORY_H
 
 #include "net/world.h"
+#include "sim/symbolic.h"
 #include "train/config.h"
 #include "train/layout.h"
 
@@ -32,6 +38,7 @@ enum culm_harm {
     CULM_HARM_STICK, /* its tasks end no more, and it talks on */
     CULM_HARM_CUT,   /* it and the next node of the ring cannot reach each other any more */
     CULM_HARM_STOP,  /* the run, by a signal */
+    CULM_HARM_FLIP,  /* a bit of its memory: `flip` says of what */
 };
 
 enum culm_when {
@@ -64,7 +71,8 @@ struct culm_history_fault {
     enum culm_target target;
     int32_t node;
     enum culm_harm harm;
-    uint64_t freeze_ms;  /* 0: for good */
+    uint64_t freeze_ms; /* 0: for good */
+    enum culm_flip flip;
     bool with_neighbour; /* the next node of the ring dies too */
     bool fired;
 };
@@ -108,6 +116,9 @@ struct culm_history_result {
     char why[512]; /* when not ok */
     int64_t losses, rollbacks, recovered, views, resumes;
     int32_t faults_fired;
+    int64_t flips, noticed; /* bits flipped; workers put out for it */
+    int64_t undecided;      /* the run ended because nobody could say which copy is right */
+    bool blind;             /* a flipped worker was lost before it was noticed */
     uint64_t virtual_ms;
 };
 

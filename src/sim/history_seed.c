@@ -109,6 +109,26 @@ static void chain_of_roll_back(struct dice *dice, struct culm_history *h) {
     }
 }
 
+/* Bits that a node can find by itself, whatever else happens to the others. */
+static void flips(uint64_t seed, struct culm_history *h) {
+    struct dice dice = {culm_rng_mix(seed, 0xF11)};
+    int64_t count = 1 + pick(&dice, 3);
+    for (int64_t i = 0; i < count && h->fault_count < CULM_HISTORY_FAULTS_MAX; i++) {
+        struct culm_history_fault *fault = &h->fault[h->fault_count++];
+        *fault = (struct culm_history_fault){
+            .when = pick(&dice, 3) ? CULM_AT_PHASE : CULM_AT_TIME,
+            .phase = (enum culm_phase)pick(&dice, CULM_PHASE_COUNT),
+            .step = 1 + pick(&dice, h->shape.steps),
+            .micro = -1,
+            .skip = (int32_t)pick(&dice, 6),
+            .at_ms = (uint64_t)(10 + pick(&dice, 600)),
+            .target = pick(&dice, 2) ? CULM_TARGET_ANY : CULM_TARGET_SHADOW,
+            .harm = CULM_HARM_FLIP,
+            .flip = pick(&dice, 4) ? CULM_FLIP_STATE : CULM_FLIP_APPLIED,
+        };
+    }
+}
+
 void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     struct dice dice = {culm_rng_mix(seed, 0xC02)};
     struct culm_history h = {.seed = seed};
@@ -149,6 +169,9 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     }
     if (h.fault_count > 0 && pick(&dice, 4) == 0) {
         h.fault[pick(&dice, h.fault_count)].harm = CULM_HARM_STOP;
+    }
+    if (seed % 8 == 2) {
+        flips(seed, &h);
     }
     *ret_history = h;
 }

@@ -19,6 +19,14 @@ struct symbolic {
     struct culm_symbolic_store *store;
     uint64_t seed, random;
     uint64_t *state[CULM_MAX_STAGES]; /* [param_count] digests; NULL: none */
+    uint64_t *made[CULM_MAX_STAGES];  /* the same, as it was made: what `state` must still be */
+    /* Flips. A gradient's stays with its blob, which is kept so that no other takes its place. */
+    bool due[CULM_FLIP_COUNT];
+    uint64_t flip;
+    struct culm_blob *flipped;
+    uint64_t
+        *normed; /* [param_count] of the gradients that the last norms were taken of; 0: none */
+    int64_t flips;
 };
 
 /* --- layout --- */
@@ -168,6 +176,25 @@ static uint64_t weights(const struct symbolic *x, int32_t stage) {
     return digest;
 }
 
+static bool whole(const struct symbolic *x, int32_t stage) {
+    size_t bytes = (size_t)x->layout->stage[stage].param_count * sizeof(uint64_t);
+    return x->state[stage] && memcmp(x->state[stage], x->made[stage], bytes) == 0;
+}
+
+static enum culm_status damaged(struct culm_task *task, int32_t stage, const char *what) {
+    task->damaged = true;
+    task->stage = stage;
+    return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                          "%s of stage %d is not what was put into memory", what, stage);
+}
+
+static void tell_made(const struct symbolic *x, struct culm_task *task) {
+    size_t bytes = (size_t)x->layout->stage[task->stage].param_count * sizeof(uint64_t);
+    if (task->state_digest) {
+        memcpy(task->state_digest, x->made[task->stage], bytes);
+    }
+}
+
 /* What F(stage, micro) of this iteration works on: samples or the activation, the weights, the
  * dropout's key. */
 static uint64_t forward_digest(const struct symbolic *x, const struct culm_task *task) {
@@ -201,7 +228,7 @@ static enum culm_status run_backward(struct symbolic *x, struct culm_task *task)
         return wrong(task, "backward without state, activations or gradient");
     }
     uint64_t kept = ((const struct element *)task->activations->data)->digest;
-    if (kept != forward_digest(x, task)) {
+    if (kept != forward_digest(x, task) && whole(x, task->stage)) {
         return wrong(task, "backward with activations of another forward");
     }
     uint64_t above = last ? 17 : ((const struct element *)task->d_output->data)->digest;
@@ -249,7 +276,8 @@ static enum culm_status total(const struct symbolic *x, struct culm_task *task, 
         if (grad->count != (uint64_t)x->shape->micros) {
             return wrong(task, "a gradient counts a micro-batch twice or not at all");
         }
-        digest = culm_rng_mix(digest, grad->digest);
+        bool flipped = task->grad[g] == x->flipped;
+        digest = culm_rng_mix(digest, grad->digest ^ (flipped ? 1ull << x->flip % 64 : 0));
     }
     *ret_digest = digest;
     return CULM_OK;
@@ -257,7 +285,35 @@ static enum culm_status total(const struct symbolic *x, struct culm_task *task, 
 
 static double positive(uint64_t digest) { return (double)(digest >> 12) * 0x1p-52 + 1.0; }
 
+/* A flip of a gradient that is due comes to pass in one that this task reads. */
+static void flip_gradient(struct symbolic *x, enum culm_flip what, const struct culm_task *task,
+                          uint64_t stages) {
+    if (!x->due[what]) {
+        return;
+    }
+    int32_t count = 0, chosen = -1;
+    for (int32_t g = 0; g < x->layout->grad_count; g++) {
+        int32_t param = x->layout->grad[g].param;
+        if (param >= 0 && task->grad[g] && (x->layout->param[param].stages & stages) &&
+            culm_rng_mix(x->flip, (uint64_t)g) % (uint64_t)++count == 0) {
+            chosen = g;
+        }
+    }
+    if (chosen >= 0) {
+        culm_blob_clear(&x->flipped);
+        x->flipped = culm_blob_ref(task->grad[chosen]);
+        x->due[what] = false;
+        x->flips++;
+    }
+}
+
 static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
+    flip_gradient(x, CULM_FLIP_GRADIENT, task, task->stages);
+    for (int32_t s = 0; s < x->layout->stages; s++) {
+        if ((task->stages >> s & 1) && !whole(x, s)) {
+            return damaged(task, s, "the state");
+        }
+    }
     for (int32_t p = 0; p < x->layout->param_count; p++) {
         uint64_t digest = 0;
         if (!(x->layout->param[p].stages & task->stages)) {
@@ -268,6 +324,7 @@ static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
             return status;
         }
         task->norm[p] = positive(digest);
+        x->normed[p] = digest;
     }
     if (task->stages >> (x->layout->stages - 1) & 1) {
         const struct element *statistics = task->grad[x->layout->grad_count - 1]->data;
@@ -282,6 +339,7 @@ static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
     const struct culm_stage_desc *desc = &x->layout->stage[task->stage];
     uint64_t clip;
     memcpy(&clip, &task->clip, sizeof clip);
+    flip_gradient(x, CULM_FLIP_APPLIED, task, 1ull << task->stage);
     for (int32_t i = 0; i < desc->param_count; i++) {
         if (i == desc->param_count / 2 && x->exec.world) {
             const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
@@ -292,15 +350,34 @@ static enum culm_status run_step(struct symbolic *x, struct culm_task *task) {
         if (status != CULM_OK) {
             return status;
         }
+        if (x->state[task->stage][i] != x->made[task->stage][i]) {
+            return damaged(task, task->stage, "the state");
+        }
+        if (digest != x->normed[desc->params[i]]) {
+            return damaged(task, task->stage, "a gradient");
+        }
         x->state[task->stage][i] =
             mix3(mix3(x->state[task->stage][i], digest, clip), (uint64_t)task->iteration, 14);
+        if (x->due[CULM_FLIP_RESULT] && i == desc->param_count - 1) {
+            x->state[task->stage][i] ^= 1ull << x->flip % 64;
+            x->due[CULM_FLIP_RESULT] = false;
+            x->flips++;
+        }
+        x->made[task->stage][i] = x->state[task->stage][i];
     }
+    tell_made(x, task);
     return CULM_OK;
 }
 
 static uint64_t *state_of(struct symbolic *x, int32_t stage) {
     if (!x->state[stage]) {
-        x->state[stage] = calloc((size_t)x->layout->stage[stage].param_count, sizeof(uint64_t));
+        size_t params = (size_t)x->layout->stage[stage].param_count;
+        x->state[stage] = calloc(params, sizeof(uint64_t));
+        x->made[stage] = calloc(params, sizeof(uint64_t));
+        if (!x->made[stage]) {
+            free(x->state[stage]);
+            x->state[stage] = NULL;
+        }
     }
     return x->state[stage];
 }
@@ -320,6 +397,8 @@ static enum culm_status run_load(struct symbolic *x, struct culm_task *task) {
         state[i] =
             from ? from->param[desc->params[i]] : mix3(x->seed, 15, (uint64_t)desc->params[i]);
     }
+    memcpy(x->made[task->stage], state, (size_t)desc->param_count * sizeof *state);
+    tell_made(x, task);
     return CULM_OK;
 }
 
@@ -329,9 +408,14 @@ static enum culm_status run_import(struct symbolic *x, struct culm_task *task) {
         return CULM_ERR_MEMORY;
     }
     memcpy(&state[task->index], task->input->data, sizeof(uint64_t));
-    return task->digest == culm_rng_mix(state[task->index], 16)
-               ? CULM_OK
-               : wrong(task, "a copied tensor has another digest");
+    x->made[task->stage][task->index] = state[task->index];
+    if (task->digest != culm_rng_mix(state[task->index], 16)) {
+        return wrong(task, "a copied tensor has another digest");
+    }
+    if (task->state_digest) {
+        task->state_digest[task->index] = state[task->index];
+    }
+    return CULM_OK;
 }
 
 static enum culm_status run_save(struct symbolic *x, struct culm_task *task) {
@@ -418,7 +502,8 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_LOAD: return run_load(x, task);
     case CULM_TASK_DROP:
         free(x->state[task->stage]);
-        x->state[task->stage] = NULL;
+        free(x->made[task->stage]);
+        x->state[task->stage] = x->made[task->stage] = NULL;
         return CULM_OK;
     case CULM_TASK_FORWARD: return run_forward(x, task);
     case CULM_TASK_BACKWARD: return run_backward(x, task);
@@ -426,11 +511,17 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_NORM: return run_norm(x, task);
     case CULM_TASK_STEP: return run_step(x, task);
     case CULM_TASK_EXPORT:
+        if (x->state[task->stage][task->index] != x->made[task->stage][task->index]) {
+            return damaged(task, task->stage, "the state");
+        }
         memcpy(task->output->data, &x->state[task->stage][task->index], sizeof(uint64_t));
         task->digest = culm_rng_mix(x->state[task->stage][task->index], 16);
         return CULM_OK;
     case CULM_TASK_IMPORT: return run_import(x, task);
     case CULM_TASK_SNAPSHOT:
+        if (!whole(x, task->stage)) {
+            return damaged(task, task->stage, "the state");
+        }
         memcpy(task->output->data, x->state[task->stage], task->output->size_bytes);
         return CULM_OK;
     case CULM_TASK_SAVE: return run_save(x, task);
@@ -457,6 +548,11 @@ struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
     x->pool = pool;
     x->store = store;
     x->seed = seed;
+    x->normed = calloc((size_t)layout->param_count, sizeof *x->normed);
+    if (!x->normed) {
+        free(x);
+        return NULL;
+    }
     return &x->exec;
 }
 
@@ -464,6 +560,44 @@ void culm_symbolic_free(struct culm_exec *exec) {
     struct symbolic *x = (struct symbolic *)exec;
     for (int32_t s = 0; x && s < CULM_MAX_STAGES; s++) {
         free(x->state[s]);
+        free(x->made[s]);
+    }
+    if (x) {
+        culm_blob_clear(&x->flipped);
+        free(x->normed);
     }
     free(x);
+}
+
+bool culm_symbolic_flip(struct culm_exec *exec, enum culm_flip what, uint64_t random) {
+    struct symbolic *x = (struct symbolic *)exec;
+    x->flip = random;
+    if (what != CULM_FLIP_STATE) {
+        x->due[what] = true;
+        return true;
+    }
+    for (int32_t i = 0; i < x->layout->stages; i++) {
+        int32_t s = (int32_t)((random + (uint64_t)i) % (uint64_t)x->layout->stages);
+        if (x->state[s] && whole(x, s)) {
+            uint64_t params = (uint64_t)x->layout->stage[s].param_count;
+            x->state[s][random / 64 % params] ^= 1ull << random % 64;
+            x->flips++;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool culm_symbolic_damaged(const struct culm_exec *exec) {
+    const struct symbolic *x = (const struct symbolic *)exec;
+    for (int32_t s = 0; s < x->layout->stages; s++) {
+        if (x->state[s] && !whole(x, s)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t culm_symbolic_flips(const struct culm_exec *exec) {
+    return ((const struct symbolic *)exec)->flips;
 }

@@ -4,8 +4,9 @@
  * Every element is 16 bytes: a 64-bit digest and a count. Sums mix digests in an order that matters
  * and add counts, so that a wrong order, a stale version, a double count or a missing micro-batch
  * always shows in the weights, in PREPARED or as an error of the task. Backward checks that the
- * activations it gets are those of this very forward. Costs almost nothing, so that thousands of
- * failure histories run in seconds.
+ * activations it gets are those of this very forward. Like the numeric one it looks at its state
+ * and at the gradients before they have an effect (task->damaged); a bit can be flipped. Costs
+ * almost nothing, so that thousands of failure histories run in seconds.
  *
  * All executors of a run share one `struct culm_symbolic_store`: the disk of checkpoints. Thread:
  * one.
@@ -56,5 +57,20 @@ struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
                                     struct culm_symbolic_store *store, struct culm_world *world,
                                     uint64_t seed);
 void culm_symbolic_free(struct culm_exec *exec);
+
+enum culm_flip {
+    CULM_FLIP_STATE,    /* of a tensor here, at once */
+    CULM_FLIP_GRADIENT, /* reduced, here, before the next norm is taken of it */
+    CULM_FLIP_APPLIED,  /* reduced, here, after the norm and before the next step */
+    CULM_FLIP_RESULT, /* of the next step, by a processor that errs: the digest is of what came out
+                       */
+    CULM_FLIP_COUNT,
+};
+/* Flips a bit in this node's memory. False: it holds no state to flip. */
+bool culm_symbolic_flip(struct culm_exec *exec, enum culm_flip what, uint64_t random);
+/* Is some state here not what it was made? */
+bool culm_symbolic_damaged(const struct culm_exec *exec);
+/* How many flips have come to pass. */
+int64_t culm_symbolic_flips(const struct culm_exec *exec);
 
 #endif

@@ -17,6 +17,7 @@ struct culm_coordinator *culm_coordinator_new(const struct culm_coordinator_opti
     c->o = *options;
     c->first_start = true;
     c->iteration = options->start_step + 1;
+    c->agreed_version = -1;
     c->checkpoint_version = options->start_step;
     snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%s", options->start_source);
     c->wait_ns = c->join_ns = CULM_NEVER;
@@ -49,6 +50,9 @@ void culm_coordinator_free(struct culm_coordinator *c) {
     free(c->draft);
     free(c->norm);
     free(c->norm_known);
+    for (int32_t i = 0; i < c->member_count; i++) {
+        culm_coordinator_words_free(&c->member[i]);
+    }
     free(c->member);
     free(c->pause_ms);
     free(c->complaint);
@@ -556,6 +560,10 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         culm_coordinator_prepared(c, member, message);
         return;
     }
+    if (message->type == CULM_MSG_DIGESTS) {
+        culm_coordinator_digests(c, member, message);
+        return;
+    }
     struct culm_note note;
     if (culm_note_decode(message->meta, message->meta_bytes, &note) != CULM_OK) {
         return;
@@ -568,6 +576,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_MSG_SAVED: culm_coordinator_saved(c, member, &note); break;
     case CULM_MSG_TAKEN_OVER: taken_over(c, member, &note); break;
     case CULM_MSG_PEER_LOST: complain(c, from, note.node); break;
+    case CULM_MSG_DAMAGED: culm_coordinator_damaged(c, member, &note); break;
     case CULM_MSG_FAILED: failed(c, member, &note); break;
     default: break;
     }

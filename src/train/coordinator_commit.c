@@ -26,18 +26,7 @@ void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member
         c->phase == RUNNING && prepared.view == c->view->number &&
         prepared.iteration == c->iteration) {
         member->prepared = prepared.stages;
-        for (int32_t i = 0; i < params; i++) {
-            if (c->o.layout->param[i].stages & prepared.stages) {
-                c->norm[i] = norm[i];
-                c->norm_known[i] = true;
-            }
-        }
-        if (prepared.stages >> (c->o.shape.stages - 1) & 1) {
-            c->loss = prepared.loss;
-            c->samples = prepared.samples;
-            c->weight = prepared.weight > 0 ? prepared.weight : 1;
-            c->loss /= c->weight;
-        }
+        culm_coordinator_keep_prepared(c, member, &prepared);
         culm_coordinator_try_commit(c);
     }
     free(norm);
@@ -80,7 +69,8 @@ static const char *boundary_reason(const struct culm_coordinator *c, char *text,
 
 void culm_coordinator_try_commit(struct culm_coordinator *c) {
     if (c->phase != RUNNING || c->view->phase != CULM_VIEW_RUN || c->transfer_count > 0 ||
-        culm_coordinator_last_save(c) || c->iteration > c->o.shape.steps || !all_prepared(c)) {
+        culm_coordinator_last_save(c) || c->iteration > c->o.shape.steps || !all_prepared(c) ||
+        !culm_coordinator_agree(c)) {
         return;
     }
     double sum = 0;
@@ -123,6 +113,7 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
     for (int32_t i = 0; i < c->member_count; i++) {
         c->member[i].prepared = 0;
     }
+    culm_coordinator_words_stepped(c);
     int64_t step = c->iteration++;
     culm_patience_committed(&c->patience);
     char reason[CULM_REASON_MAX];
@@ -242,13 +233,26 @@ void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node) {
         }
         order_piece(c, s);
     }
+    culm_coordinator_settle(c);
 }
 
 static void publish_if_whole(struct culm_coordinator *c) {
     uint64_t all = c->o.shape.stages == 64 ? UINT64_MAX : (1ull << c->o.shape.stages) - 1;
-    if (c->saving.active && !c->saving.publishing && c->saving.saved == all && !c->io_busy) {
+    if (c->saving.active && !c->saving.publishing && c->saving.saved == all && !c->io_busy &&
+        c->agreed_version >= c->saving.version) {
         c->saving.publishing = true;
         io_start(c, CULM_TASK_PUBLISH, c->saving.version);
+    }
+}
+
+void culm_coordinator_settle(struct culm_coordinator *c) {
+    if (c->phase == RUNNING && c->agreed_version < c->iteration - 1 &&
+        !culm_coordinator_state_agreed(c)) {
+        return;
+    }
+    if (c->phase == RUNNING) {
+        publish_if_whole(c);
+        culm_coordinator_try_commit(c);
     }
 }
 

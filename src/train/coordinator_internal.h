@@ -17,6 +17,9 @@ struct member {
     int32_t pipeline, stage; /* slot; -1: standing by */
     uint64_t holds;          /* acknowledged, at the committed version */
     uint64_t prepared;       /* stages, of the iteration in progress and the current view */
+    uint64_t stepped;        /* stages that came to the version before by its own doing */
+    struct words *words;     /* coordinator_agree.c; NULL: it has said nothing */
+    bool contradicted;
     bool loaded;             /* in the current LOAD view */
     uint64_t seen_ns;        /* its last word */
     int64_t tasks;
@@ -76,6 +79,10 @@ struct culm_coordinator {
     uint64_t step_ns; /* when the last commit was */
 
     struct culm_patience patience;
+    bool once_more; /* this iteration is done once more, because its norms differed */
+    bool afresh;    /* the next view begins the iteration afresh */
+    int64_t agreed_version; /* the newest whose copies all say the same; -1 */
+    uint64_t load_view;     /* what was said in views before is of another past */
 
     struct complaint *complaint;
     int32_t complaint_count, complaint_capacity;
@@ -142,7 +149,28 @@ void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
 void culm_coordinator_give_up_joins(struct culm_coordinator *c);
 void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason);
 
+/* coordinator_agree.c */
+void culm_coordinator_words_free(struct member *member);
+void culm_coordinator_words_stepped(struct culm_coordinator *c); /* a step was committed */
+void culm_coordinator_words_afresh(struct culm_coordinator *c);  /* its norms do not count */
+void culm_coordinator_words_loaded(struct culm_coordinator *c);  /* all hold what they loaded */
+void culm_coordinator_words_forget(struct culm_coordinator *c);  /* at a roll-back */
+void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct member *member,
+                                    const struct culm_prepared *prepared);
+void culm_coordinator_digests(struct culm_coordinator *c, struct member *member,
+                              const struct culm_message *message);
+void culm_coordinator_damaged(struct culm_coordinator *c, struct member *member,
+                              const struct culm_note *note);
+/* All are prepared: do they agree? Then norms, loss, samples and weight are known. False: someone
+ * has yet to say what it stepped to, or was put out, or the iteration begins afresh, or the run has
+ * ended. */
+bool culm_coordinator_agree(struct culm_coordinator *c);
+/* The same of the state at the version before: agreed_version is that one. */
+bool culm_coordinator_state_agreed(struct culm_coordinator *c);
+
 /* coordinator_commit.c */
+/* Whoever may have waited for what has just been said, or for one that was lost: looks again. */
+void culm_coordinator_settle(struct culm_coordinator *c);
 void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member,
                                const struct culm_message *message);
 void culm_coordinator_try_commit(struct culm_coordinator *c);

@@ -78,6 +78,12 @@ static json_t *view_event(const struct culm_view *view) {
 static void issue(struct culm_coordinator *c, enum culm_view_phase phase, const char *reason) {
     c->draft->number = c->view->number + 1;
     c->draft->phase = phase;
+    c->draft->attempt = c->view->attempt + c->afresh;
+    if (c->afresh) {
+        culm_coordinator_words_afresh(c);
+        c->afresh = false;
+    }
+    c->load_view = phase == CULM_VIEW_LOAD ? c->draft->number : c->load_view;
     snprintf(c->draft->reason, sizeof c->draft->reason, "%s", reason);
     if (phase == CULM_VIEW_LOAD) {
         snprintf(c->draft->source, sizeof c->draft->source, "%s", c->checkpoint_path);
@@ -187,6 +193,7 @@ void culm_coordinator_start_if_ready(struct culm_coordinator *c) {
         c->member[i].loaded = false;
         c->member[i].holds = 0;
     }
+    culm_coordinator_words_forget(c);
     c->phase = LOADING;
     char reason[CULM_REASON_MAX];
     snprintf(reason, sizeof reason, "%d workers load version %lld from %.100s", have,
@@ -212,10 +219,12 @@ void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
         culm_coordinator_member(c, c->view->node[i].id)->holds = c->view->node[i].holds;
     }
     c->phase = RUNNING;
+    culm_coordinator_words_loaded(c);
     c->step_ns = culm_coordinator_now(c);
     char reason[CULM_REASON_MAX];
     snprintf(reason, sizeof reason, "all have loaded version %lld", (long long)(c->iteration - 1));
     culm_coordinator_publish(c, true, reason);
+    culm_coordinator_settle(c);
     if (c->iteration > c->o.shape.steps) {
         culm_coordinator_save(c);
     }

@@ -12,6 +12,7 @@ void culm_data_key_encode(const struct culm_data_key *key, struct culm_buf *buf)
     culm_buf_u64(buf, (uint64_t)key->iteration);
     culm_buf_i32(buf, key->where);
     culm_buf_i32(buf, key->which);
+    culm_buf_u32(buf, key->attempt);
     culm_buf_u64(buf, key->digest);
 }
 
@@ -21,6 +22,7 @@ enum culm_status culm_data_key_decode(const uint8_t *meta, size_t len,
     struct culm_data_key key = {.iteration = (int64_t)culm_read_u64(&in)};
     key.where = culm_read_i32(&in);
     key.which = culm_read_i32(&in);
+    key.attempt = culm_read_u32(&in);
     key.digest = culm_read_u64(&in);
     if (finished(&in) != CULM_OK || key.where < 0 || key.which < 0) {
         return CULM_ERR_FORMAT;
@@ -90,6 +92,7 @@ void culm_view_encode(const struct culm_view *view, struct culm_buf *buf) {
     culm_buf_u64(buf, view->number);
     culm_buf_u8(buf, (uint8_t)view->phase);
     culm_buf_u64(buf, (uint64_t)view->iteration);
+    culm_buf_u32(buf, view->attempt);
     culm_buf_u8(buf, view->frc);
     culm_buf_i32(buf, view->pipelines);
     culm_buf_i32(buf, view->stages);
@@ -142,6 +145,7 @@ enum culm_status culm_view_decode(const uint8_t *meta, size_t len,
     uint8_t phase = culm_read_u8(&in);
     view->phase = phase == CULM_VIEW_LOAD ? CULM_VIEW_LOAD : CULM_VIEW_RUN;
     view->iteration = (int64_t)culm_read_u64(&in);
+    view->attempt = culm_read_u32(&in);
     view->frc = culm_read_u8(&in);
     view->pipelines = read_within(&in, shape->pipelines, shape->pipelines);
     view->stages = read_within(&in, shape->stages, shape->stages);
@@ -227,6 +231,31 @@ enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
     }
     for (int32_t i = 0; i < ret_prepared->params; i++) {
         ret_prepared->norm[i] = culm_read_f64(&in);
+    }
+    return finished(&in);
+}
+
+void culm_digests_encode(const struct culm_digests *digests, struct culm_buf *buf) {
+    culm_buf_u64(buf, digests->view);
+    culm_buf_u64(buf, (uint64_t)digests->version);
+    culm_buf_u64(buf, digests->stages);
+    culm_buf_i32(buf, digests->params);
+    for (int32_t i = 0; i < digests->params; i++) {
+        culm_buf_u64(buf, digests->digest[i]);
+    }
+}
+
+enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
+                                     struct culm_digests *ret_digests) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    ret_digests->view = culm_read_u64(&in);
+    ret_digests->version = (int64_t)culm_read_u64(&in);
+    ret_digests->stages = culm_read_u64(&in);
+    if (culm_read_i32(&in) != ret_digests->params) {
+        return CULM_ERR_FORMAT;
+    }
+    for (int32_t i = 0; i < ret_digests->params; i++) {
+        ret_digests->digest[i] = culm_read_u64(&in);
     }
     return finished(&in);
 }

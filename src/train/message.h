@@ -37,6 +37,8 @@ enum culm_message_type {
     CULM_MSG_PEER_LOST,
     CULM_MSG_FAILED,
     CULM_MSG_TOOK,
+    CULM_MSG_DIGESTS, /* of the state that a holder has come to */
+    CULM_MSG_DAMAGED, /* its own copy is not what it made of it */
 };
 
 #define CULM_META_MAX (1u << 20)
@@ -46,6 +48,7 @@ struct culm_data_key {
     int64_t iteration;
     int32_t where;   /* stage; grad; or index of the param */
     int32_t which;   /* micro; tree node; or transfer id */
+    uint32_t attempt; /* at the iteration: culm_view.attempt */
     uint64_t digest; /* STATE only */
 };
 
@@ -77,10 +80,21 @@ struct culm_prepared {
     double *norm; /* [params] squared; NaN where this node has none */
 };
 
+/* What the state of a holder is at `version`, tensor by tensor: what it stepped to, loaded or was
+ * sent. Holders of a tensor at a version say the same bits, or one of them is damaged. */
+struct culm_digests {
+    uint64_t view;
+    int64_t version;
+    uint64_t stages; /* of which it tells */
+    int32_t params;
+    uint64_t *digest; /* [params]; 0 where it tells of none */
+};
+
 /* Small control messages share one form; which fields mean something depends on the type. */
 struct culm_note {
     uint64_t view;
-    int64_t iteration; /* SAVE, SAVED, LOADED, JOINED: version. HEARTBEAT: tasks done */
+    int64_t iteration; /* SAVE, SAVED, LOADED, JOINED: version. HEARTBEAT: tasks done. DAMAGED: of
+                          the task that found it */
     int32_t node;    /* PEER_LOST. SAVE, SAVED: attempt. TAKEN_OVER: new owner's source: 0 shadow, 1
                         peer, 2 checkpoint. HEARTBEAT, TOOK: kind of the task; -1: none */
     int32_t stage;   /* SAVE, SAVED, TAKEN_OVER, HEARTBEAT, TOOK */
@@ -112,6 +126,11 @@ void culm_prepared_encode(const struct culm_prepared *prepared, struct culm_buf 
 /* `ret_prepared->params` and `norm` are the caller's; another count is refused. */
 enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
                                       struct culm_prepared *ret_prepared);
+
+void culm_digests_encode(const struct culm_digests *digests, struct culm_buf *buf);
+/* `ret_digests->params` and `digest` are the caller's; another count is refused. */
+enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
+                                     struct culm_digests *ret_digests);
 
 void culm_note_encode(const struct culm_note *note, struct culm_buf *buf);
 enum culm_status culm_note_decode(const uint8_t *meta, size_t len, struct culm_note *ret_note);

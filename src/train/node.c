@@ -25,6 +25,7 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     node->stepping = calloc(grads, sizeof(struct culm_blob *));
     node->reduced = calloc(grads, sizeof(struct culm_blob *));
     node->norm = calloc((size_t)layout->param_count, sizeof *node->norm);
+    node->digest = calloc((size_t)layout->param_count, sizeof *node->digest);
     node->early = calloc(EARLY_MAX, sizeof *node->early);
     node->early_have = calloc(CULM_MAX_NODES, sizeof *node->early_have);
     bool failed = culm_have_init(&node->have, layout->stages, options->shape.micros,
@@ -33,7 +34,12 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
         node->peer[i].reduced = calloc(grads, 1);
         failed = !node->peer[i].reduced;
     }
-    if (failed || !node->view || !node->next || !node->stage || !node->cell || !node->grad ||
+    for (size_t s = 0; s < stages && node->stage; s++) {
+        size_t params = (size_t)layout->stage[s].param_count;
+        node->stage[s].digest = calloc(params ? params : 1, sizeof *node->stage[s].digest);
+        failed |= !node->stage[s].digest;
+    }
+    if (failed || !node->digest || !node->view || !node->next || !node->stage || !node->cell || !node->grad ||
         !node->stepping || !node->reduced || !node->norm || !node->early || !node->early_have) {
         culm_node_free(node);
         return NULL;
@@ -89,6 +95,9 @@ void culm_node_free(struct culm_node *node) {
     for (int32_t i = 0; i < node->tree.count; i++) {
         culm_blob_clear(&node->fold_piece[i].blob);
     }
+    for (int32_t s = 0; node->stage && s < node->o.layout->stages; s++) {
+        free(node->stage[s].digest);
+    }
     free(node->view);
     free(node->next);
     free(node->stage);
@@ -97,6 +106,7 @@ void culm_node_free(struct culm_node *node) {
     free(node->stepping);
     free(node->reduced);
     free(node->norm);
+    free(node->digest);
     free(node->early);
     free(node->early_have);
     free(node->order);
@@ -255,7 +265,8 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
     node->next = before;
     const struct culm_view *view = node->view;
 
-    if (view->phase == CULM_VIEW_LOAD || view->iteration != node->iteration) {
+    if (view->phase == CULM_VIEW_LOAD || view->iteration != node->iteration ||
+        view->attempt != before->attempt) {
         culm_node_cells_clear(node);
         culm_node_grads_clear(node);
         node->iteration = view->iteration;

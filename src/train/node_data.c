@@ -102,6 +102,8 @@ static void sort(struct culm_node *node, int32_t from, uint16_t type,
     }
     if (type == CULM_MSG_STATE) {
         culm_node_state_message(node, from, key, payload, payload_bytes);
+    } else if (key->attempt != node->view->attempt) {
+        return; /* what a damaged copy may have had a part in */
     } else if (key->iteration == node->iteration + 1) {
         keep_early(node, from, type, key, payload, payload_bytes);
     } else if (key->iteration == node->iteration) {
@@ -259,7 +261,10 @@ void culm_node_have_replay(struct culm_node *node) {
 
 static void send_boundary(struct culm_node *node, int32_t to, uint16_t type, int32_t stage,
                           int32_t micro, struct culm_blob *payload) {
-    const struct culm_data_key key = {.iteration = node->iteration, .where = stage, .which = micro};
+    const struct culm_data_key key = {.iteration = node->iteration,
+                                      .where = stage,
+                                      .which = micro,
+                                      .attempt = node->view->attempt};
     culm_node_fault(node, CULM_PHASE_SEND, micro);
     culm_buf_clear(&node->meta);
     culm_data_key_encode(&key, &node->meta);

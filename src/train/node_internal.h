@@ -19,6 +19,7 @@ struct cell {
 struct stage_state {
     bool held;       /* by the view */
     int64_t version; /* of the state here; -1: none */
+    uint64_t *digest; /* [params of the stage] of that state */
     struct culm_blob
         *sum[2 * CULM_MAX_LANES]; /* by tree node: whole sums, and a leaf being filled */
     uint64_t lanes_done;          /* lanes whose leaf is, or has been, whole */
@@ -101,6 +102,7 @@ struct culm_node {
     struct culm_blob **stepping; /* [grads] G of the iteration being stepped */
     struct culm_blob **reduced;  /* [grads] what a running NORM reads */
     double *norm;                /* [params] */
+    uint64_t *digest;            /* [params] scratch for DIGESTS */
     double loss;
     int64_t samples;
     double weight;
@@ -213,6 +215,12 @@ uint64_t culm_node_piece_lanes(const struct culm_node *node, int32_t grad);
 void culm_node_prepare(struct culm_node *node);
 void culm_node_commit(struct culm_node *node, const struct culm_message *message);
 void culm_node_grads_clear(struct culm_node *node);
+
+/* node_agree.c */
+/* What `stages` are at `version`, to the coordinator. */
+void culm_node_tell_digests(struct culm_node *node, uint64_t stages, int64_t version);
+/* A task found memory of this node damaged: says so and does no more. */
+void culm_node_damaged(struct culm_node *node, const struct culm_task *task);
 
 /* node_state.c */
 void culm_node_state_view(struct culm_node *node); /* holds, loads and transfers of the new view */

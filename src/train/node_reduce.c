@@ -198,7 +198,10 @@ static bool summed(struct culm_node *node, int32_t stage) {
 
 static void send_grad(struct culm_node *node, int32_t to, uint16_t type, int32_t grad,
                       int32_t which, struct culm_blob *blob, size_t offset_bytes) {
-    const struct culm_data_key key = {.iteration = node->iteration, .where = grad, .which = which};
+    const struct culm_data_key key = {.iteration = node->iteration,
+                                      .where = grad,
+                                      .which = which,
+                                      .attempt = node->view->attempt};
     culm_buf_clear(&node->meta);
     culm_data_key_encode(&key, &node->meta);
     culm_node_send(node, to, type, blob, offset_bytes, node->o.layout->grad[grad].size_bytes);

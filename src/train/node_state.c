@@ -86,6 +86,7 @@ bool culm_node_order_next(struct culm_node *node) {
                                .version = order.version,
                                .grad = node->stepping,
                                .clip = order.clip,
+                               .state_digest = node->stage[order.stage].digest,
                                .input = order.input, /* the order's reference */
                                .digest = order.digest,
                                .source = node->order_source};
@@ -298,6 +299,7 @@ static void exported(struct culm_node *node, struct culm_task *task) {
     const struct culm_data_key key = {.iteration = task->version,
                                       .where = task->index,
                                       .which = (int32_t)out->id,
+                                      .attempt = node->view->attempt,
                                       .digest = task->digest};
     culm_buf_clear(&node->meta);
     culm_data_key_encode(&key, &node->meta);
@@ -315,6 +317,7 @@ static void imported(struct culm_node *node, const struct culm_task *task) {
     in->imported++;
     if (in->imported == node->o.layout->stage[in->stage].param_count) {
         node->stage[in->stage].version = task->version;
+        culm_node_tell_digests(node, 1ull << in->stage, task->version);
         const struct culm_note note = {.view = node->view->number,
                                        .iteration = task->version,
                                        .stage = in->stage,
@@ -331,11 +334,14 @@ static void loaded(struct culm_node *node, const struct culm_task *task) {
         return; /* ordered by a view before: this one has ordered it again */
     }
     node->stage[task->stage].version = task->version;
+    uint64_t stages = 0;
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         if (node->stage[s].held && node->stage[s].version != task->version) {
             return;
         }
+        stages |= (uint64_t)node->stage[s].held << s;
     }
+    culm_node_tell_digests(node, stages, task->version);
     const struct culm_note note = {.view = node->view->number, .iteration = task->version};
     culm_node_note(node, CULM_MSG_LOADED, &note);
     node->loaded_sent = true;
@@ -351,6 +357,14 @@ static void stepped(struct culm_node *node, const struct culm_task *task) {
         }
     }
     stepping_clear(node);
+    uint64_t stages = 0;
+    for (int32_t s = 0; s < node->o.layout->stages; s++) {
+        bool stepped = node->stage[s].held && node->stage[s].version == task->version;
+        stages |= (uint64_t)stepped << s;
+    }
+    if (stages) {
+        culm_node_tell_digests(node, stages, task->version);
+    }
 }
 
 static void start_save(struct culm_node *node, struct culm_task *snapshot) {
@@ -423,6 +437,10 @@ void culm_node_save_done(struct culm_node *node, struct culm_task *task) {
     node->writing_since_ns[stage] = 0;
     node->save_due[stage] = (struct save_order){0};
     culm_blob_clear(&task->input);
+    if (task->damaged) {
+        culm_node_damaged(node, task);
+        return;
+    }
     tell_saved(node, stage, node->saved_as[stage], task->job.status,
                task->job.status == CULM_OK ? task->text : task->job.error.text);
     if (due.waits && node->stage[stage].held && due.version == node->iteration - 1) {

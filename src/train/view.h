@@ -47,6 +47,10 @@ struct culm_view {
     uint64_t number; /* 0: no view yet */
     enum culm_view_phase phase;
     int64_t iteration; /* in progress */
+    /* Grows when an iteration is begun afresh because what a damaged copy had made of it was on its
+     * way: whoever sees it grow forgets what it has of the iteration, and data frames of another
+     * attempt do not count. */
+    uint32_t attempt;
     int32_t pipelines, stages, lanes;
     struct culm_role role[CULM_MAX_PIPELINES][CULM_MAX_STAGES];
     int32_t lane_pipeline[CULM_MAX_LANES]; /* -1: no pipeline can run it now */

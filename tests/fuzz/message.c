@@ -85,6 +85,15 @@ static void fuzz_prepared(const uint8_t *data, size_t size, struct culm_buf *buf
     }
 }
 
+static void fuzz_digests(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    uint64_t digest[PARAMS];
+    struct culm_digests digests = {.params = PARAMS, .digest = digest};
+    if (culm_digests_decode(data, size, &digests) == CULM_OK) {
+        culm_digests_encode(&digests, buf);
+        require_same(buf, data, size);
+    }
+}
+
 static void fuzz_note(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_note note, again;
     if (culm_note_decode(data, size, &note) == CULM_OK) {
@@ -98,7 +107,7 @@ static void fuzz_note(const uint8_t *data, size_t size, struct culm_buf *buf) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const fuzz[])(const uint8_t *, size_t, struct culm_buf *) = {
-        fuzz_key, fuzz_have, fuzz_view, fuzz_commit, fuzz_prepared, fuzz_note};
+        fuzz_key, fuzz_have, fuzz_view, fuzz_commit, fuzz_prepared, fuzz_note, fuzz_digests};
     if (size == 0) {
         return 0;
     }

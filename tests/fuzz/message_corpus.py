@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 STAGES, MICROS, GRADS, PARAMS, PIPELINES, LANES = 3, 8, 11, 7, 2, 4
-KEY, HAVE, VIEW, COMMIT, PREPARED, NOTE = range(6)
+KEY, HAVE, VIEW, COMMIT, PREPARED, NOTE, DIGESTS = range(7)
 
 
 def text(value):
@@ -13,7 +13,7 @@ def text(value):
 
 
 def key(iteration=3, where=1, which=2):
-    return struct.pack("<QiiQ", iteration, where, which, 0x0123456789ABCDEF)
+    return struct.pack("<QiiIQ", iteration, where, which, 1, 0x0123456789ABCDEF)
 
 
 def have(micros=MICROS):
@@ -28,7 +28,7 @@ def view(phase=1, lane=1, nodes=3, transfers=1, stage=2, reason="node 1 was lost
     lanes = struct.pack("<4i", 0, 0, -1, lane)
     members = b"".join(struct.pack("<iiiQ", i, i % 2, i % STAGES, 7) for i in range(nodes))
     copies = b"".join(struct.pack("<Iiii", 9 + i, 0, 1, stage) for i in range(transfers))
-    return (struct.pack("<QBQBiii", 5, phase, 3, 1, PIPELINES, STAGES, LANES) + roles + lanes
+    return (struct.pack("<QBQIBiii", 5, phase, 3, 1, 1, PIPELINES, STAGES, LANES) + roles + lanes
             + struct.pack("<i", nodes) + members + struct.pack("<i", transfers) + copies
             + text(reason) + text("checkpoints/step-00000002"))
 
@@ -40,6 +40,10 @@ def commit(clip=0.5):
 def prepared(params=PARAMS):
     return struct.pack("<QQQdQi", 5, 3, 6, 1.25, 32, params) + struct.pack(f"<{params}d",
                                                                           *range(params))
+
+
+def digests(params=PARAMS):
+    return struct.pack("<QQQi", 5, 3, 6, params) + struct.pack(f"<{params}Q", *range(params))
 
 
 def note(words="no space left on device"):
@@ -63,6 +67,8 @@ CORPUS = {
     "commit-nan": (COMMIT, commit(clip=float("nan"))),
     "prepared": (PREPARED, prepared()),
     "prepared-other-model": (PREPARED, prepared(params=PARAMS + 1)),
+    "digests": (DIGESTS, digests()),
+    "digests-other-model": (DIGESTS, digests(params=PARAMS - 1)),
     "note": (NOTE, note()),
     "note-long": (NOTE, note("x" * 1023)),
     "note-too-long": (NOTE, note("x" * 1024)),

@@ -19,7 +19,7 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static bool run(uint64_t seed, bool log, struct culm_history_result *totals) {
+static bool run(uint64_t seed, bool log, struct culm_history_result *totals, int64_t *blind) {
     struct culm_history history;
     struct culm_history_result result;
     char text[256];
@@ -35,6 +35,10 @@ static bool run(uint64_t seed, bool log, struct culm_history_result *totals) {
     totals->recovered += result.recovered;
     totals->views += result.views;
     totals->faults_fired += result.faults_fired;
+    totals->flips += result.flips;
+    totals->noticed += result.noticed;
+    totals->undecided += result.undecided;
+    *blind += result.blind;
     if (!result.ok) {
         printf("not ok - %s\n    %s\n    replay: histories --first %llu --count 1 --log\n", text,
                result.why, (unsigned long long)seed);
@@ -60,13 +64,14 @@ int main(int argc, char **argv) {
     static const uint64_t regressions[] = {0,   6,   14,  53,   55,   67,   104,  105,
                                            244, 521, 566, 1409, 1693, 4598, 8846, 13787};
     struct culm_history_result totals = {0};
+    int64_t blind = 0;
     uint64_t failed = 0, total = count;
     double start = seconds();
     for (uint64_t i = 0; i < count; i++) {
-        failed += !run(first + i, log, &totals);
+        failed += !run(first + i, log, &totals, &blind);
     }
     for (size_t i = 0; i < sizeof regressions / sizeof *regressions && !log; i++, total++) {
-        failed += !run(regressions[i], log, &totals);
+        failed += !run(regressions[i], log, &totals, &blind);
     }
     double took = seconds() - start;
     printf("%llu histories, %llu failed; %d faults fired, %lld losses, %lld recoveries, %lld "
@@ -74,5 +79,15 @@ int main(int argc, char **argv) {
            (unsigned long long)total, (unsigned long long)failed, totals.faults_fired,
            (long long)totals.losses, (long long)totals.recovered, (long long)totals.rollbacks,
            (long long)totals.views, (double)total / took);
+    printf(
+        "%lld bits flipped, %lld workers put out for it; %lld ends because it could not be told "
+        "which copy is right; in %lld histories a worker was lost before its damage was noticed\n",
+        (long long)totals.flips, (long long)totals.noticed, (long long)totals.undecided,
+        (long long)blind);
+    if (count >= 1000 &&
+        (totals.flips < (int64_t)count / 20 || 2 * totals.noticed < totals.flips)) {
+        printf("not ok - too few bits were flipped, or noticed\n");
+        failed++;
+    }
     return failed ? 1 : 0;
 }

@@ -97,7 +97,16 @@ static void note(struct fixture *f, int32_t from, uint16_t type, struct culm_not
     deliver(f, from, type);
 }
 
+/* `digest`: of every tensor. */
+static void stated(struct fixture *f, int32_t from, int64_t version, uint64_t digest) {
+    uint64_t all[STAGES] = {digest, digest};
+    const struct culm_digests what = {totals(f).view, version, 3, STAGES, all};
+    culm_digests_encode(&what, &f->buf);
+    deliver(f, from, CULM_MSG_DIGESTS);
+}
+
 static void prepared(struct fixture *f, int32_t from, uint64_t view, int64_t iteration) {
+    stated(f, from, iteration - 1, 7);
     double norm[STAGES] = {1, 1};
     const struct culm_prepared what = {view, iteration, 3, 1.0, 1, 1.0, STAGES, norm};
     culm_prepared_encode(&what, &f->buf);
@@ -127,6 +136,8 @@ static void commit(struct fixture *f) {
     prepared(f, 0, totals(f).view, k);
     prepared(f, 1, totals(f).view, k);
     assert_int_equal(totals(f).committed, k);
+    stated(f, 0, k, 7);
+    stated(f, 1, k, 7);
 }
 
 /* The same with one worker, who holds all. */
@@ -134,6 +145,7 @@ static void commit_alone(struct fixture *f, int32_t node) {
     int64_t k = totals(f).committed + 1;
     prepared(f, node, totals(f).view, k);
     assert_int_equal(totals(f).committed, k);
+    stated(f, node, k, 7);
 }
 
 static void test_prepared_counts_in_its_view_and_step(void **state) {
@@ -214,7 +226,7 @@ static void test_fenced_workers_are_not_heard(void **state) {
     assert_int_equal(after, before + 1); /* node 0 has all */
     prepared(&f, 1, totals(&f).view, 2);
     assert_int_equal(totals(&f).committed, after);
-    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED), 1);
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED), 2); /* whatever it says */
     assert_int_equal(fake_world_events(&f.fake, "fenced"), 1);
     note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){0});
     assert_int_equal(fake_world_events(&f.fake, "fenced"), 1); /* told again, reported once */
@@ -565,10 +577,153 @@ static void test_nothing_is_committed_during_the_last_save(void **state) {
     end(&f);
 }
 
+/* So many workers that hold all of a model, each. */
+static void run_copies(struct fixture *f, int32_t count) {
+    struct culm_coordinator_options o = options();
+    o.shape.pipelines = count;
+    o.shape.lanes = count;
+    o.shape.stages = 1;
+    o.checkpoint.every = 1;
+    o.cluster.replace_ms = -1;
+    static struct culm_stage_desc one = {
+        .grad_bytes = 8, .grad_count = 2, .param_count = 1, .params = params_of[0]};
+    static struct culm_grad_desc grads[2] = {{0, 0, 0, 4}, {0, -1, 4, 4}};
+    static struct culm_param_desc params[1] = {{1, 8}};
+    static const struct culm_layout all = {1, 2, 1, &one, grads, params};
+    o.layout = &all;
+    begin(f, o);
+    for (int32_t i = 0; i < count; i++) {
+        peer(f, i, CULM_PEER_UP);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        note(f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(f).view});
+    }
+}
+
+static void one_stated(struct fixture *f, int32_t from, int64_t version, uint64_t digest) {
+    const struct culm_digests what = {totals(f).view, version, 1, 1, &digest};
+    culm_digests_encode(&what, &f->buf);
+    deliver(f, from, CULM_MSG_DIGESTS);
+}
+
+static void one_prepared(struct fixture *f, int32_t from, double norm, double loss) {
+    one_stated(f, from, totals(f).committed, 7);
+    const struct culm_prepared what = {totals(f).view, totals(f).committed + 1, 1, loss, 1, 1.0, 1,
+                                       &norm};
+    culm_prepared_encode(&what, &f->buf);
+    deliver(f, from, CULM_MSG_PREPARED);
+}
+
+static void test_whoever_the_majority_contradicts_is_put_out(void **state) {
+    (void)state;
+    for (int loss = 0; loss < 2; loss++) {
+        struct fixture f;
+        run_copies(&f, 3);
+        one_prepared(&f, 0, 1.0, 1.0);
+        one_prepared(&f, 1, loss ? 1.0 : 1.0 + 0x1p-52, loss ? 1.0 + 0x1p-52 : 1.0);
+        assert_int_equal(totals(&f).losses, 0); /* not before all have said */
+        one_prepared(&f, 2, 1.0, 1.0);
+        assert_int_equal(totals(&f).committed, 0);
+        assert_int_equal(totals(&f).losses, 1);
+        assert_int_equal(fake_world_events(&f.fake, "differs"), 1);
+        one_prepared(&f, 0, 1.0, 1.0);
+        one_prepared(&f, 2, 1.0, 1.0);
+        assert_int_equal(totals(&f).committed, 1);
+        one_prepared(&f, 1, 1.0, 1.0);
+        assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED), 2);
+        end(&f);
+    }
+}
+
+static void test_two_that_differ_do_the_step_once_more(void **state) {
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct fixture f;
+        run_copies(&f, 2);
+        uint64_t view = totals(&f).view;
+        one_prepared(&f, 0, 1.0, 1.0);
+        one_prepared(&f, 1, 2.0, 1.0);
+        assert_int_equal(totals(&f).committed, 0);
+        assert_int_equal(totals(&f).losses, 0);
+        assert_int_equal(totals(&f).view, view + 1);
+        one_prepared(&f, 0, 1.0, 1.0);
+        one_prepared(&f, 1, again ? 2.0 : 1.0, 1.0);
+        if (again) { /* nobody can say which is right */
+            assert_int_equal(f.fake.exit_code, 1);
+        } else { /* the second try contradicts worker 1 */
+            assert_int_equal(totals(&f).losses, 1);
+            one_prepared(&f, 0, 1.0, 1.0);
+            assert_int_equal(totals(&f).committed, 1);
+        }
+        end(&f);
+    }
+}
+
+static void test_state_that_differs_is_not_published(void **state) {
+    (void)state;
+    for (int32_t count = 2; count <= 3; count++) {
+        struct fixture f;
+        run_copies(&f, count);
+        for (int32_t i = 0; i < count; i++) {
+            one_prepared(&f, i, 1.0, 1.0);
+        }
+        assert_int_equal(totals(&f).committed, 1);
+        save_piece(&f, 0, 0, 1);
+        assert_null(fake_world_io(&f.fake)); /* nobody has said what the state is */
+        one_stated(&f, 0, 1, 8);
+        for (int32_t i = 1; i < count; i++) {
+            one_stated(&f, i, 1, 9);
+        }
+        if (count == 2) {
+            assert_int_equal(f.fake.exit_code, 1);
+            assert_null(fake_world_io(&f.fake));
+        } else { /* the writer was wrong */
+            assert_int_equal(totals(&f).losses, 1);
+            struct culm_task *discard = fake_world_io(&f.fake);
+            assert_non_null(discard);
+            assert_int_equal(discard->kind, CULM_TASK_DISCARD);
+        }
+        end(&f);
+    }
+}
+
+static void test_digests_of_another_past_do_not_count(void **state) {
+    (void)state;
+    struct fixture f;
+    run_copies(&f, 2);
+    one_stated(&f, 0, 0, 7);
+    one_stated(&f, 1, 1, 9); /* of another version */
+    one_stated(&f, 1, -1, 9);
+    one_prepared(&f, 0, 1.0, 1.0);
+    assert_int_equal(totals(&f).committed, 0);
+    one_prepared(&f, 1, 1.0, 1.0);
+    assert_int_equal(totals(&f).committed, 1);
+    end(&f);
+}
+
+static void test_a_damaged_copy_is_put_out(void **state) {
+    (void)state;
+    struct fixture f;
+    run_copies(&f, 2);
+    one_prepared(&f, 0, 1.0, 1.0);
+    note(&f, 1, CULM_MSG_DAMAGED, (struct culm_note){.iteration = 1, .text = "a test says so"});
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(totals(&f).committed, 0);
+    assert_int_equal(fake_world_events(&f.fake, "differs"), 1);
+    one_prepared(&f, 0, 3.0, 1.0); /* afresh: what it said before does not count */
+    assert_int_equal(totals(&f).committed, 1);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prepared_counts_in_its_view_and_step),
         cmocka_unit_test(test_a_view_forgets_who_was_prepared),
+        cmocka_unit_test(test_whoever_the_majority_contradicts_is_put_out),
+        cmocka_unit_test(test_two_that_differ_do_the_step_once_more),
+        cmocka_unit_test(test_state_that_differs_is_not_published),
+        cmocka_unit_test(test_digests_of_another_past_do_not_count),
+        cmocka_unit_test(test_a_damaged_copy_is_put_out),
         cmocka_unit_test(test_loaded_counts_in_its_view),
         cmocka_unit_test(test_fenced_workers_are_not_heard),
         cmocka_unit_test(test_a_part_of_an_earlier_attempt_does_not_count),

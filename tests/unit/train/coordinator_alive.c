@@ -138,6 +138,10 @@ static void commit(struct fixture *f) {
     double norm[STAGES] = {1, 1};
     uint64_t view = totals(f).view;
     for (int32_t i = 0; i < f->next; i++) {
+        uint64_t digest[STAGES] = {7, 7};
+        const struct culm_digests stated = {view, k - 1, 3, STAGES, digest};
+        culm_digests_encode(&stated, &f->buf);
+        deliver(f, i, CULM_MSG_DIGESTS);
         const struct culm_prepared what = {view, k, 3, 1.0, 1, 1.0, STAGES, norm};
         culm_prepared_encode(&what, &f->buf);
         deliver(f, i, CULM_MSG_PREPARED);

@@ -85,16 +85,18 @@ static void check_noise(const struct culm_buf *buf, decode_fn decode, uint64_t s
 
 static void test_data_key(void **state) {
     (void)state;
-    const struct culm_data_key key = {INT64_C(123456789012), 5, 77, UINT64_C(0xfedcba9876543210)};
+    const struct culm_data_key key = {INT64_C(123456789012), 5, 77, 3,
+                                      UINT64_C(0xfedcba9876543210)};
     struct culm_data_key again;
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
     culm_data_key_encode(&key, &buf);
     assert_int_equal(culm_data_key_decode(buf.data, buf.len, &again), CULM_OK);
-    assert_memory_equal(&again, &key, sizeof key);
+    assert_true(again.iteration == key.iteration && again.digest == key.digest);
+    assert_true(again.where == 5 && again.which == 77 && again.attempt == 3);
     check_cuts(&buf, decode_key);
     check_noise(&buf, decode_key, 1);
-    const struct culm_data_key bad[] = {{1, -1, 0, 0}, {1, 0, -1, 0}};
+    const struct culm_data_key bad[] = {{1, -1, 0, 0, 0}, {1, 0, -1, 0, 0}};
     for (size_t i = 0; i < 2; i++) {
         culm_buf_clear(&buf);
         culm_data_key_encode(&bad[i], &buf);
@@ -143,6 +145,7 @@ static void fill_view(struct culm_view *view) {
     *view = (struct culm_view){.number = 9,
                                .phase = CULM_VIEW_LOAD,
                                .iteration = 5,
+                               .attempt = 6,
                                .pipelines = 2,
                                .stages = STAGES,
                                .lanes = 4,
@@ -239,6 +242,32 @@ static void test_prepared(void **state) {
     culm_buf_release(&buf);
 }
 
+static enum culm_status decode_digests(const uint8_t *meta, size_t len) {
+    uint64_t digest[PARAMS];
+    struct culm_digests digests = {.params = PARAMS, .digest = digest};
+    return culm_digests_decode(meta, len, &digests);
+}
+
+static void test_digests(void **state) {
+    (void)state;
+    uint64_t digest[PARAMS] = {1, UINT64_MAX, 3}, read[PARAMS];
+    const struct culm_digests digests = {11, 12, UINT64_C(1) << 63, PARAMS, digest};
+    struct culm_digests again = {.params = PARAMS, .digest = read};
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_digests_encode(&digests, &buf);
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_int_equal(again.view, 11);
+    assert_int_equal(again.version, 12);
+    assert_true(again.stages == digests.stages);
+    assert_memory_equal(read, digest, sizeof digest);
+    check_cuts(&buf, decode_digests);
+    check_noise(&buf, decode_digests, 7);
+    again.params = PARAMS + 1;
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
+    culm_buf_release(&buf);
+}
+
 static void test_note(void **state) {
     (void)state;
     struct culm_note note = {1, -2, 3, -4, INT64_MIN, "a piece of text"}, again;
@@ -269,6 +298,7 @@ int main(void) {
         cmocka_unit_test(test_data_key), cmocka_unit_test(test_have),
         cmocka_unit_test(test_view),     cmocka_unit_test(test_commit),
         cmocka_unit_test(test_prepared), cmocka_unit_test(test_note),
+        cmocka_unit_test(test_digests),
     };
     return cmocka_run_group_tests_name("train/message", tests, NULL, NULL);
 }

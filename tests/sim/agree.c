@@ -1,0 +1,127 @@
+/*
+ * Bits that flip in one worker's memory: every worker x every phase x what is hit, with four copies
+ * of a stage, two and one, on the symbolic executor.
+ *
+ * A flip must come to pass and be noticed: the worker is put out (with two copies and a step that
+ * erred: the run ends and is resumed), and the bits at the end are those of the undisturbed run.
+ * What nobody can notice is left out: a gradient that changes at its only reader before its norm
+ * was taken, and the only copy of a stage stepped wrongly.
+ */
+#include "sim/history.h"
+
+#include <stdio.h>
+
+struct shape {
+    int32_t pipelines, stages;
+    enum culm_redundancy redundancy;
+    int32_t copies;
+};
+
+static const char *const flip_name[] = {"state", "gradient", "gradient applied", "result"};
+static const char *const phase_name[CULM_PHASE_COUNT] = {
+    "load",   "forward", "backward", "frc",      "send",
+    "reduce", "commit",  "step",     "transfer", "checkpoint"};
+
+static struct culm_history history_of(const struct shape *shape, uint64_t seed) {
+    int32_t workers = shape->pipelines * shape->stages;
+    return (struct culm_history){
+        .seed = seed,
+        .shape = {.pipelines = shape->pipelines,
+                  .stages = shape->stages,
+                  .lanes = 4,
+                  .micros = 8,
+                  .micros_per_lane = 2,
+                  .global_samples = 16,
+                  .micro_samples = 2,
+                  .steps = 4,
+                  .redundancy = shape->redundancy,
+                  .clip_norm = 1.0},
+        .cluster = {.heartbeat_ms = 20,
+                    .suspect_ms = 200,
+                    .kill_suspect_ms = 400,
+                    .replace_ms = 50,
+                    .join_ms = 1000,
+                    .wait_ms = 60000,
+                    .stuck_ms = 30000,
+                    .max_nodes = workers + 2},
+        .checkpoint = {.every = 2, .keep = 2},
+        .params_per_stage = 4,
+        .latency_us = 100,
+        .jitter_us = 300,
+        .job_us = 1000,
+        .must_fire = true,
+    };
+}
+
+static bool passes(const struct shape *shape, enum culm_phase phase, enum culm_flip flip) {
+    switch (phase) {
+    case CULM_PHASE_FORWARD:
+    case CULM_PHASE_BACKWARD:
+    case CULM_PHASE_REDUCE: return true;
+    case CULM_PHASE_FRC: return shape->redundancy == CULM_REDUNDANCY_EAGER;
+    case CULM_PHASE_SEND: return shape->stages > 1;
+    case CULM_PHASE_COMMIT:
+    case CULM_PHASE_STEP: return flip == CULM_FLIP_STATE || flip == CULM_FLIP_APPLIED;
+    default: return false;
+    }
+}
+
+static bool run_one(const struct shape *shape, int32_t node, int64_t step, enum culm_phase phase,
+                    enum culm_flip flip, uint64_t seed) {
+    struct culm_history history = history_of(shape, seed);
+    history.fault[history.fault_count++] = (struct culm_history_fault){.when = CULM_AT_PHASE,
+                                                                       .phase = phase,
+                                                                       .step = step,
+                                                                       .micro = -1,
+                                                                       .target = CULM_TARGET_NODE,
+                                                                       .node = node,
+                                                                       .harm = CULM_HARM_FLIP,
+                                                                       .flip = flip};
+    struct culm_history_result result;
+    culm_history_run(&history, &result);
+    bool told = flip != CULM_FLIP_RESULT || shape->copies > 2;
+    /* A tensor that the last step has already changed is saved as it was looked at, or by others.
+     */
+    bool over = step == history.shape.steps && phase == CULM_PHASE_STEP;
+    bool noticed = told ? result.noticed == 1 && result.losses == 1 && result.resumes == 0
+                        : result.undecided == 1 && result.resumes == 1;
+    bool kept = shape->copies == 1 || result.rollbacks == 0;
+    if (result.ok && kept && (over || (result.flips == 1 && noticed))) {
+        return true;
+    }
+    printf("not ok - %d x %d %s, worker %d, step %lld, %s: %s: %s (%lld flips, %lld noticed, %lld "
+           "undecided, %lld losses, %lld roll-backs)\n",
+           shape->pipelines, shape->stages, culm_redundancy_name(shape->redundancy), node,
+           (long long)step, phase_name[phase], flip_name[flip], result.why, (long long)result.flips,
+           (long long)result.noticed, (long long)result.undecided, (long long)result.losses,
+           (long long)result.rollbacks);
+    return false;
+}
+
+int main(void) {
+    static const struct shape shapes[] = {{2, 3, CULM_REDUNDANCY_EAGER, 4},
+                                          {3, 2, CULM_REDUNDANCY_NONE, 3},
+                                          {1, 3, CULM_REDUNDANCY_LAZY, 2},
+                                          {2, 1, CULM_REDUNDANCY_NONE, 2},
+                                          {1, 2, CULM_REDUNDANCY_NONE, 1}};
+    int count = 0, failed = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *shape = &shapes[i];
+        for (int32_t node = 0; node < shape->pipelines * shape->stages; node++) {
+            for (int flip = 0; flip < CULM_FLIP_COUNT; flip++) {
+                bool alone = flip == CULM_FLIP_GRADIENT || flip == CULM_FLIP_RESULT;
+                for (int phase = 0; phase < CULM_PHASE_COUNT; phase++) {
+                    for (int64_t step = 1; step <= 4; step += step == 1 ? 2 : 1) {
+                        if (passes(shape, (enum culm_phase)phase, (enum culm_flip)flip) &&
+                            !(shape->copies == 1 && alone)) {
+                            failed += !run_one(shape, node, step, (enum culm_phase)phase,
+                                               (enum culm_flip)flip, (uint64_t)count++);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    printf("%d flips, %d failed\n", count, failed);
+    return failed ? 1 : 0;
+}
