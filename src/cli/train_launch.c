@@ -10,6 +10,7 @@
 #include "cli/rundir.h"
 #include "cli/worker.h"
 #include "cluster/coordinator.h"
+#include "net/socket.h"
 #include "report/sink.h"
 #include "report/summary.h"
 #include "report/terminal.h"
@@ -353,8 +354,8 @@ static char *text_of(const char *format, long number) {
     return strdup(text);
 }
 
-static void worker_command(void *ctx, int32_t node, const char *name, int port, int fault_fd,
-                           char ***ret_argv) {
+static void worker_command(void *ctx, int32_t node, const char *name, const char *address,
+                           int fault_fd, char ***ret_argv) {
     struct launch *l = ctx;
     char **argv = calloc(8 + 2 * l->o->fault_count, sizeof(char *));
     size_t count = 0;
@@ -363,7 +364,7 @@ static void worker_command(void *ctx, int32_t node, const char *name, int port, 
         argv[count++] = strdup("worker");
         argv[count++] = strdup(l->o->out_dir);
         argv[count++] = text_of("%ld", node);
-        argv[count++] = text_of("%ld", port);
+        argv[count++] = strdup(address);
         argv[count++] = strdup(name);
         argv[count++] = text_of("%ld", fault_fd);
         for (size_t i = 0; i < l->o->fault_count; i++) {
@@ -386,6 +387,11 @@ static double learning_rate(void *ctx, int64_t step) {
     return culm_numeric_lr(l->o->config, step);
 }
 
+/* Often enough that no worker, however short its patience, takes us for gone. */
+static int64_t alive_ms(const struct culm_cluster_config *cluster) {
+    return cluster->suspect_ms / 3 > 1 ? cluster->suspect_ms / 3 : 1;
+}
+
 static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     enum culm_status status = culm_path_format(l->logs, error, "%s/logs", l->o->out_dir);
     if (status != CULM_OK) {
@@ -393,7 +399,7 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     }
     l->pool = culm_pool_new((size_t)256 << 20);
     l->faults = calloc(l->o->fault_count + 1, sizeof *l->faults);
-    if (!l->pool || !l->faults || setenv(CULM_TOKEN_VARIABLE, l->o->token, 1) != 0) {
+    if (!l->pool || !l->faults) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     for (size_t i = 0; i < l->o->fault_count; i++) {
@@ -415,7 +421,9 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
         .time_scale = l->o->time_scale,
         .faults = l->faults,
         .fault_count = l->o->fault_count,
+        .alive_ms = alive_ms(&l->o->config->cluster),
     };
+    culm_socket_raise_limit();
     return culm_coordinator_host_new(&options, &l->host, error);
 }
 

@@ -6,20 +6,24 @@
 #include "cli/fault.h"
 #include "cli/version.h"
 #include "cluster/worker.h"
+#include "net/socket.h"
 #include "train/brief.h"
 #include "train/node.h"
 #include "train/numeric.h"
 
+#include <errno.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define ARGUMENTS 6 /* worker DIR NODE PORT NAME FAULT_FD */
+#define TOKEN_SIZE 128
+#define ARGUMENTS 6 /* worker DIR NODE ADDRESS NAME FAULT_FD */
 
 struct worker {
     struct culm_brief brief;
-    char signature[CULM_SIGNATURE_SIZE];
+    char signature[CULM_SIGNATURE_SIZE], token[TOKEN_SIZE];
     struct culm_plan *plan;
     struct culm_source *source;
     struct culm_cpu *cpu;
@@ -112,12 +116,26 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
                    : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
+/* All of standard input, which nobody else can read again. */
+static enum culm_status read_token(struct worker *w, struct culm_error *error) {
+    ssize_t got;
+    size_t len = 0;
+    while (len < sizeof w->token - 1 &&
+           (got = read(STDIN_FILENO, w->token + len, sizeof w->token - 1 - len)) != 0) {
+        if (got < 0 && errno != EINTR) {
+            return culm_error_errno(error, errno, "read the token from standard input");
+        }
+        len += got > 0 ? (size_t)got : 0;
+    }
+    return len ? CULM_OK
+               : culm_error_set(error, CULM_ERR_ARGUMENT,
+                                "no token on standard input; this command is for the launcher");
+}
+
 static enum culm_status join(struct worker *w, char **argv, struct culm_error *error) {
-    const char *token = getenv(CULM_TOKEN_VARIABLE);
     const struct culm_worker_options options = {
-        .host = "127.0.0.1",
-        .port = atoi(argv[3]),
-        .token = token ? token : "",
+        .address = argv[3],
+        .token = w->token,
         .node = atoi(argv[2]),
         .name = argv[4],
         .fault_fd = atoi(argv[5]),
@@ -133,10 +151,14 @@ static enum culm_status join(struct worker *w, char **argv, struct culm_error *e
         culm_worker_decline(w->world, error);
         return status;
     }
+    const struct culm_cluster_config *cluster = &w->brief.config.cluster;
     const struct culm_worker_ready ready = {
         .signature = w->signature,
         .pool = w->pool,
         .payload_max = culm_payload_max(w->plan),
+        .dial_limit_ms = 2 * cluster->suspect_ms, /* the coordinator sees a frozen one before */
+        .orphan_ms =
+            cluster->orphan_ms > cluster->suspect_ms ? cluster->orphan_ms : cluster->suspect_ms,
     };
     const struct culm_node_options node = {
         .id = options.node,
@@ -183,7 +205,8 @@ int culm_cli_worker(int argc, char **argv) {
         culm_error_set(&error, CULM_ERR_ARGUMENT, "this command is for the launcher");
         return culm_cli_fail("worker", &error);
     }
-    if (read_faults(&w, argc, argv, &error) || join(&w, argv, &error)) {
+    culm_socket_raise_limit();
+    if (read_token(&w, &error) || read_faults(&w, argc, argv, &error) || join(&w, argv, &error)) {
         code = culm_cli_fail("worker", &error);
     } else {
         code = culm_worker_run(w.world, &culm_node_actor, w.node, &error);

@@ -1,10 +1,10 @@
 /*
  * The hidden command that the launcher starts: one worker process.
  *
- *     culm worker DIR NODE PORT NAME FAULT_FD [INDEX FAULT]...
+ *     culm worker DIR NODE ADDRESS NAME FAULT_FD [INDEX FAULT]...
  *
- * DIR is where checkpoints are; all else that it needs to know comes with the coordinator's welcome.
- * The run's token is in the environment.
+ * DIR is where checkpoints are; the run's token comes on standard input; all else that it needs to
+ * know comes with the coordinator's welcome.
  */
 #ifndef CULM_CLI_WORKER_H
 #define CULM_CLI_WORKER_H
@@ -12,7 +12,6 @@
 #include "device/cpu/kernels.h"
 #include "train/plan.h"
 
-#define CULM_TOKEN_VARIABLE "CULM_TOKEN"
 #define CULM_SIGNATURE_SIZE 256
 
 int culm_cli_worker(int argc, char **argv);

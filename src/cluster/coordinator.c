@@ -11,6 +11,7 @@
 
 #define SWEEP_MS 100
 #define END_MS 2000
+#define REAP_MS 5000 /* from the kill to the end of a process that the system can end */
 
 void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event) {
     double t_ms = (double)host->o.start_ms + (double)(culm_clock_ns() - host->birth_ns) / 1e6;
@@ -101,6 +102,8 @@ static void on_sweep(uv_timer_t *timer) {
     culm_host_starts_sweep(host, now);
 }
 
+static void on_alive(uv_timer_t *timer) { culm_host_say_alive(timer->data); }
+
 static void on_signal(uv_signal_t *handle, int number) {
     struct culm_coordinator_host *host = handle->data;
     (void)number;
@@ -113,12 +116,22 @@ static void on_signal(uv_signal_t *handle, int number) {
     }
 }
 
-static void on_end(uv_timer_t *timer) { culm_host_kill_all(timer->data); }
+static void on_give_up(uv_timer_t *timer) {
+    ((struct culm_coordinator_host *)timer->data)->given_up = true;
+}
+
+static void on_end(uv_timer_t *timer) {
+    struct culm_coordinator_host *host = timer->data;
+    culm_host_kill_all(host);
+    uv_timer_start(timer, on_give_up, REAP_MS, 0);
+}
 
 static void watch(struct culm_coordinator_host *host) {
     culm_listener_start(&host->listener);
     uv_poll_start(&host->records, UV_READABLE, culm_host_on_records);
     uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    uint64_t alive_ms = host->o.alive_ms ? (uint64_t)host->o.alive_ms : 1000;
+    uv_timer_start(&host->alive_timer, on_alive, alive_ms, alive_ms);
     uv_signal_start(&host->signal[0], on_signal, SIGINT);
     uv_signal_start(&host->signal[1], on_signal, SIGTERM);
     sigset_t both;
@@ -129,7 +142,8 @@ static void watch(struct culm_coordinator_host *host) {
 }
 
 /* Workers get what was sent to them, then the end of the stream; those that have not joined, or do
- * not end in time, are killed. */
+ * not end in time, are killed; one that even so does not end (in a system call that does not
+ * return) is left behind. */
 static void finish(struct culm_coordinator_host *host) {
     culm_listener_stop(&host->listener);
     for (int32_t i = 0; i < host->child_count; i++) {
@@ -141,9 +155,10 @@ static void finish(struct culm_coordinator_host *host) {
     }
     uv_update_time(&host->real.loop);
     uv_timer_start(&host->end, on_end, END_MS, 0);
-    while (host->alive > 0) {
+    while (host->alive > 0 && !host->given_up) {
         uv_run(&host->real.loop, UV_RUN_ONCE);
     }
+    culm_host_complain_of_rest(host);
     culm_host_records_read(host);
     uv_signal_stop(&host->signal[0]);
     uv_signal_stop(&host->signal[1]);
@@ -180,11 +195,14 @@ struct culm_world *culm_coordinator_host_world(struct culm_coordinator_host *hos
     return &host->real.world;
 }
 
-int culm_coordinator_host_port(const struct culm_coordinator_host *host) { return host->port; }
+const char *culm_coordinator_host_address(const struct culm_coordinator_host *host) {
+    return host->address;
+}
 
 static enum culm_status open_descriptors(struct culm_coordinator_host *host,
                                          struct culm_error *error) {
-    enum culm_status status = culm_socket_listen("127.0.0.1", &host->listen_fd, &host->port, error);
+    enum culm_status status = culm_socket_listen(
+        host->o.listen ? host->o.listen : "unix:", &host->listen_fd, host->address, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -205,7 +223,8 @@ static void close_descriptors(struct culm_coordinator_host *host) {
 
 static void init_handles(struct culm_coordinator_host *host) {
     uv_loop_t *loop = &host->real.loop;
-    uv_timer_t *timers[] = {&host->sweep, &host->defer, &host->trace_timer, &host->end};
+    uv_timer_t *timers[] = {&host->sweep, &host->alive_timer, &host->defer, &host->trace_timer,
+                            &host->end};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(loop, timers[i]);
         timers[i]->data = host;
@@ -217,8 +236,9 @@ static void init_handles(struct culm_coordinator_host *host) {
 }
 
 static enum culm_status init_polls(struct culm_coordinator_host *host, struct culm_error *error) {
-    enum culm_status status = culm_listener_init(&host->listener, &host->real.loop, host->listen_fd,
-                                                 culm_host_accepted, host, error);
+    enum culm_status status =
+        culm_listener_init(&host->listener, &host->real.loop, host->listen_fd, culm_host_accepted,
+                           culm_host_guest_evict, host, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -235,10 +255,16 @@ static void close_handles(struct culm_coordinator_host *host) {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&host->sweep,       (uv_handle_t *)&host->defer,
         (uv_handle_t *)&host->trace_timer, (uv_handle_t *)&host->end,
-        (uv_handle_t *)&host->signal[0],   (uv_handle_t *)&host->signal[1],
+        (uv_handle_t *)&host->alive_timer, (uv_handle_t *)&host->signal[0],
+        (uv_handle_t *)&host->signal[1],
     };
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], NULL);
+    }
+    for (int32_t i = 0; i < host->child_count; i++) {
+        if (!host->child[i]->exited) { /* left behind */
+            uv_close((uv_handle_t *)&host->child[i]->process, NULL);
+        }
     }
 }
 

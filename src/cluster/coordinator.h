@@ -18,6 +18,9 @@
  * worker removed is killed without warning, then the actor, if it heard UP, hears
  * CULM_REQUEST_REMOVE.
  *
+ * A worker is admitted as the node that it proves to be (handshake.h), if it also is the process
+ * that was started as that node, where the system tells (unix:).
+ *
  * The host must be run on a thread that lives as long as the workers: they ask the kernel to be
  * killed when it ends. Thread: one, the loop's, for all of this.
  */
@@ -36,7 +39,8 @@ struct culm_host_fault {
 };
 
 struct culm_coordinator_host_options { /* all borrowed until _free */
-    const char *token;                 /* every hello must carry it */
+    const char *listen;                /* where; socket.h; NULL: "unix:" */
+    const char *token;                 /* every worker must prove that it knows it */
     const char *signature;             /* that each must have; NULL: any */
     /* What a worker is told; the bytes are copied at once. NULL: nothing. Out of memory: false. */
     bool (*brief)(void *ctx, struct culm_buf *out);
@@ -44,8 +48,9 @@ struct culm_coordinator_host_options { /* all borrowed until _free */
     size_t payload_max;     /* bytes of the largest payload that may be received */
     struct culm_pool *pool; /* for received payloads */
     /* The command line of a new worker, ended by NULL; the vector and each string are malloc'd and
-     * the host's to free. NULL: out of memory. fault_fd is open in the worker. */
-    void (*command)(void *ctx, int32_t node, const char *name, int port, int fault_fd,
+     * the host's to free. NULL: out of memory. fault_fd is open in the worker; its standard input
+     * is the token, without an end of line. */
+    void (*command)(void *ctx, int32_t node, const char *name, const char *address, int fault_fd,
                     char ***ret_argv);
     const char *log_dir; /* exists; what worker K prints is appended to node-K.log */
     /* Borrows the event, "t_ms" and "view" added behind "event". */
@@ -57,19 +62,20 @@ struct culm_coordinator_host_options { /* all borrowed until _free */
     const struct culm_host_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms; /* 0: 60000 */
-    int64_t hello_limit_ms; /* a connection that says no hello is closed then; 0: 10000 */
+    int64_t hello_limit_ms; /* a connection that proves nothing is closed then; 0: 10000 */
+    int64_t alive_ms;       /* every worker hears something at least so often; 0: 1000 */
 };
 
 struct culm_coordinator_host;
 
-/* Listens on 127.0.0.1. */
 enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_options *options,
                                            struct culm_coordinator_host **ret_host,
                                            struct culm_error *error);
 struct culm_world *culm_coordinator_host_world(struct culm_coordinator_host *host);
-int culm_coordinator_host_port(const struct culm_coordinator_host *host);
+const char *culm_coordinator_host_address(const struct culm_coordinator_host *host);
 /* Runs the actor until it leaves; then workers are told what was sent to them and that it is over,
- * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped.
+ * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped, or
+ * with an "error" event for each that 5 s later is not.
  * SIGINT and SIGTERM are CULM_REQUEST_STOP; the second of them kills all, and 75 is returned. A
  * caller that blocks both before it begins misses none: they are let through when they are watched.
  * Once a host. */

@@ -3,28 +3,32 @@
 #define CULM_CLUSTER_COORDINATOR_INTERNAL_H
 
 #include "cluster/coordinator.h"
+#include "cluster/guests.h"
+#include "cluster/handshake.h"
 #include "cluster/real.h"
-#include "cluster/wire.h"
 #include "net/conn.h"
 #include "net/listener.h"
 #include "net/socket.h"
 
 #define SECOND 1000000000ull
 
-/* A connection. One that has not (yet) said a right hello has no child. */
+/* A connection. One that has not (yet) proved whose it is has no child. */
 struct link {
+    struct culm_guest guest; /* first */
     struct culm_coordinator_host *host;
     struct culm_conn *conn;
     struct child *child; /* NULL: a guest */
     struct link *next, **slot;
-    uint64_t since_ns;
+    struct culm_handshake handshake;
+    int64_t pid; /* 0: not known */
     bool refused;
 };
 
 /* A process, from its start to the end of the host. */
 struct child {
     struct culm_coordinator_host *host;
-    int32_t node, port;
+    int32_t node;
+    char address[CULM_ADDRESS_SIZE]; /* where it listens for its peers */
     char name[CULM_WIRE_TEXT_MAX], signature[CULM_WIRE_TEXT_MAX];
     uv_process_t process;
     int64_t pid;           /* 0: could not be started */
@@ -49,13 +53,14 @@ struct culm_coordinator_host {
     uint64_t birth_ns, run_ns;
     json_int_t view; /* of the actor's last event: the host's own events are in it */
     char host_name[64];
-    int listen_fd, port;
+    int listen_fd;
+    char address[CULM_ADDRESS_SIZE];
     int record_fd[2]; /* the pipe that workers write fault records into */
     char record[256]; /* the line in progress */
     size_t record_len;
     int32_t *fired; /* by index of the fault */
     struct link *links;
-    int32_t guests;
+    struct culm_guests guests;
     struct child **child; /* by node */
     int32_t child_count, child_capacity, alive;
     struct thaw *thaws;
@@ -64,9 +69,10 @@ struct culm_coordinator_host {
     struct culm_listener listener;
     char start_error[CULM_ERROR_MAX]; /* the last one told */
     uv_poll_t records;
-    uv_timer_t sweep, defer, trace_timer, end;
+    uv_timer_t sweep, alive_timer, defer, trace_timer, end;
     uv_signal_t signal[2];
     int signals;
+    bool given_up; /* what has not ended is left behind */
 };
 
 static inline struct culm_coordinator_host *culm_host_of(struct culm_world *world) {
@@ -80,8 +86,11 @@ void culm_host_tell(struct child *child, enum culm_peer_change change);
 
 /* coordinator_link.c */
 void culm_host_accepted(void *ctx, int take_fd);
+bool culm_host_guest_evict(void *ctx); /* false: there is none */
 void culm_host_link_free(struct link *link);
 void culm_host_guests_sweep(struct culm_coordinator_host *host, uint64_t now_ns);
+/* Something to every worker that has nothing else to hear. */
+void culm_host_say_alive(struct culm_coordinator_host *host);
 /* All it has sent is handled, then its end. */
 void culm_host_link_end(struct child *child);
 
@@ -91,6 +100,7 @@ void culm_host_start(struct culm_coordinator_host *host, const char *name);
 void culm_host_start_error(struct child *child, struct culm_error *error);
 void culm_host_kill(struct child *child);
 void culm_host_kill_all(struct culm_coordinator_host *host);
+void culm_host_complain_of_rest(struct culm_coordinator_host *host); /* those not reaped */
 void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns);
 void culm_host_on_defer(uv_timer_t *timer);
 void culm_host_on_records(uv_poll_t *poll, int status, int events);

@@ -1,4 +1,4 @@
-/* Connections of the coordinator: guests, the hello that makes one a worker's, the address book. */
+/* Connections of the coordinator: guests, the proof that makes one a worker's, the address book. */
 #include "cluster/coordinator_internal.h"
 
 #include <stdio.h>
@@ -10,11 +10,25 @@
 
 static const struct culm_conn_ops link_ops;
 
+bool culm_host_guest_evict(void *ctx) {
+    struct culm_coordinator_host *host = ctx;
+    if (host->guests.oldest) {
+        culm_host_link_free((struct link *)host->guests.oldest);
+        return true;
+    }
+    return false;
+}
+
 void culm_host_accepted(void *ctx, int take_fd) {
     struct culm_coordinator_host *host = ctx;
-    struct link *link = host->guests < GUESTS_MAX ? calloc(1, sizeof *link) : NULL;
-    if (!link) {
+    uint8_t nonce[CULM_NONCE_BYTES];
+    if (host->guests.count >= GUESTS_MAX) {
+        (void)culm_host_guest_evict(host);
+    }
+    struct link *link = calloc(1, sizeof *link);
+    if (!link || culm_secret_random(nonce, sizeof nonce, NULL) != CULM_OK) {
         close(take_fd);
+        free(link);
         return;
     }
     const struct culm_conn_options options = {
@@ -25,26 +39,27 @@ void culm_host_accepted(void *ctx, int take_fd) {
         .ops = &link_ops,
         .ctx = link,
     };
+    link->pid = culm_socket_peer_pid(take_fd);
     if (culm_conn_new(&options, take_fd, false, &link->conn, NULL) != CULM_OK) {
         free(link);
         return;
     }
+    culm_handshake_listen(&link->handshake, host->o.token, CULM_COORDINATOR, nonce);
     link->host = host;
-    link->since_ns = culm_clock_ns();
     link->next = host->links;
     link->slot = &host->links;
     if (link->next) {
         link->next->slot = &link->next;
     }
     host->links = link;
-    host->guests++;
+    culm_guests_add(&host->guests, &link->guest, culm_clock_ns());
 }
 
 void culm_host_link_free(struct link *link) {
     if (link->child) {
         link->child->link = NULL;
     } else {
-        link->host->guests--;
+        culm_guests_remove(&link->host->guests, &link->guest);
     }
     *link->slot = link->next;
     if (link->next) {
@@ -56,15 +71,12 @@ void culm_host_link_free(struct link *link) {
 
 void culm_host_guests_sweep(struct culm_coordinator_host *host, uint64_t now_ns) {
     uint64_t limit_ns = CULM_WIRE_HELLO_NS(host->o.hello_limit_ms);
-    for (struct link *link = host->links, *next; link; link = next) {
-        next = link->next;
-        if (!link->child && now_ns > link->since_ns + limit_ns) {
-            culm_host_link_free(link);
-        }
+    while (host->guests.oldest && now_ns > host->guests.oldest->since_ns + limit_ns) {
+        (void)culm_host_guest_evict(host);
     }
 }
 
-/* --- hello --- */
+/* --- the handshake --- */
 
 static void send_wire(struct culm_conn *conn, uint16_t type, const struct culm_buf *meta) {
     if (!meta->failed) {
@@ -85,16 +97,20 @@ static void refuse(struct link *link, const char *text) {
 }
 
 /* NULL: refused. */
-static struct child *check_hello(struct link *link, const struct culm_hello *hello) {
+static struct child *check_proof(struct link *link) {
     struct culm_coordinator_host *host = link->host;
     struct culm_error error;
-    if (!culm_token_equal(hello->token, host->o.token)) {
-        refuse(link, "wrong token: this worker belongs to another run");
+    int32_t node = link->handshake.caller;
+    struct child *child = node < host->child_count ? host->child[node] : NULL;
+    if (!child || child->exited || child->link || child->up) {
+        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", node);
+        refuse(link, error.text);
         return NULL;
     }
-    struct child *child = hello->node < host->child_count ? host->child[hello->node] : NULL;
-    if (!child || child->exited || child->link || child->up) {
-        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", hello->node);
+    if (link->pid && link->pid != child->pid) { /* it knows the token, but is not the one started */
+        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is process %lld, not %lld", node,
+                       (long long)child->pid, (long long)link->pid);
+        culm_host_complain(host, &error);
         refuse(link, error.text);
         return NULL;
     }
@@ -113,6 +129,12 @@ static struct culm_blob *make_brief(struct culm_coordinator_host *host, bool *re
     }
     culm_buf_release(&brief);
     return blob;
+}
+
+static void put_address(const struct child *child, struct culm_buf *meta) {
+    struct culm_address address = {.node = child->node};
+    memcpy(address.text, child->address, sizeof address.text);
+    culm_address_encode(&address, meta);
 }
 
 static void welcome(struct culm_coordinator_host *host, struct child *child) {
@@ -146,13 +168,12 @@ static void tell_addresses(struct culm_coordinator_host *host, struct child *chi
     culm_buf_init(&meta, CULM_FRAME_META_MAX);
     for (struct link *link = host->links; link; link = link->next) {
         if (link->child && link->child->up) {
-            culm_address_encode(&(struct culm_address){link->child->node, link->child->port},
-                                &meta);
+            put_address(link->child, &meta);
         }
     }
     send_wire(child->link->conn, CULM_WIRE_BOOK, &meta);
     culm_buf_clear(&meta);
-    culm_address_encode(&(struct culm_address){child->node, child->port}, &meta);
+    put_address(child, &meta);
     for (struct link *link = host->links; link; link = link->next) {
         if (link->child && link->child->up) {
             send_wire(link->conn, CULM_WIRE_BOOK, &meta);
@@ -161,21 +182,38 @@ static void tell_addresses(struct culm_coordinator_host *host, struct child *chi
     culm_buf_release(&meta);
 }
 
+static void challenge(struct link *link) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_challenge(&link->handshake, &meta);
+    send_wire(link->conn, CULM_WIRE_CHALLENGE, &meta);
+    culm_buf_release(&meta);
+}
+
 static void admit(struct link *link, const struct culm_message *message) {
     struct culm_coordinator_host *host = link->host;
-    struct culm_hello hello;
-    if (message->type != CULM_WIRE_HELLO || !culm_hello_decode(message, &hello)) {
-        refuse(link, "not a hello; is this worker of the same version?");
+    struct culm_introduction introduction;
+    struct culm_error error;
+    if (!link->handshake.greeted) {
+        if (culm_handshake_greeted(&link->handshake, message, &error) == CULM_OK) {
+            challenge(link);
+        } else {
+            refuse(link, error.text);
+        }
         return;
     }
-    struct child *child = check_hello(link, &hello);
+    if (culm_handshake_proved(&link->handshake, message, &introduction, &error) != CULM_OK) {
+        refuse(link, error.text);
+        return;
+    }
+    struct child *child = check_proof(link);
     if (!child) {
         return;
     }
-    child->port = hello.port;
+    memcpy(child->address, introduction.address, sizeof child->address);
+    culm_guests_remove(&host->guests, &link->guest);
     child->link = link;
     link->child = child;
-    host->guests--;
     child->heard_ns = culm_clock_ns();
     welcome(host, child);
 }
@@ -216,6 +254,17 @@ static void hear_preparing(struct link *link, const struct culm_message *message
     tell_addresses(host, child);
     child->up = true;
     culm_host_tell(child, CULM_PEER_UP);
+}
+
+void culm_host_say_alive(struct culm_coordinator_host *host) {
+    struct culm_buf none;
+    culm_buf_init(&none, 1);
+    for (struct link *link = host->links; link; link = link->next) {
+        if (link->child && link->child->up && !culm_conn_queued(link->conn)) {
+            send_wire(link->conn, CULM_WIRE_ALIVE, &none);
+        }
+    }
+    culm_buf_release(&none);
 }
 
 /* --- what comes --- */

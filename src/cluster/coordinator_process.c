@@ -105,6 +105,20 @@ void culm_host_kill(struct child *child) {
     }
 }
 
+void culm_host_complain_of_rest(struct culm_coordinator_host *host) {
+    for (int32_t i = 0; i < host->child_count; i++) {
+        const struct child *child = host->child[i];
+        if (!child->exited) {
+            struct culm_error error;
+            culm_error_set(&error, CULM_ERR_TIMEOUT,
+                           "node %d does not end although it was killed and is left behind; look "
+                           "what process %lld waits for (a disk or a network file system?)",
+                           child->node, (long long)child->pid);
+            culm_host_complain(host, &error);
+        }
+    }
+}
+
 void culm_host_kill_all(struct culm_coordinator_host *host) {
     for (int32_t i = 0; i < host->child_count; i++) {
         culm_host_kill(host->child[i]);
@@ -115,7 +129,7 @@ void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns)
     int64_t limit_ms = host->o.start_limit_ms ? host->o.start_limit_ms : 60000;
     for (int32_t i = 0; i < host->child_count; i++) {
         struct child *child = host->child[i];
-        if (!child->up && !child->ended &&
+        if (!child->up && !child->ended && !child->exited &&
             now_ns > child->heard_ns + (uint64_t)limit_ms * 1000000) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
@@ -151,11 +165,29 @@ static struct child *child_new(struct culm_coordinator_host *host, const char *n
     return child;
 }
 
-static enum culm_status spawn(struct child *child, char **argv, int log_fd,
+/* A pipe that holds the token, and its end: nobody can read it out of an environment or a command
+ * line, and what a worker starts does not inherit it. */
+static enum culm_status token_pipe(const char *token, int *ret_fd, struct culm_error *error) {
+    int fd[2];
+    ssize_t len = (ssize_t)strlen(token);
+    if (pipe2(fd, O_CLOEXEC)) {
+        return culm_error_errno(error, errno, "open a pipe");
+    }
+    ssize_t put = write(fd[1], token, (size_t)len); /* fits: it is short, and the pipe empty */
+    close(fd[1]);
+    if (put != len) {
+        close(fd[0]);
+        return culm_error_set(error, CULM_ERR_IO, "write the token into a pipe");
+    }
+    *ret_fd = fd[0];
+    return CULM_OK;
+}
+
+static enum culm_status spawn(struct child *child, char **argv, int token_fd, int log_fd,
                               struct culm_error *error) {
     struct culm_coordinator_host *host = child->host;
     uv_stdio_container_t stdio[FAULT_FD + 1] = {
-        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = token_fd},
         {.flags = UV_INHERIT_FD, .data.fd = log_fd},
         {.flags = UV_INHERIT_FD, .data.fd = log_fd},
         {.flags = UV_INHERIT_FD, .data.fd = host->record_fd[1]},
@@ -189,10 +221,14 @@ static enum culm_status start(struct child *child, struct culm_error *error) {
         return culm_error_errno(error, errno, "open '%.400s'", path);
     }
     char **argv = NULL;
-    host->o.command(host->o.ctx, child->node, child->name, host->port, FAULT_FD, &argv);
-    enum culm_status status =
-        argv ? spawn(child, argv, log_fd, error)
-             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a command line");
+    int token_fd = -1;
+    enum culm_status status = token_pipe(host->o.token, &token_fd, error);
+    if (status == CULM_OK) {
+        host->o.command(host->o.ctx, child->node, child->name, host->address, FAULT_FD, &argv);
+        status = argv ? spawn(child, argv, token_fd, log_fd, error)
+                      : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a command line");
+        close(token_fd);
+    }
     for (char **arg = argv; arg && *arg; arg++) {
         free(*arg);
     }

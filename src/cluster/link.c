@@ -26,34 +26,127 @@ struct culm_link *culm_link_new(struct culm_link_set *set, int kind, int32_t nod
         free(link);
         return NULL;
     }
-    link->since_ns = set->network->ops->now_ns(set->network);
     link->next = set->first;
     link->slot = &set->first;
     if (link->next) {
         link->next->slot = &link->next;
     }
     set->first = link;
-    set->strangers += !trusted;
+    if (!trusted) {
+        culm_guests_add(&set->strangers, &link->guest, set->network->ops->now_ns(set->network));
+    }
     return link;
 }
 
-struct culm_link *culm_link_accepted(struct culm_link_set *set, struct culm_stream *take_stream) {
-    if (set->strangers >= set->strangers_max) {
+bool culm_link_evict(struct culm_link_set *set) {
+    if (set->strangers.oldest) {
+        culm_link_free((struct culm_link *)set->strangers.oldest);
+        return true;
+    }
+    return false;
+}
+
+struct culm_link *culm_link_accepted(struct culm_link_set *set, struct culm_stream *take_stream,
+                                     int64_t pid) {
+    uint8_t nonce[CULM_NONCE_BYTES];
+    if (set->strangers.count >= set->strangers_max) {
+        (void)culm_link_evict(set);
+    }
+    if (set->network->ops->random(set->network, nonce, sizeof nonce) != CULM_OK) {
         take_stream->ops->close(take_stream, NULL, NULL);
         return NULL;
     }
-    return culm_link_new(set, CULM_LINK_STRANGER, -1, take_stream, false);
+    struct culm_link *link = culm_link_new(set, CULM_LINK_STRANGER, -1, take_stream, false);
+    if (link) {
+        link->pid = pid;
+        culm_handshake_listen(&link->handshake, set->token, set->self, nonce);
+    }
+    return link;
 }
+
+/* --- the handshake --- */
+
+static enum culm_status say(struct culm_link *link, uint16_t type, struct culm_buf *meta,
+                            struct culm_error *error) {
+    enum culm_status status = meta->failed ? CULM_ERR_MEMORY : CULM_OK;
+    if (status == CULM_OK) {
+        culm_link_send(link, type, meta->data, meta->len);
+    } else {
+        culm_error_set(error, status, "out of memory for a handshake");
+    }
+    culm_buf_release(meta);
+    return status;
+}
+
+enum culm_status culm_link_call(struct culm_link_set *set, int kind, int32_t node,
+                                const char *address, struct culm_link **ret_link,
+                                struct culm_error *error) {
+    struct culm_network *network = set->network;
+    struct culm_stream *stream = NULL;
+    uint8_t nonce[CULM_NONCE_BYTES];
+    enum culm_status status = network->ops->random(network, nonce, sizeof nonce);
+    if (status != CULM_OK) {
+        return culm_error_set(error, status, "random numbers");
+    }
+    status = network->ops->connect(network, address, &stream, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_link *link = culm_link_new(set, kind, node, stream, true);
+    if (!link) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a connection");
+    }
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_call(&link->handshake, set->token, set->self, node, nonce);
+    culm_handshake_hello(&link->handshake, &meta);
+    status = say(link, CULM_WIRE_HELLO, &meta, error);
+    if (status == CULM_OK) {
+        *ret_link = link;
+    } else {
+        culm_link_free(link);
+    }
+    return status;
+}
+
+enum culm_status culm_link_greeted(struct culm_link *link, const struct culm_message *hello,
+                                   struct culm_error *error) {
+    enum culm_status status = culm_handshake_greeted(&link->handshake, hello, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_challenge(&link->handshake, &meta);
+    return say(link, CULM_WIRE_CHALLENGE, &meta, error);
+}
+
+enum culm_status culm_link_challenged(struct culm_link *link, const struct culm_message *challenge,
+                                      const struct culm_introduction *introduction,
+                                      struct culm_error *error) {
+    enum culm_status status = culm_handshake_challenged(&link->handshake, challenge, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_proof(&link->handshake, introduction, &meta);
+    return say(link, CULM_WIRE_PROOF, &meta, error);
+}
+
+/* --- who is known --- */
 
 void culm_link_known(struct culm_link *link, int kind, int32_t node) {
     link->kind = kind;
     link->node = node;
-    link->set->strangers--;
+    culm_guests_remove(&link->set->strangers, &link->guest);
     culm_conn_limits(link->conn, CULM_FRAME_META_MAX, link->set->payload_max);
 }
 
 void culm_link_free(struct culm_link *link) {
-    link->set->strangers -= link->kind == CULM_LINK_STRANGER;
+    if (link->kind == CULM_LINK_STRANGER) {
+        culm_guests_remove(&link->set->strangers, &link->guest);
+    }
     *link->slot = link->next;
     if (link->next) {
         link->next->slot = link->slot;
@@ -64,11 +157,8 @@ void culm_link_free(struct culm_link *link) {
 
 void culm_link_sweep(struct culm_link_set *set) {
     uint64_t now = set->network->ops->now_ns(set->network);
-    for (struct culm_link *link = set->first, *next; link; link = next) {
-        next = link->next;
-        if (link->kind == CULM_LINK_STRANGER && now > link->since_ns + set->hello_ns) {
-            culm_link_free(link);
-        }
+    while (set->strangers.oldest && now > set->strangers.oldest->since_ns + set->hello_ns) {
+        (void)culm_link_evict(set);
     }
 }
 

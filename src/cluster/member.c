@@ -16,14 +16,33 @@
 #define MS 1000000ull
 #define SWEEP_NS (100 * MS)
 #define STRANGERS_MAX 256
+#define DIAL_NS (20 * MS) /* how often those that are dialed are looked at */
+#define PAUSE_NS (10 * MS)
+#define PAUSE_MAX_NS (500 * MS)
 
 enum kind { STRANGER = CULM_LINK_STRANGER, COORDINATOR, OUT, IN };
 
+/* One who is to be reached and is not. */
+struct dial {
+    bool on;
+    uint64_t give_up_ns, again_ns, pause_ns;
+};
+
+/* A frame that waits until its peer has let us in. */
+struct held {
+    struct held *next;
+    struct culm_message message; /* owns the payload; its meta follows */
+};
+
 struct peer {
-    int port; /* 0: not known */
+    char *address; /* NULL: not known */
     struct culm_link *out, *in;
+    bool open; /* `out` is: the peer said welcome */
     bool lost; /* told, or about to be */
     bool told;
+    struct dial dial;
+    struct held *held, *held_last;
+    size_t held_bytes; /* without payloads */
 };
 
 struct culm_member {
@@ -31,8 +50,8 @@ struct culm_member {
     struct culm_link_set links;
     struct culm_link *coordinator;
     struct peer *peer; /* [peer_capacity], by node */
-    int32_t peer_capacity;
-    uint64_t join_by_ns; /* CULM_NEVER: joined, or not begun */
+    int32_t peer_capacity, dialing;
+    struct dial join;
     bool joined, ended, unreported;
 };
 
@@ -41,22 +60,44 @@ static uint64_t now(const struct culm_member *member) {
 }
 
 static void set_alarm(struct culm_member *member) {
-    uint64_t at = member->join_by_ns, time = now(member);
-    if (member->links.strangers && time + SWEEP_NS < at) {
-        at = time + SWEEP_NS;
+    uint64_t delay = CULM_NEVER;
+    if (member->links.strangers.count) {
+        delay = SWEEP_NS;
     }
-    at = member->unreported ? time : at;
-    member->o.network->ops->alarm(member->o.network, at == CULM_NEVER ? CULM_NEVER
-                                                     : at > time      ? at - time
-                                                                      : 0);
+    if (member->dialing) {
+        delay = DIAL_NS;
+    }
+    if (member->unreported) {
+        delay = 0;
+    }
+    member->o.network->ops->alarm(member->o.network, delay);
 }
 
 static void end(struct culm_member *member, const struct culm_error *why) {
     if (!member->ended) {
         member->ended = true;
-        member->join_by_ns = CULM_NEVER;
         member->o.ops->ended(member->o.ctx, why);
     }
+}
+
+static void dial_start(struct culm_member *member, struct dial *dial, int64_t limit_ms) {
+    *dial = (struct dial){
+        .on = true, .give_up_ns = now(member) + (uint64_t)limit_ms * MS, .pause_ns = PAUSE_NS};
+    if (!member->dialing++) {
+        set_alarm(member);
+    }
+}
+
+static void dial_stop(struct culm_member *member, struct dial *dial) {
+    member->dialing -= dial->on;
+    dial->on = false;
+}
+
+/* False: another attempt is of no use. */
+static bool dial_again(struct culm_member *member, struct dial *dial, enum culm_status why) {
+    dial->again_ns = now(member) + dial->pause_ns;
+    dial->pause_ns = 2 * dial->pause_ns < PAUSE_MAX_NS ? 2 * dial->pause_ns : PAUSE_MAX_NS;
+    return why == CULM_ERR_AGAIN || why == CULM_ERR_CLOSED || why == CULM_ERR_MEMORY;
 }
 
 static void end_text(struct culm_member *member, enum culm_status status, const char *text) {
@@ -89,9 +130,35 @@ static struct peer *peer_of(struct culm_member *member, int32_t node) {
     return &member->peer[node];
 }
 
+/* False: out of memory. */
+static bool peer_at(struct peer *peer, const char *address) {
+    if (peer->address && !strcmp(peer->address, address)) {
+        return true;
+    }
+    free(peer->address);
+    peer->address = strdup(address);
+    return peer->address != NULL;
+}
+
+static void held_drop(struct peer *peer) {
+    struct held *held = peer->held;
+    peer->held = held->next;
+    peer->held_bytes -= sizeof *held + held->message.meta_bytes;
+    culm_blob_unref(held->message.payload);
+    free(held);
+}
+
+static void peer_stop(struct culm_member *member, struct peer *peer) {
+    dial_stop(member, &peer->dial);
+    while (peer->held) {
+        held_drop(peer);
+    }
+}
+
 static void drop_link(struct culm_member *member, struct culm_link *link) {
     if (link->kind == OUT) {
         member->peer[link->node].out = NULL;
+        member->peer[link->node].open = false;
     } else if (link->kind == IN) {
         member->peer[link->node].in = NULL;
     } else if (link->kind == COORDINATOR) {
@@ -111,6 +178,7 @@ static void peer_tell(struct culm_member *member, int32_t node) {
         return;
     }
     peer->lost = peer->told = true;
+    peer_stop(member, peer);
     if (peer->in) {
         drop_link(member, peer->in);
     }
@@ -122,44 +190,116 @@ static void peer_tell(struct culm_member *member, int32_t node) {
     }
 }
 
-static void hello_to(struct culm_member *member, struct culm_link *link, uint16_t type) {
-    struct culm_hello hello = {
-        .node = member->o.node, .port = member->o.listen_port, .pid = member->o.pid};
-    const char *name = type == CULM_WIRE_HELLO && member->o.name ? member->o.name : "";
-    snprintf(hello.token, sizeof hello.token, "%s", member->o.token);
-    snprintf(hello.name, sizeof hello.name, "%s", name);
-    struct culm_buf meta;
-    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_hello_encode(&hello, &meta);
-    if (!meta.failed) {
-        culm_link_send(link, type, meta.data, meta.len);
-    }
-    culm_buf_release(&meta);
+/* --- dialing --- */
+
+static void peer_give_up(struct culm_member *member, struct peer *peer) {
+    peer->lost = member->unreported = true;
+    peer_stop(member, peer);
+    set_alarm(member);
 }
 
-static struct culm_link *open_link(struct culm_member *member, enum kind kind, int32_t node,
-                                   int port, struct culm_error *error) {
-    struct culm_network *network = member->o.network;
-    struct culm_stream *stream = NULL;
-    if (network->ops->connect(network, member->o.host, port, &stream, error) != CULM_OK) {
-        return NULL;
+static void peer_failed(struct culm_member *member, struct peer *peer, enum culm_status why) {
+    if (!dial_again(member, &peer->dial, why)) {
+        peer_give_up(member, peer);
     }
-    struct culm_link *link = culm_link_new(&member->links, (int)kind, node, stream, true);
-    if (!link) {
-        culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a connection");
-    }
-    return link;
 }
 
-static void peer_open(struct culm_member *member, int32_t node) {
+static void peer_call(struct culm_member *member, int32_t node) {
     struct peer *peer = &member->peer[node];
-    peer->out = open_link(member, OUT, node, peer->port, NULL);
-    if (peer->out) {
-        hello_to(member, peer->out, CULM_WIRE_PEER_HELLO);
-    } else {
-        peer->lost = member->unreported = true;
-        set_alarm(member);
+    enum culm_status status =
+        culm_link_call(&member->links, OUT, node, peer->address, &peer->out, NULL);
+    if (status != CULM_OK) {
+        peer_failed(member, peer, status);
     }
+}
+
+static void peer_look(struct culm_member *member, int32_t node) {
+    struct peer *peer = &member->peer[node];
+    if (peer->dial.on && now(member) > peer->dial.give_up_ns) {
+        peer_give_up(member, peer);
+    } else if (peer->dial.on && !peer->out && now(member) >= peer->dial.again_ns) {
+        peer_call(member, node);
+    }
+}
+
+static void join_failed(struct culm_member *member, struct culm_error *why) {
+    if (!dial_again(member, &member->join, why->status)) {
+        dial_stop(member, &member->join);
+        if (why->status == CULM_ERR_CONFIG || why->status == CULM_ERR_NOT_FOUND) {
+            why->status = CULM_ERR_CLOSED;
+        }
+        end(member, why);
+    }
+}
+
+static void join_call(struct culm_member *member) {
+    struct culm_error error = {0};
+    enum culm_status status = culm_link_call(&member->links, COORDINATOR, CULM_COORDINATOR,
+                                             member->o.coordinator, &member->coordinator, &error);
+    if (status != CULM_OK) {
+        join_failed(member, &error);
+    }
+}
+
+static void join_look(struct culm_member *member) {
+    if (member->join.on && now(member) > member->join.give_up_ns) {
+        dial_stop(member, &member->join);
+        end_text(member, CULM_ERR_TIMEOUT, "the coordinator does not answer");
+    } else if (member->join.on && !member->coordinator && now(member) >= member->join.again_ns) {
+        join_call(member);
+    }
+}
+
+/* False: nothing can be sent to it. Else it is open, or being dialed from now on. */
+static bool peer_dial(struct culm_member *member, int32_t node) {
+    struct peer *peer = peer_of(member, node);
+    if (!peer || !peer->address || peer->lost) {
+        return false;
+    }
+    if (!peer->open && !peer->dial.on) {
+        dial_start(member, &peer->dial, member->o.dial_limit_ms ? member->o.dial_limit_ms : 6000);
+        peer_call(member, node);
+    }
+    return !peer->lost;
+}
+
+static void peer_hold(struct culm_member *member, struct peer *peer,
+                      const struct culm_message *message) {
+    size_t bytes = sizeof(struct held) + message->meta_bytes;
+    struct held *held = peer->held_bytes + bytes <= CULM_CONN_HEADS_MAX ? malloc(bytes) : NULL;
+    if (!held) {
+        peer_give_up(member, peer);
+        return;
+    }
+    *held = (struct held){.message = *message};
+    held->message.meta = (const uint8_t *)(held + 1);
+    if (message->meta_bytes) {
+        memcpy(held + 1, message->meta, message->meta_bytes);
+    }
+    if (message->payload) {
+        culm_blob_ref(message->payload);
+    }
+    *(peer->held ? &peer->held_last->next : &peer->held) = held;
+    peer->held_last = held;
+    peer->held_bytes += bytes;
+}
+
+static void peer_opened(struct culm_member *member, struct peer *peer) {
+    peer->open = true;
+    while (peer->held) {
+        culm_conn_send(peer->out->conn, &peer->held->message);
+        held_drop(peer);
+    }
+    peer_stop(member, peer);
+}
+
+static enum culm_status prove(struct culm_member *member, struct culm_link *link,
+                              const struct culm_message *challenge, struct culm_error *error) {
+    struct culm_introduction introduction = {0};
+    const char *name = member->o.name && link->kind == COORDINATOR ? member->o.name : "";
+    snprintf(introduction.address, sizeof introduction.address, "%s", member->o.address);
+    snprintf(introduction.name, sizeof introduction.name, "%s", name);
+    return culm_link_challenged(link, challenge, &introduction, error);
 }
 
 /* --- what is received --- */
@@ -169,11 +309,10 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
     struct culm_address address;
     while (culm_address_decode(&reader, &address)) {
         struct peer *peer = peer_of(member, address.node);
-        if (!peer) {
+        if (!peer || !peer_at(peer, address.text)) {
             end_text(member, CULM_ERR_MEMORY, "out of memory for an address book");
             return;
         }
-        peer->port = address.port;
     }
     if (reader.failed) {
         end_text(member, CULM_ERR_FORMAT,
@@ -188,40 +327,70 @@ static void read_refusal(const struct culm_message *message, struct culm_error *
     culm_error_set(ret_error, CULM_ERR_CLOSED, "refused: %s", text);
 }
 
-/* The first thing that the coordinator says. */
-static void hear_answer(struct culm_member *member, const struct culm_message *message) {
+/* What the coordinator says to one that is not in yet. */
+static void hear_answer(struct culm_member *member, struct culm_link *link,
+                        const struct culm_message *message) {
     struct culm_reader meta = culm_reader_of(message->meta, message->meta_bytes);
     struct culm_error error;
-    if (message->type == CULM_WIRE_WELCOME) {
+    if (message->type == CULM_WIRE_REFUSED) {
+        read_refusal(message, &error);
+    } else if (!link->handshake.greeted) {
+        enum culm_status status = prove(member, link, message, &error);
+        if (status != CULM_OK) {
+            drop_link(member, link);
+            join_failed(member, &error);
+        }
+        return;
+    } else if (message->type == CULM_WIRE_WELCOME) {
         member->joined = true;
-        member->join_by_ns = CULM_NEVER;
+        dial_stop(member, &member->join);
         set_alarm(member);
         member->o.ops->joined(member->o.ctx, (int64_t)culm_read_u64(&meta));
         return;
-    }
-    if (message->type == CULM_WIRE_REFUSED) {
-        read_refusal(message, &error);
     } else {
         culm_error_set(&error, CULM_ERR_FORMAT, "answer of unknown type %04x", message->type);
     }
+    dial_stop(member, &member->join);
     end(member, &error);
+}
+
+/* What a peer says to the one who dials it. */
+static void peer_answered(struct culm_member *member, struct culm_link *link,
+                          const struct culm_message *message) {
+    struct peer *peer = &member->peer[link->node];
+    if (peer->open) {
+        return;
+    }
+    if (!link->handshake.greeted) {
+        enum culm_status status = prove(member, link, message, NULL);
+        if (status != CULM_OK) {
+            drop_link(member, link);
+            peer_failed(member, peer, status);
+        }
+    } else if (message->type == CULM_WIRE_WELCOME) {
+        peer_opened(member, peer);
+    }
 }
 
 /* False: not one of ours; the link is to be closed. */
 static bool admit(struct culm_member *member, struct culm_link *link,
                   const struct culm_message *message) {
-    struct culm_hello hello;
-    if (message->type != CULM_WIRE_PEER_HELLO || !culm_hello_decode(message, &hello) ||
-        !culm_token_equal(hello.token, member->o.token)) {
+    struct culm_introduction introduction;
+    if (!link->handshake.greeted) {
+        return culm_link_greeted(link, message, NULL) == CULM_OK;
+    }
+    if (culm_handshake_proved(&link->handshake, message, &introduction, NULL) != CULM_OK) {
         return false;
     }
-    struct peer *peer = peer_of(member, hello.node);
-    if (!peer || peer->in || peer->lost) {
+    int32_t node = link->handshake.caller;
+    struct peer *peer = node == member->o.node ? NULL : peer_of(member, node);
+    if (!peer || peer->in || peer->lost ||
+        !peer_at(peer, introduction.address)) { /* the book's entry may still be on its way */
         return false;
     }
     peer->in = link;
-    peer->port = hello.port; /* the book's entry may still be on its way */
-    culm_link_known(link, IN, hello.node);
+    culm_link_known(link, IN, node);
+    culm_link_send(link, CULM_WIRE_WELCOME, NULL, 0);
     return true;
 }
 
@@ -236,8 +405,10 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         if (!admit(member, link, message)) {
             culm_link_free(link);
         }
+    } else if (link->kind == OUT) {
+        peer_answered(member, link, message);
     } else if (link->kind == COORDINATOR && !member->joined) {
-        hear_answer(member, message);
+        hear_answer(member, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
         int32_t from = link->kind == COORDINATOR ? CULM_COORDINATOR : link->node;
         member->o.ops->message(member->o.ctx, from, message);
@@ -255,16 +426,29 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     struct culm_member *member = link->set->owner;
     enum kind kind = (enum kind)link->kind;
     int32_t node = link->node;
+    bool open = kind != OUT || member->peer[node].open;
     struct culm_error error = *why;
     (void)conn;
     drop_link(member, link);
-    if (error.status == CULM_ERR_MEMORY) {
+    if (kind == STRANGER) {
+        return;
+    }
+    if (!open) {
+        peer_failed(member, &member->peer[node], error.status);
+    } else if (kind == COORDINATOR && !member->joined && !member->ended) {
+        join_failed(member, &error);
+    } else if (error.status == CULM_ERR_MEMORY) {
+        if (kind == COORDINATOR) {
+            culm_error_prefix(&error, "receive from the coordinator");
+        } else {
+            culm_error_prefix(&error, "receive from node %d", node);
+        }
         end(member, &error);
     } else if (kind == COORDINATOR) {
         error.status = CULM_ERR_CLOSED;
         culm_error_prefix(&error, "the coordinator is gone");
         end(member, &error);
-    } else if (kind != STRANGER) {
+    } else {
         peer_tell(member, node);
     }
 }
@@ -274,8 +458,8 @@ static const struct culm_conn_ops link_ops = {on_message, on_closed};
 /* --- from outside --- */
 
 void culm_member_accepted(struct culm_member *member, struct culm_stream *take_stream) {
-    bool first = member->links.strangers == 0;
-    if (culm_link_accepted(&member->links, take_stream) && first) {
+    bool first = member->links.strangers.count == 0;
+    if (culm_link_accepted(&member->links, take_stream, 0) && first) {
         set_alarm(member);
     }
 }
@@ -287,28 +471,30 @@ void culm_member_alarm(struct culm_member *member) {
             peer_tell(member, node);
         }
     }
-    culm_link_sweep(&member->links);
-    if (member->join_by_ns <= now(member)) {
-        end_text(member, CULM_ERR_TIMEOUT, "the coordinator does not answer");
+    for (int32_t node = 0; node < member->peer_capacity && member->dialing; node++) {
+        peer_look(member, node);
     }
+    culm_link_sweep(&member->links);
+    join_look(member);
     set_alarm(member);
 }
 
 void culm_member_send(struct culm_member *member, int32_t node,
                       const struct culm_message *message) {
-    struct culm_link *link = member->coordinator;
     if (member->ended) {
         return;
     }
-    if (node != CULM_COORDINATOR) {
-        struct peer *peer = peer_of(member, node);
-        if (peer && peer->port && !peer->lost && !peer->out) {
-            peer_open(member, node);
+    if (node == CULM_COORDINATOR) {
+        if (member->coordinator && member->joined) {
+            culm_conn_send(member->coordinator->conn, message);
         }
-        link = peer ? peer->out : NULL;
-    }
-    if (link) {
-        culm_conn_send(link->conn, message);
+    } else if (peer_dial(member, node)) {
+        struct peer *peer = &member->peer[node];
+        if (peer->open) {
+            culm_conn_send(peer->out->conn, message);
+        } else {
+            peer_hold(member, peer, message);
+        }
     }
 }
 
@@ -318,12 +504,13 @@ struct culm_member *culm_member_new(const struct culm_member_options *options) {
     struct culm_member *member = calloc(1, sizeof *member);
     if (member) {
         member->o = *options;
-        member->join_by_ns = CULM_NEVER;
         member->links = (struct culm_link_set){
             .network = options->network,
             .pool = options->pool,
             .payload_max = options->payload_max,
             .scratch_bytes = options->scratch_bytes,
+            .token = options->token,
+            .self = options->node,
             .strangers_max = STRANGERS_MAX,
             .hello_ns = CULM_WIRE_HELLO_NS(options->hello_limit_ms),
             .ops = &link_ops,
@@ -334,16 +521,8 @@ struct culm_member *culm_member_new(const struct culm_member_options *options) {
 }
 
 void culm_member_join(struct culm_member *member) {
-    struct culm_error error;
-    int64_t limit_ms = member->o.join_limit_ms ? member->o.join_limit_ms : 30000;
-    member->join_by_ns = now(member) + (uint64_t)limit_ms * MS;
-    member->coordinator = open_link(member, COORDINATOR, -1, member->o.port, &error);
-    if (member->coordinator) {
-        hello_to(member, member->coordinator, CULM_WIRE_HELLO);
-        set_alarm(member);
-    } else {
-        end(member, &error);
-    }
+    dial_start(member, &member->join, member->o.join_limit_ms ? member->o.join_limit_ms : 30000);
+    join_call(member);
 }
 
 void culm_member_ready(struct culm_member *member) {
@@ -371,6 +550,10 @@ void culm_member_free(struct culm_member *member) {
     }
     while (member->links.first) {
         drop_link(member, member->links.first);
+    }
+    for (int32_t node = 0; node < member->peer_capacity; node++) {
+        peer_stop(member, &member->peer[node]);
+        free(member->peer[node].address);
     }
     free(member->peer);
     free(member);

@@ -6,6 +6,11 @@
  * comes once, when either of its two links ends or cannot be opened, after all that it sent;
  * nothing comes from it, or goes to it, afterwards. `ended` comes at most once, and nothing after
  * it. No function calls back before it returns but those marked. Thread: the loop's.
+ *
+ * Who is to be reached is *dialed*: a link that cannot be opened for lack of something, or ends
+ * before the other side said welcome (in a crowd its place was taken by the next), is opened again
+ * until a deadline, and frames for a peer are held meanwhile. One that is not there, or does not
+ * know the token, is not dialed again.
  */
 #ifndef CULM_CLUSTER_MEMBER_H
 #define CULM_CLUSTER_MEMBER_H
@@ -27,18 +32,17 @@ struct culm_member_ops {
 
 struct culm_member_options {      /* all borrowed until _free */
     struct culm_network *network; /* its owner passes on `accepted` and the alarm */
-    const char *host;             /* of the coordinator */
-    int port;
-    int listen_port; /* where peers find us */
+    const char *coordinator;      /* its address */
+    const char *address;          /* where peers find us */
     const char *token;
     int32_t node;
-    int64_t pid;
     const char *name, *signature; /* NULL: "" */
     struct culm_pool *pool;       /* for received payloads */
     size_t payload_max;
     size_t scratch_bytes;   /* of a connection; 0: as many as are good */
-    int64_t hello_limit_ms; /* a stranger that says no hello is closed then; 0: 10000 */
+    int64_t hello_limit_ms; /* a stranger that proves nothing is closed then; 0: 10000 */
     int64_t join_limit_ms;  /* 0: 30000 */
+    int64_t dial_limit_ms;  /* a peer that cannot be reached for so long is lost; 0: 6000 */
     const struct culm_member_ops *ops;
     void *ctx;
 };

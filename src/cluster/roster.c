@@ -1,4 +1,4 @@
-/* The coordinator's links: strangers, the hello that makes one a worker's, the address book. */
+/* The coordinator's links: strangers, the proof that makes one a worker's, the address book. */
 #include "cluster/roster.h"
 
 #include "cluster/link.h"
@@ -13,7 +13,7 @@ enum kind { STRANGER = CULM_LINK_STRANGER, PREPARING, WORKER };
 
 struct place {
     struct culm_link *link;
-    int port;
+    struct culm_address address;
 };
 
 struct culm_roster {
@@ -25,7 +25,7 @@ struct culm_roster {
 
 static void set_alarm(struct culm_roster *roster) {
     roster->o.network->ops->alarm(roster->o.network,
-                                  roster->links.strangers ? SWEEP_NS : CULM_NEVER);
+                                  roster->links.strangers.count ? SWEEP_NS : CULM_NEVER);
 }
 
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
@@ -35,7 +35,7 @@ static void drop_link(struct culm_roster *roster, struct culm_link *link) {
     culm_link_free(link);
 }
 
-/* --- hello --- */
+/* --- the handshake --- */
 
 static void refuse(struct culm_link *link, const char *text) {
     struct culm_buf meta;
@@ -79,15 +79,14 @@ static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
     culm_buf_init(&meta, CULM_FRAME_META_MAX);
     for (struct culm_link *other = roster->links.first; other; other = other->next) {
         if (other->kind == WORKER && other != link) {
-            culm_address_encode(
-                &(struct culm_address){other->node, roster->place[other->node].port}, &meta);
+            culm_address_encode(&roster->place[other->node].address, &meta);
         }
     }
     if (!meta.failed) {
         culm_link_send(link, CULM_WIRE_BOOK, meta.data, meta.len);
     }
     culm_buf_clear(&meta);
-    culm_address_encode(&(struct culm_address){link->node, roster->place[link->node].port}, &meta);
+    culm_address_encode(&roster->place[link->node].address, &meta);
     for (struct culm_link *other = roster->links.first; other; other = other->next) {
         if (other->kind == WORKER && other != link) {
             culm_link_send(other, CULM_WIRE_BOOK, meta.data, meta.len);
@@ -98,29 +97,33 @@ static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
 
 static void admit(struct culm_roster *roster, struct culm_link *link,
                   const struct culm_message *message) {
-    struct culm_hello hello;
+    struct culm_introduction introduction;
     struct culm_error error = {0};
-    if (message->type != CULM_WIRE_HELLO || !culm_hello_decode(message, &hello)) {
-        refuse(link, "not a hello; is this worker of the same version?");
+    if (!link->handshake.greeted) {
+        if (culm_link_greeted(link, message, &error) != CULM_OK) {
+            refuse(link, error.text);
+        }
         return;
     }
-    if (!culm_token_equal(hello.token, roster->o.token)) {
-        refuse(link, "wrong token: this worker belongs to another run");
-        return;
-    }
-    struct place *place = place_of(roster, hello.node);
-    if (!place || place->link) {
-        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", hello.node);
+    if (culm_handshake_proved(&link->handshake, message, &introduction, &error) != CULM_OK) {
         refuse(link, error.text);
         return;
     }
-    if (!roster->o.ops->check(roster->o.ctx, &hello, &error)) {
+    const struct culm_caller caller = {link->handshake.caller, link->pid, &introduction};
+    struct place *place = place_of(roster, caller.node);
+    if (!place || place->link) {
+        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", caller.node);
+        refuse(link, error.text);
+        return;
+    }
+    if (!roster->o.ops->check(roster->o.ctx, &caller, &error)) {
         refuse(link, error.text);
         return;
     }
     place->link = link;
-    place->port = hello.port;
-    culm_link_known(link, PREPARING, hello.node);
+    place->address.node = caller.node;
+    memcpy(place->address.text, introduction.address, sizeof place->address.text);
+    culm_link_known(link, PREPARING, caller.node);
     welcome(roster, link);
 }
 
@@ -174,10 +177,21 @@ static const struct culm_conn_ops link_ops = {on_message, on_closed};
 
 /* --- from outside --- */
 
-void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream) {
-    bool first = roster->links.strangers == 0;
-    if (culm_link_accepted(&roster->links, take_stream) && first) {
+void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream,
+                          int64_t pid) {
+    bool first = roster->links.strangers.count == 0;
+    if (culm_link_accepted(&roster->links, take_stream, pid) && first) {
         set_alarm(roster);
+    }
+}
+
+bool culm_roster_evict(struct culm_roster *roster) { return culm_link_evict(&roster->links); }
+
+void culm_roster_say_alive(struct culm_roster *roster) {
+    for (struct culm_link *link = roster->links.first; link; link = link->next) {
+        if (link->kind == WORKER && !culm_conn_queued(link->conn)) {
+            culm_link_send(link, CULM_WIRE_ALIVE, NULL, 0);
+        }
     }
 }
 
@@ -230,6 +244,8 @@ struct culm_roster *culm_roster_new(const struct culm_roster_options *options) {
             .pool = options->pool,
             .payload_max = options->payload_max,
             .scratch_bytes = options->scratch_bytes,
+            .token = options->token,
+            .self = CULM_COORDINATOR,
             .strangers_max = STRANGERS_MAX,
             .hello_ns = CULM_WIRE_HELLO_NS(options->hello_limit_ms),
             .ops = &link_ops,

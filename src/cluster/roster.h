@@ -9,14 +9,21 @@
 #ifndef CULM_CLUSTER_ROSTER_H
 #define CULM_CLUSTER_ROSTER_H
 
-#include "cluster/wire.h"
+#include "cluster/handshake.h"
 #include "net/network.h"
 
 struct culm_roster;
 
+/* One that has proved that it knows the token. */
+struct culm_caller {
+    int32_t node;
+    int64_t pid; /* 0: not known */
+    const struct culm_introduction *introduction;
+};
+
 struct culm_roster_ops {
     /* May it come in? If not, says why in *ret_error, whose text it is told. */
-    bool (*check)(void *ctx, const struct culm_hello *hello, struct culm_error *ret_error);
+    bool (*check)(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error);
     void (*up)(void *ctx, int32_t node, const struct culm_ready *ready); /* it has prepared */
     void (*message)(void *ctx, int32_t node, const struct culm_message *message);
     void (*eof)(void *ctx, int32_t node, const struct culm_error *why);
@@ -36,7 +43,13 @@ struct culm_roster_options { /* all borrowed until _free */
 
 /* NULL: out of memory. */
 struct culm_roster *culm_roster_new(const struct culm_roster_options *options);
-void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream);
+/* A stream that came in, from process `pid` (0: not known). */
+void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream, int64_t pid);
+/* No descriptor is left: makes room by closing one that has proved nothing. False: there is none.
+ */
+bool culm_roster_evict(struct culm_roster *roster);
+/* Something to every worker that has nothing else to hear. */
+void culm_roster_say_alive(struct culm_roster *roster);
 void culm_roster_alarm(struct culm_roster *roster); /* it rang */
 void culm_roster_send(struct culm_roster *roster, int32_t node, const struct culm_message *message);
 /* Its process has ended: what it sent is handled, then its end; calls back. */

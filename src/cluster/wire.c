@@ -3,33 +3,6 @@
 
 #include <string.h>
 
-void culm_hello_encode(const struct culm_hello *hello, struct culm_buf *buf) {
-    culm_buf_string(buf, hello->token);
-    culm_buf_i32(buf, hello->node);
-    culm_buf_i32(buf, hello->port);
-    culm_buf_u64(buf, (uint64_t)hello->pid);
-    culm_buf_string(buf, hello->name);
-}
-
-static bool in_range(int32_t node, int32_t port) {
-    return node >= 0 && node < CULM_WIRE_NODES_MAX && port > 0 && port < 65536;
-}
-
-bool culm_hello_decode(const struct culm_message *message, struct culm_hello *ret_hello) {
-    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
-    struct culm_hello hello;
-    culm_read_string(&reader, hello.token, sizeof hello.token);
-    hello.node = culm_read_i32(&reader);
-    hello.port = culm_read_i32(&reader);
-    hello.pid = (int64_t)culm_read_u64(&reader);
-    culm_read_string(&reader, hello.name, sizeof hello.name);
-    if (!culm_reader_done(&reader) || !in_range(hello.node, hello.port)) {
-        return false;
-    }
-    *ret_hello = hello;
-    return true;
-}
-
 void culm_ready_encode(const struct culm_ready *ready, struct culm_buf *buf) {
     culm_buf_i32(buf, (int32_t)ready->status);
     culm_buf_string(buf, ready->signature);
@@ -52,7 +25,7 @@ bool culm_ready_decode(const struct culm_message *message, struct culm_ready *re
 
 void culm_address_encode(const struct culm_address *address, struct culm_buf *buf) {
     culm_buf_i32(buf, address->node);
-    culm_buf_i32(buf, address->port);
+    culm_buf_string(buf, address->text);
 }
 
 bool culm_address_decode(struct culm_reader *reader, struct culm_address *ret_address) {
@@ -60,23 +33,11 @@ bool culm_address_decode(struct culm_reader *reader, struct culm_address *ret_ad
         return false;
     }
     struct culm_address address = {.node = culm_read_i32(reader)};
-    address.port = culm_read_i32(reader);
-    if (reader->failed || !in_range(address.node, address.port)) {
+    culm_read_string(reader, address.text, sizeof address.text);
+    if (reader->failed || address.node < 0 || address.node >= CULM_WIRE_NODES_MAX) {
         reader->failed = true;
         return false;
     }
     *ret_address = address;
     return true;
-}
-
-bool culm_token_equal(const char *a, const char *b) {
-    size_t len = strlen(a);
-    if (strlen(b) != len) {
-        return false;
-    }
-    unsigned differs = 0;
-    for (size_t i = 0; i < len; i++) {
-        differs |= (unsigned)(a[i] ^ b[i]);
-    }
-    return differs == 0;
 }

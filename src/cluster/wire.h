@@ -1,12 +1,13 @@
 /*
  * What the worlds say to each other, on the same connections as the actors' messages.
  *
- *     worker ── HELLO ──▶ coordinator          worker ── PEER_HELLO ──▶ worker
- *     worker ◀─ WELCOME (the brief) ──         (then data, this way only)
- *     worker ── PREPARING ... ──▶              while it opens what the brief names
- *     worker ── READY ──▶                      or why it is not
+ *     worker ─ HELLO, PROOF ─▶ coordinator     (handshake.h)    worker ─ HELLO, PROOF ─▶ worker
+ *     worker ◀─ CHALLENGE, WELCOME (the brief) ──               worker ◀ CHALLENGE, WELCOME ─
+ *     worker ── PREPARING ... ──▶              while it opens    (then data, this way only)
+ *     worker ── READY ──▶                      what the brief names; or why it is not
  *     worker ◀─ BOOK (everybody) ──
  *     worker ◀─ BOOK (one) ──                  at every later join
+ *     worker ◀─ ALIVE ──                       now and then, once it is ready
  *     worker ◀─ REFUSED ──                     and the end of the connection
  *
  * The brief is the payload of WELCOME: bytes that this room does not look into. Only a worker that
@@ -18,37 +19,29 @@
 #define CULM_CLUSTER_WIRE_H
 
 #include "base/buf.h"
+#include "net/socket.h"
 #include "net/world.h"
 
 enum culm_wire {
     CULM_WIRE_FIRST = 0xff00,
     CULM_WIRE_HELLO = CULM_WIRE_FIRST,
-    CULM_WIRE_WELCOME,
+    CULM_WIRE_WELCOME, /* of a coordinator: its pid */
     CULM_WIRE_REFUSED,
     CULM_WIRE_BOOK,
-    CULM_WIRE_PEER_HELLO,
+    CULM_WIRE_CHALLENGE,
     CULM_WIRE_PREPARING,
     CULM_WIRE_READY,
+    CULM_WIRE_PROOF,
+    CULM_WIRE_ALIVE, /* the coordinator has nothing else to say, but it is there */
 };
 
 #define CULM_WIRE_TOKEN_MAX 128
 #define CULM_WIRE_TEXT_MAX 512
 #define CULM_WIRE_HELLO_MAX 2048 /* bytes of meta of any but BOOK */
 #define CULM_WIRE_BRIEF_MAX ((size_t)64 << 20)
-/* How long a connection, or one that was refused, may last without a hello. */
+/* How long a connection, or one that was refused, may last without a proof. */
 #define CULM_WIRE_HELLO_NS(limit_ms) ((uint64_t)((limit_ms) ? (limit_ms) : 10000) * 1000000u)
 #define CULM_WIRE_NODES_MAX 100000 /* node ids are below */
-
-struct culm_hello { /* PEER_HELLO: token, node and port only */
-    char token[CULM_WIRE_TOKEN_MAX];
-    int32_t node;
-    int32_t port; /* where it listens for its peers */
-    int64_t pid;
-    char name[CULM_WIRE_TEXT_MAX];
-};
-
-void culm_hello_encode(const struct culm_hello *hello, struct culm_buf *buf);
-bool culm_hello_decode(const struct culm_message *message, struct culm_hello *ret_hello);
 
 struct culm_ready {
     enum culm_status status; /* not CULM_OK: it cannot work, and ends */
@@ -60,13 +53,11 @@ void culm_ready_encode(const struct culm_ready *ready, struct culm_buf *buf);
 bool culm_ready_decode(const struct culm_message *message, struct culm_ready *ret_ready);
 
 struct culm_address {
-    int32_t node, port;
+    int32_t node;
+    char text[CULM_ADDRESS_SIZE]; /* socket.h */
 };
 void culm_address_encode(const struct culm_address *address, struct culm_buf *buf);
 /* A BOOK is any number of addresses. False: *at is the end, or what follows is none. */
 bool culm_address_decode(struct culm_reader *reader, struct culm_address *ret_address);
-
-/* In a time that does not depend on where they differ. */
-bool culm_token_equal(const char *a, const char *b);
 
 #endif

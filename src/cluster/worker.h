@@ -1,15 +1,19 @@
 /*
- * The real world of a worker: a process of its own, joined to a coordinator over TCP.
+ * The real world of a worker: a process of its own, joined to a coordinator.
  *
  * The process ends with its coordinator: when that connection ends, run returns 1; when the
  * coordinator is also the parent process and dies, the kernel kills the worker (so the launcher
  * must start workers from a thread that lives as long as it does). A job still running 1.5 s after
- * the end was decided is not waited for: run then leaves the process with _exit.
+ * the end was decided is not waited for: run then leaves the process with _exit. A coordinator that
+ * says nothing for orphan_ms, although its connection stands, is as good as gone.
  *
  * Data for a peer goes over a connection that this worker opens at the first send; what a peer
- * sends comes over the one it opened. CULM_PEER_EOF comes once a peer, when either ends or cannot
- * be opened, and nothing comes from it, or goes to it, afterwards. Frames from the coordinator that
- * are no frames, and a pool that is exhausted by a received payload, end the worker with an error.
+ * sends comes over the one it opened; each proves itself first (handshake.h). An attempt that fails
+ * for lack of something (descriptors, room in the peer's queue, an answer) is made again until
+ * dial_limit_ms have passed, and what is sent meanwhile waits. CULM_PEER_EOF comes once a peer,
+ * when either connection ends or cannot be opened, and nothing comes from it, or goes to it,
+ * afterwards. Frames from the coordinator that are no frames, and a pool that is exhausted by a
+ * received payload, end the worker with an error.
  *
  * Ignores SIGINT in this process: a terminal sends it to all, and the coordinator decides. Thread:
  * one, the loop's, for all of this.
@@ -20,15 +24,14 @@
 #include "cluster/fault.h"
 
 struct culm_worker_options { /* all borrowed until culm_worker_free */
-    const char *host;        /* of the coordinator: numeric IPv4 */
-    int port;
+    const char *address;     /* of the coordinator (net/socket.h); peers are met on the same kind */
     const char *token;
     int32_t node;
     const char *name;                       /* NULL: "" */
     int fault_fd;                           /* where fault records go; -1: nowhere */
     const struct culm_worker_fault *faults; /* of this worker only */
     size_t fault_count;
-    int64_t hello_limit_ms; /* a stranger that says no hello is closed then; 0: 10000 */
+    int64_t hello_limit_ms; /* a stranger that proves nothing is closed then; 0: 10000 */
 };
 
 /* What it can say of itself once it has prepared; borrowed until culm_worker_free. */
@@ -36,13 +39,15 @@ struct culm_worker_ready {
     const char *signature;  /* what must be the same in all workers; NULL: "" */
     struct culm_pool *pool; /* for received payloads */
     size_t payload_max;     /* bytes of the largest payload that may be received */
+    int64_t dial_limit_ms;  /* a peer that cannot be reached for so long is lost; 0: 6000 */
+    int64_t orphan_ms;      /* the longest silence of the coordinator; 0: 60000 */
 };
 
 struct culm_worker;
 
-/* Connects, says hello and waits for the answer, at most 30 s. CULM_ERR_CLOSED: refused, or nobody
- * there; CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this thread, as
- * long as it takes: the coordinator is told of it as long as it computes. */
+/* Calls until it is let in, at most 30 s. CULM_ERR_CLOSED: refused, nobody there, or one who does
+ * not know the token; CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this
+ * thread, as long as it takes: the coordinator is told of it as long as it computes. */
 enum culm_status culm_worker_new(const struct culm_worker_options *options,
                                  struct culm_worker **ret_worker, struct culm_error *error);
 /* What the coordinator gave it to prepare from; lives until culm_worker_free. */

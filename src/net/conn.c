@@ -10,6 +10,8 @@
  */
 #include "net/conn.h"
 
+#include "net/socket.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,12 +336,21 @@ void culm_conn_pump(struct culm_conn *conn) {
     }
 }
 
+bool culm_conn_hear(struct culm_conn *conn, uint64_t deadline_ns) {
+    if (!culm_conn_flush(conn, 0, deadline_ns) ||
+        !conn->stream->ops->wait(conn->stream, CULM_STREAM_READ, deadline_ns)) {
+        return false;
+    }
+    culm_conn_pump(conn);
+    return true;
+}
+
 static void connected(struct culm_conn *conn) {
     int cause = conn->stream->ops->connected(conn->stream);
     if (cause) {
         struct culm_error error;
         culm_error_errno(&error, cause, "connect");
-        error.status = CULM_ERR_CLOSED;
+        error.status = culm_socket_connect_status(cause);
         report(conn, &error);
         return;
     }

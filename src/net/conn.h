@@ -18,9 +18,9 @@ struct culm_conn;
 struct culm_conn_ops {
     /* The callee may close the connection. */
     void (*message)(void *ctx, struct culm_conn *conn, const struct culm_message *message);
-    /* End of stream, refused connect, a reader that does not read (CULM_ERR_CLOSED), garbage
-     * (CULM_ERR_FORMAT), pool or memory exhausted (CULM_ERR_MEMORY). Comes at most once; the callee
-     * calls culm_conn_close. */
+    /* End of stream, a reader that does not read (CULM_ERR_CLOSED), a connect that failed
+     * (culm_socket_connect_status), garbage (CULM_ERR_FORMAT), pool or memory exhausted
+     * (CULM_ERR_MEMORY). Comes at most once; the callee calls culm_conn_close. */
     void (*closed)(void *ctx, struct culm_conn *conn, const struct culm_error *why);
 };
 
@@ -67,5 +67,8 @@ void culm_conn_finish(struct culm_conn *conn);
 /* Handles what has been received, before the loop would: all of it when the other side is gone, at
  * most 64 MB when it goes on sending. */
 void culm_conn_pump(struct culm_conn *conn);
+/* Flushes, waits until something can be read, and pumps. False: deadline_ns passed, or the link
+ * broke. */
+bool culm_conn_hear(struct culm_conn *conn, uint64_t deadline_ns);
 
 #endif

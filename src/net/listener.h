@@ -1,9 +1,10 @@
 /*
  * A listening socket on a libuv loop.
  *
- * When the system has no descriptor left for the next who knocks, it is left alone for a while, or
- * the loop would turn without a rest: those that wait are heard once there is room again. Thread:
- * the loop's.
+ * When the system has no descriptor left for the next who knocks, `full` may free one. If it does
+ * not, the socket is left alone for a while, or the loop would turn without a rest: those that wait
+ * are heard once there is room again. One turn of the loop takes in a bounded number, so that a
+ * crowd at the door does not keep from their work those who are in. Thread: the loop's.
  */
 #ifndef CULM_NET_LISTENER_H
 #define CULM_NET_LISTENER_H
@@ -17,13 +18,14 @@ struct culm_listener {
     uv_timer_t again;
     int fd;
     void (*accepted)(void *ctx, int take_fd);
+    bool (*full)(void *ctx); /* true: a descriptor was freed; NULL: never */
     void *ctx;
 };
 
-/* Borrows the socket until _close. `accepted` is called from the loop only. */
+/* Borrows the socket until _close. `accepted` and `full` are called from the loop only. */
 enum culm_status culm_listener_init(struct culm_listener *listener, uv_loop_t *loop, int borrow_fd,
-                                    void (*accepted)(void *ctx, int take_fd), void *ctx,
-                                    struct culm_error *error);
+                                    void (*accepted)(void *ctx, int take_fd),
+                                    bool (*full)(void *ctx), void *ctx, struct culm_error *error);
 void culm_listener_start(struct culm_listener *listener);
 void culm_listener_stop(struct culm_listener *listener);
 /* The struct is in use until the loop has run once more. */

@@ -17,9 +17,11 @@ struct culm_network_ops {
     size_t size;
     uint64_t (*now_ns)(struct culm_network *network); /* monotonic */
     /* Starts to connect; the stream can be written to when that is done, and its `connected` tells
-     * what became of it. */
-    enum culm_status (*connect)(struct culm_network *network, const char *host, int port,
+     * what became of it. Errors as of culm_socket_connect. */
+    enum culm_status (*connect)(struct culm_network *network, const char *address,
                                 struct culm_stream **ret_stream, struct culm_error *error);
+    /* Bytes that nobody can tell beforehand; at most 256. */
+    enum culm_status (*random)(struct culm_network *network, void *ret_bytes, size_t len);
     /* The one alarm of the network's owner rings once, after delay_ns, in place of an earlier one;
      * CULM_NEVER: not at all. */
     void (*alarm)(struct culm_network *network, uint64_t delay_ns);

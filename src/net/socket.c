@@ -1,62 +1,174 @@
-/* Thin layer over the socket calls: flags set once, EINTR retried, errors named. */
+/* Thin layer over the socket calls: options set once, EINTR retried, errors named. */
 #include "net/socket.h"
+
+#include "base/secret.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-static enum culm_status address(const char *host, int port, struct sockaddr_in *ret_address,
-                                struct culm_error *error) {
-    *ret_address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    if (port < 0 || port > 65535 || inet_pton(AF_INET, host, &ret_address->sin_addr) != 1) {
-        return culm_error_set(
-            error, CULM_ERR_CONFIG,
-            "'%.100s', port %d: not an address; give four numbers with dots and a "
-            "port up to 65535",
-            host, port);
+#define UNIX "unix:"
+#define TCP "tcp:"
+#define IDLE_S 15 /* a link that says nothing is probed from then on, */
+#define PROBE_S 5 /* so often */
+#define PROBES 3
+#define UNACKNOWLEDGED_MS 60000
+
+struct where {
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_in inet;
+    };
+    socklen_t len;
+};
+
+static bool parse_inet(const char *text, struct where *ret_where) {
+    char host[INET_ADDRSTRLEN];
+    const char *colon = strchr(text, ':');
+    char *end;
+    if (!colon || colon[1] < '0' || colon[1] > '9' || (size_t)(colon - text) >= sizeof host) {
+        return false;
     }
-    return CULM_OK;
+    long port = strtol(colon + 1, &end, 10);
+    memcpy(host, text, (size_t)(colon - text));
+    host[colon - text] = '\0';
+    ret_where->inet =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    ret_where->len = sizeof ret_where->inet;
+    return !*end && port <= 65535 && inet_pton(AF_INET, host, &ret_where->inet.sin_addr) == 1;
 }
 
-static enum culm_status open_socket(int *ret_fd, struct culm_error *error) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+static enum culm_status parse(const char *address, struct where *ret_where,
+                              struct culm_error *error) {
+    size_t len = strlen(address);
+    if (!strncmp(address, UNIX, strlen(UNIX)) && len < CULM_ADDRESS_SIZE) {
+        const char *name = address + strlen(UNIX); /* after a zero: a name of no file system */
+        ret_where->local = (struct sockaddr_un){.sun_family = AF_UNIX};
+        memcpy(ret_where->local.sun_path + 1, name, strlen(name));
+        ret_where->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+        return CULM_OK;
+    }
+    if (!strncmp(address, TCP, strlen(TCP)) && parse_inet(address + strlen(TCP), ret_where)) {
+        return CULM_OK;
+    }
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          "'%.100s': not an address; give 'unix:NAME' or 'tcp:A.B.C.D:PORT'",
+                          address);
+}
+
+static enum culm_status open_socket(const struct where *where, int *ret_fd,
+                                    struct culm_error *error) {
+    int fd = socket(where->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return culm_error_errno(error, errno, "open a socket");
+        enum culm_status status = culm_socket_connect_status(errno);
+        culm_error_errno(error, errno, "open a socket");
+        if (error) {
+            error->status = status;
+        }
+        return status;
     }
     *ret_fd = fd;
     return CULM_OK;
 }
 
-static void no_delay(int fd) {
-    int on = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+static int family(int fd) {
+    int domain = AF_UNSPEC;
+    socklen_t len = sizeof domain;
+    (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+    return domain;
 }
 
-enum culm_status culm_socket_listen(const char *host, int *ret_fd, int *ret_port,
-                                    struct culm_error *error) {
-    struct sockaddr_in at;
-    socklen_t len = sizeof at;
-    int fd = -1;
-    enum culm_status status = address(host, 0, &at, error);
+static void set(int fd, int level, int option, int value) {
+    (void)setsockopt(fd, level, option, &value, sizeof value);
+}
+
+static void tune(int fd) {
+    if (family(fd) == AF_INET) {
+        set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+        set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+        set(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
+        set(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S);
+        set(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
+        set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS);
+    }
+}
+
+/* Nobody can tell beforehand which name will be taken, and so take it. */
+static enum culm_status random_name(struct where *where, struct culm_error *error) {
+    uint8_t bytes[16];
+    char *at = where->local.sun_path + 1;
+    enum culm_status status = culm_secret_random(bytes, sizeof bytes, error);
     if (status == CULM_OK) {
-        status = open_socket(&fd, error);
+        at += sprintf(at, "culm-");
+        for (size_t i = 0; i < sizeof bytes; i++) {
+            at += sprintf(at, "%02x", bytes[i]);
+        }
+        where->len = (socklen_t)(at - (char *)&where->local);
+    }
+    return status;
+}
+
+static void print_address(const struct where *where, char ret_address[CULM_ADDRESS_SIZE]) {
+    char host[INET_ADDRSTRLEN] = "";
+    if (where->any.sa_family == AF_UNIX) {
+        size_t len = where->len - offsetof(struct sockaddr_un, sun_path) - 1;
+        snprintf(ret_address, CULM_ADDRESS_SIZE, UNIX "%.*s", (int)len, where->local.sun_path + 1);
+    } else {
+        (void)inet_ntop(AF_INET, &where->inet.sin_addr, host, sizeof host);
+        snprintf(ret_address, CULM_ADDRESS_SIZE, TCP "%s:%d", host, ntohs(where->inet.sin_port));
+    }
+}
+
+enum culm_status culm_socket_listen(const char *address, int *ret_fd,
+                                    char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
+    struct where at;
+    int fd = -1;
+    enum culm_status status = parse(address, &at, error);
+    if (status == CULM_OK && !strcmp(address, UNIX)) {
+        status = random_name(&at, error);
+    }
+    if (status == CULM_OK) {
+        status = open_socket(&at, &fd, error);
     }
     if (status != CULM_OK) {
         return status;
     }
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, SOMAXCONN) ||
-        getsockname(fd, (struct sockaddr *)&at, &len)) {
-        status = culm_error_errno(error, errno, "listen on '%.100s'", host);
+    if (bind(fd, &at.any, at.len) || listen(fd, SOMAXCONN) ||
+        (at.any.sa_family == AF_INET && getsockname(fd, &at.any, &at.len))) {
+        status = culm_error_errno(error, errno, "listen on '%.100s'", address);
         close(fd);
         return status;
     }
     *ret_fd = fd;
-    *ret_port = ntohs(at.sin_port);
+    print_address(&at, ret_address);
     return CULM_OK;
+}
+
+static bool peer(int fd, struct ucred *ret_peer) {
+    socklen_t len = sizeof *ret_peer;
+    return family(fd) == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &len) == 0 &&
+           len == sizeof *ret_peer;
+}
+
+int64_t culm_socket_peer_pid(int fd) {
+    struct ucred other;
+    return peer(fd, &other) && other.pid > 0 ? (int64_t)other.pid : 0;
+}
+
+/* TCP does not tell; there the proof of the token alone decides. */
+static bool same_user(int fd) {
+    struct ucred other;
+    return family(fd) != AF_UNIX || (peer(fd, &other) && other.uid == geteuid());
 }
 
 enum culm_status culm_socket_accept(int listen_fd, int *ret_fd, struct culm_error *error) {
@@ -68,27 +180,44 @@ enum culm_status culm_socket_accept(int listen_fd, int *ret_fd, struct culm_erro
         bool nobody = errno == EAGAIN || errno == ECONNABORTED;
         return nobody ? CULM_ERR_AGAIN : culm_error_errno(error, errno, "accept a connection");
     }
-    no_delay(fd);
+    if (!same_user(fd)) {
+        close(fd);
+        return culm_error_set(error, CULM_ERR_CLOSED, "another user knocked");
+    }
+    tune(fd);
     *ret_fd = fd;
     return CULM_OK;
 }
 
-enum culm_status culm_socket_connect(const char *host, int port, int *ret_fd,
-                                     struct culm_error *error) {
-    struct sockaddr_in to;
+static enum culm_status connect_failed(int fd, int cause, const char *address,
+                                       struct culm_error *error) {
+    enum culm_status status = culm_socket_connect_status(cause);
+    culm_error_errno(error, cause, "connect to '%.100s'", address);
+    if (error) {
+        error->status = status;
+    }
+    close(fd);
+    return status;
+}
+
+enum culm_status culm_socket_connect(const char *address, int *ret_fd, struct culm_error *error) {
+    struct where to;
     int fd = -1;
-    enum culm_status status = address(host, port, &to, error);
+    enum culm_status status = parse(address, &to, error);
     if (status == CULM_OK) {
-        status = open_socket(&fd, error);
+        status = open_socket(&to, &fd, error);
     }
     if (status != CULM_OK) {
         return status;
     }
-    no_delay(fd);
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) && errno != EINPROGRESS) {
-        status = culm_error_errno(error, errno, "connect to %s, port %d", host, port);
+    tune(fd);
+    if (connect(fd, &to.any, to.len) && errno != EINPROGRESS) {
+        return connect_failed(fd, errno, address, error);
+    }
+    if (!same_user(fd)) {
         close(fd);
-        return status;
+        return culm_error_set(error, CULM_ERR_NOT_FOUND,
+                              "connect to '%.100s': another user listens there", address);
     }
     *ret_fd = fd;
     return CULM_OK;
@@ -98,6 +227,29 @@ int culm_socket_error(int fd) {
     int error = 0;
     socklen_t len = sizeof error;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) ? errno : error;
+}
+
+enum culm_status culm_socket_connect_status(int cause) {
+    switch (cause) {
+    case 0: return CULM_OK;
+    case ECONNREFUSED: return CULM_ERR_NOT_FOUND;
+    case EAGAIN:
+    case EINTR:
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRINUSE:
+    case EADDRNOTAVAIL:
+    case ECONNABORTED:
+    case ECONNRESET:
+    case ETIMEDOUT:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH: return CULM_ERR_AGAIN;
+    default: return CULM_ERR_IO;
+    }
 }
 
 bool culm_socket_wait(int fd, short events, uint64_t deadline_ns) {
@@ -167,6 +319,14 @@ enum culm_status culm_socket_write(int fd, const void *data, size_t len, uint64_
         }
     }
     return CULM_OK;
+}
+
+void culm_socket_raise_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* what is left is what there was */
+    }
 }
 
 uint64_t culm_clock_ns(void) {

@@ -1,22 +1,35 @@
 /*
- * TCP sockets by number: non-blocking, closed on exec, without Nagle's delay. Addresses are numeric
- * IPv4 ("127.0.0.1"). Thread: any.
+ * Stream sockets by number: non-blocking, closed on exec. Thread: any.
+ *
+ * An address is text. "unix:NAME" is a name of this machine that no file system knows: only
+ * processes of the same user come through, and it is known which process calls. "tcp:A.B.C.D:PORT"
+ * is TCP over IPv4, where anybody may call; there Nagle's delay is off, an idle link is probed
+ * after 15 s and given up after another 15 s without an answer, and one whose bytes nobody
+ * acknowledges after 60 s. Listeners leave the choice to us: with "unix:" the name is random, with
+ * port 0 the system takes one that is free.
  */
 #ifndef CULM_NET_SOCKET_H
 #define CULM_NET_SOCKET_H
 
 #include "base/status.h"
 
-/* Listens on host and an ephemeral port. */
-enum culm_status culm_socket_listen(const char *host, int *ret_fd, int *ret_port,
-                                    struct culm_error *error);
-/* CULM_ERR_AGAIN when nobody waits (or the one who did is gone). */
+#define CULM_ADDRESS_SIZE 64
+
+/* CULM_ERR_CONFIG: not an address. */
+enum culm_status culm_socket_listen(const char *where, int *ret_fd,
+                                    char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error);
+/* CULM_ERR_AGAIN when nobody waits (or the one who did is gone); CULM_ERR_CLOSED when the one who
+ * did was of another user and was shown out, unheard. */
 enum culm_status culm_socket_accept(int listen_fd, int *ret_fd, struct culm_error *error);
-/* Starts to connect; the socket is writable when it is done. */
-enum culm_status culm_socket_connect(const char *host, int port, int *ret_fd,
-                                     struct culm_error *error);
-/* What became of a connect: 0 or an errno. */
+/* Starts to connect; the socket is writable when it is done. CULM_ERR_AGAIN: not now (descriptors,
+ * ports, memory or the other side's queue are used up), another attempt may succeed;
+ * CULM_ERR_NOT_FOUND: nobody listens there, or another user does. */
+enum culm_status culm_socket_connect(const char *address, int *ret_fd, struct culm_error *error);
+/* What became of a connect: 0 or an errno; and that errno as a status, as above. */
 int culm_socket_error(int fd);
+enum culm_status culm_socket_connect_status(int cause);
+/* The process at the other end when it connected or began to listen; 0 when that is not known. */
+int64_t culm_socket_peer_pid(int fd);
 /* Waits for poll(2) events until deadline_ns (CLOCK_MONOTONIC); false when it has passed. */
 bool culm_socket_wait(int fd, short events, uint64_t deadline_ns);
 /* Exactly len bytes out of, or into, `data`. CULM_ERR_CLOSED, CULM_ERR_TIMEOUT, CULM_ERR_IO. */
@@ -24,6 +37,9 @@ enum culm_status culm_socket_read(int fd, void *data, size_t len, uint64_t deadl
                                   struct culm_error *error);
 enum culm_status culm_socket_write(int fd, const void *data, size_t len, uint64_t deadline_ns,
                                    struct culm_error *error);
+
+/* As many descriptors as this user may have, for processes with many connections. */
+void culm_socket_raise_limit(void);
 
 uint64_t culm_clock_ns(void); /* CLOCK_MONOTONIC */
 

@@ -14,6 +14,7 @@
 #include "sim/sim_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -496,18 +497,17 @@ static void knock(struct culm_sim *sim, const struct happen *happen) {
                       (struct happen){.to = target, .call = accept_end, .of = other});
 }
 
-static enum culm_status network_connect(struct culm_network *network, const char *host, int port,
+static enum culm_status network_connect(struct culm_network *network, const char *address,
                                         struct culm_stream **ret_stream, struct culm_error *error) {
     struct process *process = culm_sim_process_of_network(network);
     struct culm_sim *sim = process->sim;
-    int32_t to = (int32_t)(port - CULM_SIM_PORT) - 1;
-    (void)host;
-    if (!culm_sim_process(sim, to)) {
-        return culm_error_set(error, CULM_ERR_CONFIG, "port %d: nobody was ever there", port);
+    int32_t to;
+    if (sscanf(address, CULM_SIM_ADDRESS, &to) != 1 || !culm_sim_process(sim, to)) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "'%s': nobody was ever there", address);
     }
     if (process->no_descriptors_until_ns > sim->now_ns) {
         sim->totals.connects_failed++;
-        return culm_error_errno(error, EMFILE, "open a socket");
+        return culm_error_set(error, CULM_ERR_AGAIN, "no descriptors");
     }
     struct end *end = end_new(process);
     end->out = culm_sim_way(sim, process->id, to);
@@ -546,10 +546,19 @@ static uint64_t network_now(struct culm_network *network) {
     return culm_sim_process_of_network(network)->sim->now_ns;
 }
 
+static enum culm_status network_random(struct culm_network *network, void *ret_bytes, size_t len) {
+    struct culm_sim *sim = culm_sim_process_of_network(network)->sim;
+    for (size_t i = 0; i < len; i++) {
+        ((uint8_t *)ret_bytes)[i] = (uint8_t)culm_sim_draw(sim, 256);
+    }
+    return CULM_OK;
+}
+
 const struct culm_network_ops culm_sim_network_ops = {
     .size = sizeof culm_sim_network_ops,
     .now_ns = network_now,
     .connect = network_connect,
+    .random = network_random,
     .alarm = network_alarm,
 };
 

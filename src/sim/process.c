@@ -225,11 +225,11 @@ static const struct culm_member_ops member_ops = {on_joined, on_member_message, 
 
 /* --- the coordinator's --- */
 
-static bool on_check(void *ctx, const struct culm_hello *hello, struct culm_error *ret_error) {
+static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error) {
     struct process *process = ctx;
-    struct process *worker = culm_sim_process(process->sim, hello->node);
+    struct process *worker = culm_sim_process(process->sim, caller->node);
     if (!worker || worker->up) {
-        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", hello->node);
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", caller->node);
         return false;
     }
     return true;
@@ -270,7 +270,7 @@ void culm_sim_accepted(struct process *process, struct culm_stream *take_stream)
     if (process->member) {
         culm_member_accepted(process->member, take_stream);
     } else {
-        culm_roster_accepted(process->roster, take_stream);
+        culm_roster_accepted(process->roster, take_stream, 0);
     }
 }
 
@@ -299,14 +299,15 @@ struct process *culm_sim_process_new(struct culm_sim *sim) {
     process->pool = must(culm_pool_new(worker ? sim->o.pool_bytes : 0));
     sim->process[sim->process_count++] = process;
     if (worker) {
+        snprintf(process->address, sizeof process->address, CULM_SIM_ADDRESS, process->id);
+        snprintf(process->coordinator, sizeof process->coordinator, CULM_SIM_ADDRESS,
+                 CULM_COORDINATOR);
         const struct culm_member_options member = {
             .network = &process->network,
-            .host = "",
-            .port = CULM_SIM_PORT,
-            .listen_port = CULM_SIM_PORT + process->id + 1,
+            .coordinator = process->coordinator,
+            .address = process->address,
             .token = TOKEN,
             .node = process->id,
-            .pid = process->id + 1000,
             .name = "sim",
             .signature = "sim",
             .pool = process->pool,

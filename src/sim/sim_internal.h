@@ -8,7 +8,7 @@
 #include "sim/sim.h"
 
 #define CULM_SIM_TIMERS 16
-#define CULM_SIM_PORT 1000 /* of the coordinator; worker K listens at the K+1st after it */
+#define CULM_SIM_ADDRESS "sim:%d" /* of worker K, or of the coordinator, which is -1 */
 
 struct process;
 struct end;
@@ -41,6 +41,7 @@ struct process {
     struct culm_network network; /* see process_of_network */
     struct culm_sim *sim;
     int32_t id;
+    char address[32], coordinator[32]; /* of a worker: its own, and whom it joins */
     void *actor;
     const struct culm_actor_ops *ops;
     struct culm_pool *pool;

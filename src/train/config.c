@@ -191,6 +191,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("cluster.stuck_ms", T, cluster.stuck_ms, "30000", 1, DAY_MS, FREE,
                     "how long a worker may live without finishing a task that is due; the limit "
                     "grows with what such tasks take, and when it was too short"),
+    CULM_CONFIG_INT("cluster.orphan_ms", T, cluster.orphan_ms, "60000", 10, DAY_MS, FREE,
+                    "silence of the launcher after which a worker ends itself, at least "
+                    "`cluster.suspect_ms`"),
     CULM_CONFIG_INT("cluster.max_nodes", T, cluster.max_nodes, "8", 1, 256, FREE,
                     "workers at once; at least `pipelines` * `stages`"),
 };

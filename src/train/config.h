@@ -81,7 +81,7 @@ enum culm_recompute { CULM_RECOMPUTE_NONE, CULM_RECOMPUTE_BLOCK, CULM_RECOMPUTE_
 
 struct culm_cluster_config {
     int64_t heartbeat_ms, suspect_ms, kill_suspect_ms, replace_ms, join_ms, wait_ms, stuck_ms,
-        max_nodes;
+        orphan_ms, max_nodes;
 };
 
 struct culm_train_config {

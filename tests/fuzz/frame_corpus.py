@@ -18,8 +18,20 @@ def text(value):
     return struct.pack("<I", len(value)) + value
 
 
-def hello(token=b"t" * 32, node=3, port=4000, pid=77, name=b"host"):
-    return text(token) + struct.pack("<iiQ", node, port, pid) + text(name)
+def hello(caller=3, listener=2, nonce=b"a" * 32):
+    return struct.pack("<ii", caller, listener) + nonce
+
+
+def challenge(nonce=b"b" * 32, mac=b"m" * 32):
+    return nonce + mac
+
+
+def proof(address=b"unix:culm-0123", name=b"host", mac=b"m" * 32):
+    return text(address) + text(name) + mac
+
+
+def address(node, where):
+    return struct.pack("<i", node) + text(where)
 
 
 def ready(status=0, signature=b"sig", why=b""):
@@ -30,11 +42,9 @@ cases = {
     "empty-frame": frame(1),
     "several": frame(1, b"abc", b"payload") + frame(2) + frame(3, b"", b"x" * 300) + frame(4, b"m"),
     "hello": frame(0xFF00, hello()),
-    "hello-token-long": frame(0xFF00, hello(token=b"t" * 200)),
-    "hello-node-negative": frame(0xFF00, hello(node=-2)),
-    "hello-port-0": frame(0xFF00, hello(port=0)),
+    "hello-node-negative": frame(0xFF00, hello(caller=-2)),
+    "hello-for-another": frame(0xFF00, hello(listener=-1)),
     "hello-cut": frame(0xFF00, hello()[:-3]),
-    "hello-length-huge": frame(0xFF00, struct.pack("<I", 0xFFFFFFFF) + b"x"),
     "welcome": frame(0xFF01, struct.pack("<Q", 77), b"{}"),
     "preparing": frame(0xFF05),
     "ready": frame(0xFF06, ready()),
@@ -43,8 +53,15 @@ cases = {
     "ready-status-negative": frame(0xFF06, ready(-1)),
     "ready-text-long": frame(0xFF06, ready(3, b"", b"x" * 600)),
     "ready-cut": frame(0xFF06, ready()[:-1]),
-    "book": frame(0xFF03, struct.pack("<iiii", 0, 5000, 1, 5001)),
-    "book-odd": frame(0xFF03, struct.pack("<iii", 0, 5000, 1)),
+    "challenge": frame(0xFF04, challenge()),
+    "challenge-cut": frame(0xFF04, challenge(mac=b"m" * 31)),
+    "handshake": frame(0xFF00, hello()) + frame(0xFF07, proof()),
+    "proof": frame(0xFF07, proof()),
+    "proof-address-long": frame(0xFF07, proof(address=b"unix:" + b"x" * 200)),
+    "proof-length-huge": frame(0xFF07, struct.pack("<I", 0xFFFFFFFF) + b"x"),
+    "proof-cut": frame(0xFF07, proof()[:-1]),
+    "book": frame(0xFF03, address(0, b"unix:culm-0") + address(1, b"tcp:127.0.0.1:5001")),
+    "book-odd": frame(0xFF03, address(0, b"unix:culm-0") + b"\1\0"),
     "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "zero-not-zero": frame(1, b"a", zero=1),
     "meta-over": frame(1, b"a", meta_bytes=4097),

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,9 +40,9 @@ static void a_wrong_token_is_refused(void **state) {
     test_read_log(&t, 0, log, sizeof log);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 0);
-    assert_non_null(strstr(log, "refused: wrong token"));
+    assert_non_null(strstr(log, "wrong token: the one who listens there belongs to another run"));
     assert_non_null(strstr(t.error_text, "node 0: ended with exit code 1 before it joined"));
-    assert_non_null(strstr(t.error_text, "refused: wrong token"));
+    assert_non_null(strstr(t.error_text, "wrong token"));
     test_release(&t, 0);
 }
 
@@ -106,8 +107,8 @@ static void one_that_prepares_without_getting_on_is_ended(void **state) {
 
 static int visit(struct test *t) {
     int fd;
-    assert_int_equal(
-        culm_socket_connect("127.0.0.1", culm_coordinator_host_port(t->host), &fd, NULL), CULM_OK);
+    assert_int_equal(culm_socket_connect(culm_coordinator_host_address(t->host), &fd, NULL),
+                     CULM_OK);
     assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
     t->pid[7] = fd;
     t->since_ns = culm_clock_ns();
@@ -186,6 +187,23 @@ static void the_same_failure_is_told_once(void **state) {
     test_release(&t, 0);
 }
 
+static void wait_on(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)node;
+    (void)info;
+    t->world->ops->timer(t->world, 0, SECOND / 2);
+}
+
+/* Its end is told; that it did not join either, is not, when start_limit_ms have passed. */
+static void an_end_before_the_hello_is_told_once(void **state) {
+    (void)state;
+    RUN(.start = 1, .mode = "nonsense", .exe = "/bin/false", .start_limit_ms = 200,
+        .on_exit = wait_on, .on_timer = test_finish);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.error_events, 1);
+    assert_non_null(strstr(t.error_text, "node 0: ended with exit code 1 before it joined"));
+    test_release(&t, 0);
+}
+
 static void a_log_that_cannot_be_written_is_told(void **state) {
     (void)state;
     RUN(.start = 1, .bad = 0, .log_dir = "/nonexistent", .on_exit = end_of_bad);
@@ -200,6 +218,44 @@ static void an_impossible_start_is_told(void **state) {
     RUN(.start = 1, .bad = 0, .exe = "/nonexistent/worker", .on_exit = end_of_bad);
     assert_int_equal(t.code, 0);
     assert_non_null(strstr(t.error_text, "start '/nonexistent/worker'"));
+    test_release(&t, 0);
+}
+
+/* --- floods --- */
+
+#define FLOOD 1100 /* more than a coordinator keeps */
+
+static int flood[FLOOD];
+
+static void knock_often(struct test *t) {
+    for (int i = 0; i < FLOOD; i++) {
+        assert_int_equal(
+            culm_socket_connect(culm_coordinator_host_address(t->host), &flood[i], NULL), CULM_OK);
+    }
+    t->world->ops->spawn(t->world);
+}
+
+static void up_ends(struct test *t, int32_t node, const struct culm_peer_info *info) {
+    (void)info;
+    if (node == 1) {
+        test_finish(t);
+    }
+}
+
+static void a_worker_gets_in_through_a_crowd(void **state) {
+    (void)state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    RUN(.start = 1, .all_up = knock_often, .on_up = up_ends, .on_exit = end_of_bad, .bad = 1);
+    assert_int_equal(t.code, 0);
+    assert_true(t.up[1]);
+    for (int i = 0; i < FLOOD; i++) {
+        close(flood[i]);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     test_release(&t, 0);
 }
 
@@ -400,8 +456,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_silent_guest_is_shown_out),
         cmocka_unit_test(a_silent_start_is_ended),
         cmocka_unit_test(the_same_failure_is_told_once),
+        cmocka_unit_test(an_end_before_the_hello_is_told_once),
         cmocka_unit_test(a_log_that_cannot_be_written_is_told),
         cmocka_unit_test(an_impossible_start_is_told),
+        cmocka_unit_test(a_worker_gets_in_through_a_crowd),
         cmocka_unit_test(a_torn_frame_is_never_delivered),
         cmocka_unit_test(a_frame_torn_by_a_freeze_is_mended_by_the_thaw),
         cmocka_unit_test(a_fault_fires_once_and_a_freeze_is_thawed),

@@ -289,7 +289,7 @@ static bool prepare(const char *mode, struct culm_worker *worker, struct culm_er
     return true;
 }
 
-/* token signature node name port fault_fd index,phase,step,micro,how|- */
+/* token signature node name address fault_fd index,phase,step,micro,how|- */
 static int run_worker(const char *mode, char **arg) {
     struct culm_pool *pool = culm_pool_new(0);
     struct culm_worker_fault fault;
@@ -301,11 +301,10 @@ static int run_worker(const char *mode, char **arg) {
         fault.how = (enum culm_hurt)how;
     }
     const struct culm_worker_options options = {
-        .host = "127.0.0.1",
         .token = arg[0],
         .node = atoi(arg[2]),
         .name = arg[3],
-        .port = atoi(arg[4]),
+        .address = arg[4],
         .fault_fd = atoi(arg[5]),
         .faults = &fault,
         .fault_count = hurt ? 1 : 0,
@@ -360,15 +359,14 @@ int toy_main(int argc, char **argv) {
 }
 
 char **toy_argv(const char *mode, const char *token, const char *signature, int32_t node,
-                const char *name, int port, int fault_fd, const char *fault) {
+                const char *name, const char *address, int fault_fd, const char *fault) {
     char **argv = calloc(10, sizeof *argv);
-    char number[3][16];
+    char number[2][16];
     snprintf(number[0], 16, "%d", node);
-    snprintf(number[1], 16, "%d", port);
-    snprintf(number[2], 16, "%d", fault_fd);
+    snprintf(number[1], 16, "%d", fault_fd);
     const char *const from[] = {"/proc/self/exe", mode,      token,
                                 signature,        number[0], name,
-                                number[1],        number[2], fault ? fault : "-"};
+                                address,          number[1], fault ? fault : "-"};
     for (size_t i = 0; i < 9; i++) {
         argv[i] = strdup(from[i]);
     }

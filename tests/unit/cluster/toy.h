@@ -47,7 +47,7 @@ int toy_main(int argc, char **argv);
  * prepares for two seconds ("slow"), for ever without doing anything ("asleep"), or declines
  * ("decline"). */
 char **toy_argv(const char *mode, const char *token, const char *signature, int32_t node,
-                const char *name, int port, int fault_fd, const char *fault);
+                const char *name, const char *address, int fault_fd, const char *fault);
 
 /* Set by the program: "launcher" runs this. */
 int toy_launcher(const char *mode);

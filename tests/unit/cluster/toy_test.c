@@ -126,12 +126,12 @@ static const struct culm_actor_ops test_ops = {
     .request = on_request,
 };
 
-static void command(void *ctx, int32_t node, const char *name, int port, int fault_fd,
+static void command(void *ctx, int32_t node, const char *name, const char *address, int fault_fd,
                     char ***ret_argv) {
     struct test *t = ctx;
     bool bad = node == t->bad; /* of no meaning without the next two */
     *ret_argv = toy_argv(t->mode, bad && t->bad_token ? t->bad_token : TOY_TOKEN,
-                         bad && t->bad_signature ? t->bad_signature : "sig", node, name, port,
+                         bad && t->bad_signature ? t->bad_signature : "sig", node, name, address,
                          fault_fd, node == 0 ? t->fault : NULL);
     if (t->exe) {
         free((*ret_argv)[0]);
@@ -201,6 +201,7 @@ void test_run(struct test *t) {
     }
     t->mode = t->mode ? t->mode : "worker";
     const struct culm_coordinator_host_options options = {
+        .listen = t->listen,
         .token = TOY_TOKEN,
         .signature = "sig",
         .brief = brief,

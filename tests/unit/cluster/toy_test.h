@@ -12,6 +12,7 @@
 
 struct test {
     /* what is to happen */
+    const char *listen;                                 /* NULL: "unix:" */
     const char *mode, *exe, *bad_token, *bad_signature; /* of the node `bad` */
     int32_t start, bad;
     const char *fault; /* of node 0; "index,phase,step,micro,how" */

@@ -178,8 +178,13 @@ static void ask_all(struct test *t) {
 }
 
 int toy_launcher(const char *mode) {
-    struct test t = {
-        .bad = -1, .mode = mode, .start = 3, .all_up = ask_all, .on_report = print_pid};
+    bool wrapped = strcmp(mode, "wrapped") == 0; /* they are not the processes that were started */
+    struct test t = {.listen = wrapped ? "tcp:127.0.0.1:0" : NULL,
+                     .bad = -1,
+                     .mode = mode,
+                     .start = 3,
+                     .all_up = ask_all,
+                     .on_report = print_pid};
     test_run(&t); /* until it is killed */
     return 1;
 }

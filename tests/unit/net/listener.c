@@ -54,18 +54,19 @@ static void out_of_descriptors(void **state) {
     struct fixture f = {0};
     struct culm_error error;
     struct rlimit before;
-    int port;
+    char address[CULM_ADDRESS_SIZE];
     (void)state;
     uv_loop_init(&f.loop);
     uv_prepare_init(&f.loop, &f.prepare);
     f.prepare.data = &f;
     uv_prepare_start(&f.prepare, on_turn);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(culm_socket_listen("127.0.0.1", &f.listen_fd, &port, &error), CULM_OK);
-    assert_int_equal(culm_listener_init(&f.listener, &f.loop, f.listen_fd, on_accepted, &f, &error),
-                     CULM_OK);
+    assert_int_equal(culm_socket_listen("unix:", &f.listen_fd, address, &error), CULM_OK);
+    assert_int_equal(
+        culm_listener_init(&f.listener, &f.loop, f.listen_fd, on_accepted, NULL, &f, &error),
+        CULM_OK);
     for (int i = 0; i < GUESTS; i++) {
-        assert_int_equal(culm_socket_connect("127.0.0.1", port, &f.guest[i], &error), CULM_OK);
+        assert_int_equal(culm_socket_connect(address, &f.guest[i], &error), CULM_OK);
         assert_true(culm_socket_wait(f.guest[i], 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
     }
     culm_listener_start(&f.listener);

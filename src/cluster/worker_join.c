@@ -1,0 +1,245 @@
+/*
+ * Joining: the handshake with the coordinator, before there is a loop.
+ *
+ * Each attempt is a new connection. One that could not be made for lack of something, or ended
+ * before it was answered (its place was taken by the next in a crowd), is made again until the
+ * deadline; a refusal is final, and so is a coordinator that is not there. Then the worker prepares
+ * from what it was told, and says that it is ready.
+ */
+#include "cluster/worker_internal.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define JOIN_NS (30 * SECOND)
+#define READY_NS (30 * SECOND)
+#define PAUSE_NS (SECOND / 100)
+#define PAUSE_MAX_NS (SECOND / 2)
+
+static enum culm_status say(int fd, uint16_t type, const struct culm_buf *meta,
+                            uint64_t deadline_ns, struct culm_error *error) {
+    uint8_t header[CULM_FRAME_HEADER_BYTES];
+    if (meta->failed) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a handshake");
+    }
+    culm_frame_header_encode(
+        &(struct culm_message){.type = type, .meta_bytes = (uint32_t)meta->len, .meta = meta->data},
+        header);
+    enum culm_status status = culm_socket_write(fd, header, sizeof header, deadline_ns, error);
+    return status == CULM_OK ? culm_socket_write(fd, meta->data, meta->len, deadline_ns, error)
+                             : status;
+}
+
+/* Reads the rest of a frame of which the header was read: it ends where the next begins. */
+static enum culm_status hear_rest(int fd, struct culm_frame_reader *reader, uint64_t deadline_ns,
+                                  const struct culm_message **ret_message,
+                                  struct culm_error *error) {
+    uint8_t bytes[CULM_WIRE_HELLO_MAX], *at;
+    size_t rest = reader->message.meta_bytes, used;
+    enum culm_status status = CULM_OK;
+    if (rest) {
+        status = culm_socket_read(fd, bytes, rest, deadline_ns, error);
+    }
+    if (status == CULM_OK && rest) {
+        status = culm_frame_reader_feed(reader, bytes, rest, &used, ret_message, error);
+    }
+    while (status == CULM_OK && (rest = culm_frame_reader_space(reader, &at)) > 0) {
+        status = culm_socket_read(fd, at, rest, deadline_ns, error);
+        if (status == CULM_OK) {
+            status = culm_frame_reader_wrote(reader, rest, ret_message, error);
+        }
+    }
+    return status;
+}
+
+/* Reads exactly one frame, so that what follows it is left for the loop. It is the reader's. */
+static enum culm_status hear(int fd, struct culm_frame_reader *reader, uint64_t deadline_ns,
+                             const struct culm_message **ret_message, struct culm_error *error) {
+    uint8_t header[CULM_FRAME_HEADER_BYTES];
+    const struct culm_message *message = NULL;
+    size_t used;
+    enum culm_status status = culm_socket_read(fd, header, sizeof header, deadline_ns, error);
+    if (status == CULM_OK) {
+        status = culm_frame_reader_feed(reader, header, sizeof header, &used, &message, error);
+    }
+    if (status == CULM_OK && !message) {
+        status = hear_rest(fd, reader, deadline_ns, &message, error);
+    }
+    if (status == CULM_OK) {
+        *ret_message = message;
+    }
+    return status;
+}
+
+static enum culm_status prove(struct culm_worker *worker, const struct culm_handshake *handshake,
+                              uint64_t deadline_ns, struct culm_error *error) {
+    struct culm_introduction introduction = {0};
+    struct culm_buf meta;
+    memcpy(introduction.address, worker->address, sizeof introduction.address);
+    snprintf(introduction.name, sizeof introduction.name, "%s",
+             worker->o.name ? worker->o.name : "");
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_proof(handshake, &introduction, &meta);
+    enum culm_status status =
+        say(worker->coordinator_fd, CULM_WIRE_PROOF, &meta, deadline_ns, error);
+    culm_buf_release(&meta);
+    return status;
+}
+
+static enum culm_status greet(struct culm_worker *worker, const struct culm_handshake *handshake,
+                              uint64_t deadline_ns, struct culm_error *error) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_hello(handshake, &meta);
+    enum culm_status status =
+        say(worker->coordinator_fd, CULM_WIRE_HELLO, &meta, deadline_ns, error);
+    culm_buf_release(&meta);
+    return status;
+}
+
+static enum culm_status read_answer(struct culm_worker *worker, const struct culm_message *answer,
+                                    int64_t *ret_pid, struct culm_error *error) {
+    struct culm_reader meta = culm_reader_of(answer->meta, answer->meta_bytes);
+    char text[CULM_WIRE_TEXT_MAX];
+    if (answer->type == CULM_WIRE_WELCOME) {
+        *ret_pid = (int64_t)culm_read_u64(&meta);
+        worker->brief = culm_blob_ref(answer->payload);
+        return CULM_OK;
+    }
+    if (answer->type == CULM_WIRE_REFUSED) {
+        culm_read_string(&meta, text, sizeof text);
+        return culm_error_set(error, CULM_ERR_CONFIG, "refused: %s", text);
+    }
+    return culm_error_set(error, CULM_ERR_FORMAT, "answer of unknown type %04x", answer->type);
+}
+
+static enum culm_status connect_to(struct culm_worker *worker, uint64_t deadline_ns,
+                                   struct culm_error *error) {
+    enum culm_status status =
+        culm_socket_connect(worker->o.address, &worker->coordinator_fd, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!culm_socket_wait(worker->coordinator_fd, POLLOUT, deadline_ns)) {
+        return culm_error_set(error, CULM_ERR_TIMEOUT, "the other side does not answer");
+    }
+    int cause = culm_socket_error(worker->coordinator_fd);
+    if (cause) {
+        culm_error_errno(error, cause, "connect");
+    }
+    return culm_socket_connect_status(cause);
+}
+
+static enum culm_status shake_hands(struct culm_worker *worker, struct culm_frame_reader *reader,
+                                    uint64_t deadline_ns, int64_t *ret_pid,
+                                    struct culm_error *error) {
+    uint8_t nonce[CULM_NONCE_BYTES];
+    struct culm_handshake handshake;
+    const struct culm_message *message;
+    enum culm_status status = culm_secret_random(nonce, sizeof nonce, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_handshake_call(&handshake, worker->o.token, worker->o.node, CULM_COORDINATOR, nonce);
+    if ((status = connect_to(worker, deadline_ns, error)) ||
+        (status = greet(worker, &handshake, deadline_ns, error)) ||
+        (status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error))) {
+        return status;
+    }
+    if (message->type == CULM_WIRE_REFUSED) {
+        return read_answer(worker, message, ret_pid, error);
+    }
+    if ((status = culm_handshake_challenged(&handshake, message, error)) ||
+        (status = prove(worker, &handshake, deadline_ns, error))) {
+        return status;
+    }
+    reader->payload_max = CULM_WIRE_BRIEF_MAX; /* of one that has proved itself */
+    status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error);
+    return status == CULM_OK ? read_answer(worker, message, ret_pid, error) : status;
+}
+
+/* One connection. CULM_ERR_AGAIN, CULM_ERR_CLOSED: another one may have more luck. */
+static enum culm_status attempt(struct culm_worker *worker, uint64_t deadline_ns, int64_t *ret_pid,
+                                struct culm_error *error) {
+    struct culm_frame_reader reader;
+    culm_frame_reader_init(&reader, worker->brief_pool, CULM_WIRE_HELLO_MAX, 0);
+    enum culm_status status = shake_hands(worker, &reader, deadline_ns, ret_pid, error);
+    culm_frame_reader_release(&reader);
+    return status;
+}
+
+static void hang_up(struct culm_worker *worker) {
+    if (worker->coordinator_fd >= 0) {
+        close(worker->coordinator_fd);
+        worker->coordinator_fd = -1;
+    }
+}
+
+/* The coordinator was alive when it answered; if it is our parent still, the kernel tells us of its
+ * end from here on, and otherwise its connection does. */
+static enum culm_status die_with_parent(int64_t coordinator_pid, struct culm_error *error) {
+    if (getppid() != (pid_t)coordinator_pid) {
+        return CULM_OK;
+    }
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != (pid_t)coordinator_pid) {
+        return culm_error_set(error, CULM_ERR_CLOSED, "the coordinator is gone");
+    }
+    return CULM_OK;
+}
+
+static enum culm_status call(struct culm_worker *worker, int64_t *ret_pid,
+                             struct culm_error *error) {
+    uint64_t deadline = culm_clock_ns() + JOIN_NS, pause = PAUSE_NS;
+    for (;;) {
+        enum culm_status status = attempt(worker, deadline, ret_pid, error);
+        if ((status != CULM_ERR_AGAIN && status != CULM_ERR_CLOSED) ||
+            culm_clock_ns() + pause > deadline) {
+            return status;
+        }
+        hang_up(worker);
+        const struct timespec rest = {.tv_nsec = (long)pause};
+        (void)nanosleep(&rest, NULL);
+        pause = 2 * pause < PAUSE_MAX_NS ? 2 * pause : PAUSE_MAX_NS;
+    }
+}
+
+enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error) {
+    bool tcp = strncmp(worker->o.address, "tcp:", 4) == 0;
+    int64_t pid = 0;
+    enum culm_status status = culm_socket_listen(
+        tcp ? "tcp:127.0.0.1:0" : "unix:", &worker->listen_fd, worker->address, error);
+    if (status == CULM_OK) {
+        status = call(worker, &pid, error);
+    }
+    if (status == CULM_OK) {
+        status = die_with_parent(pid, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_preparing_start(worker->coordinator_fd, &worker->preparing, error);
+    }
+    if (status == CULM_ERR_CONFIG || status == CULM_ERR_NOT_FOUND || status == CULM_ERR_AGAIN) {
+        status = CULM_ERR_CLOSED;
+    }
+    if (status != CULM_OK && error) {
+        error->status = status;
+        culm_error_prefix(error, "join the coordinator at '%s'", worker->o.address);
+    }
+    return status;
+}
+
+enum culm_status culm_worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
+                                       struct culm_error *error) {
+    culm_preparing_stop(worker->preparing);
+    worker->preparing = NULL;
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_ready_encode(ready, &meta);
+    enum culm_status status =
+        say(worker->coordinator_fd, CULM_WIRE_READY, &meta, culm_clock_ns() + READY_NS, error);
+    culm_buf_release(&meta);
+    return status;
+}
