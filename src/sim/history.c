@@ -212,6 +212,11 @@ static void on_event(void *context, json_t *event) {
         note_member(run, name, number(event, "node"),
                     json_array_size(json_object_get(event, "stages")) > 0,
                     json_string_value(json_object_get(event, "cause")));
+        if (json_object_get(event, "message") &&
+            strcmp(json_string_value(json_object_get(event, "cause")), "failed") == 0) {
+            complain(run, "node %lld failed: %s", (long long)number(event, "node"),
+                     json_string_value(json_object_get(event, "message")));
+        }
     } else if (strcmp(name, "rollback") == 0) {
         run->rollbacks++;
         look_for_flips(run);
@@ -338,6 +343,11 @@ static void harm(struct running *run, struct culm_history_fault *fault, int32_t 
     run->last_fault_ns = culm_sim_now(run->sim) + fault->freeze_ms * 1000000;
     if (fault->harm == CULM_HARM_STOP) {
         culm_sim_request(run->sim, CULM_REQUEST_STOP, -1);
+        return;
+    }
+    if (fault->harm == CULM_HARM_DAMAGE) {
+        fault->fired =
+            culm_symbolic_store_damage(run->store, fault->node % run->layout.param_count);
         return;
     }
     switch (fault->target) {

@@ -35,10 +35,11 @@
 enum culm_harm {
     CULM_HARM_KILL,
     CULM_HARM_FREEZE,
-    CULM_HARM_STICK, /* its tasks end no more, and it talks on */
-    CULM_HARM_CUT,   /* it and the next node of the ring cannot reach each other any more */
-    CULM_HARM_STOP,  /* the run, by a signal */
-    CULM_HARM_FLIP,  /* a bit of its memory: `flip` says of what */
+    CULM_HARM_STICK,  /* its tasks end no more, and it talks on */
+    CULM_HARM_CUT,    /* it and the next node of the ring cannot reach each other any more */
+    CULM_HARM_STOP,   /* the run, by a signal */
+    CULM_HARM_FLIP,   /* a bit of its memory: `flip` says of what */
+    CULM_HARM_DAMAGE, /* the newest checkpoint, where `node` modulo parameters is */
 };
 
 enum culm_when {

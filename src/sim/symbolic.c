@@ -91,13 +91,29 @@ void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
     }
 }
 
-int64_t culm_symbolic_store_newest(const struct culm_symbolic_store *store) {
+static int64_t newest_to(const struct culm_symbolic_store *store, int64_t most) {
     int64_t newest = -1;
     for (size_t i = 0; i < sizeof store->checkpoint / sizeof *store->checkpoint; i++) {
         const struct culm_symbolic_checkpoint *at = &store->checkpoint[i];
-        newest = at->published && at->version > newest ? at->version : newest;
+        bool whole = at->published && !at->damaged && at->version <= most;
+        newest = whole && at->version > newest ? at->version : newest;
     }
     return newest;
+}
+
+int64_t culm_symbolic_store_newest(const struct culm_symbolic_store *store) {
+    return newest_to(store, INT64_MAX);
+}
+
+bool culm_symbolic_store_damage(struct culm_symbolic_store *store, int32_t param) {
+    int64_t newest = culm_symbolic_store_newest(store);
+    for (size_t i = 0; i < sizeof store->checkpoint / sizeof *store->checkpoint && newest >= 0;
+         i++) {
+        if (store->checkpoint[i].version == newest) {
+            store->checkpoint[i].damaged |= 1ull << param;
+        }
+    }
+    return newest >= 0;
 }
 
 /* Removes the pieces of one version, or up to it. */
@@ -394,6 +410,11 @@ static enum culm_status run_load(struct symbolic *x, struct culm_task *task) {
         return wrong(task, "load of a checkpoint that is not there");
     }
     for (int32_t i = 0; i < desc->param_count; i++) {
+        if (from && (from->damaged >> desc->params[i] & 1)) {
+            return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
+                                  "the simulated checkpoint of step %lld is damaged",
+                                  (long long)task->version);
+        }
         state[i] =
             from ? from->param[desc->params[i]] : mix3(x->seed, 15, (uint64_t)desc->params[i]);
     }
@@ -470,6 +491,7 @@ static enum culm_status run_publish(struct symbolic *x, struct culm_task *task) 
         }
     }
     to->published = true;
+    to->damaged = 0; /* written anew */
     prune(x->store, task->version);
     snprintf(task->text, sizeof task->text, "step-%lld", (long long)task->version);
     return CULM_OK;
@@ -492,6 +514,16 @@ static enum culm_status run_finish(struct symbolic *x, struct culm_task *task) {
     }
     snprintf(task->weights, sizeof task->weights, "%016llx", (unsigned long long)digest);
     snprintf(task->state, sizeof task->state, "%016llx", (unsigned long long)~digest);
+    return CULM_OK;
+}
+
+static enum culm_status run_find(struct symbolic *x, struct culm_task *task) {
+    int64_t newest = newest_to(x->store, task->version);
+    task->version = newest < 0 ? 0 : newest;
+    task->text[0] = '\0';
+    if (newest >= 0) {
+        snprintf(task->text, sizeof task->text, "step-%lld", (long long)newest);
+    }
     return CULM_OK;
 }
 
@@ -528,6 +560,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_PUBLISH: return run_publish(x, task);
     case CULM_TASK_DISCARD: return run_discard(x, task);
     case CULM_TASK_FINISH: return run_finish(x, task);
+    case CULM_TASK_FIND: return run_find(x, task);
     }
     return wrong(task, "unknown task");
 }

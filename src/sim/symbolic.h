@@ -26,6 +26,7 @@ enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
 struct culm_symbolic_checkpoint {
     int64_t version; /* -1: free */
     bool published;
+    uint64_t damaged; /* bit: param, as is found out when it is read */
     uint64_t param[CULM_SYMBOLIC_PARAMS_MAX];
     uint64_t have; /* bit: param written */
 };
@@ -48,8 +49,11 @@ struct culm_symbolic_store {
 void culm_symbolic_store_init(struct culm_symbolic_store *store, uint64_t seed,
                               uint32_t fail_percent);
 
-/* The newest version published, or -1. */
+/* The newest version published that is not damaged, or -1. */
 int64_t culm_symbolic_store_newest(const struct culm_symbolic_store *store);
+
+/* A bit of the newest one published changes, where `param` is. False: there is none. */
+bool culm_symbolic_store_damage(struct culm_symbolic_store *store, int32_t param);
 
 /* NULL: out of memory. Borrows all; `world` may be NULL (the coordinator's). */
 struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,

@@ -81,6 +81,9 @@ enum culm_status culm_checkpoint_clean(struct culm_fs *fs, const char *run_dir,
 enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_t *ret_step,
                                         char ret_path[CULM_PATH_MAX],
                                         char ret_warning[CULM_ERROR_MAX], struct culm_error *error);
+/* The same, of those up to `most`, with all hashes. */
+enum culm_status culm_checkpoint_latest_to(const char *run_dir, int64_t most, int64_t *ret_step,
+                                           char ret_path[CULM_PATH_MAX], struct culm_error *error);
 /* "RUN/checkpoints/step-00000020". */
 enum culm_status culm_checkpoint_path(const char *run_dir, int64_t step,
                                       char ret_path[CULM_PATH_MAX], struct culm_error *error);

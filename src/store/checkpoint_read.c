@@ -201,10 +201,9 @@ static int64_t next_below(const struct culm_names *names, int64_t below) {
     return best;
 }
 
-enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_t *ret_step,
-                                        char ret_path[CULM_PATH_MAX],
-                                        char ret_warning[CULM_ERROR_MAX],
-                                        struct culm_error *error) {
+static enum culm_status latest(const char *run_dir, bool verify, int64_t below, int64_t *ret_step,
+                               char ret_path[CULM_PATH_MAX], char ret_warning[CULM_ERROR_MAX],
+                               struct culm_error *error) {
     static const char *const prefixes[] = {"", CULM_CHECKPOINT_OLD};
     char dir[CULM_PATH_MAX], path[CULM_PATH_MAX];
     struct culm_error broken = {0}, reason;
@@ -220,7 +219,7 @@ enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_
     if (status != CULM_OK) {
         return status;
     }
-    for (int64_t step = next_below(&names, INT64_MAX); !found && step >= 0;
+    for (int64_t step = next_below(&names, below); !found && step >= 0;
          step = next_below(&names, step)) {
         for (size_t i = 0; !found && i < 2; i++) {
             if (culm_checkpoint_name(run_dir, prefixes[i], step, path, NULL) != CULM_OK ||
@@ -249,6 +248,18 @@ enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_
         memcpy(ret_warning, broken.text, CULM_ERROR_MAX);
     }
     return CULM_OK;
+}
+
+enum culm_status culm_checkpoint_latest(const char *run_dir, bool verify, int64_t *ret_step,
+                                        char ret_path[CULM_PATH_MAX],
+                                        char ret_warning[CULM_ERROR_MAX],
+                                        struct culm_error *error) {
+    return latest(run_dir, verify, INT64_MAX, ret_step, ret_path, ret_warning, error);
+}
+
+enum culm_status culm_checkpoint_latest_to(const char *run_dir, int64_t most, int64_t *ret_step,
+                                           char ret_path[CULM_PATH_MAX], struct culm_error *error) {
+    return latest(run_dir, true, most + 1, ret_step, ret_path, NULL, error);
 }
 
 const struct culm_checkpoint_info *culm_checkpoint_info(const struct culm_checkpoint *checkpoint) {

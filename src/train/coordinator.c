@@ -7,7 +7,7 @@
 
 #define TIMER_TICK 0
 #define MS 1000000ull
-#define FAILED_STARTS_MAX 5
+#define LEAVE_MS 2000 /* for a worker that failed to say so in its log */
 
 struct culm_coordinator *culm_coordinator_new(const struct culm_coordinator_options *options) {
     struct culm_coordinator *c = calloc(1, sizeof *c);
@@ -220,8 +220,7 @@ static void member_up(struct culm_coordinator *c, int32_t id, const struct culm_
                               .seen_ns = culm_coordinator_now(c),
                               .kill_ns = CULM_NEVER};
     snprintf(member->name, sizeof member->name, "%s", info->name);
-    c->starting -= c->starting > 0;
-    c->failed_starts = 0;
+    culm_coordinator_start_came(c);
     if (!c->first_start || id < c->o.shape.pipelines * c->o.shape.stages) {
         culm_coordinator_seat(
             c, member); /* later ones wait: a slot may be that of one still starting */
@@ -317,6 +316,8 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, co
     bool silent = strcmp(cause, "heartbeat") == 0 || strcmp(cause, "stuck") == 0;
     if (silent) {
         member->kill_ns = culm_coordinator_now(c) + (uint64_t)c->o.cluster.kill_suspect_ms * MS;
+    } else if (member->failed) {
+        member->kill_ns = culm_coordinator_now(c) + LEAVE_MS * MS;
     } else {
         c->o.world->ops->kill(c->o.world, id);
     }
@@ -497,16 +498,6 @@ static void on_start(void *actor) {
     tick(c);
 }
 
-static void failed(struct culm_coordinator *c, struct member *member,
-                   const struct culm_note *note) {
-    enum culm_status status = (enum culm_status)note->iteration;
-    if (status <= CULM_OK || status > CULM_ERR_INTERNAL) {
-        status = CULM_ERR_INTERNAL;
-    }
-    member->failed = true;
-    culm_coordinator_fail(c, status, "worker %d: %s", member->id, note->text);
-}
-
 static void fence(struct culm_coordinator *c, struct member *member) {
     struct culm_note note = {.view = c->view->number};
     snprintf(note.text, sizeof note.text,
@@ -577,25 +568,9 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_MSG_TAKEN_OVER: taken_over(c, member, &note); break;
     case CULM_MSG_PEER_LOST: complain(c, from, note.node); break;
     case CULM_MSG_DAMAGED: culm_coordinator_damaged(c, member, &note); break;
-    case CULM_MSG_FAILED: failed(c, member, &note); break;
+    case CULM_MSG_UNLOADED: culm_coordinator_unloaded(c, member, &note); break;
+    case CULM_MSG_FAILED: culm_coordinator_failed(c, member, &note); break;
     default: break;
-    }
-}
-
-static void start_failed(struct culm_coordinator *c) {
-    c->starting -= c->starting > 0;
-    if (c->o.traced) {
-        return; /* taken away before it joined */
-    }
-    if (++c->failed_starts >= FAILED_STARTS_MAX) {
-        culm_coordinator_fail(c, CULM_ERR_IO,
-                              "%d workers in a row ended before they joined; see the logs folder "
-                              "of the run",
-                              c->failed_starts);
-        return;
-    }
-    if (c->spawn_count < CULM_MAX_NODES) {
-        c->spawn_ns[c->spawn_count++] = culm_coordinator_now(c) + 200 * MS;
     }
 }
 
@@ -614,7 +589,7 @@ static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
         culm_coordinator_lose(c, member, change == CULM_PEER_EOF ? "eof" : "exit", NULL);
         member->kill_ns = CULM_NEVER;
     } else if (change == CULM_PEER_EXIT) {
-        start_failed(c);
+        culm_coordinator_start_failed(c, info->why);
     }
 }
 

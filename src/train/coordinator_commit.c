@@ -116,6 +116,7 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
     culm_coordinator_words_stepped(c);
     int64_t step = c->iteration++;
     culm_patience_committed(&c->patience);
+    culm_coordinator_got_on(c);
     char reason[CULM_REASON_MAX];
     culm_coordinator_publish(c, true, boundary_reason(c, reason, sizeof reason));
     bool due = c->o.checkpoint.every > 0 && step % c->o.checkpoint.every == 0;
@@ -132,8 +133,8 @@ bool culm_coordinator_last_save(const struct culm_coordinator *c) {
            (c->stop_requested || c->iteration > c->o.shape.steps);
 }
 
-static void checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path, bool ok,
-                             const char *why) {
+void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
+                                       bool ok, const char *why) {
     json_t *event = json_pack("{s:s, s:I, s:s, s:b}", "event", "checkpoint", "step",
                               (json_int_t)step, "path", path, "ok", ok);
     if (why) {
@@ -142,7 +143,8 @@ static void checkpoint_event(struct culm_coordinator *c, int64_t step, const cha
     culm_coordinator_event(c, event);
 }
 
-static void io_start(struct culm_coordinator *c, enum culm_task_kind kind, int64_t version) {
+void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,
+                               int64_t version) {
     c->io = (struct culm_task){.kind = kind, .version = version, .exec = c->o.exec};
     c->io.job.execute = culm_task_execute;
     c->io.job.owner = c;
@@ -161,24 +163,33 @@ static void io_start(struct culm_coordinator *c, enum culm_task_kind kind, int64
 
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why) {
     c->saving.active = false;
-    checkpoint_event(c, c->saving.version, "", false, why);
+    culm_coordinator_checkpoint_event(c, c->saving.version, "", false, why);
     if (c->io_busy) {
         c->discard_due = true;
         c->discard_version = c->saving.version;
     } else {
-        io_start(c, CULM_TASK_DISCARD, c->saving.version);
+        culm_coordinator_io_start(c, CULM_TASK_DISCARD, c->saving.version);
     }
 }
 
+/* Has it tried to write this part, in this attempt, in vain? */
+static bool could_not_write(const struct culm_coordinator *c, int32_t id, int32_t stage) {
+    const struct member *member = culm_coordinator_member(c, id);
+    return member->unsaved_attempt == c->saving.attempt && (member->unsaved >> stage & 1);
+}
+
+/* -1: nobody is left who could. */
 static int32_t writer_of(const struct culm_coordinator *c, int32_t stage) {
     for (int32_t p = 0; p < c->view->pipelines; p++) {
-        if (c->view->role[p][stage].owner >= 0) {
-            return c->view->role[p][stage].owner;
+        int32_t owner = c->view->role[p][stage].owner;
+        if (owner >= 0 && !could_not_write(c, owner, stage)) {
+            return owner;
         }
     }
     for (int32_t i = 0; i < c->view->node_count; i++) {
-        if (c->view->node[i].holds >> stage & 1) {
-            return c->view->node[i].id;
+        const struct culm_view_node *node = &c->view->node[i];
+        if ((node->holds >> stage & 1) && !could_not_write(c, node->id, stage)) {
+            return node->id;
         }
     }
     return -1;
@@ -186,6 +197,13 @@ static int32_t writer_of(const struct culm_coordinator *c, int32_t stage) {
 
 static void order_piece(struct culm_coordinator *c, int32_t stage) {
     c->saving.writer[stage] = writer_of(c, stage);
+    if (c->saving.writer[stage] < 0) {
+        culm_coordinator_fail(c, CULM_ERR_IO,
+                              "the last checkpoint could not be written: nobody is left who could "
+                              "write stage %d",
+                              stage);
+        return;
+    }
     const struct culm_note note = {.view = c->view->number,
                                    .iteration = c->saving.version,
                                    .node = c->saving.attempt,
@@ -201,7 +219,8 @@ void culm_coordinator_save(struct culm_coordinator *c) {
     bool wanted = c->stop_requested || version == c->o.shape.steps;
     if (c->saving.active || c->io_busy) {
         if (!wanted) {
-            checkpoint_event(c, version, "", false, "the one before is still being written");
+            culm_coordinator_checkpoint_event(c, version, "", false,
+                                              "the one before is still being written");
         }
         return; /* a wanted one follows when that is done */
     }
@@ -236,12 +255,26 @@ void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node) {
     culm_coordinator_settle(c);
 }
 
+/* One worker's disk may be full where another's is not. */
+static bool another_writer(struct culm_coordinator *c, struct member *member, int32_t stage) {
+    if (member->unsaved_attempt != c->saving.attempt) {
+        member->unsaved_attempt = c->saving.attempt;
+        member->unsaved = 0;
+    }
+    member->unsaved |= 1ull << stage;
+    if (writer_of(c, stage) < 0) {
+        return false;
+    }
+    order_piece(c, stage);
+    return true;
+}
+
 static void publish_if_whole(struct culm_coordinator *c) {
     uint64_t all = c->o.shape.stages == 64 ? UINT64_MAX : (1ull << c->o.shape.stages) - 1;
     if (c->saving.active && !c->saving.publishing && c->saving.saved == all && !c->io_busy &&
         c->agreed_version >= c->saving.version) {
         c->saving.publishing = true;
-        io_start(c, CULM_TASK_PUBLISH, c->saving.version);
+        culm_coordinator_io_start(c, CULM_TASK_PUBLISH, c->saving.version);
     }
 }
 
@@ -265,8 +298,11 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
         return;
     }
     if (note->number != CULM_OK) {
+        if (culm_coordinator_last_save(c) && another_writer(c, member, note->stage)) {
+            return;
+        }
         if (culm_coordinator_last_save(c)) {
-            checkpoint_event(c, saving->version, "", false, note->text);
+            culm_coordinator_checkpoint_event(c, saving->version, "", false, note->text);
             culm_coordinator_fail(c, (enum culm_status)note->number,
                                   "the last checkpoint could not be written: %s", note->text);
             return;
@@ -283,7 +319,7 @@ static void published(struct culm_coordinator *c) {
     bool last = culm_coordinator_last_save(c);
     c->saving.active = c->saving.publishing = false;
     if (c->io.job.status != CULM_OK) {
-        checkpoint_event(c, c->io.version, "", false, c->io.job.error.text);
+        culm_coordinator_checkpoint_event(c, c->io.version, "", false, c->io.job.error.text);
         if (last) {
             culm_coordinator_fail(c, c->io.job.status,
                                   "the last checkpoint could not be published: %s",
@@ -296,7 +332,7 @@ static void published(struct culm_coordinator *c) {
         snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%.*s",
                  (int)sizeof c->checkpoint_path - 1, c->io.text);
     }
-    checkpoint_event(c, c->io.version, c->io.text, true, NULL);
+    culm_coordinator_checkpoint_event(c, c->io.version, c->io.text, true, NULL);
     if (last) {
         culm_coordinator_finish(c);
     }
@@ -309,7 +345,7 @@ void culm_coordinator_finish(struct culm_coordinator *c) {
         return;
     }
     c->phase = FINISHING;
-    io_start(c, CULM_TASK_FINISH, c->checkpoint_version);
+    culm_coordinator_io_start(c, CULM_TASK_FINISH, c->checkpoint_version);
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -360,13 +396,15 @@ void culm_coordinator_io_done(struct culm_coordinator *c) {
         published(c);
     } else if (kind == CULM_TASK_FINISH) {
         done(c);
+    } else if (kind == CULM_TASK_FIND) {
+        culm_coordinator_found(c);
     }
     if (c->phase == ENDED || c->io_busy) {
         return;
     }
     if (c->discard_due) {
         c->discard_due = false;
-        io_start(c, CULM_TASK_DISCARD, c->discard_version);
+        culm_coordinator_io_start(c, CULM_TASK_DISCARD, c->discard_version);
     }
     if (c->rollback_due) {
         char reason[CULM_REASON_MAX];
@@ -374,7 +412,10 @@ void culm_coordinator_io_done(struct culm_coordinator *c) {
         culm_coordinator_rollback(c, reason);
         return;
     }
-    if (c->io_busy || culm_coordinator_stop_if_safe(c)) {
+    if (!c->io_busy && !culm_coordinator_stop_if_safe(c)) {
+        culm_coordinator_find_if_due(c);
+    }
+    if (c->io_busy || c->phase == ENDED) {
         return;
     }
     publish_if_whole(c);

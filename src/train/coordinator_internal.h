@@ -26,7 +26,12 @@ struct member {
     int64_t task_ms; /* how long its running task had taken at its last heartbeat */
     int32_t task_kind, task_stage;
     uint64_t task_began_ns;
-    uint64_t kill_ns; /* when to kill a suspect; CULM_NEVER */
+    uint64_t kill_ns;       /* when to kill a suspect; CULM_NEVER */
+    uint64_t unloaded_view; /* the LOAD view in which it could not load */
+    enum culm_status unloaded_status;
+    char unloaded[200];
+    int32_t unsaved_attempt; /* in which it could not write the parts of these stages: */
+    uint64_t unsaved;
 };
 
 /* One worker said that it cannot reach another. */
@@ -95,13 +100,16 @@ struct culm_coordinator {
     uint64_t spawn_ns[CULM_MAX_NODES]; /* replacements due */
     int32_t spawn_count;
     int32_t starting;      /* asked for, not yet joined */
-    int32_t failed_starts; /* in a row */
+    int32_t failed_rounds; /* of starts, in a row */
+    int32_t round_left;    /* starts of the round that failed last, still to come */
+    int32_t failures[CULM_ERR_INTERNAL + 1]; /* workers that failed so, since the last commit */
 
     int64_t checkpoint_version; /* newest published; start_step at first */
     char checkpoint_path[CULM_SOURCE_MAX];
     struct saving saving;
     struct culm_task io;
     bool io_busy, discard_due;
+    bool find_due;     /* a worker could not load the checkpoint */
     bool rollback_due; /* as soon as it is known whether the checkpoint being published is whole */
     char rollback_reason[CULM_REASON_MAX];
     int64_t discard_version;
@@ -134,6 +142,18 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, co
 void culm_coordinator_heartbeat(struct member *member, const struct culm_note *note);
 /* Puts the member out if its task has taken too long; ends the run if nobody finishes it. */
 void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member);
+
+/* coordinator_trouble.c */
+void culm_coordinator_failed(struct culm_coordinator *c, struct member *member,
+                             const struct culm_note *note);
+void culm_coordinator_got_on(struct culm_coordinator *c); /* a step was committed */
+/* A worker that was asked for has ended. `why`: what it said; or NULL. */
+void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm_error *why);
+void culm_coordinator_start_came(struct culm_coordinator *c);
+void culm_coordinator_unloaded(struct culm_coordinator *c, struct member *member,
+                               const struct culm_note *note);
+void culm_coordinator_find_if_due(struct culm_coordinator *c);
+void culm_coordinator_found(struct culm_coordinator *c);
 
 /* coordinator_view.c */
 void culm_coordinator_start_if_ready(struct culm_coordinator *c);
@@ -179,7 +199,11 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
                             const struct culm_note *note);
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);
+void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,
+                               int64_t version);
 void culm_coordinator_io_done(struct culm_coordinator *c);
+void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
+                                       bool ok, const char *why);
 void culm_coordinator_finish(struct culm_coordinator *c);
 bool culm_coordinator_last_save(const struct culm_coordinator *c);
 double culm_coordinator_pause_median(const struct culm_coordinator *c);

@@ -38,6 +38,9 @@ enum culm_task_kind {
                            not */
     CULM_TASK_DISCARD,  /* I/O, coordinator: version: forget an unpublished checkpoint */
     CULM_TASK_FINISH, /* I/O, coordinator: path -> weights, state: final model written and hashed */
+    CULM_TASK_FIND, /* I/O, coordinator: version -> version, path: the newest whole checkpoint, all
+                       bytes read, of that version or before; 0 and "" (the seed) if there is none
+                     */
 };
 
 /* A slice of a blob that holds the sum over one node of the lane tree. */
@@ -78,7 +81,7 @@ struct culm_task {
     const char *source;        /* LOAD: checkpoint directory; "": the seed */
     const char *const *pieces; /* PUBLISH */
     int32_t piece_count;
-    char text[CULM_PIECE_TEXT_MAX]; /* SAVE: piece; PUBLISH: path; FINISH: path in */
+    char text[CULM_PIECE_TEXT_MAX]; /* SAVE: piece; PUBLISH, FIND: path; FINISH: path in */
     char weights[65], state[65];    /* FINISH: SHA-256, hexadecimal */
 };
 

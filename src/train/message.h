@@ -39,6 +39,7 @@ enum culm_message_type {
     CULM_MSG_TOOK,
     CULM_MSG_DIGESTS, /* of the state that a holder has come to */
     CULM_MSG_DAMAGED, /* its own copy is not what it made of it */
+    CULM_MSG_UNLOADED, /* it cannot load the checkpoint */
 };
 
 #define CULM_META_MAX (1u << 20)
@@ -98,9 +99,10 @@ struct culm_note {
     int32_t node;    /* PEER_LOST. SAVE, SAVED: attempt. TAKEN_OVER: new owner's source: 0 shadow, 1
                         peer, 2 checkpoint. HEARTBEAT, TOOK: kind of the task; -1: none */
     int32_t stage;   /* SAVE, SAVED, TAKEN_OVER, HEARTBEAT, TOOK */
-    int64_t number;  /* JOINED: transfer. TAKEN_OVER: tasks redone. HEARTBEAT: ms the running task
-                        has gone without a sign of progress. TOOK: ms one that ended well had */
-    char text[1024]; /* SAVED: piece. FAILED: error. FENCED: why */
+    int64_t number;  /* UNLOADED: status. JOINED: transfer. TAKEN_OVER: tasks redone. HEARTBEAT: ms
+                        the running task  has gone without a sign of progress. TOOK: ms one that ended
+                        well had */
+    char text[1024]; /* SAVED: piece. FAILED, UNLOADED: error. FENCED: why */
 };
 
 void culm_data_key_encode(const struct culm_data_key *key, struct culm_buf *buf);

@@ -226,6 +226,9 @@ void culm_node_damaged(struct culm_node *node, const struct culm_task *task);
 void culm_node_state_view(struct culm_node *node); /* holds, loads and transfers of the new view */
 bool culm_node_order_next(struct culm_node *node);
 void culm_node_order_done(struct culm_node *node, struct culm_task *task);
+/* The task was to load a checkpoint that is not as it was written: says so, and waits. False: that
+ * was not it. */
+bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task);
 void culm_node_order_add(struct culm_node *node, struct order order);
 void culm_node_state_message(struct culm_node *node, int32_t from, const struct culm_data_key *key,
                              struct culm_blob *payload, size_t payload_bytes);

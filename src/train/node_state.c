@@ -347,6 +347,23 @@ static void loaded(struct culm_node *node, const struct culm_task *task) {
     node->loaded_sent = true;
 }
 
+bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task) {
+    enum culm_status status = task->job.status;
+    if (task->kind != CULM_TASK_LOAD || !task->source[0] ||
+        (status != CULM_ERR_FORMAT && status != CULM_ERR_NOT_FOUND && status != CULM_ERR_IO)) {
+        return false;
+    }
+    if (node->view->phase == CULM_VIEW_LOAD && node->order_epoch == node->epoch) {
+        struct culm_note note = {.view = node->view->number,
+                                 .iteration = task->version,
+                                 .stage = task->stage,
+                                 .number = status};
+        snprintf(note.text, sizeof note.text, "%s", task->job.error.text);
+        culm_node_note(node, CULM_MSG_UNLOADED, &note);
+    }
+    return true;
+}
+
 static void stepped(struct culm_node *node, const struct culm_task *task) {
     if (node->stage[task->stage].held && node->stage[task->stage].version == task->version - 1) {
         node->stage[task->stage].version = task->version;

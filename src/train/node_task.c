@@ -312,6 +312,8 @@ void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
     }
     if (task->damaged) {
         culm_node_damaged(node, task);
+    } else if (task->job.status != CULM_OK && culm_node_unloaded(node, task)) {
+        /* the coordinator decides what to load instead */
     } else if (task->job.status != CULM_OK) {
         culm_node_fail(node, task->job.status, "%s", task->job.error.text);
     } else if (task->kind == CULM_TASK_FOLD) {

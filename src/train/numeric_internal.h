@@ -60,5 +60,6 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
 enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *task);
 enum culm_status culm_numeric_discard(struct culm_numeric *x, struct culm_task *task);
 enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *task);
+enum culm_status culm_numeric_find(struct culm_numeric *x, struct culm_task *task);
 
 #endif

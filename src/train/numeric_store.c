@@ -188,3 +188,21 @@ enum culm_status culm_numeric_finish(struct culm_numeric *x, struct culm_task *t
     culm_checkpoint_close(checkpoint);
     return status;
 }
+
+enum culm_status culm_numeric_find(struct culm_numeric *x, struct culm_task *task) {
+    char path[CULM_PATH_MAX];
+    int64_t step = 0;
+    enum culm_status status =
+        culm_checkpoint_latest_to(x->o.run_dir, task->version, &step, path, &task->job.error);
+    if (status == CULM_ERR_NOT_FOUND || status == CULM_ERR_FORMAT) {
+        step = 0; /* which can be made again from the seed */
+        path[0] = '\0';
+        culm_error_clear(&task->job.error);
+        status = CULM_OK;
+    }
+    if (status == CULM_OK) {
+        task->version = step;
+        snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
+    }
+    return status;
+}

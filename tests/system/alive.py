@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs that go on while they can, and end with one line when they cannot: slow tasks, starts that fail, one worker's trouble."""
 import os
+import resource
 import signal
 import time
 
@@ -56,6 +57,87 @@ def warned_beforehand(bench):
 
 cases.add("tasks longer than stuck_ms", slow_tasks, 20, 40)
 cases.add("a warning of long tasks", warned_beforehand)
+
+# --- one worker's trouble ---------------------------------------------------------------------------------------------------
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return {int(word) for word in file.read().split()}
+
+
+def starts_killed(bench):
+    """Those who start are killed before they join, again and again, while the others train."""
+    config = changed(LONG, steps=800)
+    process = started(bench, config, 5)
+    known = children_of(process.pid)
+    os.kill(max(known), signal.SIGKILL)
+    killed, end = set(), time.monotonic() + 60
+    while len(killed) < 7 and process.poll() is None and time.monotonic() < end:
+        for pid in children_of(process.pid) - known:
+            known.add(pid)
+            killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+    ended = bench.end(process)
+    equal(ended.code, 0, "exit code")
+    equal(len(killed), 7, "starts killed")
+    ended.events = events_of(bench)
+    joined = {event["pid"] for event in ended.all("joined")}
+    check(len(killed - joined) >= 5, f"only {len(killed - joined)} were killed before they joined")
+    check_whole(ended, cases.reference(config), rollbacks=None)
+
+
+def damaged_checkpoint(bench, keep):
+    """The newest checkpoint has another bit when it is needed: the one before is as good, or the seed."""
+    config = changed(LONG, pipelines=1, redundancy="none", steps=500, checkpoint__every=100, checkpoint__keep=keep)
+    process = bench.start(*bench.train_words(config, "run"))
+
+    def checkpoints():
+        return [event for event in events_of(bench) if event["event"] == "checkpoint" and event["ok"]]
+
+    wait_until(lambda: len(checkpoints()) >= 2 or process.poll() is not None, 60, "two checkpoints")
+    workers = workers_of(bench.path("run"))
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)  # so that no other checkpoint comes
+    before, newest = checkpoints()[-2:]
+    piece = os.path.join(bench.folder, newest["path"], "stage-1.safetensors")
+    with open(piece, "r+b") as file:
+        file.seek(-5, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-5, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 8]))
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    ended = bench.end(process)
+    equal(ended.code, 0, "exit code")
+    ended.events = events_of(bench)
+    check_whole(ended, cases.reference(config), rollbacks=None)
+    equal([event["to_step"] for event in ended.all("rollback")],
+          [newest["step"], before["step"] if keep > 1 else 0], "where the run went back to")
+    broken = [event for event in ended.all("checkpoint") if not event["ok"] and event["step"] == newest["step"]]
+    check(any("damaged" in event["message"] for event in broken), "nobody said that the checkpoint is damaged")
+
+
+def out_of_memory(bench):
+    """One worker may take no more memory: it is replaced."""
+    process = started(bench, LONG, 3)
+    pid = workers_of(bench.path("run"))[1]
+    resource.prlimit(pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+    # It takes no new memory while nothing changes: the loss of its neighbour gives it more to hold.
+    os.kill(workers_of(bench.path("run"))[2], signal.SIGKILL)
+    ended = bench.end(process)
+    equal(ended.code, 0, "exit code")
+    ended.events = events_of(bench)
+    check_whole(ended, cases.reference(LONG), rollbacks=None)
+    lost = [event for event in ended.all("lost") if event["pid"] == pid]
+    check(lost, "the worker without memory was not lost: the test proves nothing")
+    bench.note(f"{lost[0]['cause']}: {lost[0].get('message')}")
+
+
+cases.add("starting workers are killed while the others train", starts_killed)
+cases.add("a damaged checkpoint, two kept", damaged_checkpoint, 2)
+cases.add("a damaged checkpoint, one kept", damaged_checkpoint, 1)
+cases.add("one worker without memory", out_of_memory)
 
 if __name__ == "__main__":
     cases.run()

@@ -188,7 +188,9 @@ static void test_those_who_hang_together_go_together(void **state) {
             beat(&f, i, CULM_TASK_DROP, 0, ms);
         }
         tick(&f, 100);
-        assert_int_equal(totals(&f).losses, ms <= STUCK_MS ? 0 : ms <= (STUCK_MS + 100) * 2 ? 1 : 4);
+        assert_int_equal(totals(&f).losses, ms <= STUCK_MS               ? 0
+                                            : ms <= (STUCK_MS + 100) * 2 ? 1
+                                                                         : 4);
     }
     assert_int_equal(f.fake.exit_code, -1);
     end(&f);
@@ -252,12 +254,256 @@ static void test_a_run_that_commits_is_not_ended_by_stuck_workers(void **state) 
     end(&f);
 }
 
+/* --- one worker's trouble --- */
+
+static void fails(struct fixture *f, int32_t node, enum culm_status status) {
+    note(f, node, CULM_MSG_FAILED,
+         (struct culm_note){.iteration = (int64_t)status, .text = "a copied tensor is damaged"});
+    peer(f, node, CULM_PEER_EOF);
+}
+
+static void test_a_worker_that_fails_is_a_loss(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    int32_t spawned = f.fake.spawned;
+    fails(&f, 1, CULM_ERR_FORMAT);
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(f.fake.killed, 0); /* it ends by itself, and says why in its log */
+    tick(&f, 100);
+    assert_int_equal(f.fake.spawned, spawned + 1);
+    for (int i = 0; i < 10; i++) { /* and with progress in between they are no more than losses */
+        commit(&f);
+        join(&f);
+        fails(&f, f.next - 1, CULM_ERR_FORMAT);
+        beat(&f, 0, -1, 0, 0);
+        tick(&f, 100);
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
+static void test_what_fails_everywhere_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(2));
+    run(&f);
+    fails(&f, 0, CULM_ERR_IO);
+    fails(&f, 1, CULM_ERR_MEMORY);
+    fails(&f, 2, CULM_ERR_IO);
+    assert_int_equal(f.fake.exit_code, -1);
+    tick(&f, 100);
+    join(&f);
+    fails(&f, f.next - 1, CULM_ERR_IO);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    assert_non_null(strstr(f.fake.error, "a copied tensor is damaged"));
+    end(&f);
+}
+
+static void test_the_last_one_that_fails_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    o.cluster.replace_ms = -1;
+    begin(&f, o);
+    run(&f);
+    fails(&f, 0, CULM_ERR_MEMORY);
+    assert_int_equal(f.fake.exit_code, -1);
+    fails(&f, 1, CULM_ERR_FORMAT);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_FORMAT));
+    end(&f);
+}
+
+static void test_another_holder_writes_what_one_cannot(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    commit(&f);
+    struct culm_note full = {.iteration = 1, .node = 1, .stage = 1, .number = CULM_ERR_IO};
+    snprintf(full.text, sizeof full.text, "no space left");
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
+    note(&f, 1, CULM_MSG_SAVED, full);
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 2);
+    note(&f, 0, CULM_MSG_SAVED, full); /* it is full everywhere */
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    assert_non_null(strstr(f.fake.error, "the last checkpoint could not be written"));
+    end(&f);
+}
+
+/* --- starts that fail --- */
+
+static void test_a_run_that_trains_outlives_starts_that_fail(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    peer(&f, 1, CULM_PEER_EOF); /* node 0 has all, and trains on */
+    int32_t asked = 0;
+    uint64_t began = f.fake.now_ns, waited = 0;
+    for (int i = 0; i < 2000 && asked < 20; i++) {
+        int32_t before = f.fake.spawned;
+        beat(&f, 0, CULM_TASK_FORWARD, 0, 1);
+        tick(&f, 50);
+        if (f.fake.spawned > before) {
+            assert_int_equal(f.fake.spawned, before + 1);
+            waited = f.fake.now_ns - began;
+            began = f.fake.now_ns;
+            peer(&f, f.next++, CULM_PEER_EXIT);
+            asked++;
+        }
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(asked, 20);
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_true(waited >= 4000 * MS && waited <= 5200 * MS); /* ever more slowly */
+    commit(&f);
+    for (int i = 0; i < 110 && f.fake.spawned == f.asked + 19; i++) {
+        beat(&f, 0, -1, 0, 0);
+        tick(&f, 50);
+    }
+    int32_t before = f.fake.spawned;
+    peer(&f, f.next++, CULM_PEER_EXIT); /* after a step it is counted anew */
+    for (int i = 0; i < 5; i++) {
+        beat(&f, 0, -1, 0, 0);
+        tick(&f, 50);
+    }
+    assert_int_equal(f.fake.spawned, before + 1);
+    end(&f);
+}
+
+static void test_a_worker_that_declines_says_why_the_run_ends(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    struct culm_error why;
+    culm_error_set(&why, CULM_ERR_CONFIG, "its data is not the launcher's");
+    const struct culm_peer_info info = {.name = "test", .signature = "", .why = &why};
+    int i = 0;
+    for (; i < 100 && f.fake.exit_code < 0; i++) {
+        while (f.asked < f.fake.spawned) {
+            f.asked++;
+            culm_coordinator_actor.peer(f.c, f.next++, CULM_PEER_EXIT, &info);
+        }
+        tick(&f, 100);
+    }
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_CONFIG));
+    assert_non_null(strstr(f.fake.error, "its data is not the launcher's"));
+    assert_true(i < 50); /* in five seconds */
+    end(&f);
+}
+
+/* --- checkpoints that cannot be loaded --- */
+
+/* The newest view that was sent to `to`. */
+static const struct culm_view *newest_view(const struct fixture *f,
+                                           const struct culm_run_shape *shape, int32_t to) {
+    static struct culm_view view;
+    view.number = 0;
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        if (sent->to == to && sent->type == CULM_MSG_VIEW) {
+            assert_int_equal(culm_view_decode(sent->meta, sent->meta_bytes, shape, &view), CULM_OK);
+        }
+    }
+    return &view;
+}
+
+static void unloaded(struct fixture *f, int32_t node, uint64_t view) {
+    note(f, node, CULM_MSG_UNLOADED,
+         (struct culm_note){
+             .view = view, .stage = 0, .number = CULM_ERR_FORMAT, .text = "piece is damaged"});
+}
+
+static void test_a_damaged_checkpoint_gives_way_to_the_one_before(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    o.start_step = 6;
+    o.start_source = "step-6";
+    begin(&f, o);
+    join(&f);
+    uint64_t view = totals(&f).view;
+    assert_string_equal(newest_view(&f, &o.shape, 0)->source, "step-6");
+    unloaded(&f, 0, view - 1); /* of a view before */
+    assert_null(fake_world_io(&f.fake));
+    unloaded(&f, 0, view);
+    unloaded(&f, 1, view);
+    struct culm_task *find = fake_world_io(&f.fake);
+    assert_non_null(find);
+    assert_int_equal(find->kind, CULM_TASK_FIND);
+    assert_int_equal(find->version, 6);
+    find->version = 3;
+    snprintf(find->text, sizeof find->text, "step-3");
+    culm_coordinator_actor.job_done(f.c, &find->job);
+    assert_int_equal(totals(&f).rollbacks, 1);
+    assert_int_equal(totals(&f).losses, 0);
+    assert_int_equal(totals(&f).committed, 3);
+    assert_string_equal(newest_view(&f, &o.shape, 0)->source, "step-3");
+    find = fake_world_io(&f.fake); /* the second one's word came meanwhile; it changes nothing */
+    if (find) {
+        assert_int_equal(find->version, 3);
+        culm_coordinator_actor.job_done(f.c, &find->job);
+    }
+    assert_int_equal(totals(&f).losses, 0);
+    /* and if that is damaged as well: from the seed */
+    unloaded(&f, 1, totals(&f).view);
+    find = fake_world_io(&f.fake);
+    assert_non_null(find);
+    find->version = 0;
+    find->text[0] = '\0';
+    culm_coordinator_actor.job_done(f.c, &find->job);
+    assert_int_equal(totals(&f).committed, 0);
+    assert_string_equal(newest_view(&f, &o.shape, 1)->source, "");
+    loaded(&f);
+    commit(&f);
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
+static void test_a_worker_that_cannot_load_what_is_whole_is_lost(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    o.start_step = 6;
+    o.start_source = "step-6";
+    begin(&f, o);
+    join(&f);
+    unloaded(&f, 1, totals(&f).view);
+    struct culm_task *find = fake_world_io(&f.fake);
+    assert_non_null(find);
+    culm_coordinator_actor.job_done(f.c, &find->job); /* it is whole */
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(totals(&f).rollbacks, 0);
+    assert_int_equal(totals(&f).committed, 6);
+    peer(&f, 1, CULM_PEER_EOF);
+    beat(&f, 0, -1, 0, 0);
+    tick(&f, 100);
+    join(&f);
+    loaded(&f);
+    commit(&f);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_is_tried_again_under_a_limit_that_failed),
         cmocka_unit_test(test_those_who_hang_together_go_together),
         cmocka_unit_test(test_a_task_that_nobody_finishes_ends_the_run),
         cmocka_unit_test(test_a_run_that_commits_is_not_ended_by_stuck_workers),
+        cmocka_unit_test(test_a_worker_that_fails_is_a_loss),
+        cmocka_unit_test(test_what_fails_everywhere_ends_the_run),
+        cmocka_unit_test(test_the_last_one_that_fails_ends_the_run),
+        cmocka_unit_test(test_another_holder_writes_what_one_cannot),
+        cmocka_unit_test(test_a_run_that_trains_outlives_starts_that_fail),
+        cmocka_unit_test(test_a_worker_that_declines_says_why_the_run_ends),
+        cmocka_unit_test(test_a_damaged_checkpoint_gives_way_to_the_one_before),
+        cmocka_unit_test(test_a_worker_that_cannot_load_what_is_whole_is_lost),
     };
     return cmocka_run_group_tests_name("train/coordinator_alive", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
- * Planned histories of runs in which nothing is broken and yet nothing goes as it should: tasks
- * that take longer than `cluster.stuck_ms` for everyone. On the symbolic executor; each ends, with
- * the bits of the undisturbed run or with the line that is wanted.
+ * Planned histories of runs that must go on, or must end: tasks that take longer than
+ * `cluster.stuck_ms` for everyone, checkpoints that turn out to be damaged. On the symbolic
+ * executor; each ends with the bits of the undisturbed run, or with the line that is wanted.
  */
 #include "sim/history.h"
 #include "train/exec.h"
@@ -106,10 +106,41 @@ static int endless_tasks(int *ret_count) {
     return failed;
 }
 
+/* Some checkpoints are damaged after they were published, and then every worker is lost. */
+static int damaged_checkpoints(int *ret_count) {
+    int failed = 0;
+    char what[160];
+    for (int32_t damaged = 1; damaged <= 2; damaged++) {
+        for (int32_t keep = 1; keep <= 3; keep++) {
+            for (int32_t param = 0; param < 6; param++) {
+                struct culm_history history = history_of(2, (uint64_t)*ret_count);
+                history.shape.steps = 7;
+                history.checkpoint = (struct culm_checkpoint_config){.every = 1, .keep = keep};
+                for (int32_t i = 0; i <= damaged; i++) {
+                    history.fault[history.fault_count++] = (struct culm_history_fault){
+                        .when = CULM_AFTER_EVENT,
+                        .event = "checkpoint",
+                        .skip = 3 - damaged + (i < damaged ? i : damaged - 1),
+                        .delay = i < damaged ? 0 : 4,
+                        .target = CULM_TARGET_ALL,
+                        .node = param,
+                        .harm = i < damaged ? CULM_HARM_DAMAGE : CULM_HARM_KILL};
+                }
+                snprintf(what, sizeof what, "%d checkpoints damaged, %d kept, parameter %d",
+                         damaged, keep, param);
+                failed += run(&history, what);
+                ++*ret_count;
+            }
+        }
+    }
+    return failed;
+}
+
 int main(void) {
     int count = 0, failed = 0;
     failed += slow_tasks(&count);
     failed += endless_tasks(&count);
+    failed += damaged_checkpoints(&count);
     printf("1..%d\n", count);
     return failed ? 1 : 0;
 }
