@@ -41,3 +41,11 @@ struct culm_adamw culm_adamw_at(int64_t step, double beta1, double beta2) {
         .bias_correction2 = 1 - culm_exact_pow(beta2, (double)step),
     };
 }
+
+void culm_statistic_step(float *value, const float *sum, int64_t count, double momentum,
+                         int32_t micros) {
+    float part = (float)momentum, rest = (float)(1 - momentum), of = (float)micros;
+    for (int64_t i = 0; i < count; i++) {
+        value[i] = rest * value[i] + part * (sum[i] / of);
+    }
+}

@@ -38,4 +38,10 @@ double culm_schedule_lr(const struct culm_schedule *schedule, int64_t step);
  * fill in. */
 struct culm_adamw culm_adamw_at(int64_t step, double beta1, double beta2);
 
+/* A running statistic moves towards the mean of what `micros` micro-batches collected; `sum` is
+ * their sum: value = (1 - momentum) value + momentum (sum / micros), in float32. Both have `count`
+ * elements. */
+void culm_statistic_step(float *value, const float *sum, int64_t count, double momentum,
+                         int32_t micros);
+
 #endif

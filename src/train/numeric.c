@@ -239,16 +239,6 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
     return CULM_OK;
 }
 
-/* A running statistic moves towards the mean of what the micro-batches collected. */
-static void step_statistic(const struct culm_numeric *x, const struct culm_param_info *param,
-                           float *value, const float *sum) {
-    float part = (float)param->momentum, rest = (float)(1 - param->momentum);
-    float micros = (float)x->o.plan->shape.micros;
-    for (int64_t i = 0; i < param->count; i++) {
-        value[i] = rest * value[i] + part * (sum[i] / micros);
-    }
-}
-
 struct stepping {
     bool sgd;
     struct culm_adamw adamw;
@@ -288,7 +278,8 @@ static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task)
         }
         double decay = param->decay ? x->o.config->optimizer.weight_decay : 0;
         if (param->statistic) {
-            step_statistic(x, param, p + at, grad);
+            culm_statistic_step(p + at, grad, param->count, param->momentum,
+                                x->o.plan->shape.micros);
         } else if (step.sgd) {
             step.descent.weight_decay = decay;
             culm_cpu_sgd(x->o.cpu, p + at, m + at, grad, param->count, &step.descent);

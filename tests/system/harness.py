@@ -320,17 +320,21 @@ class Cases:
         if not self.only or any(part in name for part in self.only):
             self.cases.append((name, function, args))
 
-    def reference(self, config):
-        """Hashes of the undisturbed run in one process of one stage, made once for all with the same model and data."""
-        same = {key: config[key] for key in ("model", "batch", "seed", "steps", "optimizer", "schedule")}
+    def plain(self, config):
+        """The undisturbed run in one process of one stage, made once for all with the same numbers: its hashes and step events."""
+        same = {key: config.get(key) for key in ("model", "data", "batch", "precision", "seed", "steps", "optimizer", "schedule")}
         key = json.dumps(same, sort_keys=True)
         with self.lock:
             if key not in self.shared:
                 folder = tempfile.mkdtemp(prefix="reference-", dir=self.folder)
                 bench = Bench(self.culm, folder, self.text)
-                plain = changed(config, pipelines=1, stages=1, redundancy="none", threads=1)
-                self.shared[key] = bench.train(plain).hashes()
+                run = bench.train(changed(config, pipelines=1, stages=1, redundancy="none", threads=1))
+                self.shared[key] = run.hashes(), run.all("step")
             return self.shared[key]
+
+    def reference(self, config):
+        """Hashes of the undisturbed run."""
+        return self.plain(config)[0]
 
     def one(self, number, name, function, args):
         folder = os.path.join(self.folder, f"case-{number}")
