@@ -96,11 +96,10 @@ static enum culm_status fail(struct culm_error *error, int errno_value, const ch
                           advice);
 }
 
-/* A file that the user named and that cannot be read is wrong input, not a broken machine. */
+/* A file that the user named and that is none is wrong input; a missing right is the machine's. */
 static enum culm_status fail_read(struct culm_error *error, int errno_value, const char *path) {
     enum culm_status status = fail(error, errno_value, "read", path);
-    if (errno_value == EACCES || errno_value == EPERM || errno_value == EISDIR ||
-        errno_value == ELOOP || errno_value == ENAMETOOLONG) {
+    if (errno_value == EISDIR || errno_value == ELOOP || errno_value == ENAMETOOLONG) {
         status = CULM_ERR_CONFIG;
         if (error) {
             error->status = status;

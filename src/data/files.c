@@ -29,8 +29,11 @@ static enum culm_status add(struct culm_files *files, const char *path, struct c
         if (fd >= 0) {
             close(fd);
         }
-        return culm_error_set(error, CULM_ERR_CONFIG, "%s '%s': %s; give a file that can be read",
-                              what, path, strerror(reason));
+        bool wrong = reason == ENOENT || reason == ENOTDIR || reason == ELOOP ||
+                     reason == ENAMETOOLONG || reason == ENXIO;
+        return culm_error_set(error, wrong ? CULM_ERR_CONFIG : CULM_ERR_IO,
+                              "%s '%s': %s; give a file that can be read", what, path,
+                              strerror(reason));
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
