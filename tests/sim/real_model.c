@@ -6,7 +6,7 @@
  *
  * First the shapes: 1 x 1, 1 x 3, 2 x 3, 3 x 2, lanes 6 and 12, eager, lazy and none, 1 and 2
  * threads end with the same bits as one process. Then seeded histories with workers killed and
- * frozen at random points.
+ * frozen at random points, one of them in a phase that goes around with the seeds.
  */
 #include "base/file.h"
 #include "base/rng.h"
@@ -25,6 +25,11 @@ struct shape {
     const char *redundancy;
 };
 
+/* What happened in all histories: a test in which nothing happens proves nothing. */
+struct happened {
+    int64_t kills, freezes, losses, recovered, rollbacks, phase[CULM_PHASE_COUNT];
+};
+
 struct run {
     struct culm_train_config config;
     char *config_text;
@@ -39,7 +44,8 @@ struct run {
     int32_t execs;
     uint64_t random;
     int32_t harms_left, odds;
-    int64_t harms, rollbacks;
+    int wanted; /* the phase that one of the harms is kept for; -1 */
+    struct happened *happened;
     bool done;
     char weights[65], state[65], error[CULM_ERROR_MAX];
 };
@@ -56,7 +62,11 @@ static void on_event(void *context, json_t *event) {
         snprintf(run->state, sizeof run->state, "%s",
                  json_string_value(json_object_get(event, "state_sha256")));
     } else if (strcmp(name, "rollback") == 0) {
-        run->rollbacks++;
+        run->happened->rollbacks++;
+    } else if (strcmp(name, "lost") == 0) {
+        run->happened->losses++;
+    } else if (strcmp(name, "recovered") == 0) {
+        run->happened->recovered++;
     } else if (strcmp(name, "error") == 0) {
         snprintf(run->error, sizeof run->error, "%s",
                  json_string_value(json_object_get(event, "message")));
@@ -65,15 +75,20 @@ static void on_event(void *context, json_t *event) {
 
 static void on_fault_point(void *context, int32_t node, const struct culm_fault_point *point) {
     struct run *run = context;
-    (void)point;
-    if (run->harms_left == 0 || culm_rng_below(&run->random, (uint64_t)run->odds) != 0) {
+    bool wanted = (int)point->phase == run->wanted && culm_rng_below(&run->random, 4) == 0;
+    bool any = run->harms_left > (run->wanted >= 0) &&
+               culm_rng_below(&run->random, (uint64_t)run->odds) == 0;
+    if (run->harms_left == 0 || !(wanted || any)) {
         return;
     }
+    run->wanted = wanted ? -1 : run->wanted;
     run->harms_left--;
-    run->harms++;
+    run->happened->phase[point->phase]++;
     if (culm_rng_below(&run->random, 4) == 0) {
+        run->happened->freezes++;
         culm_sim_freeze(run->sim, node, (1 + culm_rng_below(&run->random, 500)) * 1000000);
     } else {
+        run->happened->kills++;
         culm_sim_kill(run->sim, node);
     }
 }
@@ -195,11 +210,13 @@ static void finish(struct run *run) {
 /* Runs one history; true when it is done with these hashes (NULL: any, which are then given back).
  */
 static bool play(const struct shape *shape, uint64_t seed, int32_t harms, char weights[65],
-                 char state[65], int64_t *harmed) {
+                 char state[65], struct happened *happened) {
     struct run *run = calloc(1, sizeof *run);
     struct culm_error error = {0};
     run->random = culm_rng_mix(seed, 77);
     run->harms_left = harms;
+    run->happened = happened;
+    run->wanted = harms ? (int)(seed % CULM_PHASE_COUNT) : -1;
     run->odds = 400;
     bool ok = prepare(run, shape, &error);
     if (!ok) {
@@ -224,10 +241,26 @@ static bool play(const struct shape *shape, uint64_t seed, int32_t harms, char w
                : run->error[0] ? run->error
                                : "did not end");
     }
-    *harmed += run->harms;
     finish(run);
     free(run);
     return ok;
+}
+
+/* Floors, at about half of what seeds give. */
+static bool enough(const struct happened *happened, int64_t count) {
+    bool all = happened->kills >= count && happened->freezes >= count / 4 &&
+               happened->losses >= count && happened->recovered >= count &&
+               happened->rollbacks >= count / 25;
+    for (int phase = 0; phase < CULM_PHASE_COUNT; phase++) {
+        if (happened->phase[phase] == 0) {
+            printf("nobody was harmed in phase %d\n", phase);
+            all = false;
+        }
+    }
+    if (!all) {
+        printf("too little happened\n");
+    }
+    return all;
 }
 
 static const char *make_data(void) {
@@ -261,21 +294,27 @@ int main(int argc, char **argv) {
     }
     char weights[2][65] = {"", ""}, state[2][65] = {"", ""};
     uint64_t failed = 0, ran = 0;
-    int64_t harms = 0;
+    struct happened happened = {0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++, ran++) {
         int which = shapes[i].lanes == 12;
-        failed += !play(&shapes[i], 1, 0, weights[which], state[which], &harms);
+        failed += !play(&shapes[i], 1, 0, weights[which], state[which], &happened);
     }
     for (uint64_t i = 0; i < count; i++, ran++) {
         const struct shape *shape = &shapes[2 + (first + i) % 6];
-        if (!play(shape, first + i, 4, weights[0], state[0], &harms)) {
+        if (!play(shape, first + i, 4, weights[0], state[0], &happened)) {
             printf("    replay: real_model --first %llu --count 1\n",
                    (unsigned long long)(first + i));
             failed++;
         }
     }
     unlink(data_path);
-    printf("%llu histories of a real model, %llu failed; %lld workers harmed\n",
-           (unsigned long long)ran, (unsigned long long)failed, (long long)harms);
-    return failed || (count >= 10 && harms == 0) ? 1 : 0;
+    printf("%llu histories of a real model, %llu failed; %lld killed, %lld frozen, %lld losses, "
+           "%lld recoveries, %lld roll-backs\n",
+           (unsigned long long)ran, (unsigned long long)failed, (long long)happened.kills,
+           (long long)happened.freezes, (long long)happened.losses, (long long)happened.recovered,
+           (long long)happened.rollbacks);
+    if (count >= 50 && !enough(&happened, (int64_t)count)) {
+        failed++;
+    }
+    return failed ? 1 : 0;
 }

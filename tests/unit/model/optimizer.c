@@ -135,8 +135,22 @@ static void test_bits(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* Against float64: momentum 0.1 of the mean of four micro-batches' means. */
+static void test_statistic(void **state) {
+    (void)state;
+    float value[3] = {1.0f, -2.5f, 0.0f};
+    const float sum[3] = {4.0f, 8.2f, -1e6f};
+    const double want[3] = {0.9 * 1.0 + 0.1 * (4.0 / 4), 0.9 * -2.5 + 0.1 * ((double)8.2f / 4),
+                            0.1 * (-1e6 / 4)};
+    culm_statistic_step(value, sum, 3, 0.1, 4);
+    for (int i = 0; i < 3; i++) {
+        assert_true(fabs((double)value[i] - want[i]) <= 2e-7 * fabs(want[i]));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_statistic),
         cmocka_unit_test(test_warm_up),
         cmocka_unit_test(test_cosine),
         cmocka_unit_test(test_without_warm_up),
