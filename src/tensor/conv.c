@@ -8,6 +8,26 @@ int64_t culm_conv_output_size(const struct culm_conv *conv, int dimension) {
     return padded < reach ? 0 : (padded - reach) / conv->stride[dimension] + 1;
 }
 
+/* Taps whose distance is a multiple of the stride see the same pixel. */
+static int64_t taps_of_a_pixel(int64_t kernel, int64_t stride, int64_t dilation) {
+    int64_t a = stride, b = dilation;
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    int64_t apart = stride / a;
+    return (kernel + apart - 1) / apart;
+}
+
+int64_t culm_conv_scattered_terms(const struct culm_conv *conv) {
+    if (conv->stride[0] == 1 && conv->stride[1] == 1) {
+        return 0;
+    }
+    return taps_of_a_pixel(conv->kh, conv->stride[0], conv->dilation[0]) *
+           taps_of_a_pixel(conv->kw, conv->stride[1], conv->dilation[1]) * (conv->o / conv->groups);
+}
+
 bool culm_conv_algorithm_possible(const struct culm_conv *conv, enum culm_conv_pass pass,
                                   enum culm_conv_algorithm algorithm) {
     (void)pass;

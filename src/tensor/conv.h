@@ -43,6 +43,10 @@ enum culm_conv_algorithm {
 /* Output pixels along one dimension (0: height, 1: width) from the other members; below 1: none. */
 int64_t culm_conv_output_size(const struct culm_conv *conv, int dimension);
 
+/* The most terms that a pixel of dx has where a stride leaves pixels between those of y; 0: none.
+ */
+int64_t culm_conv_scattered_terms(const struct culm_conv *conv);
+
 bool culm_conv_algorithm_possible(const struct culm_conv *conv, enum culm_conv_pass pass,
                                   enum culm_conv_algorithm algorithm);
 /* Never AUTO; a function of the geometry alone. */

@@ -4,8 +4,8 @@
  * gradients f32. `algorithm` must be possible for the geometry (culm_conv_algorithm_possible) and
  * is part of what makes the bits.
  *
- * Terms of an element, kh kw C/groups and kh kw O/groups, are at most CULM_CPU_CONV_TERMS; taps,
- * kh kw, at most CULM_CPU_CONV_TAPS.
+ * Taps, kh kw, are at most CULM_CPU_CONV_TAPS, culm_conv_scattered_terms at most
+ * CULM_CPU_CONV_TERMS.
  */
 #ifndef CULM_DEVICE_CPU_KERNELS_CONV_H
 #define CULM_DEVICE_CPU_KERNELS_CONV_H

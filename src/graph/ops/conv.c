@@ -79,9 +79,8 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
     if ((a->kernel[0] && a->kernel[0] != v.kh) || (a->kernel[1] && a->kernel[1] != v.kw)) {
         return culm_shape_error(graph, node, 0, 1, "the kernel is not that of the weights", error);
     }
-    int64_t wide = v.c > v.o ? v.c : v.o;
-    if (v.kh * v.kw > CULM_CPU_CONV_TAPS || v.kh * v.kw * (wide / v.groups) > CULM_CPU_CONV_TERMS ||
-        wide > CULM_CPU_MAX_WIDTH) {
+    if (v.kh * v.kw > CULM_CPU_CONV_TAPS || culm_conv_scattered_terms(&v) > CULM_CPU_CONV_TERMS ||
+        v.c > CULM_CPU_MAX_WIDTH || v.o > CULM_CPU_MAX_WIDTH) {
         return culm_shape_error(graph, node, 0, 1, "the kernel or the channels are too many",
                                 error);
     }

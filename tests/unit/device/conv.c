@@ -55,6 +55,9 @@ static const struct culm_conv geometries[] = {
     GEOMETRY(1, 1, 3, 4, 4, 1, 3, 2, 2, 0, 1, 0, 1, 1, 1, 1),
     GEOMETRY(1, 2, 90, 16, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
     GEOMETRY(6, 30, 31, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* many pixels */
+    GEOMETRY(1, 32, 33, 3, 260, 16, 16, 16, 16, 0, 0, 0, 0, 1, 1, 1), /* patches, large */
+    GEOMETRY(1, 2, 2, 2, 4100, 4, 4, 1, 1, 2, 2, 1, 1, 1, 1, 1), /* more terms than one piece */
+    GEOMETRY(1, 2, 2, 4100, 2, 4, 4, 1, 1, 2, 2, 1, 1, 1, 1, 1),
 };
 #define GEOMETRIES (int)(sizeof geometries / sizeof *geometries)
 

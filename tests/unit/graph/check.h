@@ -29,5 +29,6 @@ void test_vision_gradients(void **state);
 void test_vision_bits(void **state);
 void test_batchnorm_statistics(void **state);
 void test_vision_refusals(void **state);
+void test_convolution_limits(void **state);
 
 #endif

@@ -281,6 +281,7 @@ int main(void) {
         cmocka_unit_test(test_vision_bits),
         cmocka_unit_test(test_batchnorm_statistics),
         cmocka_unit_test(test_vision_refusals),
+        cmocka_unit_test(test_convolution_limits),
         cmocka_unit_test(test_all_operators_were_checked),
         cmocka_unit_test(test_first_stores_then_adds),
         cmocka_unit_test(test_shape_errors),

@@ -143,7 +143,8 @@ static int32_t build_slice(struct net *net, int32_t x) { /* two pieces that over
     return binary(net, apply(net, "slice", x, &left), apply(net, "slice", x, &right),
                   CULM_FUNCTION_MUL);
 }
-static int32_t build_slice_of_addends(struct net *net, int32_t x) { /* whose gradient is one value */
+static int32_t build_slice_of_addends(struct net *net,
+                                      int32_t x) { /* whose gradient is one value */
     const struct culm_attributes left = {.axis = 3, .start = 0, .length = 4};
     const struct culm_attributes right = {.axis = 3, .start = 2, .length = 4};
     int32_t a = function(net, x, CULM_FUNCTION_TANH), b = binary(net, x, x, CULM_FUNCTION_MUL);
@@ -429,5 +430,37 @@ void test_vision_refusals(void **state) {
             fail_msg("row %zu of '%s' is not refused", i, pairs[i].op);
         }
         culm_graph_free(net.graph);
+    }
+}
+
+/* What bounds a convolution is what kernels can do: terms of scattered pixels, taps, widths. */
+void test_convolution_limits(void **state) {
+    (void)state;
+    static const struct {
+        struct culm_shape x, w;
+        int64_t stride, dilation;
+        bool possible;
+    } convs[] = {
+        {{4, {1, 32, 32, 3}}, {4, {1280, 3, 16, 16}}, 16, 1, true}, /* a ViT's patches */
+        {{4, {1, 9, 9, 512}}, {4, {4096, 512, 7, 7}}, 1, 1, true},
+        {{4, {1, 64, 64, 1}}, {4, {8, 1, 32, 32}}, 1, 1, true},
+        {{4, {1, 64, 64, 1}}, {4, {8, 1, 33, 32}}, 1, 1, false},
+        {{4, {1, 9, 9, 1}}, {4, {16384, 1, 4, 4}}, 2, 1, true},
+        {{4, {1, 9, 9, 1}}, {4, {16384, 1, 5, 4}}, 2, 1, false},
+        {{4, {1, 9, 9, 1}}, {4, {16384, 1, 4, 4}}, 2, 2, false},
+        {{4, {1, 1, 1, 1}}, {4, {65537, 1, 1, 1}}, 1, 1, false},
+    };
+    for (size_t i = 0; i < sizeof convs / sizeof *convs; i++) {
+        struct culm_graph *graph = culm_graph_new();
+        const int32_t inputs[] = {
+            culm_graph_field(graph, "image", CULM_F32, &convs[i].x),
+            culm_graph_param(graph, "w", &convs[i].w, CULM_INIT_ZEROS, 0, true), -1};
+        const struct culm_attributes how = {.stride = {convs[i].stride, convs[i].stride},
+                                            .dilation = {convs[i].dilation, convs[i].dilation}};
+        bool possible = culm_graph_apply(graph, "conv", inputs, 3, &how) >= 0;
+        if (possible != convs[i].possible) {
+            fail_msg("row %zu: %s", i, possible ? "is not refused" : graph->error.text);
+        }
+        culm_graph_free(graph);
     }
 }
