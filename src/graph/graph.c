@@ -1,6 +1,7 @@
 /* Building graphs, and the table of operators. */
 #include "graph/ops.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,11 +149,24 @@ int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struc
         return -1;
     }
     struct culm_param *param = &graph->param[graph->param_count];
-    *param = (struct culm_param){
-        .shape = *shape, .init = init, .std = std, .decay = decay, .value = value};
+    *param = (struct culm_param){.shape = *shape,
+                                 .written = *shape,
+                                 .init = init,
+                                 .std = std,
+                                 .decay = decay,
+                                 .value = value};
     snprintf(param->name, sizeof param->name, "%s", name);
     graph->value[value].param = graph->param_count++;
     return value;
+}
+
+void culm_graph_param_written(struct culm_graph *graph, int32_t value,
+                              const struct culm_shape *shape) {
+    if (value >= 0) {
+        struct culm_param *param = &graph->param[graph->value[value].param];
+        assert(culm_elements(shape) == culm_elements(&param->shape));
+        param->written = *shape;
+    }
 }
 
 int32_t culm_graph_statistic(struct culm_graph *graph, const char *name,

@@ -80,6 +80,7 @@ enum culm_init_kind {
 struct culm_param {
     char name[96];
     struct culm_shape shape;
+    struct culm_shape written; /* in files: the same but for dimensions of 1 */
     enum culm_init_kind init;
     double std;     /* NORMAL; UNIFORM: in [-std, std); CONSTANT: the value */
     bool decay;     /* weight decay acts on it */
@@ -127,6 +128,9 @@ int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, en
 /* Adds a parameter and returns its value. */
 int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struct culm_shape *shape,
                          enum culm_init_kind init, double std, bool decay);
+/* Lets files have the parameter `value` in another shape of as many elements. */
+void culm_graph_param_written(struct culm_graph *graph, int32_t value,
+                              const struct culm_shape *shape);
 /* Adds a field of the samples, or finds it, and returns its value. */
 int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_dtype dtype,
                          const struct culm_shape *shape);

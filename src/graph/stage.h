@@ -38,10 +38,10 @@ struct culm_stage;
 struct culm_param_info {
     const char *name; /* lives with the stage */
     int rank;
-    int64_t shape[CULM_MAX_RANK];
-    int64_t count;        /* elements */
-    int64_t offset;       /* elements into the flat vectors; a multiple of 16 */
-    int32_t global_index; /* in the uncut graph */
+    int64_t shape[CULM_MAX_RANK]; /* as in files */
+    int64_t count;                /* elements */
+    int64_t offset;               /* elements into the flat vectors; a multiple of 16 */
+    int32_t global_index;         /* in the uncut graph */
     bool decay, statistic;
     double momentum; /* of a statistic */
     enum culm_init_kind init;

@@ -168,7 +168,7 @@ static enum culm_status number_params(struct culm_stage *stage, const struct cul
         const struct culm_param *from = &stage->graph->param[p];
         struct culm_param_info *param = &stage->params[info->param_count];
         *param = (struct culm_param_info){.name = from->name,
-                                          .rank = from->shape.rank,
+                                          .rank = from->written.rank,
                                           .count = culm_elements(&from->shape),
                                           .offset = info->param_floats,
                                           .global_index = p,
@@ -176,7 +176,7 @@ static enum culm_status number_params(struct culm_stage *stage, const struct cul
                                           .statistic = from->statistic,
                                           .init = from->init,
                                           .std = from->std};
-        memcpy(param->shape, from->shape.dim, sizeof param->shape);
+        memcpy(param->shape, from->written.dim, sizeof param->shape);
         info->param_floats += rounded(param->count);
         local[p] = info->param_count++;
     }

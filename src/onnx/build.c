@@ -201,6 +201,11 @@ int32_t culm_onnx_weight(struct culm_onnx_build *build, const struct culm_onnx_n
         return *param;
     }
     int64_t count = 0;
+    if (v->rank > CULM_MAX_RANK) {
+        culm_onnx_unsupported(build, node, "'%s' has %d dimensions, 4 are possible", v->name,
+                              v->rank);
+        return -1;
+    }
     if (culm_shape_count(shape, &count, NULL) != CULM_OK || count != v->data->elements) {
         culm_onnx_unsupported(build, node, "'%s' has %lld elements", v->name,
                               (long long)v->data->elements);
@@ -215,7 +220,9 @@ int32_t culm_onnx_weight(struct culm_onnx_build *build, const struct culm_onnx_n
     }
     *param = statistic
                  ? culm_graph_statistic(build->graph, name, shape, CULM_INIT_ZEROS)
-                 : culm_graph_param(build->graph, name, shape, CULM_INIT_ZEROS, 0, shape->rank > 1);
+                 : culm_graph_param(build->graph, name, shape, CULM_INIT_ZEROS, 0, v->rank > 1);
+    const struct culm_shape written = culm_shape_of(v->rank, v->dim);
+    culm_graph_param_written(build->graph, *param, &written);
     return *param;
 }
 

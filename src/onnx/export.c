@@ -333,15 +333,15 @@ static void put_weight(struct culm_buf *buf, const struct culm_param *param, uin
     struct culm_buf one;
     culm_buf_init(&one, 1 << 16);
     if (!location) {
-        put_tensor_head(&one, param->name, CULM_ONNX_FLOAT, param->shape.rank, param->shape.dim,
+        put_tensor_head(&one, param->name, CULM_ONNX_FLOAT, param->written.rank, param->written.dim,
                         bytes);
         culm_wire_put_head(buf, 5, one.len + bytes);
         culm_buf_bytes(buf, one.data, one.len);
         culm_buf_release(&one);
         return;
     }
-    for (int i = 0; i < param->shape.rank; i++) {
-        culm_wire_put_varint(&one, 1, (uint64_t)param->shape.dim[i]);
+    for (int i = 0; i < param->written.rank; i++) {
+        culm_wire_put_varint(&one, 1, (uint64_t)param->written.dim[i]);
     }
     culm_wire_put_varint(&one, 2, CULM_ONNX_FLOAT);
     culm_wire_put_text(&one, 8, param->name);

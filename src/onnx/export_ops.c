@@ -99,9 +99,22 @@ static void sum(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     culm_onnx_out(e, node, image, culm_onnx_emit_2(e, "Add", in[0], h));
 }
 
+/* The shape that the file has a parameter in. */
+static const struct culm_shape *written(const struct culm_onnx_export *e,
+                                        const struct culm_node_desc *node, int32_t i) {
+    const struct culm_value *value = &e->graph->value[node->input[i]];
+    return value->kind == CULM_VALUE_PARAM ? &e->graph->param[value->param].written : &value->shape;
+}
+
 static void binary(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const char *in[2], *op = "Div";
     bool image = two(e, node, in);
+    const struct culm_shape *b = written(e, node, 1);
+    if (b->rank == 3 && b->dim[1] * b->dim[2] == 1 && culm_onnx_shape(e, node, 1)->rank == 1 &&
+        culm_onnx_shape(e, node, 0)->rank == 4) { /* [C,1,1]: over channels */
+        in[0] = culm_onnx_in_image(e, node, 0);
+        image = true;
+    }
     switch (node->attributes.function) {
     case CULM_FUNCTION_ADD: op = "Add"; break;
     case CULM_FUNCTION_SUB: op = "Sub"; break;
@@ -124,29 +137,31 @@ static void linear(struct culm_onnx_export *e, const struct culm_node_desc *node
     culm_onnx_out(e, node, false, y);
 }
 
-/* table[:rows] */
-static const char *first_rows(struct culm_onnx_export *e, const char *table, int64_t has,
-                              int64_t rows) {
-    const int64_t zero = 0;
-    return has == rows ? table
-                       : culm_onnx_emit_3(e, "Slice", table, culm_onnx_ints_constant(e, &zero, 1),
-                                          culm_onnx_ints_constant(e, &rows, 1));
+/* Input i, a table, without the rows behind those that input 0 needs. */
+static const char *first_rows(struct culm_onnx_export *e, const struct culm_node_desc *node,
+                              int32_t i) {
+    const struct culm_shape *table = written(e, node, i);
+    const int64_t zero = 0, rows = culm_onnx_shape(e, node, 0)->dim[1], axis = table->rank - 2;
+    const char *inputs[4] = {culm_onnx_in(e, node, i)};
+    if (table->dim[axis] == rows) {
+        return inputs[0];
+    }
+    inputs[1] = culm_onnx_ints_constant(e, &zero, 1);
+    inputs[2] = culm_onnx_ints_constant(e, &rows, 1);
+    inputs[3] = axis ? culm_onnx_ints_constant(e, &axis, 1) : NULL;
+    return culm_onnx_emit(e, "Slice", inputs, axis ? 4 : 3, NULL, 0, 1);
 }
 
 static void tables(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     if (is(node, "positions")) {
-        const char *rows =
-            first_rows(e, culm_onnx_in(e, node, 1), culm_onnx_shape(e, node, 1)->dim[0],
-                       culm_onnx_shape(e, node, 0)->dim[1]);
+        const char *rows = first_rows(e, node, 1);
         culm_onnx_out(e, node, false, culm_onnx_emit_2(e, "Add", culm_onnx_in(e, node, 0), rows));
         return;
     }
     const char *y =
         culm_onnx_emit_2(e, "Gather", culm_onnx_in(e, node, 1), culm_onnx_in(e, node, 0));
     if (is(node, "embedding")) {
-        const char *rows =
-            first_rows(e, culm_onnx_in(e, node, 2), culm_onnx_shape(e, node, 2)->dim[0],
-                       culm_onnx_shape(e, node, 0)->dim[1]);
+        const char *rows = first_rows(e, node, 2);
         y = culm_onnx_emit_2(e, "Add", y, rows);
     }
     culm_onnx_out(e, node, false, y);

@@ -88,8 +88,11 @@ const char *culm_safetensors_metadata(const struct culm_safetensors *file, const
 const void *culm_safetensors_bytes(const struct culm_safetensors *file, size_t *ret_len);
 bool culm_safetensors_is_f32(const struct culm_safetensors_entry *entry);
 
-/* Copies an F32 tensor of exactly this shape. CULM_ERR_NOT_FOUND, or CULM_ERR_FORMAT for another
- * shape or dtype. */
+/* Whether a tensor is F32 and has this shape, but for dimensions of 1: of the same numbers. */
+bool culm_safetensors_fits(const struct culm_safetensors_entry *entry, int rank,
+                           const int64_t *shape);
+
+/* Copies a tensor that fits. CULM_ERR_NOT_FOUND, or CULM_ERR_FORMAT for another shape or dtype. */
 enum culm_status culm_safetensors_read(const struct culm_safetensors *file, const char *name,
                                        int rank, const int64_t *shape, float *ret_data,
                                        struct culm_error *error);

@@ -402,6 +402,23 @@ bool culm_safetensors_is_f32(const struct culm_safetensors_entry *entry) {
     return strcmp(entry->dtype, "F32") == 0;
 }
 
+bool culm_safetensors_fits(const struct culm_safetensors_entry *entry, int rank,
+                           const int64_t *shape) {
+    int i = 0, k = 0;
+    do {
+        while (i < entry->rank && entry->shape[i] == 1) {
+            i++;
+        }
+        while (k < rank && shape[k] == 1) {
+            k++;
+        }
+        if (i == entry->rank || k == rank) {
+            return i == entry->rank && k == rank && culm_safetensors_is_f32(entry);
+        }
+    } while (entry->shape[i++] == shape[k++]);
+    return false;
+}
+
 enum culm_status culm_safetensors_read(const struct culm_safetensors *file, const char *name,
                                        int rank, const int64_t *shape, float *ret_data,
                                        struct culm_error *error) {
@@ -410,11 +427,7 @@ enum culm_status culm_safetensors_read(const struct culm_safetensors *file, cons
         return culm_error_set(error, CULM_ERR_NOT_FOUND, "safetensors '%s': has no tensor '%s'",
                               file->name, name);
     }
-    bool same = entry->rank == rank && culm_safetensors_is_f32(entry);
-    for (int i = 0; same && i < rank; i++) {
-        same = entry->shape[i] == shape[i];
-    }
-    if (!same) {
+    if (!culm_safetensors_fits(entry, rank, shape)) {
         char has[CULM_SHAPE_TEXT_MAX], wanted[CULM_SHAPE_TEXT_MAX];
         culm_shape_text(entry->rank, entry->shape, has);
         culm_shape_text(rank, shape, wanted);

@@ -364,8 +364,8 @@ enum culm_status culm_initial_check(const struct culm_initial *initial,
         }
         char have[CULM_SHAPE_TEXT_MAX], want[CULM_SHAPE_TEXT_MAX];
         culm_shape_text(entry->rank, entry->shape, have);
-        culm_shape_text(param->shape.rank, param->shape.dim, want);
-        if (!culm_safetensors_is_f32(entry) || strcmp(have, want) != 0) {
+        culm_shape_text(param->written.rank, param->written.dim, want);
+        if (!culm_safetensors_fits(entry, param->written.rank, param->written.dim)) {
             return culm_error_set(error, CULM_ERR_CONFIG,
                                   "model.init: '%s' has '%s' as %s %s, the model needs F32 %s; "
                                   "leave it out of the file, or change the model",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes onnx/*.onnx: PyTorch's own training exports of the models behind gpt2, bert and resnet.safetensors.
+"""Writes onnx/*.onnx: PyTorch's own training exports of the models behind gpt2, bert, resnet and vit.safetensors and so on.
 
 The weights are those of the golden vectors, so the vectors say what an imported file must compute: logits, losses,
 gradients. Of each model there is a file by the older exporter (dynamo=False), where that one still manages the model, and by
@@ -17,7 +17,8 @@ import onnx
 import torch
 from safetensors.torch import load_file
 from torchvision.models.resnet import BasicBlock, ResNet
-from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel
+
+import classifiers
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(FOLDER, "onnx")
@@ -35,12 +36,16 @@ def load(model, name):
 
 
 def gpt2(attention="sdpa", dropout=0.1):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     config = GPT2Config(n_layer=2, n_embd=32, n_head=2, n_positions=16, vocab_size=64, use_cache=False, resid_pdrop=dropout,
                         embd_pdrop=dropout, attn_pdrop=dropout, attn_implementation=attention)
     return load(GPT2LMHeadModel(config), "gpt2")
 
 
 def bert(attention="sdpa", dropout=0.1):
+    from transformers import BertConfig, BertForPreTraining
+
     config = BertConfig(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=96,
                         max_position_embeddings=16, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
                         attn_implementation=attention)
@@ -57,6 +62,10 @@ def resnet():
         setattr(model, f"layer{s + 1}", layer)
     model.fc = torch.nn.Linear(16, 5)
     return load(model, "resnet")
+
+
+def classifier(name):
+    return lambda: load(classifiers.build(name, dropout=True), name)
 
 
 def strip(path, model):
@@ -102,6 +111,7 @@ for name, make, inputs, names, options in [
     ("bert-dynamo", bert, sentences, fields, dict(dynamo=True, optimize=False)),
     ("resnet", resnet, image, ["image"], dict(dynamo=False)),
     ("resnet-dynamo", resnet, image, ["image"], dict(dynamo=True, optimize=False)),
+    *((name, classifier(name), image, ["image"], dict(dynamo=True, optimize=False)) for name in classifiers.NAMES),
 ]:
     if not only or name in only:
         try:

@@ -87,7 +87,7 @@ GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 ONNX = sorted(name for name in os.listdir(GOLDEN) if name.endswith(".onnx"))
 for name in ONNX:
     MODEL = {"file": os.path.join(GOLDEN, name)}
-    if name.startswith("resnet"):
+    if name.startswith(("resnet", "vit", "convnext", "densenet", "shufflenet", "inception")):
         FAMILIES[name] = (MODEL, image_data(32, classes=5), SGD, 3)
     elif name.startswith("bert"):
         FAMILIES[name] = (MODEL, {"kind": "masked", "masked_of": "tokens", "path": make_tokens(cases.folder, 46)}, None, 3)

@@ -238,7 +238,43 @@ def exported(bench, family, precision):
     check(abs(after["loss"] - before["loss"]) < near * before["loss"], f"loss {before['loss']}, then {after['loss']}")
 
 
-for family in ("gpt2", "bert", "resnet18", "vgg11_bn", "alexnet", "gpt2.onnx", "bert.onnx", "resnet.onnx"):
+def shapes(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return {name: tensor["shape"] for name, tensor in header.items() if name != "__metadata__"}
+
+
+def keeps_shapes(bench, family):
+    """Weights have PyTorch's shapes wherever they are written, so that load_state_dict takes them; and where they start from
+    weights in our own shapes, as earlier versions wrote them."""
+    vectors = shapes(os.path.join(os.path.dirname(GOLDEN), family.replace(".onnx", ".safetensors")))
+    want = {name[len("weight."):]: shape for name, shape in vectors.items() if name.startswith("weight.")}
+    config = changed(config_of(family), data__held_out=0.2, steps=2, pipelines=1, stages=2)
+    run = bench.train(config, "run")
+    weights = os.path.join(run.dir, "model.safetensors")
+    equal(shapes(weights), want, "shapes in model.safetensors")
+    ended = bench.run("model", "export", run.dir, "--onnx", bench.path("out.onnx"))
+    equal(ended.code, 0, f"exit code of export, {ended.err!r}")
+    again = bench.train(changed(config, model={"file": bench.path("out.onnx")}, steps=0), "again")
+    equal(shapes(os.path.join(again.dir, "model.safetensors")), want, "shapes of an exported and imported model")
+    flat = bench.path("flat.safetensors")
+    with open(weights, "rb") as file:
+        header, data = json.loads(file.read(int.from_bytes(file.read(8), "little"))), file.read()
+    for tensor in header.values():
+        if "shape" in tensor:
+            tensor["shape"] = [size for size in tensor["shape"] if size > 1]
+    with open(flat, "wb") as file:
+        text = json.dumps(header).encode()
+        file.write(len(text).to_bytes(8, "little") + text + data)
+    first = bench.train(changed(config, model__init=weights, steps=1), "first")
+    second = bench.train(changed(config, model__init=flat, steps=1), "second")
+    equal(second.hashes(), first.hashes(), "weights and state from weights of other shapes")
+
+
+for family in ("vit.onnx",):
+    cases.add(f"{family}: keeps the shapes of the file", keeps_shapes, family)
+for family in ("gpt2", "bert", "resnet18", "vgg11_bn", "alexnet", "gpt2.onnx", "bert.onnx", "resnet.onnx", "vit.onnx",
+               "inception.onnx"):
     cases.add(f"{family}: exported to ONNX and imported again", exported, family, "f32")
 cases.add("gpt2: exported to ONNX and imported again in bf16", exported, "gpt2", "bf16")
 

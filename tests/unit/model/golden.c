@@ -69,6 +69,30 @@ static void test_logits(void **state) {
     }
 }
 
+/* Parameters are written in PyTorch's shapes, so that it reads them back. */
+static void test_shapes(void **state) {
+    (void)state;
+    struct pipeline p;
+    pipeline_new(&p, (struct variant){.stages = 2, .threads = 1});
+    for (int32_t s = 0; s < p.stages; s++) {
+        const struct culm_stage_info *info = culm_stage_info(p.stage[s]);
+        for (int32_t i = 0; i < info->param_count; i++) {
+            const struct culm_param_info *param = &info->params[i];
+            const struct culm_safetensors_entry *entry = entry_of("weight.", param->name);
+            if (strcmp(entry->name + strlen("weight."), param->name) != 0) {
+                continue; /* found by its numbers: an exporter has made it what it is */
+            }
+            char have[CULM_SHAPE_TEXT_MAX], want[CULM_SHAPE_TEXT_MAX];
+            culm_shape_text(param->rank, param->shape, have);
+            culm_shape_text(entry->rank, entry->shape, want);
+            if (strcmp(have, want) != 0) {
+                fail_msg("%s is written as %s, not %s", param->name, have, want);
+            }
+        }
+    }
+    pipeline_free(&p);
+}
+
 /* What follows from PyTorch's logits for one field of targets, summed over its rows. */
 struct evaluation {
     int64_t rows, counted, correct;
@@ -429,6 +453,7 @@ int main(int argc, char **argv) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_loss_and_gradients),
         cmocka_unit_test(test_ten_losses_of_sgd),

@@ -9,7 +9,16 @@
 
 #include <cmocka.h>
 
+/* Of these there are only ONNX files. */
+#define CLASSIFIER(name_, stages_)                                                                 \
+    { name_, "onnx", {.image = 32, .dropout = 0.1, .batch = 4}, stages_ }
+
 static const struct family families[] = {
+    CLASSIFIER("vit", 3),
+    CLASSIFIER("convnext", 3),
+    CLASSIFIER("densenet", 3),
+    CLASSIFIER("shufflenet", 3),
+    CLASSIFIER("inception", 3),
     {"gpt2",
      "gpt2",
      {.layers = 2, .width = 32, .heads = 2, .context = 16, .vocab = 64, .dropout = 0.1, .batch = 2},

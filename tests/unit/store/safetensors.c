@@ -61,6 +61,13 @@ static void test_round_trip(void **state) {
     assert_int_equal(culm_safetensors_read(file, "transformer.a", 1, &two, values, &error),
                      CULM_OK);
     assert_memory_equal(values, pair, sizeof pair);
+    static const int64_t ones[4] = {1, 2, 1, 3}, less[3] = {1, 2, 1}, more[3] = {2, 3, 2};
+    assert_int_equal(culm_safetensors_read(file, "transformer.b", 4, ones, values, &error),
+                     CULM_OK);
+    assert_int_equal(culm_safetensors_read(file, "transformer.b", 3, less, values, &error),
+                     CULM_ERR_FORMAT);
+    assert_int_equal(culm_safetensors_read(file, "transformer.b", 3, more, values, &error),
+                     CULM_ERR_FORMAT);
     assert_int_equal(culm_safetensors_read(file, "transformer.b", 2, other, values, &error),
                      CULM_ERR_FORMAT);
     assert_non_null(strstr(error.text, "is F32 [2, 3], F32 [3, 2] is wanted"));
