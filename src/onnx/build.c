@@ -440,6 +440,27 @@ static enum culm_status reshape(struct culm_onnx_build *b, const struct culm_onn
     return culm_onnx_keep(b, node, false, culm_onnx_reshape_to(b, x, &shape));
 }
 
+/* Parts of one dimension change places, in whichever form the image is. */
+static enum culm_status shuffle(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    bool image = false;
+    int32_t x = culm_onnx_either(b, node, 0, &image);
+    int64_t axis = image ? culm_onnx_image_axis(node->culm.axis) : node->culm.axis;
+    int64_t groups = node->culm.groups;
+    if (x < 0 || graph_error(b, node) != CULM_OK) {
+        return b->status;
+    }
+    const struct culm_shape shape = b->graph->value[x].shape;
+    struct culm_shape apart = {4, {1, groups, shape.dim[axis] / groups, 1}};
+    for (int i = 0; i < shape.rank; i++) {
+        apart.dim[i < axis ? 0 : 3] *= i == axis ? 1 : shape.dim[i];
+    }
+    apart.rank = apart.dim[3] > 1 ? 4 : 3;
+    const struct culm_attributes exchange = {.dims = {0, 2, 1, 3}};
+    x = culm_onnx_reshape_to(b, x, &apart);
+    x = culm_layer_apply(b->graph, "permute", &x, 1, &exchange);
+    return culm_onnx_keep(b, node, image, culm_onnx_reshape_to(b, x, &shape));
+}
+
 static enum culm_status gather_rows(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_shape shape = {2, {b->options->batch, node->culm.length}};
     bool own = node->inputs < 2; /* of import itself, not of the file */
@@ -468,22 +489,12 @@ static const struct {
     const char *op;
     enum culm_status (*build)(struct culm_onnx_build *build, const struct culm_onnx_node *node);
 } ours[] = {
-    {"linear", linear},
-    {"lookup", lookup},
-    {"row", row},
-    {"token", token},
-    {"drop_sample", drop_sample},
-    {"positions", positions},
-    {"layernorm", layernorm},
-    {"attention", attention},
-    {"batchnorm", batchnorm},
-    {"activation", pointwise},
-    {"dropout", pointwise},
-    {"affine", pointwise},
-    {"residual", residual},
-    {"reshape", reshape},
-    {"slice", slice},
-    {"gather_rows", gather_rows},
+    {"linear", linear},        {"lookup", lookup},           {"row", row},
+    {"token", token},          {"drop_sample", drop_sample}, {"positions", positions},
+    {"layernorm", layernorm},  {"attention", attention},     {"batchnorm", batchnorm},
+    {"activation", pointwise}, {"dropout", pointwise},       {"affine", pointwise},
+    {"residual", residual},    {"reshape", reshape},         {"shuffle", shuffle},
+    {"slice", slice},          {"gather_rows", gather_rows},
 };
 
 static enum culm_status build_one(struct culm_onnx_build *build,

@@ -4,6 +4,7 @@
 #include "onnx/ops.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Numbers of an attribute, `otherwise` for those that are not given; false: too many. */
@@ -199,15 +200,32 @@ static enum culm_status transpose(struct culm_onnx_build *b, const struct culm_o
     return culm_onnx_put(b, node, false, "permute", &x, 1, &attributes);
 }
 
+/* Joins up to 8 at a time until one is left; uses `parts` up. */
+static int32_t join(struct culm_onnx_build *b, int32_t *parts, int32_t count,
+                    const struct culm_attributes *attributes) {
+    while (count > 1) {
+        int32_t joined = 0;
+        for (int32_t i = 0; i < count; i += 8) {
+            int32_t n = count - i < 8 ? count - i : 8;
+            parts[joined++] =
+                n == 1 ? parts[i] : culm_layer_apply(b->graph, "concat", parts + i, n, attributes);
+        }
+        count = joined;
+    }
+    return parts[0];
+}
+
 static enum culm_status concat(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     int rank = b->file->value[node->output[0]].rank;
     int64_t axis = culm_onnx_int(node, "axis", 0);
-    int32_t inputs[CULM_NODE_INPUTS_MAX];
     bool image = false;
     axis = axis < 0 ? axis + rank : axis;
-    if (node->inputs > 8 || axis == 0) {
-        return culm_onnx_unsupported(b, node,
-                                     axis ? "more than 8 inputs" : "joins samples of a batch");
+    if (axis == 0) {
+        return culm_onnx_unsupported(b, node, "joins samples of a batch");
+    }
+    int32_t *inputs = calloc((size_t)node->inputs + 1, sizeof *inputs);
+    if (!inputs) {
+        return culm_onnx_node_error(b->file, node, CULM_ERR_MEMORY, b->error, "out of memory");
     }
     for (int32_t i = 0; i < node->inputs; i++) {
         bool is_image = false;
@@ -217,11 +235,10 @@ static enum culm_status concat(struct culm_onnx_build *b, const struct culm_onnx
     for (int32_t i = 0; i < node->inputs; i++) {
         inputs[i] = image ? culm_onnx_image(b, node, i) : culm_onnx_plain(b, node, i);
     }
-    if (node->inputs == 1) {
-        return culm_onnx_keep(b, node, image, inputs[0]);
-    }
     const struct culm_attributes attributes = {.axis = image ? culm_onnx_image_axis(axis) : axis};
-    return culm_onnx_put(b, node, image, "concat", inputs, node->inputs, &attributes);
+    int32_t joined = b->status == CULM_OK ? join(b, inputs, node->inputs, &attributes) : -1;
+    free(inputs);
+    return culm_onnx_keep(b, node, image, joined);
 }
 
 /* A product of two activations. */

@@ -16,6 +16,7 @@
  *     culm.attention   q, k?, v?, mask?       culm.activation x
  *     culm.batchnorm   x, gamma, beta, mean, var, residual?
  *     culm.drop_sample x (whole samples are dropped)
+ *     culm.shuffle     x (its dimension `axis`, [groups, each], becomes [each, groups])
  *     culm.token       table (its row 0 for every sample), x (for the number of samples)
  *
  * Thread: one.
@@ -49,6 +50,8 @@ bool culm_onnx_fuse_activations(struct culm_onnx_graph *graph); /* last: relu an
 bool culm_onnx_fuse_norm(struct culm_onnx_graph *graph, bool inference);
 bool culm_onnx_fuse_attention(struct culm_onnx_graph *graph);
 bool culm_onnx_fuse_embedding(struct culm_onnx_graph *graph);
+bool culm_onnx_fuse_shuffles(struct culm_onnx_graph *graph);
+void culm_onnx_shorten_joins(struct culm_onnx_graph *graph);
 
 /* An operator of ONNX; one of ours. A NULL node is none. */
 bool culm_onnx_is(const struct culm_onnx_node *node, const char *op);

@@ -273,13 +273,26 @@ static bool split(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
-/* Gather of one known index is a slice without its dimension. */
+static bool counts_up(const struct culm_onnx_tensor *numbers) {
+    for (int64_t i = 0; i < numbers->elements; i++) {
+        if (culm_onnx_get_int(numbers, i) != i) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Gather of one known index is a slice without its dimension, of all in their order a reshape. */
 static bool gather(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
     const struct culm_onnx_tensor *which = numbers(graph, node, 1);
     int64_t axis = culm_onnx_int(node, "axis", 0);
     struct culm_onnx_value v = graph->value[x];
+    if (which && v.rank == 1 && v.dim[0] > 1 && which->elements == v.dim[0] && !v.data &&
+        counts_up(which)) {
+        return culm_onnx_become(graph, index, "reshape", &x, 1);
+    }
     if (!which || which->elements != 1 || graph->value[x].data || v.rank < 1) {
         return true;
     }

@@ -9,6 +9,11 @@ import sys
 import classifiers
 import golden
 
-model = classifiers.build(os.path.splitext(os.path.basename(sys.argv[1]))[0], dropout=False)
-golden.randomize(model, 11)
-golden.classify(model, classifiers.IMAGE, classifiers.BATCH, classifiers.CLASSES, [0.05, 1e-3])
+# Seeds and rates with which PyTorch's own float32 stays near its float64 for ten steps.
+CHOSEN = {"densenet": (16, 0.002), "shufflenet": (21, 0.002)}
+
+name = os.path.splitext(os.path.basename(sys.argv[1]))[0]
+seed, rate = CHOSEN.get(name, (11, 0.05))
+model = classifiers.build(name, dropout=False)
+golden.randomize(model, seed)
+golden.classify(model, classifiers.IMAGE, classifiers.BATCH, classifiers.CLASSES, [rate, 1e-3])

@@ -271,10 +271,10 @@ def keeps_shapes(bench, family):
     equal(second.hashes(), first.hashes(), "weights and state from weights of other shapes")
 
 
-for family in ("vit.onnx",):
+for family in ("vit.onnx", "convnext.onnx"):
     cases.add(f"{family}: keeps the shapes of the file", keeps_shapes, family)
 for family in ("gpt2", "bert", "resnet18", "vgg11_bn", "alexnet", "gpt2.onnx", "bert.onnx", "resnet.onnx", "vit.onnx",
-               "inception.onnx"):
+               "convnext.onnx", "densenet.onnx", "shufflenet.onnx", "inception.onnx"):
     cases.add(f"{family}: exported to ONNX and imported again", exported, family, "f32")
 cases.add("gpt2: exported to ONNX and imported again in bf16", exported, "gpt2", "bf16")
 

@@ -175,8 +175,10 @@ static void test_loss_and_gradients(void **state) {
         int64_t count = culm_elements(&param->shape);
         float *want = vector("grad.", param->name, count), *have = gradient(&p, i);
         double size = norm_of(want, NULL, count), off = norm_of(have, want, count);
-        /* Some are zero but for rounding: a bias before batch norm, the bias of keys. */
-        double allowed = size < 1e-7 * (double)norms[0] ? 1e-5 * (double)norms[0] : 1e-4 * size;
+        /* Some are zero but for rounding: a bias before batch norm, the bias of keys; some are small
+         * differences of large terms: weights between two batch norms. */
+        double allowed = size < 1e-7 * (double)norms[0] ? 1e-5 * (double)norms[0]
+                                                        : 1e-4 * size + 1e-7 * (double)norms[0];
         if (!(off < allowed)) {
             fail_msg("gradient of %s is off by %g of %g", param->name, off, size);
         }

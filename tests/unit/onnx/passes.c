@@ -299,6 +299,114 @@ static void test_dropout(void **state) {
     }
 }
 
+/* ... -> y, an image -> logits; takes the file with it. */
+static void expect_image(struct writer *w, const char *ops) {
+    struct culm_onnx_model *model = NULL;
+    writer_node(w, "GlobalAveragePool", "y", "pooled", "");
+    writer_node(w, "Flatten", "pooled", "logits", "axis=1");
+    struct culm_graph *graph = writer_import(w, 17, &plain, &model);
+    assert_string_equal(ops_of(graph), ops);
+    culm_graph_free(graph);
+    culm_onnx_model_free(model);
+    writer_release(w);
+}
+
+static void start_image(struct writer *w, int64_t channels) {
+    writer_start(w);
+    writer_input(w, "x", 1, 4, DIMS(2, channels, 8, 8));
+    writer_output(w, "logits");
+}
+
+/* What is joined again and again is joined once; any number of inputs in steps of eight. */
+static void test_joins(void **state) {
+    (void)state;
+    struct writer w;
+    char names[256] = "";
+    /* three joins, each of what the one before joins and one more */
+    start_image(&w, 2);
+    writer_node(&w, "Sigmoid", "x", "a", "");
+    writer_node(&w, "Concat", "x a", "xa", "axis=1");
+    writer_weight(&w, "b.weight", 4, DIMS(2, 4, 1, 1));
+    writer_node(&w, "Conv", "xa b.weight", "b", "kernel_shape=1,1");
+    writer_node(&w, "Concat", "x a b", "xab", "axis=-3");
+    writer_weight(&w, "c.weight", 4, DIMS(2, 6, 1, 1));
+    writer_node(&w, "Conv", "xab c.weight", "c", "kernel_shape=1,1");
+    writer_node(&w, "Concat", "x a b c", "y", "axis=1");
+    expect_image(&w, "activation concat conv concat conv concat adaptive_avgpool reshape "
+                     "cross_entropy");
+    /* other beginnings and axes are no reason */
+    start_image(&w, 2);
+    writer_node(&w, "Sigmoid", "x", "a", "");
+    writer_node(&w, "Concat", "x a", "high", "axis=2");
+    writer_node(&w, "Concat", "a x", "other", "axis=1");
+    writer_weight(&w, "h.weight", 4, DIMS(2, 2, 9, 1));
+    writer_weight(&w, "o.weight", 4, DIMS(2, 4, 1, 1));
+    writer_node(&w, "Conv", "high h.weight", "h", "kernel_shape=9,1");
+    writer_node(&w, "Conv", "other o.weight", "o", "kernel_shape=1,1");
+    writer_node(&w, "Concat", "x a h o", "y", "axis=1");
+    expect_image(&w, "activation concat concat conv conv concat adaptive_avgpool reshape "
+                     "cross_entropy");
+    /* seventeen at once */
+    start_image(&w, 2);
+    for (int i = 0; i < 17; i++) {
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s ", i % 2 ? "x" : "a");
+    }
+    writer_node(&w, "Sigmoid", "x", "a", "");
+    writer_node(&w, "Concat", names, "y", "axis=1");
+    expect_image(&w, "activation concat concat concat adaptive_avgpool reshape cross_entropy");
+}
+
+/* Channels that change places between groups: three dimensions inside, whatever the file says. */
+static void test_shuffle(void **state) {
+    (void)state;
+    struct writer w;
+    start_image(&w, 6);
+    writer_ints(&w, "apart", 5, DIMS(2, 3, 2, 8, 8));
+    writer_ints(&w, "whole", 4, DIMS(2, 6, 8, 8));
+    writer_node(&w, "Reshape", "x apart", "a", "");
+    writer_node(&w, "Transpose", "a", "t", "perm=0,2,1,3,4");
+    writer_node(&w, "Reshape", "t whole", "y", "");
+    expect_image(&w, "reshape permute reshape adaptive_avgpool reshape cross_entropy");
+    /* pixels that change places need five dimensions */
+    start_image(&w, 6);
+    writer_ints(&w, "apart", 6, DIMS(2, 6, 4, 2, 4, 2));
+    writer_ints(&w, "whole", 4, DIMS(2, 24, 4, 4));
+    writer_node(&w, "Reshape", "x apart", "a", "");
+    writer_node(&w, "Transpose", "a", "t", "perm=0,1,3,5,2,4");
+    writer_node(&w, "Reshape", "t whole", "y", "");
+    writer_node(&w, "GlobalAveragePool", "y", "pooled", "");
+    writer_node(&w, "Flatten", "pooled", "logits", "axis=1");
+    assert_non_null(strstr(writer_refused(&w, 17, &plain), "has more than 4 dimensions"));
+    writer_release(&w);
+}
+
+/* A strided view that takes all in their order, as one exporter writes it, is a reshape. */
+static void test_strided(void **state) {
+    (void)state;
+    for (int turned = 0; turned < 2; turned++) {
+        struct writer w;
+        int64_t index[12];
+        for (int64_t i = 0; i < 12; i++) {
+            index[i] = turned ? i % 6 * 2 + i / 6 : i;
+        }
+        start_image(&w, 6);
+        writer_node(&w, "ReduceMean", "x", "m", "axes=2,3 keepdims=1");
+        writer_ints(&w, "flat", 1, DIMS(-1));
+        writer_ints(&w, "numbers", 12, index);
+        writer_ints(&w, "shape", 4, DIMS(2, 6, 1, 1));
+        writer_node(&w, "Reshape", "m flat", "row", "");
+        writer_node(&w, "Reshape", "numbers shape", "index", "");
+        writer_node(&w, "Gather", "row index", "y", "axis=0");
+        if (turned) {
+            writer_node(&w, "Flatten", "y", "logits", "axis=1");
+            assert_non_null(strstr(writer_refused(&w, 17, &plain), "operator 'Gather'"));
+            writer_release(&w);
+        } else {
+            expect_image(&w, "adaptive_avgpool reshape cross_entropy");
+        }
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     struct writer w;
@@ -345,7 +453,8 @@ int main(void) {
         cmocka_unit_test(test_linear),    cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_attention), cmocka_unit_test(test_batch),
         cmocka_unit_test(test_images),    cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_joins),     cmocka_unit_test(test_shuffle),
+        cmocka_unit_test(test_strided),   cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("onnx/passes", tests, NULL, NULL);
 }
