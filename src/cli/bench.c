@@ -11,6 +11,7 @@
 #include "cli/runner.h"
 #include "cli/subject.h"
 
+#include "base/json.h"
 #include "base/pages.h"
 #include "base/rng.h"
 #include "model/optimizer.h"
@@ -186,11 +187,12 @@ static void report_step(const struct bench *b, const struct values *values, doub
     json_int_t memory = (json_int_t)used.ru_maxrss * 1024;
     if (values->json) {
         json_t *object =
-            json_pack("{s:s, s:s, s:i, s:I, s:{s:f, s:f}, s:f, s:s, s:f, s:f, s:I}", "model",
-                      b->subject.name, "dtype", dtype, "threads", culm_cpu_threads(b->runner.cpu),
-                      "batch", (json_int_t)b->subject.batch, "step_s", "median", median, "min",
-                      least, "rate_per_s", rate, "rate_of", images ? "samples" : "tokens", "gflops",
-                      gflops, "percent_of_peak", 100 * gflops / peak, "peak_memory_bytes", memory);
+            json_pack("{s:o, s:s, s:i, s:I, s:{s:f, s:f}, s:f, s:s, s:f, s:f, s:I}", "model",
+                      culm_json_text(b->subject.name), "dtype", dtype, "threads",
+                      culm_cpu_threads(b->runner.cpu), "batch", (json_int_t)b->subject.batch,
+                      "step_s", "median", median, "min", least, "rate_per_s", rate, "rate_of",
+                      images ? "samples" : "tokens", "gflops", gflops, "percent_of_peak",
+                      100 * gflops / peak, "peak_memory_bytes", memory);
         char *text = json_dumps(object, JSON_COMPACT);
         puts(text ? text : "");
         free(text);

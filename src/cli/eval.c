@@ -9,6 +9,7 @@
 #include "cli/options.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "train/network.h"
 
 #include <jansson.h>
@@ -49,8 +50,9 @@ static const struct culm_usage usage = {
 static void print(const char *name, const struct culm_evaluation *e, bool json) {
     if (json) {
         json_t *object =
-            json_pack("{s:s, s:I, s:I, s:f, s:f}", "name", name, "samples", (json_int_t)e->samples,
-                      "counted", (json_int_t)e->counted, "loss", e->loss, "accuracy", e->accuracy);
+            json_pack("{s:o, s:I, s:I, s:f, s:f}", "name", culm_json_text(name), "samples",
+                      (json_int_t)e->samples, "counted", (json_int_t)e->counted, "loss", e->loss,
+                      "accuracy", e->accuracy);
         if (e->perplexity > 0) {
             json_object_set_new(object, "perplexity", json_real(e->perplexity));
         }

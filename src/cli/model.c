@@ -9,6 +9,7 @@
 #include "cli/subject.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "onnx/onnx.h"
 
 #include <jansson.h>
@@ -82,7 +83,7 @@ static struct cost cost_of(const struct culm_graph *graph, const struct culm_sta
 
 /* {"name", "parameters", "flops_per_sample", "memory_bytes", "blocks"} */
 static json_t *json_of(const char *name, const struct cost *cost, const struct culm_graph *graph) {
-    return json_pack("{s:s, s:I, s:f, s:I, s:I}", "name", name, "parameters",
+    return json_pack("{s:o, s:I, s:f, s:I, s:I}", "name", culm_json_text(name), "parameters",
                      (json_int_t)cost->parameters, "flops_per_sample", cost->flops, "memory_bytes",
                      (json_int_t)cost->memory, "blocks", (json_int_t)graph->blocks);
 }
@@ -99,7 +100,7 @@ static void print_json(json_t *object) {
 static void print_import_json(const char *path, const struct culm_onnx_model *model,
                               const struct culm_graph *graph, const struct cost *cost) {
     json_t *object = json_of(path, cost, graph), *fields = json_array(), *notes = json_array();
-    json_object_set_new(object, "producer", json_string(culm_onnx_model_producer(model)));
+    json_object_set_new(object, "producer", culm_json_text(culm_onnx_model_producer(model)));
     json_object_set_new(object, "opset", json_integer(culm_onnx_model_opset(model)));
     json_object_set_new(object, "operators", json_integer(graph->node_count));
     for (int32_t i = 0; i < graph->field_count; i++) {
@@ -108,11 +109,12 @@ static void print_import_json(const char *path, const struct culm_onnx_model *mo
         for (int k = 0; k < field->shape.rank; k++) {
             json_array_append_new(shape, json_integer(field->shape.dim[k]));
         }
-        json_array_append_new(fields, json_pack("{s:s, s:s, s:o}", "name", field->name, "dtype",
-                                                culm_dtype_name(field->dtype), "shape", shape));
+        json_array_append_new(fields,
+                              json_pack("{s:o, s:s, s:o}", "name", culm_json_text(field->name),
+                                        "dtype", culm_dtype_name(field->dtype), "shape", shape));
     }
     for (int32_t i = 0; culm_onnx_model_note(model, i); i++) {
-        json_array_append_new(notes, json_string(culm_onnx_model_note(model, i)));
+        json_array_append_new(notes, culm_json_text(culm_onnx_model_note(model, i)));
     }
     json_object_set_new(object, "fields", fields);
     json_object_set_new(object, "notes", notes);

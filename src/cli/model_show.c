@@ -1,6 +1,7 @@
 /* What a model costs. See model_show.h. */
 #include "cli/model_show.h"
 
+#include "base/json.h"
 #include "cli/subject.h"
 
 #include <jansson.h>
@@ -43,11 +44,11 @@ static void print(const struct shown *s, bool stages, bool json) {
     size_t kept = info->activation_bytes / (size_t)batch;
     size_t least = culm_stage_info(s->recomputed)->activation_bytes / (size_t)batch;
     if (json) {
-        json_t *object = json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:I}", "name", s->subject.name,
-                                   "parameters", (json_int_t)parameters, "flops_per_sample", flops,
-                                   "memory_bytes", (json_int_t)memory, "activation_bytes",
-                                   (json_int_t)kept, "activation_bytes_recompute",
-                                   (json_int_t)least, "blocks", (json_int_t)s->graph->blocks);
+        json_t *object = json_pack(
+            "{s:o, s:I, s:f, s:I, s:I, s:I, s:I}", "name", culm_json_text(s->subject.name),
+            "parameters", (json_int_t)parameters, "flops_per_sample", flops, "memory_bytes",
+            (json_int_t)memory, "activation_bytes", (json_int_t)kept, "activation_bytes_recompute",
+            (json_int_t)least, "blocks", (json_int_t)s->graph->blocks);
         json_t *list = json_array();
         for (int32_t i = 0; stages && i < s->stages; i++) {
             json_array_append_new(list, stage_json(culm_stage_info(s->stage[i]), batch));

@@ -1,6 +1,8 @@
 /* The coordinator's world: its table, its run from start to the last process reaped, its life. */
 #include "cluster/coordinator_internal.h"
 
+#include "base/json.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +32,9 @@ void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event) {
 }
 
 void culm_host_complain(struct culm_coordinator_host *host, const struct culm_error *error) {
-    culm_host_publish(host, json_pack("{s:s, s:s, s:s}", "event", "error", "code",
-                                      culm_status_name(error->status), "message", error->text));
+    culm_host_publish(host, json_pack("{s:s, s:s, s:o}", "event", "error", "code",
+                                      culm_status_name(error->status), "message",
+                                      culm_json_text(error->text)));
 }
 
 void culm_host_tell(struct child *child, enum culm_peer_change change) {

@@ -1,6 +1,8 @@
 /* The coordinator: members, losses, suspicion, and dispatch. See coordinator.h. */
 #include "train/coordinator_internal.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,8 +144,9 @@ void culm_coordinator_fail(struct culm_coordinator *c, enum culm_status status, 
     va_start(args, format);
     culm_error_setv(&error, status, format, args);
     va_end(args);
-    culm_coordinator_event(c, json_pack("{s:s, s:s, s:s}", "event", "error", "code",
-                                        culm_status_name(status), "message", error.text));
+    culm_coordinator_event(c, json_pack("{s:s, s:s, s:o}", "event", "error", "code",
+                                        culm_status_name(status), "message",
+                                        culm_json_text(error.text)));
     culm_coordinator_leave(c, culm_status_exit_code(status), &error);
 }
 
@@ -225,8 +228,8 @@ static void member_up(struct culm_coordinator *c, int32_t id, const struct culm_
         culm_coordinator_seat(
             c, member); /* later ones wait: a slot may be that of one still starting */
     }
-    json_t *event = json_pack("{s:s, s:i, s:I, s:s}", "event", "joined", "node", id, "pid",
-                              (json_int_t)info->pid, "name", member->name);
+    json_t *event = json_pack("{s:s, s:i, s:I, s:o}", "event", "joined", "node", id, "pid",
+                              (json_int_t)info->pid, "name", culm_json_text(member->name));
     bool seated = member->pipeline >= 0;
     json_object_set_new(event, "pipeline", seated ? json_integer(member->pipeline) : json_null());
     json_object_set_new(event, "stage", seated ? json_integer(member->stage) : json_null());

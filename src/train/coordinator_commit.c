@@ -8,6 +8,8 @@
  */
 #include "train/coordinator_internal.h"
 
+#include "base/json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,10 +137,10 @@ bool culm_coordinator_last_save(const struct culm_coordinator *c) {
 
 void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
                                        bool ok, const char *why) {
-    json_t *event = json_pack("{s:s, s:I, s:s, s:b}", "event", "checkpoint", "step",
-                              (json_int_t)step, "path", path, "ok", ok);
+    json_t *event = json_pack("{s:s, s:I, s:o, s:b}", "event", "checkpoint", "step",
+                              (json_int_t)step, "path", culm_json_text(path), "ok", ok);
     if (why) {
-        json_object_set_new(event, "message", json_string(why));
+        json_object_set_new(event, "message", culm_json_text(why));
     }
     culm_coordinator_event(c, event);
 }

@@ -1,6 +1,8 @@
 /* The coordinator: views, loading, copies to new holders, roll-back. */
 #include "train/coordinator_internal.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -69,9 +71,9 @@ static json_t *view_event(const struct culm_view *view) {
     for (int32_t l = 0; l < view->lanes; l++) {
         json_array_append_new(lanes, json_integer(view->lane_pipeline[l]));
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I}", "event", "view", "reason", view->reason,
-                     "map", map, "lanes", lanes, "copies", copies, "step",
-                     (json_int_t)view->iteration);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I}", "event", "view", "reason",
+                     culm_json_text(view->reason), "map", map, "lanes", lanes, "copies", copies,
+                     "step", (json_int_t)view->iteration);
 }
 
 /* Makes the draft the view, tells everyone, and forgets what was said in the old one. */
@@ -460,9 +462,9 @@ void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason) {
         c->pending[i].source = 2;
         c->pending[i].view = c->view->number + 1;
     }
-    culm_coordinator_event(c, json_pack("{s:s, s:I, s:I, s:s}", "event", "rollback", "from_step",
+    culm_coordinator_event(c, json_pack("{s:s, s:I, s:I, s:o}", "event", "rollback", "from_step",
                                         (json_int_t)from, "to_step", (json_int_t)to, "reason",
-                                        reason));
+                                        culm_json_text(reason)));
     c->phase = WAITING;
     if (c->saving.active) {
         culm_coordinator_give_up_save(c, "every copy of a stage was lost while it was written");

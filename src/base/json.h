@@ -1,0 +1,15 @@
+/*
+ * Text in JSON. JSON is UTF-8; names of files, and messages with such names, may be any bytes.
+ * Thread: any.
+ */
+#ifndef CULM_BASE_JSON_H
+#define CULM_BASE_JSON_H
+
+#include <jansson.h>
+
+/* A string of any bytes up to NUL: each that is no part of UTF-8 becomes U+FFFD. NULL: out of
+ * memory. Every event and every answer of a command takes text that others wrote from here, since
+ * one byte would otherwise take the whole of it away. */
+json_t *culm_json_text(const char *text);
+
+#endif
