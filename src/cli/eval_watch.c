@@ -1,14 +1,30 @@
 /* Evaluation beside training. See eval_watch.h. */
 #include "cli/eval_watch.h"
 
+#include "store/checkpoint.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
+/* In the child: what other threads held when we forked is held for ever, so nothing here
+ * allocates. It ends with the launcher however that ends, and gets none of its signal settings. */
+static _Noreturn void become(char **argv, pid_t launcher, const char *output) {
+    sigset_t none;
+    sigemptyset(&none);
+    int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+        getppid() != launcher || signal(SIGPIPE, SIG_DFL) == SIG_ERR ||
+        sigprocmask(SIG_SETMASK, &none, NULL) != 0) {
+        _exit(126);
+    }
+    execv("/proc/self/exe", argv);
+    _exit(127);
+}
 
 static void start(struct culm_eval_watch *watch, int64_t step, const char *checkpoint) {
     char samples[32];
@@ -24,15 +40,14 @@ static void start(struct culm_eval_watch *watch, int64_t step, const char *check
                          (long long)step) != CULM_OK) {
         return;
     }
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 1, watch->output, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    pid_t pid;
-    if (posix_spawn(&pid, "/proc/self/exe", &files, NULL, argv, environ) == 0) {
+    pid_t launcher = getpid(), pid = fork();
+    if (pid == 0) {
+        become(argv, launcher, watch->output);
+    }
+    if (pid > 0) {
         watch->pid = pid;
         watch->step = step;
     }
-    posix_spawn_file_actions_destroy(&files);
 }
 
 void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event) {
@@ -43,8 +58,9 @@ void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event) {
         return;
     }
     int64_t step = json_integer_value(json_object_get(event, "step"));
-    const char *path = json_string_value(json_object_get(event, "path"));
-    if (path && step > 0 && (step % every == 0 || step == watch->config->steps)) {
+    char path[CULM_PATH_MAX]; /* the event's is not one where names are no UTF-8 */
+    if (culm_checkpoint_path(watch->dir, step, path, NULL) == CULM_OK && step > 0 &&
+        (step % every == 0 || step == watch->config->steps)) {
         if (!watch->pid) {
             start(watch, step, path);
         } else if (culm_path_format(watch->waiting, NULL, "%s", path) == CULM_OK) {
@@ -85,4 +101,14 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
     json_decref(result);
     start_waiting(watch);
     return event;
+}
+
+void culm_eval_watch_stop(struct culm_eval_watch *watch) {
+    watch->waiting_step = 0;
+    if (watch->pid) {
+        kill(watch->pid, SIGKILL);
+        while (waitpid(watch->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        watch->pid = 0;
+    }
 }

@@ -2,9 +2,10 @@
  * Evaluation beside training: checkpoints that are due are evaluated by a process of its own, one
  * at a time, so that neither protocol nor workers know of it.
  *
- * The process is `culm eval DIR --weights CHECKPOINT --json`; its output goes to DIR/logs. Of the
- * checkpoints that come due while another one is evaluated the newest waits, and is next unless it
- * has been removed by then; the others are left out. Thread: one at a time.
+ * The process is `culm eval DIR --weights CHECKPOINT --json`; its output goes to DIR/logs. It ends
+ * with the launcher's thread that started it, killed or not. Of the checkpoints that come due while
+ * another one is evaluated the newest waits, and is next unless it has been removed by then; the
+ * others are left out. Thread: one at a time.
  */
 #ifndef CULM_CLI_EVAL_WATCH_H
 #define CULM_CLI_EVAL_WATCH_H
@@ -31,5 +32,7 @@ void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event);
  * none has. With `wait`, waits for one that runs. Starts the one that waited: the end calls
  * it until it gives NULL. The caller's. */
 json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait);
+/* Ends the one that runs, if any, and forgets the one that waits: for every end of a run. */
+void culm_eval_watch_stop(struct culm_eval_watch *watch);
 
 #endif

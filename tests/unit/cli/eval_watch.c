@@ -10,11 +10,14 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -22,9 +25,17 @@
 /* culm eval DIR --weights CHECKPOINT ... */
 static int evaluate(char **argv) {
     char path[CULM_PATH_MAX];
+    struct sigaction pipe_action;
+    sigset_t blocked;
+    sigaction(SIGPIPE, NULL, &pipe_action);
+    sigprocmask(SIG_BLOCK, NULL, &blocked);
+    printf("{\"name\": \"x\", \"checkpoint\": \"%s\", \"loss\": 1.5, \"ignored\": %d, \"blocked\": "
+           "%d}\n",
+           strrchr(argv[4], '/') + 1, pipe_action.sa_handler == SIG_IGN,
+           sigismember(&blocked, SIGTERM));
+    fflush(stdout); /* it has begun */
     snprintf(path, sizeof path, "%s/go", argv[2]);
     int go = open(path, O_RDONLY);
-    printf("{\"name\": \"x\", \"checkpoint\": \"%s\", \"loss\": 1.5}\n", strrchr(argv[4], '/') + 1);
     return go >= 0 ? close(go) : 1;
 }
 
@@ -39,7 +50,7 @@ static void let_end(void) {
 
 static void checkpoint(struct culm_eval_watch *watch, int step) {
     char path[CULM_PATH_MAX];
-    snprintf(path, sizeof path, "%s/step-%d", folder, step);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%08d", folder, step);
     assert_int_equal(mkdir(path, 0755), 0);
     json_t *event = json_pack("{s:s, s:i, s:s, s:b}", "event", "checkpoint", "step", step, "path",
                               path, "ok", 1);
@@ -49,13 +60,13 @@ static void checkpoint(struct culm_eval_watch *watch, int step) {
 
 static void drop(int step) {
     char path[CULM_PATH_MAX];
-    snprintf(path, sizeof path, "%s/step-%d", folder, step);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%08d", folder, step);
     assert_int_equal(rmdir(path), 0);
 }
 
 static void ends(struct culm_eval_watch *watch, int step) {
     char wanted[32];
-    snprintf(wanted, sizeof wanted, "step-%d", step);
+    snprintf(wanted, sizeof wanted, "step-%08d", step);
     let_end();
     json_t *event = culm_eval_watch_result(watch, true);
     assert_non_null(event);
@@ -100,6 +111,70 @@ static void test_removed(void **state) {
     assert_null(culm_eval_watch_result(&watch, true));
 }
 
+/* What the launcher is to itself, it does not hand on: what it ignores and holds back.
+ */
+static void test_clean_start(void **state) {
+    (void)state;
+    const struct culm_train_config config = {.steps = 100, .eval = {.every = 60}};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder};
+    sigset_t term, before;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, &before);
+    signal(SIGPIPE, SIG_IGN);
+    checkpoint(&watch, 60);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    let_end();
+    json_t *event = culm_eval_watch_result(&watch, true);
+    assert_int_equal(json_integer_value(json_object_get(event, "ignored")), 0);
+    assert_int_equal(json_integer_value(json_object_get(event, "blocked")), 0);
+    json_decref(event);
+}
+
+static void test_stop(void **state) {
+    (void)state;
+    const struct culm_train_config config = {.steps = 200, .eval = {.every = 61}};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder};
+    culm_eval_watch_stop(&watch); /* nothing runs */
+    checkpoint(&watch, 61);
+    checkpoint(&watch, 122);
+    pid_t pid = watch.pid;
+    assert_int_equal(kill(pid, 0), 0);
+    culm_eval_watch_stop(&watch);
+    assert_int_equal(kill(pid, 0), -1); /* it is reaped, and so no zombie either */
+    assert_null(culm_eval_watch_result(&watch, true));
+}
+
+/* Whoever watches may be killed at any time. */
+static void test_death_of_the_launcher(void **state) {
+    (void)state;
+    const struct culm_train_config config = {.steps = 200, .eval = {.every = 63}};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder};
+    int ends[2], status;
+    pid_t evaluation = 0;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* the evaluation becomes ours */
+    assert_int_equal(pipe(ends), 0);
+    pid_t launcher = fork();
+    if (launcher == 0) {
+        checkpoint(&watch, 63);
+        struct stat begun = {0};
+        while (begun.st_size == 0) {
+            stat(watch.output, &begun);
+        }
+        bool told = write(ends[1], &watch.pid, sizeof watch.pid) == sizeof watch.pid;
+        kill(getpid(), told ? SIGKILL : SIGABRT);
+    }
+    assert_int_equal(waitpid(launcher, &status, 0), launcher);
+    assert_int_equal(read(ends[0], &evaluation, sizeof evaluation), sizeof evaluation);
+    alarm(10); /* ends the test when nothing ends the evaluation */
+    assert_int_equal(waitpid(evaluation, &status, 0), evaluation);
+    alarm(0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static int begin(void **state) {
     char path[CULM_PATH_MAX];
     if (make_folder(state)) {
@@ -107,6 +182,10 @@ static int begin(void **state) {
     }
     snprintf(path, sizeof path, "%s/go", folder);
     if (mkfifo(path, 0600) != 0) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    if (mkdir(path, 0755) != 0) {
         return -1;
     }
     snprintf(path, sizeof path, "%s/logs", folder);
@@ -118,8 +197,9 @@ int main(int argc, char **argv) {
         return evaluate(argv);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newest_waits),
-        cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_newest_waits),          cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_clean_start),           cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_death_of_the_launcher),
     };
     return cmocka_run_group_tests_name("cli/eval_watch", tests, begin, drop_folder);
 }
