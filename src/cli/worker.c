@@ -6,6 +6,8 @@
 #include "cli/fault.h"
 #include "cli/version.h"
 #include "cluster/worker.h"
+#include "data/image.h"
+#include "data/unicode.h"
 #include "net/socket.h"
 #include "train/brief.h"
 #include "train/node.h"
@@ -38,9 +40,15 @@ struct worker {
 void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *config,
                     char ret_text[CULM_SIGNATURE_SIZE]) {
     bool half = strcmp(config->precision, "bf16") == 0;
-    snprintf(ret_text, CULM_SIGNATURE_SIZE, "culm-%s+%s/%s%s%s/glibc-%s/gcc-%s", CULM_VERSION,
-             CULM_GIT, culm_cpu_signature(cpu), half ? "/bf16-" : "",
-             half ? culm_cpu_bf16_flavour(cpu) : "", gnu_get_libc_version(), __VERSION__);
+    char images[96] = "";
+    if (strcmp(config->data.kind, "images") == 0) {
+        culm_image_libraries(images, sizeof images);
+    }
+    snprintf(ret_text, CULM_SIGNATURE_SIZE, "culm-%s+%s/%s%s%s/glibc-%s/gcc-%s%s%s%s%s",
+             CULM_VERSION, CULM_GIT, culm_cpu_signature(cpu), half ? "/bf16-" : "",
+             half ? culm_cpu_bf16_flavour(cpu) : "", gnu_get_libc_version(), __VERSION__,
+             images[0] ? "/" : "", images, config->data.tokenizer_count ? "/utf8proc-" : "",
+             config->data.tokenizer_count ? culm_unicode_version() : "");
 }
 
 size_t culm_payload_max(const struct culm_plan *plan) {

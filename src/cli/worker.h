@@ -16,7 +16,8 @@
 
 int culm_cli_worker(int argc, char **argv);
 
-/* Everything of build and machine that can change bits: a worker with another one is refused. */
+/* Everything of build and machine that can change bits, with the libraries that make samples of
+ * this run's data: a worker with another one is refused. */
 void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *config,
                     char ret_text[CULM_SIGNATURE_SIZE]);
 /* The largest payload of any frame of this plan. */

@@ -34,6 +34,10 @@ enum culm_status culm_image_resize(struct culm_image *image, int64_t height, int
  */
 enum culm_status culm_image_decode(const void *data, size_t len, const char *name, int32_t channels,
                                    struct culm_image *image, struct culm_error *error);
+/* The libraries that decode, as loaded, for what must tell them apart since they decide pixels:
+ * "libpng-1.6.39/libjpeg-75b71ddb85234be3". libjpeg has no function that tells its version; it is
+ * named by the first 8 bytes of its build id. */
+void culm_image_libraries(char *ret_text, size_t size);
 /* By what its first bytes say. */
 bool culm_image_is_jpeg(const void *data, size_t len);
 bool culm_image_is_png(const void *data, size_t len);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+const char *culm_unicode_version(void) { return utf8proc_version(); }
+
 size_t culm_unicode_next(const char *text, size_t len, size_t at, int32_t *ret_char) {
     uint8_t first = (uint8_t)text[at];
     if (first < 0x80) {

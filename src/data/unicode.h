@@ -20,6 +20,9 @@ enum culm_unicode_class {
     CULM_UNICODE_NUMBER
 };
 
+/* The library's: its tables decide where text is cut. */
+const char *culm_unicode_version(void);
+
 /* The character at `at` (below len) and how many bytes it has. */
 size_t culm_unicode_next(const char *text, size_t len, size_t at, int32_t *ret_char);
 enum culm_unicode_class culm_unicode_class(int32_t c);

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <png.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -34,6 +35,18 @@ static json_t *golden_cases(void) {
     assert_true(json_array_size(cases) > 12);
     free(path);
     return cases;
+}
+
+/* What a run's signature says of them. */
+static void test_libraries_are_named(void **state) {
+    (void)state;
+    char text[96], png[96];
+    culm_image_libraries(text, sizeof text);
+    snprintf(png, sizeof png, "libpng-%s/libjpeg-", png_get_libpng_ver(NULL));
+    assert_memory_equal(text, png, strlen(png));
+    const char *id = text + strlen(png);
+    assert_int_equal(strlen(id), 16);
+    assert_int_equal(strspn(id, "0123456789abcdef"), 16);
 }
 
 static void test_decoded_bytes_are_pillows(void **state) {
@@ -433,6 +446,7 @@ static void test_wrong_folders_are_one_line(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_libraries_are_named),
         cmocka_unit_test(test_decoded_bytes_are_pillows),
         cmocka_unit_test(test_samples_are_torchvisions),
         cmocka_unit_test_setup_teardown(test_padded_crops_and_flips, make_place, drop_place),
