@@ -5,6 +5,7 @@
  */
 #include "cli/ckpt.h"
 
+#include "base/json.h"
 #include "store/checkpoint.h"
 
 #include <inttypes.h>
@@ -153,7 +154,7 @@ static enum culm_status show_json(const struct source *source, const struct summ
         json_array_append_new(tensors, json_pack("{s:s, s:s, s:o}", "name", entry->name, "dtype",
                                                  entry->dtype, "shape", shape));
     }
-    json_t *root = json_pack("{s:s, s:s}", "path", source->path, "kind",
+    json_t *root = json_pack("{s:o, s:s}", "path", culm_json_text(source->path), "kind",
                              source->checkpoint ? "checkpoint" : "safetensors");
     if (source->checkpoint) {
         const struct culm_checkpoint_info *info = culm_checkpoint_info(source->checkpoint);
@@ -164,6 +165,9 @@ static enum culm_status show_json(const struct source *source, const struct summ
                       (json_int_t)info->samples, "seed", seed, "signature", info->signature,
                       "config", info->config, "pieces", pieces_json(source->checkpoint));
         json_object_update(root, more);
+        if (info->choices) {
+            json_object_set(root, "choices", info->choices);
+        }
         json_decref(more);
     }
     json_object_set_new(root, "weights_sha256",

@@ -8,6 +8,8 @@
 #include "cli/command.h"
 #include "cli/eval_watch.h"
 #include "cli/rundir.h"
+#include "cli/train_choices.h"
+#include "cli/warnings.h"
 #include "cli/worker.h"
 #include "cluster/coordinator.h"
 #include "net/socket.h"
@@ -35,8 +37,10 @@ struct launch {
     bool claimed;
     int64_t start_step;
     char start_path[CULM_PATH_MAX];
+    struct culm_warnings warnings;
     struct culm_summary summary;
     struct culm_sink *sink;
+    struct culm_sink *terminal; /* NULL with --json. Not in `sink`: warnings were on stderr */
     struct culm_pool *pool;
     struct culm_host_fault *faults;
     char logs[CULM_PATH_MAX];
@@ -48,22 +52,11 @@ struct launch {
     int64_t fired;
 };
 
-static void publish(void *ctx, json_t *event);
-
 /* --- before anything is written --- */
 
-/* Choices come from --plan, from the run that is resumed, or are made now. */
 static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
     struct culm_choices choices = {0};
-    char path[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->out_dir);
-    if (status == CULM_OK && l->o->plan_path) {
-        status = culm_choices_load(l->o->plan_path, &choices, error);
-    } else if (status == CULM_OK && l->o->resume && access(path, R_OK) == 0) {
-        status = culm_choices_load(path, &choices, error);
-    } else if (status == CULM_OK) {
-        status = culm_choices_measure(l->o->config, &choices, error);
-    }
+    enum culm_status status = culm_train_choices(l->o, &l->warnings, &choices, error);
     if (status == CULM_OK) {
         status = culm_plan_new(l->o->config, &choices, &l->plan, error);
     }
@@ -72,7 +65,7 @@ static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
 }
 
 /* The samples, those held out too if they are wanted, and the weights to start from. */
-static enum culm_status check_data(const struct launch *l, const struct culm_train_config *config,
+static enum culm_status check_data(struct launch *l, const struct culm_train_config *config,
                                    struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (int held_out = 0; held_out < 1 + (config->eval.every > 0) && status == CULM_OK;
@@ -95,7 +88,7 @@ static enum culm_status check_data(const struct launch *l, const struct culm_tra
         status = culm_initial_check(initial, l->plan->graph, note, error);
     }
     if (status == CULM_OK && note[0]) {
-        fprintf(stderr, "culm train: %s\n", note);
+        culm_warnings_add(&l->warnings, "%s", note);
     }
     culm_initial_close(initial);
     return status;
@@ -120,17 +113,8 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
 static void warn_of_slow_tasks(struct launch *l) {
     char text[CULM_PACE_WARNING_SIZE];
     culm_pace_warning(l->plan, l->o->config, text);
-    if (!text[0]) {
-        return;
-    }
-    if (l->o->dry_run || l->o->json) {
-        fprintf(stderr, "culm train: %s\n", text);
-    }
-    if (!l->o->dry_run) {
-        json_t *event = json_pack("{s:s, s:f, s:i, s:s}", "event", "warning", "t_ms", 0.0, "view",
-                                  0, "message", text);
-        publish(l, event);
-        json_decref(event);
+    if (text[0]) {
+        culm_warnings_add(&l->warnings, "%s", text);
     }
 }
 
@@ -176,6 +160,20 @@ static void print_plan(const struct launch *l) {
 
 /* --- the run directory --- */
 
+/* The plan's choices came from the newest checkpoint; the newest whole one may be another. */
+static enum culm_status check_choices(const struct launch *l, struct culm_error *error) {
+    struct culm_choices recorded = {0};
+    enum culm_status status = culm_train_choices_recorded(l->start_path, &recorded, error);
+    if (status == CULM_OK && !culm_choices_same_algorithms(&l->plan->choices, &recorded)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s' was made with other algorithms of convolutions than the "
+                                "checkpoint after it; remove that one",
+                                l->start_path);
+    }
+    culm_choices_release(&recorded);
+    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+}
+
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (!l->o->resume) {
         return CULM_OK;
@@ -184,7 +182,7 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     enum culm_status status =
         culm_checkpoint_latest(l->o->out_dir, true, &l->start_step, l->start_path, warning, error);
     if (warning[0]) {
-        fprintf(stderr, "culm train: %s\n", warning);
+        culm_warnings_add(&l->warnings, "%s", warning);
     }
     if (status == CULM_ERR_NOT_FOUND) {
         l->start_step = 0; /* version 0 can be made again from the seed */
@@ -205,14 +203,14 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (status == CULM_OK) {
         const char *before = culm_checkpoint_info(checkpoint)->signature;
         if (strcmp(before, l->signature) != 0) {
-            fprintf(stderr,
-                    "culm train: warning: '%s' was written by another build or machine (%s, here "
-                    "%s); the bits may differ from here on\n",
-                    l->start_path, before, l->signature);
+            culm_warnings_add(&l->warnings,
+                              "'%s' was written by another build or machine (%s, here %s); the "
+                              "bits may differ from here on",
+                              l->start_path, before, l->signature);
         }
         culm_checkpoint_close(checkpoint);
     }
-    return status;
+    return status == CULM_OK ? check_choices(l, error) : status;
 }
 
 static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
@@ -280,12 +278,14 @@ static enum culm_status open_sinks(struct launch *l, struct culm_error *error) {
     if (status == CULM_OK) {
         status = add_sink(l, culm_sink_summary_new(&l->summary), error);
     }
+    if (status == CULM_OK && l->o->json) {
+        return add_sink(l, culm_sink_jsonl_fd(STDOUT_FILENO), error);
+    }
     if (status == CULM_OK) {
         const struct culm_terminal_options terminal =
             culm_terminal_options_of(STDOUT_FILENO, l->o->config->steps);
-        status = add_sink(
-            l, l->o->json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal),
-            error);
+        l->terminal = culm_sink_terminal_new(&terminal);
+        status = l->terminal ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     return status;
 }
@@ -296,6 +296,19 @@ static void count_fired(struct launch *l) {
         l->fired += culm_coordinator_host_fired(l->host, i) > 0;
     }
 }
+
+/* Those that were not told yet, at the time and view of `at`. */
+static void publish_warnings(struct launch *l, const json_t *at) {
+    json_t *event;
+    while ((event = culm_warnings_event(&l->warnings))) {
+        json_object_set(event, "t_ms", json_object_get(at, "t_ms"));
+        json_object_set(event, "view", json_object_get(at, "view"));
+        (void)culm_sink_event(l->sink, event, NULL);
+        json_decref(event);
+    }
+}
+
+static void publish(void *ctx, json_t *event);
 
 /* An evaluation that has ended is told before the next event. The end waits for the one that runs
  * and the one that waits. */
@@ -321,9 +334,15 @@ static void publish(void *ctx, json_t *event) {
         count_fired(l);
         json_object_set_new(event, "faults_fired", json_integer(l->fired));
     }
-    if (culm_sink_event(l->sink, event, &error) != CULM_OK && !l->sink_failed) {
-        l->sink_failed = true;
-        fprintf(stderr, "culm train: events: %s\n", error.text);
+    enum culm_status status = culm_sink_event(l->sink, event, &error);
+    if (l->terminal) {
+        enum culm_status shown = culm_sink_event(l->terminal, event, status ? NULL : &error);
+        status = status ? status : shown;
+    }
+    if (status != CULM_OK && !l->sink_failed) {
+        l->sink_failed = true; /* said once, and to whichever sink still works */
+        culm_warnings_add(&l->warnings, "events: %s", error.text);
+        publish_warnings(l, event);
     }
 }
 
@@ -341,6 +360,7 @@ static void publish_start(struct launch *l) {
                   "redundancy_effective", effective_redundancy(l));
     json_t *plan = plan_event(l);
     publish(l, start);
+    publish_warnings(l, start);
     publish(l, plan);
     json_decref(start);
     json_decref(plan);
@@ -475,10 +495,13 @@ static int check_faults(const struct launch *l, int code) {
 }
 
 static void release(struct launch *l) {
+    culm_eval_watch_stop(&l->eval);
     culm_coordinator_free(l->coordinator);
     culm_coordinator_host_free(l->host);
     culm_numeric_free(l->exec);
     culm_sink_free(l->sink);
+    culm_sink_free(l->terminal);
+    culm_warnings_release(&l->warnings);
     culm_summary_release(&l->summary);
     if (l->claimed) {
         culm_rundir_release(&l->dir);
@@ -529,8 +552,8 @@ int culm_train_launch(const struct culm_launch_options *options) {
     } else if (culm_plan_check_memory(l.plan, &error) != CULM_OK || begin(&l, &error) != CULM_OK) {
         code = culm_cli_fail("train", &error);
     } else {
-        publish_start(&l);
         warn_of_slow_tasks(&l);
+        publish_start(&l);
         code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, &error);
         if (error.text[0]) {
             fprintf(stderr, "culm train: %s\n", error.text);

@@ -29,9 +29,11 @@ struct culm_checkpoint_info {
     int64_t step;
     uint64_t samples; /* positions of the sample stream consumed */
     uint64_t seed;
-    const char *signature; /* of the run that wrote it; resuming under another one is the caller's
-                              warning */
-    const char *config;    /* YAML */
+    const char *signature;  /* of the run that wrote it; resuming under another one is the caller's
+                               warning */
+    const char *config;     /* YAML */
+    struct json_t *choices; /* of the plan, as in plan.json; NULL: not recorded. Publishing borrows
+                               it; of an open checkpoint it belongs to that. */
 };
 
 struct culm_piece {

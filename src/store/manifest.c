@@ -60,6 +60,10 @@ enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
                                 dir);
         goto out;
     }
+    if (info->choices && json_object_set(root, "choices", info->choices) != 0) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", dir);
+        goto out;
+    }
     text = json_dumps(root, JSON_INDENT(1));
     if (!text) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", dir);
@@ -176,6 +180,7 @@ enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_m
         status = bad(dir, error, "step, samples, seed or pieces is not possible");
         goto out;
     }
+    manifest.info.choices = json_object_get(manifest.json, "choices");
     manifest.info.step = step;
     manifest.info.samples = (uint64_t)samples;
     manifest.piece = calloc(json_array_size(list), sizeof *manifest.piece);

@@ -4,6 +4,7 @@
 #include "graph/ops/conv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void culm_choices_release(struct culm_choices *choices) {
     free(choices->convolution);
@@ -21,6 +22,12 @@ json_t *culm_choices_json(const struct culm_choices *choices) {
                                                     c->algorithm[1], c->algorithm[2]));
     }
     return json_pack("{s:o, s:o}", "cuts", cuts, "algorithms", algorithms);
+}
+
+bool culm_choices_same_algorithms(const struct culm_choices *a, const struct culm_choices *b) {
+    return a->convolutions == b->convolutions &&
+           (a->convolutions == 0 || memcmp(a->convolution, b->convolution,
+                                           (size_t)a->convolutions * sizeof *a->convolution) == 0);
 }
 
 /* A whole number in [low, high]. */

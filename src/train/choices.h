@@ -34,6 +34,7 @@ void culm_choices_release(struct culm_choices *choices);
 
 /* NULL: out of memory. */
 json_t *culm_choices_json(const struct culm_choices *choices);
+bool culm_choices_same_algorithms(const struct culm_choices *a, const struct culm_choices *b);
 /* From a plan. A plan without choices gives none. CULM_ERR_FORMAT. */
 enum culm_status culm_choices_read(const json_t *plan, struct culm_choices *ret_choices,
                                    struct culm_error *error);

@@ -148,11 +148,16 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
         .seed = x->o.config->seed,
         .signature = x->o.signature,
         .config = x->o.config_text,
+        .choices = culm_choices_json(&x->o.plan->choices),
     };
+    if (status == CULM_OK && !info.choices) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
     if (status == CULM_OK) {
         status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, pieces,
                                          (size_t)task->piece_count, error);
     }
+    json_decref(info.choices);
     char path[CULM_PATH_MAX];
     if (status == CULM_OK) {
         status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);

@@ -1,0 +1,43 @@
+/* Warnings of `culm train`. See warnings.h. */
+#include "cli/warnings.h"
+
+#include "base/json.h"
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void culm_warnings_add(struct culm_warnings *warnings, const char *format, ...) {
+    char text[2 * CULM_ERROR_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, "culm train: warning: %s\n", text);
+    char **grown = realloc(warnings->text, (warnings->count + 1) * sizeof *grown);
+    if (grown) {
+        warnings->text = grown;
+        char *copy = strdup(text);
+        if (copy) {
+            grown[warnings->count++] = copy;
+        }
+    }
+}
+
+json_t *culm_warnings_event(struct culm_warnings *warnings) {
+    if (warnings->told == warnings->count) {
+        return NULL;
+    }
+    return json_pack("{s:s, s:f, s:i, s:o}", "event", "warning", "t_ms", 0.0, "view", 0, "message",
+                     culm_json_text(warnings->text[warnings->told++]));
+}
+
+void culm_warnings_release(struct culm_warnings *warnings) {
+    for (size_t i = 0; i < warnings->count; i++) {
+        free(warnings->text[i]);
+    }
+    free(warnings->text);
+    *warnings = (struct culm_warnings){0};
+}

@@ -1,0 +1,23 @@
+/*
+ * What `culm train` warns of: said on standard error at once, and kept for events, since a run that
+ * is looked at later has only those. Thread: one.
+ */
+#ifndef CULM_CLI_WARNINGS_H
+#define CULM_CLI_WARNINGS_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+struct culm_warnings {
+    char **text; /* owned; those from `told` on are not events yet */
+    size_t count, told;
+};
+
+/* One line, as errors are: lower case, what, where, what to do. */
+void culm_warnings_add(struct culm_warnings *warnings, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* warning{message} of the next one that was not told yet; the caller's. NULL: there is none. */
+json_t *culm_warnings_event(struct culm_warnings *warnings);
+void culm_warnings_release(struct culm_warnings *warnings); /* fine on a zeroed struct */
+
+#endif

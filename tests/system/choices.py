@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Choices by trial belong to the run: a resume has them from its checkpoint, whatever became of plan.json."""
+import atexit
+import json
+import os
+import shutil
+
+import families
+from families import config_of
+from harness import Cases, changed, check, equal, fault, read_events, wait_until
+
+cases = Cases()
+atexit.register(shutil.rmtree, families.cases.folder, ignore_errors=True)
+CONFIG = changed(config_of("vgg11_bn"), kernels="trial", pipelines=1, stages=2, redundancy="none", steps=8,
+                 checkpoint__every=2)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def write(path, value):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+def unlikely_plan(bench, config):
+    """A plan with algorithms that no trial would choose: the other one wherever the convolution can be done by it."""
+    first = bench.train(changed(config, steps=0), "trial")
+    plan = read(os.path.join(first.dir, "plan.json"))
+    path, flipped = bench.path("unlikely.json"), 0
+    words = ["train", bench.config(config, "flip.yaml"), "--out", bench.path("flip"), "--dry-run", "--plan", path]
+    for row in plan["choices"]["algorithms"]:
+        before = row[1:]
+        row[1:] = [1 if algorithm == 2 else 2 for algorithm in before]
+        write(path, plan)
+        if bench.run(*words).code != 0:
+            row[1:] = before
+        else:
+            flipped += 1
+    check(flipped > 0, "no convolution has another algorithm")
+    write(path, plan)
+    return path
+
+
+def interrupted(bench, config, plan):
+    """A run with that plan, killed after its checkpoint of step 4; the hashes that it would have had."""
+    whole = bench.train(config, "whole", "--plan", plan)
+    process = bench.start(*bench.train_words(config, "run", "--plan", plan, *fault(0, 6, "forward", "stop")))
+    events = bench.path("run", "events.jsonl")
+
+    def frozen():
+        told = read_events(events) if os.path.exists(events) else []
+        return any(event["event"] == "fault" for event in told) and \
+            any(event["event"] == "checkpoint" and event["ok"] and event["step"] >= 4 for event in told)
+
+    wait_until(lambda: frozen() or process.poll() is not None, 60, "the fault and a checkpoint")
+    process.kill()
+    bench.end(process)
+    return whole.hashes()
+
+
+def checkpoints(bench):
+    folder = bench.path("run", "checkpoints")
+    return [os.path.join(folder, name, "manifest.json") for name in os.listdir(folder) if name.startswith("step-")]
+
+
+def goes_on(bench, harm):
+    hashes = interrupted(bench, CONFIG, unlikely_plan(bench, CONFIG))
+    path = bench.path("run", "plan.json")
+    config = CONFIG
+    if harm == "gone":
+        os.remove(path)
+    elif harm == "cut":
+        with open(path, "r+", encoding="utf-8") as file:
+            file.truncate(40)
+    elif harm == "gone, other stages":
+        os.remove(path)
+        config = changed(config, stages=3)
+    elif harm == "another":
+        shutil.copy(bench.path("trial", "plan.json"), path)
+    run = bench.train(config, "run", "--resume")
+    equal(run.hashes(), hashes, "weights and state after the resume")
+    if harm in ("cut", "another"):
+        check("plan.json" in run.err and "algorithms of the checkpoint" in run.err, f"no word of it: {run.err!r}")
+
+
+for harm in ("gone", "cut", "gone, other stages", "another"):
+    cases.add(f"plan.json {harm}: the checkpoint has the choices", goes_on, harm)
+
+
+def refused(bench):
+    """What would change the bits in the middle of a run is one line and exit 3."""
+    plan = unlikely_plan(bench, CONFIG)
+    interrupted(bench, CONFIG, plan)
+    words = bench.train_words(CONFIG, "run", "--resume")
+    ended = bench.run(*words, "--plan", bench.path("trial", "plan.json"))
+    equal((ended.code, len(ended.err.splitlines())), (3, 1), f"--plan with other algorithms: {ended.err!r}")
+    check("--plan" in ended.err and "algorithms" in ended.err, f"refused with {ended.err!r}")
+    for path in checkpoints(bench):  # as of a version that did not store them
+        manifest = read(path)
+        manifest.pop("choices", None)
+        write(path, manifest)
+    kept = read(bench.path("run", "plan.json"))
+    os.remove(bench.path("run", "plan.json"))
+    ended = bench.run(*words)
+    equal((ended.code, len(ended.err.splitlines())), (3, 1), f"neither plan nor choices: {ended.err!r}")
+    check("kernels: trial" in ended.err and "plan.json" in ended.err, f"refused with {ended.err!r}")
+    write(bench.path("run", "plan.json"), kept)
+    equal(bench.run(*words).code, 0, "exit code with the plan again")
+
+
+cases.add("--resume refuses other choices", refused)
+
+if __name__ == "__main__":
+    cases.run()

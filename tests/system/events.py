@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Events are the record of truth: warnings are in it, and text that is not UTF-8 takes nothing out of it."""
+import atexit
+import json
+import os
+import re
+import shutil
+
+import families
+from harness import Cases, changed, check, equal, read_events, tiny_config, wait_until
+
+cases = Cases()
+atexit.register(shutil.rmtree, families.cases.folder, ignore_errors=True)
+CONFIG = changed(tiny_config(cases.text), pipelines=1, stages=2)
+LATIN_1 = os.fsdecode(b"caf\xe9")
+
+
+def warnings_of(run):
+    """Standard error's warnings, each of which must be one event between start and plan."""
+    said = [line.removeprefix("culm train: warning: ") for line in run.err.splitlines()]
+    kinds = [event["event"] for event in run.events]
+    equal([event["message"] for event in run.all("warning")], said, "warnings as events, and on standard error")
+    equal(kinds[:2 + len(said)], ["start"] + len(said) * ["warning"] + ["plan"], "the first events")
+    return said
+
+
+def manifest_of(bench, step):
+    return bench.path("run", "checkpoints", f"step-{step:08}", "manifest.json")
+
+
+def other_signature(bench):
+    run = bench.train(CONFIG)
+    equal(warnings_of(run), [], "warnings of an undisturbed run")
+    with open(manifest_of(bench, 8), encoding="utf-8") as file:
+        manifest = json.load(file)
+    manifest["signature"] = "another"
+    with open(manifest_of(bench, 8), "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+    said = warnings_of(bench.train(CONFIG, "run", "--resume"))
+    check(len(said) == 1 and "another" in said[0] and "the bits may differ" in said[0], f"said {said}")
+
+
+def broken_checkpoint(bench):
+    bench.train(CONFIG)
+    folder = os.path.dirname(manifest_of(bench, 8))
+    with open(os.path.join(folder, "stage-1.safetensors"), "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    said = warnings_of(bench.train(CONFIG, "run", "--resume"))
+    check(len(said) == 1 and "step-00000008" in said[0], f"said {said}")
+
+
+def said_once(bench):
+    """Without --json too: on standard error, not again on standard output; and in events.jsonl."""
+    bench.train(CONFIG)
+    with open(manifest_of(bench, 8), encoding="utf-8") as file:
+        text = file.read()
+    with open(manifest_of(bench, 8), "w", encoding="utf-8") as file:
+        file.write(text.replace('"signature": "', '"signature": "not '))
+    words = [word for word in bench.train_words(CONFIG, "run", "--resume") if word != "--json"]
+    ended = bench.run(*words)
+    equal(ended.code, 0, "exit code")
+    equal((ended.err.count("the bits may differ"), ended.out.count("the bits may differ")), (1, 0), "times said")
+    told = [event for event in read_events(bench.path("run", "events.jsonl")) if event["event"] == "warning"]
+    equal(len(told), 1, "events")
+
+
+def latin_1_folder(bench):
+    """A folder whose name is no UTF-8: every event is there, with U+FFFD where the name stands."""
+    run = bench.train(changed(CONFIG, eval={"every": 4}, data__held_out=0.2), LATIN_1)
+    equal([event["step"] for event in run.all("checkpoint") if event["ok"]], [4, 8], "checkpoints")
+    check(all("caf\ufffd" in event["path"] for event in run.all("checkpoint")), "paths")
+    equal([(event["step"], event["ok"]) for event in run.all("eval")][-1], (8, True), "the last evaluation")
+    run.one("start"), run.one("done")
+    ended = bench.run("ckpt", "show", os.path.join(run.dir, "checkpoints", "step-00000008"), "--json")
+    check("caf\ufffd" in json.loads(ended.out)["path"], f"ckpt show says {ended.out!r}")
+    os.rename(run.dir, bench.path("plain"))
+
+
+def latin_1_reason(bench):
+    """The reason why a checkpoint was given up names a file there: a file stands where its folder should be."""
+    config = changed(CONFIG, steps=250, checkpoint__every=0)
+    process = bench.start(*bench.train_words(config, LATIN_1))
+    events = bench.path(LATIN_1, "events.jsonl")
+    wait_until(lambda: os.path.exists(events) and read_events(events), 60, "the start")
+    with open(bench.path(LATIN_1, "checkpoints"), "x", encoding="ascii"):
+        pass
+    ended = bench.end(process)
+    why = [event.get("message", "") for event in read_events(events) if event["event"] in ("checkpoint", "error")]
+    check(ended.code != 0 and any("caf\ufffd" in text for text in why), f"exit code {ended.code}; reasons {why}")
+    os.rename(bench.path(LATIN_1), bench.path("plain"))
+
+
+def signature(bench):
+    """Libraries that decide pixels and tokens are part of it, where a run uses them."""
+    def of(config, name):
+        return bench.train(changed(config, steps=0, pipelines=1, stages=1), name).one("start")["signature"]
+    check("libjpeg" not in of(CONFIG, "text"), "libjpeg decides no text")
+    images = of(families.config_of("vgg11_bn"), "images")
+    check(re.search("/libpng-[0-9.]+/libjpeg-[0-9a-f]{16}$", images), f"the signature of images is {images}")
+    tokenizer = os.path.join(os.path.dirname(families.GOLDEN), "data", "tokenizer", "vocab.txt")
+    with open(tokenizer, encoding="utf-8") as file:
+        words = len(file.readlines())
+    tokens = of(changed(CONFIG, data__tokenizer=tokenizer, model__vocab=words), "tokens")
+    check(re.search("/utf8proc-[0-9.]+$", tokens), f"the signature of tokenized text is {tokens}")
+
+
+cases.add("the signature names libraries that make samples", signature)
+cases.add("a checkpoint of another build: the warning is an event", other_signature)
+cases.add("a broken checkpoint: the warning is an event", broken_checkpoint)
+cases.add("a warning is said once", said_once)
+cases.add("a folder that is not UTF-8 takes no event away", latin_1_folder)
+cases.add("a reason that is not UTF-8 is told", latin_1_reason)
+
+if __name__ == "__main__":
+    cases.run()
