@@ -16,6 +16,7 @@ struct culm_pool {
     size_t limit_bytes;
     struct culm_pool_stats stats;
     struct culm_blob *cached[BUCKETS];
+    uint64_t fail_in; /* this request from now fails; 0: none does */
 };
 
 static size_t rounded(size_t size) { return culm_pages_size(size); }
@@ -135,7 +136,11 @@ enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
     size_t capacity = rounded(size_bytes);
     enum culm_status status = CULM_ERR_MEMORY;
     pthread_mutex_lock(&pool->lock);
-    if (room_for(pool, capacity)) {
+    bool fails = pool->fail_in && --pool->fail_in == 0;
+    pool->stats.refused += fails;
+    if (fails) {
+        /* as when memory is out */
+    } else if (room_for(pool, capacity)) {
         struct culm_blob *blob = take_cached(pool, capacity);
         if (!blob) {
             make_room(pool, capacity);
@@ -153,6 +158,12 @@ enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
     }
     pthread_mutex_unlock(&pool->lock);
     return status;
+}
+
+void culm_pool_fail(struct culm_pool *pool, uint64_t after) {
+    pthread_mutex_lock(&pool->lock);
+    pool->fail_in = after + 1;
+    pthread_mutex_unlock(&pool->lock);
 }
 
 void culm_pool_stats(struct culm_pool *pool, struct culm_pool_stats *ret_stats) {

@@ -35,6 +35,7 @@ struct culm_pool_stats {
     size_t cached_bytes; /* kept for reuse */
     size_t peak_bytes;   /* highest used + cached */
     size_t allocations;  /* calls that reached the system allocator */
+    size_t refused;      /* by culm_pool_fail */
 };
 
 /* limit_bytes 0: no limit. The pool must outlive its blobs. */
@@ -46,6 +47,8 @@ enum culm_status culm_pool_charge(struct culm_pool *pool, size_t size_bytes);
 void culm_pool_return(struct culm_pool *pool, size_t size_bytes);
 enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
                                struct culm_blob **ret_blob);
+/* For tests: the request after the next `after` ones fails, once, as if memory were out. */
+void culm_pool_fail(struct culm_pool *pool, uint64_t after);
 void culm_pool_stats(struct culm_pool *pool, struct culm_pool_stats *ret_stats);
 
 struct culm_blob *culm_blob_ref(struct culm_blob *blob); /* NULL gives NULL */

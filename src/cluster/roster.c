@@ -212,8 +212,9 @@ void culm_roster_send(struct culm_roster *roster, int32_t node,
     }
 }
 
-void culm_roster_end(struct culm_roster *roster, int32_t node) {
-    if (link_of(roster, node)) {
+bool culm_roster_end(struct culm_roster *roster, int32_t node) {
+    bool news = link_of(roster, node) != NULL;
+    if (news) {
         culm_conn_pump(link_of(roster, node)->conn);
     }
     struct culm_link *link = link_of(roster, node);
@@ -223,6 +224,7 @@ void culm_roster_end(struct culm_roster *roster, int32_t node) {
         drop_link(roster, link);
         roster->o.ops->eof(roster->o.ctx, node, &error);
     }
+    return news;
 }
 
 void culm_roster_finish(struct culm_roster *roster) {

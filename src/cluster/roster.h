@@ -52,8 +52,9 @@ bool culm_roster_evict(struct culm_roster *roster);
 void culm_roster_say_alive(struct culm_roster *roster);
 void culm_roster_alarm(struct culm_roster *roster); /* it rang */
 void culm_roster_send(struct culm_roster *roster, int32_t node, const struct culm_message *message);
-/* Its process has ended: what it sent is handled, then its end; calls back. */
-void culm_roster_end(struct culm_roster *roster, int32_t node);
+/* Its process has ended: what it sent is handled, then its end; calls back. False: its end was
+ * known already. */
+bool culm_roster_end(struct culm_roster *roster, int32_t node);
 /* Once what is queued is written, tells everyone that nothing more comes. */
 void culm_roster_finish(struct culm_roster *roster);
 void culm_roster_free(struct culm_roster *roster); /* NULL is fine */

@@ -2,10 +2,7 @@
 #include "sim/history.h"
 
 #include "base/rng.h"
-#include "sim/sim.h"
-#include "sim/symbolic.h"
-#include "train/coordinator.h"
-#include "train/node.h"
+#include "sim/history_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,44 +11,7 @@
 #define STEPS_MAX 64
 #define LIMIT_MS 600000 /* virtual; after the last fault */
 
-#define WORKERS_MAX 1024
 #define RESUMES_MAX 8
-#define BEGIN_NS 1000000000ull /* when a simulated world begins */
-
-struct running {
-    struct culm_history *history;
-    struct culm_sim *sim;
-    struct culm_layout layout;
-    struct culm_symbolic_store *store;
-    struct culm_coordinator *coordinator;
-    struct culm_exec *coordinator_exec;
-    struct culm_exec **exec; /* by worker */
-    int32_t exec_count;
-    bool put_out[WORKERS_MAX]; /* workers that the coordinator has declared lost */
-    bool doomed[WORKERS_MAX];  /* workers that were harmed for good */
-    int32_t owed[WORKERS_MAX]; /* lost with a stage and not recovered: steps since, plus one */
-    struct culm_role role[CULM_MAX_PIPELINES][CULM_MAX_STAGES]; /* of the newest view */
-    int32_t owner_before[CULM_MAX_PIPELINES][CULM_MAX_STAGES];
-    int32_t skipped[CULM_HISTORY_FAULTS_MAX], countdown[CULM_HISTORY_FAULTS_MAX];
-    bool armed[CULM_HISTORY_FAULTS_MAX];
-    uint64_t add_ns[WORKERS_MAX]; /* traced: workers to come */
-    int32_t add_count;
-    char (*loss_bits)[16]; /* [STEPS_MAX]; goes on in a resumed run */
-    char weights[65];
-    uint64_t last_fault_ns;
-    int64_t start_step;
-    struct culm_coordinator_totals totals; /* at the end */
-    int64_t rollbacks, views;
-    int exit_code;
-    bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
-                          copies differ */
-    bool said;         /* it failed as the history wants it to */
-    int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
-    bool flipped[WORKERS_MAX];       /* and not yet noticed */
-    int64_t flips, noticed, undecided;
-    bool blind;
-    char complaint[400];
-};
 
 __attribute__((format(printf, 2, 3))) static void complain(struct running *run, const char *format,
                                                            ...) {
@@ -137,9 +97,8 @@ static void note_view(struct running *run, const json_t *event) {
 
 /* --- flipped bits --- */
 
-/* Looks whether any have come to pass. Those after the last step change nothing any more: what is
- * saved was looked at. */
-static void look_for_flips(struct running *run) {
+/* Those after the last step change nothing any more: what is saved was looked at. */
+void culm_history_look_for_flips(struct running *run) {
     struct culm_coordinator_totals totals;
     culm_coordinator_totals(run->coordinator, &totals);
     for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX; i++) {
@@ -153,7 +112,7 @@ static void look_for_flips(struct running *run) {
 }
 
 static void note_lost(struct running *run, int32_t node, const char *cause) {
-    look_for_flips(run);
+    culm_history_look_for_flips(run);
     bool noticed = strcmp(cause, "differs") == 0;
     if (noticed && run->flips_seen[node] == 0) {
         complain(run, "node %d was put out because it differs, and nothing was flipped there",
@@ -185,17 +144,6 @@ static void note_member(struct running *run, const char *name, int64_t node, boo
     }
 }
 
-static void arm(struct running *run, const char *name) {
-    for (int32_t i = 0; i < run->history->fault_count; i++) {
-        const struct culm_history_fault *fault = &run->history->fault[i];
-        if (fault->when == CULM_AFTER_EVENT && !fault->fired && !run->armed[i] &&
-            strcmp(fault->event, name) == 0 && run->skipped[i]++ == fault->skip) {
-            run->armed[i] = true;
-            run->countdown[i] = fault->delay;
-        }
-    }
-}
-
 static void on_event(void *context, json_t *event) {
     struct running *run = context;
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -213,13 +161,14 @@ static void on_event(void *context, json_t *event) {
                     json_array_size(json_object_get(event, "stages")) > 0,
                     json_string_value(json_object_get(event, "cause")));
         if (json_object_get(event, "message") &&
-            strcmp(json_string_value(json_object_get(event, "cause")), "failed") == 0) {
+            strcmp(json_string_value(json_object_get(event, "cause")), "failed") == 0 &&
+            !culm_history_may_fail(run, number(event, "node"))) {
             complain(run, "node %lld failed: %s", (long long)number(event, "node"),
                      json_string_value(json_object_get(event, "message")));
         }
     } else if (strcmp(name, "rollback") == 0) {
         run->rollbacks++;
-        look_for_flips(run);
+        culm_history_look_for_flips(run);
         memset(run->flipped, 0, sizeof run->flipped); /* all of it is loaded anew */
         if (!some_stage_is_gone(run)) {
             complain(run, "rolled back although every stage had a copy: %s",
@@ -232,7 +181,7 @@ static void on_event(void *context, json_t *event) {
         run->honest = run->said || (run->store->fail_percent > 0 &&
                                     strncmp(message, "the last checkpoint could not be ", 33) == 0);
         if (strstr(message, "it cannot be told which is right")) {
-            look_for_flips(run);
+            culm_history_look_for_flips(run);
             run->undecided++;
             run->honest = run->flips > 0;
         }
@@ -247,177 +196,7 @@ static void on_event(void *context, json_t *event) {
             complain(run, "samples were lost or repeated");
         }
     }
-    arm(run, name);
-}
-
-/* --- faults --- */
-
-/* Would this leave nobody, where nobody is replaced? */
-static bool spare(const struct running *run, int32_t node) {
-    int32_t left = 0;
-    for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
-        left += i != node && culm_sim_worker(run->sim, i) && !run->doomed[i];
-    }
-    return run->history->traced || run->history->cluster.replace_ms >= 0 || left > 0;
-}
-
-/* The next node of the ring, as it was at the start. */
-static int32_t neighbour(const struct running *run, int32_t node) {
-    const struct culm_run_shape *shape = &run->history->shape;
-    bool first = node < shape->pipelines * shape->stages;
-    return first ? node / shape->stages * shape->stages + (node + 1) % shape->stages : node + 1;
-}
-
-static void harm_one(struct running *run, const struct culm_history_fault *fault, int32_t node) {
-    bool kill = fault->harm == CULM_HARM_KILL, flip = fault->harm == CULM_HARM_FLIP;
-    if (node >= 0 && node < WORKERS_MAX && culm_sim_worker(run->sim, node)) {
-        look_for_flips(run);
-        if (run->flipped[node]) {
-            return; /* one thing at a time: it is to be noticed */
-        }
-    }
-    bool lasts = kill || fault->freeze_ms == 0 ||
-                 (int64_t)fault->freeze_ms > run->history->cluster.suspect_ms * 3 / 4;
-    if (node < 0 || node >= WORKERS_MAX || !culm_sim_worker(run->sim, node) ||
-        (lasts && !spare(run, node))) {
-        return;
-    }
-    run->doomed[node] |= lasts;
-    if (flip) {
-        culm_symbolic_flip(run->exec[node], fault->flip, culm_sim_random(run->sim, UINT64_MAX));
-        look_for_flips(run);
-    } else if (kill) {
-        culm_sim_kill(run->sim, node);
-        if (run->history->traced) {
-            culm_sim_request(run->sim, CULM_REQUEST_REMOVE, node);
-        }
-    } else if (fault->harm == CULM_HARM_STICK) {
-        culm_sim_stick(run->sim, node);
-    } else if (fault->harm == CULM_HARM_CUT) {
-        int32_t next = neighbour(run, node); /* either may have to go */
-        if (next < WORKERS_MAX && spare(run, next)) {
-            run->doomed[next] = true;
-            culm_sim_cut(run->sim, node, next);
-        }
-    } else {
-        uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
-        culm_sim_freeze(run->sim, node, for_ns);
-    }
-    if (run->history->traced && lasts && run->add_count < WORKERS_MAX) {
-        run->add_ns[run->add_count++] =
-            culm_sim_now(run->sim) + (1 + culm_sim_random(run->sim, 600)) * 1000000;
-    }
-}
-
-static int32_t anyone(struct running *run) {
-    int32_t alive[WORKERS_MAX], count = 0;
-    for (int32_t w = 0; w < culm_sim_worker_count(run->sim) && count < WORKERS_MAX; w++) {
-        if (culm_sim_worker(run->sim, w)) {
-            alive[count++] = w;
-        }
-    }
-    return count ? alive[culm_sim_random(run->sim, (uint64_t)count)] : -1;
-}
-
-static int32_t taker(struct running *run) {
-    const struct culm_run_shape *shape = &run->history->shape;
-    int32_t found[CULM_MAX_NODES], count = 0;
-    for (int32_t p = 0; p < shape->pipelines; p++) {
-        for (int32_t s = 0; s < shape->stages && run->views > 1; s++) {
-            int32_t owner = run->role[p][s].owner;
-            if (owner >= 0 && owner != run->owner_before[p][s] && count < CULM_MAX_NODES) {
-                found[count++] = owner;
-            }
-        }
-    }
-    return count ? found[culm_sim_random(run->sim, (uint64_t)count)] : anyone(run);
-}
-
-static void harm(struct running *run, struct culm_history_fault *fault, int32_t passing) {
-    const struct culm_run_shape *shape = &run->history->shape;
-    int32_t p = (int32_t)culm_sim_random(run->sim, (uint64_t)shape->pipelines);
-    int32_t s = (int32_t)culm_sim_random(run->sim, (uint64_t)shape->stages);
-    struct culm_role role = run->views ? run->role[p][s] : (struct culm_role){-1, -1};
-    int32_t workers = culm_sim_worker_count(run->sim), node = -1;
-    fault->fired = true;
-    run->last_fault_ns = culm_sim_now(run->sim) + fault->freeze_ms * 1000000;
-    if (fault->harm == CULM_HARM_STOP) {
-        culm_sim_request(run->sim, CULM_REQUEST_STOP, -1);
-        return;
-    }
-    if (fault->harm == CULM_HARM_DAMAGE) {
-        fault->fired =
-            culm_symbolic_store_damage(run->store, fault->node % run->layout.param_count);
-        return;
-    }
-    switch (fault->target) {
-    case CULM_TARGET_ANY: node = passing >= 0 ? passing : anyone(run); break;
-    case CULM_TARGET_NODE: node = fault->node; break;
-    case CULM_TARGET_TAKER: node = taker(run); break;
-    case CULM_TARGET_OWNER: node = role.owner; break;
-    case CULM_TARGET_SHADOW: node = role.shadow; break;
-    case CULM_TARGET_PAIR:
-        harm_one(run, fault, role.owner);
-        node = role.shadow;
-        break;
-    case CULM_TARGET_PIPELINE:
-        for (s = 0; s < shape->stages && run->views; s++) {
-            harm_one(run, fault, run->role[p][s].owner);
-        }
-        break;
-    case CULM_TARGET_STAGE:
-        for (int32_t i = 0; i < workers; i++) {
-            if (culm_node_version(culm_sim_remains(run->sim, i), s) >= 0) {
-                harm_one(run, fault, i);
-            }
-        }
-        break;
-    case CULM_TARGET_ALL:
-    case CULM_TARGET_COUNT:
-        for (int32_t i = 0; i < workers; i++) {
-            harm_one(run, fault, culm_sim_started(run->sim, i) ? i : -1);
-        }
-        break;
-    }
-    harm_one(run, fault, node);
-    if (fault->with_neighbour && node >= 0) {
-        struct culm_history_fault kill = {.harm = CULM_HARM_KILL};
-        harm_one(run, &kill, neighbour(run, node));
-    }
-}
-
-static void on_fault_point(void *context, int32_t node, const struct culm_fault_point *point) {
-    struct running *run = context;
-    for (int32_t i = 0; i < run->history->fault_count; i++) {
-        struct culm_history_fault *fault = &run->history->fault[i];
-        if (fault->when == CULM_AT_PHASE && !fault->fired && fault->phase == point->phase &&
-            (fault->step < 0 || fault->step == point->step) &&
-            (fault->target != CULM_TARGET_NODE || fault->node == node) &&
-            (fault->micro < 0 || fault->micro == point->micro) &&
-            run->skipped[i]++ == fault->skip) {
-            harm(run, fault, node);
-            return;
-        }
-    }
-}
-
-/* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
-static void timed(struct running *run) {
-    uint64_t now = culm_sim_now(run->sim);
-    for (int32_t i = 0; i < run->history->fault_count; i++) {
-        struct culm_history_fault *fault = &run->history->fault[i];
-        bool due = fault->when == CULM_AT_TIME ? now >= BEGIN_NS + fault->at_ms * 1000000
-                                               : run->armed[i] && run->countdown[i]-- <= 0;
-        if (due && !fault->fired) {
-            harm(run, fault, -1);
-        }
-    }
-    for (int32_t i = 0; i < run->add_count; i++) {
-        if (run->add_ns[i] <= now) {
-            run->add_ns[i] = CULM_NEVER;
-            culm_sim_add(run->sim);
-        }
-    }
+    culm_history_arm(run, name);
 }
 
 /* --- building the run --- */
@@ -476,6 +255,7 @@ static bool build(struct running *run) {
         .short_percent = history->network.short_percent,
         .backlog_full_percent = history->network.backlog_full_percent,
         .exit_ns = history->network.exit_us * 1000,
+        .unacked_ns = history->network.unacked_ms * 1000000,
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,
         .spawn_ns = 30000000,
@@ -486,7 +266,7 @@ static bool build(struct running *run) {
         .cost = cost_of,
         .event = on_event,
         .event_context = run,
-        .fault = on_fault_point,
+        .fault = culm_history_at_point,
         .log = history->log,
     };
     run->sim = culm_sim_new(&options);
@@ -531,13 +311,14 @@ static void tear_down(struct running *run) {
     free(run->exec);
     culm_layout_release(&run->layout);
     if (left > 0) {
+        run->complaint[0] = '\0'; /* whatever else: this is never right */
         complain(run, "%zu bytes of blobs were never let go", left);
     }
 }
 
 static void play(struct running *run) {
     while (!run->complaint[0] && culm_sim_step(run->sim)) {
-        timed(run);
+        culm_history_timed(run);
         uint64_t now = culm_sim_now(run->sim);
         uint64_t calm = run->last_fault_ns ? run->last_fault_ns : BEGIN_NS;
         if (now > calm + LIMIT_MS * 1000000ull) {
@@ -561,7 +342,7 @@ static void play(struct running *run) {
 static void judge_end(struct running *run) {
     const struct culm_history *history = run->history;
     int64_t newest = culm_symbolic_store_newest(run->store);
-    look_for_flips(run);
+    culm_history_look_for_flips(run);
     for (int32_t i = 0; i < run->exec_count && i < WORKERS_MAX && run->done; i++) {
         if (run->flipped[i] && culm_symbolic_damaged(run->exec[i])) {
             complain(run, "a bit of node %d was flipped and nobody noticed", i);
@@ -646,6 +427,17 @@ static void judge(struct running *run, const struct running *calm) {
     }
 }
 
+static void add_totals(struct culm_sim_totals *to, const struct culm_sim_totals *more) {
+    to->streams += more->streams;
+    to->connects_failed += more->connects_failed;
+    to->bytes += more->bytes;
+    to->flips += more->flips;
+    to->torn += more->torn;
+    to->exit_first += more->exit_first;
+    to->memory += more->memory;
+    to->refused += more->refused;
+}
+
 /* One start of the program, until it ends. */
 static void attempt(struct running *run, struct culm_history_result *result) {
     if (build(run)) {
@@ -662,6 +454,11 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         result->virtual_ms += (culm_sim_now(run->sim) - BEGIN_NS) / 1000000;
     } else {
         complain(run, "out of memory");
+    }
+    if (run->sim) {
+        struct culm_sim_totals world;
+        culm_sim_totals(run->sim, &world);
+        add_totals(&result->world, &world);
     }
     tear_down(run);
     result->rollbacks += run->rollbacks;
@@ -687,6 +484,28 @@ static void resume(struct running *run, struct culm_history *history) {
     }
 }
 
+void culm_history_result_add(struct culm_history_result *sum,
+                             const struct culm_history_result *result) {
+    sum->losses += result->losses;
+    sum->rollbacks += result->rollbacks;
+    sum->recovered += result->recovered;
+    sum->views += result->views;
+    sum->resumes += result->resumes;
+    sum->faults_fired += result->faults_fired;
+    sum->faults_missed += result->faults_missed;
+    for (int i = 0; i < CULM_HARM_COUNT; i++) {
+        sum->harm_fired[i] += result->harm_fired[i];
+    }
+    for (int i = 0; i < CULM_PHASE_COUNT; i++) {
+        sum->phase_fired[i] += result->phase_fired[i];
+    }
+    sum->flips += result->flips;
+    sum->noticed += result->noticed;
+    sum->undecided += result->undecided;
+    sum->blind += result->blind;
+    add_totals(&sum->world, &result->world);
+}
+
 void culm_history_run(struct culm_history *history, struct culm_history_result *ret_result) {
     struct running *run = calloc(1, sizeof *run), *calm = calloc(1, sizeof *calm);
     struct culm_symbolic_store *store = calloc(1, sizeof *store);
@@ -704,7 +523,7 @@ void culm_history_run(struct culm_history *history, struct culm_history_result *
         goto out;
     }
     for (int32_t i = 0; i < copy->fault_count; i++) {
-        copy->fault[i].fired = false;
+        copy->fault[i].fired = copy->fault[i].spent = false;
     }
     culm_symbolic_store_init(store, copy->seed, copy->save_fail_percent);
     store->keep = copy->checkpoint.keep;
@@ -726,8 +545,14 @@ void culm_history_run(struct culm_history *history, struct culm_history_result *
         judge(run, calm);
     }
     for (int32_t i = 0; i < copy->fault_count; i++) {
-        history->fault[i].fired = copy->fault[i].fired;
-        result.faults_fired += copy->fault[i].fired;
+        const struct culm_history_fault *fault = &copy->fault[i];
+        history->fault[i].fired = fault->fired;
+        result.faults_fired += fault->fired;
+        result.faults_missed += !fault->fired;
+        result.harm_fired[fault->harm] += fault->fired;
+        if (fault->when == CULM_AT_PHASE) {
+            result.phase_fired[fault->phase] += fault->fired;
+        }
     }
     result.ok = !run->complaint[0];
     snprintf(result.why, sizeof result.why, "%s", run->complaint);

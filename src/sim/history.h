@@ -26,6 +26,7 @@
 #define CULM_SIM_HISTORY_H
 
 #include "net/world.h"
+#include "sim/sim.h"
 #include "sim/symbolic.h"
 #include "train/config.h"
 #include "train/layout.h"
@@ -40,7 +41,17 @@ enum culm_harm {
     CULM_HARM_STOP,   /* the run, by a signal */
     CULM_HARM_FLIP,   /* a bit of its memory: `flip` says of what */
     CULM_HARM_DAMAGE, /* the newest checkpoint, where `node` modulo parameters is */
+    /* Of its link to the `far` end, one direction: */
+    CULM_HARM_DROP, /* nothing passes any more, and nobody is told; after freeze_ms it goes on */
+    CULM_HARM_SLOW,
+    CULM_HARM_GARBLE,      /* one bit */
+    CULM_HARM_DESCRIPTORS, /* it can open no connection */
+    CULM_HARM_MEMORY,      /* the n-th thing it asks memory for is refused */
+    CULM_HARM_COUNT,
 };
+
+/* The other end of a link that is harmed. */
+enum culm_far { CULM_FAR_NEXT /* of the ring */, CULM_FAR_ANYONE, CULM_FAR_COORDINATOR };
 
 enum culm_when {
     CULM_AT_TIME,    /* at_ms after the run began */
@@ -60,6 +71,7 @@ enum culm_target {
     CULM_TARGET_STAGE,    /* every holder of a stage */
     CULM_TARGET_ALL,
     CULM_TARGET_COUNT,
+    CULM_TARGET_COORDINATOR, /* freezes only */
 };
 
 struct culm_history_fault {
@@ -72,10 +84,12 @@ struct culm_history_fault {
     enum culm_target target;
     int32_t node;
     enum culm_harm harm;
-    uint64_t freeze_ms; /* 0: for good */
+    enum culm_far far;
+    bool inward;        /* the direction that is harmed: towards whom it befalls */
+    uint64_t freeze_ms; /* how long it lasts; 0: for good */
     enum culm_flip flip;
     bool with_neighbour; /* the next node of the ring dies too */
-    bool fired;
+    bool spent, fired;   /* its moment came; it did something */
 };
 
 /* What streams are like. See sim.h. */
@@ -83,7 +97,7 @@ struct culm_history_network {
     uint64_t bytes_per_ms;
     size_t buffer_bytes, piece_bytes, scratch_bytes;
     uint32_t short_percent, backlog_full_percent;
-    uint64_t exit_us;
+    uint64_t exit_us, unacked_ms;
 };
 
 struct culm_history {
@@ -116,14 +130,19 @@ struct culm_history_result {
     bool ok;
     char why[512]; /* when not ok */
     int64_t losses, rollbacks, recovered, views, resumes;
-    int32_t faults_fired;
+    int32_t faults_fired, faults_missed; /* missed: planned, and did nothing */
+    int64_t harm_fired[CULM_HARM_COUNT], phase_fired[CULM_PHASE_COUNT];
+    struct culm_sim_totals world;
     int64_t flips, noticed; /* bits flipped; workers put out for it */
     int64_t undecided;      /* the run ended because nobody could say which copy is right */
-    bool blind;             /* a flipped worker was lost before it was noticed */
+    int64_t blind;          /* a flipped worker was lost before it was noticed */
     uint64_t virtual_ms;
 };
 
 void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history);
+/* Adds what happened in one history to the sums of many. */
+void culm_history_result_add(struct culm_history_result *sum,
+                             const struct culm_history_result *result);
 void culm_history_run(struct culm_history *history, struct culm_history_result *ret_result);
 /* One line that describes it. */
 void culm_history_describe(const struct culm_history *history, char *ret_text, size_t size);

@@ -81,11 +81,53 @@ static void pick_network(struct dice *dice, struct culm_history_network *network
     network->scratch_bytes = (size_t)(64 << pick(dice, 7));
     network->exit_us = (uint64_t)pick(dice, 4) ? (uint64_t)pick(dice, 6000) : 0;
     network->exit_us = pick(dice, 6) ? network->exit_us : 300000;
+    network->unacked_ms = 20000;
     network->piece_bytes = rough ? (size_t)(1 << pick(dice, 9)) : 0;
     network->short_percent = rough ? (uint32_t)pick(dice, 60) : 0;
     network->buffer_bytes = pick(dice, 3) ? 0 : (size_t)(200 << pick(dice, 7));
     network->bytes_per_ms = pick(dice, 3) ? 0 : (uint64_t)(500 << pick(dice, 6));
     network->backlog_full_percent = pick(dice, 8) ? 0 : (uint32_t)(1 + pick(dice, 10));
+}
+
+/* What befalls links, memory and the coordinator; anywhere, or soon after something happened. */
+static void pick_outer_fault(struct dice *dice, const struct culm_history *h,
+                             struct culm_history_fault *fault) {
+    static const char *const event[] = {"lost", "view", "joined", "step", "rollback", "checkpoint"};
+    static const enum culm_harm harm[] = {CULM_HARM_DROP,   CULM_HARM_DROP,   CULM_HARM_SLOW,
+                                          CULM_HARM_GARBLE, CULM_HARM_GARBLE, CULM_HARM_DESCRIPTORS,
+                                          CULM_HARM_MEMORY, CULM_HARM_CUT,    CULM_HARM_FREEZE};
+    *fault = (struct culm_history_fault){.micro = -1, .step = -1};
+    fault->harm = harm[pick(dice, sizeof harm / sizeof *harm)];
+    fault->far =
+        pick(dice, 3) ? pick(dice, 2) ? CULM_FAR_NEXT : CULM_FAR_ANYONE : CULM_FAR_COORDINATOR;
+    fault->inward = pick(dice, 2);
+    fault->freeze_ms = (uint64_t)(1 + pick(dice, pick(dice, 2) ? 150 : 900));
+    if (fault->harm == CULM_HARM_DROP && pick(dice, 3) == 0) {
+        fault->freeze_ms = 0;
+    }
+    fault->target = pick(dice, 2) ? CULM_TARGET_ANY : CULM_TARGET_TAKER;
+    if (fault->harm == CULM_HARM_FREEZE) {
+        fault->target = CULM_TARGET_COORDINATOR;
+        fault->freeze_ms = (uint64_t)(1 + pick(dice, pick(dice, 2) ? 190 : 20000));
+    }
+    switch (pick(dice, 3)) {
+    case 0:
+        fault->when = CULM_AT_TIME;
+        fault->at_ms = (uint64_t)(1 + pick(dice, 600));
+        break;
+    case 1:
+        fault->when = CULM_AT_PHASE;
+        fault->phase = (enum culm_phase)pick(dice, CULM_PHASE_COUNT);
+        fault->skip = (int32_t)pick(dice, 12);
+        break;
+    default:
+        fault->when = CULM_AFTER_EVENT;
+        fault->event = event[pick(dice, 6)];
+        fault->skip = (int32_t)pick(dice, 4);
+        fault->delay = (int32_t)pick(dice, 60);
+        break;
+    }
+    (void)h;
 }
 
 /* Every copy of a stage is lost after a checkpoint, and someone more while the others go back. */
@@ -169,6 +211,10 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     }
     if (h.fault_count > 0 && pick(&dice, 4) == 0) {
         h.fault[pick(&dice, h.fault_count)].harm = CULM_HARM_STOP;
+    }
+    for (int64_t more = pick(&other, 2) ? pick(&other, 4) : 0;
+         more > 0 && h.fault_count < CULM_HISTORY_FAULTS_MAX; more--) {
+        pick_outer_fault(&other, &h, &h.fault[h.fault_count++]);
     }
     if (seed % 8 == 2) {
         flips(seed, &h);

@@ -48,6 +48,7 @@ struct end {
     int events;
     uint64_t wake_ns, wake_generation;
     bool closed, shut_out, shut_in, unbounded;
+    bool impatient; /* an event looks after what it sent and was not acknowledged */
 };
 
 static struct end *self(struct culm_stream *stream) { return (struct end *)stream; }
@@ -259,6 +260,26 @@ static void flip(struct end *end, struct piece *piece) {
     }
 }
 
+/* What was sent into a way that is dropped is still not acknowledged. */
+static void give_up(struct culm_sim *sim, const struct happen *happen) {
+    struct end *end = happen->of;
+    end->impatient = false;
+    if (!end->closed && !end->reset && end->out->dropped && end->other->inside) {
+        culm_sim_log(sim, "%d gives up a stream to %d", end->out->from, end->out->to);
+        end->reset = true;
+        end->reset_ns = sim->now_ns;
+        rewake(end);
+    }
+}
+
+static void grow_impatient(struct end *end) {
+    if (end->out->dropped && end->sim->o.unacked_ns && !end->impatient) {
+        end->impatient = true;
+        culm_sim_schedule(end->sim, end->sim->now_ns + end->sim->o.unacked_ns,
+                          (struct happen){.call = give_up, .of = end});
+    }
+}
+
 /* When something given to the way now is all on its way. */
 static uint64_t line(struct end *end, size_t bytes) {
     struct culm_sim *sim = end->sim;
@@ -301,6 +322,7 @@ static void add_piece(struct end *end, size_t bytes, const struct iovec *from, s
     *other->last = piece;
     other->last = &piece->next;
     other->inside += bytes;
+    grow_impatient(end);
 }
 
 static ssize_t stream_write(struct culm_stream *stream, const struct iovec *from, int count) {
@@ -664,6 +686,9 @@ void culm_sim_drop(struct culm_sim *sim, int32_t from, int32_t to, uint64_t for_
             end->last_ns = end->last_ns > sim->now_ns ? CULM_NEVER : end->last_ns;
             end->fin_ns = end->fin_ns > sim->now_ns ? CULM_NEVER : end->fin_ns;
             end->reset_ns = end->reset_ns > sim->now_ns ? CULM_NEVER : end->reset_ns;
+            if (end->other && !end->other->closed) {
+                grow_impatient(end->other);
+            }
         }
     }
     if (for_ns != CULM_NEVER) {

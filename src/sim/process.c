@@ -371,7 +371,7 @@ void culm_sim_add(struct culm_sim *sim) {
 
 static void exit_told(struct culm_sim *sim, const struct happen *happen) {
     int32_t node = happen->from;
-    culm_roster_end(coordinator_of(sim)->roster, node);
+    sim->totals.exit_first += culm_roster_end(coordinator_of(sim)->roster, node);
     tell(coordinator_of(sim), node, CULM_PEER_EXIT);
 }
 

@@ -39,7 +39,9 @@ size_t culm_sim_free(struct culm_sim *sim) {
         struct culm_pool_stats stats = {0};
         culm_pool_stats(sim->process[i]->pool, &stats);
         left += stats.used_bytes;
-        culm_pool_free(sim->process[i]->pool);
+        if (stats.used_bytes == 0) { /* else its blobs stay, to be told of rather than asserted */
+            culm_pool_free(sim->process[i]->pool);
+        }
         free(sim->process[i]);
     }
     free(sim->process);
@@ -116,6 +118,11 @@ bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **
 
 void culm_sim_totals(const struct culm_sim *sim, struct culm_sim_totals *ret_totals) {
     *ret_totals = sim->totals;
+    for (int32_t i = 0; i < sim->process_count; i++) {
+        struct culm_pool_stats stats = {0};
+        culm_pool_stats(sim->process[i]->pool, &stats);
+        ret_totals->memory += (int64_t)stats.refused;
+    }
 }
 
 void *culm_sim_worker(const struct culm_sim *sim, int32_t node) {

@@ -36,9 +36,10 @@ struct culm_sim_options {
     uint64_t bytes_per_ms;          /* of each direction between two processes; 0: any */
     size_t buffer_bytes;            /* written and not yet read, of a direction; 0: any */
     size_t piece_bytes;             /* a write is cut into pieces of at most this; 0: never */
-    uint32_t short_percent;         /* of writes that take only some of what there is */
-    uint32_t backlog_full_percent;  /* of knocks that must be repeated a second later */
-    size_t scratch_bytes;           /* of a connection; 0: 64 KB */
+    uint64_t unacked_ns;    /* what is not acknowledged for so long breaks its stream; 0: never */
+    uint32_t short_percent; /* of writes that take only some of what there is */
+    uint32_t backlog_full_percent; /* of knocks that must be repeated a second later */
+    size_t scratch_bytes;          /* of a connection; 0: 64 KB */
     uint64_t exit_ns;       /* from the end of a process until it is told: uniform in [0, this) */
     uint64_t job_ns, io_ns; /* of a job without a cost of its own: uniform in [1/2, 3/2) of this */
     uint64_t spawn_ns;      /* until an asked-for worker connects: uniform in [1/2, 3/2) */
@@ -64,7 +65,7 @@ struct culm_sim_totals {
     int64_t flips;      /* bits flipped */
     int64_t torn;       /* streams cut within a piece by a death */
     int64_t exit_first; /* ends of a process that were told before the end of its stream */
-    int64_t garbage;    /* connections given up for what came over them */
+    int64_t memory;     /* requests for memory refused by culm_pool_fail */
     int64_t refused;    /* workers asked for beyond spawn_max */
 };
 

@@ -26,7 +26,7 @@ enum culm_status culm_task_execute(struct culm_job *job) {
 }
 
 struct folding {
-    const struct culm_task *task;
+    struct culm_task *task;
     struct culm_pool *pool;
     const struct culm_fold_ops *ops;
     void *self;
@@ -35,7 +35,7 @@ struct folding {
 /* Writes the sum over `node` to out. A node is either given as a piece or is the sum of its two
  * halves; the left half comes first. */
 static enum culm_status fold(const struct folding *f, int32_t node, void *out) {
-    const struct culm_task *task = f->task;
+    struct culm_task *task = f->task;
     const struct culm_piece_ref *piece = &task->piece[node];
     if (piece->blob) {
         f->ops->copy(f->self, out, (const char *)piece->blob->data + piece->offset_bytes,
@@ -58,9 +58,11 @@ static enum culm_status fold(const struct folding *f, int32_t node, void *out) {
     }
     struct culm_blob *partial = NULL;
     status = culm_pool_get(f->pool, task->size_bytes, &partial);
-    if (status == CULM_OK) {
-        status = fold(f, at->right, partial->data);
+    if (status != CULM_OK) {
+        return culm_error_set(&task->job.error, status, "out of memory for a sum of %zu bytes",
+                              task->size_bytes);
     }
+    status = fold(f, at->right, partial->data);
     if (status == CULM_OK) {
         f->ops->add(f->self, out, out, partial->data, task->size_bytes);
     }
@@ -68,7 +70,7 @@ static enum culm_status fold(const struct folding *f, int32_t node, void *out) {
     return status;
 }
 
-enum culm_status culm_task_fold(const struct culm_task *task, struct culm_pool *pool,
+enum culm_status culm_task_fold(struct culm_task *task, struct culm_pool *pool,
                                 const struct culm_fold_ops *ops, void *self) {
     const struct folding f = {task, pool, ops, self};
     return fold(&f, task->root, task->output->data);

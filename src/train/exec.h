@@ -108,7 +108,7 @@ struct culm_fold_ops {
     void (*add)(void *self, void *out, const void *a, const void *b,
                 size_t bytes); /* out may be a */
 };
-enum culm_status culm_task_fold(const struct culm_task *task, struct culm_pool *pool,
+enum culm_status culm_task_fold(struct culm_task *task, struct culm_pool *pool,
                                 const struct culm_fold_ops *ops, void *self);
 
 #endif

@@ -108,6 +108,7 @@ static void start_forward(struct culm_node *node, struct culm_task *task, int32_
     EPOCH(task) = node->epoch;
     if (!culm_node_get(node, desc->activation_bytes, &task->activations) ||
         (stage < last_stage(node) && !culm_node_get(node, desc->output_bytes, &task->output))) {
+        culm_blob_clear(&task->activations);
         return;
     }
     task->input = culm_blob_ref(cell_at(node, stage, micro)->input);

@@ -1,10 +1,12 @@
 /*
  * Runs seeded failure histories on the symbolic executor.
  *
- *     histories [--first SEED] [--count N] [--log]
+ *     histories [--first SEED] [--count N] [--harm NUMBER] [--log]
  *
  * A seed that fails is printed with the one line that replays it. `regressions` seeds, which failed
- * once, run always.
+ * once, run always. What befell the runs is counted, and from FLOORS_FROM histories on there are
+ * floors: a simulator in which no fault fires any more must not pass. `--harm`: what befalls links,
+ * memory and the coordinator is of that one kind (enum culm_harm), to look for its failures alone.
  */
 #include "sim/history.h"
 
@@ -19,31 +21,97 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static bool run(uint64_t seed, bool log, struct culm_history_result *totals, int64_t *blind) {
+static int only = -1; /* a harm: what befalls links, memory and the coordinator is this alone */
+
+static bool run(uint64_t seed, bool log, struct culm_history_result *totals) {
     struct culm_history history;
     struct culm_history_result result;
     char text[256];
     culm_history_from_seed(seed, &history);
+    for (int32_t i = 0; i < history.fault_count && only >= 0; i++) {
+        struct culm_history_fault *fault = &history.fault[i];
+        if (fault->harm > CULM_HARM_FLIP || fault->target == CULM_TARGET_COORDINATOR ||
+            fault->harm == CULM_HARM_CUT) {
+            fault->harm = (enum culm_harm)only;
+            fault->target = only == CULM_HARM_FREEZE ? CULM_TARGET_COORDINATOR : CULM_TARGET_ANY;
+        }
+    }
     history.log = log;
     culm_history_describe(&history, text, sizeof text);
     if (log) {
         printf("%s\n", text);
     }
     culm_history_run(&history, &result);
-    totals->losses += result.losses;
-    totals->rollbacks += result.rollbacks;
-    totals->recovered += result.recovered;
-    totals->views += result.views;
-    totals->faults_fired += result.faults_fired;
-    totals->flips += result.flips;
-    totals->noticed += result.noticed;
-    totals->undecided += result.undecided;
-    *blind += result.blind;
+    culm_history_result_add(totals, &result);
     if (!result.ok) {
         printf("not ok - %s\n    %s\n    replay: histories --first %llu --count 1 --log\n", text,
                result.why, (unsigned long long)seed);
     }
     return result.ok;
+}
+
+#define FLOORS_FROM 1000
+
+static const char *const harm_name[CULM_HARM_COUNT] = {[CULM_HARM_KILL] = "kill",
+                                                       [CULM_HARM_FREEZE] = "freeze",
+                                                       [CULM_HARM_STICK] = "stick",
+                                                       [CULM_HARM_CUT] = "cut",
+                                                       [CULM_HARM_STOP] = "stop",
+                                                       [CULM_HARM_DAMAGE] = "damage",
+                                                       [CULM_HARM_FLIP] = "flip",
+                                                       [CULM_HARM_DROP] = "drop",
+                                                       [CULM_HARM_SLOW] = "slow",
+                                                       [CULM_HARM_GARBLE] = "garble",
+                                                       [CULM_HARM_DESCRIPTORS] = "descriptors",
+                                                       [CULM_HARM_MEMORY] = "memory"};
+static const char *const phase_name[CULM_PHASE_COUNT] = {
+    "load",   "forward", "backward", "frc",      "send",
+    "reduce", "commit",  "step",     "transfer", "checkpoint"};
+
+/* False: there were fewer of these than one in `per` histories. */
+static bool at_least(const char *what, int64_t number, uint64_t histories, uint64_t per) {
+    printf(" %s %lld", what, (long long)number);
+    if (histories >= FLOORS_FROM && number < (int64_t)(histories / per)) {
+        printf("\nnot ok - fewer than %llu of these\n", (unsigned long long)(histories / per));
+        return false;
+    }
+    return true;
+}
+
+static bool floors(const struct culm_history_result *t, uint64_t n) {
+    bool ok = true;
+    printf("histories:");
+    ok &= at_least("losses", t->losses, n, 1);
+    ok &= at_least("recoveries", t->recovered, n, 1);
+    ok &= at_least("roll-backs", t->rollbacks, n, 6);
+    ok &= at_least("views", t->views / 3, n, 1);
+    ok &= at_least("resumes", t->resumes, n, 20);
+    printf("\nfaults that did nothing %d; that fired %d:", t->faults_missed, t->faults_fired);
+    for (int i = 0; i < CULM_HARM_COUNT; i++) {
+        ok &= at_least(harm_name[i], t->harm_fired[i], n,
+                       i == CULM_HARM_KILL     ? 1
+                       : i == CULM_HARM_DAMAGE ? UINT64_MAX
+                                               : 100);
+    }
+    printf("\nat phases:");
+    for (int i = 0; i < CULM_PHASE_COUNT; i++) {
+        ok &= at_least(phase_name[i], t->phase_fired[i], n, 100);
+    }
+    printf("\nworld:");
+    ok &= at_least("streams", t->world.streams / 20, n, 1);
+    ok &= at_least("KB", t->world.bytes / 1000, n, 1);
+    ok &= at_least("torn", t->world.torn, n, 20);
+    ok &= at_least("ends told before the stream's", t->world.exit_first, n, 20);
+    ok &= at_least("bits garbled", t->world.flips, n, 100);
+    ok &= at_least("requests for memory refused", t->world.memory, n, 100);
+    ok &= at_least("connects that failed", t->world.connects_failed, n, 200);
+    printf("\nmemory:");
+    ok &= at_least("bits flipped", t->flips, n, 20);
+    ok &= at_least("workers put out for it", t->noticed, n, 40);
+    printf(" ends because it could not be told which copy is right %lld; workers lost before their "
+           "damage was noticed %lld\n",
+           (long long)t->undecided, (long long)t->blind);
+    return ok;
 }
 
 int main(int argc, char **argv) {
@@ -54,6 +122,8 @@ int main(int argc, char **argv) {
             first = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc) {
             count = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--harm") == 0 && i + 1 < argc) {
+            only = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--log") == 0) {
             log = true;
         } else {
@@ -64,30 +134,17 @@ int main(int argc, char **argv) {
     static const uint64_t regressions[] = {0,   6,   14,  53,   55,   67,   104,  105,
                                            244, 521, 566, 1409, 1693, 4598, 8846, 13787};
     struct culm_history_result totals = {0};
-    int64_t blind = 0;
     uint64_t failed = 0, total = count;
     double start = seconds();
     for (uint64_t i = 0; i < count; i++) {
-        failed += !run(first + i, log, &totals, &blind);
+        failed += !run(first + i, log, &totals);
     }
     for (size_t i = 0; i < sizeof regressions / sizeof *regressions && !log; i++, total++) {
-        failed += !run(regressions[i], log, &totals, &blind);
+        failed += !run(regressions[i], log, &totals);
     }
     double took = seconds() - start;
-    printf("%llu histories, %llu failed; %d faults fired, %lld losses, %lld recoveries, %lld "
-           "roll-backs, %lld views; %.0f histories/s\n",
-           (unsigned long long)total, (unsigned long long)failed, totals.faults_fired,
-           (long long)totals.losses, (long long)totals.recovered, (long long)totals.rollbacks,
-           (long long)totals.views, (double)total / took);
-    printf(
-        "%lld bits flipped, %lld workers put out for it; %lld ends because it could not be told "
-        "which copy is right; in %lld histories a worker was lost before its damage was noticed\n",
-        (long long)totals.flips, (long long)totals.noticed, (long long)totals.undecided,
-        (long long)blind);
-    if (count >= 1000 &&
-        (totals.flips < (int64_t)count / 20 || 2 * totals.noticed < totals.flips)) {
-        printf("not ok - too few bits were flipped, or noticed\n");
-        failed++;
-    }
-    return failed ? 1 : 0;
+    bool enough = floors(&totals, log || only >= 0 ? 0 : total);
+    printf("%llu histories, %llu failed; %.0f histories/s\n", (unsigned long long)total,
+           (unsigned long long)failed, (double)total / took);
+    return failed || !enough ? 1 : 0;
 }

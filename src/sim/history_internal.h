@@ -1,0 +1,62 @@
+/* Shared by the files of histories; nobody else includes it. */
+#ifndef CULM_SIM_HISTORY_INTERNAL_H
+#define CULM_SIM_HISTORY_INTERNAL_H
+
+#include "sim/history.h"
+#include "sim/sim.h"
+#include "sim/symbolic.h"
+#include "train/coordinator.h"
+#include "train/node.h"
+
+#define WORKERS_MAX 1024
+#define BEGIN_NS 1000000000ull /* when a simulated world begins */
+
+/* A history while it is played: one start of the program, the oracle's memory, the faults. */
+struct running {
+    struct culm_history *history;
+    struct culm_sim *sim;
+    struct culm_layout layout;
+    struct culm_symbolic_store *store;
+    struct culm_coordinator *coordinator;
+    struct culm_exec *coordinator_exec;
+    struct culm_exec **exec; /* by worker */
+    int32_t exec_count;
+    bool put_out[WORKERS_MAX]; /* workers that the coordinator has declared lost */
+    bool doomed[WORKERS_MAX];  /* workers that were harmed for good */
+    bool pinched[WORKERS_MAX]; /* workers that were refused memory */
+    int32_t owed[WORKERS_MAX]; /* lost with a stage and not recovered: steps since, plus one */
+    struct culm_role role[CULM_MAX_PIPELINES][CULM_MAX_STAGES]; /* of the newest view */
+    int32_t owner_before[CULM_MAX_PIPELINES][CULM_MAX_STAGES];
+    int32_t skipped[CULM_HISTORY_FAULTS_MAX], countdown[CULM_HISTORY_FAULTS_MAX];
+    bool armed[CULM_HISTORY_FAULTS_MAX];
+    uint64_t add_ns[WORKERS_MAX]; /* traced: workers to come */
+    int32_t add_count;
+    char (*loss_bits)[16]; /* [STEPS_MAX]; goes on in a resumed run */
+    char weights[65];
+    uint64_t last_fault_ns;
+    int64_t start_step;
+    struct culm_coordinator_totals totals; /* at the end */
+    int64_t rollbacks, views;
+    int exit_code;
+    bool done, honest; /* it failed, and said that the last checkpoint could not be written, or that
+                          copies differ */
+    bool said;         /* it failed as the history wants it to */
+    int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
+    bool flipped[WORKERS_MAX];       /* and not yet noticed */
+    int64_t flips, noticed, undecided;
+    bool blind;
+    char complaint[400];
+};
+
+/* history.c: looks whether any have come to pass. */
+void culm_history_look_for_flips(struct running *run);
+
+/* history_harm.c */
+void culm_history_arm(struct running *run, const char *event); /* it was published */
+void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
+/* Was it harmed in a way that makes a worker fail? */
+bool culm_history_may_fail(const struct running *run, int64_t node);
+/* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
+void culm_history_timed(struct running *run);
+
+#endif
