@@ -269,6 +269,15 @@ void culm_host_say_alive(struct culm_coordinator_host *host) {
 
 /* --- what comes --- */
 
+static void hear_last_words(const struct link *link, const struct culm_message *message) {
+    struct culm_ready why;
+    if (culm_ready_decode(message, &why) && why.status != CULM_OK) {
+        struct culm_error error;
+        culm_error_set(&error, why.status, "node %d: %s", link->child->node, why.text);
+        culm_host_complain(link->host, &error);
+    }
+}
+
 static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
     struct link *link = ctx;
     struct culm_coordinator_host *host = link->host;
@@ -282,6 +291,8 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         hear_preparing(link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
         host->real.actor_ops->message(host->real.actor, link->child->node, message);
+    } else if (message->type == CULM_WIRE_FAILED) {
+        hear_last_words(link, message);
     }
 }
 

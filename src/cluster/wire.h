@@ -8,6 +8,7 @@
  *     worker ◀─ BOOK (everybody) ──
  *     worker ◀─ BOOK (one) ──                  at every later join
  *     worker ◀─ ALIVE ──                       now and then, once it is ready
+ *     worker ── FAILED ──▶                     why it ends by itself
  *     worker ◀─ REFUSED ──                     and the end of the connection
  *
  * The brief is the payload of WELCOME: bytes that this room does not look into. Only a worker that
@@ -32,7 +33,8 @@ enum culm_wire {
     CULM_WIRE_PREPARING,
     CULM_WIRE_READY,
     CULM_WIRE_PROOF,
-    CULM_WIRE_ALIVE, /* the coordinator has nothing else to say, but it is there */
+    CULM_WIRE_ALIVE,  /* the coordinator has nothing else to say, but it is there */
+    CULM_WIRE_FAILED, /* as READY, of a worker that is at its end: why */
 };
 
 #define CULM_WIRE_TOKEN_MAX 128

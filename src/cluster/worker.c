@@ -20,7 +20,23 @@ static struct culm_worker *self(struct culm_world *world) { return (struct culm_
 void culm_worker_end(struct culm_worker *worker, enum culm_status status, const char *text) {
     struct culm_error error;
     culm_error_set(&error, status, "%s", text);
-    culm_real_fail(&worker->real, &error);
+    culm_worker_fail(worker, &error);
+}
+
+void culm_worker_fail(struct culm_worker *worker, const struct culm_error *error) {
+    struct culm_ready why = {.status = error->status};
+    struct culm_buf meta;
+    snprintf(why.text, sizeof why.text, "%s", error->text);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_ready_encode(&why, &meta);
+    if (!meta.failed && worker->coordinator && !worker->real.left) {
+        culm_conn_send(worker->coordinator->conn,
+                       &(struct culm_message){.type = CULM_WIRE_FAILED,
+                                              .meta = meta.data,
+                                              .meta_bytes = (uint32_t)meta.len});
+    }
+    culm_buf_release(&meta);
+    culm_real_fail(&worker->real, error);
 }
 
 /* --- the table --- */

@@ -13,7 +13,7 @@
  * dial_limit_ms have passed, and what is sent meanwhile waits. CULM_PEER_EOF comes once a peer,
  * when either connection ends or cannot be opened, and nothing comes from it, or goes to it,
  * afterwards. Frames from the coordinator that are no frames, and a pool that is exhausted by a
- * received payload, end the worker with an error.
+ * received payload, end the worker with an error, of which the coordinator is told.
  *
  * Ignores SIGINT in this process: a terminal sends it to all, and the coordinator decides. Thread:
  * one, the loop's, for all of this.

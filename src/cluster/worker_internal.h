@@ -70,6 +70,8 @@ struct culm_worker {
 
 /* worker.c */
 void culm_worker_end(struct culm_worker *worker, enum culm_status status, const char *text);
+/* The same; the coordinator is told why, as far as that is possible. */
+void culm_worker_fail(struct culm_worker *worker, const struct culm_error *error);
 
 /* worker_join.c */
 enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error);

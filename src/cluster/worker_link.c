@@ -450,7 +450,7 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
         } else {
             culm_error_prefix(&error, "receive from node %d", node);
         }
-        culm_real_fail(&worker->real, &error);
+        culm_worker_fail(worker, &error);
     } else if (kind == COORDINATOR) {
         error.status = CULM_ERR_CLOSED;
         culm_error_prefix(&error, "the coordinator is gone");

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The launcher: its death, signals to it and to workers, frozen workers, and preemption traces."""
 import json
+import multiprocessing
 import os
 import random
+import resource
 import signal
+import socket
 import time
 
-from harness import (Cases, changed, check, check_recovered, check_whole, equal, read_events, sha256_of, tiny_config,
+from harness import (Cases, Skipped, changed, check, check_recovered, check_whole, equal, read_events, sha256_of, tiny_config,
                      wait_until, workers_of)
 
 cases = Cases()
@@ -260,6 +263,94 @@ def launcher_frozen(bench):
 
 
 cases.add("a launcher that was frozen loses nobody", launcher_frozen)
+
+
+
+def launcher_frozen_for_long(bench):
+    """Workers do not wait for ever for a launcher that says nothing; when it wakes, the run goes on with others."""
+    config = changed(LONG, cluster__suspect_ms=300, cluster__orphan_ms=1000)
+    process = started(bench, config, 12)
+    process.send_signal(signal.SIGSTOP)
+    gone_within(bench, 10)
+    process.send_signal(signal.SIGCONT)
+    run = bench.end(process)
+    equal(run.code, 0, "exit code")
+    run.events = read_events(events_path(bench))
+    equal(run.one("done")["weights_sha256"], cases.reference(config)[0], "weights_sha256")
+    with open(bench.path("run", "logs", "node-0.log"), encoding="utf-8") as file:
+        check("the coordinator has said nothing for 1000 ms" in file.read(), "node 0 does not say why it ended")
+
+
+cases.add("workers of a launcher that stays frozen end themselves", launcher_frozen_for_long)
+
+# --- a crowd at the door ----------------------------------------------------------------------------------------------------
+
+NOBODY = 65534
+
+
+def hold_doors(address, user, count, ready):
+    """Keeps `count` idle connections, opening others for those that were closed, until it is killed."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    if user is not None:
+        os.setresuid(user, user, user)
+    held = []
+    while True:
+        while len(held) < count:
+            knock = socket.socket(socket.AF_UNIX)
+            knock.setblocking(False)
+            try:
+                knock.connect("\0" + address.removeprefix("unix:"))
+            except BlockingIOError:  # its queue is full
+                knock.close()
+                break
+            except ConnectionRefusedError:  # the run has ended
+                return
+            held.append(knock)
+        ready.set()
+        time.sleep(0.001)
+        gone = [knock for knock in held if closed(knock)]
+        for knock in gone:
+            held.remove(knock)
+            knock.close()
+
+
+def closed(knock):
+    try:
+        return knock.recv(1, socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def crowd(bench, user):
+    """Connections without a word, more than a coordinator keeps: whom it waits for comes in all the same."""
+    if user is not None and os.geteuid() != 0:
+        raise Skipped("not root: another user cannot be had here")
+    config = LONG
+    process = started(bench, config, 5)
+    worker = workers_of(bench.path("run"))[0]
+    with open(f"/proc/{worker}/cmdline", encoding="utf-8") as file:
+        address = file.read().split("\0")[4]
+    forked = multiprocessing.get_context("fork")
+    ready = forked.Event()
+    others = forked.Process(target=hold_doors, args=(address, user, 1100, ready), daemon=True)
+    others.start()
+    try:
+        check(ready.wait(30), "the crowd did not come")
+        os.kill(worker, signal.SIGKILL)
+        run = bench.end(process)
+    finally:
+        others.kill()
+        others.join()
+    equal(run.code, 0, "exit code")
+    run.events = read_events(events_path(bench))
+    check_whole(run, cases.reference(config))
+    check(len(run.all("joined")) > 6, "no replacement joined")
+
+
+cases.add("1100 idle connections of the same user", crowd, None)
+cases.add("1100 idle connections of another user", crowd, NOBODY)
 
 # --- traces -----------------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
  */
 #include "toy_test.h"
 
+#include "cluster/worker.h"
 #include "net/socket.h"
 
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include <stddef.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -223,6 +225,7 @@ static void an_impossible_start_is_told(void **state) {
 
 /* --- floods --- */
 
+#define GUESTS 20
 #define FLOOD 1100 /* more than a coordinator keeps */
 
 static int flood[FLOOD];
@@ -256,6 +259,115 @@ static void a_worker_gets_in_through_a_crowd(void **state) {
         close(flood[i]);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    test_release(&t, 0);
+}
+
+/* The system has no descriptor left for whom the coordinator awaits: a guest makes room. */
+static void knock_until_full(struct test *t) {
+    struct rlimit limit;
+    int next = dup(0);
+    assert_true(next > 0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < GUESTS; i++) {
+        assert_int_equal(
+            culm_socket_connect(culm_coordinator_host_address(t->host), &flood[i], NULL), CULM_OK);
+    }
+    t->world->ops->spawn(t->world);
+    /* What is open stays; half of the guests find room, and the worker does when one of them goes.
+     */
+    limit.rlim_cur = (rlim_t)(next + GUESTS + GUESTS / 2);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void a_worker_gets_in_without_descriptors(void **state) {
+    (void)state;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    uint64_t since = culm_clock_ns();
+    RUN(.start = 1, .all_up = knock_until_full, .on_up = up_ends, .on_exit = end_of_bad, .bad = 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(t.code, 0);
+    assert_true(t.up[1]);
+    assert_true(culm_clock_ns() - since < 9 * SECOND); /* not because guests ran out of time */
+    int shown_out = 0;
+    for (int i = 0; i < GUESTS; i++) {
+        char byte;
+        shown_out += recv(flood[i], &byte, 1, MSG_DONTWAIT) == 0;
+        close(flood[i]);
+    }
+    assert_in_range(shown_out, 1, GUESTS);
+    test_release(&t, 0);
+}
+
+/* --- one who knows the token --- */
+
+static pid_t impostor;
+
+/* It calls as node 0, which was started and has not come yet. */
+static void start_impostor(struct test *t) {
+    impostor = fork();
+    assert_true(impostor >= 0);
+    if (impostor == 0) {
+        struct culm_worker *worker = NULL;
+        struct culm_error error = {0};
+        const struct culm_worker_options options = {
+            .address = culm_coordinator_host_address(t->host), .token = TOY_TOKEN, .fault_fd = -1};
+        bool refused = culm_worker_new(&options, &worker, &error) == CULM_ERR_CLOSED &&
+                       strstr(error.text, "refused: node 0 is process");
+        _exit(refused ? 0 : 1);
+    }
+    t->world->ops->timer(t->world, 0, SECOND / 100);
+}
+
+static void impostor_ends(struct test *t) {
+    int status;
+    pid_t ended = waitpid(impostor, &status, WNOHANG);
+    if (ended == 0) {
+        t->world->ops->timer(t->world, 0, SECOND / 100);
+        return;
+    }
+    assert_int_equal(ended, impostor);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    test_finish(t);
+}
+
+static void nobody_takes_an_awaited_place(void **state) {
+    (void)state;
+    RUN(.start = 1, .mode = "silent", .all_started = start_impostor, .on_timer = impostor_ends);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(t.ups, 0);
+    assert_non_null(strstr(t.error_text, "node 0 is process"));
+    test_release(&t, 0);
+}
+
+/* --- a process that does not end --- */
+
+static void leave_with_one(struct test *t) {
+    t->since_ns = culm_clock_ns();
+    test_finish(t);
+}
+
+static void one_that_survives_a_kill_is_left_behind(void **state) {
+    (void)state;
+    RUN(.start = 1, .mode = "undead", .all_up = leave_with_one);
+    uint64_t took = culm_clock_ns() - t.since_ns;
+    char log[1024];
+    int helper = 0;
+    test_read_log(&t, 0, log, sizeof log);
+    assert_int_equal(t.code, 0);
+    if (strstr(log, "no tracing here")) {
+        print_message("a process cannot be traced here\n");
+        test_release(&t, 0);
+        skip();
+    }
+    assert_int_equal(sscanf(log, "held by %d", &helper), 1);
+    assert_true(took < 12 * SECOND);
+    assert_int_equal(t.error_events, 1);
+    assert_non_null(strstr(t.error_text, "node 0 does not end although it was killed"));
+    assert_int_equal(kill((pid_t)helper, SIGKILL), 0); /* lets it go */
+    assert_int_equal(waitpid((pid_t)t.pid[0], NULL, 0), t.pid[0]);
     test_release(&t, 0);
 }
 
@@ -460,6 +572,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_log_that_cannot_be_written_is_told),
         cmocka_unit_test(an_impossible_start_is_told),
         cmocka_unit_test(a_worker_gets_in_through_a_crowd),
+        cmocka_unit_test(a_worker_gets_in_without_descriptors),
+        cmocka_unit_test(nobody_takes_an_awaited_place),
+        cmocka_unit_test(one_that_survives_a_kill_is_left_behind),
         cmocka_unit_test(a_torn_frame_is_never_delivered),
         cmocka_unit_test(a_frame_torn_by_a_freeze_is_mended_by_the_thaw),
         cmocka_unit_test(a_fault_fires_once_and_a_freeze_is_thawed),

@@ -45,7 +45,7 @@ size_t toy_size(uint64_t size, int64_t index);
 int toy_main(int argc, char **argv);
 /* `mode`: "worker", or "wrapped" (a process between it and the launcher), or "silent"; or one that
  * prepares for two seconds ("slow"), for ever without doing anything ("asleep"), or declines
- * ("decline"). */
+ * ("decline"), or whose end is not told ("undead"). */
 char **toy_argv(const char *mode, const char *token, const char *signature, int32_t node,
                 const char *name, const char *address, int fault_fd, const char *fault);
 

@@ -39,6 +39,9 @@ static void on_start(void *actor) {
     for (int32_t i = 0; i < t->start; i++) {
         t->world->ops->spawn(t->world);
     }
+    if (t->all_started) {
+        t->all_started(t);
+    }
 }
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {

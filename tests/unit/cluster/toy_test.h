@@ -21,8 +21,9 @@ struct test {
     double time_scale;
     int32_t max_nodes;
     int64_t start_limit_ms, hello_limit_ms;
-    const char *log_dir; /* NULL: dir */
-    int leave_at_start;  /* 0: it goes on */
+    const char *log_dir;                 /* NULL: dir */
+    int leave_at_start;                  /* 0: it goes on */
+    void (*all_started)(struct test *t); /* they run, and have not joined */
     void (*all_up)(struct test *t);
     void (*on_up)(struct test *t, int32_t node, const struct culm_peer_info *info);
     void (*on_report)(struct test *t, int32_t node, const struct toy_report *report);

@@ -1,6 +1,7 @@
 /*
- * The world of a worker alone: the test speaks the coordinator's side by hand, and the worker's
- * side is a child process whose actor leaves at its start, or only listens.
+ * The world of a worker alone: the test speaks the coordinator's and a peer's side by hand, and the
+ * worker's side is a child process whose actor leaves at its start, or does what the coordinator's
+ * messages say.
  */
 #include "cluster/worker.h"
 
@@ -11,9 +12,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,42 +28,92 @@
 #define READABLE 1 /* POLLIN */
 #define TOKEN "token"
 
+#define PEER 9             /* whose side the test speaks */
+#define DIAL_MS 600        /* how long it is dialed */
+#define LIMIT_OF_NOTHING 3 /* standard input and output are open */
+
+enum what {
+    SEND = 1, /* to the worker: send a frame to the peer */
+    LOWER,    /* to the worker: there are no descriptors left */
+    RAISE,    /* to the worker: there are again */
+    LOST,     /* from the worker: the peer is lost */
+    ALIVE,    /* both ways: is it? */
+    DATA,     /* from the worker to the peer */
+};
+
+struct setting {
+    int leave; /* at the start, with this code; 0: stays */
+    int64_t orphan_ms;
+    size_t pool_bytes; /* 0: no limit */
+    int words;         /* where its last words go */
+};
+
 struct actor {
     struct culm_world *world;
-    int leave; /* at the start, with this code; 0: stays */
+    const struct setting *setting;
 };
+
+static void say_to(const struct actor *self, int32_t node, enum what what) {
+    const struct culm_message message = {.type = (uint16_t)what};
+    self->world->ops->send(self->world, node, &message);
+}
+
+static void set_descriptors(bool many) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = many ? limit.rlim_max : LIMIT_OF_NOTHING;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
 
 static void on_start(void *actor) {
     struct actor *self = actor;
-    if (self->leave) {
-        self->world->ops->leave(self->world, self->leave, NULL);
+    if (self->setting->leave) {
+        self->world->ops->leave(self->world, self->setting->leave, NULL);
     }
 }
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
-    (void)actor;
     (void)from;
-    (void)message;
+    switch (message->type) {
+    case SEND: say_to(actor, PEER, DATA); break;
+    case LOWER: set_descriptors(false); break;
+    case RAISE: set_descriptors(true); break;
+    case ALIVE: say_to(actor, CULM_COORDINATOR, ALIVE); break;
+    default: break;
+    }
+}
+
+static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
+                    const struct culm_peer_info *info) {
+    (void)info;
+    if (node == PEER && change == CULM_PEER_EOF) {
+        say_to(actor, CULM_COORDINATOR, LOST);
+    }
 }
 
 static const struct culm_actor_ops ops = {
-    .size = sizeof ops, .start = on_start, .message = on_message};
+    .size = sizeof ops, .start = on_start, .message = on_message, .peer = on_peer};
 
 /* The worker's process. */
-static void be_worker(const char *address, int leave) {
-    struct culm_pool *pool = culm_pool_new(0);
+static void be_worker(const char *address, const struct setting *setting) {
+    struct culm_pool *pool = culm_pool_new(setting->pool_bytes);
     struct culm_worker *worker = NULL;
     struct culm_error error = {0};
     const struct culm_worker_options options = {
         .address = address, .token = TOKEN, .fault_fd = -1, .hello_limit_ms = 300};
     int code = 99;
     if (culm_worker_new(&options, &worker, &error) == CULM_OK) {
-        struct actor actor = {culm_worker_world(worker), leave};
-        const struct culm_worker_ready ready = {.pool = pool};
+        struct actor actor = {culm_worker_world(worker), setting};
+        const struct culm_worker_ready ready = {.pool = pool,
+                                                .payload_max = 1 << 20,
+                                                .dial_limit_ms = DIAL_MS,
+                                                .orphan_ms = setting->orphan_ms};
         code = culm_worker_ready(worker, &ready, &error) == CULM_OK
                    ? culm_worker_run(worker, &ops, &actor, &error)
                    : 98;
     }
+    (void)!write(setting->words, error.text, strlen(error.text));
     culm_worker_free(worker);
     culm_pool_free(pool);
     _exit(code);
@@ -142,39 +197,74 @@ static void welcome(int fd) {
 
 struct joined {
     pid_t pid;
-    int listen_fd, fd;
+    int listen_fd, fd, words;
     struct culm_introduction introduction;
 };
 
-static struct joined start(int leave) {
+static struct joined start_as(struct setting setting) {
     struct joined w = {.fd = -1};
     char address[CULM_ADDRESS_SIZE];
+    int words[2];
+    assert_int_equal(pipe(words), 0);
     assert_int_equal(culm_socket_listen("unix:", &w.listen_fd, address, NULL), CULM_OK);
     w.pid = fork();
     assert_true(w.pid >= 0);
     if (w.pid == 0) {
         close(w.listen_fd);
-        be_worker(address, leave);
+        close(words[0]);
+        setting.words = words[1];
+        be_worker(address, &setting);
     }
+    close(words[1]);
+    w.words = words[0];
     return w;
 }
 
-static struct joined join(int leave) {
-    struct joined w = start(leave);
+static struct joined start(int leave) { return start_as((struct setting){.leave = leave}); }
+
+static struct joined join_as(struct setting setting) {
+    struct joined w = start_as(setting);
     w.fd = accept_one(w.listen_fd);
     prove(w.fd, &w.introduction);
     welcome(w.fd);
     return w;
 }
 
-/* Ends the coordinator's side; the exit code. */
-static int part(struct joined *w) {
+static struct joined join(int leave) { return join_as((struct setting){.leave = leave}); }
+
+/* The exit code, and what it said last. */
+static int end_of(struct joined *w, char *ret_words, size_t size) {
     int status;
-    close(w->fd);
-    close(w->listen_fd);
+    ssize_t got = read(w->words, ret_words, size - 1); /* until it has ended */
+    ret_words[got > 0 ? got : 0] = '\0';
+    close(w->words);
     assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
     assert_true(WIFEXITED(status));
+    close(w->fd);
+    close(w->listen_fd);
     return WEXITSTATUS(status);
+}
+
+/* Ends the coordinator's side; the exit code. */
+static int part(struct joined *w) {
+    char words[CULM_ERROR_MAX];
+    close(w->fd);
+    close(w->listen_fd);
+    w->fd = w->listen_fd = -1;
+    return end_of(w, words, sizeof words);
+}
+
+static void order(const struct joined *w, enum what what) {
+    struct culm_buf none;
+    culm_buf_init(&none, 1);
+    say(w->fd, (uint16_t)what, &none);
+}
+
+/* Waits for the next message of the worker's actor. */
+static enum what answer(const struct joined *w) {
+    struct frame frame;
+    assert_true(hear(w->fd, &frame));
+    return (enum what)frame.message.type;
 }
 
 static void one_that_leaves_at_its_start(void **state) {
@@ -247,13 +337,289 @@ static void a_coordinator_that_is_gone_is_not_waited_for(void **state) {
     assert_true(culm_clock_ns() - since < 5 * SECOND);
 }
 
+/* --- a coordinator that says nothing --- */
+
+static void one_that_hears_nothing_ends_itself(void **state) {
+    (void)state;
+    uint64_t since = culm_clock_ns();
+    struct joined w = join_as((struct setting){.orphan_ms = 400});
+    char words[CULM_ERROR_MAX];
+    assert_int_equal(end_of(&w, words, sizeof words), 1);
+    assert_true(culm_clock_ns() - since >= 4 * SECOND / 10);
+    assert_true(culm_clock_ns() - since < 10 * SECOND);
+    assert_non_null(strstr(words, "the coordinator has said nothing for 400 ms"));
+}
+
+/* Any word will do, and what came while the worker was frozen counts. */
+static void a_word_now_and_then_is_enough(void **state) {
+    (void)state;
+    struct joined w = join_as((struct setting){.orphan_ms = 1000});
+    struct culm_buf none;
+    culm_buf_init(&none, 1);
+    for (int i = 0; i < 4; i++) {
+        assert_false(culm_socket_wait(w.fd, READABLE, culm_clock_ns() + 3 * SECOND / 10));
+        say(w.fd, CULM_WIRE_ALIVE, &none);
+    }
+    kill(w.pid, SIGSTOP);
+    assert_false(culm_socket_wait(w.fd, READABLE, culm_clock_ns() + 3 * SECOND / 2));
+    order(&w, ALIVE);
+    kill(w.pid, SIGCONT);
+    assert_int_equal(answer(&w), ALIVE);
+    assert_int_equal(part(&w), 1);
+}
+
+/* --- peers --- */
+
+/* The test's side of peer 9, as one who calls. */
+static bool call(const char *token, int fd) {
+    struct culm_handshake handshake;
+    struct culm_introduction introduction = {"unix:nowhere", ""};
+    struct culm_buf meta;
+    struct frame frame;
+    culm_handshake_call(&handshake, token, PEER, 0, nonce);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_hello(&handshake, &meta);
+    say(fd, CULM_WIRE_HELLO, &meta);
+    if (!hear(fd, &frame)) {
+        return false;
+    }
+    if (culm_handshake_challenged(&handshake, &frame.message, NULL) != CULM_OK) {
+        handshake.greeted = true; /* it goes on all the same */
+    }
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_proof(&handshake, &introduction, &meta);
+    say(fd, CULM_WIRE_PROOF, &meta);
+    return hear(fd, &frame) && frame.message.type == CULM_WIRE_WELCOME;
+}
+
+static int connect_to(const struct joined *w) {
+    int fd;
+    assert_int_equal(culm_socket_connect(w->introduction.address, &fd, NULL), CULM_OK);
+    return fd;
+}
+
+static void only_who_knows_the_token_is_a_peer(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    int wrong = connect_to(&w), right = connect_to(&w), again = connect_to(&w);
+    assert_false(call("another", wrong));
+    assert_true(call(TOKEN, right));
+    assert_false(call(TOKEN, again)); /* it is there already */
+    close(wrong);
+    close(right);
+    close(again);
+    assert_int_equal(answer(&w), LOST);
+    assert_int_equal(part(&w), 1);
+}
+
+#define CROWD 300 /* more than a worker keeps */
+
+static void a_peer_gets_in_through_a_crowd(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    int idle[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        idle[i] = connect_to(&w);
+    }
+    int fd = connect_to(&w);
+    assert_true(call(TOKEN, fd));
+    close(fd);
+    for (int i = 0; i < CROWD; i++) {
+        close(idle[i]);
+    }
+    assert_int_equal(answer(&w), LOST);
+    assert_int_equal(part(&w), 1);
+}
+
+/* Tells the worker where the peer is: at a socket of the test's. */
+static int listen_as_peer(const struct joined *w) {
+    struct culm_address address = {.node = PEER};
+    struct culm_buf meta;
+    int fd;
+    assert_int_equal(culm_socket_listen("unix:", &fd, address.text, NULL), CULM_OK);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_address_encode(&address, &meta);
+    say(w->fd, CULM_WIRE_BOOK, &meta);
+    return fd;
+}
+
+/* The test's side of peer 9, as one who is called: lets it in and hears its frame. */
+static void let_in(int fd) {
+    struct culm_handshake handshake;
+    struct culm_introduction introduction;
+    struct culm_buf meta;
+    struct frame frame;
+    culm_handshake_listen(&handshake, TOKEN, PEER, nonce);
+    assert_true(hear(fd, &frame));
+    assert_int_equal(culm_handshake_greeted(&handshake, &frame.message, NULL), CULM_OK);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_challenge(&handshake, &meta);
+    say(fd, CULM_WIRE_CHALLENGE, &meta);
+    assert_true(hear(fd, &frame));
+    assert_int_equal(culm_handshake_proved(&handshake, &frame.message, &introduction, NULL),
+                     CULM_OK);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    say(fd, CULM_WIRE_WELCOME, &meta);
+    assert_true(hear(fd, &frame));
+    assert_int_equal(frame.message.type, DATA);
+}
+
+/* Its listener accepts no more, for lack of room or of time, and the call is made again. */
+static void a_full_queue_costs_a_retry(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    int listener = listen_as_peer(&w), fill[8], count = 0;
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    for (;; count++) {
+        assert_true(count < 8);
+        fill[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (connect(fill[count], (struct sockaddr *)&at, len)) {
+            assert_int_equal(errno, EAGAIN);
+            break;
+        }
+    }
+    order(&w, SEND);
+    order(&w, ALIVE); /* answered when the first call has failed */
+    assert_int_equal(answer(&w), ALIVE);
+    for (int i = 0; i < count; i++) {
+        close(accept_one(listener));
+    }
+    int fd = accept_one(listener);
+    let_in(fd);
+    order(&w, ALIVE);
+    assert_int_equal(answer(&w), ALIVE); /* and not LOST */
+    for (int i = 0; i <= count; i++) {
+        close(fill[i]);
+    }
+    close(listener);
+    close(fd);
+    assert_int_equal(answer(&w), LOST);
+    assert_int_equal(part(&w), 1);
+}
+
+static void no_descriptors_cost_a_retry(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    int listener = listen_as_peer(&w);
+    order(&w, LOWER);
+    order(&w, SEND);
+    order(&w, ALIVE);
+    assert_int_equal(answer(&w), ALIVE);
+    order(&w, RAISE);
+    int fd = accept_one(listener);
+    let_in(fd);
+    close(fd);
+    close(listener);
+    assert_int_equal(answer(&w), LOST);
+    assert_int_equal(part(&w), 1);
+}
+
+/* In a crowd its place was taken by the next, before it was let in. */
+static void one_that_was_shown_out_calls_again(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    int listener = listen_as_peer(&w);
+    order(&w, SEND);
+    for (int i = 0; i < 3; i++) {
+        close(accept_one(listener));
+    }
+    int fd = accept_one(listener);
+    let_in(fd);
+    close(fd);
+    close(listener);
+    assert_int_equal(answer(&w), LOST);
+    assert_int_equal(part(&w), 1);
+}
+
+/* It is there, and nobody answers. */
+static void a_black_hole_is_given_up(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    int listener = listen_as_peer(&w);
+    uint64_t since = culm_clock_ns();
+    order(&w, SEND);
+    assert_int_equal(answer(&w), LOST);
+    assert_true(culm_clock_ns() - since >= DIAL_MS * SECOND / 1000);
+    assert_true(culm_clock_ns() - since < 10 * SECOND);
+    close(listener);
+    assert_int_equal(part(&w), 1);
+}
+
+/* One who took a dead peer's place hears nothing of what was meant for it. */
+static void a_listener_without_the_token_gets_nothing(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    int listener = listen_as_peer(&w);
+    struct culm_handshake handshake;
+    struct culm_buf meta;
+    struct frame frame;
+    uint64_t since = culm_clock_ns();
+    order(&w, SEND);
+    int fd = accept_one(listener);
+    culm_handshake_listen(&handshake, "another", PEER, nonce);
+    assert_true(hear(fd, &frame));
+    assert_int_equal(culm_handshake_greeted(&handshake, &frame.message, NULL), CULM_OK);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_handshake_challenge(&handshake, &meta);
+    say(fd, CULM_WIRE_CHALLENGE, &meta);
+    assert_false(hear(fd, &frame));
+    assert_int_equal(answer(&w), LOST);
+    assert_true(culm_clock_ns() - since < 10 * SECOND);
+    close(fd);
+    close(listener);
+    assert_int_equal(part(&w), 1);
+}
+
+/* No memory for what a peer sends: the coordinator hears of it, and so does who reads the log. */
+static void one_without_memory_says_so(void **state) {
+    (void)state;
+    struct joined w = join_as((struct setting){.pool_bytes = 4096});
+    static uint8_t bytes[100000];
+    struct culm_blob blob = {.data = bytes, .size_bytes = sizeof bytes};
+    uint8_t header[CULM_FRAME_HEADER_BYTES];
+    char words[CULM_ERROR_MAX];
+    struct culm_ready why;
+    struct frame frame;
+    int fd = connect_to(&w);
+    assert_true(call(TOKEN, fd));
+    culm_frame_header_encode(
+        &(struct culm_message){.type = DATA, .payload = &blob, .payload_bytes = sizeof bytes},
+        header);
+    assert_int_equal(
+        culm_socket_write(fd, header, sizeof header, culm_clock_ns() + 30 * SECOND, NULL), CULM_OK);
+    assert_true(hear(w.fd, &frame));
+    assert_int_equal(frame.message.type, CULM_WIRE_FAILED);
+    assert_true(culm_ready_decode(&frame.message, &why));
+    assert_int_equal(why.status, CULM_ERR_MEMORY);
+    assert_non_null(strstr(why.text, "receive from node 9: no room for a payload of 100000 bytes"));
+    close(w.fd);
+    w.fd = -1;
+    assert_int_equal(end_of(&w, words, sizeof words), 4);
+    assert_string_equal(words, why.text);
+    close(fd);
+}
+
 int main(void) {
+    culm_socket_raise_limit();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_leaves_at_its_start),
         cmocka_unit_test(a_silent_stranger_is_shown_out),
         cmocka_unit_test(a_coordinator_without_the_token_learns_nothing),
         cmocka_unit_test(a_worker_calls_until_it_is_answered),
         cmocka_unit_test(a_coordinator_that_is_gone_is_not_waited_for),
+        cmocka_unit_test(one_that_hears_nothing_ends_itself),
+        cmocka_unit_test(a_word_now_and_then_is_enough),
+        cmocka_unit_test(only_who_knows_the_token_is_a_peer),
+        cmocka_unit_test(a_peer_gets_in_through_a_crowd),
+        cmocka_unit_test(a_full_queue_costs_a_retry),
+        cmocka_unit_test(no_descriptors_cost_a_retry),
+        cmocka_unit_test(one_that_was_shown_out_calls_again),
+        cmocka_unit_test(a_black_hole_is_given_up),
+        cmocka_unit_test(a_listener_without_the_token_gets_nothing),
+        cmocka_unit_test(one_without_memory_says_so),
     };
     return cmocka_run_group_tests_name("cluster/worker", tests, NULL, NULL);
 }

@@ -1,0 +1,190 @@
+/*
+ * Sockets of both kinds: addresses, who may call, connects that fail for a while, and what TCP is
+ * told about silence.
+ */
+#include "net/socket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000ull
+#define READABLE 1
+#define NOBODY 65534
+
+static const char *const kinds[] = {"unix:", "tcp:127.0.0.1:0"};
+
+static void addresses_lead_back(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char address[CULM_ADDRESS_SIZE], other[CULM_ADDRESS_SIZE], byte;
+        int listener, second, caller, called;
+        assert_int_equal(culm_socket_listen(kinds[i], &listener, address, NULL), CULM_OK);
+        assert_int_equal(culm_socket_listen(kinds[i], &second, other, NULL), CULM_OK);
+        assert_string_not_equal(address, other);
+        assert_int_equal(culm_socket_connect(address, &caller, NULL), CULM_OK);
+        assert_true(culm_socket_wait(listener, READABLE, culm_clock_ns() + 5 * SECOND));
+        assert_int_equal(culm_socket_accept(listener, &called, NULL), CULM_OK);
+        assert_int_equal(culm_socket_accept(listener, &called, NULL), CULM_ERR_AGAIN);
+        assert_int_equal(culm_socket_write(called, "x", 1, culm_clock_ns() + SECOND, NULL),
+                         CULM_OK);
+        assert_int_equal(culm_socket_read(caller, &byte, 1, culm_clock_ns() + 5 * SECOND, NULL),
+                         CULM_OK);
+        int64_t pid = culm_socket_peer_pid(called);
+        assert_int_equal(pid, i == 0 ? getpid() : 0);
+        assert_int_equal(culm_socket_peer_pid(caller), pid);
+        close(caller);
+        close(called);
+        close(listener);
+        close(second);
+    }
+}
+
+static void what_is_no_address_is_said(void **state) {
+    (void)state;
+    const char *const wrong[] = {
+        "",
+        "127.0.0.1:80",
+        "tcp:",
+        "tcp:127.0.0.1",
+        "tcp:127.0.0.1:",
+        "tcp:127.0.0.1:80x",
+        "tcp:127.0.0.1:65536",
+        "tcp:127.0.0.1:-1",
+        "tcp:1.2.3.4.5.6.7.8.9.10:80",
+        "tcp:localhost:80",
+        "unix:0123456789012345678901234567890123456789012345678901234567890"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct culm_error error = {0};
+        char address[CULM_ADDRESS_SIZE];
+        int fd;
+        assert_int_equal(culm_socket_connect(wrong[i], &fd, &error), CULM_ERR_CONFIG);
+        assert_non_null(strstr(error.text, "not an address; give 'unix:NAME'"));
+        assert_int_equal(culm_socket_listen(wrong[i], &fd, address, NULL), CULM_ERR_CONFIG);
+    }
+}
+
+static void a_caller_is_told_why(void **state) {
+    (void)state;
+    char address[CULM_ADDRESS_SIZE];
+    struct rlimit before, limit;
+    int listener, fd;
+    assert_int_equal(culm_socket_listen("unix:", &listener, address, NULL), CULM_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)listener;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(culm_socket_connect(address, &fd, NULL), CULM_ERR_AGAIN);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+    int queue[8], count = 0;
+    assert_int_equal(listen(listener, 1), 0);
+    enum culm_status status;
+    while ((status = culm_socket_connect(address, &queue[count], NULL)) == CULM_OK) {
+        assert_true(++count < 8);
+    }
+    assert_int_equal(status, CULM_ERR_AGAIN);
+    while (count) {
+        close(queue[--count]);
+    }
+    close(listener);
+    assert_int_equal(culm_socket_connect(address, &fd, NULL), CULM_ERR_NOT_FOUND);
+}
+
+static void errors_of_a_connect(void **state) {
+    (void)state;
+    assert_int_equal(culm_socket_connect_status(0), CULM_OK);
+    assert_int_equal(culm_socket_connect_status(ECONNREFUSED), CULM_ERR_NOT_FOUND);
+    const int passing[] = {EAGAIN, EMFILE, ENFILE, ENOBUFS, EADDRNOTAVAIL, ETIMEDOUT, EHOSTUNREACH};
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
+        assert_int_equal(culm_socket_connect_status(passing[i]), CULM_ERR_AGAIN);
+    }
+    assert_int_equal(culm_socket_connect_status(EACCES), CULM_ERR_IO);
+}
+
+static int option(int fd, int level, int name) {
+    int value = -1;
+    socklen_t len = sizeof value;
+    assert_int_equal(getsockopt(fd, level, name, &value, &len), 0);
+    return value;
+}
+
+static void tcp_does_not_wait_for_ever(void **state) {
+    (void)state;
+    char address[CULM_ADDRESS_SIZE];
+    int listener, fd[2];
+    assert_int_equal(culm_socket_listen(kinds[1], &listener, address, NULL), CULM_OK);
+    assert_int_equal(culm_socket_connect(address, &fd[0], NULL), CULM_OK);
+    assert_true(culm_socket_wait(listener, READABLE, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(culm_socket_accept(listener, &fd[1], NULL), CULM_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(option(fd[i], SOL_SOCKET, SO_KEEPALIVE), 1);
+        assert_int_equal(option(fd[i], IPPROTO_TCP, TCP_NODELAY), 1);
+        assert_in_range(option(fd[i], IPPROTO_TCP, TCP_KEEPIDLE) +
+                            option(fd[i], IPPROTO_TCP, TCP_KEEPINTVL) *
+                                option(fd[i], IPPROTO_TCP, TCP_KEEPCNT),
+                        1, 60);
+        assert_in_range(option(fd[i], IPPROTO_TCP, TCP_USER_TIMEOUT), 1000, 60000);
+        close(fd[i]);
+    }
+    close(listener);
+}
+
+/* What `as_another` gives in a process of another user, or 77 where that cannot be had. */
+static int in_another_user(int (*as_another)(const char *address, int fd), const char *address,
+                           int fd) {
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(setresuid(NOBODY, NOBODY, NOBODY) ? 77 : as_another(address, fd));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* 3: it sees that another user listens, and leaves. */
+static int knock(const char *address, int fd) {
+    return culm_socket_connect(address, &fd, NULL) == CULM_ERR_NOT_FOUND ? 3 : 0;
+}
+
+static void another_user_stays_outside(void **state) {
+    (void)state;
+    char address[CULM_ADDRESS_SIZE];
+    int listener, fd;
+    assert_int_equal(culm_socket_listen("unix:", &listener, address, NULL), CULM_OK);
+    int code = in_another_user(knock, address, -1);
+    if (code == 77) {
+        print_message("not root: another user cannot be had here\n");
+        close(listener);
+        skip();
+    }
+    assert_int_equal(code, 3);
+    /* It was in the queue all the same, as any other program of that user would be. */
+    assert_true(culm_socket_wait(listener, READABLE, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(culm_socket_accept(listener, &fd, NULL), CULM_ERR_CLOSED);
+    assert_int_equal(culm_socket_accept(listener, &fd, NULL), CULM_ERR_AGAIN);
+    close(listener);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_lead_back),        cmocka_unit_test(what_is_no_address_is_said),
+        cmocka_unit_test(a_caller_is_told_why),       cmocka_unit_test(errors_of_a_connect),
+        cmocka_unit_test(tcp_does_not_wait_for_ever), cmocka_unit_test(another_user_stays_outside),
+    };
+    return cmocka_run_group_tests_name("net/socket", tests, NULL, NULL);
+}
