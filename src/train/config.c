@@ -18,6 +18,8 @@
 #define T struct culm_train_config
 #define FREE CULM_CONFIG_RESUMABLE
 #define DAY_MS 86400000
+#define MAX_NODES 256
+#define SUSPECT_BEATS 3 /* a suspect has missed two, and the third is late */
 
 #define MODEL_INT(name_, value_, min_, max_, doc_)                                                 \
     CULM_CONFIG_INT("model." #name_, T, model.options.name_, value_, min_, max_, 0, doc_)
@@ -178,7 +180,7 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("cluster.heartbeat_ms", T, cluster.heartbeat_ms, "200", 1, DAY_MS, FREE,
                     "time between two signs of life"),
     CULM_CONFIG_INT("cluster.suspect_ms", T, cluster.suspect_ms, "3000", 2, DAY_MS, FREE,
-                    "silence after which a worker is put out of the view; more than "
+                    "silence after which a worker is put out of the view; at least three times "
                     "`cluster.heartbeat_ms`"),
     CULM_CONFIG_INT("cluster.kill_suspect_ms", T, cluster.kill_suspect_ms, "10000", 0, DAY_MS, FREE,
                     "time from there until its process is killed"),
@@ -194,8 +196,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("cluster.orphan_ms", T, cluster.orphan_ms, "60000", 10, DAY_MS, FREE,
                     "silence of the launcher after which a worker ends itself, at least "
                     "`cluster.suspect_ms`"),
-    CULM_CONFIG_INT("cluster.max_nodes", T, cluster.max_nodes, "8", 1, 256, FREE,
-                    "workers at once; at least `pipelines` * `stages`"),
+    CULM_CONFIG_INT("cluster.max_nodes", T, cluster.max_nodes, "8", 1, MAX_NODES, FREE,
+                    "workers at once; at least `pipelines` * `stages`, and that many where it is "
+                    "not given"),
 };
 
 #define LAID_OUT_AS_PATHS(type_, first_, count_)                                                   \
@@ -417,6 +420,15 @@ static enum culm_status check_batch(const struct culm_train_config *c,
     return CULM_OK;
 }
 
+/* As many workers as there are roles, where nobody says how many. */
+static void fill_nodes(struct culm_train_config *c, const struct culm_config_origins *o) {
+    int64_t roles = c->pipelines * c->stages;
+    if (!culm_config_given(o, row_of("cluster.max_nodes")) && c->cluster.max_nodes < roles &&
+        roles <= MAX_NODES) {
+        c->cluster.max_nodes = roles;
+    }
+}
+
 static enum culm_status check_cluster(const struct culm_train_config *c,
                                       const struct culm_config_origins *o,
                                       struct culm_error *error) {
@@ -434,11 +446,12 @@ static enum culm_status check_cluster(const struct culm_train_config *c,
                       (long long)(c->pipelines * c->stages), (long long)c->cluster.max_nodes,
                       (long long)(c->pipelines * c->stages));
     }
-    if (c->cluster.suspect_ms <= c->cluster.heartbeat_ms) {
+    if (c->cluster.suspect_ms < SUSPECT_BEATS * c->cluster.heartbeat_ms) {
         KEYS("cluster.suspect_ms", "cluster.heartbeat_ms");
-        return REFUSE("suspect_ms %lld would suspect every worker between two heartbeats; allowed: "
-                      "more than heartbeat_ms, which is %lld",
-                      (long long)c->cluster.suspect_ms, (long long)c->cluster.heartbeat_ms);
+        return REFUSE("suspect_ms %lld would suspect workers whose heartbeat is a little late; "
+                      "allowed: from %d times heartbeat_ms, which is %lld",
+                      (long long)c->cluster.suspect_ms, SUSPECT_BEATS,
+                      (long long)c->cluster.heartbeat_ms);
     }
     return CULM_OK;
 }
@@ -465,6 +478,7 @@ enum culm_status culm_train_config_parse(const char *text, size_t len, const cha
         status = check_batch(&config, &origins, error);
     }
     if (status == CULM_OK) {
+        fill_nodes(&config, &origins);
         status = check_cluster(&config, &origins, error);
     }
     if (status != CULM_OK) {

@@ -27,7 +27,6 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     node->norm = calloc((size_t)layout->param_count, sizeof *node->norm);
     node->digest = calloc((size_t)layout->param_count, sizeof *node->digest);
     node->early = calloc(EARLY_MAX, sizeof *node->early);
-    node->early_have = calloc(CULM_MAX_NODES, sizeof *node->early_have);
     bool failed = culm_have_init(&node->have, layout->stages, options->shape.micros,
                                  layout->grad_count) != CULM_OK;
     for (int32_t i = 0; i < CULM_MAX_NODES && !failed; i++) {
@@ -40,7 +39,7 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
         failed |= !node->stage[s].digest;
     }
     if (failed || !node->digest || !node->view || !node->next || !node->stage || !node->cell || !node->grad ||
-        !node->stepping || !node->reduced || !node->norm || !node->early || !node->early_have) {
+        !node->stepping || !node->reduced || !node->norm || !node->early) {
         culm_node_free(node);
         return NULL;
     }

@@ -7,6 +7,7 @@
  */
 #include "train/node_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool culm_node_known_lost(const struct culm_node *node, int32_t id) {
@@ -205,6 +206,37 @@ static void apply_have(struct culm_node *node, int32_t from, const struct culm_h
     }
 }
 
+/* Of a view that we have yet to hear of. Whoever is in a later one has left that before: only the
+ * newest of each peer will count. */
+static void keep_early_have(struct culm_node *node, int32_t from) {
+    for (int32_t i = 0; i < node->early_have_count; i++) {
+        struct early_have *early = &node->early_have[i];
+        if (early->from == from) {
+            struct culm_have swap = early->have;
+            early->have = node->have.view > swap.view ? node->have : swap;
+            node->have = node->have.view > swap.view ? swap : node->have;
+            return;
+        }
+    }
+    if (node->early_have_count == node->early_have_capacity) {
+        int32_t capacity = node->early_have_capacity ? 2 * node->early_have_capacity : 16;
+        struct early_have *more = realloc(node->early_have, (size_t)capacity * sizeof *more);
+        if (!more) {
+            culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
+            return;
+        }
+        node->early_have = more;
+        node->early_have_capacity = capacity;
+    }
+    struct culm_have fresh;
+    if (culm_have_init(&fresh, node->have.stages, node->have.micros, node->have.grads) != CULM_OK) {
+        culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
+        return;
+    }
+    node->early_have[node->early_have_count++] = (struct early_have){from, node->have};
+    node->have = fresh;
+}
+
 void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message) {
     if (culm_have_decode(message->meta, message->meta_bytes, &node->have) != CULM_OK ||
         culm_node_known_lost(node, from)) {
@@ -217,28 +249,7 @@ void culm_node_have(struct culm_node *node, int32_t from, const struct culm_mess
     if (node->have.view < node->view->number) {
         return;
     }
-    if (node->early_have_count == CULM_MAX_NODES) {
-        /* Several views ahead of us: only the newest of each peer will count. */
-        for (int32_t i = 0; i < node->early_have_count; i++) {
-            if (node->early_have[i].from == from) {
-                struct culm_have swap = node->early_have[i].have;
-                node->early_have[i].have = node->have;
-                node->have = swap;
-                return;
-            }
-        }
-        culm_node_fail(node, CULM_ERR_MEMORY, "too many early HAVE messages");
-        return;
-    }
-    struct early_have *early = &node->early_have[node->early_have_count];
-    struct culm_have fresh;
-    if (culm_have_init(&fresh, node->have.stages, node->have.micros, node->have.grads) != CULM_OK) {
-        culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
-        return;
-    }
-    *early = (struct early_have){from, node->have};
-    node->have = fresh;
-    node->early_have_count++;
+    keep_early_have(node, from);
 }
 
 void culm_node_have_replay(struct culm_node *node) {

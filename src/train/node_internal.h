@@ -125,7 +125,7 @@ struct culm_node {
     struct early *early;
     int32_t early_count;
     struct early_have *early_have;
-    int32_t early_have_count;
+    int32_t early_have_count, early_have_capacity;
 
     struct culm_task task; /* the compute task running, unless it is frc */
     struct culm_task frc;  /* the redundant forward running or suspended */

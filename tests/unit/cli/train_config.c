@@ -173,11 +173,12 @@ static void checks_between_keys(void **state) {
                                    "runs whole lanes; allowed: 1 to 1");
     refused("stages: 7\npipelines: 1\n",
             "c.yaml:3: stages: 7 stages for 6 layers, and each needs one; allowed: 1 to 6");
-    refused("stages: 5\n", "c.yaml:3: stages: 2 pipelines * 5 stages need 10 workers, max_nodes is "
-                           "8; allowed: cluster.max_nodes from 10");
-    refused("cluster: {suspect_ms: 200}\n",
-            "c.yaml:3: cluster.suspect_ms: suspect_ms 200 would suspect every worker between two "
-            "heartbeats; allowed: more than heartbeat_ms, which is 200");
+    refused("stages: 5\ncluster: {max_nodes: 8}\n",
+            "c.yaml:4: cluster.max_nodes: 2 pipelines * 5 stages need 10 workers, max_nodes is "
+            "8; allowed: cluster.max_nodes from 10");
+    refused("cluster: {suspect_ms: 599}\n",
+            "c.yaml:3: cluster.suspect_ms: suspect_ms 599 would suspect workers whose heartbeat is "
+            "a little late; allowed: from 3 times heartbeat_ms, which is 200");
     refused_set("batch.micro=5", "--set: batch.micro: global 32 is not a multiple of micro 5; "
                                  "allowed: micro that divides global");
 }
@@ -212,6 +213,9 @@ static void what_must_work_works(void **state) {
         struct culm_train_config c = parse(MINIMAL, sets[i]);
         culm_train_config_release(&c);
     }
+    struct culm_train_config c = parse(MINIMAL, "stages=6"); /* of two pipelines */
+    assert_int_equal(c.cluster.max_nodes, 12);
+    culm_train_config_release(&c);
 }
 
 static void dump_reads_back(void **state) {

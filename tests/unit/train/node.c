@@ -125,15 +125,17 @@ static void load(struct fixture *f) {
     fake_world_forget(&f->fake);
 }
 
-static void have(struct fixture *f, uint64_t number) {
+static void have_from(struct fixture *f, int32_t from, uint64_t number) {
     struct culm_have have;
     assert_int_equal(culm_have_init(&have, STAGES, 2, 3), CULM_OK);
     have.view = number;
     have.iteration = f->view.iteration;
     culm_have_encode(&have, &f->buf);
     culm_have_release(&have);
-    deliver(f, 1, CULM_MSG_HAVE);
+    deliver(f, from, CULM_MSG_HAVE);
 }
+
+static void have(struct fixture *f, uint64_t number) { have_from(f, 1, number); }
 
 static void test_a_load_of_an_older_view_is_not_one_of_the_newer(void **state) {
     (void)state;
@@ -178,6 +180,29 @@ static void test_nothing_is_sent_before_have(void **state) {
     assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_ACTIVATION), 1);
     have(&f, f.view.number);
     assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_ACTIVATION), 3);
+    end(&f);
+}
+
+static void test_have_of_many_peers_may_come_early(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    finish(&f, CULM_TASK_FORWARD);
+    for (uint64_t ahead = 1; ahead <= 3; ahead++) { /* three views, of which it has heard of none */
+        for (int32_t from = 1; from <= 130; from++) {
+            have_from(&f, from, f.view.number + ahead);
+        }
+    }
+    assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_FAILED), 0);
+    assert_int_equal(culm_node_queues(f.node).early_have, 130);
+    view(&f, CULM_VIEW_RUN, "");
+    view(&f, CULM_VIEW_RUN, "");
+    assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_ACTIVATION), 0);
+    have(&f, f.view.number); /* of a view that its sender has left: the newer one counts on */
+    view(&f, CULM_VIEW_RUN, "");
+    assert_true(fake_world_sent(&f.fake, 1, CULM_MSG_ACTIVATION) > 0);
+    assert_int_equal(culm_node_queues(f.node).early_have, 0);
     end(&f);
 }
 
@@ -440,6 +465,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_load_of_an_older_view_is_not_one_of_the_newer),
         cmocka_unit_test(test_nothing_is_sent_before_have),
+        cmocka_unit_test(test_have_of_many_peers_may_come_early),
         cmocka_unit_test(test_a_commit_counts_in_its_view_and_step),
         cmocka_unit_test(test_a_forward_done_again_feeds_who_has_the_stage_now),
         cmocka_unit_test(test_what_a_redundant_forward_made_is_kept),
