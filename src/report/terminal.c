@@ -232,6 +232,7 @@ static const char *cause_sentence(const char *cause) {
         {"eof", "its connection closed"},        {"heartbeat", "it gave no sign of life"},
         {"exit", "its process ended"},           {"removed", "it was taken away"},
         {"stuck", "it lives but does not work"}, {"failed", "it failed"},
+        {"stalled", "nothing moved and it is at an end of what is broken"},
         {"differs", "its copy is wrong"},
     };
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
@@ -318,6 +319,11 @@ static void on_other(struct terminal *t, const json_t *event, const char *name) 
         log_begin(t, event, RED);
         culm_buf_printf(&t->out, "damage: ");
         put_text(&t->out, culm_event_text(event, "message", "?"));
+    } else if (!strcmp(name, "stalled")) {
+        log_begin(t, event, YELLOW);
+        culm_buf_printf(&t->out, "nothing moves at step %lld for %lld ms; workers were asked why",
+                        (long long)culm_event_int(event, "step", 0),
+                        (long long)culm_event_int(event, "for_ms", 0));
     } else if (!strcmp(name, "waiting")) {
         log_begin(t, event, YELLOW);
         culm_buf_printf(&t->out, "waiting for workers: %lld of %lld are there",

@@ -51,7 +51,12 @@ enum culm_harm {
 };
 
 /* The other end of a link that is harmed. */
-enum culm_far { CULM_FAR_NEXT /* of the ring */, CULM_FAR_ANYONE, CULM_FAR_COORDINATOR };
+enum culm_far {
+    CULM_FAR_NEXT, /* of the ring */
+    CULM_FAR_ANYONE,
+    CULM_FAR_COORDINATOR,
+    CULM_FAR_NODE, /* far_node */
+};
 
 enum culm_when {
     CULM_AT_TIME,    /* at_ms after the run began */
@@ -88,6 +93,7 @@ struct culm_history_fault {
     bool inward;        /* the direction that is harmed: towards whom it befalls */
     uint64_t freeze_ms; /* how long it lasts; 0: for good */
     enum culm_flip flip;
+    int32_t far_node;
     bool with_neighbour; /* the next node of the ring dies too */
     bool spent, fired;   /* its moment came; it did something */
 };

@@ -66,6 +66,7 @@ static int32_t far_end(struct running *run, const struct culm_history_fault *fau
     switch (fault->far) {
     case CULM_FAR_COORDINATOR: return CULM_COORDINATOR;
     case CULM_FAR_ANYONE: return anyone(run);
+    case CULM_FAR_NODE: return fault->far_node;
     case CULM_FAR_NEXT: break;
     }
     int32_t next = neighbour(run, node);

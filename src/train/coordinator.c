@@ -47,6 +47,7 @@ void culm_coordinator_free(struct culm_coordinator *c) {
     if (!c) {
         return;
     }
+    culm_coordinator_watch_release(c);
     culm_ledger_free(c->ledger);
     free(c->view);
     free(c->draft);
@@ -221,6 +222,7 @@ static void member_up(struct culm_coordinator *c, int32_t id, const struct culm_
                               .pipeline = -1,
                               .stage = -1,
                               .seen_ns = culm_coordinator_now(c),
+                              .task_kind = -1,
                               .kill_ns = CULM_NEVER};
     snprintf(member->name, sizeof member->name, "%s", info->name);
     culm_coordinator_start_came(c);
@@ -460,7 +462,8 @@ static void start_replacements(struct culm_coordinator *c, uint64_t now) {
 static void tick(struct culm_coordinator *c) {
     uint64_t now = culm_coordinator_now(c);
     uint64_t period = (uint64_t)c->o.cluster.heartbeat_ms * MS;
-    if (c->tick_ns && now - c->tick_ns > (uint64_t)c->o.cluster.suspect_ms * MS / 2) {
+    bool slept = c->tick_ns && now - c->tick_ns > (uint64_t)c->o.cluster.suspect_ms * MS / 2;
+    if (slept) {
         /* We were the ones who slept: what the others said in the meantime is still to be read. */
         for (int32_t i = 0; i < c->member_count; i++) {
             c->member[i].seen_ns = now;
@@ -474,6 +477,9 @@ static void tick(struct culm_coordinator *c) {
     start_replacements(c, now);
     if (c->phase == RUNNING && c->join_ns <= now) {
         culm_coordinator_give_up_joins(c);
+    }
+    if (c->phase != ENDED) {
+        culm_coordinator_watch(c, now, slept);
     }
     if ((c->phase == WAITING || c->phase == RUNNING) && c->wait_ns <= now) {
         culm_coordinator_fail(c, CULM_ERR_IO,
@@ -552,6 +558,10 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     member->seen_ns = culm_coordinator_now(c);
     if (message->type == CULM_MSG_PREPARED) {
         culm_coordinator_prepared(c, member, message);
+        return;
+    }
+    if (message->type == CULM_MSG_WAITS) {
+        culm_coordinator_waits(c, member, message);
         return;
     }
     if (message->type == CULM_MSG_DIGESTS) {

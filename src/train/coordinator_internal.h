@@ -6,6 +6,7 @@
 #include "train/coordinator.h"
 #include "train/message.h"
 #include "train/patience.h"
+#include "train/waits.h"
 
 enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED };
 
@@ -20,14 +21,15 @@ struct member {
     uint64_t stepped;        /* stages that came to the version before by its own doing */
     struct words *words;     /* coordinator_agree.c; NULL: it has said nothing */
     bool contradicted;
-    bool loaded;             /* in the current LOAD view */
-    uint64_t seen_ns;        /* its last word */
+    bool loaded;      /* in the current LOAD view */
+    uint64_t seen_ns; /* its last word */
     int64_t tasks;
     int64_t task_ms; /* how long its running task had taken at its last heartbeat */
     int32_t task_kind, task_stage;
     uint64_t task_began_ns;
-    uint64_t kill_ns;       /* when to kill a suspect; CULM_NEVER */
-    uint64_t unloaded_view; /* the LOAD view in which it could not load */
+    struct culm_waits *waits; /* its answer; NULL: none */
+    uint64_t kill_ns;         /* when to kill a suspect; CULM_NEVER */
+    uint64_t unloaded_view;   /* the LOAD view in which it could not load */
     enum culm_status unloaded_status;
     char unloaded[200];
     int32_t unsaved_attempt; /* in which it could not write the parts of these stages: */
@@ -59,6 +61,20 @@ struct saving {
     char piece[CULM_MAX_STAGES][CULM_PIECE_TEXT_MAX];
 };
 
+#define CULM_STEPS_KEPT 31
+
+/* Whether anything moves: coordinator_stall.c. */
+struct watch {
+    int64_t progress;  /* at the last look */
+    uint64_t moved_ns; /* when it changed */
+    uint64_t asked_ns; /* 0: nobody is asked */
+    uint64_t question; /* its number */
+    int32_t looks;     /* since the last commit */
+    int32_t vain;      /* of those, that found nobody to blame */
+    int64_t steps;
+    double step_ms[CULM_STEPS_KEPT]; /* of the last steps */
+};
+
 struct culm_coordinator {
     struct culm_coordinator_options o;
     enum phase phase;
@@ -84,8 +100,9 @@ struct culm_coordinator {
     uint64_t step_ns; /* when the last commit was */
 
     struct culm_patience patience;
-    bool once_more; /* this iteration is done once more, because its norms differed */
-    bool afresh;    /* the next view begins the iteration afresh */
+    struct watch watch;
+    bool once_more;         /* this iteration is done once more, because its norms differed */
+    bool afresh;            /* the next view begins the iteration afresh */
     int64_t agreed_version; /* the newest whose copies all say the same; -1 */
     uint64_t load_view;     /* what was said in views before is of another past */
 
@@ -142,6 +159,13 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, co
 void culm_coordinator_heartbeat(struct member *member, const struct culm_note *note);
 /* Puts the member out if its task has taken too long; ends the run if nobody finishes it. */
 void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member);
+
+/* coordinator_stall.c */
+void culm_coordinator_watch(struct culm_coordinator *c, uint64_t now, bool slept);
+void culm_coordinator_watch_step(struct culm_coordinator *c, double step_ms);
+void culm_coordinator_waits(struct culm_coordinator *c, struct member *member,
+                            const struct culm_message *message);
+void culm_coordinator_watch_release(struct culm_coordinator *c);
 
 /* coordinator_trouble.c */
 void culm_coordinator_failed(struct culm_coordinator *c, struct member *member,

@@ -37,9 +37,11 @@ enum culm_message_type {
     CULM_MSG_PEER_LOST,
     CULM_MSG_FAILED,
     CULM_MSG_TOOK,
-    CULM_MSG_DIGESTS, /* of the state that a holder has come to */
-    CULM_MSG_DAMAGED, /* its own copy is not what it made of it */
+    CULM_MSG_DIGESTS,  /* of the state that a holder has come to */
+    CULM_MSG_DAMAGED,  /* its own copy is not what it made of it */
     CULM_MSG_UNLOADED, /* it cannot load the checkpoint */
+    CULM_MSG_ASK,      /* coordinator to node: what have you? nothing moves */
+    CULM_MSG_WAITS,    /* the answer: waits.h */
 };
 
 #define CULM_META_MAX (1u << 20)
@@ -47,10 +49,10 @@ enum culm_message_type {
 /* Key of a data frame. */
 struct culm_data_key {
     int64_t iteration;
-    int32_t where;   /* stage; grad; or index of the param */
-    int32_t which;   /* micro; tree node; or transfer id */
+    int32_t where;    /* stage; grad; or index of the param */
+    int32_t which;    /* micro; tree node; or transfer id */
     uint32_t attempt; /* at the iteration: culm_view.attempt */
-    uint64_t digest; /* STATE only */
+    uint64_t digest;  /* STATE only */
 };
 
 /* What a node has at the moment it entered a view: bits by micro-batch, grads and lanes. */
@@ -99,9 +101,9 @@ struct culm_note {
     int32_t node;    /* PEER_LOST. SAVE, SAVED: attempt. TAKEN_OVER: new owner's source: 0 shadow, 1
                         peer, 2 checkpoint. HEARTBEAT, TOOK: kind of the task; -1: none */
     int32_t stage;   /* SAVE, SAVED, TAKEN_OVER, HEARTBEAT, TOOK */
-    int64_t number;  /* UNLOADED: status. JOINED: transfer. TAKEN_OVER: tasks redone. HEARTBEAT: ms
-                        the running task  has gone without a sign of progress. TOOK: ms one that ended
-                        well had */
+    int64_t number;  /* ASK: question. UNLOADED: status. JOINED: transfer. TAKEN_OVER: tasks redone.
+                        HEARTBEAT: ms  the running task  has gone without a sign of progress. TOOK: ms
+                        one that ended  well had */
     char text[1024]; /* SAVED: piece. FAILED, UNLOADED: error. FENCED: why */
 };
 

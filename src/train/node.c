@@ -348,6 +348,11 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
             culm_node_save(node, message);
         }
         break;
+    case CULM_MSG_ASK:
+        if (coordinator) {
+            culm_node_asked(node, message);
+        }
+        break;
     case CULM_MSG_FENCED:
     case CULM_MSG_END:
         if (coordinator) {

@@ -115,6 +115,7 @@ static void sort(struct culm_node *node, int32_t from, uint16_t type,
 void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message) {
     struct culm_data_key key;
     if (culm_data_key_decode(message->meta, message->meta_bytes, &key) == CULM_OK) {
+        node->tasks_done++; /* a sign that links work */
         sort(node, from, message->type, &key, message->payload, message->payload_bytes);
     }
 }
@@ -138,7 +139,7 @@ void culm_node_replay_early(struct culm_node *node) {
 
 /* --- HAVE --- */
 
-void culm_node_have_send(struct culm_node *node) {
+void culm_node_have_fill(struct culm_node *node) {
     const struct culm_layout *layout = node->o.layout;
     struct culm_have *have = &node->have;
     have->view = node->view->number;
@@ -155,8 +156,12 @@ void culm_node_have_send(struct culm_node *node) {
         have->reduced[g] = node->grad[g].reduced != NULL;
         have->lanes[g] = culm_node_piece_lanes(node, g);
     }
+}
+
+void culm_node_have_send(struct culm_node *node) {
+    culm_node_have_fill(node);
     culm_buf_clear(&node->meta);
-    culm_have_encode(have, &node->meta);
+    culm_have_encode(&node->have, &node->meta);
     for (int32_t i = 0; i < node->peer_count; i++) {
         culm_node_send(node, node->peer[i].id, CULM_MSG_HAVE, NULL, 0, 0);
     }

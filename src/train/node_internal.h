@@ -142,7 +142,7 @@ struct culm_node {
     uint64_t writing_since_ns[CULM_MAX_STAGES]; /* 0: not */
     struct save_order saved_as[CULM_MAX_STAGES], save_due[CULM_MAX_STAGES];
 
-    int64_t tasks_done;
+    int64_t tasks_done; /* and data frames taken: whatever shows that it gets on */
     uint64_t running_since_ns; /* or the last sign of progress of the running task */
     uint64_t moved;            /* of the running task, when last looked at */
     uint64_t beat_ns;          /* the last heartbeat */
@@ -182,6 +182,7 @@ bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob *
 
 /* node_watch.c */
 void culm_node_heartbeat(struct culm_node *node);
+void culm_node_asked(struct culm_node *node, const struct culm_message *message);
 void culm_node_took(struct culm_node *node, const struct culm_task *task); /* it has ended well */
 
 /* node_task.c */
@@ -193,6 +194,7 @@ void culm_node_frc_forget(struct culm_node *node);
 /* node_data.c */
 void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message);
 void culm_node_replay_early(struct culm_node *node);
+void culm_node_have_fill(struct culm_node *node); /* node->have := what it has */
 void culm_node_have_send(struct culm_node *node);
 void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message);
 void culm_node_have_replay(struct culm_node *node);

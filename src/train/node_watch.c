@@ -1,5 +1,5 @@
 /*
- * The node: signs of life. What runs, for how long, and what tasks have taken.
+ * The node: signs of life. What runs, for how long, what tasks have taken, and what it waits for.
  *
  * The coordinator puts out who lives but does not finish a task; the limit follows what tasks of
  * that kind take elsewhere (patience.h). So a heartbeat names the kind of the running task, and
@@ -7,6 +7,7 @@
  * (a frozen machine) is no task's time.
  */
 #include "train/node_internal.h"
+#include "train/waits.h"
 
 #define MS 1000000ull
 /* A write may take this many times as long as a task: disks are slow, and may also hang. */
@@ -91,4 +92,24 @@ void culm_node_took(struct culm_node *node, const struct culm_task *task) {
                                    .stage = task->stage,
                                    .number = ms};
     culm_node_note(node, CULM_MSG_TOOK, &note);
+}
+
+void culm_node_asked(struct culm_node *node, const struct culm_message *message) {
+    struct culm_note note;
+    if (culm_note_decode(message->meta, message->meta_bytes, &note) != CULM_OK) {
+        return;
+    }
+    struct culm_waits waits = {.question = (uint64_t)note.number};
+    for (int32_t s = 0; s < node->o.layout->stages; s++) {
+        waits.lanes_done[s] = node->stage[s].lanes_done;
+    }
+    for (int32_t i = 0; i < node->peer_count && waits.deaf_count < CULM_MAX_NODES; i++) {
+        if (!node->peer[i].have) {
+            waits.deaf[waits.deaf_count++] = node->peer[i].id;
+        }
+    }
+    culm_node_have_fill(node);
+    culm_buf_clear(&node->meta);
+    culm_waits_encode(&waits, &node->have, &node->meta);
+    culm_node_send(node, CULM_COORDINATOR, CULM_MSG_WAITS, NULL, 0, 0);
 }

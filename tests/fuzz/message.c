@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "train/message.h"
+#include "train/waits.h"
 
 #include <string.h>
 
@@ -94,6 +94,17 @@ static void fuzz_digests(const uint8_t *data, size_t size, struct culm_buf *buf)
     }
 }
 
+static void fuzz_waits(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
+    if (waits && culm_waits_decode(data, size, waits) == CULM_OK) {
+        FUZZ_REQUIRE(waits->deaf_count >= 0 && waits->deaf_count <= CULM_MAX_NODES, "%d peers",
+                     waits->deaf_count);
+        culm_waits_encode(waits, &waits->have, buf);
+        require_same(buf, data, size);
+    }
+    culm_waits_free(waits);
+}
+
 static void fuzz_note(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_note note, again;
     if (culm_note_decode(data, size, &note) == CULM_OK) {
@@ -107,7 +118,8 @@ static void fuzz_note(const uint8_t *data, size_t size, struct culm_buf *buf) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const fuzz[])(const uint8_t *, size_t, struct culm_buf *) = {
-        fuzz_key, fuzz_have, fuzz_view, fuzz_commit, fuzz_prepared, fuzz_note, fuzz_digests};
+        fuzz_key,      fuzz_have, fuzz_view,    fuzz_commit,
+        fuzz_prepared, fuzz_note, fuzz_digests, fuzz_waits};
     if (size == 0) {
         return 0;
     }

@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 STAGES, MICROS, GRADS, PARAMS, PIPELINES, LANES = 3, 8, 11, 7, 2, 4
-KEY, HAVE, VIEW, COMMIT, PREPARED, NOTE, DIGESTS = range(7)
+KEY, HAVE, VIEW, COMMIT, PREPARED, NOTE, DIGESTS, WAITS = range(8)
 
 
 def text(value):
@@ -46,6 +46,11 @@ def digests(params=PARAMS):
     return struct.pack("<QQQi", 5, 3, 6, params) + struct.pack(f"<{params}Q", *range(params))
 
 
+def waits(silent=2):
+    return (struct.pack("<Qi", 9, STAGES) + struct.pack(f"<{STAGES}Q", *range(STAGES))
+            + struct.pack("<i", silent) + struct.pack(f"<{silent}i", *range(silent)) + have())
+
+
 def note(words="no space left on device"):
     return struct.pack("<QQiiQ", 5, 3, 1, 2, 9) + text(words)
 
@@ -69,6 +74,8 @@ CORPUS = {
     "prepared-other-model": (PREPARED, prepared(params=PARAMS + 1)),
     "digests": (DIGESTS, digests()),
     "digests-other-model": (DIGESTS, digests(params=PARAMS - 1)),
+    "waits": (WAITS, waits()),
+    "waits-many-silent": (WAITS, waits(silent=257)),
     "note": (NOTE, note()),
     "note-long": (NOTE, note("x" * 1023)),
     "note-too-long": (NOTE, note("x" * 1024)),

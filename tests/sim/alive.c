@@ -136,11 +136,46 @@ static int damaged_checkpoints(int *ret_count) {
     return failed;
 }
 
+/* From some moment on nothing passes from one process to another, and nobody is told. */
+static int swallowing_links(int *ret_count) {
+    int failed = 0;
+    char what[160];
+    for (int32_t pipelines = 1; pipelines <= 2; pipelines++) {
+        int32_t workers = pipelines * 3;
+        for (int32_t from = -1; from < workers; from++) {
+            for (int32_t to = -1; to < workers; to++) {
+                for (int32_t skip = 0; skip < 3 && from != to; skip++) {
+                    struct culm_history history = history_of(pipelines, (uint64_t)*ret_count);
+                    history.shape.steps = 6;
+                    history.losses_max = 3;
+                    history.fault[history.fault_count++] =
+                        (struct culm_history_fault){.when = CULM_AFTER_EVENT,
+                                                    .event = skip ? "step" : "view",
+                                                    .skip = skip ? skip - 1 : 1,
+                                                    .delay = 7 * skip,
+                                                    .harm = CULM_HARM_DROP,
+                                                    .target = CULM_TARGET_NODE,
+                                                    .node = from < 0 ? to : from,
+                                                    .far = CULM_FAR_NODE,
+                                                    .far_node = from < 0 ? from : to,
+                                                    .inward = from < 0};
+                    snprintf(what, sizeof what, "%d x 3, from %d to %d, moment %d", pipelines, from,
+                             to, skip);
+                    failed += run(&history, what);
+                    ++*ret_count;
+                }
+            }
+        }
+    }
+    return failed;
+}
+
 int main(void) {
     int count = 0, failed = 0;
     failed += slow_tasks(&count);
     failed += endless_tasks(&count);
     failed += damaged_checkpoints(&count);
+    failed += swallowing_links(&count);
     printf("1..%d\n", count);
     return failed ? 1 : 0;
 }

@@ -64,7 +64,7 @@ def check_events(events, config):
             for stage in event["stages"]:
                 check(all(isinstance(stage[key], int) for key in ("first", "last", "params", "memory_bytes")), "plan")
         elif name == "lost":
-            check(event["cause"] in ("eof", "heartbeat", "exit", "removed", "stuck", "failed"), f"cause {event['cause']}")
+            check(event["cause"] in ("eof", "heartbeat", "exit", "removed", "stuck", "failed", "stalled"), f"cause {event['cause']}")
             check(all(isinstance(stage, int) for stage in event["stages"]), "stages of a loss")
         elif name == "recovered":
             check(event["source"] in ("shadow", "peer", "checkpoint"), f"source {event['source']}")

@@ -7,6 +7,7 @@
 #include "train/coordinator.h"
 #include "train/message.h"
 #include "train/patience.h"
+#include "train/waits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -490,6 +491,111 @@ static void test_a_worker_that_cannot_load_what_is_whole_is_lost(void **state) {
     end(&f);
 }
 
+/* --- nothing moves --- */
+
+/* Both talk, and neither has anything to do. */
+static void idle(struct fixture *f, uint64_t ms) {
+    for (uint64_t t = 0; t < ms; t += 200) {
+        beat(f, 0, -1, 0, 0);
+        beat(f, 1, -1, 0, 0);
+        tick(f, 200);
+    }
+}
+
+static uint64_t asked(const struct fixture *f, int32_t node) {
+    struct culm_note what = {.number = 0};
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        if (sent->to == node && sent->type == CULM_MSG_ASK) {
+            assert_int_equal(culm_note_decode(sent->meta, sent->meta_bytes, &what), CULM_OK);
+        }
+    }
+    return (uint64_t)what.number;
+}
+
+static void answer(struct fixture *f, int32_t node, uint64_t question, struct culm_waits *waits) {
+    waits->question = question;
+    waits->have.view = totals(f).view;
+    waits->have.iteration = totals(f).committed + 1;
+    culm_waits_encode(waits, &waits->have, &f->buf);
+    deliver(f, node, CULM_MSG_WAITS);
+}
+
+static void test_an_end_of_a_link_that_swallows_is_put_out(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    idle(&f, 4800);
+    assert_int_equal(asked(&f, 0), 0);
+    beat(&f, 0, CULM_TASK_FORWARD, 0, 100); /* one works: it moves */
+    tick(&f, 100);
+    idle(&f, 4800);
+    assert_int_equal(asked(&f, 0), 0);
+    idle(&f, 600);
+    assert_int_equal(asked(&f, 0), 1);
+    assert_int_equal(asked(&f, 1), 1);
+    /* Node 0 has made the activation that node 1 lacks. */
+    struct culm_waits *zero = culm_waits_new(STAGES, 1, 3), *one = culm_waits_new(STAGES, 1, 3);
+    zero->have.activation[1] = 1;
+    answer(&f, 0, 7, zero); /* to no question that was asked */
+    answer(&f, 0, 1, zero);
+    assert_int_equal(fake_world_events(&f.fake, "stalled"), 0);
+    answer(&f, 1, 1, one);
+    idle(&f, 200);
+    assert_int_equal(fake_world_events(&f.fake, "stalled"), 1);
+    assert_int_equal(totals(&f).losses, 1);
+    note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){.node = -1});
+    assert_true(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED) > 0); /* the younger one */
+    culm_waits_free(zero);
+    culm_waits_free(one);
+    end(&f);
+}
+
+static void test_who_does_not_answer_is_put_out(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    struct culm_waits *one = culm_waits_new(STAGES, 1, 3);
+    idle(&f, 5400);
+    assert_int_equal(asked(&f, 1), 1);
+    answer(&f, 1, 1, one);
+    idle(&f, 1400);
+    assert_int_equal(totals(&f).losses, 1);
+    note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){.node = -1});
+    assert_true(fake_world_sent(&f.fake, 0, CULM_MSG_FENCED) > 0);
+    culm_waits_free(one);
+    end(&f);
+}
+
+/* Nobody can be blamed: all say anew what they have; it is looked at ever more seldom, and ends. */
+static void test_what_never_moves_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    begin(&f, o);
+    run(&f);
+    struct culm_waits *waits = culm_waits_new(STAGES, 1, 3);
+    uint64_t question = 0, view = totals(&f).view;
+    int rounds = 0;
+    for (; rounds < 20000 && f.fake.exit_code < 0; rounds++) {
+        idle(&f, 200);
+        if (asked(&f, 0) > question) {
+            question = asked(&f, 0);
+            answer(&f, 0, question, waits);
+            answer(&f, 1, question, waits);
+        }
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_TIMEOUT));
+    assert_non_null(strstr(f.fake.error, "nothing has moved in step 1"));
+    assert_int_equal(totals(&f).losses, 0);
+    assert_true(totals(&f).view >= view + 5);
+    culm_waits_free(waits);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_is_tried_again_under_a_limit_that_failed),
@@ -504,6 +610,9 @@ int main(void) {
         cmocka_unit_test(test_a_worker_that_declines_says_why_the_run_ends),
         cmocka_unit_test(test_a_damaged_checkpoint_gives_way_to_the_one_before),
         cmocka_unit_test(test_a_worker_that_cannot_load_what_is_whole_is_lost),
+        cmocka_unit_test(test_an_end_of_a_link_that_swallows_is_put_out),
+        cmocka_unit_test(test_who_does_not_answer_is_put_out),
+        cmocka_unit_test(test_what_never_moves_ends_the_run),
     };
     return cmocka_run_group_tests_name("train/coordinator_alive", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Messages: what is written is read again; any cut and any noise is refused or harmless. */
-#include "train/message.h"
+#include "train/waits.h"
 
 #include "base/rng.h"
 
@@ -268,6 +268,49 @@ static void test_digests(void **state) {
     culm_buf_release(&buf);
 }
 
+static enum culm_status decode_waits(const uint8_t *meta, size_t len) {
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
+    enum culm_status status = culm_waits_decode(meta, len, waits);
+    culm_waits_free(waits);
+    return status;
+}
+
+static void test_waits(void **state) {
+    (void)state;
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
+    struct culm_waits *again = culm_waits_new(STAGES, MICROS, GRADS);
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    waits->question = 9;
+    waits->lanes_done[STAGES - 1] = UINT64_MAX;
+    waits->deaf_count = 2;
+    waits->deaf[1] = 99999;
+    waits->have.view = 42;
+    waits->have.reduced[GRADS - 1] = 1;
+    culm_waits_encode(waits, &waits->have, &buf);
+    assert_int_equal(culm_waits_decode(buf.data, buf.len, again), CULM_OK);
+    assert_int_equal(again->question, 9);
+    assert_true(again->lanes_done[STAGES - 1] == UINT64_MAX);
+    assert_int_equal(again->deaf_count, 2);
+    assert_int_equal(again->deaf[1], 99999);
+    assert_int_equal(again->have.view, 42);
+    assert_int_equal(again->have.reduced[GRADS - 1], 1);
+    check_cuts(&buf, decode_waits);
+    check_noise(&buf, decode_waits, 8);
+    waits->deaf_count = CULM_MAX_NODES + 1;
+    culm_buf_clear(&buf);
+    culm_buf_u64(&buf, 1);
+    culm_buf_i32(&buf, STAGES);
+    for (int32_t s = 0; s < STAGES; s++) {
+        culm_buf_u64(&buf, 0);
+    }
+    culm_buf_i32(&buf, CULM_MAX_NODES + 1);
+    assert_int_equal(decode_waits(buf.data, buf.len), CULM_ERR_FORMAT);
+    culm_waits_free(waits);
+    culm_waits_free(again);
+    culm_buf_release(&buf);
+}
+
 static void test_note(void **state) {
     (void)state;
     struct culm_note note = {1, -2, 3, -4, INT64_MIN, "a piece of text"}, again;
@@ -298,7 +341,7 @@ int main(void) {
         cmocka_unit_test(test_data_key), cmocka_unit_test(test_have),
         cmocka_unit_test(test_view),     cmocka_unit_test(test_commit),
         cmocka_unit_test(test_prepared), cmocka_unit_test(test_note),
-        cmocka_unit_test(test_digests),
+        cmocka_unit_test(test_digests),  cmocka_unit_test(test_waits),
     };
     return cmocka_run_group_tests_name("train/message", tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "train/message.h"
 #include "train/node.h"
+#include "train/waits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -444,6 +445,35 @@ static void test_a_heartbeat_says_what_runs_and_for_how_long(void **state) {
     end(&f);
 }
 
+static void test_it_says_what_it_has_and_who_is_silent(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    load(&f);
+    finish(&f, CULM_TASK_FORWARD);
+    struct culm_note question = {.number = 5};
+    culm_note_encode(&question, &f.buf);
+    deliver(&f, 1, CULM_MSG_ASK); /* not for another node to ask */
+    assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_WAITS), 0);
+    culm_note_encode(&question, &f.buf);
+    deliver(&f, CULM_COORDINATOR, CULM_MSG_ASK);
+    struct culm_waits *waits = culm_waits_new(STAGES, 2, 3);
+    for (int32_t i = 0; i < f.fake.sent_count; i++) {
+        const struct fake_sent *sent = &f.fake.sent[i];
+        if (sent->type == CULM_MSG_WAITS) {
+            assert_int_equal(culm_waits_decode(sent->meta, sent->meta_bytes, waits), CULM_OK);
+        }
+    }
+    assert_int_equal(waits->question, 5);
+    assert_int_equal(waits->have.view, f.view.number);
+    assert_int_equal(waits->deaf_count, 1);
+    assert_int_equal(waits->deaf[0], 1);
+    assert_int_equal(waits->have.activation[2], 1); /* of stage 1, made here */
+    assert_int_equal(waits->have.activation[3], 0);
+    culm_waits_free(waits);
+    end(&f);
+}
+
 static void test_a_process_that_slept_is_not_stuck(void **state) {
     (void)state;
     struct fixture f;
@@ -471,6 +501,7 @@ int main(void) {
         cmocka_unit_test(test_what_a_redundant_forward_made_is_kept),
         cmocka_unit_test(test_a_step_reads_what_it_began_with),
         cmocka_unit_test(test_a_heartbeat_says_what_runs_and_for_how_long),
+        cmocka_unit_test(test_it_says_what_it_has_and_who_is_silent),
         cmocka_unit_test(test_a_process_that_slept_is_not_stuck),
         cmocka_unit_test(test_a_second_save_waits_for_the_first),
         cmocka_unit_test(test_a_save_that_waited_past_its_version_is_refused),
