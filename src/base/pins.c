@@ -1,0 +1,625 @@
+/* Pins of files and folders; see the header. Digests are made under the lock: whoever waits for it
+ * waits for the same answer. */
+#include "base/pins.h"
+
+#include "base/checksum.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK ((size_t)1 << 20)
+#define BLOCK ((size_t)64 << 10)
+#define BLOCKS 64u
+#define SOME_FILES 256u
+#define TRIES 3
+
+#define BACK "put it back, then --resume goes on"
+
+struct entry {
+    struct culm_pin pin;
+    struct culm_stamp seen; /* the last stamp that was found to go with the pinned content */
+    bool shown;
+    uint64_t *file_stamp,
+        *file_sum; /* of a folder that was shown: of each file; sum 0: not known */
+};
+
+struct culm_pins {
+    struct entry *entry;
+    size_t count;
+    bool sealed;
+    pthread_mutex_t lock;
+};
+
+void culm_stamp_of(const struct stat *info, struct culm_stamp *ret_stamp) {
+    *ret_stamp = (struct culm_stamp){
+        .inode = (uint64_t)info->st_ino,
+        .bytes = (uint64_t)info->st_size,
+        .mtime_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec,
+        .ctime_ns = (int64_t)info->st_ctim.tv_sec * 1000000000 + info->st_ctim.tv_nsec,
+    };
+}
+
+bool culm_stamp_same(const struct culm_stamp *a, const struct culm_stamp *b) {
+    return a->inode == b->inode && a->bytes == b->bytes && a->mtime_ns == b->mtime_ns &&
+           a->ctime_ns == b->ctime_ns;
+}
+
+/* --- the list --- */
+
+struct culm_pins *culm_pins_new(void) {
+    struct culm_pins *pins = calloc(1, sizeof *pins);
+    if (pins) {
+        pthread_mutex_init(&pins->lock, NULL);
+    }
+    return pins;
+}
+
+void culm_pins_free(struct culm_pins *pins) {
+    if (!pins) {
+        return;
+    }
+    for (size_t i = 0; i < pins->count; i++) {
+        free(pins->entry[i].pin.path);
+        free(pins->entry[i].file_stamp);
+        free(pins->entry[i].file_sum);
+    }
+    pthread_mutex_destroy(&pins->lock);
+    free(pins->entry);
+    free(pins);
+}
+
+static struct entry *find(const struct culm_pins *pins, const char *path) {
+    for (size_t i = 0; i < pins->count; i++) {
+        if (strcmp(pins->entry[i].pin.path, path) == 0) {
+            return &pins->entry[i];
+        }
+    }
+    return NULL;
+}
+
+static struct entry *add(struct culm_pins *pins, const struct culm_pin *pin) {
+    if (!(pins->count & (pins->count - 1))) { /* a power of two: full */
+        size_t capacity = pins->count ? 2 * pins->count : 1;
+        struct entry *grown = realloc(pins->entry, capacity * sizeof *grown);
+        if (!grown) {
+            return NULL;
+        }
+        pins->entry = grown;
+    }
+    struct entry *entry = &pins->entry[pins->count];
+    *entry = (struct entry){.pin = *pin, .seen = pin->stamp};
+    entry->pin.path = strdup(pin->path);
+    pins->count += entry->pin.path != NULL;
+    return entry->pin.path ? entry : NULL;
+}
+
+bool culm_pins_add(struct culm_pins *pins, const struct culm_pin *pin) {
+    return add(pins, pin) != NULL;
+}
+
+void culm_pins_seal(struct culm_pins *pins) { pins->sealed = true; }
+size_t culm_pins_count(const struct culm_pins *pins) { return pins->count; }
+
+struct culm_pin culm_pins_at(struct culm_pins *pins, size_t index) {
+    pthread_mutex_lock(&pins->lock);
+    struct culm_pin pin = pins->entry[index].pin;
+    pthread_mutex_unlock(&pins->lock);
+    return pin;
+}
+
+/* --- what a file holds --- */
+
+static enum culm_status differs(struct culm_error *error, const char *path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static enum culm_status differs(struct culm_error *error, const char *path, const char *format,
+                                ...) {
+    char what[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return culm_error_set(error, CULM_ERR_CHANGED,
+                          "'%.280s' is not what it was when the run began: %s; " BACK, path, what);
+}
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for digests of inputs");
+}
+
+/* Adds [at, at + len); CULM_ERR_CHANGED when the file ends before. */
+static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
+                                  int fd, uint64_t at, uint64_t len, const volatile bool *stop,
+                                  struct culm_error *error) {
+    while (len && !(stop && *stop)) {
+        ssize_t got = pread(fd, buffer, len < CHUNK ? (size_t)len : CHUNK, (off_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return culm_error_errno(error, errno, "'%.280s': read at byte %llu", path,
+                                    (unsigned long long)at);
+        }
+        if (got == 0) {
+            return differs(error, path, "it ends at byte %llu", (unsigned long long)at);
+        }
+        culm_sha256_update(hash, buffer, (size_t)got);
+        at += (uint64_t)got;
+        len -= (uint64_t)got;
+    }
+    return CULM_OK;
+}
+
+/* Of the whole, or of the size and blocks at even distances, the first and the last ones included.
+ */
+static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool whole,
+                               const volatile bool *stop, char ret_hex[CULM_SHA256_HEX],
+                               struct culm_error *error) {
+    struct culm_sha256 hash;
+    uint8_t *buffer = malloc(CHUNK);
+    if (!buffer || culm_sha256_init(&hash) != CULM_OK) {
+        free(buffer);
+        return no_memory(error);
+    }
+    enum culm_status status = CULM_OK;
+    if (whole) {
+        status = add_bytes(&hash, buffer, path, fd, 0, bytes, stop, error);
+    } else {
+        culm_sha256_update(&hash, &bytes, sizeof bytes);
+        for (uint64_t i = 0; i < BLOCKS && status == CULM_OK; i++) {
+            uint64_t at = (bytes - BLOCK) / (BLOCKS - 1) * i;
+            at = i == BLOCKS - 1 ? bytes - BLOCK : at;
+            status = add_bytes(&hash, buffer, path, fd, at, BLOCK, stop, error);
+        }
+    }
+    free(buffer);
+    if (status != CULM_OK || (stop && *stop)) {
+        culm_sha256_release(&hash);
+        return status;
+    }
+    status = culm_sha256_final(&hash, ret_hex);
+    return status == CULM_OK ? CULM_OK : no_memory(error);
+}
+
+static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp *ret_stamp,
+                                    struct culm_error *error) {
+    struct stat info;
+    if (fstat(fd, &info)) {
+        return culm_error_errno(error, errno, "'%.280s'", path);
+    }
+    culm_stamp_of(&info, ret_stamp);
+    return CULM_OK;
+}
+
+/* Compares once; *ret_stamp is that before reading. */
+static enum culm_status compare_file(const struct entry *entry, int fd,
+                                     struct culm_stamp *ret_stamp, struct culm_error *error) {
+    const struct culm_pin *pin = &entry->pin;
+    char hex[CULM_SHA256_HEX] = "";
+    enum culm_status status = stamp_of_fd(pin->path, fd, ret_stamp, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (ret_stamp->bytes != pin->bytes) {
+        return differs(error, pin->path, "it has %llu bytes, had %llu",
+                       (unsigned long long)ret_stamp->bytes, (unsigned long long)pin->bytes);
+    }
+    bool small = pin->bytes <= CULM_PINS_WHOLE;
+    if (!small) {
+        status = digest(pin->path, fd, pin->bytes, false, NULL, hex, error);
+        if (status == CULM_OK && strcmp(hex, pin->part) != 0) {
+            return differs(error, pin->path, "its content is another");
+        }
+        bool moved =
+            !culm_stamp_same(ret_stamp, &pin->stamp) && !culm_stamp_same(ret_stamp, &entry->seen);
+        if (status != CULM_OK || !moved) {
+            return status;
+        }
+        if (!pin->whole[0]) {
+            return differs(error, pin->path,
+                           "it was written to or replaced, and cannot be compared as a whole");
+        }
+    }
+    status = digest(pin->path, fd, pin->bytes, true, NULL, hex, error);
+    if (status == CULM_OK && strcmp(hex, pin->whole) != 0) {
+        status = differs(error, pin->path, "its content is another");
+    }
+    return status;
+}
+
+static enum culm_status pin_file(struct culm_pins *pins, const char *path, int fd,
+                                 struct culm_error *error) {
+    struct culm_pin pin = {.path = (char *)(uintptr_t)path};
+    struct culm_stamp after = {0};
+    for (int i = 0; i < TRIES; i++) {
+        enum culm_status status = stamp_of_fd(path, fd, &pin.stamp, error);
+        pin.bytes = pin.stamp.bytes;
+        bool small = pin.bytes <= CULM_PINS_WHOLE;
+        if (status == CULM_OK) {
+            status = digest(path, fd, pin.bytes, small, NULL, small ? pin.whole : pin.part, error);
+        }
+        if (status == CULM_OK) {
+            status = stamp_of_fd(path, fd, &after, error);
+        }
+        if (status != CULM_OK && status != CULM_ERR_CHANGED) {
+            return status;
+        }
+        if (status == CULM_OK && culm_stamp_same(&pin.stamp, &after)) {
+            struct entry *entry = add(pins, &pin);
+            if (entry) {
+                entry->shown = true;
+            }
+            return entry ? CULM_OK : no_memory(error);
+        }
+    }
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          "'%.280s' is being written to; start when it is whole", path);
+}
+
+static enum culm_status show_file(struct culm_pins *pins, const char *path, int fd,
+                                  struct culm_error *error) {
+    struct entry *entry = find(pins, path);
+    if (!entry) {
+        return pins->sealed ? differs(error, path, "it was not there")
+                            : pin_file(pins, path, fd, error);
+    }
+    for (int i = 0; i < TRIES; i++) {
+        struct culm_stamp before = {0}, after = {0};
+        enum culm_status status = compare_file(entry, fd, &before, error);
+        if (status == CULM_OK) {
+            status = stamp_of_fd(path, fd, &after, error);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
+        if (culm_stamp_same(&before, &after)) {
+            entry->seen = after;
+            entry->shown = true;
+            return CULM_OK;
+        }
+    }
+    return differs(error, path, "it is being written to");
+}
+
+enum culm_status culm_pins_file(struct culm_pins *pins, const char *path, int fd,
+                                struct culm_error *error) {
+    if (!pins) {
+        return CULM_OK;
+    }
+    pthread_mutex_lock(&pins->lock);
+    enum culm_status status = show_file(pins, path, fd, error);
+    pthread_mutex_unlock(&pins->lock);
+    return status;
+}
+
+enum culm_status culm_pins_still(struct culm_pins *pins, const char *path, int fd,
+                                 const struct culm_stamp *stamp, struct culm_error *error) {
+    struct culm_stamp now = {0};
+    enum culm_status status = pins ? stamp_of_fd(path, fd, &now, error) : CULM_OK;
+    if (!pins || status != CULM_OK || culm_stamp_same(&now, stamp)) {
+        return status;
+    }
+    pthread_mutex_lock(&pins->lock);
+    struct entry *entry = find(pins, path);
+    bool known = entry && entry->shown && culm_stamp_same(&now, &entry->seen);
+    status = known ? CULM_OK : show_file(pins, path, fd, error);
+    pthread_mutex_unlock(&pins->lock);
+    return status;
+}
+
+/* --- folders --- */
+
+struct folder {
+    const char *path;
+    size_t count;
+    culm_pins_path_of *path_of;
+    const void *ctx;
+    struct culm_stamp *stamp; /* [count] */
+    uint64_t *sum;            /* [count] of contents; 0: not known */
+    uint8_t *buffer;          /* [CHUNK] */
+};
+
+static uint64_t hash_stamp(const struct culm_stamp *stamp) {
+    return culm_checksum(stamp, sizeof *stamp);
+}
+
+static enum culm_status stat_all(const struct folder *folder, struct culm_pin *pin,
+                                 struct culm_error *error) {
+    struct culm_checksum all;
+    culm_checksum_init(&all);
+    pin->bytes = 0;
+    pin->files = folder->count;
+    for (size_t i = 0; i < folder->count; i++) {
+        struct stat info;
+        const char *path = folder->path_of(folder->ctx, i);
+        if (stat(path, &info)) {
+            return differs(error, path, "%s", strerror(errno));
+        }
+        culm_stamp_of(&info, &folder->stamp[i]);
+        culm_checksum_add(&all, &folder->stamp[i], sizeof folder->stamp[i]);
+        pin->bytes += folder->stamp[i].bytes;
+    }
+    pin->stamp = (struct culm_stamp){.inode = culm_checksum_value(&all), .bytes = pin->bytes};
+    return CULM_OK;
+}
+
+/* One file of it into the digest, and its own sum. */
+static enum culm_status add_file(const struct folder *folder, size_t index,
+                                 struct culm_sha256 *hash, struct culm_error *error) {
+    const char *path = folder->path_of(folder->ctx, index);
+    struct culm_checksum sum;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return differs(error, path, "%s", strerror(errno));
+    }
+    culm_checksum_init(&sum);
+    for (;;) {
+        ssize_t got = read(fd, folder->buffer, CHUNK);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            enum culm_status status =
+                got < 0 ? culm_error_errno(error, errno, "'%.280s'", path) : CULM_OK;
+            close(fd);
+            folder->sum[index] = culm_checksum_value(&sum) | 1;
+            return status;
+        }
+        culm_checksum_add(&sum, folder->buffer, (size_t)got);
+        culm_sha256_update(hash, folder->buffer, (size_t)got);
+    }
+}
+
+static enum culm_status digest_folder(const struct folder *folder, bool all,
+                                      char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
+    struct culm_sha256 hash;
+    if (culm_sha256_init(&hash) != CULM_OK) {
+        return no_memory(error);
+    }
+    size_t skip = strlen(folder->path);
+    size_t stride = all || folder->count < SOME_FILES ? 1 : folder->count / SOME_FILES;
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; i < folder->count && status == CULM_OK; i++) {
+        const char *name = folder->path_of(folder->ctx, i) + skip;
+        culm_sha256_update(&hash, name, strlen(name) + 1);
+        culm_sha256_update(&hash, &folder->stamp[i].bytes, sizeof folder->stamp[i].bytes);
+        if (i % stride == 0) {
+            status = add_file(folder, i, &hash, error);
+        }
+    }
+    if (status != CULM_OK) {
+        culm_sha256_release(&hash);
+        return status;
+    }
+    status = culm_sha256_final(&hash, ret_hex);
+    return status == CULM_OK ? CULM_OK : no_memory(error);
+}
+
+static enum culm_status describe_folder(const struct folder *folder, struct culm_pin *pin,
+                                        struct culm_error *error) {
+    for (int i = 0; i < TRIES; i++) {
+        enum culm_status status = stat_all(folder, pin, error);
+        struct culm_pin after = *pin;
+        bool small = pin->bytes <= CULM_PINS_WHOLE;
+        if (status == CULM_OK) {
+            status = digest_folder(folder, small, small ? pin->whole : pin->part, error);
+        }
+        if (status == CULM_OK) {
+            status = stat_all(folder, &after, error);
+        }
+        if (status != CULM_OK || culm_stamp_same(&pin->stamp, &after.stamp)) {
+            return status;
+        }
+    }
+    return differs(error, folder->path, "it is being written to");
+}
+
+static enum culm_status show_folder(struct culm_pins *pins, const struct folder *folder,
+                                    struct culm_error *error) {
+    struct culm_pin pin = {.path = (char *)(uintptr_t)folder->path};
+    struct entry *entry = find(pins, folder->path);
+    if (entry && entry->pin.files != folder->count) {
+        return differs(error, folder->path, "it has %zu files, had %llu", folder->count,
+                       (unsigned long long)entry->pin.files);
+    }
+    enum culm_status status = describe_folder(folder, &pin, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!entry && pins->sealed) {
+        return differs(error, folder->path, "it was not there");
+    }
+    if (!entry) {
+        entry = add(pins, &pin);
+    } else if (entry->pin.bytes != pin.bytes || strcmp(entry->pin.part, pin.part) != 0 ||
+               (pin.whole[0] && strcmp(entry->pin.whole, pin.whole) != 0)) {
+        return differs(error, folder->path, "a file in it has another name, size or content");
+    } else if (!pin.whole[0] && !culm_stamp_same(&pin.stamp, &entry->pin.stamp)) {
+        return differs(error, folder->path,
+                       "files in it were written to or replaced, and it is too large to compare");
+    }
+    uint64_t *stamps = entry ? malloc((folder->count + 1) * sizeof *stamps) : NULL;
+    uint64_t *sums = entry ? malloc((folder->count + 1) * sizeof *sums) : NULL;
+    if (!stamps || !sums) {
+        free(stamps);
+        free(sums);
+        return no_memory(error);
+    }
+    for (size_t i = 0; i < folder->count; i++) {
+        stamps[i] = hash_stamp(&folder->stamp[i]);
+        sums[i] = folder->sum[i];
+    }
+    free(entry->file_stamp);
+    free(entry->file_sum);
+    entry->file_stamp = stamps;
+    entry->file_sum = sums;
+    entry->shown = true;
+    return CULM_OK;
+}
+
+enum culm_status culm_pins_folder(struct culm_pins *pins, const char *path, size_t count,
+                                  culm_pins_path_of *path_of, const void *ctx,
+                                  struct culm_error *error) {
+    if (!pins) {
+        return CULM_OK;
+    }
+    struct folder folder = {.path = path, .count = count, .path_of = path_of, .ctx = ctx};
+    folder.stamp = calloc(count + 1, sizeof *folder.stamp);
+    folder.sum = calloc(count + 1, sizeof *folder.sum);
+    folder.buffer = malloc(CHUNK);
+    enum culm_status status = CULM_ERR_MEMORY;
+    if (folder.stamp && folder.sum && folder.buffer) {
+        pthread_mutex_lock(&pins->lock);
+        status = show_folder(pins, &folder, error);
+        pthread_mutex_unlock(&pins->lock);
+    } else {
+        no_memory(error);
+    }
+    free(folder.stamp);
+    free(folder.sum);
+    free(folder.buffer);
+    return status;
+}
+
+enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, size_t index,
+                                  const char *path, const struct culm_stamp *stamp,
+                                  const void *data, size_t len, struct culm_error *error) {
+    if (!pins) {
+        return CULM_OK;
+    }
+    enum culm_status status = CULM_OK;
+    pthread_mutex_lock(&pins->lock);
+    struct entry *entry = find(pins, folder);
+    if (!entry || !entry->shown || index >= entry->pin.files) {
+        status = differs(error, path, "it was not there");
+    } else if (entry->file_stamp[index] != hash_stamp(stamp)) {
+        uint64_t sum = culm_checksum(data, len) | 1;
+        if (entry->file_sum[index] != sum) {
+            status = differs(error, path,
+                             entry->file_sum[index] ? "its content is another"
+                                                    : "it was written to or replaced");
+        } else {
+            entry->file_stamp[index] = hash_stamp(stamp);
+        }
+    }
+    pthread_mutex_unlock(&pins->lock);
+    return status;
+}
+
+/* --- all of them --- */
+
+enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error) {
+    for (size_t i = 0; i < pins->count; i++) {
+        struct culm_pin pin = culm_pins_at(pins, i);
+        struct stat info;
+        if (stat(pin.path, &info)) {
+            return differs(error, pin.path, "%s", strerror(errno));
+        }
+        bool folder = S_ISDIR(info.st_mode);
+        if (folder != (pin.files > 0) || (!folder && (uint64_t)info.st_size != pin.bytes)) {
+            return differs(error, pin.path, "it has %llu bytes, had %llu",
+                           (unsigned long long)info.st_size, (unsigned long long)pin.bytes);
+        }
+    }
+    return CULM_OK;
+}
+
+void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop) {
+    for (size_t i = 0; i < pins->count && !*stop; i++) {
+        struct culm_pin pin = culm_pins_at(pins, i);
+        struct culm_stamp before = {0}, after = {0};
+        char hex[CULM_SHA256_HEX] = "";
+        int fd = pin.files || pin.whole[0] ? -1 : open(pin.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0) {
+            continue;
+        }
+        bool same = stamp_of_fd(pin.path, fd, &before, NULL) == CULM_OK &&
+                    culm_stamp_same(&before, &pin.stamp) &&
+                    digest(pin.path, fd, pin.bytes, true, stop, hex, NULL) == CULM_OK &&
+                    stamp_of_fd(pin.path, fd, &after, NULL) == CULM_OK &&
+                    culm_stamp_same(&before, &after);
+        close(fd);
+        if (same && hex[0]) {
+            pthread_mutex_lock(&pins->lock);
+            memcpy(pins->entry[i].pin.whole, hex, sizeof hex);
+            pthread_mutex_unlock(&pins->lock);
+        }
+    }
+}
+
+/* The whole of a large file that is there now, into its pin. */
+static enum culm_status find_whole(struct entry *entry, struct culm_error *error) {
+    int fd = open(entry->pin.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return culm_error_errno(error, errno, "'%.280s'", entry->pin.path);
+    }
+    enum culm_status status =
+        digest(entry->pin.path, fd, entry->pin.bytes, true, NULL, entry->pin.whole, error);
+    close(fd);
+    return status;
+}
+
+static enum culm_status compare(const struct culm_pin *old, struct entry *entry, char *ret_note,
+                                struct culm_error *error) {
+    struct culm_pin *now = &entry->pin;
+    if (now->files != old->files) {
+        return differs(error, old->path, "it has %llu files, had %llu",
+                       (unsigned long long)now->files, (unsigned long long)old->files);
+    }
+    if (now->bytes != old->bytes) {
+        return differs(error, old->path, "it has %llu bytes, had %llu",
+                       (unsigned long long)now->bytes, (unsigned long long)old->bytes);
+    }
+    bool same_part = strcmp(now->part, old->part) == 0, moved;
+    if (same_part && !now->files && old->whole[0] && !now->whole[0]) {
+        moved = !culm_stamp_same(&now->stamp, &old->stamp);
+        enum culm_status status = CULM_OK;
+        if (moved) {
+            status = find_whole(entry, error);
+        } else {
+            memcpy(now->whole, old->whole, sizeof now->whole);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    bool both = old->whole[0] && now->whole[0];
+    if (!same_part || (both && strcmp(now->whole, old->whole) != 0)) {
+        return differs(error, old->path,
+                       now->files ? "a file in it has another name, size or content"
+                                  : "its content is another");
+    }
+    if (!both && !culm_stamp_same(&now->stamp, &old->stamp)) {
+        snprintf(ret_note, CULM_ERROR_MAX,
+                 "'%.280s' was written to or replaced since; its size and some of its content are "
+                 "the same, more is not known",
+                 old->path);
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_pins_compare(struct culm_pins *before, struct culm_pins *now, char *ret_note,
+                                   struct culm_error *error) {
+    ret_note[0] = '\0';
+    for (size_t i = 0; i < before->count; i++) {
+        struct entry *entry = find(now, before->entry[i].pin.path);
+        if (!entry) {
+            return differs(error, before->entry[i].pin.path, "it is not read any more");
+        }
+        enum culm_status status = compare(&before->entry[i].pin, entry, ret_note, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    for (size_t i = 0; i < now->count; i++) {
+        if (!find(before, now->entry[i].pin.path)) {
+            return differs(error, now->entry[i].pin.path, "it was not read");
+        }
+    }
+    return CULM_OK;
+}
