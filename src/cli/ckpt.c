@@ -242,9 +242,8 @@ static void index_text(const struct culm_safetensors_entry *entry, int64_t flat,
 }
 
 /* Both have one dtype and shape, and differ somewhere. */
-static void print_element(const struct culm_safetensors_entry *a,
-                          const struct culm_safetensors_entry *b) {
-    const uint8_t *x = a->data, *y = b->data;
+static void print_element(const struct culm_safetensors_entry *a, const uint8_t *x,
+                          const uint8_t *y) {
     size_t size = (size_t)(a->bytes / (uint64_t)a->elements), at = 0, different = 0;
     int64_t first = -1;
     for (int64_t i = 0; i < a->elements; i++, at += size) {
@@ -277,9 +276,21 @@ static void print_element(const struct culm_safetensors_entry *a,
     printf("; %zu of %" PRId64 " elements differ\n", different, a->elements);
 }
 
-/* True, and printed, when the two differ. */
+/* NULL: it cannot be read, or no memory; *error says which. */
+static uint8_t *bytes_of(const struct culm_safetensors_entry *entry, struct culm_error *error) {
+    uint8_t *bytes = malloc(entry->bytes + 1);
+    if (!bytes) {
+        culm_error_set(error, CULM_ERR_MEMORY, "tensor '%s': out of memory", entry->name);
+    } else if (culm_safetensors_load(entry, 0, bytes, entry->bytes, error) != CULM_OK) {
+        free(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+
+/* True, and printed, when the two differ; also when that cannot be found out: see *error. */
 static bool print_difference(const struct culm_safetensors_entry *a,
-                             const struct culm_safetensors_entry *b) {
+                             const struct culm_safetensors_entry *b, struct culm_error *error) {
     bool same_form = strcmp(a->dtype, b->dtype) == 0 && a->rank == b->rank &&
                      memcmp(a->shape, b->shape, sizeof a->shape) == 0;
     if (!same_form) {
@@ -289,11 +300,14 @@ static bool print_difference(const struct culm_safetensors_entry *a,
         printf("tensor '%s' is %s %s and %s %s\n", a->name, a->dtype, x, b->dtype, y);
         return true;
     }
-    if (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0) {
-        return false;
+    uint8_t *x = bytes_of(a, error), *y = x ? bytes_of(b, error) : NULL;
+    bool different = !x || !y || memcmp(x, y, a->bytes) != 0;
+    if (x && y && different) {
+        print_element(a, x, y);
     }
-    print_element(a, b);
-    return true;
+    free(x);
+    free(y);
+    return different;
 }
 
 static size_t skip_to(const struct source *source, size_t at, bool state) {
@@ -304,7 +318,8 @@ static size_t skip_to(const struct source *source, size_t at, bool state) {
 }
 
 /* Walks both in order of names; prints the first difference. *compared counts equal tensors. */
-static bool differs(const struct source *a, const struct source *b, bool state, size_t *compared) {
+static bool differs(const struct source *a, const struct source *b, bool state, size_t *compared,
+                    struct culm_error *error) {
     size_t i = skip_to(a, 0, state), j = skip_to(b, 0, state);
     while (i < a->count || j < b->count) {
         int order = i == a->count   ? 1
@@ -316,7 +331,7 @@ static bool differs(const struct source *a, const struct source *b, bool state, 
                    order < 0 ? a->path : b->path);
             return true;
         }
-        if (print_difference(a->entry[i], b->entry[j])) {
+        if (print_difference(a->entry[i], b->entry[j], error)) {
             return true;
         }
         (*compared)++;
@@ -353,7 +368,8 @@ static int diff(const char *path_a, const char *path_b, struct culm_error *error
     bool both_state = a.has_state && b.has_state;
     bool different =
         steps_differ(&a, &b); /* and the first tensor too: that is what is looked for */
-    if (differs(&a, &b, false, &weights) || (both_state && differs(&a, &b, true, &state))) {
+    if (differs(&a, &b, false, &weights, error) ||
+        (both_state && differs(&a, &b, true, &state, error))) {
         different = true;
     }
     if (!different && both_state) {
@@ -363,7 +379,7 @@ static int diff(const char *path_a, const char *path_b, struct culm_error *error
     }
     source_release(&a);
     source_release(&b);
-    return different ? 1 : 0;
+    return error->text[0] ? culm_status_exit_code(error->status) : different ? 1 : 0;
 }
 
 /* ---- the command --------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ struct culm_checkpoint_info {
     const char *config;     /* YAML */
     struct json_t *choices; /* of the plan, as in plan.json; NULL: not recorded. Publishing borrows
                                it; of an open checkpoint it belongs to that. */
+    struct json_t *inputs;  /* what the run reads (train/inputs.h), in the same way */
 };
 
 struct culm_piece {

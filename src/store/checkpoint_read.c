@@ -1,5 +1,5 @@
 /*
- * Reading checkpoints: pieces are mapped, and one table sorted by name spans them all.
+ * Reading checkpoints: pieces are open, and one table sorted by name spans them all.
  */
 #include "store/manifest.h"
 
@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define READ_BYTES ((size_t)16 << 20) /* of a piece, between two signs of progress */
 
 struct culm_checkpoint {
     char path[CULM_PATH_MAX];
@@ -37,25 +35,12 @@ void culm_checkpoint_close(struct culm_checkpoint *checkpoint) {
 static enum culm_status verify_piece(struct culm_checkpoint *checkpoint, size_t index,
                                      const struct culm_read_hook *hook, struct culm_error *error) {
     const struct culm_piece *piece = &checkpoint->manifest.piece[index];
-    struct culm_sha256 hash;
     char sha256[CULM_SHA256_HEX];
-    size_t len;
-    const char *bytes = culm_safetensors_bytes(checkpoint->file[index], &len);
-    enum culm_status status = culm_sha256_init(&hash);
-    for (size_t done = 0; status == CULM_OK && done < len;) {
-        size_t now = len - done < READ_BYTES ? len - done : READ_BYTES;
-        culm_sha256_update(&hash, bytes + done, now);
-        done += now;
-        if (hook) {
-            hook->moved(hook->ctx, now);
-        }
-    }
-    if (status == CULM_OK) {
-        status = culm_sha256_final(&hash, sha256);
-    }
+    enum culm_status status =
+        culm_safetensors_hash(checkpoint->file[index], hook ? hook->moved : NULL,
+                              hook ? hook->ctx : NULL, sha256, error);
     if (status != CULM_OK) {
-        return culm_error_set(error, status, "checkpoint '%s': cannot compute SHA-256",
-                              checkpoint->path);
+        return status;
     }
     if (strcmp(sha256, piece->sha256) != 0) {
         return culm_error_set(error, CULM_ERR_FORMAT,
@@ -67,7 +52,7 @@ static enum culm_status verify_piece(struct culm_checkpoint *checkpoint, size_t 
     return CULM_OK;
 }
 
-/* Maps one piece and compares it with the manifest. */
+/* Opens one piece and compares it with the manifest. */
 static enum culm_status open_piece(struct culm_checkpoint *checkpoint, size_t index, bool verify,
                                    struct culm_error *error) {
     const struct culm_piece *piece = &checkpoint->manifest.piece[index];
@@ -311,27 +296,46 @@ bool culm_checkpoint_is_state(const char *tensor_name) {
     return ends_with(tensor_name, ".exp_avg") || ends_with(tensor_name, ".exp_avg_sq");
 }
 
+#define PART_BYTES ((size_t)1 << 20)
+
+static enum culm_status add_tensor(struct culm_sha256 *hash,
+                                   const struct culm_safetensors_entry *entry, void *buffer,
+                                   struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    if (!culm_safetensors_is_f32(entry)) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "tensor '%s' is %s; the hash is of F32 tensors", entry->name,
+                              entry->dtype);
+    }
+    culm_sha256_update(hash, entry->name, strlen(entry->name) + 1);
+    for (uint64_t at = 0; at < entry->bytes && status == CULM_OK;) {
+        size_t part = entry->bytes - at < PART_BYTES ? (size_t)(entry->bytes - at) : PART_BYTES;
+        status = culm_safetensors_load(entry, at, buffer, part, error);
+        culm_sha256_update(hash, buffer, part);
+        at += part;
+    }
+    return status;
+}
+
 enum culm_status culm_tensors_hash(const struct culm_safetensors_entry *const *entries,
                                    size_t count, bool state, int64_t step,
                                    char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
     struct culm_sha256 hash;
-    enum culm_status status = culm_sha256_init(&hash);
+    void *buffer = malloc(PART_BYTES);
+    enum culm_status status = buffer ? culm_sha256_init(&hash) : CULM_ERR_MEMORY;
     if (status != CULM_OK) {
+        free(buffer);
         return culm_error_set(error, status, "cannot start SHA-256");
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct culm_safetensors_entry *entry = entries[i];
-        if (culm_checkpoint_is_state(entry->name) != state) {
-            continue;
+    for (size_t i = 0; i < count && status == CULM_OK; i++) {
+        if (culm_checkpoint_is_state(entries[i]->name) == state) {
+            status = add_tensor(&hash, entries[i], buffer, error);
         }
-        if (!culm_safetensors_is_f32(entry)) {
-            culm_sha256_release(&hash);
-            return culm_error_set(error, CULM_ERR_FORMAT,
-                                  "tensor '%s' is %s; the hash is of F32 tensors", entry->name,
-                                  entry->dtype);
-        }
-        culm_sha256_update(&hash, entry->name, strlen(entry->name) + 1);
-        culm_sha256_update(&hash, entry->data, entry->bytes);
+    }
+    free(buffer);
+    if (status != CULM_OK) {
+        culm_sha256_release(&hash);
+        return status;
     }
     if (state) {
         culm_sha256_update(&hash, &step, 8); /* little-endian as memory, asserted where we write */
@@ -383,9 +387,7 @@ enum culm_status culm_checkpoint_export_model(struct culm_fs *fs,
             goto out;
         }
         struct culm_tensor_ref *tensor = &tensors[count++];
-        /* Bytes are copied, never read as floats: alignment does not matter. */
-        *tensor =
-            (struct culm_tensor_ref){.name = entry->name, .rank = entry->rank, .data = entry->data};
+        *tensor = (struct culm_tensor_ref){.name = entry->name, .rank = entry->rank, .from = entry};
         memcpy(tensor->shape, entry->shape, sizeof tensor->shape);
     }
     status = culm_path_format(temporary, error, "%s.tmp", path);

@@ -60,7 +60,8 @@ enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
                                 dir);
         goto out;
     }
-    if (info->choices && json_object_set(root, "choices", info->choices) != 0) {
+    if ((info->choices && json_object_set(root, "choices", info->choices) != 0) ||
+        (info->inputs && json_object_set(root, "inputs", info->inputs) != 0)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "checkpoint '%s': out of memory", dir);
         goto out;
     }
@@ -181,6 +182,7 @@ enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_m
         goto out;
     }
     manifest.info.choices = json_object_get(manifest.json, "choices");
+    manifest.info.inputs = json_object_get(manifest.json, "inputs");
     manifest.info.step = step;
     manifest.info.samples = (uint64_t)samples;
     manifest.piece = calloc(json_array_size(list), sizeof *manifest.piece);

@@ -4,7 +4,7 @@
  *
  * {"format": "culm-checkpoint-1", "step": 20, "samples": 640, "seed": "1", "signature": "...",
  *  "config": "...", "pieces": [{"file": "stage-0.safetensors", "stage": 0, "node": 3, "bytes": ...,
- *  "sha256": "...", "tensors": 21}]}
+ *  "sha256": "...", "tensors": 21}], "inputs": {...}}
  *
  * The seed is a string because JSON numbers do not hold 64 bits everywhere. Thread: any.
  */

@@ -10,7 +10,8 @@
  * and at which byte. That covers the header's bound, JSON, duplicate names, dtypes, shapes against
  * offsets, overlaps, holes, and data that is missing or left over.
  *
- * Reading maps the file: it must not be cut short while open (what is published never is).
+ * Reading keeps the header in memory and the file open; tensors are read when asked for. A file
+ * that is cut short while open gives an error then.
  * Thread: a file is constant after opening; any number of threads may read.
  */
 #ifndef CULM_STORE_SAFETENSORS_H
@@ -27,7 +28,8 @@ struct culm_tensor_ref {
     const char *name;
     int rank; /* 0: a scalar */
     int64_t shape[4];
-    const float *data; /* row-major, contiguous */
+    const float *data;                         /* row-major, contiguous */
+    const struct culm_safetensors_entry *from; /* where data is NULL: a tensor of an open file */
 };
 
 struct culm_metadata {
@@ -56,6 +58,7 @@ enum culm_status culm_safetensors_write(struct culm_fs *fs, const char *path,
                                         struct culm_written *ret_written, struct culm_error *error);
 
 struct culm_safetensors;
+struct culm_pins;
 
 struct culm_safetensors_entry {
     const char *name;  /* as long as the file is open, like all here */
@@ -63,12 +66,19 @@ struct culm_safetensors_entry {
     int rank;
     int64_t shape[CULM_SAFETENSORS_RANK_MAX];
     int64_t elements;
-    const void *data; /* little-endian; perhaps not aligned */
+    const void *data; /* little-endian; perhaps not aligned. NULL when opened by its path */
     uint64_t bytes;
+    const struct culm_safetensors *file;
+    uint64_t offset; /* in the file */
 };
 
 enum culm_status culm_safetensors_open(const char *path, struct culm_safetensors **ret_file,
                                        struct culm_error *error);
+/* The same; the file holds what was pinned, or CULM_ERR_CHANGED, then and at each reading. `pins`
+ * is borrowed; NULL: whatever it does. */
+enum culm_status culm_safetensors_open_pinned(const char *path, struct culm_pins *pins,
+                                              struct culm_safetensors **ret_file,
+                                              struct culm_error *error);
 /* The same from memory, which is borrowed until culm_safetensors_close; `name` is for messages. */
 enum culm_status culm_safetensors_parse(const void *data, size_t len, const char *name,
                                         struct culm_safetensors **ret_file,
@@ -84,8 +94,13 @@ const struct culm_safetensors_entry *culm_safetensors_find(const struct culm_saf
                                                            const char *name);
 /* NULL: no such key. */
 const char *culm_safetensors_metadata(const struct culm_safetensors *file, const char *key);
-/* All bytes of the file, for hashing. */
-const void *culm_safetensors_bytes(const struct culm_safetensors *file, size_t *ret_len);
+/* SHA-256 of all bytes of the file. `moved` is told of each part that was read; may be NULL. */
+enum culm_status culm_safetensors_hash(const struct culm_safetensors *file,
+                                       void (*moved)(void *ctx, size_t bytes), void *ctx,
+                                       char ret_hex[CULM_SHA256_HEX], struct culm_error *error);
+/* Bytes [at, at + len) of a tensor, as they are. CULM_ERR_IO when the file became shorter. */
+enum culm_status culm_safetensors_load(const struct culm_safetensors_entry *entry, uint64_t at,
+                                       void *ret_data, size_t len, struct culm_error *error);
 bool culm_safetensors_is_f32(const struct culm_safetensors_entry *entry);
 
 /* Whether a tensor is F32 and has this shape, but for dimensions of 1: of the same numbers. */

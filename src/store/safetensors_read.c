@@ -6,21 +6,24 @@
  */
 #include "store/safetensors.h"
 
+#include "base/pins.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct culm_safetensors {
-    char *name; /* for messages */
-    const uint8_t *data;
-    size_t len;
-    bool mapped;
+    char *name;          /* for messages */
+    const uint8_t *data; /* of a file that was opened: as far as the header goes */
+    size_t len;          /* of all */
+    int fd;              /* -1: all is in memory, and borrowed */
+    struct culm_stamp stamp;
+    struct culm_pins *pins;
     json_t *header;                       /* owns names, dtypes and metadata */
     struct culm_safetensors_entry *entry; /* sorted by name */
     size_t count;
@@ -196,7 +199,9 @@ static enum culm_status tile(struct culm_safetensors *file, struct place *places
                        "truncated: tensor '%s' ends at byte %llu; copy the file again", entry->name,
                        (unsigned long long)(data_start + at + entry->bytes));
         }
-        entry->data = file->data + data_start + at;
+        entry->data = file->fd < 0 ? file->data + data_start + at : NULL;
+        entry->file = file;
+        entry->offset = data_start + at;
         at += entry->bytes;
     }
     if (at != available) {
@@ -249,13 +254,60 @@ out:
     return status;
 }
 
+/* Looks at the stamp afterwards: whoever writes changes it first. */
+static enum culm_status read_bytes(const struct culm_safetensors *file, uint64_t at, void *ret_data,
+                                   size_t len, struct culm_error *error) {
+    char *to = ret_data;
+    if (file->fd < 0) {
+        memcpy(to, file->data + at, len);
+        return CULM_OK;
+    }
+    while (len) {
+        ssize_t got = pread(file->fd, to, len, (off_t)at);
+        if (got < 0 && errno != EINTR) {
+            return culm_error_errno(error, errno, "safetensors '%s': read at byte %llu", file->name,
+                                    (unsigned long long)at);
+        }
+        if (got == 0) {
+            enum culm_status status =
+                culm_pins_still(file->pins, file->name, file->fd, &file->stamp, error);
+            return status != CULM_OK
+                       ? status
+                       : culm_error_set(error, CULM_ERR_IO,
+                                        "safetensors '%s': ends at byte %llu, had %llu when "
+                                        "opened; restore it",
+                                        file->name, (unsigned long long)at,
+                                        (unsigned long long)file->len);
+        }
+        to += got > 0 ? got : 0;
+        at += got > 0 ? (uint64_t)got : 0;
+        len -= got > 0 ? (size_t)got : 0;
+    }
+    return culm_pins_still(file->pins, file->name, file->fd, &file->stamp, error);
+}
+
+/* What comes before the data, into memory. */
+static enum culm_status read_head(struct culm_safetensors *file, uint64_t header_len,
+                                  struct culm_error *error) {
+    uint8_t *head = malloc((size_t)header_len + 8);
+    if (!head) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "safetensors '%s': out of memory",
+                              file->name);
+    }
+    file->data = head;
+    return read_bytes(file, 0, head, (size_t)header_len + 8, error);
+}
+
 static enum culm_status read_file(struct culm_safetensors *file, struct culm_error *error) {
     uint64_t header_len;
     json_error_t reason;
     if (file->len < 8) {
         return bad(file, file->len, error, "truncated: the header's length takes 8 bytes");
     }
-    memcpy(&header_len, file->data, 8);
+    enum culm_status status = read_bytes(file, 0, &header_len, 8, error);
+    if (status != CULM_OK) {
+        return status;
+    }
     if (header_len > CULM_SAFETENSORS_HEADER_MAX) {
         return bad(file, 0, error,
                    "header length %llu is over %llu: not a safetensors file, or damaged",
@@ -265,6 +317,9 @@ static enum culm_status read_file(struct culm_safetensors *file, struct culm_err
         return bad(file, file->len, error,
                    "truncated: the header ends at byte %llu; copy the file again",
                    (unsigned long long)header_len + 8);
+    }
+    if (file->fd >= 0 && (status = read_head(file, header_len, error)) != CULM_OK) {
+        return status;
     }
     if (header_len == 0 || file->data[8] != '{') {
         return bad(file, 8, error, "the header does not begin with '{'");
@@ -289,6 +344,7 @@ static struct culm_safetensors *file_new(const char *name) {
     struct culm_safetensors *file = calloc(1, sizeof *file);
     if (file) {
         file->name = strdup(name);
+        file->fd = -1;
         if (!file->name) {
             free(file);
             file = NULL;
@@ -317,6 +373,12 @@ enum culm_status culm_safetensors_parse(const void *data, size_t len, const char
 
 enum culm_status culm_safetensors_open(const char *path, struct culm_safetensors **ret_file,
                                        struct culm_error *error) {
+    return culm_safetensors_open_pinned(path, NULL, ret_file, error);
+}
+
+enum culm_status culm_safetensors_open_pinned(const char *path, struct culm_pins *pins,
+                                              struct culm_safetensors **ret_file,
+                                              struct culm_error *error) {
     enum culm_status status;
     struct stat info;
     struct culm_safetensors *file = NULL;
@@ -337,17 +399,15 @@ enum culm_status culm_safetensors_open(const char *path, struct culm_safetensors
         status = culm_error_set(error, CULM_ERR_MEMORY, "safetensors '%s': out of memory", path);
         goto out;
     }
-    if (info.st_size > 0) {
-        void *mapping = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapping == MAP_FAILED) {
-            status = culm_error_errno(error, errno, "safetensors '%s': map", path);
-            goto out;
-        }
-        file->data = mapping;
-        file->len = (size_t)info.st_size;
-        file->mapped = true;
+    file->fd = fd;
+    file->len = (size_t)info.st_size;
+    file->pins = pins;
+    culm_stamp_of(&info, &file->stamp);
+    fd = -1;
+    status = culm_pins_file(pins, path, file->fd, error);
+    if (status == CULM_OK) {
+        status = read_file(file, error);
     }
-    status = read_file(file, error);
     if (status == CULM_OK) {
         *ret_file = file;
         file = NULL;
@@ -364,8 +424,9 @@ void culm_safetensors_close(struct culm_safetensors *file) {
     if (!file) {
         return;
     }
-    if (file->mapped) {
-        munmap((void *)(uintptr_t)file->data, file->len);
+    if (file->fd >= 0) {
+        free((void *)(uintptr_t)file->data);
+        close(file->fd);
     }
     free(file->entry);
     json_decref(file->header);
@@ -393,9 +454,41 @@ const char *culm_safetensors_metadata(const struct culm_safetensors *file, const
     return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
 }
 
-const void *culm_safetensors_bytes(const struct culm_safetensors *file, size_t *ret_len) {
-    *ret_len = file->len;
-    return file->data;
+enum culm_status culm_safetensors_load(const struct culm_safetensors_entry *entry, uint64_t at,
+                                       void *ret_data, size_t len, struct culm_error *error) {
+    return len ? read_bytes(entry->file, entry->offset + at, ret_data, len, error) : CULM_OK;
+}
+
+enum culm_status culm_safetensors_hash(const struct culm_safetensors *file,
+                                       void (*moved)(void *ctx, size_t bytes), void *ctx,
+                                       char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
+    enum { PART = 1 << 20 };
+    struct culm_sha256 hash;
+    uint8_t *buffer = malloc(PART);
+    enum culm_status status = buffer ? culm_sha256_init(&hash) : CULM_ERR_MEMORY;
+    if (status != CULM_OK) {
+        free(buffer);
+        return culm_error_set(error, status, "safetensors '%s': cannot start SHA-256", file->name);
+    }
+    for (size_t at = 0; at < file->len && status == CULM_OK;) {
+        size_t part = file->len - at < PART ? file->len - at : PART;
+        status = read_bytes(file, at, buffer, part, error);
+        culm_sha256_update(&hash, buffer, part);
+        at += part;
+        if (moved) {
+            moved(ctx, part);
+        }
+    }
+    free(buffer);
+    if (status != CULM_OK) {
+        culm_sha256_release(&hash);
+        return status;
+    }
+    status = culm_sha256_final(&hash, ret_hex);
+    return status == CULM_OK
+               ? CULM_OK
+               : culm_error_set(error, status, "safetensors '%s': cannot compute SHA-256",
+                                file->name);
 }
 
 bool culm_safetensors_is_f32(const struct culm_safetensors_entry *entry) {
@@ -435,8 +528,5 @@ enum culm_status culm_safetensors_read(const struct culm_safetensors *file, cons
                               "safetensors '%s': tensor '%s' is %s %s, F32 %s is wanted",
                               file->name, name, entry->dtype, has, wanted);
     }
-    if (entry->bytes) {
-        memcpy(ret_data, entry->data, entry->bytes);
-    }
-    return CULM_OK;
+    return culm_safetensors_load(entry, 0, ret_data, entry->bytes, error);
 }

@@ -133,6 +133,28 @@ static enum culm_status put(struct output *output, const void *data, uint64_t le
     return CULM_OK;
 }
 
+static enum culm_status put_tensor(struct output *output, const struct culm_tensor_ref *tensor,
+                                   struct culm_error *error) {
+    uint64_t bytes = 0;
+    bytes_of(tensor, &bytes);
+    if (tensor->data || !tensor->from) {
+        return put(output, tensor->data, bytes, error);
+    }
+    void *part = malloc(SLICE_BYTES);
+    enum culm_status status =
+        part ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
+    for (uint64_t at = 0; at < bytes && status == CULM_OK;) {
+        size_t len = bytes - at < SLICE_BYTES ? (size_t)(bytes - at) : SLICE_BYTES;
+        status = culm_safetensors_load(tensor->from, at, part, len, error);
+        if (status == CULM_OK) {
+            status = put(output, part, len, error);
+        }
+        at += len;
+    }
+    free(part);
+    return status;
+}
+
 enum culm_status culm_safetensors_write(struct culm_fs *fs, const char *path,
                                         const struct culm_tensor_ref *tensors, size_t count,
                                         const struct culm_metadata *metadata, size_t metadata_count,
@@ -161,9 +183,7 @@ enum culm_status culm_safetensors_write(struct culm_fs *fs, const char *path,
     }
     status = put(&output, header, header_len, error);
     for (size_t i = 0; status == CULM_OK && i < count; i++) {
-        uint64_t bytes = 0;
-        bytes_of(&tensors[i], &bytes);
-        status = put(&output, tensors[i].data, bytes, error);
+        status = put_tensor(&output, &tensors[i], error);
     }
     if (status != CULM_OK) {
         culm_file_abandon(&output.file);

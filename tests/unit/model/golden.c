@@ -6,6 +6,7 @@
  *     CULM_GOLDEN=tests/golden unit_model_golden FAMILY
  */
 #include "golden.h"
+#include "golden_file.h"
 
 #include "model/optimizer.h"
 
@@ -442,14 +443,14 @@ static void test_suspended_forward(void **state) {
 int main(int argc, char **argv) {
     struct culm_error error;
     const char *directory = getenv("CULM_GOLDEN");
-    char path[1024];
+    char path[1024], *bytes = NULL;
     family = argc == 2 ? family_find(argv[1]) : NULL;
     if (!family || !directory) {
         fprintf(stderr, "usage: CULM_GOLDEN=DIRECTORY %s FAMILY\n", argv[0]);
         return 2;
     }
     snprintf(path, sizeof path, "%s/%s.safetensors", directory, family->name);
-    if (culm_safetensors_open(path, &golden, &error) != CULM_OK) {
+    if (golden_open(path, &golden, &bytes, &error) != CULM_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 2;
     }
@@ -468,5 +469,6 @@ int main(int argc, char **argv) {
     };
     int failed = cmocka_run_group_tests_name("model/golden", tests, NULL, NULL);
     culm_safetensors_close(golden);
+    free(bytes);
     return failed;
 }

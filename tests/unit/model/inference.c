@@ -2,6 +2,8 @@
  * A model without a loss: its logits are PyTorch's (tests/golden/make_gpt2.py), for any cut, and
  * those of a position depend on nothing behind it, which is what generating text rests on.
  */
+#include "golden_file.h"
+
 #include "model/model.h"
 #include "store/safetensors.h"
 
@@ -21,6 +23,7 @@
 #define LOGITS (TOKENS * VOCAB)
 
 static struct culm_safetensors *golden;
+static char *golden_bytes;
 
 static const struct culm_safetensors_entry *entry_of(const char *prefix, const char *name) {
     char full[160];
@@ -138,7 +141,7 @@ static int open_golden(void **state) {
     (void)state;
     struct culm_error error;
     const char *path = getenv("CULM_GOLDEN");
-    if (!path || culm_safetensors_open(path, &golden, &error) != CULM_OK) {
+    if (!path || golden_open(path, &golden, &golden_bytes, &error) != CULM_OK) {
         fprintf(stderr, "CULM_GOLDEN: %s\n", path ? error.text : "not set");
         return 1;
     }
@@ -148,6 +151,7 @@ static int open_golden(void **state) {
 static int close_golden(void **state) {
     (void)state;
     culm_safetensors_close(golden);
+    free(golden_bytes);
     return 0;
 }
 

@@ -234,7 +234,8 @@ static void test_publish_refuses(void **state) {
     assert_int_equal(culm_checkpoint_publish(NULL, dir, &sample.info, pieces, 3, &error),
                      CULM_ERR_NOT_FOUND);
     /* a tied tensor given by two stages */
-    const struct culm_tensor_ref tied = {"transformer.wte.weight", 2, {4, 6}, sample.data[0][0]};
+    const struct culm_tensor_ref tied = {
+        "transformer.wte.weight", 2, {4, 6}, sample.data[0][0], NULL};
     for (int s = 0; s < 2; s++) {
         assert_int_equal(
             culm_checkpoint_write_piece(NULL, dir, 20, s, s, &tied, 1, NULL, &pieces[s], &error),
@@ -409,7 +410,7 @@ static void test_full_disk(void **state) {
     publish(dir, 20);
     int64_t count = 400000;
     float *large = calloc((size_t)count, 4);
-    const struct culm_tensor_ref tensor = {"large", 1, {count}, large};
+    const struct culm_tensor_ref tensor = {"large", 1, {count}, large, NULL};
     struct culm_piece piece;
     assert_int_equal(
         culm_checkpoint_write_piece(NULL, dir, 40, 0, 0, &tensor, 1, NULL, &piece, &error),

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <unistd.h>
+
 #include <cmocka.h>
 
 static const float special[6] = {0.0f, -0.0f, 1e-45f, INFINITY, -3.5f, NAN};
@@ -20,8 +22,8 @@ static const float pair[2] = {1.0f, 2.0f};
 static uint8_t *small_file(const char *dir, size_t *ret_len) {
     char path[128], *data;
     struct culm_written written;
-    const struct culm_tensor_ref tensors[] = {{"transformer.b", 2, {2, 3}, special},
-                                              {"transformer.a", 1, {2}, pair}};
+    const struct culm_tensor_ref tensors[] = {{"transformer.b", 2, {2, 3}, special, NULL},
+                                              {"transformer.a", 1, {2}, pair, NULL}};
     const struct culm_metadata metadata = {"format", "pt"};
     snprintf(path, sizeof path, "%s/small.safetensors", dir);
     assert_int_equal(
@@ -89,8 +91,9 @@ static void test_large_and_empty(void **state) {
     for (int64_t i = 0; i < count; i++) {
         values[i] = (float)i;
     }
-    const struct culm_tensor_ref tensors[] = {
-        {"none", 2, {0, 7}, NULL}, {"large", 1, {count}, values}, {"scalar", 0, {0}, values}};
+    const struct culm_tensor_ref tensors[] = {{"none", 2, {0, 7}, NULL, NULL},
+                                              {"large", 1, {count}, values, NULL},
+                                              {"scalar", 0, {0}, values, NULL}};
     assert_int_equal(culm_safetensors_write(NULL, path, tensors, 3, NULL, 0, NULL, &written, NULL),
                      CULM_OK);
     assert_int_equal(culm_safetensors_open(path, &file, NULL), CULM_OK);
@@ -107,6 +110,33 @@ static void test_large_and_empty(void **state) {
     assert_int_equal(culm_safetensors_count(file), 0);
     assert_null(culm_safetensors_find(file, "none"));
     culm_safetensors_close(file);
+    temp_dir_drop(dir);
+}
+
+/* Where it was mapped this was the end of the process. */
+static void test_cut_while_open(void **state) {
+    (void)state;
+    char dir[64], path[128], hex[CULM_SHA256_HEX];
+    struct culm_written written;
+    struct culm_safetensors *file = NULL;
+    struct culm_error error;
+    temp_dir_make(dir);
+    snprintf(path, sizeof path, "%s/cut.safetensors", dir);
+    int64_t count = 100000;
+    float *values = calloc((size_t)count, 4);
+    const struct culm_tensor_ref tensors[] = {{"a", 1, {count}, values, NULL},
+                                              {"b", 1, {count}, values, NULL}};
+    assert_int_equal(culm_safetensors_write(NULL, path, tensors, 2, NULL, 0, NULL, &written, NULL),
+                     CULM_OK);
+    assert_int_equal(culm_safetensors_open(path, &file, NULL), CULM_OK);
+    assert_int_equal(truncate(path, 500000), 0);
+    assert_int_equal(culm_safetensors_read(file, "a", 1, &count, values, &error), CULM_OK);
+    assert_int_equal(culm_safetensors_read(file, "b", 1, &count, values, &error), CULM_ERR_IO);
+    assert_non_null(strstr(error.text, path));
+    assert_non_null(strstr(error.text, "ends at byte 500000, had"));
+    assert_int_equal(culm_safetensors_hash(file, NULL, NULL, hex, &error), CULM_ERR_IO);
+    culm_safetensors_close(file);
+    free(values);
     temp_dir_drop(dir);
 }
 
@@ -133,7 +163,7 @@ static void test_hook_comes_at_half(void **state) {
     const int64_t sizes[] = {1, 1000, 700000};
     for (int i = 0; i < 3; i++) {
         float *values = calloc((size_t)sizes[i], 4);
-        const struct culm_tensor_ref tensor = {"x", 1, {sizes[i]}, values};
+        const struct culm_tensor_ref tensor = {"x", 1, {sizes[i]}, values, NULL};
         struct hook_seen seen = {.path = path};
         const struct culm_write_hook hook = {on_half, &seen};
         assert_int_equal(
@@ -154,14 +184,14 @@ static void test_wrong_names_are_refused(void **state) {
     temp_dir_make(dir);
     snprintf(path, sizeof path, "%s/x.safetensors", dir);
     const struct culm_tensor_ref wrong[][2] = {
-        {{"a", 1, {2}, pair}, {"a", 1, {2}, pair}},
-        {{"a", 1, {2}, pair}, {"", 1, {2}, pair}},
-        {{"a", 1, {2}, pair}, {"a\nb", 1, {2}, pair}},
-        {{"a", 1, {2}, pair}, {"\xff", 1, {2}, pair}},
-        {{"a", 1, {2}, pair}, {"__metadata__", 1, {2}, pair}},
-        {{"a", 1, {2}, pair}, {"b", 1, {-2}, pair}},
-        {{"a", 1, {2}, pair}, {"b", 2, {INT64_MAX, 2}, pair}},
-        {{"a", 1, {2}, pair}, {"b", 5, {2}, pair}},
+        {{"a", 1, {2}, pair, NULL}, {"a", 1, {2}, pair, NULL}},
+        {{"a", 1, {2}, pair, NULL}, {"", 1, {2}, pair, NULL}},
+        {{"a", 1, {2}, pair, NULL}, {"a\nb", 1, {2}, pair, NULL}},
+        {{"a", 1, {2}, pair, NULL}, {"\xff", 1, {2}, pair, NULL}},
+        {{"a", 1, {2}, pair, NULL}, {"__metadata__", 1, {2}, pair, NULL}},
+        {{"a", 1, {2}, pair, NULL}, {"b", 1, {-2}, pair, NULL}},
+        {{"a", 1, {2}, pair, NULL}, {"b", 2, {INT64_MAX, 2}, pair, NULL}},
+        {{"a", 1, {2}, pair, NULL}, {"b", 5, {2}, pair, NULL}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(
@@ -270,6 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_large_and_empty),
+        cmocka_unit_test(test_cut_while_open),
         cmocka_unit_test(test_hook_comes_at_half),
         cmocka_unit_test(test_wrong_names_are_refused),
         cmocka_unit_test(test_every_truncation_is_refused),
