@@ -1,5 +1,5 @@
 /*
- * Reading ONNX: the model and its graph, the maps of the file and of its side files.
+ * Reading ONNX: the model and its graph, the bytes of the file and of its side files.
  *
  * The fields of a message may come in any order, so the graph is gone over three times: inputs and
  * initializers, nodes, outputs.
@@ -7,6 +7,7 @@
 #include "onnx/read.h"
 
 #include "base/file.h"
+#include "base/pins.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -373,9 +374,28 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
     return status;
 }
 
-static enum culm_status map_file(const char *path, struct culm_onnx_map *ret_map,
-                                 struct culm_error *error) {
+static enum culm_status read_bytes(const char *path, int fd, uint8_t *to, size_t len,
+                                   struct culm_error *error) {
+    for (size_t at = 0; at < len;) {
+        ssize_t got = pread(fd, to + at, len - at, (off_t)at);
+        if (got == 0) {
+            return culm_error_set(error, CULM_ERR_IO,
+                                  "onnx '%s': ends at byte %zu, had %zu when opened; restore it",
+                                  path, at, len);
+        }
+        if (got < 0 && errno != EINTR) {
+            return culm_error_errno(error, errno, "onnx '%s': read at byte %zu", path, at);
+        }
+        at += got > 0 ? (size_t)got : 0;
+    }
+    return CULM_OK;
+}
+
+/* Into memory of its own: a file that is cut or written to while it is mapped ends the process. */
+static enum culm_status load_file(const char *path, struct culm_pins *pins,
+                                  struct culm_onnx_map *ret_map, struct culm_error *error) {
     struct stat info;
+    struct culm_stamp stamp;
     enum culm_status status = CULM_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) != 0) {
@@ -384,13 +404,18 @@ static enum culm_status map_file(const char *path, struct culm_onnx_map *ret_map
                                 "onnx '%s': %s", path, strerror(reason));
     } else if (!S_ISREG(info.st_mode)) {
         status = culm_error_set(error, CULM_ERR_CONFIG, "onnx '%s': is not a plain file", path);
-    } else if (info.st_size > 0) {
-        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    } else if ((status = culm_pins_file(pins, path, fd, error)) == CULM_OK && info.st_size > 0) {
+        size_t len = (size_t)info.st_size;
+        culm_stamp_of(&info, &stamp);
+        void *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED) {
-            status = culm_error_errno(error, errno, "onnx '%s': map", path);
+            status = culm_error_set(error, CULM_ERR_MEMORY,
+                                    "onnx '%s': out of memory for %zu bytes", path, len);
+        } else if ((status = read_bytes(path, fd, data, len, error)) == CULM_OK &&
+                   (status = culm_pins_still(pins, path, fd, &stamp, error)) == CULM_OK) {
+            *ret_map = (struct culm_onnx_map){.data = data, .len = len, .mapped = true};
         } else {
-            *ret_map =
-                (struct culm_onnx_map){.data = data, .len = (size_t)info.st_size, .mapped = true};
+            munmap(data, len);
         }
     }
     if (fd >= 0) {
@@ -427,12 +452,15 @@ enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *
             return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': has more than %d side files",
                                   graph->path, CULM_ONNX_SIDE_FILES_MAX);
         }
-        status = map_file(path, &map, error);
-        if (status != CULM_OK) {
+        status = load_file(path, graph->pins, &map, error);
+        if (status != CULM_OK && status != CULM_ERR_CHANGED) {
             return culm_error_set(error, CULM_ERR_CONFIG,
                                   "onnx '%s': tensor '%s' lies in '%s', which cannot be read; keep "
                                   "it beside the model",
                                   graph->path, tensor, path);
+        }
+        if (status != CULM_OK) {
+            return status;
         }
         map.path = culm_onnx_copy_text(&graph->arena, path, strlen(path));
         graph->map[graph->maps++] = map;
@@ -485,11 +513,18 @@ enum culm_status culm_onnx_graph_parse(const void *data, size_t len, const char 
 
 enum culm_status culm_onnx_graph_open(const char *path, struct culm_onnx_graph **ret_graph,
                                       struct culm_error *error) {
+    return culm_onnx_graph_open_pinned(path, NULL, ret_graph, error);
+}
+
+enum culm_status culm_onnx_graph_open_pinned(const char *path, struct culm_pins *pins,
+                                             struct culm_onnx_graph **ret_graph,
+                                             struct culm_error *error) {
     struct culm_onnx_graph *graph = calloc(1, sizeof *graph);
     if (!graph) {
         return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", path);
     }
-    enum culm_status status = map_file(path, &graph->map[0], error);
+    graph->pins = pins;
+    enum culm_status status = load_file(path, pins, &graph->map[0], error);
     if (status != CULM_OK) {
         culm_onnx_graph_close(graph);
         return status;

@@ -1,11 +1,11 @@
 /*
  * An ONNX file in memory: values, nodes that make them, tensors that live in the file.
  *
- * Reading maps the file, and the side files in which large tensors may lie ("external data");
- * tensors are borrowed bytes of these maps, so a model of any size costs no second copy. Nothing in
- * the file is believed before it is checked: every length, every count, that tensors have as many
- * bytes as their shape needs, that each value is made once and before it is used. Sub-graphs (If,
- * Loop) and model-local functions are not read; a node that has one says so.
+ * Reading takes the file into memory, and the side files in which large tensors may lie ("external
+ * data"); tensors are borrowed bytes of these, so a model of any size costs no second copy. Nothing
+ * in the file is believed before it is checked: every length, every count, that tensors have as
+ * many bytes as their shape needs, that each value is made once and before it is used. Sub-graphs
+ * (If, Loop) and model-local functions are not read; a node that has one says so.
  *
  * The passes (fold.h, fuse.h) change the graph in place. A value that another one has taken the
  * place of points to it; always look through culm_onnx_at(). Nodes stay in order; dead ones are
@@ -125,11 +125,16 @@ struct culm_onnx_graph {
     uint32_t names_size;
     struct culm_onnx_map map[CULM_ONNX_SIDE_FILES_MAX + 1]; /* the file, then side files */
     int32_t maps;
+    struct culm_pins *pins; /* borrowed while opening; NULL: none */
 };
 
 /* Free with culm_onnx_graph_close (NULL is fine). */
 enum culm_status culm_onnx_graph_open(const char *path, struct culm_onnx_graph **ret_graph,
                                       struct culm_error *error);
+/* The same; the files hold what was pinned, or CULM_ERR_CHANGED. `pins` may be NULL. */
+enum culm_status culm_onnx_graph_open_pinned(const char *path, struct culm_pins *pins,
+                                             struct culm_onnx_graph **ret_graph,
+                                             struct culm_error *error);
 /* From memory that is borrowed until closing; external data is refused. */
 enum culm_status culm_onnx_graph_parse(const void *data, size_t len, const char *name,
                                        struct culm_onnx_graph **ret_graph,

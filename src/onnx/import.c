@@ -143,7 +143,7 @@ enum culm_status culm_onnx_import(const char *path, const struct culm_onnx_optio
                                   struct culm_onnx_model **ret_model, struct culm_graph **ret_graph,
                                   struct culm_error *error) {
     struct culm_onnx_graph *file = NULL;
-    enum culm_status status = culm_onnx_graph_open(path, &file, error);
+    enum culm_status status = culm_onnx_graph_open_pinned(path, options->pins, &file, error);
     return status == CULM_OK ? import(file, options, ret_model, ret_graph, error) : status;
 }
 

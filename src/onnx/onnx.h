@@ -27,6 +27,7 @@
 #ifndef CULM_ONNX_ONNX_H
 #define CULM_ONNX_ONNX_H
 
+#include "base/pins.h"
 #include "graph/graph.h"
 
 struct culm_onnx_options {
@@ -34,9 +35,10 @@ struct culm_onnx_options {
     int64_t context, height, width; /* for free dimensions; 0: an error if one is needed */
     int64_t masked;                 /* rows of masked words a sample; 0: 15 % of the context */
     double label_smoothing;
-    bool inference; /* no loss: the logits are the graph's output */
-    bool evaluate;  /* a loss, but no dropout, and batch norm by its running statistics */
-    bool every_row; /* of masked words: all rows, targets i32 [B,T], without positions */
+    bool inference;         /* no loss: the logits are the graph's output */
+    bool evaluate;          /* a loss, but no dropout, and batch norm by its running statistics */
+    bool every_row;         /* of masked words: all rows, targets i32 [B,T], without positions */
+    struct culm_pins *pins; /* what the file and its side files must hold; NULL: whatever they do */
     uint64_t memory_bytes_max; /* for folding; 0: 4 GiB at a time, 256 GiB in all */
 };
 
