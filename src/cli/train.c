@@ -91,6 +91,10 @@ static enum culm_status load_config(struct train *t, const char *path, struct cu
     if (status != CULM_OK) {
         return status;
     }
+    t->config.pins = culm_pins_new();
+    if (!t->config.pins) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", path);
+    }
     if ((status = culm_train_complete(&t->config, error)) != CULM_OK) {
         return status;
     }
@@ -199,6 +203,7 @@ int culm_cli_train(int argc, char **argv) {
     }
     free(t.faults);
     free(t.config_text);
+    culm_pins_free(t.config.pins);
     culm_train_config_release(&t.config);
     culm_options_release(&usage, &t.values);
     return code;

@@ -9,6 +9,7 @@
 #include "cli/eval_watch.h"
 #include "cli/rundir.h"
 #include "cli/train_choices.h"
+#include "cli/train_inputs.h"
 #include "cli/warnings.h"
 #include "cli/worker.h"
 #include "cluster/coordinator.h"
@@ -31,6 +32,8 @@
 struct launch {
     const struct culm_launch_options *o;
     struct culm_plan *plan;
+    struct culm_inputs inputs; /* pinned as they are opened here; the pins are the caller's */
+    struct culm_train_inputs_thread digests;
     struct culm_trace trace;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_rundir dir;
@@ -76,6 +79,7 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
         status = culm_source_open(&options, &source, error);
         if (status == CULM_OK) {
             status = culm_network_check_source(l->plan->graph, source, error);
+            l->inputs.samples = held_out ? l->inputs.samples : culm_source_samples(source);
         }
         culm_source_free(source);
     }
@@ -174,6 +178,16 @@ static enum culm_status check_choices(const struct launch *l, struct culm_error 
     return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
 }
 
+static enum culm_status compare_inputs(struct launch *l, struct culm_error *error) {
+    char note[CULM_ERROR_MAX];
+    enum culm_status status =
+        culm_train_inputs_compare(l->o->out_dir, l->start_path, &l->inputs, note, error);
+    if (note[0]) {
+        culm_warnings_add(&l->warnings, "%s", note);
+    }
+    return status;
+}
+
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (!l->o->resume) {
         return CULM_OK;
@@ -188,7 +202,7 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
         l->start_step = 0; /* version 0 can be made again from the seed */
         l->start_path[0] = '\0';
         culm_error_clear(error);
-        return CULM_OK;
+        return compare_inputs(l, error);
     }
     if (status != CULM_OK) {
         return status;
@@ -210,12 +224,16 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
         }
         culm_checkpoint_close(checkpoint);
     }
-    return status == CULM_OK ? check_choices(l, error) : status;
+    status = status == CULM_OK ? check_choices(l, error) : status;
+    return status == CULM_OK ? compare_inputs(l, error) : status;
 }
 
 static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     json_t *json = culm_plan_json(l->plan);
+    if (json) {
+        json_object_set_new(json, "inputs", culm_inputs_json(&l->inputs));
+    }
     char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     json_decref(json);
     enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->out_dir);
@@ -399,7 +417,7 @@ static void worker_command(void *ctx, int32_t node, const char *name, const char
 
 static bool write_brief(void *ctx, struct culm_buf *out) {
     const struct launch *l = ctx;
-    return culm_brief_write(l->o->config_text, &l->plan->choices, out);
+    return culm_brief_write(l->o->config_text, &l->plan->choices, &l->inputs, out);
 }
 
 static double learning_rate(void *ctx, int64_t step) {
@@ -457,6 +475,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .run_dir = l->o->out_dir,
         .plan = l->plan,
         .pool = l->pool,
+        .inputs = &l->inputs,
     };
     enum culm_status status = culm_numeric_new(&numeric, &l->exec, error);
     if (status != CULM_OK) {
@@ -496,6 +515,7 @@ static int check_faults(const struct launch *l, int code) {
 
 static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
+    culm_train_inputs_stop(&l->digests);
     culm_coordinator_free(l->coordinator);
     culm_coordinator_host_free(l->host);
     culm_numeric_free(l->exec);
@@ -536,7 +556,9 @@ enum culm_status culm_train_complete(struct culm_train_config *config, struct cu
 }
 
 int culm_train_launch(const struct culm_launch_options *options) {
-    struct launch l = {.o = options, .eval = {.config = options->config, .dir = options->out_dir}};
+    struct launch l = {.o = options,
+                       .eval = {.config = options->config, .dir = options->out_dir},
+                       .inputs.pins = options->config->pins};
     struct culm_error error = {0};
     int code = 0;
     culm_summary_init(&l.summary);
@@ -554,6 +576,7 @@ int culm_train_launch(const struct culm_launch_options *options) {
     } else {
         warn_of_slow_tasks(&l);
         publish_start(&l);
+        culm_train_inputs_start(&l.digests, l.inputs.pins);
         code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, &error);
         if (error.text[0]) {
             fprintf(stderr, "culm train: %s\n", error.text);

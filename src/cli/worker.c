@@ -87,7 +87,10 @@ static enum culm_status read_faults(struct worker *w, int argc, char **argv,
 static enum culm_status open_source(struct worker *w, struct culm_error *error) {
     struct culm_source_options options;
     culm_train_config_source(&w->brief.config, false, &options);
-    return culm_source_open(&options, &w->source, error);
+    enum culm_status status = culm_source_open(&options, &w->source, error);
+    return status == CULM_OK
+               ? culm_inputs_check_samples(&w->brief.inputs, culm_source_samples(w->source), error)
+               : status;
 }
 
 static enum culm_status make_exec(struct worker *w, const char *dir, struct culm_error *error) {
@@ -113,7 +116,8 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
     if (status != CULM_OK) {
         return status;
     }
-    if ((status = culm_plan_new(&w->brief.config, &w->brief.choices, &w->plan, error)) ||
+    if ((status = culm_pins_look(w->brief.inputs.pins, error)) ||
+        (status = culm_plan_new(&w->brief.config, &w->brief.choices, &w->plan, error)) ||
         (status = open_source(w, error)) ||
         (status = culm_cpu_new((int)w->brief.config.threads, &w->cpu, error))) {
         return status;

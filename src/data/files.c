@@ -50,13 +50,15 @@ static enum culm_status add(struct culm_files *files, const char *path, struct c
         close(fd);
         return culm_error_set(error, CULM_ERR_MEMORY, "%s '%s': out of memory", what, path);
     }
-    files->entry[files->count++] =
-        (struct culm_files_entry){.path = copy, .fd = fd, .bytes = (uint64_t)info.st_size};
-    return CULM_OK;
+    struct culm_files_entry *entry = &files->entry[files->count++];
+    *entry = (struct culm_files_entry){.path = copy, .fd = fd, .bytes = (uint64_t)info.st_size};
+    culm_stamp_of(&info, &entry->stamp);
+    return culm_pins_file(files->pins, path, fd, error);
 }
 
 enum culm_status culm_files_open(const char *what, const char *const *paths, size_t count,
-                                 struct culm_files **ret_files, struct culm_error *error) {
+                                 struct culm_pins *pins, struct culm_files **ret_files,
+                                 struct culm_error *error) {
     if (!count) {
         return culm_error_set(error, CULM_ERR_CONFIG, "%s: no file; set data.path", what);
     }
@@ -65,6 +67,7 @@ enum culm_status culm_files_open(const char *what, const char *const *paths, siz
         return culm_error_set(error, CULM_ERR_MEMORY, "%s '%s': out of memory", what, paths[0]);
     }
     files->what = what;
+    files->pins = pins;
     for (size_t i = 0; i < count; i++) {
         enum culm_status status = add(files, paths[i], error);
         if (status != CULM_OK) {
@@ -76,8 +79,8 @@ enum culm_status culm_files_open(const char *what, const char *const *paths, siz
     return CULM_OK;
 }
 
-enum culm_status culm_files_read(const struct culm_files *files, size_t file, uint64_t at,
-                                 void *ret_data, size_t len, struct culm_error *error) {
+static enum culm_status read_bytes(const struct culm_files *files, size_t file, uint64_t at,
+                                   void *ret_data, size_t len, struct culm_error *error) {
     const struct culm_files_entry *entry = &files->entry[file];
     char *to = ret_data;
     while (len) {
@@ -99,6 +102,23 @@ enum culm_status culm_files_read(const struct culm_files *files, size_t file, ui
         len -= (size_t)got;
     }
     return CULM_OK;
+}
+
+/* The stamp is looked at after reading: whoever writes changes it first. */
+enum culm_status culm_files_read(const struct culm_files *files, size_t file, uint64_t at,
+                                 void *ret_data, size_t len, struct culm_error *error) {
+    const struct culm_files_entry *entry = &files->entry[file];
+    enum culm_status status = read_bytes(files, file, at, ret_data, len, error);
+    if (status != CULM_OK && status != CULM_ERR_IO) {
+        return status;
+    }
+    struct culm_error changed = {0};
+    enum culm_status still =
+        culm_pins_still(files->pins, entry->path, entry->fd, &entry->stamp, &changed);
+    if (still != CULM_OK && error) {
+        *error = changed; /* says more than that the file ended */
+    }
+    return still != CULM_OK ? still : status;
 }
 
 enum culm_status culm_files_slurp(const struct culm_files *files, size_t file, uint64_t max_bytes,

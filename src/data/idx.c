@@ -193,11 +193,11 @@ static enum culm_status open_plain(struct culm_idx *idx, struct culm_error *erro
                                 (unsigned long long)(entry->bytes - idx->offset));
 }
 
-enum culm_status culm_idx_open(const char *path, struct culm_idx *ret_idx,
+enum culm_status culm_idx_open(const char *path, struct culm_pins *pins, struct culm_idx *ret_idx,
                                struct culm_error *error) {
     struct culm_idx idx = {0};
     uint8_t head[2];
-    enum culm_status status = culm_files_open("IDX file", &path, 1, &idx.files, error);
+    enum culm_status status = culm_files_open("IDX file", &path, 1, pins, &idx.files, error);
     if (status == CULM_OK) {
         size_t len = idx.files->entry[0].bytes < 2 ? 1 : 2;
         status = culm_files_read(idx.files, 0, 0, head, len, error);

@@ -9,7 +9,7 @@
 #ifndef CULM_DATA_IDX_H
 #define CULM_DATA_IDX_H
 
-#include "base/status.h"
+#include "base/pins.h"
 
 #define CULM_IDX_BYTES_MAX (UINT64_C(1) << 36) /* of elements */
 
@@ -23,7 +23,8 @@ struct culm_idx {
     size_t offset;
 };
 
-enum culm_status culm_idx_open(const char *path, struct culm_idx *ret_idx,
+/* `pins`: see files.h. */
+enum culm_status culm_idx_open(const char *path, struct culm_pins *pins, struct culm_idx *ret_idx,
                                struct culm_error *error);
 void culm_idx_release(struct culm_idx *idx); /* fine on a zeroed struct */
 /* Entries [first, first + count) of dimension 0. */

@@ -26,6 +26,8 @@ struct culm_images {
     struct culm_strings path; /* sorted */
     int32_t *label;
     struct culm_order shuffle;
+    struct culm_pins *pins; /* borrowed; NULL: what changes is not noticed */
+    char *root;
     /* IDX */
     struct culm_idx pixels;
     uint8_t *labels;

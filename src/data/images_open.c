@@ -93,6 +93,12 @@ static bool is_class(const char *root, const char *name) {
            culm_file_is_directory(path);
 }
 
+static const char *path_of(const void *ctx, size_t index) {
+    const struct culm_images *images = ctx;
+    size_t len;
+    return culm_strings_get(&images->path, (int32_t)index, &len);
+}
+
 enum culm_status culm_images_open_folders(struct culm_images *images,
                                           const struct culm_source_options *options,
                                           struct culm_error *error) {
@@ -124,6 +130,16 @@ enum culm_status culm_images_open_folders(struct culm_images *images,
                               "model.classes to %d",
                               root, classes, (long long)options->classes, classes);
     }
+    status =
+        culm_pins_folder(options->pins, root, (size_t)images->path.count, path_of, images, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    images->pins = options->pins;
+    images->root = strdup(root);
+    if (!images->root) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", images->name);
+    }
     culm_order_init(&images->shuffle, SHUFFLE_SEED, images->path.count);
     return culm_source_set_samples(&images->source, options, images->path.count, images->name,
                                    error);
@@ -132,10 +148,10 @@ enum culm_status culm_images_open_folders(struct culm_images *images,
 /* --- opening: IDX --- */
 
 static enum culm_status read_labels(struct culm_images *images, const char *path, int64_t classes,
-                                    struct culm_error *error) {
+                                    struct culm_pins *pins, struct culm_error *error) {
     struct culm_idx idx;
     int64_t count = images->pixels.dim[0];
-    enum culm_status status = culm_idx_open(path, &idx, error);
+    enum culm_status status = culm_idx_open(path, pins, &idx, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -182,7 +198,8 @@ enum culm_status culm_images_open_idx(struct culm_images *images,
                               options->paths[0], options->path_count);
     }
     const struct culm_idx *idx = &images->pixels;
-    enum culm_status status = culm_idx_open(options->paths[0], &images->pixels, error);
+    enum culm_status status =
+        culm_idx_open(options->paths[0], options->pins, &images->pixels, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -198,7 +215,7 @@ enum culm_status culm_images_open_idx(struct culm_images *images,
         return culm_error_set(error, CULM_ERR_CONFIG, "IDX file '%s': images of %lld x %lld pixels",
                               options->paths[0], (long long)idx->dim[2], (long long)idx->dim[1]);
     }
-    status = read_labels(images, options->paths[1], options->classes, error);
+    status = read_labels(images, options->paths[1], options->classes, options->pins, error);
     return status == CULM_OK
                ? culm_source_set_samples(&images->source, options, idx->dim[0], images->name, error)
                : status;

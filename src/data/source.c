@@ -94,8 +94,8 @@ enum culm_status culm_source_tokenizer(const struct culm_source_options *options
                                        struct culm_error *error) {
     *ret_tokenizer = NULL;
     return options->tokenizer_count
-               ? culm_tokenizer_open(options->tokenizer, options->tokenizer_count, ret_tokenizer,
-                                     error)
+               ? culm_tokenizer_open_pinned(options->tokenizer, options->tokenizer_count,
+                                            options->pins, ret_tokenizer, error)
                : CULM_OK;
 }
 

@@ -17,12 +17,14 @@
  *              nsp i32[1]                                                    source_masked.c
  *
  * Errors are one line: which file, what is wrong, what to do. What a file's size or header says is
- * checked when the source is opened; an image is looked at when it is asked for.
+ * checked when the source is opened; an image is looked at when it is asked for. With pins, what is
+ * read is what was pinned, or CULM_ERR_CHANGED names the file.
  * Thread: constant after opening; any number of threads may fill at once.
  */
 #ifndef CULM_DATA_SOURCE_H
 #define CULM_DATA_SOURCE_H
 
+#include "base/pins.h"
 #include "tensor/tensor.h"
 
 #define CULM_SOURCE_FIELDS_MAX 6
@@ -73,6 +75,9 @@ struct culm_source_options {
     /* masked: ids of [PAD] [CLS] [SEP] [MASK]; all 0: the tokenizer's, those that it has not after
      * its last (bytes: 256 to 259); of token files the last four of the vocabulary */
     int32_t special[4];
+
+    /* What the files must hold; borrowed as long as the source is open. NULL: whatever they do. */
+    struct culm_pins *pins;
 
     double held_out; /* share of the samples, the last by index, that training does not see */
     enum culm_source_split split;

@@ -95,15 +95,18 @@ static void images_free(struct culm_source *source) {
     culm_idx_release(&images->pixels);
     free(images->label);
     free(images->labels);
+    free(images->root);
     free(images->name);
     free(images);
 }
 
 /* --- the image of a sample, as it is stored --- */
 
+/* *ret_stamp is none that a file has when the file changed while it was read. */
 static enum culm_status read_file(struct culm_images_workspace *space, const char *path,
-                                  size_t *ret_len, struct culm_error *error) {
-    struct stat info;
+                                  size_t *ret_len, struct culm_stamp *ret_stamp,
+                                  struct culm_error *error) {
+    struct stat info, after;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         int reason = fd < 0 ? errno : EINVAL;
@@ -137,6 +140,12 @@ static enum culm_status read_file(struct culm_images_workspace *space, const cha
         } else if (errno != EINTR) {
             status = culm_error_errno(error, errno, "image '%s'", path);
         }
+    }
+    culm_stamp_of(&info, ret_stamp);
+    if (status == CULM_OK && fstat(fd, &after) == 0) {
+        struct culm_stamp now;
+        culm_stamp_of(&after, &now);
+        ret_stamp->ctime_ns = culm_stamp_same(ret_stamp, &now) ? ret_stamp->ctime_ns : -1;
     }
     close(fd);
     *ret_len = size;
@@ -181,8 +190,14 @@ static enum culm_status load(const struct culm_images *images, int64_t sample,
     if (images->labels) {
         return load_idx(images, sample, space, error);
     }
-    const char *path = culm_strings_get(&images->path, entry_of(images, sample), &len);
-    enum culm_status status = read_file(space, path, &len, error);
+    int32_t entry = entry_of(images, sample);
+    struct culm_stamp stamp;
+    const char *path = culm_strings_get(&images->path, entry, &len);
+    enum culm_status status = read_file(space, path, &len, &stamp, error);
+    if (status == CULM_OK) {
+        status = culm_pins_inside(images->pins, images->root, (size_t)entry, path, &stamp,
+                                  space->file, len, error);
+    }
     return status == CULM_OK
                ? culm_image_decode(space->file, len, path, images->channels, &space->image, error)
                : status;

@@ -212,10 +212,10 @@ static enum culm_status open_stream(struct masked *m, const struct culm_source_o
         status = choose_specials(m, o, tokenizer, error);
     }
     if (status == CULM_OK) {
-        status = tokens
-                     ? culm_stream_open_tokens(o->paths, o->path_count, o->vocab, &m->stream, error)
-                     : culm_stream_open_text(o->paths, o->path_count, o->vocab, tokenizer,
-                                             &m->stream, error);
+        status = tokens ? culm_stream_open_tokens(o->paths, o->path_count, o->vocab, o->pins,
+                                                  &m->stream, error)
+                        : culm_stream_open_text(o->paths, o->path_count, o->vocab, tokenizer,
+                                                o->pins, &m->stream, error);
     }
     culm_tokenizer_free(tokenizer);
     return status;

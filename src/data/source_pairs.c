@@ -426,8 +426,8 @@ static enum culm_status choose_roles(struct pairs *pairs, int64_t vocab, struct 
 
 static enum culm_status open_lines(struct pairs *pairs, const struct culm_source_options *options,
                                    struct culm_error *error) {
-    enum culm_status status =
-        culm_files_open("pairs", options->paths, options->path_count, &pairs->files, error);
+    enum culm_status status = culm_files_open("pairs", options->paths, options->path_count,
+                                              options->pins, &pairs->files, error);
     uint64_t room = 1;
     for (size_t i = 0; status == CULM_OK && i < options->path_count; i++) {
         uint64_t bytes = pairs->files->entry[i].bytes;

@@ -54,10 +54,10 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
     enum culm_status status;
     if (options->kind == CULM_SOURCE_TOKENS) {
         status = culm_stream_open_tokens(options->paths, options->path_count, options->vocab,
-                                         &text->stream, error);
+                                         options->pins, &text->stream, error);
     } else if ((status = culm_source_tokenizer(options, &tokenizer, error)) == CULM_OK) {
         status = culm_stream_open_text(options->paths, options->path_count, options->vocab,
-                                       tokenizer, &text->stream, error);
+                                       tokenizer, options->pins, &text->stream, error);
         culm_tokenizer_free(tokenizer);
     }
     if (status == CULM_OK) {

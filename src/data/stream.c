@@ -143,8 +143,8 @@ enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at,
 /* --- opening --- */
 
 static enum culm_status stream_new(const char *what, const char *const *paths, size_t path_count,
-                                   int64_t vocab, struct culm_stream **ret_stream,
-                                   struct culm_error *error) {
+                                   int64_t vocab, struct culm_pins *pins,
+                                   struct culm_stream **ret_stream, struct culm_error *error) {
     if (vocab < 1 || vocab > INT32_MAX) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%s: a vocabulary of %lld", what,
                               (long long)vocab);
@@ -155,7 +155,7 @@ static enum culm_status stream_new(const char *what, const char *const *paths, s
         status = culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", what);
     } else {
         stream->vocab = vocab;
-        status = culm_files_open(what, paths, path_count, &stream->files, error);
+        status = culm_files_open(what, paths, path_count, pins, &stream->files, error);
     }
     if (status != CULM_OK) {
         culm_stream_free(stream);
@@ -266,10 +266,11 @@ static enum culm_status token_segment(struct culm_stream *stream, size_t file,
 }
 
 enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_count, int64_t vocab,
-                                         struct culm_stream **ret_stream,
+                                         struct culm_pins *pins, struct culm_stream **ret_stream,
                                          struct culm_error *error) {
     struct culm_stream *stream;
-    enum culm_status status = stream_new("token file", paths, path_count, vocab, &stream, error);
+    enum culm_status status =
+        stream_new("token file", paths, path_count, vocab, pins, &stream, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -367,9 +368,10 @@ static enum culm_status open_encoded(struct culm_stream *stream,
 
 enum culm_status culm_stream_open_text(const char *const *paths, size_t path_count, int64_t vocab,
                                        const struct culm_tokenizer *tokenizer,
-                                       struct culm_stream **ret_stream, struct culm_error *error) {
+                                       struct culm_pins *pins, struct culm_stream **ret_stream,
+                                       struct culm_error *error) {
     struct culm_stream *stream;
-    enum culm_status status = stream_new("text", paths, path_count, vocab, &stream, error);
+    enum culm_status status = stream_new("text", paths, path_count, vocab, pins, &stream, error);
     if (status != CULM_OK) {
         return status;
     }

@@ -15,6 +15,7 @@
 #ifndef CULM_DATA_STREAM_H
 #define CULM_DATA_STREAM_H
 
+#include "base/pins.h"
 #include "base/status.h"
 #include "data/tokenizer.h"
 
@@ -22,12 +23,14 @@
 
 struct culm_stream;
 
-/* `vocab`: every id is below it. Without a tokenizer: bytes. */
+/* `vocab`: every id is below it. Without a tokenizer: bytes. `pins`: see files.h. */
 enum culm_status culm_stream_open_text(const char *const *paths, size_t path_count, int64_t vocab,
                                        const struct culm_tokenizer *tokenizer,
-                                       struct culm_stream **ret_stream, struct culm_error *error);
+                                       struct culm_pins *pins, struct culm_stream **ret_stream,
+                                       struct culm_error *error);
 enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_count, int64_t vocab,
-                                         struct culm_stream **ret_stream, struct culm_error *error);
+                                         struct culm_pins *pins, struct culm_stream **ret_stream,
+                                         struct culm_error *error);
 void culm_stream_free(struct culm_stream *stream); /* NULL is fine */
 
 uint64_t culm_stream_count(const struct culm_stream *stream);   /* ids, of all files */

@@ -45,6 +45,12 @@ enum culm_tokenizer_role {
 enum culm_status culm_tokenizer_open(const char *const *paths, size_t path_count,
                                      struct culm_tokenizer **ret_tokenizer,
                                      struct culm_error *error);
+struct culm_pins;
+/* The files hold what was pinned, or CULM_ERR_CHANGED; NULL: whatever they do. */
+enum culm_status culm_tokenizer_open_pinned(const char *const *paths, size_t path_count,
+                                            struct culm_pins *pins,
+                                            struct culm_tokenizer **ret_tokenizer,
+                                            struct culm_error *error);
 /* From memory. `data` is one file's bytes (with merges: vocab.json's), `name` stands in messages.
  */
 enum culm_status culm_tokenizer_parse(const char *data, size_t len, const char *name,

@@ -349,13 +349,13 @@ static enum culm_status look_in(const char *folder, char (*ret_path)[CULM_PATH_M
                           folder);
 }
 
-static enum culm_status open_files(const char *const *paths, size_t count,
+static enum culm_status open_files(const char *const *paths, size_t count, struct culm_pins *pins,
                                    struct culm_tokenizer **ret_tokenizer,
                                    struct culm_error *error) {
     struct culm_files *files;
     char *data[2] = {NULL, NULL};
     size_t len[2] = {0, 0};
-    enum culm_status status = culm_files_open("tokenizer", paths, count, &files, error);
+    enum culm_status status = culm_files_open("tokenizer", paths, count, pins, &files, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -378,6 +378,13 @@ static enum culm_status open_files(const char *const *paths, size_t count,
 enum culm_status culm_tokenizer_open(const char *const *paths, size_t path_count,
                                      struct culm_tokenizer **ret_tokenizer,
                                      struct culm_error *error) {
+    return culm_tokenizer_open_pinned(paths, path_count, NULL, ret_tokenizer, error);
+}
+
+enum culm_status culm_tokenizer_open_pinned(const char *const *paths, size_t path_count,
+                                            struct culm_pins *pins,
+                                            struct culm_tokenizer **ret_tokenizer,
+                                            struct culm_error *error) {
     char found[2][CULM_PATH_MAX];
     const char *const names[2] = {found[0], found[1]};
     if (path_count < 1 || path_count > 2) {
@@ -388,7 +395,8 @@ enum culm_status culm_tokenizer_open(const char *const *paths, size_t path_count
     }
     if (path_count == 1 && culm_file_is_directory(paths[0])) {
         enum culm_status status = look_in(paths[0], found, &path_count, error);
-        return status == CULM_OK ? open_files(names, path_count, ret_tokenizer, error) : status;
+        return status == CULM_OK ? open_files(names, path_count, pins, ret_tokenizer, error)
+                                 : status;
     }
-    return open_files(paths, path_count, ret_tokenizer, error);
+    return open_files(paths, path_count, pins, ret_tokenizer, error);
 }

@@ -5,10 +5,9 @@
 #include <string.h>
 
 bool culm_brief_write(const char *config_text, const struct culm_choices *choices,
-                      struct culm_buf *out) {
-    json_t *choice = culm_choices_json(choices);
-    json_t *root =
-        choice ? json_pack("{s:s, s:o}", "config", config_text, "choices", choice) : NULL;
+                      const struct culm_inputs *inputs, struct culm_buf *out) {
+    json_t *root = json_pack("{s:s, s:o, s:o}", "config", config_text, "choices",
+                             culm_choices_json(choices), "inputs", culm_inputs_json(inputs));
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     if (text) {
         culm_buf_bytes(out, text, strlen(text));
@@ -36,6 +35,9 @@ enum culm_status culm_brief_read(const void *data, size_t len, struct culm_brief
         status = culm_choices_read(root, &brief.choices, error);
     }
     if (status == CULM_OK) {
+        status = culm_inputs_read(json_object_get(root, "inputs"), &brief.inputs, error);
+    }
+    if (status == CULM_OK) {
         status = culm_train_config_parse(config, strlen(config), "configuration of the run", NULL,
                                          0, &brief.config, error);
     }
@@ -43,8 +45,10 @@ enum culm_status culm_brief_read(const void *data, size_t len, struct culm_brief
     if (status != CULM_OK) {
         free(brief.config_text);
         culm_choices_release(&brief.choices);
+        culm_inputs_release(&brief.inputs);
         return status;
     }
+    brief.config.pins = brief.inputs.pins;
     *ret_brief = brief;
     return CULM_OK;
 }
@@ -53,5 +57,6 @@ void culm_brief_release(struct culm_brief *brief) {
     free(brief->config_text);
     culm_choices_release(&brief->choices);
     culm_train_config_release(&brief->config);
+    culm_inputs_release(&brief->inputs);
     *brief = (struct culm_brief){0};
 }

@@ -2,7 +2,7 @@
  * The brief: what the launcher tells each worker, so that a worker reads nothing of configuration
  * or plan from files that somebody may have edited since.
  *
- *     {"config": "YAML", "choices": {"cuts": [...], "algorithms": [...]}}
+ *     {"config": "YAML", "choices": {"cuts": [...], "algorithms": [...]}, "inputs": {...}}
  *
  * From the same brief every worker makes the same plan. Thread: any.
  */
@@ -11,16 +11,18 @@
 
 #include "base/buf.h"
 #include "train/choices.h"
+#include "train/inputs.h"
 
 struct culm_brief {
-    char *config_text; /* owned */
-    struct culm_train_config config;
+    char *config_text;               /* owned */
+    struct culm_train_config config; /* its pins are those of `inputs` */
     struct culm_choices choices;
+    struct culm_inputs inputs;
 };
 
 /* False: out of memory, or over the buffer's limit. */
 bool culm_brief_write(const char *config_text, const struct culm_choices *choices,
-                      struct culm_buf *out);
+                      const struct culm_inputs *inputs, struct culm_buf *out);
 /* CULM_ERR_FORMAT when it is none; CULM_ERR_CONFIG. */
 enum culm_status culm_brief_read(const void *data, size_t len, struct culm_brief *ret_brief,
                                  struct culm_error *error);

@@ -588,6 +588,7 @@ void culm_train_config_source(const struct culm_train_config *config, bool held_
         .flip = data->flip,
         .augment = !held_out,
         .masked_of = strcmp(data->masked_of, "tokens") == 0 ? CULM_SOURCE_TOKENS : CULM_SOURCE_TEXT,
+        .pins = config->pins,
         .held_out = data->held_out,
         .split = held_out ? CULM_SPLIT_HELD_OUT : CULM_SPLIT_TRAIN,
         .seed = config->seed,

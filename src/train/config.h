@@ -8,6 +8,7 @@
 #ifndef CULM_TRAIN_CONFIG_H
 #define CULM_TRAIN_CONFIG_H
 
+#include "base/pins.h"
 #include "model/model.h"
 
 /* What the kernels, and messages of a bounded size, can take; plan.c holds them against the device.
@@ -103,6 +104,9 @@ struct culm_train_config {
     struct culm_checkpoint_config checkpoint;
     struct culm_eval_config eval;
     struct culm_cluster_config cluster;
+    /* Not a key: what the files it names must hold, wherever they are opened; NULL: whatever they
+     * do. Borrowed. */
+    struct culm_pins *pins;
 };
 
 /* Loads `path` (YAML), then applies `sets` ("key.sub=value") in order. Errors read `FILE:LINE: key:

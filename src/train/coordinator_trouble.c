@@ -5,8 +5,9 @@
  * like any other, with a reason. Only when workers one after another fail for the same reason and
  * no step is committed in between, that is the run's own: it ends with that reason. Likewise
  * workers that end before they join are tried again, ever more slowly, for as long as the others
- * train. A checkpoint that a worker cannot load is looked at here: if it is broken, the run goes
- * back to the one before; if it is whole, the trouble is that worker's.
+ * train. An input that changed is the run's own at once, of a starting worker where the others
+ * cannot train without it. A checkpoint that a worker cannot load is looked at here: if it is
+ * broken, the run goes back to the one before; if it is whole, the trouble is that worker's.
  */
 #include "train/coordinator_internal.h"
 
@@ -31,6 +32,10 @@ static void lose_failed(struct culm_coordinator *c, struct member *member, enum 
                         const char *text) {
     int32_t id = member->id, failures = ++c->failures[status];
     member->failed = true;
+    if (status == CULM_ERR_CHANGED) { /* for everyone who reads that file */
+        culm_coordinator_fail(c, status, "worker %d: %s", id, text);
+        return;
+    }
     culm_coordinator_lose(c, member, "failed", text);
     if (c->phase == FINISHING) {
         return; /* nothing is asked of workers any more */
@@ -64,6 +69,11 @@ void culm_coordinator_got_on(struct culm_coordinator *c) {
  * have met them too. */
 void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm_error *why) {
     c->starting -= c->starting > 0;
+    bool trains = c->phase == FINISHING || (c->phase == RUNNING && !culm_coordinator_parked(c));
+    if (why && why->status == CULM_ERR_CHANGED && !trains) {
+        culm_coordinator_fail(c, why->status, "%s", why->text);
+        return;
+    }
     if (c->o.traced) {
         return; /* taken away before it joined */
     }
@@ -73,7 +83,6 @@ void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm
         c->failed_rounds++;
         c->round_left = c->starting;
     }
-    bool trains = c->phase == FINISHING || (c->phase == RUNNING && !culm_coordinator_parked(c));
     int32_t most = c->iteration > c->o.start_step + 1 ? START_ROUNDS_MORE : START_ROUNDS_MAX;
     if (c->failed_rounds >= most && !trains) {
         if (why) {

@@ -28,6 +28,7 @@ static enum culm_status import(const struct culm_train_config *config, int64_t b
         .label_smoothing = model->label_smoothing,
         .inference = purpose == CULM_FOR_OUTPUT,
         .evaluate = purpose == CULM_FOR_LOSS,
+        .pins = config->pins,
     };
     return culm_onnx_import(config->model.file[0], &options, ret_file, ret_graph, error);
 }
@@ -255,8 +256,8 @@ enum culm_status culm_initial_open(const struct culm_train_config *config,
     initial->seed = config->seed;
     if (config->model.init_count > 0) {
         snprintf(initial->path, sizeof initial->path, "%s", config->model.init[0]);
-        enum culm_status status =
-            culm_safetensors_open(config->model.init[0], &initial->file, error);
+        enum culm_status status = culm_safetensors_open_pinned(config->model.init[0], config->pins,
+                                                               &initial->file, error);
         if (status != CULM_OK) {
             culm_error_prefix(error, "model.init");
             free(initial);

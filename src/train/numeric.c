@@ -345,7 +345,10 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     switch (task->kind) {
     case CULM_TASK_LOAD: return culm_numeric_load(x, task);
     case CULM_TASK_DROP: drop_state(x, task->stage); return CULM_OK;
-    case CULM_TASK_FORWARD: return run_forward(x, task);
+    case CULM_TASK_FORWARD:
+        culm_initial_close(x->initial); /* all has been loaded: files may be large */
+        x->initial = NULL;
+        return run_forward(x, task);
     case CULM_TASK_BACKWARD: return run_backward(x, task);
     case CULM_TASK_FOLD: return culm_task_fold(task, x->o.pool, &fold, x);
     case CULM_TASK_NORM: return run_norm(x, task);
@@ -391,9 +394,6 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
     x->o = *options;
     if (options->cpu) {
         enum culm_status status = culm_numeric_fields_init(x, error);
-        if (status == CULM_OK) {
-            status = culm_initial_open(options->config, &x->initial, error);
-        }
         if (status == CULM_OK) {
             size_t tied = largest_tied(&options->plan->layout);
             x->tied = culm_pages_alloc(tied);

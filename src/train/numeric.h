@@ -14,6 +14,7 @@
 
 #include "device/cpu/kernels.h"
 #include "train/exec.h"
+#include "train/inputs.h"
 #include "train/network.h"
 #include "train/plan.h"
 
@@ -27,6 +28,7 @@ struct culm_numeric_options {
     struct culm_world *world;         /* for fault points; may be NULL */
     struct culm_cpu *cpu;             /* NULL: store tasks only */
     const struct culm_source *source; /* NULL: store tasks only */
+    const struct culm_inputs *inputs; /* as checkpoints record them; NULL: not */
 };
 
 enum culm_status culm_numeric_new(const struct culm_numeric_options *options,

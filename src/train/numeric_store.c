@@ -39,15 +39,15 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
     float *data = x->state[task->stage].data;
     memset(data, 0, x->o.plan->layout.stage[task->stage].state_bytes);
     if (!task->source[0]) {
-        for (int32_t i = 0; i < info->param_count; i++) {
+        if (!x->initial) {
+            status = culm_initial_open(x->o.config, &x->initial, error);
+        }
+        for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
             status = culm_initial_fill(x->initial, &info->params[i], data + info->params[i].offset,
                                        error);
-            if (status != CULM_OK) {
-                return status;
-            }
             moved(task, 1);
         }
-        return CULM_OK;
+        return status;
     }
     struct culm_checkpoint *checkpoint = NULL;
     status = culm_checkpoint_open(task->source, false, &checkpoint, error);
@@ -149,8 +149,9 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
         .signature = x->o.signature,
         .config = x->o.config_text,
         .choices = culm_choices_json(&x->o.plan->choices),
+        .inputs = x->o.inputs ? culm_inputs_json(x->o.inputs) : NULL,
     };
-    if (status == CULM_OK && !info.choices) {
+    if (status == CULM_OK && (!info.choices || (x->o.inputs && !info.inputs))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     if (status == CULM_OK) {
@@ -158,6 +159,7 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
                                          (size_t)task->piece_count, error);
     }
     json_decref(info.choices);
+    json_decref(info.inputs);
     char path[CULM_PATH_MAX];
     if (status == CULM_OK) {
         status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct culm_idx idx;
     char path[64];
     int fd = memory_file(data, size, path);
-    enum culm_status status = culm_idx_open(path, &idx, &error);
+    enum culm_status status = culm_idx_open(path, NULL, &idx, &error);
     if (status == CULM_OK) {
         uint8_t *item = malloc((size_t)idx.item_bytes);
         FUZZ_REQUIRE(idx.rank >= 1 && idx.rank <= 4 && idx.dim[0] >= 1 && idx.item_bytes >= 1,

@@ -79,19 +79,14 @@ def names(run, path, *parts):
 
 def refuses(bench, config, path, *parts):
     """--resume is refused with one line; the run directory stays as it is."""
-    manifests = sorted(os.listdir(bench.path("run", "checkpoints")))
+    kept = bench.path("run", "checkpoints")
+    manifests = sorted(os.listdir(kept)) if os.path.isdir(kept) else None
     again = bench.run(*bench.train_words(config, "run", "--resume"))
     equal(again.code, INPUT, "exit code of --resume")
     equal(len(again.err.splitlines()), 1, f"lines on stderr ({again.err!r})")
     for part in (path, *parts):
         check(part in again.err, f"stderr does not say {part!r}: {again.err!r}")
-    equal(sorted(os.listdir(bench.path("run", "checkpoints"))), manifests, "checkpoints")
-
-
-def goes_on(bench, config, reference):
-    run = bench.train(config, "run", "--resume")
-    check_whole(run, reference, rollbacks=None) if not run.all("resume") else None
-    return run
+    equal(sorted(os.listdir(kept)) if os.path.isdir(kept) else None, manifests, "checkpoints")
 
 
 def same_after_resume(bench, config, reference):
@@ -128,5 +123,289 @@ cases.add("config.yaml removed in mid-run", edited, "config.yaml", lambda text: 
 cases.add("plan.json edited in mid-run", edited, "plan.json",
           lambda text: json.dumps({**json.loads(text), "choices": {"cuts": [0, 2, 3], "algorithms": []}}).encode())
 cases.add("plan.json emptied in mid-run", edited, "plan.json", lambda text: b"")
+
+# --- data in mid-run --------------------------------------------------------------------------------------------------------
+
+
+def append(path):
+    write(path, b"one more line that was not there.\n", "ab")
+
+
+def overwrite(path):
+    """The same size, and even the same time of change."""
+    info = os.stat(path)
+    with open(path, "r+b") as file:
+        file.seek(info.st_size // 2)
+        file.write(b"THIS WAS CHANGED")
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def truncate(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def swap(path):
+    content = read(path)
+    write(path + ".new", content[:1000] + b"THIS WAS CHANGED" + content[1016:])
+    os.replace(path + ".new", path)
+
+
+def mid_run(bench, change, step):
+    """In place: the workers that read the file see it, and the run ends, whatever copies it has."""
+    config = own_text(bench)
+    path = config["data"]["path"]
+    content = read(path)
+    process = started(bench, config, step)
+    change(path)
+    kill_owner(bench, 0)
+    run = ended(bench, process)
+    names(run, path, "--resume")
+    equal(os.path.isdir(bench.path("run", "checkpoints")), step > 20, "a checkpoint is kept")
+    refuses(bench, config, path)
+    write(path, content)
+    same_after_resume(bench, config, cases.reference(LONG))
+
+
+for change in (append, overwrite, truncate):
+    for step in (3, 25):
+        cases.add(f"data in mid-run, step {step}: {change.__name__}", mid_run, change, step)
+
+
+def touched(bench, how):
+    config = own_text(bench)
+    path = config["data"]["path"]
+    process = started(bench, config, 3)
+    how(path)
+    kill_owner(bench, 0)
+    run = ended(bench, process)
+    equal(run.code, 0, "exit code")
+    check_whole(run, cases.reference(LONG), rollbacks=None)
+    check(len(run.all("joined")) > 6, "no replacement joined")
+
+
+def same_again(path):
+    shutil.copy(path, path + ".new")
+    os.replace(path + ".new", path)
+
+
+cases.add("data in mid-run: another time alone", touched, lambda path: os.utime(path, (1, 1)))
+cases.add("data in mid-run: replaced by a copy", touched, same_again)
+cases.add("data in mid-run: written again", touched, lambda path: write(path, read(path), "r+b"))
+
+
+def swapped(bench, copies):
+    """By rename: old workers have the old file still, a new one is refused. The run ends where it cannot go on without."""
+    config = own_text(bench, LONG if copies else changed(LONG, pipelines=1, redundancy="none"))
+    path = config["data"]["path"]
+    content = read(path)
+    process = started(bench, config, 3)
+    swap(path)
+    kill_owner(bench, 0)
+    run = ended(bench, process)
+    if copies and run.code == 0:
+        check_whole(run, cases.reference(LONG), rollbacks=None)
+        check(any(path in e["message"] for e in run.all("error")), "no error event names the file")
+        return
+    names(run, path, "--resume")
+    check(len([e for e in run.all("error") if path in e["message"]]) <= 2, "the same is told again and again")
+    refuses(bench, config, path)
+    write(path, content)
+    same_after_resume(bench, config, cases.reference(LONG))
+
+
+cases.add("data in mid-run: swapped, with copies", swapped, True)
+cases.add("data in mid-run: swapped, without copies", swapped, False)
+
+
+def back_in_time(bench):
+    """A swapped file that comes back while the run goes on: replacements join again."""
+    config = own_text(bench)
+    path = config["data"]["path"]
+    content = read(path)
+    process = started(bench, config, 3)
+    swap(path)
+    kill_owner(bench, 0)
+    wait_until(lambda: process.poll() is not None or any(e["event"] == "error" for e in events_of(bench)), 30, "a refusal")
+    write(path + ".new", content)
+    os.replace(path + ".new", path)
+    run = ended(bench, process)
+    equal(run.code, 0, "exit code")
+    check_whole(run, cases.reference(LONG), rollbacks=None)
+
+
+cases.add("data in mid-run: swapped and back", back_in_time)
+
+
+def image_folder(bench):
+    """Two classes, of the golden images' files."""
+    folder, source = bench.path("images"), os.path.join(os.path.dirname(GOLDEN), "data", "images")
+    images = sorted(os.path.join(root, name) for root, _, found in os.walk(source)
+                    for name in found if name.endswith((".png", ".jpg")))
+    check(images, "no golden images")
+    for label in range(2):
+        os.makedirs(os.path.join(folder, f"class-{label}"))
+        for i in range(24):
+            image = images[(i + 5 * label) % len(images)]
+            shutil.copy(image, os.path.join(folder, f"class-{label}", f"{i:02d}{os.path.splitext(image)[1]}"))
+    return folder
+
+
+def images_changed(bench, change, same):
+    folder = image_folder(bench)
+    model = {"name": "resnet18", "width": 4, "small_stem": True, "image": 32, "channels": 3, "classes": 2}
+    config = changed(LONG, model=model, data={"kind": "images", "path": folder}, optimizer=families.SGD,
+                     batch={"global": 8, "micro": 2, "lanes": 2}, steps=60, stages=2, checkpoint__every=20)
+    reference = bench.train(config, "undisturbed").hashes()
+    process = started(bench, config, 2)
+    kept = bench.path("kept")
+    shutil.copytree(folder, kept)
+    named = change(folder)
+    kill_owner(bench, 0)
+    run = ended(bench, process)
+    if same:
+        equal(run.code, 0, "exit code")
+        equal(run.hashes(), reference, "weights_sha256 and state_sha256")
+        return
+    names(run, named, "--resume")
+    refuses(bench, config, folder)
+    shutil.rmtree(folder)
+    shutil.copytree(kept, folder)
+    same_after_resume(bench, config, reference)
+
+
+def every_image(folder, change):
+    for label in sorted(os.listdir(folder)):
+        for name in sorted(os.listdir(os.path.join(folder, label))):
+            change(os.path.join(folder, label, name))
+    return folder
+
+
+cases.add("images in mid-run: all overwritten", images_changed, lambda folder: every_image(folder, overwrite), False)
+cases.add("images in mid-run: all cut", images_changed, lambda folder: every_image(folder, truncate), False)
+cases.add("images in mid-run: another time alone", images_changed,
+          lambda folder: every_image(folder, lambda path: os.utime(path, (1, 1))), True)
+
+
+def onnx_changed(bench, change, same):
+    """Every copy of stage 0 is lost before the first checkpoint; the file is read again."""
+    path = copy_of(bench, os.path.join(GOLDEN, "resnet.onnx"), "model.onnx")
+    base = families.config_of("resnet.onnx")
+    config = changed(base, model={**base["model"], "file": path}, pipelines=1, stages=2, redundancy="none", steps=60,
+                     checkpoint={"every": 0, "keep": 1})
+    content = read(path)
+    reference = bench.train(config, "undisturbed").hashes()
+    process = started(bench, config, 3)
+    change(path)
+    kill_owner(bench, 0)
+    run = ended(bench, process)
+    if same:
+        equal(run.code, 0, "exit code")
+        check(run.all("rollback"), "no roll-back")
+        equal(run.hashes(), reference, "weights_sha256 and state_sha256")
+        return
+    names(run, path, "--resume")
+    refuses(bench, config, path)
+    write(path, content)
+    same_after_resume(bench, config, reference)
+
+
+for change in (overwrite, truncate, swap):
+    cases.add(f"an ONNX file in mid-run: {change.__name__}", onnx_changed, change, False)
+cases.add("an ONNX file in mid-run: another time alone", onnx_changed, lambda path: os.utime(path, (1, 1)), True)
+
+# --- what is compared on --resume -------------------------------------------------------------------------------------------
+
+
+def stopped(bench, config):
+    process = started(bench, config, 3)
+    process.send_signal(signal.SIGINT)
+    run = bench.end(process)
+    equal(run.code, STOPPED, "exit code")
+
+
+def resumed_on(bench, config, path, change):
+    reference = bench.train(config, "undisturbed").hashes()
+    content = read(path)
+    stopped(bench, config)
+    change(path)
+    refuses(bench, config, path)
+    os.remove(path)
+    refuses(bench, config, path)
+    write(path, content)
+    same_after_resume(bench, config, reference)
+
+
+def resume_text(bench, change):
+    config = own_text(bench)
+    resumed_on(bench, config, config["data"]["path"], change)
+
+
+for change in (append, overwrite, truncate, swap):
+    cases.add(f"--resume on other data: {change.__name__}", resume_text, change)
+
+
+def resume_tokenizer(bench):
+    path = bench.path("vocab.txt")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [chr(c) for c in range(97, 123)] + ["##" + chr(c) for c in range(97, 123)] + ["."]
+    write(path, ("\n".join(words) + "\n").encode())
+    config = changed(own_text(bench), data__tokenizer=path)
+    resumed_on(bench, config, path, lambda path: write(path, read(path).replace(b"\na\nb\n", b"\nb\na\n")))
+
+
+cases.add("--resume on another tokenizer", resume_tokenizer)
+
+
+def resume_init(bench):
+    bench.train(changed(LONG, steps=2, seed=9), "before")
+    path = copy_of(bench, bench.path("before", "model.safetensors"), "init.safetensors")
+    config = changed(LONG, model={**LONG["model"], "init": path})
+    resumed_on(bench, config, path, overwrite)
+
+
+cases.add("--resume on other first weights", resume_init)
+
+
+def old_checkpoint(bench):
+    """Checkpoints of before have no list: a warning, and it goes on."""
+    config = own_text(bench)
+    stopped(bench, config)
+    for name in os.listdir(bench.path("run", "checkpoints")):
+        path = bench.path("run", "checkpoints", name, "manifest.json")
+        manifest = json.loads(read(path))
+        del manifest["inputs"]
+        write(path, json.dumps(manifest).encode())
+    run = same_after_resume(bench, config, cases.reference(LONG))
+    check("does not say which inputs" in run.err, f"no warning: {run.err!r}")
+
+
+cases.add("--resume from a checkpoint without a list", old_checkpoint)
+
+# --- read again at a roll-back ----------------------------------------------------------------------------------------------
+
+
+def rolled_back(bench, change, same):
+    """Every copy of stage 0 is lost before the first checkpoint: back to version 0, from the same first weights."""
+    bench.train(changed(LONG, steps=2, seed=9), "before")
+    path = copy_of(bench, bench.path("before", "model.safetensors"), "init.safetensors")
+    content = read(path)
+    config = changed(LONG, model={**LONG["model"], "init": path}, pipelines=1, redundancy="none", checkpoint__every=0)
+    reference = bench.train(config, "undisturbed").hashes()
+    process = started(bench, config, 3)
+    change(path)
+    kill_owner(bench, 0)
+    run = ended(bench, process)
+    if same:
+        equal(run.code, 0, "exit code")
+        check(run.all("rollback"), "no roll-back")
+        equal(run.hashes(), reference, "weights_sha256 and state_sha256")
+        return
+    names(run, path, "--resume")
+    write(path, content)
+    same_after_resume(bench, config, reference)
+
+
+for change in (overwrite, truncate, swap):
+    cases.add(f"first weights in mid-run, then back to them: {change.__name__}", rolled_back, change, False)
+cases.add("first weights in mid-run, then back to them: another time alone", rolled_back, lambda path: os.utime(path, (1, 1)), True)
 
 cases.run()

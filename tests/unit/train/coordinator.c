@@ -388,6 +388,43 @@ static void test_workers_that_cannot_start_end_the_run(void **state) {
     end(&f);
 }
 
+static void refused(struct fixture *f, int32_t node) {
+    struct culm_error why;
+    culm_error_set(&why, CULM_ERR_CHANGED, "'x' is not what it was");
+    const struct culm_peer_info info = {.name = "test", .signature = "", .why = &why};
+    culm_coordinator_actor.peer(f->c, node, CULM_PEER_EXIT, &info);
+}
+
+static void test_other_inputs_end_a_run_that_waits(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    refused(&f, 0);
+    assert_int_equal(f.fake.exit_code, 1);
+    end(&f);
+}
+
+/* It goes on without, and asks again, later each time. */
+static void test_other_inputs_end_no_run_that_goes_on(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options());
+    run_two(&f);
+    int32_t spawned = f.fake.spawned;
+    for (int32_t i = 2; i < 22; i++) {
+        refused(&f, i);
+        assert_int_equal(f.fake.exit_code, -1);
+        assert_int_equal(f.fake.spawned, spawned);
+        for (int32_t ms = 0; ms < 60000 && f.fake.spawned == spawned; ms += 100) {
+            note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){.iteration = ms});
+            note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){.iteration = ms});
+            tick(&f, 100);
+        }
+        assert_int_equal(f.fake.spawned, ++spawned);
+    }
+    end(&f);
+}
+
 static void test_a_report_of_an_older_view_recovers_nobody(void **state) {
     (void)state;
     struct fixture f;
@@ -733,6 +770,8 @@ int main(void) {
         cmocka_unit_test(test_first_start_goes_on_with_who_is_left),
         cmocka_unit_test(test_traced_workers_may_go_before_they_join),
         cmocka_unit_test(test_workers_that_cannot_start_end_the_run),
+        cmocka_unit_test(test_other_inputs_end_a_run_that_waits),
+        cmocka_unit_test(test_other_inputs_end_no_run_that_goes_on),
         cmocka_unit_test(test_a_report_of_an_older_view_recovers_nobody),
         cmocka_unit_test(test_a_broken_link_costs_one_of_its_ends),
         cmocka_unit_test(test_who_cannot_reach_the_others_is_lost),

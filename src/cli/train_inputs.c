@@ -1,0 +1,89 @@
+/* The launcher's part of pinning; see the header. */
+#include "cli/train_inputs.h"
+
+#include "store/checkpoint.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+/* NULL with CULM_OK: there is none. */
+static enum culm_status recorded(const char *run_dir, const char *checkpoint, json_t **ret_json,
+                                 struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    *ret_json = NULL;
+    if (checkpoint[0]) {
+        struct culm_checkpoint *open = NULL;
+        enum culm_status status = culm_checkpoint_open(checkpoint, false, &open, error);
+        if (status == CULM_OK) {
+            *ret_json = json_incref(culm_checkpoint_info(open)->inputs);
+            culm_checkpoint_close(open);
+        }
+        return status;
+    }
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", run_dir);
+    if (status == CULM_OK) {
+        json_t *plan = json_load_file(path, 0, NULL); /* one that cannot be read has none */
+        *ret_json = json_incref(json_object_get(plan, "inputs"));
+        json_decref(plan);
+    }
+    return status;
+}
+
+enum culm_status culm_train_inputs_compare(const char *run_dir, const char *checkpoint,
+                                           const struct culm_inputs *now, char *ret_note,
+                                           struct culm_error *error) {
+    struct culm_inputs before = {0};
+    json_t *json = NULL;
+    ret_note[0] = '\0';
+    enum culm_status status = recorded(run_dir, checkpoint, &json, error);
+    if (status == CULM_OK && !json) {
+        if (checkpoint[0]) {
+            snprintf(ret_note, CULM_ERROR_MAX,
+                     "'%.300s' does not say which inputs it was made of; they are not compared",
+                     checkpoint);
+        }
+        return CULM_OK;
+    }
+    if (status == CULM_OK) {
+        status = culm_inputs_read(json, &before, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_pins_compare(before.pins, now->pins, ret_note, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_inputs_check_samples(&before, now->samples, error);
+    }
+    culm_inputs_release(&before);
+    json_decref(json);
+    if (status == CULM_ERR_CHANGED) {
+        status = CULM_ERR_CONFIG;
+        error->status = status;
+    }
+    return status;
+}
+
+static void *complete(void *arg) {
+    struct culm_train_inputs_thread *thread = arg;
+    const struct sched_param param = {0};
+    /* Workers come first; where that is not possible it is a thread like any other. */
+    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &param);
+    culm_pins_complete(thread->pins, &thread->stop);
+    return NULL;
+}
+
+void culm_train_inputs_start(struct culm_train_inputs_thread *thread, struct culm_pins *pins) {
+    thread->stop = false;
+    thread->pins = pins;
+    if (pthread_create(&thread->thread, NULL, complete, thread) != 0) {
+        thread->pins = NULL; /* only other times of large files are then differences */
+    }
+}
+
+void culm_train_inputs_stop(struct culm_train_inputs_thread *thread) {
+    if (thread->pins) {
+        thread->stop = true;
+        pthread_join(thread->thread, NULL);
+        thread->pins = NULL;
+    }
+}

@@ -1,0 +1,122 @@
+/* The list of inputs as JSON; see the header. */
+#include "train/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *pin_json(const struct culm_pin *pin) {
+    json_t *file =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", pin->path, "bytes", (json_int_t)pin->bytes,
+                  "inode", (json_int_t)pin->stamp.inode, "mtime_ns",
+                  (json_int_t)pin->stamp.mtime_ns, "ctime_ns", (json_int_t)pin->stamp.ctime_ns);
+    bool good = file;
+    if (good && pin->files) {
+        good = !json_object_set_new(file, "files", json_integer((json_int_t)pin->files));
+    }
+    if (good && pin->whole[0]) {
+        good = !json_object_set_new(file, "sha256", json_string(pin->whole));
+    }
+    if (good && pin->part[0]) {
+        good = !json_object_set_new(file, "part_sha256", json_string(pin->part));
+    }
+    if (!good) {
+        json_decref(file);
+    }
+    return good ? file : NULL;
+}
+
+json_t *culm_inputs_json(const struct culm_inputs *inputs) {
+    json_t *files = json_array();
+    bool good = files;
+    for (size_t i = 0; good && i < culm_pins_count(inputs->pins); i++) {
+        struct culm_pin pin = culm_pins_at(inputs->pins, i);
+        good = !json_array_append_new(files, pin_json(&pin));
+    }
+    if (!good) {
+        json_decref(files);
+        return NULL;
+    }
+    return json_pack("{s:I, s:o}", "samples", (json_int_t)inputs->samples, "files", files);
+}
+
+/* Absent: "". */
+static bool read_digest(const json_t *file, const char *key, char ret_hex[CULM_SHA256_HEX]) {
+    const json_t *value = json_object_get(file, key);
+    const char *text = json_string_value(value);
+    ret_hex[0] = '\0';
+    if (!value) {
+        return true;
+    }
+    if (!text || strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64) {
+        return false;
+    }
+    strcpy(ret_hex, text);
+    return true;
+}
+
+static bool read_pin(json_t *file, struct culm_pin *ret_pin) {
+    json_int_t bytes, inode, mtime, ctime, files = 0;
+    const char *path;
+    struct culm_pin pin = {0};
+    if (json_unpack(file, "{s:s, s:I, s:I, s:I, s:I, s?I}", "path", &path, "bytes", &bytes, "inode",
+                    &inode, "mtime_ns", &mtime, "ctime_ns", &ctime, "files", &files) != 0 ||
+        bytes < 0 || files < 0 || !read_digest(file, "sha256", pin.whole) ||
+        !read_digest(file, "part_sha256", pin.part)) {
+        return false;
+    }
+    bool small = (uint64_t)bytes <= CULM_PINS_WHOLE;
+    if (small ? !pin.whole[0] || pin.part[0] : !pin.part[0]) {
+        return false;
+    }
+    pin.path = (char *)(uintptr_t)path;
+    pin.files = (uint64_t)files;
+    pin.bytes = (uint64_t)bytes;
+    pin.stamp = (struct culm_stamp){.inode = (uint64_t)inode,
+                                    .bytes = (uint64_t)bytes,
+                                    .mtime_ns = (int64_t)mtime,
+                                    .ctime_ns = (int64_t)ctime};
+    *ret_pin = pin;
+    return true;
+}
+
+enum culm_status culm_inputs_read(const json_t *json, struct culm_inputs *ret_inputs,
+                                  struct culm_error *error) {
+    const json_t *samples = json_object_get(json, "samples"),
+                 *files = json_object_get(json, "files");
+    struct culm_inputs inputs = {.pins = culm_pins_new(), .samples = json_integer_value(samples)};
+    if (!inputs.pins) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    bool good = json_is_integer(samples) && inputs.samples >= 1 && json_is_array(files);
+    for (size_t i = 0; good && i < json_array_size(files); i++) {
+        struct culm_pin pin;
+        good = read_pin(json_array_get(files, i), &pin);
+        if (good && !culm_pins_add(inputs.pins, &pin)) {
+            culm_inputs_release(&inputs);
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        }
+    }
+    if (!good) {
+        culm_inputs_release(&inputs);
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "'inputs' is not as 'culm train' writes it; it is damaged");
+    }
+    culm_pins_seal(inputs.pins);
+    *ret_inputs = inputs;
+    return CULM_OK;
+}
+
+void culm_inputs_release(struct culm_inputs *inputs) {
+    culm_pins_free(inputs->pins);
+    *inputs = (struct culm_inputs){0};
+}
+
+enum culm_status culm_inputs_check_samples(const struct culm_inputs *inputs, int64_t samples,
+                                           struct culm_error *error) {
+    return samples == inputs->samples
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_CHANGED,
+                                "the data has %lld samples, had %lld when the run began; put it "
+                                "back, then --resume goes on",
+                                (long long)samples, (long long)inputs->samples);
+}

@@ -1,0 +1,35 @@
+/*
+ * The inputs of a run: what it reads to compute, besides configuration and plan. They are pinned
+ * (base/pins.h) by the launcher, before anything starts, as it opens them; the list travels in the
+ * brief, stands in plan.json and in every checkpoint, and is compared on --resume.
+ *
+ *     {"samples": 1024, "files": [{"path": "corpus.txt", "bytes": 60000, "sha256": "...",
+ *                                  "inode": 5, "mtime_ns": ..., "ctime_ns": ...}]}
+ *
+ * A large file has "part_sha256", and "sha256" when that is known; a folder has "files", how many.
+ * Thread: any.
+ */
+#ifndef CULM_TRAIN_INPUTS_H
+#define CULM_TRAIN_INPUTS_H
+
+#include "base/pins.h"
+
+#include <jansson.h>
+
+struct culm_inputs {
+    struct culm_pins *pins;
+    int64_t samples; /* for training */
+};
+
+/* With what is known by now. NULL: out of memory. */
+json_t *culm_inputs_json(const struct culm_inputs *inputs);
+/* Sealed. CULM_ERR_FORMAT. */
+enum culm_status culm_inputs_read(const json_t *json, struct culm_inputs *ret_inputs,
+                                  struct culm_error *error);
+void culm_inputs_release(struct culm_inputs *inputs); /* fine on a zeroed struct */
+
+/* The files give as many samples as when they were pinned. CULM_ERR_CHANGED. */
+enum culm_status culm_inputs_check_samples(const struct culm_inputs *inputs, int64_t samples,
+                                           struct culm_error *error);
+
+#endif
