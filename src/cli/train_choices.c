@@ -23,17 +23,23 @@ enum culm_status culm_train_choices_recorded(const char *path, struct culm_choic
     return status;
 }
 
-/* Of the newest checkpoint; *ret_there false: none, or none with choices. Whether it is whole is
- * looked at later. */
+/* Of the newest checkpoint; *ret_there false: none, or none with choices. All checkpoints of a run
+ * have the same, so their hashes are not looked at unless the newest cannot even be opened. */
 static enum culm_status newest(const char *dir, struct culm_choices *ret_choices, bool *ret_there,
                                struct culm_error *error) {
     int64_t step;
-    char path[CULM_PATH_MAX];
-    *ret_there = false;
-    if (culm_checkpoint_latest(dir, false, &step, path, NULL, NULL) != CULM_OK) {
-        return CULM_OK;
+    char path[CULM_PATH_MAX], warning[CULM_ERROR_MAX];
+    enum culm_status status = CULM_ERR_NOT_FOUND;
+    for (int verify = 0; verify < 2 && status != CULM_OK; verify++) {
+        if (culm_checkpoint_latest(dir, verify, &step, path, warning, NULL) != CULM_OK) {
+            status = CULM_ERR_NOT_FOUND;
+            break;
+        }
+        status = culm_train_choices_recorded(path, ret_choices, error);
+        if (status == CULM_ERR_NOT_FOUND) {
+            break;
+        }
     }
-    enum culm_status status = culm_train_choices_recorded(path, ret_choices, error);
     *ret_there = status == CULM_OK;
     return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
 }
