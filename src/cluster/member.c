@@ -52,6 +52,7 @@ struct culm_member {
     struct peer *peer; /* [peer_capacity], by node */
     int32_t peer_capacity, dialing;
     struct dial join;
+    uint64_t heard_ns; /* from the coordinator */
     bool joined, ended, unreported;
 };
 
@@ -61,10 +62,13 @@ static uint64_t now(const struct culm_member *member) {
 
 static void set_alarm(struct culm_member *member) {
     uint64_t delay = CULM_NEVER;
-    if (member->links.strangers.count) {
+    if (member->joined && member->o.orphan_ms) {
+        delay = (uint64_t)member->o.orphan_ms * MS / 4;
+    }
+    if (member->links.strangers.count && SWEEP_NS < delay) {
         delay = SWEEP_NS;
     }
-    if (member->dialing) {
+    if (member->dialing && DIAL_NS < delay) {
         delay = DIAL_NS;
     }
     if (member->unreported) {
@@ -100,10 +104,24 @@ static bool dial_again(struct culm_member *member, struct dial *dial, enum culm_
     return why == CULM_ERR_AGAIN || why == CULM_ERR_CLOSED || why == CULM_ERR_MEMORY;
 }
 
-static void end_text(struct culm_member *member, enum culm_status status, const char *text) {
+/* Ends for a reason of its own, which the coordinator is told. */
+static void fail(struct culm_member *member, const struct culm_error *why) {
+    struct culm_ready said = {.status = why->status};
+    struct culm_buf meta;
+    snprintf(said.text, sizeof said.text, "%s", why->text);
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_ready_encode(&said, &meta);
+    if (!meta.failed && member->coordinator && member->joined && !member->ended) {
+        culm_link_send(member->coordinator, CULM_WIRE_FAILED, meta.data, meta.len);
+    }
+    culm_buf_release(&meta);
+    end(member, why);
+}
+
+static void fail_text(struct culm_member *member, enum culm_status status, const char *text) {
     struct culm_error error;
     culm_error_set(&error, status, "%s", text);
-    end(member, &error);
+    fail(member, &error);
 }
 
 /* --- peers --- */
@@ -244,9 +262,30 @@ static void join_call(struct culm_member *member) {
 static void join_look(struct culm_member *member) {
     if (member->join.on && now(member) > member->join.give_up_ns) {
         dial_stop(member, &member->join);
-        end_text(member, CULM_ERR_TIMEOUT, "the coordinator does not answer");
+        fail_text(member, CULM_ERR_TIMEOUT, "the coordinator does not answer");
     } else if (member->join.on && !member->coordinator && now(member) >= member->join.again_ns) {
         join_call(member);
+    }
+}
+
+/* --- silence from above --- */
+
+/* What has come while this process did not run is heard first. */
+static void orphan_look(struct culm_member *member) {
+    uint64_t limit = (uint64_t)member->o.orphan_ms * MS;
+    if (!limit || !member->joined || member->ended || now(member) <= member->heard_ns + limit) {
+        return;
+    }
+    if (member->coordinator) {
+        culm_conn_pump(member->coordinator->conn);
+    }
+    if (!member->ended && now(member) > member->heard_ns + limit) {
+        struct culm_error error;
+        culm_error_set(&error, CULM_ERR_CLOSED,
+                       "the coordinator has said nothing for %lld ms; this worker ends (the limit "
+                       "is cluster.orphan_ms)",
+                       (long long)member->o.orphan_ms);
+        end(member, &error);
     }
 }
 
@@ -310,13 +349,13 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
     while (culm_address_decode(&reader, &address)) {
         struct peer *peer = peer_of(member, address.node);
         if (!peer || !peer_at(peer, address.text)) {
-            end_text(member, CULM_ERR_MEMORY, "out of memory for an address book");
+            fail_text(member, CULM_ERR_MEMORY, "out of memory for an address book");
             return;
         }
     }
     if (reader.failed) {
-        end_text(member, CULM_ERR_FORMAT,
-                 "the coordinator sent an address book that cannot be read");
+        fail_text(member, CULM_ERR_FORMAT,
+                  "the coordinator sent an address book that cannot be read");
     }
 }
 
@@ -344,6 +383,7 @@ static void hear_answer(struct culm_member *member, struct culm_link *link,
     } else if (message->type == CULM_WIRE_WELCOME) {
         member->joined = true;
         dial_stop(member, &member->join);
+        member->heard_ns = now(member);
         set_alarm(member);
         member->o.ops->joined(member->o.ctx, (int64_t)culm_read_u64(&meta));
         return;
@@ -398,6 +438,9 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     struct culm_link *link = ctx;
     struct culm_member *member = link->set->owner;
     (void)conn;
+    if (link->kind == COORDINATOR) {
+        member->heard_ns = now(member);
+    }
     if (member->ended) {
         return;
     }
@@ -443,7 +486,7 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
         } else {
             culm_error_prefix(&error, "receive from node %d", node);
         }
-        end(member, &error);
+        fail(member, &error);
     } else if (kind == COORDINATOR) {
         error.status = CULM_ERR_CLOSED;
         culm_error_prefix(&error, "the coordinator is gone");
@@ -476,6 +519,7 @@ void culm_member_alarm(struct culm_member *member) {
     }
     culm_link_sweep(&member->links);
     join_look(member);
+    orphan_look(member);
     set_alarm(member);
 }
 
@@ -495,6 +539,42 @@ void culm_member_send(struct culm_member *member, int32_t node,
         } else {
             peer_hold(member, peer, message);
         }
+    }
+}
+
+bool culm_member_evict(struct culm_member *member) { return culm_link_evict(&member->links); }
+
+/* --- a process that is to end at an exact byte --- */
+
+bool culm_member_reaches(struct culm_member *member, int32_t node) {
+    return node == CULM_COORDINATOR ? member->coordinator && member->joined
+                                    : !member->ended && peer_dial(member, node);
+}
+
+struct culm_conn *culm_member_conn(const struct culm_member *member, int32_t node) {
+    if (node == CULM_COORDINATOR) {
+        return member->coordinator ? member->coordinator->conn : NULL;
+    }
+    bool open = node >= 0 && node < member->peer_capacity && member->peer[node].open;
+    return open ? member->peer[node].out->conn : NULL;
+}
+
+int32_t culm_member_nodes(const struct culm_member *member) { return member->peer_capacity; }
+
+bool culm_member_dialing(const struct culm_member *member, int32_t node,
+                         struct culm_conn **ret_conn) {
+    if (node < 0 || node >= member->peer_capacity || !member->peer[node].dial.on) {
+        return false;
+    }
+    *ret_conn = member->peer[node].out ? member->peer[node].out->conn : NULL;
+    return true;
+}
+
+void culm_member_dial_now(struct culm_member *member, int32_t node) { peer_call(member, node); }
+
+void culm_member_flush(struct culm_member *member, uint64_t deadline_ns) {
+    for (struct culm_link *link = member->links.first; link; link = link->next) {
+        (void)culm_conn_flush(link->conn, 0, deadline_ns);
     }
 }
 
@@ -523,6 +603,15 @@ struct culm_member *culm_member_new(const struct culm_member_options *options) {
 void culm_member_join(struct culm_member *member) {
     dial_start(member, &member->join, member->o.join_limit_ms ? member->o.join_limit_ms : 30000);
     join_call(member);
+}
+
+bool culm_member_adopt(struct culm_member *member, struct culm_stream *take_stream) {
+    member->coordinator =
+        culm_link_new(&member->links, COORDINATOR, CULM_COORDINATOR, take_stream, false);
+    member->joined = true;
+    member->heard_ns = now(member);
+    set_alarm(member);
+    return member->coordinator != NULL;
 }
 
 void culm_member_ready(struct culm_member *member) {

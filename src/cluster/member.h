@@ -15,6 +15,7 @@
 #ifndef CULM_CLUSTER_MEMBER_H
 #define CULM_CLUSTER_MEMBER_H
 
+#include "net/conn.h"
 #include "net/network.h"
 #include "net/world.h"
 
@@ -42,6 +43,7 @@ struct culm_member_options {      /* all borrowed until _free */
     size_t scratch_bytes;   /* of a connection; 0: as many as are good */
     int64_t hello_limit_ms; /* a stranger that proves nothing is closed then; 0: 10000 */
     int64_t join_limit_ms;  /* 0: 30000 */
+    int64_t orphan_ms;      /* ends when the coordinator says nothing for so long; 0: never */
     int64_t dial_limit_ms;  /* a peer that cannot be reached for so long is lost; 0: 6000 */
     const struct culm_member_ops *ops;
     void *ctx;
@@ -51,6 +53,8 @@ struct culm_member_options {      /* all borrowed until _free */
 struct culm_member *culm_member_new(const struct culm_member_options *options);
 /* Calls joined, or ended, later. */
 void culm_member_join(struct culm_member *member);
+/* Instead: it was let in over this stream, and has prepared. False: no memory. */
+bool culm_member_adopt(struct culm_member *member, struct culm_stream *take_stream);
 /* Has prepared: what others send may come. */
 void culm_member_ready(struct culm_member *member);
 /* A stream that came in. */
@@ -58,6 +62,23 @@ void culm_member_accepted(struct culm_member *member, struct culm_stream *take_s
 void culm_member_alarm(struct culm_member *member); /* it rang; calls back */
 /* Dropped when the node is not known or is lost. */
 void culm_member_send(struct culm_member *member, int32_t node, const struct culm_message *message);
+/* Closes the oldest stranger; false: there is none. */
+bool culm_member_evict(struct culm_member *member);
+
+/* --- for a process that is to end at an exact byte --- */
+
+/* False: what is sent to it is dropped. Else it is open, or dialed from now on. */
+bool culm_member_reaches(struct culm_member *member, int32_t node);
+/* NULL: not open. */
+struct culm_conn *culm_member_conn(const struct culm_member *member, int32_t node);
+int32_t culm_member_nodes(const struct culm_member *member); /* ids are below */
+/* Is the peer being dialed? *ret_conn: over which connection; NULL: over none right now. */
+bool culm_member_dialing(const struct culm_member *member, int32_t node,
+                         struct culm_conn **ret_conn);
+void culm_member_dial_now(struct culm_member *member, int32_t node); /* one that is */
+/* Waits until all that was sent over open links has left, at most until deadline_ns. */
+void culm_member_flush(struct culm_member *member, uint64_t deadline_ns);
+
 /* Once what is queued is written, tells the coordinator that nothing more comes; `ended` follows
  * when it has closed its side. */
 void culm_member_finish(struct culm_member *member);

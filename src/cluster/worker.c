@@ -20,23 +20,7 @@ static struct culm_worker *self(struct culm_world *world) { return (struct culm_
 void culm_worker_end(struct culm_worker *worker, enum culm_status status, const char *text) {
     struct culm_error error;
     culm_error_set(&error, status, "%s", text);
-    culm_worker_fail(worker, &error);
-}
-
-void culm_worker_fail(struct culm_worker *worker, const struct culm_error *error) {
-    struct culm_ready why = {.status = error->status};
-    struct culm_buf meta;
-    snprintf(why.text, sizeof why.text, "%s", error->text);
-    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_ready_encode(&why, &meta);
-    if (!meta.failed && worker->coordinator && !worker->real.left) {
-        culm_conn_send(worker->coordinator->conn,
-                       &(struct culm_message){.type = CULM_WIRE_FAILED,
-                                              .meta = meta.data,
-                                              .meta_bytes = (uint32_t)meta.len});
-    }
-    culm_buf_release(&meta);
-    culm_real_fail(&worker->real, error);
+    culm_real_fail(&worker->real, &error);
 }
 
 /* --- the table --- */
@@ -55,29 +39,24 @@ static void send_half(struct culm_worker *worker, struct culm_conn *conn,
 static void worker_send(struct culm_world *world, int32_t node,
                         const struct culm_message *message) {
     struct culm_worker *worker = self(world);
-    bool above = node == CULM_COORDINATOR;
     assert(message->type < CULM_WIRE_FIRST);
-    if (worker->real.left ||
-        !(above ? worker->coordinator != NULL : culm_worker_peer_dial(worker, node))) {
+    if (worker->real.left || !culm_member_reaches(worker->member, node)) {
         return;
     }
     const struct culm_worker_fault *fault =
         message->payload && message->payload_bytes ? culm_faults_claim_send(&worker->faults) : NULL;
-    if (fault && !above) {
-        culm_worker_peer_await(worker, node, culm_clock_ns() + SEND_NS);
+    if (!fault) {
+        culm_member_send(worker->member, node, message);
+        return;
     }
-    struct culm_conn *conn =
-        above ? worker->coordinator->conn : culm_worker_peer_conn(worker, node);
-    if (fault && conn) {
+    culm_worker_peer_await(worker, node, culm_clock_ns() + SEND_NS);
+    struct culm_conn *conn = culm_member_conn(worker->member, node);
+    if (conn) {
         send_half(worker, conn, message);
-    } else if (conn) {
-        culm_conn_send(conn, message);
     } else {
-        culm_worker_peer_hold(worker, node, message);
+        culm_member_send(worker->member, node, message);
     }
-    if (fault) {
-        culm_faults_fire(&worker->faults, fault);
-    }
+    culm_faults_fire(&worker->faults, fault);
 }
 
 static void worker_fault(struct culm_world *world, const struct culm_fault_point *point) {
@@ -117,36 +96,7 @@ static const struct culm_world_ops worker_ops = {
     .leave = culm_real_leave,
 };
 
-/* --- silence from above --- */
-
-/* What has come while this process did not run is heard first. */
-static void on_orphan(uv_timer_t *timer) {
-    struct culm_worker *worker = timer->data;
-    uint64_t limit = (uint64_t)worker->ready.orphan_ms * 1000000;
-    if (worker->coordinator && culm_clock_ns() > worker->heard_ns + limit) {
-        culm_conn_pump(worker->coordinator->conn);
-    }
-    if (!worker->real.left && culm_clock_ns() > worker->heard_ns + limit) {
-        struct culm_error error;
-        culm_error_set(&error, CULM_ERR_CLOSED,
-                       "the coordinator has said nothing for %lld ms; this worker ends (the limit "
-                       "is cluster.orphan_ms)",
-                       (long long)worker->ready.orphan_ms);
-        culm_real_fail(&worker->real, &error);
-    }
-}
-
-static void watch_silence(struct culm_worker *worker) {
-    uint64_t period = (uint64_t)worker->ready.orphan_ms / 4 + 1;
-    worker->heard_ns = culm_clock_ns();
-    uv_update_time(&worker->real.loop);
-    uv_timer_start(&worker->orphan, on_orphan, period, period);
-}
-
 /* --- life --- */
-
-#define TIMERS(worker)                                                                             \
-    { &(worker)->report, &(worker)->sweep, &(worker)->dial, &(worker)->orphan }
 
 enum culm_status culm_worker_new(const struct culm_worker_options *options,
                                  struct culm_worker **ret_worker, struct culm_error *error) {
@@ -177,11 +127,7 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
         free(worker);
         return status;
     }
-    uv_timer_t *timers[] = TIMERS(worker);
-    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) {
-        uv_timer_init(&worker->real.loop, timers[i]);
-        timers[i]->data = worker;
-    }
+    culm_worker_network_init(worker);
     status = culm_worker_join(worker, error);
     if (status != CULM_OK) {
         culm_worker_free(worker);
@@ -235,15 +181,16 @@ int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops
     real->actor_ops = ops;
     real->actor = actor;
     culm_worker_links_open(worker);
-    watch_silence(worker);
     if (!real->left) {
         ops->start(actor);
     }
     while (!real->left) {
         uv_run(&real->loop, UV_RUN_DEFAULT);
     }
-    if (worker->coordinator) {
-        culm_conn_linger(worker->coordinator->conn, culm_clock_ns() + LINGER_NS);
+    struct culm_conn *above =
+        worker->member ? culm_member_conn(worker->member, CULM_COORDINATOR) : NULL;
+    if (above) {
+        culm_conn_linger(above, culm_clock_ns() + LINGER_NS);
     }
     stop_jobs(worker);
     if (ret_error) {
@@ -260,10 +207,6 @@ void culm_worker_free(struct culm_worker *worker) {
     (void)culm_jobs_stop(worker->real.compute, CULM_NEVER);
     (void)culm_jobs_stop(worker->real.io, CULM_NEVER);
     culm_worker_links_close(worker);
-    uv_timer_t *timers[] = TIMERS(worker);
-    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) {
-        uv_close((uv_handle_t *)timers[i], NULL);
-    }
     culm_real_release(&worker->real);
     if (worker->coordinator_fd >= 0) {
         close(worker->coordinator_fd);

@@ -218,7 +218,10 @@ static void on_ended(void *ctx, const struct culm_error *why) {
         culm_sim_log(sim, "node %d ends: %s", process->id, why->text);
         process->left = true;
     }
-    culm_sim_schedule(sim, sim->now_ns, (struct happen){.to = process, .call = die});
+    bool told = culm_member_conn(process->member, CULM_COORDINATOR) == NULL;
+    culm_member_finish(process->member);
+    culm_sim_schedule(sim, sim->now_ns + (told ? 0 : LINGER_NS),
+                      (struct happen){.to = process, .call = die});
 }
 
 static const struct culm_member_ops member_ops = {on_joined, on_member_message, on_lost, on_ended};
