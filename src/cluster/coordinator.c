@@ -52,9 +52,8 @@ void culm_host_tell(struct child *child, enum culm_peer_change change) {
 static void host_send(struct culm_world *world, int32_t node, const struct culm_message *message) {
     struct culm_coordinator_host *host = culm_host_of(world);
     assert(message->type < CULM_WIRE_FIRST);
-    if (node >= 0 && node < host->child_count && host->child[node]->up && host->child[node]->link &&
-        !host->real.left) {
-        culm_conn_send(host->child[node]->link->conn, message);
+    if (!host->real.left) {
+        culm_roster_send(host->roster, node, message);
     }
 }
 
@@ -100,12 +99,13 @@ static const struct culm_world_ops host_ops = {
 
 static void on_sweep(uv_timer_t *timer) {
     struct culm_coordinator_host *host = timer->data;
-    uint64_t now = culm_clock_ns();
-    culm_host_guests_sweep(host, now);
-    culm_host_starts_sweep(host, now);
+    culm_host_starts_sweep(host, culm_clock_ns());
 }
 
-static void on_alive(uv_timer_t *timer) { culm_host_say_alive(timer->data); }
+static void on_alive(uv_timer_t *timer) {
+    struct culm_coordinator_host *host = timer->data;
+    culm_roster_say_alive(host->roster);
+}
 
 static void on_signal(uv_signal_t *handle, int number) {
     struct culm_coordinator_host *host = handle->data;
@@ -130,7 +130,7 @@ static void on_end(uv_timer_t *timer) {
 }
 
 static void watch(struct culm_coordinator_host *host) {
-    culm_listener_start(&host->listener);
+    culm_listener_start(&host->network.listener);
     uv_poll_start(&host->records, UV_READABLE, culm_host_on_records);
     uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     uint64_t alive_ms = host->o.alive_ms ? (uint64_t)host->o.alive_ms : 1000;
@@ -148,14 +148,13 @@ static void watch(struct culm_coordinator_host *host) {
  * not end in time, are killed; one that even so does not end (in a system call that does not
  * return) is left behind. */
 static void finish(struct culm_coordinator_host *host) {
-    culm_listener_stop(&host->listener);
+    culm_listener_stop(&host->network.listener);
     for (int32_t i = 0; i < host->child_count; i++) {
         if (!host->child[i]->up) {
             culm_host_kill(host->child[i]);
-        } else if (host->child[i]->link) {
-            culm_conn_finish(host->child[i]->link->conn);
         }
     }
+    culm_roster_finish(host->roster);
     uv_update_time(&host->real.loop);
     uv_timer_start(&host->end, on_end, END_MS, 0);
     while (host->alive > 0 && !host->given_up) {
@@ -239,15 +238,12 @@ static void init_handles(struct culm_coordinator_host *host) {
 }
 
 static enum culm_status init_polls(struct culm_coordinator_host *host, struct culm_error *error) {
-    enum culm_status status =
-        culm_listener_init(&host->listener, &host->real.loop, host->listen_fd, culm_host_accepted,
-                           culm_host_guest_evict, host, error);
+    enum culm_status status = culm_host_links_new(host, error);
     if (status != CULM_OK) {
         return status;
     }
     int failed = uv_poll_init(&host->real.loop, &host->records, host->record_fd[0]);
     if (failed) {
-        culm_listener_close(&host->listener);
         return culm_error_set(error, CULM_ERR_IO, "watch a pipe: %s", uv_strerror(failed));
     }
     host->records.data = host;
@@ -312,6 +308,7 @@ enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_op
         if (status != CULM_OK) {
             (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
             (void)culm_jobs_stop(host->real.io, CULM_NEVER);
+            culm_host_links_free(host);
             close_handles(host);
             culm_real_release(&host->real);
         }
@@ -331,13 +328,10 @@ void culm_coordinator_host_free(struct culm_coordinator_host *host) {
     }
     (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
     (void)culm_jobs_stop(host->real.io, CULM_NEVER);
-    while (host->links) {
-        culm_host_link_free(host->links);
-    }
+    culm_host_links_free(host);
     while (host->thaws) {
         culm_host_thaw_free(host->thaws);
     }
-    culm_listener_close(&host->listener);
     uv_close((uv_handle_t *)&host->records, NULL);
     close_handles(host);
     culm_real_release(&host->real);

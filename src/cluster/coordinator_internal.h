@@ -3,38 +3,24 @@
 #define CULM_CLUSTER_COORDINATOR_INTERNAL_H
 
 #include "cluster/coordinator.h"
-#include "cluster/guests.h"
-#include "cluster/handshake.h"
 #include "cluster/real.h"
+#include "cluster/real_network.h"
+#include "cluster/roster.h"
 #include "net/conn.h"
-#include "net/listener.h"
 #include "net/socket.h"
 
 #define SECOND 1000000000ull
-
-/* A connection. One that has not (yet) proved whose it is has no child. */
-struct link {
-    struct culm_guest guest; /* first */
-    struct culm_coordinator_host *host;
-    struct culm_conn *conn;
-    struct child *child; /* NULL: a guest */
-    struct link *next, **slot;
-    struct culm_handshake handshake;
-    int64_t pid; /* 0: not known */
-    bool refused;
-};
 
 /* A process, from its start to the end of the host. */
 struct child {
     struct culm_coordinator_host *host;
     int32_t node;
-    char address[CULM_ADDRESS_SIZE]; /* where it listens for its peers */
     char name[CULM_WIRE_TEXT_MAX], signature[CULM_WIRE_TEXT_MAX];
     uv_process_t process;
     int64_t pid;           /* 0: could not be started */
     uint64_t heard_ns;     /* its start, or the last that was heard of it before it was ready */
-    struct link *link;     /* also while it prepares */
     struct culm_error why; /* text "": it declined for nothing */
+    bool prepares;         /* it has proved who it is */
     bool up;               /* ready: the actor heard UP */
     bool ended;            /* it is known why it ends: killed or refused by us */
     bool exited;           /* reaped, or never started */
@@ -59,14 +45,13 @@ struct culm_coordinator_host {
     char record[256]; /* the line in progress */
     size_t record_len;
     int32_t *fired; /* by index of the fault */
-    struct link *links;
-    struct culm_guests guests;
+    struct culm_real_network network;
+    struct culm_roster *roster;
     struct child **child; /* by node */
     int32_t child_count, child_capacity, alive;
     struct thaw *thaws;
     const char **queue; /* trace names that wait for a place; [trace->count] */
     size_t queue_count, trace_at;
-    struct culm_listener listener;
     char start_error[CULM_ERROR_MAX]; /* the last one told */
     uv_poll_t records;
     uv_timer_t sweep, alive_timer, defer, trace_timer, end;
@@ -85,14 +70,8 @@ void culm_host_complain(struct culm_coordinator_host *host, const struct culm_er
 void culm_host_tell(struct child *child, enum culm_peer_change change);
 
 /* coordinator_link.c */
-void culm_host_accepted(void *ctx, int take_fd);
-bool culm_host_guest_evict(void *ctx); /* false: there is none */
-void culm_host_link_free(struct link *link);
-void culm_host_guests_sweep(struct culm_coordinator_host *host, uint64_t now_ns);
-/* Something to every worker that has nothing else to hear. */
-void culm_host_say_alive(struct culm_coordinator_host *host);
-/* All it has sent is handled, then its end. */
-void culm_host_link_end(struct child *child);
+enum culm_status culm_host_links_new(struct culm_coordinator_host *host, struct culm_error *error);
+void culm_host_links_free(struct culm_coordinator_host *host); /* also when _new failed */
 
 /* coordinator_process.c */
 void culm_host_start(struct culm_coordinator_host *host, const char *name);

@@ -27,7 +27,7 @@ static void log_path(const struct child *child, char ret_path[PATH_MAX]) {
 static void ended(struct child *child) {
     struct culm_coordinator_host *host = child->host;
     culm_host_records_read(host);
-    culm_host_link_end(child);
+    (void)culm_roster_end(host->roster, child->node);
     child->told = true;
     culm_host_tell(child, CULM_PEER_EXIT);
     culm_host_trace_place(host);
@@ -133,8 +133,9 @@ void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns)
             now_ns > child->heard_ns + (uint64_t)limit_ms * 1000000) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
-                           child->link ? "was silent for %lld ms while it prepared, and is killed"
-                                       : "did not join within %lld ms and is killed",
+                           child->prepares
+                               ? "was silent for %lld ms while it prepared, and is killed"
+                               : "did not join within %lld ms and is killed",
                            (long long)limit_ms);
             culm_host_start_error(child, &error);
             culm_host_kill(child);

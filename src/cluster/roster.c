@@ -67,11 +67,29 @@ static struct place *place_of(struct culm_roster *roster, int32_t node) {
 }
 
 static void welcome(struct culm_roster *roster, struct culm_link *link) {
+    struct culm_blob *brief = NULL;
     struct culm_buf meta;
-    culm_buf_init(&meta, CULM_FRAME_META_MAX);
+    if (roster->o.ops->brief && !roster->o.ops->brief(roster->o.ctx, &brief)) {
+        return;
+    }
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_buf_u64(&meta, (uint64_t)roster->o.pid);
-    culm_link_send(link, CULM_WIRE_WELCOME, meta.data, meta.len);
+    if (!meta.failed) {
+        culm_conn_send(link->conn,
+                       &(struct culm_message){.type = CULM_WIRE_WELCOME,
+                                              .meta = meta.data,
+                                              .meta_bytes = (uint32_t)meta.len,
+                                              .payload = brief,
+                                              .payload_bytes = brief ? brief->size_bytes : 0});
+    }
     culm_buf_release(&meta);
+    culm_blob_unref(brief);
+}
+
+static void lives(struct culm_roster *roster, const struct culm_link *link) {
+    if (roster->o.ops->preparing) {
+        roster->o.ops->preparing(roster->o.ctx, link->node);
+    }
 }
 
 static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
@@ -124,25 +142,41 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     place->address.node = caller.node;
     memcpy(place->address.text, introduction.address, sizeof place->address.text);
     culm_link_known(link, PREPARING, caller.node);
+    culm_conn_limits(link->conn, CULM_WIRE_HELLO_MAX, 0);
+    lives(roster, link);
     welcome(roster, link);
 }
 
 static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
                            const struct culm_message *message) {
     struct culm_ready ready;
+    struct culm_error error;
+    lives(roster, link);
     if (message->type == CULM_WIRE_PREPARING) {
         return;
     }
     if (message->type != CULM_WIRE_READY || !culm_ready_decode(message, &ready)) {
         refuse(link, "neither preparing nor ready; is this worker of the same version?");
-    } else if (ready.status == CULM_OK) { /* one that is not ends by itself */
+    } else if (roster->o.ops->ready &&
+               !roster->o.ops->ready(roster->o.ctx, link->node, &ready, &error)) {
+        refuse(link, error.text);
+    } else if (ready.status == CULM_OK) {
         link->kind = WORKER;
+        culm_conn_limits(link->conn, CULM_FRAME_META_MAX, roster->o.payload_max);
         tell_addresses(roster, link);
         roster->o.ops->up(roster->o.ctx, link->node, &ready);
     }
 }
 
 /* --- what comes --- */
+
+static void hear_last_words(struct culm_roster *roster, const struct culm_link *link,
+                            const struct culm_message *message) {
+    struct culm_ready why;
+    if (culm_ready_decode(message, &why) && why.status != CULM_OK && roster->o.ops->failed) {
+        roster->o.ops->failed(roster->o.ctx, link->node, &why);
+    }
+}
 
 static void on_message(void *ctx, struct culm_conn *conn, const struct culm_message *message) {
     struct culm_link *link = ctx;
@@ -157,18 +191,20 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         hear_preparing(roster, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
         roster->o.ops->message(roster->o.ctx, link->node, message);
+    } else if (message->type == CULM_WIRE_FAILED) {
+        hear_last_words(roster, link, message);
     }
 }
 
 static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error *why) {
     struct culm_link *link = ctx;
     struct culm_roster *roster = link->set->owner;
-    bool worker = link->kind == WORKER;
+    bool stranger = link->kind == STRANGER;
     int32_t node = link->node;
     struct culm_error error = *why;
     (void)conn;
     drop_link(roster, link);
-    if (worker) {
+    if (!stranger) {
         roster->o.ops->eof(roster->o.ctx, node, &error);
     }
 }
@@ -207,7 +243,7 @@ static struct culm_link *link_of(const struct culm_roster *roster, int32_t node)
 void culm_roster_send(struct culm_roster *roster, int32_t node,
                       const struct culm_message *message) {
     struct culm_link *link = link_of(roster, node);
-    if (link) {
+    if (link && link->kind == WORKER) {
         culm_conn_send(link->conn, message);
     }
 }

@@ -24,9 +24,19 @@ struct culm_caller {
 struct culm_roster_ops {
     /* May it come in? If not, says why in *ret_error, whose text it is told. */
     bool (*check)(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error);
-    void (*up)(void *ctx, int32_t node, const struct culm_ready *ready); /* it has prepared */
+    /* What it is told with the welcome: a blob that is taken, or untouched for nothing. False: it
+     * cannot be said, and the caller is left without an answer. NULL: nothing. */
+    bool (*brief)(void *ctx, struct culm_blob **ret_brief);
+    void (*preparing)(void *ctx, int32_t node); /* it was let in, or lives; NULL: never mind */
+    /* It has prepared, or declines (its status says so; then it ends). If it may not take part,
+     * says why in *ret_error, whose text it is told. NULL: it may. */
+    bool (*ready)(void *ctx, int32_t node, const struct culm_ready *ready,
+                  struct culm_error *ret_error);
+    void (*up)(void *ctx, int32_t node, const struct culm_ready *ready); /* and may */
     void (*message)(void *ctx, int32_t node, const struct culm_message *message);
-    void (*eof)(void *ctx, int32_t node, const struct culm_error *why);
+    /* It ends by itself, and says why; NULL: never mind. */
+    void (*failed)(void *ctx, int32_t node, const struct culm_ready *why);
+    void (*eof)(void *ctx, int32_t node, const struct culm_error *why); /* up or not */
 };
 
 struct culm_roster_options { /* all borrowed until _free */

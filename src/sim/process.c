@@ -264,10 +264,13 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     if (why->status != CULM_ERR_CLOSED) {
         culm_sim_log(process->sim, "node %d: %s", node, why->text);
     }
-    tell(process, node, CULM_PEER_EOF);
+    if (culm_sim_process(process->sim, node)->up) {
+        tell(process, node, CULM_PEER_EOF);
+    }
 }
 
-static const struct culm_roster_ops roster_ops = {on_check, on_up, on_roster_message, on_eof};
+static const struct culm_roster_ops roster_ops = {
+    .check = on_check, .up = on_up, .message = on_roster_message, .eof = on_eof};
 
 void culm_sim_accepted(struct process *process, struct culm_stream *take_stream) {
     if (process->member) {
