@@ -100,7 +100,7 @@ static enum culm_status compile(struct shown *s, bool stages, struct culm_error 
 enum culm_status culm_model_show(const char *name_or_path, bool stages, bool json,
                                  struct culm_error *error) {
     struct shown s = {0};
-    enum culm_status status = culm_subject_find(name_or_path, &s.subject, error);
+    enum culm_status status = culm_subject_find(name_or_path, false, &s.subject, error);
     if (status != CULM_OK) {
         return status;
     }

@@ -24,8 +24,9 @@ static enum culm_status config_of(const char *name, struct culm_train_config *re
     return culm_train_config_parse(text, (size_t)len, name, NULL, 0, ret_config, error);
 }
 
-enum culm_status culm_subject_find(const char *name_or_path, struct culm_subject *ret_subject,
-                                   struct culm_error *error) {
+enum culm_status culm_subject_find(const char *name_or_path, bool alone,
+                                   struct culm_subject *ret_subject, struct culm_error *error) {
+    static const char *const one[] = {"pipelines=1", "stages=1", "batch.lanes=1"};
     struct culm_subject subject = {0};
     snprintf(subject.name, sizeof subject.name, "%s", name_or_path);
     enum culm_status status;
@@ -38,7 +39,8 @@ enum culm_status culm_subject_find(const char *name_or_path, struct culm_subject
                               "list' names them",
                               name_or_path);
     } else {
-        status = culm_train_config_load(name_or_path, NULL, 0, &subject.config, error);
+        status = culm_train_config_load(name_or_path, one, alone ? sizeof one / sizeof *one : 0,
+                                        &subject.config, error);
         if (status == CULM_OK &&
             (status = culm_network_complete(&subject.config, error)) != CULM_OK) {
             culm_train_config_release(&subject.config);

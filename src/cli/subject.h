@@ -14,9 +14,10 @@ struct culm_subject {
     int64_t batch;                   /* the configuration's micro-batch; 1 for a name */
 };
 
-/* CULM_ERR_CONFIG for what is neither a known name nor a readable configuration. */
-enum culm_status culm_subject_find(const char *name_or_path, struct culm_subject *ret_subject,
-                                   struct culm_error *error);
+/* CULM_ERR_CONFIG for what is neither a known name nor a readable configuration. `alone`: for one
+ * process; what a configuration says of pipelines, stages and lanes becomes 1 each. */
+enum culm_status culm_subject_find(const char *name_or_path, bool alone,
+                                   struct culm_subject *ret_subject, struct culm_error *error);
 void culm_subject_release(struct culm_subject *subject);
 /* Its graph for training, compiled as one stage. Both are the caller's. */
 enum culm_status culm_subject_compile(const struct culm_subject *subject,

@@ -56,3 +56,15 @@ double culm_conv_flops(const struct culm_conv *conv) {
     return 2.0 * (double)(conv->n * conv->oh * conv->ow) * (double)conv->o *
            (double)(conv->c / conv->groups) * (double)(conv->kh * conv->kw);
 }
+
+double culm_conv_flops_done(const struct culm_conv *conv, enum culm_conv_pass pass,
+                            enum culm_conv_algorithm algorithm) {
+    if (algorithm == CULM_CONV_AUTO) {
+        algorithm = culm_conv_algorithm_default(conv, pass);
+    }
+    if (algorithm != CULM_CONV_WINOGRAD) {
+        return culm_conv_flops(conv);
+    }
+    int64_t tiles = conv->n * ((conv->oh + 3) / 4) * ((conv->ow + 3) / 4);
+    return 2.0 * 36 * (double)tiles * (double)conv->o * (double)conv->c;
+}

@@ -56,5 +56,9 @@ const char *culm_conv_algorithm_name(enum culm_conv_algorithm algorithm);
 
 /* Floating-point operations of one pass of the definition above (multiply-adds counted twice). */
 double culm_conv_flops(const struct culm_conv *conv);
+/* Those of the products that an algorithm makes of it: the same, or, with Winograd's, 36 instead of
+ * 144 for each (begun) tile of 4x4 outputs. Its transforms are not counted. */
+double culm_conv_flops_done(const struct culm_conv *conv, enum culm_conv_pass pass,
+                            enum culm_conv_algorithm algorithm);
 
 #endif

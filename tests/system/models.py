@@ -50,6 +50,31 @@ def measured(bench, family):
     check(len(rows) > 5 and all(row["calls"] > 0 for row in rows), f"{len(rows)} operators")
 
 
+def peak_is_a_bound(bench):
+    """Winograd's convolutions do fewer operations than they are counted for; the share of the peak is of what is done."""
+    step = json.loads(bench.run("bench", "step", "vgg11", "--batch", "1", "--iters", "2", "--json").out)
+    bench.note(f"{step['percent_of_peak']:.0f} % of the peak")
+    check(0 < step["percent_of_peak"] <= 100, f"{step['percent_of_peak']} % of the peak")
+    check(step["gflops_done"] < step["gflops"] / 1.5, f"{step['gflops_done']} done of {step['gflops']} GFLOP/s")
+    check(step["gflops_done"] <= step["peak_gflops"], f"{step['gflops_done']} done, and {step['peak_gflops']} is the peak")
+    text = json.loads(bench.run("bench", "step", bench.config(config_of("gpt2")), "--iters", "2", "--json").out)
+    check(abs(text["gflops_done"] - text["gflops"]) < 1e-9 * text["gflops"], "a GPT has no such convolutions")
+
+
+def measured_alone(bench):
+    """One process has no use for pipelines, stages, lanes and the number of workers, and does not look at them."""
+    config = changed(config_of("gpt2"), pipelines=3, stages=5, batch__lanes=1, cluster__max_nodes=4)
+    path = bench.config(config)
+    equal(bench.run("train", path, "--dry-run").code, 3, "exit code of train")
+    ended = bench.run("bench", "step", path, "--iters", "1", "--json")
+    equal(ended.code, 0, f"exit code of bench: {ended.err!r}")
+    equal(json.loads(ended.out)["batch"], config["batch"]["micro"], "batch")
+
+
+cases.add("bench: the peak is a bound", peak_is_a_bound)
+cases.add("bench does not look at what one process has no use for", measured_alone)
+
+
 def evaluated(bench, family):
     """The held-out loss of the initial weights and of the trained ones; also beside training."""
     config = changed(config_of(family), data__held_out=0.2, steps=8, pipelines=1, stages=2, eval={"every": 4},

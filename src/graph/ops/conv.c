@@ -191,3 +191,19 @@ const struct culm_op culm_op_conv_grad_weight = {.name = "conv_grad_weight",
                                                  .outputs = 0,
                                                  .execute = execute_weight,
                                                  .flops = weight_flops};
+
+double culm_node_flops_done(const struct culm_graph *graph, const struct culm_node_desc *node) {
+    bool data = node->op == &culm_op_conv_grad_data, weight = node->op == &culm_op_conv_grad_weight;
+    if (node->op != &culm_op_conv && !data && !weight) {
+        return node->op->flops ? node->op->flops(graph, node) : 0;
+    }
+    const struct culm_shape *x =
+        data ? &graph->value[node->output[0]].shape : culm_input_shape(graph, node, 0);
+    struct culm_conv v =
+        geometry(x, culm_input_shape(graph, node, weight ? 2 : 1), &node->attributes);
+    enum culm_conv_pass pass = data     ? CULM_CONV_BACKWARD_DATA
+                               : weight ? CULM_CONV_BACKWARD_WEIGHT
+                                        : CULM_CONV_FORWARD;
+    return culm_conv_flops_done(&v, pass,
+                                (enum culm_conv_algorithm)node->attributes.algorithm[pass]);
+}
