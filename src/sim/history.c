@@ -131,6 +131,7 @@ static void note_member(struct running *run, const char *name, int64_t node, boo
     }
     if (strcmp(name, "lost") == 0) {
         note_lost(run, (int32_t)node, cause);
+        culm_history_lost(run, (int32_t)node);
         if (run->put_out[node]) {
             complain(run, "node %lld was lost twice", (long long)node);
         }
@@ -185,6 +186,11 @@ static void on_event(void *context, json_t *event) {
             run->undecided++;
             run->honest = run->flips > 0;
         }
+        int32_t pinched = 0;
+        for (int32_t i = 0; i < WORKERS_MAX; i++) {
+            pinched += run->pinched[i];
+        }
+        run->honest |= pinched >= 3 && strstr(message, "that failed like this: out of memory");
         if (!run->honest) {
             complain(run, "error: %s", message);
         }
@@ -255,6 +261,7 @@ static bool build(struct running *run) {
         .short_percent = history->network.short_percent,
         .backlog_full_percent = history->network.backlog_full_percent,
         .exit_ns = history->network.exit_us * 1000,
+        .orphan_ms = 60000,
         .unacked_ns = history->network.unacked_ms * 1000000,
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,

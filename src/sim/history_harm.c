@@ -207,6 +207,14 @@ static void harm(struct running *run, struct culm_history_fault *fault, int32_t 
     }
 }
 
+/* In a run by a trace nobody else replaces one that was put out because others were harmed. */
+void culm_history_lost(struct running *run, int32_t node) {
+    if (run->history->traced && !run->doomed[node] && run->add_count < WORKERS_MAX) {
+        run->doomed[node] = true;
+        run->add_ns[run->add_count++] = culm_sim_now(run->sim) + 1000000;
+    }
+}
+
 bool culm_history_may_fail(const struct running *run, int64_t node) {
     return node >= 0 && node < WORKERS_MAX && run->pinched[node];
 }

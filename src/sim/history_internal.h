@@ -53,6 +53,7 @@ void culm_history_look_for_flips(struct running *run);
 
 /* history_harm.c */
 void culm_history_arm(struct running *run, const char *event); /* it was published */
+void culm_history_lost(struct running *run, int32_t node);     /* who was not harmed itself, too */
 void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
 /* Was it harmed in a way that makes a worker fail? */
 bool culm_history_may_fail(const struct running *run, int64_t node);

@@ -81,7 +81,7 @@ static void pick_network(struct dice *dice, struct culm_history_network *network
     network->scratch_bytes = (size_t)(64 << pick(dice, 7));
     network->exit_us = (uint64_t)pick(dice, 4) ? (uint64_t)pick(dice, 6000) : 0;
     network->exit_us = pick(dice, 6) ? network->exit_us : 300000;
-    network->unacked_ms = 20000;
+    network->unacked_ms = pick(dice, 2) ? 20000 : 0;
     network->piece_bytes = rough ? (size_t)(1 << pick(dice, 9)) : 0;
     network->short_percent = rough ? (uint32_t)pick(dice, 60) : 0;
     network->buffer_bytes = pick(dice, 3) ? 0 : (size_t)(200 << pick(dice, 7));

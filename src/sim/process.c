@@ -316,6 +316,7 @@ struct process *culm_sim_process_new(struct culm_sim *sim) {
             .node = process->id,
             .name = "sim",
             .signature = "sim",
+            .orphan_ms = sim->o.orphan_ms,
             .pool = process->pool,
             .payload_max = (size_t)1 << 30,
             .scratch_bytes = sim->o.scratch_bytes,

@@ -64,7 +64,18 @@ static void begin(struct culm_sim *sim, const struct happen *happen) {
     happen->to->ops->start(happen->to->actor);
 }
 
+/* So that workers can tell a silent coordinator from one that is gone. */
+static void say_alive(struct culm_sim *sim, const struct happen *happen) {
+    culm_roster_say_alive(happen->to->roster);
+    struct happen again = *happen;
+    culm_sim_schedule(sim, sim->now_ns + (uint64_t)sim->o.orphan_ms * 1000000 / 8, again);
+}
+
 void culm_sim_coordinator(struct culm_sim *sim, void *actor) {
+    if (sim->o.orphan_ms) {
+        culm_sim_schedule(sim, sim->now_ns,
+                          (struct happen){.to = sim->process[0], .call = say_alive});
+    }
     sim->process[0]->actor = actor;
     culm_sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->process[0], .call = begin});
 }

@@ -44,6 +44,7 @@ struct culm_sim_options {
     uint64_t job_ns, io_ns; /* of a job without a cost of its own: uniform in [1/2, 3/2) of this */
     uint64_t spawn_ns;      /* until an asked-for worker connects: uniform in [1/2, 3/2) */
     int32_t spawn_max;      /* alive at once; the coordinator may not ask for more */
+    int64_t orphan_ms;      /* of silence of the coordinator, after which a worker ends; 0: never */
     uint32_t start_fail_percent; /* of workers asked for that end before they join */
     size_t pool_bytes;           /* of a worker; 0: any */
     struct culm_sim_factory worker;

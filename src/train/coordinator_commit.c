@@ -315,7 +315,8 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
     }
     memcpy(saving->piece[note->stage], note->text, sizeof saving->piece[0]);
     saving->saved |= 1ull << note->stage;
-    publish_if_whole(c);
+    /* Whether the states agree may have waited for a holder that was lost before this was asked. */
+    culm_coordinator_settle(c);
 }
 
 static void published(struct culm_coordinator *c) {
