@@ -2,7 +2,7 @@
  * Layer norm, written out as exporters did before opset 17, and batch norm with what follows it:
  *
  *     d = x - mean(x);  y = d / sqrt(mean(d^2) + eps) * gamma + beta
- *     relu(batchnorm(x) + residual)
+ *     relu(batchnorm(x) + residual), relu6 likewise
  *
  * Batch norm uses the statistics of the batch in training, whatever the file says: the newer of
  * PyTorch's exporters leaves the training mode out.
@@ -154,11 +154,18 @@ static bool batchnorm(struct culm_onnx_graph *graph, int32_t index, bool inferen
     return true;
 }
 
-/* batchnorm(x) + residual, then relu: all in one, where nobody else needs the parts. */
+static bool is_relu6(const struct culm_onnx_node *node) {
+    return culm_onnx_is_ours(node, "activation") && node->culm.function == CULM_FUNCTION_RELU6;
+}
+
+/* batchnorm(x) + residual, then relu or relu6: all in one, where nobody else needs the parts. */
 static bool onto_batchnorm(struct culm_onnx_graph *graph, int32_t index) {
     const struct culm_onnx_node *node = &graph->node[index];
-    bool relu = culm_onnx_is(node, "Relu"), add = culm_onnx_is(node, "Add");
-    for (int i = 0; i < (add ? 2 : relu ? 1 : 0); i++) {
+    bool add = culm_onnx_is(node, "Add");
+    enum culm_function function = add              ? CULM_FUNCTION_NONE
+                                  : is_relu6(node) ? CULM_FUNCTION_RELU6
+                                                   : CULM_FUNCTION_RELU;
+    for (int i = 0; i < (add ? 2 : 1); i++) {
         int32_t y = culm_onnx_input(graph, node, i);
         const struct culm_onnx_node *norm = culm_onnx_maker(graph, y);
         if (!culm_onnx_is_ours(norm, "batchnorm") || graph->value[y].uses != 1 ||
@@ -175,7 +182,7 @@ static bool onto_batchnorm(struct culm_onnx_graph *graph, int32_t index) {
             continue;
         }
         inputs[5] = add ? other : inputs[5];
-        attributes.function = relu ? CULM_FUNCTION_RELU : CULM_FUNCTION_NONE;
+        attributes.function = function;
         if (!culm_onnx_become(graph, index, "batchnorm", inputs, 6)) {
             return false;
         }
@@ -199,7 +206,7 @@ bool culm_onnx_fuse_norm(struct culm_onnx_graph *graph, bool inference) {
             fine = batchnorm(graph, i, inference);
         } else if (culm_onnx_is(node, "Add")) {
             fine = spelled_layernorm(graph, i) && onto_batchnorm(graph, i);
-        } else if (culm_onnx_is(node, "Relu")) {
+        } else if (culm_onnx_is(node, "Relu") || is_relu6(node)) {
             fine = onto_batchnorm(graph, i);
         }
         if (!fine) {

@@ -182,8 +182,9 @@ static void normalise_tile(void *context, int64_t tile, int thread) {
     int64_t block = s->blocks - 1 - tile, at = block * s->block_rows * s->how.c;
     int64_t rows = rows_of(s, block);
     bool adds = s->residual.data, relu = s->how.function == CULM_FUNCTION_RELU;
+    bool relu6 = s->how.function == CULM_FUNCTION_RELU6;
     enum culm_dtype type = s->x.dtype;
-    bool special = SPECIAL && (relu || s->how.function == CULM_FUNCTION_NONE) &&
+    bool special = SPECIAL && (relu || relu6 || s->how.function == CULM_FUNCTION_NONE) &&
                    s->out.dtype == type && (!adds || s->residual.dtype == type);
 #define CASE(TYPE, FUNCTION)                                                                       \
     if (adds)                                                                                      \
@@ -192,6 +193,10 @@ static void normalise_tile(void *context, int64_t tile, int thread) {
         normalise(s, at, rows, CULM_FUNCTION_##FUNCTION, false, CULM_##TYPE)
     if (!special)
         normalise(s, at, rows, s->how.function, adds, CULM_DTYPE_COUNT);
+    else if (type == CULM_F32 && relu6)
+        CASE(F32, RELU6);
+    else if (relu6)
+        CASE(BF16, RELU6);
     else if (type == CULM_F32 && relu)
         CASE(F32, RELU);
     else if (type == CULM_F32)
@@ -312,8 +317,14 @@ SIMD void backward_input(const struct norm *s, int64_t block, enum culm_function
     do {                                                                                           \
         bool y = s->y.data, none = s->how.function == CULM_FUNCTION_NONE;                          \
         enum through through = none ? PLAIN : y ? FROM_Y : FROM_X;                                 \
-        if (!SPECIAL || !same || !(none || s->how.function == CULM_FUNCTION_RELU))                 \
+        bool relu6 = s->how.function == CULM_FUNCTION_RELU6;                                       \
+        if (!SPECIAL || !same || !(none || relu6 || s->how.function == CULM_FUNCTION_RELU) ||      \
+            (relu6 && y))                                                                          \
             call(s, block, s->how.function, through, CULM_DTYPE_COUNT);                            \
+        else if (relu6 && s->x.dtype == CULM_F32)                                                  \
+            call(s, block, CULM_FUNCTION_RELU6, FROM_X, CULM_F32);                                 \
+        else if (relu6)                                                                            \
+            call(s, block, CULM_FUNCTION_RELU6, FROM_X, CULM_BF16);                                \
         else if (s->x.dtype == CULM_F32 && none)                                                   \
             call(s, block, CULM_FUNCTION_NONE, PLAIN, CULM_F32);                                   \
         else if (s->x.dtype == CULM_F32 && y)                                                      \

@@ -200,6 +200,9 @@ static int32_t build_batchnorm(struct net *net, int32_t x) {
 static int32_t build_batchnorm_relu(struct net *net, int32_t x) {
     return batchnorm(net, x, -1, CULM_FUNCTION_RELU, false);
 }
+static int32_t build_batchnorm_relu6(struct net *net, int32_t x) {
+    return batchnorm(net, x, -1, CULM_FUNCTION_RELU6, false);
+}
 static int32_t build_batchnorm_residual(struct net *net, int32_t x) {
     return batchnorm(net, function(net, x, CULM_FUNCTION_TANH), x, CULM_FUNCTION_LEAKY_RELU, false);
 }
@@ -274,6 +277,7 @@ static const struct {
     {"conv, each channel its own", build_conv_depthwise},
     {"batchnorm", build_batchnorm},
     {"batchnorm, relu", build_batchnorm_relu},
+    {"batchnorm, relu6", build_batchnorm_relu6},
     {"batchnorm, residual", build_batchnorm_residual},
     {"batchnorm, sum", build_batchnorm_sum},
 };

@@ -317,6 +317,22 @@ static void start_image(struct writer *w, int64_t channels) {
     writer_output(w, "logits");
 }
 
+/* Whatever exporters call it, relu6 is part of the batch norm before it. */
+static void test_relu6(void **state) {
+    (void)state;
+    struct writer w;
+    start_image(&w, 4);
+    writer_weight(&w, "n.weight", 1, DIMS(4));
+    writer_weight(&w, "n.bias", 1, DIMS(4));
+    writer_weight(&w, "n.mean", 1, DIMS(4));
+    writer_weight(&w, "n.var", 1, DIMS(4));
+    writer_float(&w, "low", 0);
+    writer_float(&w, "high", 6);
+    writer_node(&w, "BatchNormalization", "x n.weight n.bias n.mean n.var", "a", "");
+    writer_node(&w, "Clip", "a low high", "y", "");
+    expect_image(&w, "batchnorm adaptive_avgpool reshape cross_entropy");
+}
+
 /* What is joined again and again is joined once; any number of inputs in steps of eight. */
 static void test_joins(void **state) {
     (void)state;
@@ -453,8 +469,9 @@ int main(void) {
         cmocka_unit_test(test_linear),    cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_attention), cmocka_unit_test(test_batch),
         cmocka_unit_test(test_images),    cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_joins),     cmocka_unit_test(test_shuffle),
-        cmocka_unit_test(test_strided),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_relu6),     cmocka_unit_test(test_joins),
+        cmocka_unit_test(test_shuffle),   cmocka_unit_test(test_strided),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("onnx/passes", tests, NULL, NULL);
 }
