@@ -131,7 +131,13 @@ static void step(struct bench *b) {
     hyper.lr = 1e-4;
     hyper.eps = 1e-8;
     hyper.weight_decay = 0.1;
-    hyper.grad_scale = 1.0 / (1.0 + culm_cpu_sum_squares(r->cpu, r->grads, info->grad_floats));
+    /* Training looks at what it reads and writes (train/numeric_digest.c): so does this. */
+    struct culm_step_digest digest;
+    uint64_t values = culm_cpu_digest(r->cpu, r->params, info->param_floats), grads;
+    hyper.digest = &digest;
+    hyper.grad_scale =
+        1.0 / (1.0 + culm_cpu_sum_squares_digest(r->cpu, r->grads, info->grad_floats, &grads));
+    (void)values;
     for (int32_t g = 0; g < info->grad_count; g++) {
         const struct culm_param_info *param = &info->params[info->grads[g].param];
         if (!param->statistic) {

@@ -20,7 +20,7 @@ static const struct {
     [FOR_MS] = {"for_ms", 1, 86400000, NULL, "1 to 86400000"},
     [PHASE] = {"phase", 0, 0, culm_fault_phase_text,
                "load, forward, backward, frc, send, reduce, commit, step, transfer, checkpoint"},
-    [HOW] = {"how", 0, 0, culm_fault_hurt_text, "kill, stop, exit"},
+    [HOW] = {"how", 0, 0, culm_fault_hurt_text, "kill, stop, exit, flip"},
 };
 
 static bool read_value(enum field field, const char *text, int64_t *ret_value) {
@@ -107,6 +107,15 @@ enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_
                               "forward, backward, frc, send",
                               text, culm_fault_phase_text((size_t)values[PHASE]));
     }
+    bool flips = values[PHASE] == CULM_PHASE_FORWARD || values[PHASE] == CULM_PHASE_BACKWARD ||
+                 values[PHASE] == CULM_PHASE_FRC || values[PHASE] == CULM_PHASE_REDUCE ||
+                 values[PHASE] == CULM_PHASE_COMMIT || values[PHASE] == CULM_PHASE_STEP;
+    if (values[HOW] == CULM_HURT_FLIP && !flips) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--fault '%.100s': how=flip means nothing in phase %s; allowed with "
+                              "forward, backward, frc, reduce, commit, step",
+                              text, culm_fault_phase_text((size_t)values[PHASE]));
+    }
     *ret_spec = (struct culm_fault_spec){
         .worker = (int32_t)values[WORKER],
         .point = {.phase = (enum culm_phase)values[PHASE],
@@ -138,6 +147,15 @@ enum culm_status culm_fault_check(const struct culm_fault_spec *spec, const char
                               "--fault '%.100s': there is no phase frc with redundancy %s; allowed "
                               "with eager",
                               text, culm_redundancy_name(config->redundancy));
+    }
+    bool alone = config->pipelines == 1 &&
+                 (config->stages == 1 || config->redundancy == CULM_REDUNDANCY_NONE);
+    if (spec->how == CULM_HURT_FLIP && spec->point.phase == CULM_PHASE_REDUCE && alone) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--fault '%.100s': nobody has a second copy of this gradient to "
+                              "notice it; allowed with more pipelines, or more stages and "
+                              "redundancy",
+                              text);
     }
     if (spec->worker >= workers && !replaced) {
         return culm_error_set(error, CULM_ERR_CONFIG,

@@ -144,6 +144,13 @@ static enum culm_status read_token(struct worker *w, struct culm_error *error) {
                                 "no token on standard input; this command is for the launcher");
 }
 
+static void flip(void *context, const struct culm_fault_point *point) {
+    const struct worker *w = context;
+    culm_numeric_flip(w->exec, point->phase == CULM_PHASE_REDUCE   ? CULM_NUMERIC_FLIP_GRADIENT
+                               : point->phase == CULM_PHASE_COMMIT ? CULM_NUMERIC_FLIP_APPLIED
+                                                                   : CULM_NUMERIC_FLIP_STATE);
+}
+
 static enum culm_status join(struct worker *w, char **argv, struct culm_error *error) {
     const struct culm_worker_options options = {
         .address = argv[3],
@@ -153,6 +160,8 @@ static enum culm_status join(struct worker *w, char **argv, struct culm_error *e
         .fault_fd = atoi(argv[5]),
         .faults = w->faults,
         .fault_count = w->fault_count,
+        .flip = flip,
+        .flip_ctx = w,
     };
     enum culm_status status = culm_worker_new(&options, &w->world, error);
     if (status != CULM_OK) {

@@ -18,8 +18,10 @@ static const char *const phase_text[CULM_PHASE_COUNT] = {
     [CULM_PHASE_TRANSFER] = "transfer", [CULM_PHASE_CHECKPOINT] = "checkpoint",
 };
 
-static const char *const hurt_text[CULM_HURT_COUNT] = {
-    [CULM_HURT_KILL] = "kill", [CULM_HURT_STOP] = "stop", [CULM_HURT_EXIT] = "exit"};
+static const char *const hurt_text[CULM_HURT_COUNT] = {[CULM_HURT_KILL] = "kill",
+                                                       [CULM_HURT_STOP] = "stop",
+                                                       [CULM_HURT_EXIT] = "exit",
+                                                       [CULM_HURT_FLIP] = "flip"};
 
 const char *culm_fault_phase_text(size_t phase) {
     return phase < CULM_PHASE_COUNT ? phase_text[phase] : NULL;
@@ -92,6 +94,7 @@ void culm_faults_fire(const struct culm_faults *faults, const struct culm_worker
         }
     case CULM_HURT_STOP: kill(getpid(), SIGSTOP); break;
     case CULM_HURT_EXIT: _exit(1);
+    case CULM_HURT_FLIP: break;
     }
 }
 

@@ -11,8 +11,9 @@
 
 #include "net/world.h"
 
-enum culm_hurt { CULM_HURT_KILL, CULM_HURT_STOP, CULM_HURT_EXIT };
-#define CULM_HURT_COUNT 3
+/* FLIP: a bit of its memory, by whoever knows what lies there (culm_worker_options.flip). */
+enum culm_hurt { CULM_HURT_KILL, CULM_HURT_STOP, CULM_HURT_EXIT, CULM_HURT_FLIP };
+#define CULM_HURT_COUNT 4
 
 struct culm_worker_fault {
     int32_t index;                 /* the launcher's number of it */
@@ -36,7 +37,8 @@ const struct culm_worker_fault *culm_faults_claim(struct culm_faults *faults,
                                                   const struct culm_fault_point *point);
 /* The same for one that was armed, at a send with a payload. */
 const struct culm_worker_fault *culm_faults_claim_send(struct culm_faults *faults);
-/* Writes the record, then hurts this process. Returns only when it was frozen and thawed. */
+/* Writes the record, then hurts this process. Returns only when it was frozen and thawed,
+ * or is to flip a bit. */
 void culm_faults_fire(const struct culm_faults *faults, const struct culm_worker_fault *fault);
 
 struct culm_fault_record {

@@ -67,6 +67,9 @@ static void worker_fault(struct culm_world *world, const struct culm_fault_point
             culm_worker_flush_all(worker);
         }
         culm_faults_fire(&worker->faults, fault);
+        if (fault->how == CULM_HURT_FLIP && worker->o.flip) {
+            worker->o.flip(worker->o.flip_ctx, point);
+        }
     }
 }
 

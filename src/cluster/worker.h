@@ -31,6 +31,8 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
     int fault_fd;                           /* where fault records go; -1: nowhere */
     const struct culm_worker_fault *faults; /* of this worker only */
     size_t fault_count;
+    void (*flip)(void *flip_ctx, const struct culm_fault_point *point); /* any thread; or NULL */
+    void *flip_ctx;
     int64_t hello_limit_ms; /* a stranger that proves nothing is closed then; 0: 10000 */
 };
 

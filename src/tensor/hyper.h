@@ -69,6 +69,13 @@ struct culm_adamw {
     double weight_decay;                       /* 0: none */
     double grad_scale;                         /* 1, or what clipping says */
     double bias_correction1, bias_correction2; /* 1 - beta^t, t = 1, 2, ... */
+    struct culm_step_digest *digest;           /* out; NULL: not wanted */
+};
+
+/* Digests (culm_cpu_digest) of what a step read and wrote: the gradient; the parameter and the
+ * optimizer's one or two vectors, before it and after. 0 for a vector that there is not. */
+struct culm_step_digest {
+    uint64_t grad, before[3], after[3];
 };
 
 /* What an element-wise operator computes. */
@@ -119,6 +126,7 @@ struct culm_sgd {
     double grad_scale;   /* 1, or what clipping says */
     bool nesterov;
     bool first; /* step: what the buffer holds is not read */
+    struct culm_step_digest *digest; /* out; NULL: not wanted */
 };
 
 #endif

@@ -2,8 +2,10 @@
 #include "train/numeric_internal.h"
 
 #include "base/pages.h"
+#include "base/rng.h"
 #include "model/optimizer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,15 @@ double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
 enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
                                     struct culm_error *error) {
     size_t bytes = x->o.plan->layout.stage[stage].state_bytes;
+    size_t params = (size_t)numeric_info(x, stage)->param_count + 1;
+    struct numeric_state *state = &x->state[stage];
+    if (!state->record) {
+        state->record = calloc(params, sizeof *state->record);
+        state->saved = calloc(params, sizeof *state->saved);
+    }
+    if (!state->record || !state->saved) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
     if (!x->state[stage].data && culm_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
         x->state[stage].data = culm_pages_alloc(bytes);
         if (!x->state[stage].data) {
@@ -35,6 +46,7 @@ enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
 }
 
 static void drop_state(struct culm_numeric *x, int32_t stage) {
+    x->state[stage].whole = false;
     if (x->state[stage].data) {
         culm_pool_return(x->o.pool, culm_pages_size(x->o.plan->layout.stage[stage].state_bytes));
         free(x->state[stage].data);
@@ -197,7 +209,7 @@ static const float *total(struct culm_numeric *x, const struct culm_task *task, 
             return NULL;
         }
         *ret_count = (int64_t)(layout->grad[g].size_bytes / sizeof(float));
-        const float *use = task->grad[g]->data;
+        const float *use = task->grad[g] == x->flipped ? x->flip_copy : task->grad[g]->data;
         if (uses++ > 0) {
             culm_cpu_add(x->o.cpu, culm_out_f32(x->tied), culm_in_f32(sum), culm_in_f32(use),
                          *ret_count);
@@ -216,6 +228,10 @@ static enum culm_status missing(struct culm_task *task, int32_t param) {
 
 static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_layout *layout = &x->o.plan->layout;
+    enum culm_status status = culm_numeric_check_values(x, task, task->stages);
+    if (status != CULM_OK) {
+        return status;
+    }
     for (int32_t p = 0; p < layout->param_count; p++) {
         int64_t count = 0;
         if (!(layout->param[p].stages & task->stages)) {
@@ -225,8 +241,10 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
         if (!grad) {
             return missing(task, p);
         }
-        task->norm[p] =
-            x->o.plan->graph->param[p].statistic ? 0 : culm_cpu_sum_squares(x->o.cpu, grad, count);
+        double squares = culm_cpu_sum_squares_digest(x->o.cpu, grad, count, &x->normed[p]);
+        /* What is no gradient has no part in the norm, but must be finite all the same. */
+        bool apart = x->o.plan->graph->param[p].statistic && isfinite(squares);
+        task->norm[p] = apart ? 0 : squares;
     }
     if (task->stages >> (layout->stages - 1) & 1) {
         const float *statistics = task->grad[layout->grad_count - 1]->data;
@@ -271,15 +289,21 @@ static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task)
         if (i == info->param_count / 2 && x->exec.world) {
             const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
             x->exec.world->ops->fault(x->exec.world, &point);
+            culm_numeric_flip_now(x, task);
         }
         const float *grad = total(x, task, param->global_index, &count);
         if (!grad) {
             return missing(task, param->global_index);
         }
+        struct culm_step_digest digest = {0};
+        step.adamw.digest = step.descent.digest = &digest;
         double decay = param->decay ? x->o.config->optimizer.weight_decay : 0;
         if (param->statistic) {
+            digest.grad = culm_cpu_digest(x->o.cpu, grad, param->count);
+            digest.before[0] = culm_cpu_digest(x->o.cpu, p + at, param->count);
             culm_statistic_step(p + at, grad, param->count, param->momentum,
                                 x->o.plan->shape.micros);
+            digest.after[0] = culm_cpu_digest(x->o.cpu, p + at, param->count);
         } else if (step.sgd) {
             step.descent.weight_decay = decay;
             culm_cpu_sgd(x->o.cpu, p + at, m + at, grad, param->count, &step.descent);
@@ -288,25 +312,33 @@ static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task)
             culm_cpu_adamw(x->o.cpu, p + at, m + at, m + info->param_floats + at, grad,
                            param->count, &step.adamw);
         }
+        /* Statistics, and SGD without momentum, leave the optimizer's vectors alone. */
+        bool rest = !param->statistic && !(step.sgd && step.descent.momentum == 0);
+        struct numeric_record *record = &x->state[task->stage].record[i];
+        if (digest.before[0] != record->value ||
+            (rest && culm_rng_mix(digest.before[1], digest.before[2]) != record->rest)) {
+            return culm_numeric_damaged(task, task->stage, "the state", param->name);
+        }
+        if (digest.grad != x->normed[param->global_index]) {
+            return culm_numeric_damaged(task, task->stage, "the gradient", param->name);
+        }
+        record->value = digest.after[0];
+        record->rest = rest ? culm_rng_mix(digest.after[1], digest.after[2]) : record->rest;
     }
+    culm_numeric_tell(x, task);
     return CULM_OK;
 }
 
 /* --- copies of state --- */
 
-static uint64_t digest_of(const void *data, size_t bytes) {
-    const uint64_t *word = data;
-    uint64_t sum = 0x9E3779B97F4A7C15ull;
-    for (size_t i = 0; i < bytes / 8; i++) {
-        sum = (sum ^ word[i]) * 0xD6E8FEB86659FD93ull;
-        sum ^= sum >> 32;
-    }
-    if (bytes % 8) {
-        uint32_t tail;
-        memcpy(&tail, (const char *)data + bytes - 4, sizeof tail);
-        sum = (sum ^ tail) * 0xD6E8FEB86659FD93ull;
-    }
-    return sum ^ (sum >> 29);
+/* A copy has the vectors of its tensor one after the other. */
+static struct numeric_record
+record_of_copy(struct culm_numeric *x, const struct culm_param_info *param, const float *copy) {
+    const struct culm_stage_info as_stage = {
+        .param_floats = param->count,
+        .params = &(const struct culm_param_info){.count = param->count},
+    };
+    return culm_numeric_look(x, &as_stage, 0, copy, false);
 }
 
 static enum culm_status run_export(struct culm_numeric *x, struct culm_task *task) {
@@ -317,7 +349,13 @@ static enum culm_status run_export(struct culm_numeric *x, struct culm_task *tas
         const float *from = x->state[task->stage].data + part * info->param_floats + param->offset;
         memcpy((char *)task->output->data + (size_t)part * bytes, from, bytes);
     }
-    task->digest = digest_of(task->output->data, task->output->size_bytes);
+    /* As run_import will look at it. */
+    struct numeric_record now = record_of_copy(x, param, task->output->data);
+    const struct numeric_record *made = &x->state[task->stage].record[task->index];
+    if (now.value != made->value || now.rest != made->rest) {
+        return culm_numeric_damaged(task, task->stage, "the state", param->name);
+    }
+    task->digest = culm_numeric_told(now);
     return CULM_OK;
 }
 
@@ -325,7 +363,8 @@ static enum culm_status run_import(struct culm_numeric *x, struct culm_task *tas
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     const struct culm_param_info *param = &info->params[task->index];
     size_t bytes = (size_t)param->count * sizeof(float);
-    if (digest_of(task->input->data, (size_t)x->o.plan->state_parts * bytes) != task->digest) {
+    struct numeric_record record = record_of_copy(x, param, task->input->data);
+    if (culm_numeric_told(record) != task->digest) {
         return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
                               "the copy of '%s' was damaged on its way", param->name);
     }
@@ -333,6 +372,14 @@ static enum culm_status run_import(struct culm_numeric *x, struct culm_task *tas
     for (int64_t part = 0; part < x->o.plan->state_parts && status == CULM_OK; part++) {
         memcpy(x->state[task->stage].data + part * info->param_floats + param->offset,
                (const char *)task->input->data + (size_t)part * bytes, bytes);
+    }
+    if (status == CULM_OK) {
+        struct numeric_state *state = &x->state[task->stage];
+        state->record[task->index] = record;
+        state->whole = task->index == info->param_count - 1;
+        if (state->whole) {
+            culm_numeric_tell(x, task);
+        }
     }
     return status;
 }
@@ -342,8 +389,20 @@ static enum culm_status run_import(struct culm_numeric *x, struct culm_task *tas
 static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) {
     struct culm_numeric *x = (struct culm_numeric *)exec;
     static const struct culm_fold_ops fold = {fold_copy, fold_add};
+    if (x->o.cpu) {
+        culm_cpu_control_reset();
+    }
+    if (__atomic_load_n(&x->flip, __ATOMIC_ACQUIRE)) {
+        culm_numeric_flip_now(x, task);
+    }
+    enum culm_status status;
     switch (task->kind) {
-    case CULM_TASK_LOAD: return culm_numeric_load(x, task);
+    case CULM_TASK_LOAD:
+        status = culm_numeric_load(x, task);
+        if (status == CULM_OK) {
+            culm_numeric_made(x, task);
+        }
+        return status;
     case CULM_TASK_DROP: drop_state(x, task->stage); return CULM_OK;
     case CULM_TASK_FORWARD:
         culm_initial_close(x->initial); /* all has been loaded: files may be large */
@@ -358,6 +417,9 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_SNAPSHOT:
         memcpy(task->output->data, x->state[task->stage].data,
                x->o.plan->layout.stage[task->stage].state_bytes);
+        memcpy(x->state[task->stage].saved, x->state[task->stage].record,
+               (size_t)numeric_info(x, task->stage)->param_count *
+                   sizeof *x->state[task->stage].saved);
         return CULM_OK;
     case CULM_TASK_SAVE: return culm_numeric_save(x, task);
     case CULM_TASK_PUBLISH: return culm_numeric_publish(x, task);
@@ -397,7 +459,9 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
         if (status == CULM_OK) {
             size_t tied = largest_tied(&options->plan->layout);
             x->tied = culm_pages_alloc(tied);
-            status = x->tied ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+            x->normed = calloc((size_t)options->plan->layout.param_count + 1, sizeof *x->normed);
+            status = x->tied && x->normed ? CULM_OK
+                                          : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
         }
         if (status != CULM_OK) {
             culm_numeric_free(&x->exec);
@@ -415,7 +479,12 @@ void culm_numeric_free(struct culm_exec *exec) {
     }
     for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
         drop_state(x, s);
+        free(x->state[s].record);
+        free(x->state[s].saved);
     }
+    culm_blob_clear(&x->flipped);
+    free(x->flip_copy);
+    free(x->normed);
     drop_scratch(x, &x->scratch);
     drop_scratch(x, &x->frc_scratch);
     culm_numeric_fields_release(x);

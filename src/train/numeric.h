@@ -7,7 +7,8 @@
  * one) laid out as the stage says. Every number is a pure function of the configuration, the data
  * and the task's key, whoever computes it.
  *
- * Files: numeric.c compute tasks; numeric_store.c checkpoints. Thread: see exec.h.
+ * Files: numeric.c compute tasks; numeric_digest.c what memory must still hold; numeric_store.c
+ * checkpoints. Thread: see exec.h.
  */
 #ifndef CULM_TRAIN_NUMERIC_H
 #define CULM_TRAIN_NUMERIC_H
@@ -37,6 +38,16 @@ void culm_numeric_free(struct culm_exec *exec); /* NULL is fine */
 
 /* Micro-batches of samples that a worker keeps at once. */
 int32_t culm_numeric_samples_kept(const struct culm_run_shape *shape);
+/* Bits that a test flips; see culm_numeric_flip. */
+enum culm_numeric_flip {
+    CULM_NUMERIC_FLIP_NONE,
+    CULM_NUMERIC_FLIP_STATE,    /* of a parameter: now, if called in a task; else in the next one */
+    CULM_NUMERIC_FLIP_GRADIENT, /* reduced, before the next norm is taken of it */
+    CULM_NUMERIC_FLIP_APPLIED,  /* reduced, before the next step */
+};
+/* Asks for one flipped bit in this worker's memory. Any thread. */
+void culm_numeric_flip(struct culm_exec *exec, enum culm_numeric_flip what);
+
 /* Learning rate of a step by the configuration's schedule; for step events. */
 double culm_numeric_lr(const struct culm_train_config *config, int64_t step);
 

@@ -5,9 +5,16 @@
 #include "data/prefetch.h"
 #include "train/numeric.h"
 
+/* What a tensor was made: digests of its values, and of what the optimizer keeps of it. */
+struct numeric_record {
+    uint64_t value, rest;
+};
+
 /* State of one stage; vectors of info->param_floats. */
 struct numeric_state {
     float *data; /* one allocation: parameters, exp_avg and, with AdamW, exp_avg_sq */
+    struct numeric_record *record, *saved; /* [param_count]; saved: of the newest snapshot */
+    bool whole;                            /* every tensor has been loaded or received */
 };
 
 /* The samples of the task at hand, by field of the graph. */
@@ -36,6 +43,10 @@ struct culm_numeric {
     struct culm_initial *initial;  /* while version 0 is loaded */
     float *tied;                   /* sum of the uses of a tied tensor */
     struct culm_stage_run frc_run; /* of a redundant forward that was stopped */
+    uint64_t *normed;              /* [params] digests of the gradients of the last norms */
+    int flip;                      /* atomic; enum culm_numeric_flip that is due */
+    struct culm_blob *flipped;     /* a gradient that reads as flip_copy; NULL */
+    float *flip_copy;
 };
 
 static inline const struct culm_stage_info *numeric_info(const struct culm_numeric *x,
@@ -53,6 +64,22 @@ enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_t
 /* numeric.c: makes room for the state of a stage, contents undefined. */
 enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
                                     struct culm_error *error);
+
+/* numeric_digest.c: what the state was made and still has to be. `data` is a state as in
+ * numeric_state; the gradient of a parameter is that of the last norms. */
+uint64_t culm_numeric_told(struct numeric_record record);
+struct numeric_record culm_numeric_look(struct culm_numeric *x, const struct culm_stage_info *info,
+                                        int32_t index, const float *data, bool here);
+void culm_numeric_made(struct culm_numeric *x, struct culm_task *task);  /* the whole stage */
+void culm_numeric_tell(const struct culm_numeric *x, struct culm_task *task);
+enum culm_status culm_numeric_damaged(struct culm_task *task, int32_t stage, const char *what,
+                                      const char *name);
+/* Values of all stages of a mask; a whole state, by the calling thread alone. */
+enum culm_status culm_numeric_check_values(struct culm_numeric *x, struct culm_task *task,
+                                           uint64_t stages);
+enum culm_status culm_numeric_check_saved(struct culm_numeric *x, struct culm_task *task);
+/* Carries out a flip that is due and has to do with this task. */
+void culm_numeric_flip_now(struct culm_numeric *x, struct culm_task *task);
 
 /* numeric_store.c */
 enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *task);

@@ -114,6 +114,9 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
     struct culm_piece piece;
     status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, task->stage, task->node,
                                          tensors, count, &hook, &piece, &task->job.error);
+    if (status == CULM_OK) { /* what was written is what the step made, or it is not told of */
+        status = culm_numeric_check_saved(x, task);
+    }
     if (status == CULM_OK) {
         snprintf(task->text, sizeof task->text, "%d %d %s %llu %s %llu", piece.stage, piece.node,
                  piece.file, (unsigned long long)piece.bytes, piece.sha256,

@@ -5,6 +5,7 @@
  * A tile is a run of CHUNK elements. Tails go through the same vector code with fewer lanes. One
  * loop is written; the compiler makes one of it for each common combination of f32 and bf16.
  */
+#include "device/cpu/digest.h"
 #include "device/cpu/drop.h"
 #include "device/cpu/variant.h"
 
@@ -143,16 +144,24 @@ struct adamw {
     const float *g;
     int64_t count;
     float keep, rate1, beta2, rate2, grad_scale, step, root2, eps;
+    struct culm_step_digest *digest;
 };
 
-static void adamw_tile(void *context, int64_t tile, int thread) {
-    struct adamw *s = context;
-    (void)thread;
-    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
-        vec g = vmul(load_part(s->g + i, to - i), vset(s->grad_scale));
+/* With `digests` the bits of everything read and written are looked at on the way. */
+SIMD void adamw_run(struct adamw *s, int64_t from, int64_t to, bool digests) {
+    uvec h[7];
+    for (int d = 0; d < 7 && digests; d++)
+        h[d] = digest_begin();
+    for (int64_t i = from; i < to; i += LANES) {
+        vec raw = load_part(s->g + i, to - i), g = vmul(raw, vset(s->grad_scale));
         vec m = load_part(s->m + i, to - i), v = load_part(s->v + i, to - i),
             p = load_part(s->p + i, to - i);
+        if (digests) {
+            h[0] = digest_next(h[0], raw);
+            h[1] = digest_next(h[1], p);
+            h[2] = digest_next(h[2], m);
+            h[3] = digest_next(h[3], v);
+        }
         m = vfma(vset(s->rate1), vsub(g, m), m);
         v = vfma(vmul(vset(s->rate2), g), g, vmul(vset(s->beta2), v));
         vec denominator = vfma(vsqrt(v), vset(s->root2), vset(s->eps));
@@ -160,7 +169,37 @@ static void adamw_tile(void *context, int64_t tile, int thread) {
         store_part(s->p + i, p, to - i);
         store_part(s->m + i, m, to - i);
         store_part(s->v + i, v, to - i);
+        if (digests && i + LANES > to) {
+            p = load_part(s->p + i, to - i); /* zeros past the end */
+            m = load_part(s->m + i, to - i);
+            v = load_part(s->v + i, to - i);
+        }
+        if (digests) {
+            h[4] = digest_next(h[4], p);
+            h[5] = digest_next(h[5], m);
+            h[6] = digest_next(h[6], v);
+        }
     }
+    if (!digests)
+        return;
+    int64_t run = from / DIGEST_RUN;
+    digest_add(&s->digest->grad, digest_end(h[0], run));
+    for (int d = 0; d < 3; d++) {
+        digest_add(&s->digest->before[d], digest_end(h[1 + d], run));
+        digest_add(&s->digest->after[d], digest_end(h[4 + d], run));
+    }
+}
+
+static void adamw_tile(void *context, int64_t tile, int thread) {
+    struct adamw *s = context;
+    (void)thread;
+    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
+    if (!s->digest) {
+        adamw_run(s, tile * CHUNK, to, false);
+        return;
+    }
+    for (int64_t from = tile * CHUNK; from < to; from += DIGEST_RUN)
+        adamw_run(s, from, at_most(to, from + DIGEST_RUN), true);
 }
 
 void ISA_NAME(adamw)(struct culm_cpu *cpu, float *p, float *m, float *v, const float *g,
@@ -179,7 +218,10 @@ void ISA_NAME(adamw)(struct culm_cpu *cpu, float *p, float *m, float *v, const f
         .step = (float)(hyper->lr / hyper->bias_correction1),
         .root2 = (float)(1.0 / sqrt(hyper->bias_correction2)),
         .eps = (float)hyper->eps,
+        .digest = hyper->digest,
     };
+    if (s.digest)
+        *s.digest = (struct culm_step_digest){0};
     culm_cpu_run(cpu, ceil_div(count, CHUNK), adamw_tile, &s);
 }
 
@@ -193,6 +235,8 @@ struct squares {
     const float *x;
     int64_t count;
     double *block;
+    uint64_t *digest; /* or NULL */
+    int64_t before;   /* elements: a multiple of SQUARES */
 };
 
 /* Eight lanes, in whatever registers there are. */
@@ -219,18 +263,56 @@ static void squares_tile(void *context, int64_t tile, int thread) {
         for (int l = 0; l < width; l++)
             lane[l] += lane[l + width];
     s->block[tile] = lane[0];
+    if (s->digest)
+        digest_add(s->digest, digest_run(s->x - s->before, s->before + from, s->before + to));
 }
 
 void ISA_NAME(sum_squares_into)(struct culm_cpu *cpu, const float *x, int64_t count,
-                                double *ret_sum) {
+                                double *ret_sum, uint64_t *ret_digest) {
+    _Static_assert(SQUARES == DIGEST_RUN, "a block is a run");
     double sum = 0;
+    if (ret_digest)
+        *ret_digest = 0;
     double *block = (double *)cpu_shared(cpu);
     for (int64_t from = 0; from < count; from += (int64_t)SQUARES * ROUND) {
-        struct squares s = {x + from, at_most(count - from, (int64_t)SQUARES * ROUND), block};
+        struct squares s = {x + from, at_most(count - from, (int64_t)SQUARES * ROUND), block,
+                            ret_digest, from};
         int64_t tiles = ceil_div(s.count, SQUARES);
         culm_cpu_run(cpu, tiles, squares_tile, &s);
         for (int64_t i = 0; i < tiles; i++)
             sum += block[i];
     }
     *ret_sum = sum;
+}
+
+/* ---- digests ---- */
+
+struct digest {
+    const float *x;
+    int64_t count;
+    uint64_t sum;
+};
+
+static void digest_tile(void *context, int64_t tile, int thread) {
+    struct digest *s = context;
+    (void)thread;
+    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
+    for (int64_t from = tile * CHUNK; from < to; from += DIGEST_RUN)
+        digest_add(&s->sum, digest_run(s->x, from, at_most(to, from + DIGEST_RUN)));
+}
+
+void ISA_NAME(digest_into)(struct culm_cpu *cpu, const float *x, int64_t count,
+                           uint64_t *ret_digest) {
+    struct digest s = {x, count, 0};
+    culm_cpu_run(cpu, ceil_div(count, CHUNK), digest_tile, &s);
+    *ret_digest = s.sum;
+}
+
+void ISA_NAME(digest_here_into)(struct culm_cpu *cpu, const float *x, int64_t count,
+                                uint64_t *ret_digest) {
+    struct digest s = {x, count, 0};
+    (void)cpu;
+    for (int64_t tile = 0; tile < ceil_div(count, CHUNK); tile++)
+        digest_tile(&s, tile, 0);
+    *ret_digest = s.sum;
 }

@@ -44,9 +44,13 @@ static inline int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-/* culm_cpu_sum_squares with an output parameter, so that it fits the table. */
+/* Kernels with an output parameter, so that they fit the table. ret_digest of the first: or NULL. */
 void culm_cpu_sum_squares_into(struct culm_cpu *cpu, const float *x, int64_t count,
-                               double *ret_sum);
+                               double *ret_sum, uint64_t *ret_digest);
+void culm_cpu_digest_into(struct culm_cpu *cpu, const float *x, int64_t count,
+                          uint64_t *ret_digest);
+void culm_cpu_digest_here_into(struct culm_cpu *cpu, const float *x, int64_t count,
+                               uint64_t *ret_digest);
 
 /* Natural logarithm within 1e-15; our own, so that it is the same with every C library. */
 double culm_cpu_log(double x);

@@ -158,8 +158,27 @@ CULM_CPU_OPS(PUBLIC)
 
 double culm_cpu_sum_squares(struct culm_cpu *cpu, const float *x, int64_t count) {
     double sum;
-    culm_cpu_sum_squares_into(cpu, x, count, &sum);
+    culm_cpu_sum_squares_into(cpu, x, count, &sum, NULL);
     return sum;
+}
+
+double culm_cpu_sum_squares_digest(struct culm_cpu *cpu, const float *x, int64_t count,
+                                   uint64_t *ret_digest) {
+    double sum;
+    culm_cpu_sum_squares_into(cpu, x, count, &sum, ret_digest);
+    return sum;
+}
+
+uint64_t culm_cpu_digest(struct culm_cpu *cpu, const float *x, int64_t count) {
+    uint64_t digest;
+    culm_cpu_digest_into(cpu, x, count, &digest);
+    return digest;
+}
+
+uint64_t culm_cpu_digest_here(struct culm_cpu *cpu, const float *x, int64_t count) {
+    uint64_t digest;
+    culm_cpu_digest_here_into(cpu, x, count, &digest);
+    return digest;
 }
 
 double culm_cpu_log(double x) {

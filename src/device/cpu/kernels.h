@@ -203,6 +203,19 @@ void culm_cpu_adamw(struct culm_cpu *cpu, float *p, float *m, float *v, const fl
 
 /* Sum of squares in float64 over a fixed tree of blocks. */
 double culm_cpu_sum_squares(struct culm_cpu *cpu, const float *x, int64_t count);
+/* The same, with the digest of x on the way. */
+double culm_cpu_sum_squares_digest(struct culm_cpu *cpu, const float *x, int64_t count,
+                                   uint64_t *ret_digest);
+
+/* Sets the control word of the calling thread to what a new thread has: round to nearest, nothing
+ * flushed, nothing trapped. For arithmetic outside of kernels, whatever a library has left. */
+void culm_cpu_control_reset(void);
+
+/* A digest of the bits of x[count], the same on every instruction set: one flipped bit always
+ * changes it, elements in another order do. `here`: by the calling thread alone, which may be any,
+ * while others use cpu. */
+uint64_t culm_cpu_digest(struct culm_cpu *cpu, const float *x, int64_t count);
+uint64_t culm_cpu_digest_here(struct culm_cpu *cpu, const float *x, int64_t count);
 
 /* --- sequences --- */
 

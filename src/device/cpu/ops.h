@@ -75,8 +75,14 @@
     X(adamw, (struct culm_cpu *cpu, float *p, float *m, float *v, const float *g, int64_t count,   \
               const struct culm_adamw *hyper),                                                     \
       (cpu, p, m, v, g, count, hyper))                                                             \
-    X(sum_squares_into, (struct culm_cpu *cpu, const float *x, int64_t count, double *ret_sum),    \
-      (cpu, x, count, ret_sum))
+    X(sum_squares_into, (struct culm_cpu *cpu, const float *x, int64_t count, double *ret_sum,     \
+                         uint64_t *ret_digest),                                                    \
+      (cpu, x, count, ret_sum, ret_digest))                                                        \
+    X(digest_into, (struct culm_cpu *cpu, const float *x, int64_t count, uint64_t *ret_digest),    \
+      (cpu, x, count, ret_digest))                                                                 \
+    X(digest_here_into, (struct culm_cpu *cpu, const float *x, int64_t count,                      \
+                         uint64_t *ret_digest),                                                    \
+      (cpu, x, count, ret_digest))
 /* clang-format on */
 
 #define CULM_CPU_MEMBER(name, parameters, arguments) void(*name) parameters;

@@ -5,6 +5,7 @@
  * function, of f32; bf16 goes through it in pieces that stay in the first-level cache. Tails go
  * through the same vector code.
  */
+#include "device/cpu/digest.h"
 #include "device/cpu/functions.h"
 #include "device/cpu/variant.h"
 
@@ -153,14 +154,12 @@ struct sgd {
     int64_t count;
     float grad_scale, weight_decay, momentum, share, lr;
     bool nesterov, first;
+    struct culm_step_digest *digest;
 };
 
-static void sgd_tile(void *context, int64_t tile, int thread) {
-    struct sgd *s = context;
-    (void)thread;
-    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
+SIMD void sgd_run(struct sgd *s, int64_t from, int64_t to) {
     vec momentum = vset(s->momentum);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
+    for (int64_t i = from; i < to; i += LANES) {
         vec p = load_part(s->p + i, to - i);
         vec g = vmul(load_part(s->g + i, to - i), vset(s->grad_scale));
         g = vfma(vset(s->weight_decay), p, g);
@@ -172,6 +171,28 @@ static void sgd_tile(void *context, int64_t tile, int thread) {
             g = s->nesterov ? vfma(momentum, buffer, g) : buffer;
         }
         store_part(s->p + i, vfnma(vset(s->lr), g, p), to - i);
+    }
+}
+
+static void sgd_tile(void *context, int64_t tile, int thread) {
+    struct sgd *s = context;
+    (void)thread;
+    int64_t to = at_most(s->count, (tile + 1) * CHUNK);
+    struct culm_step_digest *d = s->digest;
+    for (int64_t from = tile * CHUNK; from < to; from += DIGEST_RUN) { /* it stays in the cache */
+        int64_t end = at_most(to, from + DIGEST_RUN);
+        if (d) {
+            digest_add(&d->grad, digest_run(s->g, from, end));
+            digest_add(&d->before[0], digest_run(s->p, from, end));
+            if (s->buffer)
+                digest_add(&d->before[1], digest_run(s->buffer, from, end));
+        }
+        sgd_run(s, from, end);
+        if (d) {
+            digest_add(&d->after[0], digest_run(s->p, from, end));
+            if (s->buffer)
+                digest_add(&d->after[1], digest_run(s->buffer, from, end));
+        }
     }
 }
 
@@ -187,6 +208,9 @@ void ISA_NAME(sgd)(struct culm_cpu *cpu, float *p, float *buffer, const float *g
                     .share = (float)(1.0 - hyper->dampening),
                     .lr = (float)hyper->lr,
                     .nesterov = hyper->nesterov,
-                    .first = hyper->first};
+                    .first = hyper->first,
+                    .digest = hyper->digest};
+    if (s.digest)
+        *s.digest = (struct culm_step_digest){0};
     culm_cpu_run(cpu, ceil_div(count, CHUNK), sgd_tile, &s);
 }

@@ -97,6 +97,14 @@ static void control_leave(uint64_t before) {
 #endif
 }
 
+void culm_cpu_control_reset(void) {
+#if defined(__x86_64__)
+    control_leave(0x1f80);
+#else
+    control_leave(0);
+#endif
+}
+
 /* Takes and does tiles until none is left. */
 static void work(struct culm_pool_threads *pool, int thread) {
     uint64_t state = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE);

@@ -78,8 +78,12 @@ static void mistakes(void **state) {
     refused("worker=1,step=1,phase=lunch",
             "phase: 'lunch' is impossible; allowed: load, forward, backward, frc, send, reduce, "
             "commit, step, transfer, checkpoint");
-    refused("worker=1,step=1,how=gently", "how: 'gently' is impossible; allowed: kill, stop, exit");
-    refused("worker=1,step=1,how=", "how: '' is impossible; allowed: kill, stop, exit");
+    refused("worker=1,step=1,how=gently",
+            "how: 'gently' is impossible; allowed: kill, stop, exit, flip");
+    refused("worker=1,step=1,how=", "how: '' is impossible; allowed: kill, stop, exit, flip");
+    refused("worker=1,step=1,how=flip,phase=load",
+            "how=flip means nothing in phase load; allowed with forward, backward, frc, reduce, "
+            "commit, step");
     refused("worker=1,step=1,for_ms=5", "for_ms means nothing here; allowed with how=stop");
     refused("worker=1,step=1,phase=commit,micro=1",
             "micro means nothing in phase commit; allowed with forward, backward, frc, send");

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""A bit flips in the memory of one worker: of a parameter, or of a gradient before its norm is taken or before it is applied. The
+worker is put out, and the result is the bits of the undisturbed run."""
+from harness import Cases, changed, check, check_fired, check_whole, equal, fault, tiny_config
+
+cases = Cases()
+BASE = tiny_config(cases.text)
+
+
+def flip(bench, changes, worker, step, phase, rollbacks):
+    config = changed(BASE, **changes)
+    run = bench.train(config, "run", *fault(worker, step, phase, how="flip"))
+    check_fired(run, [(worker, step, phase)])
+    check_whole(run, cases.reference(config), rollbacks)
+    lost = run.one("lost")
+    equal((lost["node"], lost["cause"]), (worker, "differs"), "who was put out, and why")
+    differs = run.all("differs")
+    check(differs and all(event["message"] for event in differs), "nothing says what differs")
+    check(all(worker in event["nodes"] for event in differs), "the worker is not among those that differ")
+
+
+for phase in ("forward", "backward", "frc", "reduce", "commit", "step"):
+    for worker, step in ((0, 3), (5, 8)):
+        cases.add(f"2 x 3: worker {worker}, step {step}, {phase}", flip, {}, worker, step, phase, 0)
+TWO = {"pipelines": 1, "stages": 2}
+for phase in ("forward", "reduce", "commit", "step"):
+    cases.add(f"two copies: {phase}", flip, TWO, 1, 4, phase, 0)
+SGD = {"optimizer": {"name": "sgd", "lr": 0.01, "momentum": 0.9, "weight_decay": 0.0, "clip_norm": 1.0}}
+for phase in ("backward", "reduce", "commit", "step"):
+    cases.add(f"SGD: {phase}", flip, SGD, 3, 2, phase, 0)
+ONE = {"pipelines": 1, "stages": 2, "redundancy": "none"}
+for phase in ("forward", "commit", "step"):
+    cases.add(f"one copy, rolled back: {phase}", flip, ONE, 0, 6, phase, 1)
+cases.run()
