@@ -10,7 +10,7 @@ enum culm_status culm_sha256_init(struct culm_sha256 *hash) {
     }
     if (EVP_DigestInit_ex(hash->context, EVP_sha256(), NULL) != 1) {
         culm_sha256_release(hash);
-        return CULM_ERR_UNSUPPORTED; /* a libcrypto configured without SHA-256 */
+        return CULM_ERR_MACHINE; /* a libcrypto configured without SHA-256 */
     }
     return CULM_OK;
 }

@@ -19,6 +19,7 @@ const char *culm_status_name(enum culm_status status) {
     case CULM_ERR_MEMORY: return "memory";
     case CULM_ERR_TIMEOUT: return "timeout";
     case CULM_ERR_CHANGED: return "changed";
+    case CULM_ERR_MACHINE: return "machine";
     case CULM_ERR_INTERNAL: return "internal";
     }
     return "unknown";
@@ -31,10 +32,11 @@ int culm_status_exit_code(enum culm_status status) {
     case CULM_ERR_CONFIG:
     case CULM_ERR_FORMAT:
     case CULM_ERR_NOT_FOUND:
-    case CULM_ERR_EXISTS: return 3;
-    case CULM_ERR_UNSUPPORTED:
+    case CULM_ERR_EXISTS:
+    case CULM_ERR_UNSUPPORTED: return 3;
     case CULM_ERR_IO:
-    case CULM_ERR_MEMORY: return 4;
+    case CULM_ERR_MEMORY:
+    case CULM_ERR_MACHINE: return 4;
     default: return 1;
     }
 }

@@ -28,13 +28,14 @@ enum culm_status {
     CULM_ERR_FORMAT,      /* a file or message does not have the form it should: exit 3 */
     CULM_ERR_NOT_FOUND,   /* no such thing */
     CULM_ERR_EXISTS,      /* it is already there and is not overwritten */
-    CULM_ERR_UNSUPPORTED, /* correct, but not built or not possible here */
+    CULM_ERR_UNSUPPORTED, /* what is asked for is right, but nothing here can do it: exit 3 */
     CULM_ERR_AGAIN,       /* not now: queue full, yielded, would block */
     /* the link or the machine */
     CULM_ERR_CLOSED, /* the other side is gone */
     CULM_ERR_IO,     /* the system refused: disk full, permission, ... : exit 4 */
     CULM_ERR_MEMORY, /* out of memory or over a stated limit: exit 4 */
     CULM_ERR_TIMEOUT,
+    CULM_ERR_MACHINE, /* this processor or build lacks something: exit 4 */
     /* the job */
     CULM_ERR_CHANGED,  /* an input is no longer what the run began with */
     CULM_ERR_INTERNAL, /* a promise of our own was broken */

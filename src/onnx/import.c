@@ -75,6 +75,13 @@ static enum culm_status build(struct culm_onnx_model *model, struct culm_graph *
     if (status == CULM_OK) {
         status = culm_onnx_blocks(graph, error);
     }
+    if (status == CULM_ERR_INTERNAL) { /* the file asks for a graph that cannot be */
+        culm_error_prefix(error, "onnx '%s'", model->file->path);
+        status = CULM_ERR_UNSUPPORTED;
+        if (error) {
+            error->status = status;
+        }
+    }
     free(b.made);
     free(b.param);
     model->name = b.name;

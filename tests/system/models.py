@@ -207,6 +207,28 @@ def benched_below(bench):
         equal(ended.code, 0, f"exit code for {family}: {ended.err!r}")
 
 
+def unsupported(bench):
+    """Models that culm cannot train are input that is refused, whichever command reads them and whatever they ask for."""
+    corpus = os.path.join(os.path.dirname(GOLDEN), os.pardir, "fuzz", "corpus", "onnx")
+    names = sorted(name for name in os.listdir(corpus) if name.startswith("bad-"))
+    check(len(names) > 50, f"{len(names)} files in {corpus}")
+    wrong = {}
+    for name in names:
+        ended = bench.run("model", "import", os.path.join(corpus, name))
+        if (ended.code, len(ended.err.splitlines())) != (3, 1):
+            wrong[name] = (ended.code, ended.err)
+    check(not wrong, f"exit codes and lines of culm model import: {wrong}")
+    for name, part in (("bad-operator", "is not supported"), ("bad-domain", "com.example"), ("bad-old-opset", "opset 5 is too old"),
+                       ("bad-axes-of-floats", "goes over the samples")):
+        path = bench.config(changed(config_of("resnet.onnx"), model={"file": os.path.join(corpus, name)}, data__held_out=0.2))
+        for words in (["train", path], ["train", path, "--dry-run"], ["eval", path], ["bench", "step", path, "--iters", "1"],
+                      ["model", "show", path]):
+            ended = bench.run(*words)
+            equal((ended.code, len(ended.err.splitlines())), (3, 1), f"exit code and lines of {words}: {ended.err!r}")
+            check(part in ended.err, f"{words} says {ended.err!r}")
+
+
+cases.add("refused: what an ONNX file asks for and culm has not, by every command", unsupported)
 cases.add("bench with sizes that the model has not", benched_below)
 cases.add("refused: a context beyond the ONNX file's positions", refused, "gpt2-free.onnx",
           {"model": {"file": os.path.join(GOLDEN, "gpt2-free.onnx")}}, "row 16", "model.context")
@@ -308,7 +330,7 @@ def not_exported(bench):
     """What export does not know leaves one line and no file."""
     run = bench.train(changed(config_of("gnmt"), steps=0, pipelines=1, stages=1), "run")
     ended = bench.run("model", "export", run.dir, "--onnx", bench.path("out.onnx"))
-    check(ended.code != 0 and len(ended.err.splitlines()) == 1, f"exit code {ended.code}, {ended.err!r}")
+    equal((ended.code, len(ended.err.splitlines())), (3, 1), f"exit code and lines of export, {ended.err!r}")
     check("'lstm'" in ended.err and "culm does not export it" in ended.err, f"export says {ended.err!r}")
     check(not os.path.exists(bench.path("out.onnx")), "a file was left")
 

@@ -76,7 +76,7 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     while (isa && ops[chosen] && strcmp(ops[chosen]->isa, isa))
         chosen++;
     if (!ops[chosen])
-        return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+        return culm_error_set(error, CULM_ERR_MACHINE,
                               "cpu device: this processor or build has no instruction set '%s'",
                               isa);
     struct culm_cpu *cpu = calloc(1, sizeof *cpu);

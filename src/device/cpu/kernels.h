@@ -62,7 +62,7 @@ static inline struct culm_in culm_in_of(struct culm_out out) {
  * CULM_ISA in the environment says. Errors as below. */
 enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error);
 /* The same on a given instruction set, "avx512_bf16", "avx512", "avx2", "neon" or "base"
- * (NULL: the best). CULM_ERR_UNSUPPORTED when this processor has none such. */
+ * (NULL: the best). CULM_ERR_MACHINE when this processor has none such. */
 enum culm_status culm_cpu_new_isa(int threads, const char *isa_or_null, struct culm_cpu **ret_cpu,
                                   struct culm_error *error);
 void culm_cpu_free(struct culm_cpu *cpu); /* NULL is fine */

@@ -106,7 +106,7 @@ static void test_refusals(void **state) {
     assert_int_equal(culm_cpu_new(0, &cpu, &error), CULM_ERR_ARGUMENT);
     assert_string_equal(error.text, "threads: 0 is not in 1..256");
     assert_int_equal(culm_cpu_new(257, &cpu, NULL), CULM_ERR_ARGUMENT);
-    assert_int_equal(culm_cpu_new_isa(1, "abacus", &cpu, &error), CULM_ERR_UNSUPPORTED);
+    assert_int_equal(culm_cpu_new_isa(1, "abacus", &cpu, &error), CULM_ERR_MACHINE);
     assert_non_null(strstr(error.text, "abacus"));
     assert_null(cpu);
     culm_cpu_free(NULL);
