@@ -1,8 +1,32 @@
-/* Chunks of growing size; what is large gets a chunk of its own. */
+/*
+ * Chunks of one size; what is large gets a chunk of its own.
+ *
+ * Under AddressSanitizer a chunk is poisoned but for what has been handed out, and a red zone lies
+ * behind each piece: a step past its end is seen, however small the piece.
+ */
 #include "onnx/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifdef SANITIZED
+#include <sanitizer/asan_interface.h>
+#define RED_ZONE 16
+#define FORBID(at, size) __asan_poison_memory_region(at, size)
+#define ALLOW(at, size) __asan_unpoison_memory_region(at, size)
+#else
+#define RED_ZONE 0
+#define FORBID(at, size) ((void)(at), (void)(size))
+#define ALLOW(at, size) ((void)(at), (void)(size))
+#endif
 
 #define CHUNK_BYTES ((size_t)64 << 10)
 
@@ -19,6 +43,7 @@ void culm_onnx_arena_init(struct culm_onnx_arena *arena, uint64_t bytes_max) {
 void culm_onnx_arena_release(struct culm_onnx_arena *arena) {
     for (struct culm_onnx_chunk *chunk = arena->chunk, *next; chunk; chunk = next) {
         next = chunk->next;
+        ALLOW(chunk->data, chunk->size);
         free(chunk);
     }
     arena->chunk = NULL;
@@ -34,6 +59,7 @@ static struct culm_onnx_chunk *chunk_new(size_t size) {
     struct culm_onnx_chunk *chunk = memory;
     chunk->used = 0;
     chunk->size = size;
+    FORBID(chunk->data, size);
     return chunk;
 }
 
@@ -46,9 +72,9 @@ void *culm_onnx_alloc(struct culm_onnx_arena *arena, uint64_t count, size_t size
     size_t alignment = bytes >= 64 ? 64 : 16;
     struct culm_onnx_chunk *chunk = arena->chunk;
     size_t start = chunk ? (chunk->used + alignment - 1) / alignment * alignment : 0;
-    if (!chunk || start > chunk->size || bytes > chunk->size - start) {
+    if (!chunk || start > chunk->size || bytes + RED_ZONE > chunk->size - start) {
         bool large = bytes > CHUNK_BYTES / 4;
-        struct culm_onnx_chunk *more = chunk_new(large ? (size_t)bytes : CHUNK_BYTES);
+        struct culm_onnx_chunk *more = chunk_new(large ? (size_t)bytes + RED_ZONE : CHUNK_BYTES);
         if (!more) {
             return NULL;
         }
@@ -62,7 +88,8 @@ void *culm_onnx_alloc(struct culm_onnx_arena *arena, uint64_t count, size_t size
         chunk = more;
         start = 0;
     }
-    chunk->used = start + (size_t)bytes;
+    chunk->used = start + (size_t)bytes + RED_ZONE;
+    ALLOW(chunk->data + start, (size_t)bytes);
     return memset(chunk->data + start, 0, (size_t)bytes);
 }
 

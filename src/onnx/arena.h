@@ -2,7 +2,8 @@
  * Memory that is given back all at once: names, nodes and small tensors of one ONNX graph.
  *
  * Zeroed, 64-byte aligned from 64 bytes on, else 16. A limit bounds the total, so that a small file
- * cannot ask for much; past it, or out of memory, NULL. Thread: one.
+ * cannot ask for much; past it, or out of memory, NULL. AddressSanitizer sees a step out of any
+ * piece. Thread: one.
  */
 #ifndef CULM_ONNX_ARENA_H
 #define CULM_ONNX_ARENA_H
