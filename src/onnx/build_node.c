@@ -10,11 +10,11 @@
 /* Numbers of an attribute, `otherwise` for those that are not given; false: too many. */
 static bool list(const struct culm_onnx_node *node, const char *name, int count, int64_t otherwise,
                  int64_t *ret) {
-    const struct culm_onnx_attribute *a = culm_onnx_attribute(node, name);
+    const struct culm_onnx_attribute *a = culm_onnx_list(node, name);
     for (int i = 0; i < count; i++) {
         ret[i] = otherwise;
     }
-    if (a && a->kind == CULM_ONNX_ATTRIBUTE_INTS) {
+    if (a) {
         if (a->count > count) {
             return false;
         }
@@ -116,7 +116,7 @@ static enum culm_status global_pool(struct culm_onnx_build *b, const struct culm
 static enum culm_status reduce(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0);
     const struct culm_onnx_value *list_value = culm_onnx_value_of(b, node, 1);
-    const struct culm_onnx_attribute *a = culm_onnx_attribute(node, "axes");
+    const struct culm_onnx_attribute *a = culm_onnx_list(node, "axes");
     const struct culm_onnx_tensor *t = list_value ? list_value->data : NULL;
     int64_t count = t ? t->elements : a ? a->count : x->rank, axes = 0;
     bool image = false, mean = culm_onnx_is(node, "ReduceMean");
@@ -394,7 +394,7 @@ static enum culm_status hard(struct culm_onnx_build *b, const struct culm_onnx_n
 static enum culm_status pad(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
     const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0);
     const struct culm_onnx_value *amounts = culm_onnx_value_of(b, node, 1);
-    const struct culm_onnx_attribute *old = culm_onnx_attribute(node, "pads");
+    const struct culm_onnx_attribute *old = culm_onnx_list(node, "pads");
     double fill = culm_onnx_float(node, "value", 0);
     int64_t pads[8] = {0};
     culm_onnx_scalar(b->file, culm_onnx_input(b->file, node, 2), &fill);

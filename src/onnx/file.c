@@ -27,6 +27,28 @@ enum {
     GRAPH_SPARSE = 15
 };
 
+static const struct culm_onnx_form model_form = {"the model",
+                                                 {[MODEL_IR_VERSION] = CULM_ONNX_VARINT,
+                                                  [MODEL_PRODUCER] = CULM_ONNX_BYTES,
+                                                  [MODEL_GRAPH] = CULM_ONNX_BYTES,
+                                                  [MODEL_OPSET] = CULM_ONNX_BYTES}};
+static const struct culm_onnx_form opset_form = {"the operator set",
+                                                 {[1] = CULM_ONNX_BYTES, [2] = CULM_ONNX_VARINT}};
+static const struct culm_onnx_form graph_form = {"the graph",
+                                                 {[GRAPH_NODE] = CULM_ONNX_BYTES,
+                                                  [GRAPH_INITIALIZER] = CULM_ONNX_BYTES,
+                                                  [GRAPH_INPUT] = CULM_ONNX_BYTES,
+                                                  [GRAPH_OUTPUT] = CULM_ONNX_BYTES,
+                                                  [GRAPH_SPARSE] = CULM_ONNX_BYTES}};
+static const struct culm_onnx_form end_form = {"an input or output",
+                                               {[1] = CULM_ONNX_BYTES, [2] = CULM_ONNX_BYTES}};
+/* TypeProto {1: tensor {1: element type, 2: shape {1: dimension {1: value, 2: name}}}} */
+static const struct culm_onnx_form type_form[] = {
+    {"a type", {[1] = CULM_ONNX_BYTES}},
+    {"a type", {[1] = CULM_ONNX_VARINT, [2] = CULM_ONNX_BYTES}},
+    {"a shape", {[1] = CULM_ONNX_BYTES}},
+    {"a dimension", {[1] = CULM_ONNX_VARINT, [2] = CULM_ONNX_BYTES}}};
+
 #define ARENA_BYTES_MIN ((uint64_t)16 << 20)
 
 enum culm_status culm_onnx_bad(const struct culm_onnx_graph *graph, const uint8_t *at,
@@ -45,10 +67,29 @@ enum culm_status culm_onnx_no_memory(const struct culm_onnx_graph *graph,
     return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", graph->path);
 }
 
-static enum culm_status broken(const struct culm_onnx_graph *graph, const struct culm_wire *wire,
-                               const char *what, struct culm_error *error) {
-    return culm_onnx_bad(graph, wire->at, error,
-                         "%s is cut off or damaged; export it again or copy the file again", what);
+bool culm_onnx_next(const struct culm_onnx_graph *graph, const struct culm_onnx_form *form,
+                    struct culm_wire *wire, struct culm_wire_field *ret_field,
+                    enum culm_status *status, struct culm_error *error) {
+    const uint8_t *at = wire->at;
+    if (*status != CULM_OK) {
+        return false;
+    }
+    if (!culm_wire_next(wire, ret_field)) {
+        if (wire->failed) {
+            *status = culm_onnx_bad(
+                graph, at, error,
+                "%s is cut off or damaged; export it again or copy the file again", form->what);
+        }
+        return false;
+    }
+    uint8_t kinds = ret_field->number <= CULM_ONNX_FIELD_MAX ? form->kinds[ret_field->number] : 0;
+    if (kinds && !(kinds >> ret_field->kind & 1)) {
+        *status = culm_onnx_bad(graph, at, error,
+                                "%s has field %u in a form that it cannot have; export it again",
+                                form->what, ret_field->number);
+        return false;
+    }
+    return true;
 }
 
 enum culm_status culm_onnx_text(struct culm_onnx_graph *graph, const struct culm_wire_field *field,
@@ -85,17 +126,18 @@ static enum culm_status read_opset(struct culm_onnx_graph *graph,
                                    struct culm_error *error) {
     struct culm_wire wire = culm_wire_inside(message);
     struct culm_wire_field field;
+    enum culm_status status = CULM_OK;
     bool own = true;
     uint64_t version = 0;
-    while (culm_wire_next(&wire, &field)) {
-        if (field.number == 1 && field.kind == CULM_WIRE_BYTES) {
+    while (culm_onnx_next(graph, &opset_form, &wire, &field, &status, error)) {
+        if (field.number == 1) {
             own = field.len == 0 || (field.len == 7 && memcmp(field.data, "ai.onnx", 7) == 0);
         } else if (field.number == 2) {
             version = field.value;
         }
     }
-    if (wire.failed) {
-        return broken(graph, &wire, "the operator set", error);
+    if (status != CULM_OK) {
+        return status;
     }
     if (own && version > 1000) {
         return culm_onnx_bad(graph, wire.at, error, "opset %llu is none",
@@ -107,7 +149,6 @@ static enum culm_status read_opset(struct culm_onnx_graph *graph,
     return CULM_OK;
 }
 
-/* Dimension: {1: value, 2: name}. */
 static enum culm_status read_dim(struct culm_onnx_graph *graph,
                                  const struct culm_wire_field *message, int32_t value,
                                  struct culm_error *error) {
@@ -121,19 +162,16 @@ static enum culm_status read_dim(struct culm_onnx_graph *graph,
         return culm_onnx_bad(graph, wire.at, error, "'%s' has more than %d dimensions",
                              graph->value[value].name, CULM_ONNX_RANK_MAX);
     }
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
-        if (field.number == 1 && field.kind == CULM_WIRE_VARINT) {
+    while (culm_onnx_next(graph, &type_form[3], &wire, &field, &status, error)) {
+        if (field.number == 1) {
             dim = (int64_t)field.value;
             if (dim < 0) {
                 return culm_onnx_bad(graph, wire.at, error, "'%s' has a negative dimension",
                                      graph->value[value].name);
             }
-        } else if (field.number == 2 && field.kind == CULM_WIRE_BYTES) {
+        } else if (field.number == 2) {
             status = culm_onnx_text(graph, &field, &name, error);
         }
-    }
-    if (wire.failed) {
-        return broken(graph, &wire, "a shape", error);
     }
     struct culm_onnx_value *v = &graph->value[value];
     v->dim[rank] = dim > 0 ? dim : -1; /* old exporters write 0 for a free one */
@@ -142,7 +180,6 @@ static enum culm_status read_dim(struct culm_onnx_graph *graph,
     return status;
 }
 
-/* TypeProto {1: Tensor {1: element type, 2: shape {1: dimension}}} */
 static enum culm_status read_type(struct culm_onnx_graph *graph,
                                   const struct culm_wire_field *message, int level, int32_t value,
                                   struct culm_error *error) {
@@ -152,10 +189,10 @@ static enum culm_status read_type(struct culm_onnx_graph *graph,
     if (level == 2) {
         graph->value[value].rank = 0;
     }
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
+    while (culm_onnx_next(graph, &type_form[level], &wire, &field, &status, error)) {
         if (level == 0 && field.number == 1) {
             status = read_type(graph, &field, 1, value, error);
-        } else if (level == 1 && field.number == 1 && field.kind == CULM_WIRE_VARINT) {
+        } else if (level == 1 && field.number == 1) {
             graph->value[value].type = field.value < 64 ? (int)field.value : CULM_ONNX_UNKNOWN;
         } else if (level == 1 && field.number == 2) {
             status = read_type(graph, &field, 2, value, error);
@@ -163,7 +200,7 @@ static enum culm_status read_type(struct culm_onnx_graph *graph,
             status = read_dim(graph, &field, value, error);
         }
     }
-    return wire.failed ? broken(graph, &wire, "a type", error) : status;
+    return status;
 }
 
 static bool push(int32_t **array, int32_t *count, int32_t value) {
@@ -186,15 +223,12 @@ static enum culm_status read_end(struct culm_onnx_graph *graph,
     struct culm_wire_field field, type = {0};
     int32_t value = -1;
     enum culm_status status = CULM_OK;
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
-        if (field.number == 1 && field.kind == CULM_WIRE_BYTES) {
+    while (culm_onnx_next(graph, &end_form, &wire, &field, &status, error)) {
+        if (field.number == 1) {
             status = culm_onnx_name(graph, &field, &value, error);
         } else if (field.number == 2) {
             type = field;
         }
-    }
-    if (wire.failed) {
-        return broken(graph, &wire, input ? "an input" : "an output", error);
     }
     if (status != CULM_OK) {
         return status;
@@ -306,10 +340,7 @@ static enum culm_status read_graph(struct culm_onnx_graph *graph,
     for (int pass = 0; pass < 4 && status == CULM_OK; pass++) {
         struct culm_wire wire = culm_wire_inside(message);
         struct culm_wire_field field;
-        while (status == CULM_OK && culm_wire_next(&wire, &field)) {
-            if (field.kind != CULM_WIRE_BYTES) {
-                continue;
-            }
+        while (culm_onnx_next(graph, &graph_form, &wire, &field, &status, error)) {
             if (pass == 0 && field.number == GRAPH_INITIALIZER) {
                 status = read_initializer(graph, &field, error);
             } else if (pass == 0 && field.number == GRAPH_SPARSE) {
@@ -321,9 +352,6 @@ static enum culm_status read_graph(struct culm_onnx_graph *graph,
             } else if (pass == 3 && field.number == GRAPH_OUTPUT) {
                 status = read_end(graph, &field, false, error);
             }
-        }
-        if (wire.failed) {
-            return broken(graph, &wire, "the graph", error);
         }
     }
     return status;
@@ -337,25 +365,22 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
         return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': the file is empty", graph->path);
     }
     graph->producer = "";
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
-        if (field.number == MODEL_IR_VERSION && field.kind == CULM_WIRE_VARINT) {
+    while (culm_onnx_next(graph, &model_form, &wire, &field, &status, error)) {
+        if (field.number == MODEL_IR_VERSION) {
             graph->ir_version = field.value < 1000 ? (int64_t)field.value : 0;
-        } else if (field.number == MODEL_OPSET && field.kind == CULM_WIRE_BYTES) {
+        } else if (field.number == MODEL_OPSET) {
             status = read_opset(graph, &field, error);
-        } else if (field.number == MODEL_PRODUCER && field.kind == CULM_WIRE_BYTES) {
+        } else if (field.number == MODEL_PRODUCER) {
             status = culm_onnx_text(graph, &field, &graph->producer, error);
-        } else if (field.number == MODEL_GRAPH && field.kind == CULM_WIRE_BYTES) {
+        } else if (field.number == MODEL_GRAPH) {
             message = field;
         }
     }
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (graph->ir_version == 0) {
+    if (graph->ir_version == 0) { /* whatever else is wrong */
         return culm_onnx_bad(graph, wire.at, error, "this is no ONNX model");
     }
-    if (wire.failed) {
-        return broken(graph, &wire, "the model", error);
+    if (status != CULM_OK) {
+        return status;
     }
     if (!message.data || graph->opset == 0) {
         return culm_onnx_bad(graph, graph->map[0].data, error, "has no %s",

@@ -2,6 +2,7 @@
 #include "onnx/fold.h"
 
 #include "onnx/ops.h"
+#include "onnx/read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,27 +18,33 @@ static struct budget budget_of(const struct culm_onnx_sizes *sizes) {
 }
 
 /* Memory for the numbers of an output, in one piece with its description. */
-static struct culm_onnx_tensor *tensor_for(const struct culm_onnx_operand *out,
-                                           struct budget *budget) {
+static enum culm_status tensor_for(const struct culm_onnx_call *call, struct budget *budget,
+                                   struct culm_onnx_tensor **ret_tensor) {
+    const struct culm_onnx_operand *out = &call->out[0];
     size_t size = culm_onnx_type_bytes(out->type);
     uint64_t bytes = (uint64_t)culm_onnx_count(out) * size; /* below 2^52: culm_onnx_set */
     if (!size || bytes > budget->live_max - budget->live ||
         bytes > budget->total_max - budget->total) {
-        return NULL;
+        return culm_onnx_node_error(call->graph, call->node, CULM_ERR_UNSUPPORTED, call->error,
+                                    "a constant of %lld elements of %s is too large",
+                                    (long long)culm_onnx_count(out),
+                                    culm_onnx_type_name(out->type));
     }
     struct culm_onnx_tensor *tensor = calloc(1, sizeof *tensor + bytes);
-    if (tensor) {
-        *tensor = (struct culm_onnx_tensor){.name = "",
-                                            .type = out->type,
-                                            .rank = out->rank,
-                                            .elements = culm_onnx_count(out),
-                                            .data = tensor + 1,
-                                            .bytes = bytes};
-        memcpy(tensor->dim, out->dim, sizeof tensor->dim);
-        budget->live += bytes;
-        budget->total += bytes;
+    if (!tensor) {
+        return culm_onnx_no_memory(call->graph, call->error);
     }
-    return tensor;
+    *tensor = (struct culm_onnx_tensor){.name = "",
+                                        .type = out->type,
+                                        .rank = out->rank,
+                                        .elements = culm_onnx_count(out),
+                                        .data = tensor + 1,
+                                        .bytes = bytes};
+    memcpy(tensor->dim, out->dim, sizeof tensor->dim);
+    budget->live += bytes;
+    budget->total += bytes;
+    *ret_tensor = tensor;
+    return CULM_OK;
 }
 
 /* SequenceAt of SplitToSequence in equal parts is a slice. */
@@ -72,7 +79,7 @@ static bool sequence_item(struct culm_onnx_graph *graph, struct culm_onnx_node *
         }
         length = length > whole - start ? whole - start : length;
     }
-    node->domain = "culm";
+    node->domain = CULM_ONNX_OURS;
     node->op = "slice";
     node->culm = (struct culm_attributes){.axis = axis, .start = start, .length = length};
     node->input[0] = x;
@@ -150,7 +157,7 @@ static enum culm_status run(struct culm_onnx_call *call, struct budget *budget) 
     const struct culm_onnx_op *op = NULL;
     if (!node->domain[0]) {
         op = culm_onnx_op_find(node->op);
-    } else if (strcmp(node->domain, "culm") == 0 &&
+    } else if (strcmp(node->domain, CULM_ONNX_OURS) == 0 &&
                (strcmp(node->op, "reshape") == 0 || strcmp(node->op, "slice") == 0)) {
         op = &ours;
     }
@@ -166,15 +173,13 @@ static enum culm_status run(struct culm_onnx_call *call, struct budget *budget) 
     if (!all_known(call, op)) {
         return CULM_OK;
     }
-    struct culm_onnx_tensor *tensor = tensor_for(&call->out[0], budget);
-    if (!tensor) {
-        return culm_onnx_node_error(call->graph, node, CULM_ERR_MEMORY, call->error,
-                                    "a constant of %lld elements is too large",
-                                    (long long)culm_onnx_count(&call->out[0]));
+    struct culm_onnx_tensor *tensor = NULL;
+    enum culm_status status = tensor_for(call, budget, &tensor);
+    if (status == CULM_OK) {
+        call->out[0].data = tensor;
+        op->evaluate(call);
     }
-    call->out[0].data = tensor;
-    op->evaluate(call);
-    return CULM_OK;
+    return status;
 }
 
 /* Operands for one call after the other. */
@@ -333,6 +338,11 @@ enum culm_status culm_onnx_fold(struct culm_onnx_graph *graph, const struct culm
         struct culm_onnx_node *node = &graph->node[i];
         if (node->dead) {
             continue;
+        }
+        if (node->output[0] < 0) { /* passes and builders need not look */
+            status = culm_onnx_node_error(graph, node, CULM_ERR_UNSUPPORTED, error,
+                                          "has no first output");
+            break;
         }
         if (!node->domain[0] && strcmp(node->op, "SequenceAt") == 0) {
             sequence_item(graph, node);

@@ -135,6 +135,9 @@ static bool heads_of(const struct culm_onnx_graph *graph, const struct culm_onnx
         }
     }
     struct heads h = {.length = size[0], .width = size[1], .flat = flat};
+    if (h.length < 1 || h.width < 1) {
+        return false;
+    }
     h.batch = flat ? source->dim[0] / h.length : source->dim[0];
     h.heads = h.batch ? lead / h.batch : 0;
     h.offset = view->offset[last];

@@ -156,6 +156,12 @@ const struct culm_onnx_attribute *culm_onnx_attribute(const struct culm_onnx_nod
     return NULL;
 }
 
+const struct culm_onnx_attribute *culm_onnx_list(const struct culm_onnx_node *node,
+                                                 const char *name) {
+    const struct culm_onnx_attribute *attribute = culm_onnx_attribute(node, name);
+    return attribute && attribute->kind == CULM_ONNX_ATTRIBUTE_INTS ? attribute : NULL;
+}
+
 int64_t culm_onnx_int(const struct culm_onnx_node *node, const char *name, int64_t otherwise) {
     const struct culm_onnx_attribute *attribute = culm_onnx_attribute(node, name);
     return attribute && attribute->kind == CULM_ONNX_ATTRIBUTE_INT ? attribute->i : otherwise;

@@ -21,6 +21,8 @@
 
 #define CULM_ONNX_RANK_MAX 8
 #define CULM_ONNX_SIDE_FILES_MAX 64
+/* The domain of nodes that passes make; files may not say it. */
+#define CULM_ONNX_OURS "culm"
 
 /* The numbers of the format. */
 enum culm_onnx_type {
@@ -71,6 +73,7 @@ struct culm_onnx_value {
 };
 
 enum culm_onnx_attribute_kind {
+    CULM_ONNX_ATTRIBUTE_OTHER = 0, /* not read: strings, tensors, sparse ones, types */
     CULM_ONNX_ATTRIBUTE_FLOAT = 1,
     CULM_ONNX_ATTRIBUTE_INT = 2,
     CULM_ONNX_ATTRIBUTE_STRING = 3,
@@ -85,20 +88,20 @@ struct culm_onnx_attribute {
     int kind;
     double f;
     int64_t i;
-    const char *s;
-    const struct culm_onnx_tensor *t;
-    const int64_t *ints;
-    const float *floats;
-    int32_t count; /* of ints or floats */
+    const char *s;                    /* of STRING, never NULL there; NULL elsewhere */
+    const struct culm_onnx_tensor *t; /* of TENSOR, likewise */
+    const int64_t *ints;              /* of INTS; NULL: empty */
+    const float *floats;              /* of FLOATS; NULL: empty */
+    int32_t count;                    /* of ints or floats */
 };
 
 struct culm_onnx_node {
-    const char *op, *name, *domain; /* domain "": ONNX itself; "culm": made by a pass */
+    const char *op, *name, *domain; /* domain "": ONNX itself; CULM_ONNX_OURS: made by a pass */
     int32_t *input, *output;        /* values; -1: absent */
     int32_t inputs, outputs;
     struct culm_onnx_attribute *attribute;
     int32_t attributes;
-    struct culm_attributes culm; /* of domain "culm" */
+    struct culm_attributes culm; /* of domain CULM_ONNX_OURS */
     int64_t order;               /* of execution, while a pass inserts; see pass.h */
     bool dead;
 };
@@ -157,6 +160,9 @@ struct culm_onnx_tensor *culm_onnx_tensor_new(struct culm_onnx_graph *graph, int
 
 const struct culm_onnx_attribute *culm_onnx_attribute(const struct culm_onnx_node *node,
                                                       const char *name); /* NULL: none */
+/* One that is a list of whole numbers; NULL: there is none, or it is of another kind. */
+const struct culm_onnx_attribute *culm_onnx_list(const struct culm_onnx_node *node,
+                                                 const char *name);
 int64_t culm_onnx_int(const struct culm_onnx_node *node, const char *name, int64_t otherwise);
 double culm_onnx_float(const struct culm_onnx_node *node, const char *name, double otherwise);
 const char *culm_onnx_string(const struct culm_onnx_node *node, const char *name,

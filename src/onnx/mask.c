@@ -95,7 +95,12 @@ bool culm_onnx_mask_of(const struct culm_onnx_graph *graph, int32_t value,
     const struct shape shape = {batch, queries, keys};
     const struct culm_onnx_value *v = &graph->value[value];
     int32_t input = -1;
+    int64_t count;
     *ret_mask = (struct culm_onnx_mask){.input = -1};
+    if (__builtin_mul_overflow(batch, queries, &count) ||
+        __builtin_mul_overflow(count, keys, &count) || count > (int64_t)1 << 32) {
+        return false;
+    }
     if (v->data) {
         uint8_t *show = shown(v->data, kind, &shape);
         ret_mask->causal = show && queries == keys && follows(show, &shape, true, NULL);

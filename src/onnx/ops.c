@@ -67,7 +67,7 @@ bool culm_onnx_axis(struct culm_onnx_call *call, int64_t axis, int rank, int *re
 
 bool culm_onnx_ints(struct culm_onnx_call *call, int32_t input, const char *attribute,
                     int64_t ret_ints[CULM_ONNX_RANK_MAX], int *ret_count) {
-    const struct culm_onnx_attribute *a = culm_onnx_attribute(call->node, attribute);
+    const struct culm_onnx_attribute *a = culm_onnx_list(call->node, attribute);
     *ret_count = -1;
     if (input >= 0 && input < call->inputs && call->in[input].there) {
         const struct culm_onnx_tensor *data = call->in[input].data;
@@ -81,7 +81,7 @@ bool culm_onnx_ints(struct culm_onnx_call *call, int32_t input, const char *attr
         for (*ret_count = 0; *ret_count < data->elements; ++*ret_count) {
             ret_ints[*ret_count] = culm_onnx_get_int(data, *ret_count);
         }
-    } else if (a && a->kind == CULM_ONNX_ATTRIBUTE_INTS) {
+    } else if (a) {
         if (a->count > CULM_ONNX_RANK_MAX) {
             return culm_onnx_refuse(call, "'%s' has more than %d numbers", attribute,
                                     CULM_ONNX_RANK_MAX);

@@ -458,9 +458,11 @@ static bool tile(struct culm_onnx_call *call) {
     if (!culm_onnx_ints(call, 1, "repeats", times, &count) || count < 0) {
         return count < 0;
     }
+    if (count != x->rank) {
+        return culm_onnx_refuse(call, "%d repeats for %d dimensions", count, x->rank);
+    }
     for (int i = 0; i < count; i++) {
-        if (count != x->rank || times[i] < 0 ||
-            __builtin_mul_overflow(x->dim[i], times[i], &dim[i])) {
+        if (times[i] < 0 || __builtin_mul_overflow(x->dim[i], times[i], &dim[i])) {
             return culm_onnx_refuse(call, "repeats that do not fit");
         }
     }

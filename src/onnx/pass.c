@@ -43,7 +43,7 @@ bool culm_onnx_is(const struct culm_onnx_node *node, const char *op) {
 }
 
 bool culm_onnx_is_ours(const struct culm_onnx_node *node, const char *op) {
-    return node && strcmp(node->domain, "culm") == 0 && strcmp(node->op, op) == 0;
+    return node && strcmp(node->domain, CULM_ONNX_OURS) == 0 && strcmp(node->op, op) == 0;
 }
 
 int32_t culm_onnx_index(const struct culm_onnx_graph *graph, const struct culm_onnx_node *node) {
@@ -93,7 +93,7 @@ bool culm_onnx_order(const struct culm_onnx_graph *graph, const struct culm_onnx
     if (!culm_onnx_is(node, "Transpose") || !culm_onnx_shaped(graph, node)) {
         return false;
     }
-    const struct culm_onnx_attribute *a = culm_onnx_attribute(node, "perm");
+    const struct culm_onnx_attribute *a = culm_onnx_list(node, "perm");
     int rank = graph->value[culm_onnx_input(graph, node, 0)].rank;
     for (int i = 0; i < rank; i++) { /* its shape was inferred: perm is right */
         ret_perm[i] = a ? (int)(a->ints[i] < 0 ? a->ints[i] + rank : a->ints[i]) : rank - 1 - i;
@@ -123,7 +123,7 @@ static bool set_inputs(struct culm_onnx_graph *graph, struct culm_onnx_node *nod
 bool culm_onnx_become(struct culm_onnx_graph *graph, int32_t index, const char *op,
                       const int32_t *inputs, int32_t count) {
     struct culm_onnx_node *node = &graph->node[index];
-    node->domain = "culm";
+    node->domain = CULM_ONNX_OURS;
     node->op = op;
     memset(&node->culm, 0, sizeof node->culm);
     return set_inputs(graph, node, inputs, count);
@@ -172,7 +172,7 @@ int32_t culm_onnx_insert(struct culm_onnx_graph *graph, int32_t before, const ch
     int32_t value = text && output ? culm_onnx_value_new(graph, text) : -1;
     *node = (struct culm_onnx_node){.op = op,
                                     .name = root->name,
-                                    .domain = "culm",
+                                    .domain = CULM_ONNX_OURS,
                                     .output = output,
                                     .outputs = 1,
                                     .order = root->order - 1};

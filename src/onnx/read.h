@@ -5,6 +5,26 @@
 #include "onnx/graph.h"
 #include "onnx/wire.h"
 
+#define CULM_ONNX_FIELD_MAX 20
+
+/* A message: the kinds that its fields may have on the wire, by their numbers. Fields that are not
+ * read have none and may be anything. */
+enum {
+    CULM_ONNX_VARINT = 1 << CULM_WIRE_VARINT,
+    CULM_ONNX_FIXED32 = 1 << CULM_WIRE_FIXED32,
+    CULM_ONNX_FIXED64 = 1 << CULM_WIRE_FIXED64,
+    CULM_ONNX_BYTES = 1 << CULM_WIRE_BYTES
+};
+struct culm_onnx_form {
+    const char *what; /* "a node" */
+    uint8_t kinds[CULM_ONNX_FIELD_MAX + 1];
+};
+/* The next field, of a kind that the form allows. False at the end, and when *status is not
+ * CULM_OK, before or after: what cannot be read is said there. */
+bool culm_onnx_next(const struct culm_onnx_graph *graph, const struct culm_onnx_form *form,
+                    struct culm_wire *wire, struct culm_wire_field *ret_field,
+                    enum culm_status *status, struct culm_error *error);
+
 /* `onnx 'PATH': byte N: ...` for what is wrong at `at`, in the map of the file itself. */
 enum culm_status culm_onnx_bad(const struct culm_onnx_graph *graph, const uint8_t *at,
                                struct culm_error *error, const char *format, ...)

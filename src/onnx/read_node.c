@@ -7,6 +7,7 @@
  */
 #include "onnx/read.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,13 +36,58 @@ enum {
     ATTRIBUTE_G = 6,
     ATTRIBUTE_FLOATS = 7,
     ATTRIBUTE_INTS = 8,
-    ATTRIBUTE_GRAPHS = 11
+    ATTRIBUTE_TENSORS = 9,
+    ATTRIBUTE_STRINGS = 10,
+    ATTRIBUTE_GRAPHS = 11,
+    ATTRIBUTE_KIND = 20
 };
+
+/* More inputs, outputs or attributes than a node can have that means anything. */
+#define NODE_PARTS_MAX (1u << 20)
+
+static const struct culm_onnx_form node_form = {"a node",
+                                                {[NODE_INPUT] = CULM_ONNX_BYTES,
+                                                 [NODE_OUTPUT] = CULM_ONNX_BYTES,
+                                                 [NODE_NAME] = CULM_ONNX_BYTES,
+                                                 [NODE_OP] = CULM_ONNX_BYTES,
+                                                 [NODE_ATTRIBUTE] = CULM_ONNX_BYTES,
+                                                 [NODE_DOMAIN] = CULM_ONNX_BYTES}};
+static const struct culm_onnx_form attribute_form = {
+    "an attribute",
+    {[ATTRIBUTE_NAME] = CULM_ONNX_BYTES,
+     [ATTRIBUTE_F] = CULM_ONNX_FIXED32,
+     [ATTRIBUTE_I] = CULM_ONNX_VARINT,
+     [ATTRIBUTE_S] = CULM_ONNX_BYTES,
+     [ATTRIBUTE_T] = CULM_ONNX_BYTES,
+     [ATTRIBUTE_G] = CULM_ONNX_BYTES,
+     [ATTRIBUTE_FLOATS] = CULM_ONNX_FIXED32 | CULM_ONNX_BYTES,
+     [ATTRIBUTE_INTS] = CULM_ONNX_VARINT | CULM_ONNX_BYTES,
+     [ATTRIBUTE_TENSORS] = CULM_ONNX_BYTES,
+     [ATTRIBUTE_STRINGS] = CULM_ONNX_BYTES,
+     [ATTRIBUTE_GRAPHS] = CULM_ONNX_BYTES,
+     [ATTRIBUTE_KIND] = CULM_ONNX_VARINT}};
+static const struct culm_onnx_form tensor_form = {
+    "a tensor",
+    {[TENSOR_DIMS] = CULM_ONNX_VARINT | CULM_ONNX_BYTES,
+     [TENSOR_TYPE] = CULM_ONNX_VARINT,
+     [TENSOR_SEGMENT] = CULM_ONNX_BYTES,
+     [TENSOR_FLOAT] = CULM_ONNX_FIXED32 | CULM_ONNX_BYTES,
+     [TENSOR_INT32] = CULM_ONNX_VARINT | CULM_ONNX_BYTES,
+     [TENSOR_STRING] = CULM_ONNX_BYTES,
+     [TENSOR_INT64] = CULM_ONNX_VARINT | CULM_ONNX_BYTES,
+     [TENSOR_NAME] = CULM_ONNX_BYTES,
+     [TENSOR_RAW] = CULM_ONNX_BYTES,
+     [TENSOR_DOUBLE] = CULM_ONNX_FIXED64 | CULM_ONNX_BYTES,
+     [TENSOR_UINT64] = CULM_ONNX_VARINT | CULM_ONNX_BYTES,
+     [TENSOR_EXTERNAL] = CULM_ONNX_BYTES,
+     [TENSOR_LOCATION] = CULM_ONNX_VARINT}};
+static const struct culm_onnx_form entry_form = {"an entry of external data",
+                                                 {[1] = CULM_ONNX_BYTES, [2] = CULM_ONNX_BYTES}};
 
 /* How the numbers of a tensor lie in its message. */
 struct numbers {
     struct culm_wire_field raw, external[8];
-    bool has_raw, outside;
+    bool outside;
     int externals;
     uint32_t field;  /* the number of the typed fields seen; 0: none */
     uint64_t single; /* how many of them stand alone */
@@ -63,7 +109,8 @@ static enum culm_status add_dims(struct culm_onnx_graph *graph, struct culm_onnx
     while (!packed || run.at < run.end) {
         int64_t dim = (int64_t)(packed ? culm_wire_varint(&run) : field->value);
         if (run.failed || dim < 0 || tensor->rank == CULM_ONNX_RANK_MAX ||
-            __builtin_mul_overflow(tensor->elements, dim ? dim : 1, &tensor->elements)) {
+            __builtin_mul_overflow(tensor->elements, dim ? dim : 1, &tensor->elements) ||
+            tensor->elements > (int64_t)1 << 48) {
             return bad_tensor(graph, packed ? field->data : at, tensor, error,
                               "has no shape that can be");
         }
@@ -86,15 +133,13 @@ static enum culm_status outside(struct culm_onnx_graph *graph, struct culm_onnx_
         struct culm_wire wire = culm_wire_inside(&numbers->external[i]);
         struct culm_wire_field field;
         const char *key = "", *value = "";
-        while (status == CULM_OK && culm_wire_next(&wire, &field)) {
-            if (field.kind == CULM_WIRE_BYTES && (field.number == 1 || field.number == 2)) {
+        while (culm_onnx_next(graph, &entry_form, &wire, &field, &status, error)) {
+            if (field.number == 1 || field.number == 2) {
                 status = culm_onnx_text(graph, &field, field.number == 1 ? &key : &value, error);
             }
         }
-        if (status != CULM_OK || wire.failed) {
-            return status != CULM_OK
-                       ? status
-                       : bad_tensor(graph, wire.at, tensor, error, "has damaged external data");
+        if (status != CULM_OK) {
+            return status;
         }
         if (strcmp(key, "location") == 0) {
             location = value;
@@ -117,7 +162,7 @@ static void store(uint8_t *to, int type, uint64_t value) {
     memcpy(to, &value, culm_onnx_type_bytes(type)); /* the low bytes come first */
 }
 
-/* Typed fields: gone over again, now that type and shape are known. */
+/* Typed fields: gone over again, now that type and shape are known, and each field's form. */
 static enum culm_status decode(struct culm_onnx_graph *graph, struct culm_onnx_tensor *tensor,
                                const struct culm_wire_field *message, uint32_t number,
                                struct culm_error *error) {
@@ -204,7 +249,7 @@ static enum culm_status place_numbers(struct culm_onnx_graph *graph,
         return outside(graph, tensor, numbers, tensor->bytes, error);
     }
     uint32_t wanted = field_of(tensor->type);
-    if (!numbers->has_raw) {
+    if (numbers->raw.kind != CULM_WIRE_BYTES) {
         bool one_run = numbers->runs == 1 && numbers->single == 0;
         if (numbers->field != wanted) {
             return bad_tensor(graph, message->data, tensor, error, "has no numbers of its type");
@@ -234,20 +279,17 @@ enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
     struct numbers numbers = {0};
     struct culm_onnx_tensor tensor = {.name = "", .elements = 1};
     enum culm_status status = CULM_OK;
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) { /* first, for messages */
+    while (culm_onnx_next(graph, &tensor_form, &wire, &field, &status, error)) { /* for messages */
         if (field.number == TENSOR_NAME) {
             status = culm_onnx_text(graph, &field, &tensor.name, error);
         }
     }
     wire = culm_wire_inside(message);
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
+    while (culm_onnx_next(graph, &tensor_form, &wire, &field, &status, error)) {
         switch (field.number) {
         case TENSOR_DIMS: status = add_dims(graph, &tensor, &field, wire.at, error); break;
         case TENSOR_TYPE: tensor.type = field.value < 64 ? (int)field.value : 0; break;
-        case TENSOR_RAW:
-            numbers.raw = field;
-            numbers.has_raw = field.kind == CULM_WIRE_BYTES;
-            break;
+        case TENSOR_RAW: numbers.raw = field; break;
         case TENSOR_SEGMENT:
             status = bad_tensor(graph, wire.at, &tensor, error, "is cut into segments");
             break;
@@ -273,9 +315,6 @@ enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
         default: break;
         }
     }
-    if (status == CULM_OK && wire.failed) {
-        status = bad_tensor(graph, wire.at, &tensor, error, "is cut off or damaged");
-    }
     if (status == CULM_OK) {
         status = place_numbers(graph, &tensor, message, &numbers, error);
     }
@@ -285,39 +324,93 @@ enum culm_status culm_onnx_read_tensor(struct culm_onnx_graph *graph,
     return status;
 }
 
-/* Appends numbers of a repeated field; the array was made for as many as can be. */
+/* Numbers of a repeated field, of one kind. */
+struct list {
+    void *data; /* int64_t or float */
+    uint64_t count, max;
+    bool real;
+};
+
 static enum culm_status add_numbers(struct culm_onnx_graph *graph,
-                                    const struct culm_wire_field *field, bool real,
-                                    struct culm_onnx_attribute *attribute, int64_t *ints,
-                                    float *floats, struct culm_error *error) {
+                                    const struct culm_wire_field *message,
+                                    const struct culm_wire_field *field, struct list *list,
+                                    struct culm_error *error) {
     struct culm_wire run = culm_wire_inside(field);
     bool packed = field->kind == CULM_WIRE_BYTES;
+    if (!list->data) { /* a float takes four bytes of the message, an integer one at least */
+        list->max = list->real ? message->len / 4 : message->len;
+        list->data =
+            culm_onnx_alloc(&graph->arena, list->max, list->real ? sizeof(float) : sizeof(int64_t));
+    }
+    if (!list->data) {
+        return culm_onnx_no_memory(graph, error);
+    }
     while (!packed || run.at < run.end) {
         uint64_t value = field->value;
-        if (packed && real) {
-            uint32_t bits;
-            if (run.end - run.at < 4) {
-                return culm_onnx_bad(graph, run.at, error, "an attribute ends within a number");
-            }
-            memcpy(&bits, run.at, 4);
+        if (packed && list->real) {
+            uint32_t bits = 0;
+            run.failed = run.end - run.at < 4;
+            memcpy(&bits, run.at, run.failed ? 0 : 4);
             value = bits;
-            run.at += 4;
+            run.at += run.failed ? 0 : 4;
         } else if (packed) {
             value = culm_wire_varint(&run);
         }
         if (run.failed) {
             return culm_onnx_bad(graph, run.at, error, "an attribute ends within a number");
         }
-        if (real) {
-            floats[attribute->count++] = culm_wire_float(value);
+        assert(list->count < list->max);
+        if (list->real) {
+            ((float *)list->data)[list->count++] = culm_wire_float(value);
         } else {
-            ints[attribute->count++] = (int64_t)value;
+            ((int64_t *)list->data)[list->count++] = (int64_t)value;
         }
         if (!packed) {
             break;
         }
     }
-    return CULM_OK;
+    return list->count < INT32_MAX
+               ? CULM_OK
+               : culm_onnx_bad(graph, message->data, error, "an attribute is too long");
+}
+
+/* A printable copy: what cannot be printed becomes '?', so that no two operators read it alike. */
+static char *copy_string(struct culm_onnx_graph *graph, const struct culm_wire_field *field) {
+    char *text = culm_onnx_copy_text(&graph->arena, field->data, field->len);
+    for (size_t i = 0; text && i < field->len; i++) {
+        text[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+    }
+    return text;
+}
+
+/* What an attribute is by the field that its value stands in; -1: that field is no value. */
+static int kind_of(uint32_t field) {
+    switch (field) {
+    case ATTRIBUTE_F: return CULM_ONNX_ATTRIBUTE_FLOAT;
+    case ATTRIBUTE_I: return CULM_ONNX_ATTRIBUTE_INT;
+    case ATTRIBUTE_S: return CULM_ONNX_ATTRIBUTE_STRING;
+    case ATTRIBUTE_T: return CULM_ONNX_ATTRIBUTE_TENSOR;
+    case ATTRIBUTE_G:
+    case ATTRIBUTE_GRAPHS: return CULM_ONNX_ATTRIBUTE_GRAPH;
+    case ATTRIBUTE_FLOATS: return CULM_ONNX_ATTRIBUTE_FLOATS;
+    case ATTRIBUTE_INTS: return CULM_ONNX_ATTRIBUTE_INTS;
+    case ATTRIBUTE_TENSORS:
+    case ATTRIBUTE_STRINGS: return CULM_ONNX_ATTRIBUTE_OTHER;
+    default: return -1;
+    }
+}
+
+/* The attribute of which only the kind was written: the empty list, the empty text, and zero, which
+ * some writers leave out. */
+static void stand_in(struct culm_onnx_attribute *attribute, int said) {
+    switch (said) {
+    case CULM_ONNX_ATTRIBUTE_STRING: attribute->s = ""; /* fall through */
+    case CULM_ONNX_ATTRIBUTE_FLOAT:
+    case CULM_ONNX_ATTRIBUTE_INT:
+    case CULM_ONNX_ATTRIBUTE_FLOATS:
+    case CULM_ONNX_ATTRIBUTE_INTS: attribute->kind = said; break;
+    default: attribute->kind = CULM_ONNX_ATTRIBUTE_OTHER; break;
+    }
 }
 
 static enum culm_status read_attribute(struct culm_onnx_graph *graph,
@@ -326,26 +419,24 @@ static enum culm_status read_attribute(struct culm_onnx_graph *graph,
                                        struct culm_error *error) {
     struct culm_wire wire = culm_wire_inside(message);
     struct culm_wire_field field;
-    struct culm_onnx_attribute attribute = {.name = ""};
-    int64_t *ints = NULL;
-    float *floats = NULL;
+    struct culm_onnx_attribute attribute = {.name = "", .kind = -1};
+    struct culm_onnx_tensor *tensor;
+    struct list list = {0};
+    int said = CULM_ONNX_ATTRIBUTE_OTHER;
     enum culm_status status = CULM_OK;
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
-        struct culm_onnx_tensor *tensor = NULL;
+    while (culm_onnx_next(graph, &attribute_form, &wire, &field, &status, error)) {
+        int kind = kind_of(field.number);
+        if (kind >= 0 && attribute.kind >= 0 && kind != attribute.kind) {
+            return culm_onnx_bad(graph, message->data, error,
+                                 "attribute '%s' has values of two kinds", attribute.name);
+        }
+        attribute.kind = kind >= 0 ? kind : attribute.kind;
         switch (field.number) {
         case ATTRIBUTE_NAME: status = culm_onnx_text(graph, &field, &attribute.name, error); break;
-        case ATTRIBUTE_F:
-            attribute.f = (double)culm_wire_float(field.value);
-            attribute.kind = CULM_ONNX_ATTRIBUTE_FLOAT;
-            break;
-        case ATTRIBUTE_I:
-            attribute.i = (int64_t)field.value;
-            attribute.kind = CULM_ONNX_ATTRIBUTE_INT;
-            break;
+        case ATTRIBUTE_F: attribute.f = (double)culm_wire_float(field.value); break;
+        case ATTRIBUTE_I: attribute.i = (int64_t)field.value; break;
         case ATTRIBUTE_S:
-            attribute.s = culm_onnx_copy_text(&graph->arena, field.data,
-                                              field.kind == CULM_WIRE_BYTES ? field.len : 0);
-            attribute.kind = CULM_ONNX_ATTRIBUTE_STRING;
+            attribute.s = copy_string(graph, &field);
             status = attribute.s ? CULM_OK : culm_onnx_no_memory(graph, error);
             break;
         case ATTRIBUTE_T:
@@ -353,43 +444,22 @@ static enum culm_status read_attribute(struct culm_onnx_graph *graph,
             status = tensor ? culm_onnx_read_tensor(graph, &field, tensor, error)
                             : culm_onnx_no_memory(graph, error);
             attribute.t = tensor;
-            attribute.kind = CULM_ONNX_ATTRIBUTE_TENSOR;
             break;
-        case ATTRIBUTE_G:
-        case ATTRIBUTE_GRAPHS: attribute.kind = CULM_ONNX_ATTRIBUTE_GRAPH; break;
         case ATTRIBUTE_FLOATS:
-        case ATTRIBUTE_INTS: /* each takes a byte of the message at least */
-            if (!ints) {
-                ints = culm_onnx_alloc(&graph->arena, message->len, sizeof *ints);
-                floats = culm_onnx_alloc(&graph->arena, message->len / 4 + 1, sizeof *floats);
-                attribute.ints = ints;
-                attribute.floats = floats;
-                attribute.kind = field.number == ATTRIBUTE_INTS ? CULM_ONNX_ATTRIBUTE_INTS
-                                                                : CULM_ONNX_ATTRIBUTE_FLOATS;
-            }
-            if (!ints || !floats) {
-                status = culm_onnx_no_memory(graph, error);
-            } else if ((field.number == ATTRIBUTE_INTS) ==
-                       (attribute.kind == CULM_ONNX_ATTRIBUTE_INTS)) {
-                status = add_numbers(graph, &field, field.number == ATTRIBUTE_FLOATS, &attribute,
-                                     ints, floats, error);
-            }
+        case ATTRIBUTE_INTS:
+            list.real = field.number == ATTRIBUTE_FLOATS;
+            status = add_numbers(graph, message, &field, &list, error);
             break;
-        case 20: /* the kind in words; the one way to tell an empty list */
-            if (!attribute.kind && (field.value == CULM_ONNX_ATTRIBUTE_INTS ||
-                                    field.value == CULM_ONNX_ATTRIBUTE_FLOATS)) {
-                attribute.kind = (int)field.value;
-            } else if (field.value == CULM_ONNX_ATTRIBUTE_STRING && !attribute.s) {
-                attribute.s = "";
-                attribute.kind = CULM_ONNX_ATTRIBUTE_STRING;
-            }
-            break;
+        case ATTRIBUTE_KIND: said = field.value < 64 ? (int)field.value : 0; break;
         default: break;
         }
     }
-    if (status == CULM_OK && wire.failed) {
-        status = culm_onnx_bad(graph, wire.at, error, "an attribute is cut off or damaged");
+    if (attribute.kind < 0) {
+        stand_in(&attribute, said);
     }
+    attribute.ints = list.real ? NULL : list.data;
+    attribute.floats = list.real ? list.data : NULL;
+    attribute.count = (int32_t)list.count;
     *ret_attribute = attribute;
     return status;
 }
@@ -400,27 +470,29 @@ enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
     struct culm_wire wire = culm_wire_inside(message);
     struct culm_wire_field field;
     struct culm_onnx_node node = {.op = "", .name = "", .domain = ""};
-    int32_t inputs = 0, outputs = 0, attributes = 0;
-    while (culm_wire_next(&wire, &field)) {
+    uint64_t inputs = 0, outputs = 0, attributes = 0;
+    enum culm_status status = CULM_OK;
+    while (culm_onnx_next(graph, &node_form, &wire, &field, &status, error)) {
         inputs += field.number == NODE_INPUT;
         outputs += field.number == NODE_OUTPUT;
         attributes += field.number == NODE_ATTRIBUTE;
     }
-    if (wire.failed) {
-        return culm_onnx_bad(graph, wire.at, error, "a node is cut off or damaged");
+    if (status != CULM_OK) {
+        return status;
     }
-    node.input = culm_onnx_alloc(&graph->arena, (uint64_t)inputs, sizeof *node.input);
-    node.output = culm_onnx_alloc(&graph->arena, (uint64_t)outputs, sizeof *node.output);
-    node.attribute = culm_onnx_alloc(&graph->arena, (uint64_t)attributes, sizeof *node.attribute);
+    if (inputs > NODE_PARTS_MAX || outputs > NODE_PARTS_MAX || attributes > NODE_PARTS_MAX) {
+        return culm_onnx_bad(graph, message->data, error,
+                             "a node has more than %u inputs, outputs or attributes",
+                             NODE_PARTS_MAX);
+    }
+    node.input = culm_onnx_alloc(&graph->arena, inputs, sizeof *node.input);
+    node.output = culm_onnx_alloc(&graph->arena, outputs, sizeof *node.output);
+    node.attribute = culm_onnx_alloc(&graph->arena, attributes, sizeof *node.attribute);
     if (!node.input || !node.output || !node.attribute) {
         return culm_onnx_no_memory(graph, error);
     }
-    enum culm_status status = CULM_OK;
     wire = culm_wire_inside(message);
-    while (status == CULM_OK && culm_wire_next(&wire, &field)) {
-        if (field.kind != CULM_WIRE_BYTES) {
-            continue;
-        }
+    while (culm_onnx_next(graph, &node_form, &wire, &field, &status, error)) {
         switch (field.number) {
         case NODE_INPUT:
             status = culm_onnx_name(graph, &field, &node.input[node.inputs++], error);
@@ -446,6 +518,11 @@ enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
     }
     if (!node.name[0] && node.outputs && node.output[0] >= 0) {
         node.name = graph->value[node.output[0]].name;
+    }
+    if (status == CULM_OK && strcmp(node.domain, CULM_ONNX_OURS) == 0) {
+        /* what passes make is believed: that inputs are there and weights have their shapes */
+        status = culm_onnx_node_error(graph, &node, CULM_ERR_FORMAT, error,
+                                      "this domain is of import itself and not for files");
     }
     *ret_node = node;
     return status;

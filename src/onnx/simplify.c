@@ -201,8 +201,8 @@ static bool slice(struct culm_onnx_graph *graph, int32_t index) {
     int32_t x = culm_onnx_input(graph, node, 0), y = node->output[0];
     const struct culm_onnx_tensor *starts = numbers(graph, node, 1),
                                   *axes = numbers(graph, node, 3), *steps = numbers(graph, node, 4);
-    const struct culm_onnx_attribute *old = culm_onnx_attribute(node, "starts"),
-                                     *old_axes = culm_onnx_attribute(node, "axes");
+    const struct culm_onnx_attribute *old = culm_onnx_list(node, "starts"),
+                                     *old_axes = culm_onnx_list(node, "axes");
     int32_t count = starts ? (int32_t)starts->elements : old ? old->count : 0;
     int rank = graph->value[y].rank;
     if (culm_onnx_same_shape(graph, x, y)) {

@@ -40,6 +40,9 @@ static bool regroup(struct culm_onnx_view *view, const struct culm_onnx_value *t
                 return false;
             }
             struct culm_onnx_atom *atom = &all.atom[at], major = *atom;
+            if (atom->size < 1) { /* nothing to regroup */
+                return false;
+            }
             if (need >= atom->size) {
                 if (need % atom->size != 0) {
                     return false;

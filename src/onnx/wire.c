@@ -5,7 +5,7 @@
 
 struct culm_wire culm_wire_of(const void *data, size_t len) {
     static const uint8_t none[1];
-    const uint8_t *at = len ? data : none;
+    const uint8_t *at = data ? data : none;
     return (struct culm_wire){.at = at, .end = at + len};
 }
 

@@ -1,11 +1,13 @@
 /*
  * Fuzz target: an ONNX file from memory. Any bytes are refused with one line, or give a graph in
  * which every value, node and tensor can be looked at. Importing it is refused with one line, or
- * gives a model whose every node is in order and whose every weight can be read.
+ * gives a model whose every node is in order and whose every weight can be read, and which can be
+ * compiled or is refused. Whatever the file, it is refused as input (exit code 3).
  */
 #include "fuzz.h"
 
 #include "graph/ops.h"
+#include "graph/stage.h"
 #include "onnx/graph.h"
 #include "onnx/onnx.h"
 
@@ -70,6 +72,17 @@ static void check_model(const struct culm_onnx_model *model, const struct culm_g
     }
 }
 
+/* What comes of it can be differentiated and placed, or is refused as input. */
+static void check_stage(const struct culm_graph *graph) {
+    struct culm_stage *stage = NULL;
+    struct culm_error error = {0};
+    const struct culm_stage_options options = {.forward_only = graph->has_output};
+    enum culm_status status = culm_stages_compile(graph, 1, &options, &stage, &error);
+    FUZZ_REQUIRE(status == CULM_OK || (error.text[0] && culm_status_exit_code(status) == 3),
+                 "%s: '%s'", culm_status_name(status), error.text);
+    culm_stage_free(stage);
+}
+
 static void check_import(const uint8_t *data, size_t size, bool inference) {
     const struct culm_onnx_options options = {.batch = 3,
                                               .context = 8,
@@ -80,12 +93,18 @@ static void check_import(const uint8_t *data, size_t size, bool inference) {
     struct culm_onnx_model *model = NULL;
     struct culm_graph *graph = NULL;
     struct culm_error error = {0};
-    if (culm_onnx_import_bytes(data, size, "fuzz", &options, &model, &graph, &error) != CULM_OK) {
+    enum culm_status status =
+        culm_onnx_import_bytes(data, size, "fuzz", &options, &model, &graph, &error);
+    if (status != CULM_OK) {
         FUZZ_REQUIRE(!graph && error.text[0] && !strchr(error.text, '\n'), "message: '%s'",
                      error.text);
+        FUZZ_REQUIRE(error.status == status &&
+                         (status == CULM_ERR_MEMORY || culm_status_exit_code(status) == 3),
+                     "%s: '%s'", culm_status_name(status), error.text);
         return;
     }
     check_model(model, graph);
+    check_stage(graph);
     culm_onnx_model_free(model);
     culm_graph_free(graph);
 }

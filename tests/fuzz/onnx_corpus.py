@@ -84,6 +84,11 @@ def linear_model(weight=None, nodes=None, inputs=None, outputs=None, opset=17):
     return model(graph(nodes, inputs, outputs, [weight]), opset)
 
 
+def strange(body):
+    """A model whose one node has an attribute of these bytes."""
+    return linear_model(nodes=[node("Relu", ["x"], ["y"]) + block(5, body)])
+
+
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     six = struct.pack("<6f", 1, 2, 3, 4, 5, 6)
@@ -158,6 +163,35 @@ def main():
         node("Constant", [], ["s"], value=tensor("", [2], ints([2**31, 2**31]), INT64)),
         node("Constant", [], ["o"], value_float=1.0),
         node("Expand", ["o", "s"], ["r"]), node("MatMul", ["x", "r"], ["y"])]))
+    put("bad-floats-as-varints", strange(block(1, "a") + number(7, 0) * 40))
+    put("bad-ints-int-floats", strange(block(1, "a") + block(8, b"\1" * 40) + number(3, 1) + block(7, struct.pack("<40f", *range(40)))))
+    put("bad-float-as-varint", strange(block(1, "a") + number(2, 0)))
+    put("bad-name-as-varint", strange(number(1, 5)))
+    put("bad-torn-floats", strange(block(1, "a") + block(7, bytes(7))))
+    put("bad-torn-ints", strange(block(1, "a") + block(8, b"\1\x80")))
+    put("good-left-out-zero", linear_model(nodes=[  # keepdims=0 of a writer that leaves zeros out; without the attribute it is 1
+        block(1, "x") + block(2, "m") + block(4, "ReduceMean") + block(5, attribute("axes", [1]))
+        + block(5, block(1, "keepdims") + number(20, 2)),
+        node("Transpose", ["m"], ["t"], perm=[0, 1]), node("MatMul", ["t", "w"], ["y"])], inputs=[end("x", ["batch", 2, 3])]))
+    put("good-large", linear_model(tensor("w", [128, 130], block(9, bytes(4 * 128 * 130))), inputs=[end("x", ["batch", 128])]))
+    put("bad-culm-linear", linear_model(nodes=[node("linear", ["x"], ["y"], domain="culm")]))
+    put("bad-culm-layernorm", linear_model(nodes=[node("layernorm", ["x"], ["y"], domain="culm")]))
+    put("bad-culm-positions", linear_model(tensor("w", [6], block(9, six)), [node("positions", ["x", "w"], ["y"], domain="culm")]))
+    put("bad-culm-token", linear_model(tensor("w", [], block(9, six[:4])), [node("token", ["w", "x"], ["y"], domain="culm")]))
+    scalar = tensor("s", [], ints([3]), INT64)
+    put("bad-culm-slice", linear_model(scalar, [node("slice", ["s"], ["t"], domain="culm"), node("Add", ["x", "t"], ["y"])]))
+    put("bad-culm-reshape", linear_model(scalar, [node("reshape", ["s"], ["", "t"], domain="culm"), node("Add", ["x", "t"], ["y"])]))
+    put("bad-no-first-output", linear_model(nodes=[node("MatMul", ["x", "w"], ["", "y"])]))
+    put("bad-tile", linear_model(tensor("s", [0], block(9, b""), INT64), [node("Tile", ["x", "s"], ["y"])]))
+    put("bad-empty-rows", linear_model(nodes=[
+        node("Constant", [], ["from"], value_ints=[0]), node("Constant", [], ["to"], value_ints=[2, 0]),
+        node("Relu", ["x"], ["a"]), node("Slice", ["a", "from", "from"], ["b"]), node("Relu", ["b"], ["c"]),
+        node("Reshape", ["c", "to"], ["y"], allowzero=1)]))
+    put("bad-axes-of-floats", linear_model(nodes=[
+        block(1, "x") + block(2, "y") + block(4, "ReduceSum") + block(5, block(1, "axes") + block(7, six[:4] * 9))]))
+    put("bad-pad-of-weight", linear_model(tensor("w", [1], block(9, six[:4])), [
+        node("Pad", ["x", "w"], ["p"], pads=[0, 0, 1, 1, 0, 0, 1, 1]), node("Flatten", ["p"], ["y"])],
+        [end("x", ["batch", 2, 4, 4])]))
     put("bad-conv-kernel", linear_model(
         tensor("w", [3, 2, 3, 3], block(9, bytes(4 * 54))),
         [node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], strides=[0, -1])], image))

@@ -19,6 +19,17 @@
 
 #include <cmocka.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+#ifdef SANITIZED
+#include <sanitizer/asan_interface.h>
+#endif
+
 static void test_corpus(void **state) {
     (void)state;
     struct dirent **entries;
@@ -36,6 +47,10 @@ static void test_corpus(void **state) {
             enum culm_status status = culm_onnx_import(path, &options, &model, &graph, &error);
             if ((status == CULM_OK) != should) {
                 fail_msg("%s: %s", entries[i]->d_name, status ? error.text : "was read");
+            }
+            if (!should && culm_status_exit_code(status) != 3) { /* input, not the environment */
+                fail_msg("%s: exit code %d: %s", entries[i]->d_name, culm_status_exit_code(status),
+                         error.text);
             }
             assert_true(should || (error.text[0] && !strchr(error.text, '\n')));
             *(should ? &good : &bad) += 1;
@@ -141,11 +156,96 @@ static void test_not_there(void **state) {
     assert_null(graph);
 }
 
+/* Relu with one attribute of these bytes, beside the input and output of a model. */
+static enum culm_status with_attribute(const struct culm_buf *attribute, struct culm_error *error) {
+    struct culm_onnx_graph *graph = NULL;
+    struct culm_buf node;
+    struct writer w;
+    size_t len;
+    writer_start(&w);
+    writer_input(&w, "x", 1, 2, (const int64_t[]){-1, 3});
+    culm_buf_init(&node, 1 << 20);
+    culm_wire_put_text(&node, 1, "x");
+    culm_wire_put_text(&node, 2, "y");
+    culm_wire_put_text(&node, 4, "Relu");
+    culm_wire_put_bytes(&node, 5, attribute->data, attribute->len);
+    culm_wire_put_bytes(&w.graph, 1, node.data, node.len);
+    culm_buf_release(&node);
+    writer_output(&w, "y");
+    const void *data = writer_finish(&w, 17, &len);
+    *error = (struct culm_error){0};
+    enum culm_status status = culm_onnx_graph_parse(data, len, "test", &graph, error);
+    culm_onnx_graph_close(graph);
+    writer_release(&w);
+    return status;
+}
+
+/* Numbers in forms that they cannot have: more of them than the message has room for. So large that
+ * the arena gives their array memory of its own, behind which the allocator notices a write. */
+static void test_numbers_in_other_forms(void **state) {
+    (void)state;
+    struct culm_buf attribute;
+    struct culm_error error;
+    float floats[40000] = {0};
+    uint8_t ints[40000];
+    memset(ints, 1, sizeof ints);
+
+    culm_buf_init(&attribute, 1 << 20);
+    culm_wire_put_text(&attribute, 1, "a");
+    for (int i = 0; i < 20000; i++) {
+        culm_wire_put_varint(&attribute, 7, 0); /* two bytes each, of a float's four */
+    }
+    assert_int_equal(with_attribute(&attribute, &error), CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, "an attribute has field 7 in a form that it cannot have"));
+    culm_buf_release(&attribute);
+
+    culm_buf_init(&attribute, 1 << 20); /* the count of the one list, the array of the other */
+    culm_wire_put_text(&attribute, 1, "a");
+    culm_wire_put_bytes(&attribute, 8, ints, sizeof ints);
+    culm_wire_put_varint(&attribute, 3, 1);
+    culm_wire_put_bytes(&attribute, 7, floats, sizeof floats);
+    assert_int_equal(with_attribute(&attribute, &error), CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, "attribute 'a' has values of two kinds"));
+    culm_buf_release(&attribute);
+}
+
+/* Pieces keep their distance, whatever lies between; in the sanitizer's build a step out is seen.
+ */
+static void test_arena(void **state) {
+    (void)state;
+    const size_t sizes[] = {1, 7, 16, 63, 64, 65, 16000, 16385, 65536, 100000, 0, 3};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    struct culm_onnx_arena arena;
+    uint8_t *piece[2 * COUNT];
+    culm_onnx_arena_init(&arena, 1 << 20);
+    for (int i = 0; i < 2 * COUNT; i++) {
+        size_t size = sizes[i % COUNT];
+        piece[i] = culm_onnx_alloc(&arena, size, 1);
+        assert_non_null(piece[i]);
+        assert_int_equal((uintptr_t)piece[i] % (size >= 64 ? 64 : 16), 0);
+        for (size_t k = 0; k < size; k++) {
+            assert_int_equal(piece[i][k], 0);
+        }
+        memset(piece[i], i + 1, size);
+    }
+    for (int i = 0; i < 2 * COUNT; i++) {
+        for (size_t k = 0; k < sizes[i % COUNT]; k++) {
+            assert_int_equal(piece[i][k], i + 1);
+        }
+#ifdef SANITIZED
+        assert_true(__asan_address_is_poisoned(piece[i] + sizes[i % COUNT]));
+#endif
+    }
+    assert_null(culm_onnx_alloc(&arena, 1 << 20, 1)); /* beyond the limit */
+    assert_null(culm_onnx_alloc(&arena, UINT64_MAX / 2, 4));
+    culm_onnx_arena_release(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_corpus),
-        cmocka_unit_test(test_side_file),
-        cmocka_unit_test(test_not_there),
+        cmocka_unit_test(test_corpus),    cmocka_unit_test(test_side_file),
+        cmocka_unit_test(test_not_there), cmocka_unit_test(test_numbers_in_other_forms),
+        cmocka_unit_test(test_arena),
     };
     return cmocka_run_group_tests_name("onnx/file", tests, make_folder, drop_folder);
 }
