@@ -481,7 +481,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_coordinator_options options = {
+    struct culm_coordinator_options options = {
         .world = world,
         .exec = l->exec,
         .layout = &l->plan->layout,
@@ -496,6 +496,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .lr = learning_rate,
         .lr_context = l,
     };
+    culm_order_init(&options.order, config->seed, l->inputs.samples);
     l->coordinator = culm_coordinator_new(&options);
     return l->coordinator ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }

@@ -50,3 +50,28 @@ int64_t culm_order_sample(const struct culm_order *order, uint64_t position) {
     } while (value >= order->samples);
     return (int64_t)value;
 }
+
+uint64_t culm_order_id(uint64_t position, int64_t sample) {
+    return culm_rng_mix(position, (uint64_t)sample);
+}
+
+uint64_t culm_order_ids(const struct culm_order *order, uint64_t first, int64_t count) {
+    uint64_t ids = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t position = first + (uint64_t)i;
+        ids += culm_order_id(position, culm_order_sample(order, position));
+    }
+    return ids;
+}
+
+uint32_t culm_order_ids_piece(uint64_t ids, int piece) {
+    return (uint32_t)(culm_rng_mix(ids, 5) >> 12 * piece) & 4095;
+}
+
+uint64_t culm_order_ids_told(const uint32_t sum[CULM_IDS_PIECES]) {
+    uint64_t told = 1;
+    for (int i = 0; i < CULM_IDS_PIECES; i++) {
+        told = culm_rng_mix(told, sum[i]);
+    }
+    return told ? told : 1;
+}

@@ -20,6 +20,7 @@ struct slot {
     uint32_t filled; /* fields */
     int32_t pins;
     uint64_t stamp; /* of its last use */
+    uint64_t ids;   /* of the samples it was filled with */
     void *field[CULM_SOURCE_FIELDS_MAX];
 };
 
@@ -99,6 +100,7 @@ static enum culm_status fill(const struct culm_prefetch *p, struct slot *slot, u
                                   bytes);
         }
     }
+    uint64_t ids = 0;
     for (int64_t i = 0; i < p->o.batch; i++) {
         void *to[CULM_SOURCE_FIELDS_MAX] = {NULL};
         for (int32_t f = 0; f < count; f++) {
@@ -112,7 +114,9 @@ static enum culm_status fill(const struct culm_prefetch *p, struct slot *slot, u
         if (status != CULM_OK) {
             return status;
         }
+        ids += culm_order_id(item.position, item.sample);
     }
+    slot->ids = ids;
     return CULM_OK;
 }
 
@@ -325,8 +329,8 @@ enum culm_status culm_prefetch_get(struct culm_prefetch *p, struct culm_prefetch
         p->stats.ready++;
     }
     if (status == CULM_OK) {
-        *ret_batch =
-            (struct culm_prefetch_batch){.first = want.first, .slot = (int32_t)(slot - p->slot)};
+        *ret_batch = (struct culm_prefetch_batch){
+            .first = want.first, .ids = slot->ids, .slot = (int32_t)(slot - p->slot)};
         for (int32_t f = 0; f < CULM_SOURCE_FIELDS_MAX; f++) {
             ret_batch->field[f] = want.fields >> f & 1 ? slot->field[f] : NULL;
         }

@@ -175,12 +175,19 @@ static void on_event(void *context, json_t *event) {
             complain(run, "rolled back although every stage had a copy: %s",
                      json_string_value(json_object_get(event, "reason")));
         }
+    } else if (strcmp(name, "misread") == 0) {
+        run->samples_lost = number(event, "samples_lost");
+        run->samples_repeated = number(event, "samples_repeated");
     } else if (strcmp(name, "error") == 0) {
         const char *message = json_string_value(json_object_get(event, "message"));
         const char *must_say = run->history->must_say;
         run->said = must_say && strstr(message, must_say);
         run->honest = run->said || (run->store->fail_percent > 0 &&
                                     strncmp(message, "the last checkpoint could not be ", 33) == 0);
+        if (strstr(message, "has not read the samples that were its turn")) {
+            run->misread++;
+            run->honest = run->reader;
+        }
         if (strstr(message, "it cannot be told which is right")) {
             culm_history_look_for_flips(run);
             run->undecided++;
@@ -289,16 +296,17 @@ static bool build(struct running *run) {
         run->start_step = culm_symbolic_store_newest(run->store);
         snprintf(source, sizeof source, "step-%lld", (long long)run->start_step);
     }
-    const struct culm_coordinator_options coordinator = {.world = world,
-                                                         .exec = run->coordinator_exec,
-                                                         .layout = &run->layout,
-                                                         .shape = history->shape,
-                                                         .cluster = history->cluster,
-                                                         .checkpoint = history->checkpoint,
-                                                         .tokens_per_sample = 1,
-                                                         .start_step = run->start_step,
-                                                         .start_source = source,
-                                                         .traced = history->traced};
+    struct culm_coordinator_options coordinator = {.world = world,
+                                                   .exec = run->coordinator_exec,
+                                                   .layout = &run->layout,
+                                                   .shape = history->shape,
+                                                   .cluster = history->cluster,
+                                                   .checkpoint = history->checkpoint,
+                                                   .tokens_per_sample = 1,
+                                                   .start_step = run->start_step,
+                                                   .start_source = source,
+                                                   .traced = history->traced};
+    culm_order_init(&coordinator.order, 42, CULM_SYMBOLIC_SAMPLES);
     run->coordinator = culm_coordinator_new(&coordinator);
     if (!run->coordinator_exec || !run->coordinator) {
         return false;
@@ -457,6 +465,11 @@ static void attempt(struct running *run, struct culm_history_result *result) {
         result->flips += run->flips;
         result->noticed += run->noticed;
         result->undecided += run->undecided;
+        result->misread += run->misread;
+        if (run->misread) {
+            result->samples_lost = run->samples_lost;
+            result->samples_repeated = run->samples_repeated;
+        }
         result->blind |= run->blind;
         result->virtual_ms += (culm_sim_now(run->sim) - BEGIN_NS) / 1000000;
     } else {

@@ -139,9 +139,11 @@ struct culm_history_result {
     int32_t faults_fired, faults_missed; /* missed: planned, and did nothing */
     int64_t harm_fired[CULM_HARM_COUNT], phase_fired[CULM_PHASE_COUNT];
     struct culm_sim_totals world;
-    int64_t flips, noticed; /* bits flipped; workers put out for it */
-    int64_t undecided;      /* the run ended because nobody could say which copy is right */
-    int64_t blind;          /* a flipped worker was lost before it was noticed */
+    int64_t flips, noticed;                 /* bits flipped; workers put out for it */
+    int64_t misread;                        /* the run ended because other samples were read, */
+    int64_t samples_lost, samples_repeated; /* and so many were lost, and used again */
+    int64_t undecided; /* the run ended because nobody could say which copy is right */
+    int64_t blind;     /* a flipped worker was lost before it was noticed */
     uint64_t virtual_ms;
 };
 

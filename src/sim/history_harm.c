@@ -131,6 +131,7 @@ static bool harm_one(struct running *run, const struct culm_history_fault *fault
     case CULM_HARM_STICK: culm_sim_stick(run->sim, node); break;
     case CULM_HARM_FREEZE: culm_sim_freeze(run->sim, node, for_ns); break;
     case CULM_HARM_FLIP:
+        run->reader |= fault->flip == CULM_FLIP_READER;
         culm_symbolic_flip(run->exec[node], fault->flip, culm_sim_random(run->sim, UINT64_MAX));
         culm_history_look_for_flips(run);
         break;

@@ -43,7 +43,9 @@ struct running {
     bool said;         /* it failed as the history wants it to */
     int64_t flips_seen[WORKERS_MAX]; /* of its executor, at the last look */
     bool flipped[WORKERS_MAX];       /* and not yet noticed */
-    int64_t flips, noticed, undecided;
+    int64_t flips, noticed, undecided, misread;
+    int64_t samples_lost, samples_repeated; /* as told when they were misread */
+    bool reader;                            /* some worker was made to read others */
     bool blind;
     char complaint[400];
 };

@@ -2,6 +2,7 @@
 #include "sim/symbolic.h"
 
 #include "base/rng.h"
+#include "data/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 struct element {
     uint64_t digest, count;
+    uint32_t ids[CULM_IDS_PIECES + 1]; /* no padding */
 };
 
 struct symbolic {
@@ -27,6 +29,8 @@ struct symbolic {
     uint64_t
         *normed; /* [param_count] of the gradients that the last norms were taken of; 0: none */
     int64_t flips;
+    bool misreads;
+    struct culm_order order;
 };
 
 /* --- layout --- */
@@ -63,6 +67,7 @@ enum culm_status culm_symbolic_layout_new(const struct culm_run_shape *shape,
         stage->param_count = n + tied;
         params[n] = 0;
         stage->first_grad = grad;
+        stage->reads = s == 0 || last;
         stage->grad_count = n + (last ? 2 : 0);
         for (int32_t i = 0; i < stage->grad_count; i++) {
             int32_t param = i < n ? s * n + i : i == n ? 0 : -1;
@@ -211,10 +216,20 @@ static void tell_made(const struct symbolic *x, struct culm_task *task) {
     }
 }
 
+/* The first sample that the task's stage is given. */
+static uint64_t first_read(const struct symbolic *x, const struct culm_task *task) {
+    uint64_t first = culm_run_shape_first_sample(x->shape, task->iteration, task->micro);
+    uint64_t global = (uint64_t)x->shape->global_samples;
+    if (!x->misreads || !x->layout->stage[task->stage].reads) {
+        return first;
+    }
+    return first >= global ? first - global : first + global;
+}
+
 /* What F(stage, micro) of this iteration works on: samples or the activation, the weights, the
  * dropout's key. */
 static uint64_t forward_digest(const struct symbolic *x, const struct culm_task *task) {
-    uint64_t first = culm_run_shape_first_sample(x->shape, task->iteration, task->micro);
+    uint64_t first = first_read(x, task);
     uint64_t input = task->stage == 0 ? mix3(x->seed, 11, first)
                                       : ((const struct element *)task->input->data)->digest;
     return mix3(mix3(input, weights(x, task->stage), first), (uint64_t)task->stage, 5);
@@ -229,11 +244,20 @@ static enum culm_status run_forward(struct symbolic *x, struct culm_task *task) 
         return CULM_ERR_AGAIN;
     }
     uint64_t digest = forward_digest(x, task);
-    *(struct element *)task->activations->data = (struct element){digest, 1};
+    *(struct element *)task->activations->data = (struct element){.digest = digest, .count = 1};
     if (task->output) {
-        *(struct element *)task->output->data = (struct element){mix3(digest, 6, 0), 1};
+        *(struct element *)task->output->data =
+            (struct element){.digest = mix3(digest, 6, 0), .count = 1};
     }
     return CULM_OK;
+}
+
+static struct element sum_of(struct element left, struct element right, uint64_t digest) {
+    struct element sum = {.digest = digest, .count = left.count + right.count};
+    for (int p = 0; p < CULM_IDS_PIECES; p++) {
+        sum.ids[p] = left.ids[p] + right.ids[p];
+    }
+    return sum;
 }
 
 static enum culm_status run_backward(struct symbolic *x, struct culm_task *task) {
@@ -250,14 +274,18 @@ static enum culm_status run_backward(struct symbolic *x, struct culm_task *task)
     uint64_t above = last ? 17 : ((const struct element *)task->d_output->data)->digest;
     uint64_t digest = mix3(kept, above, 8);
     struct element *grads = task->grads->data;
+    uint64_t ids = culm_order_ids(&x->order, first_read(x, task), x->shape->micro_samples);
     for (int32_t i = 0; i < desc->grad_count; i++) {
         uint64_t share = mix3(digest, (uint64_t)(desc->first_grad + i), 9);
-        grads[i] = task->first
-                       ? (struct element){share, 1}
-                       : (struct element){culm_rng_mix(grads[i].digest, share), grads[i].count + 1};
+        struct element own = {.digest = share, .count = 1};
+        for (int p = 0; p < CULM_IDS_PIECES && desc->reads; p++) {
+            own.ids[p] = culm_order_ids_piece(ids, p);
+        }
+        grads[i] = task->first ? own : sum_of(grads[i], own, culm_rng_mix(grads[i].digest, share));
     }
     if (task->d_input) {
-        *(struct element *)task->d_input->data = (struct element){mix3(digest, 10, 0), 1};
+        *(struct element *)task->d_input->data =
+            (struct element){.digest = mix3(digest, 10, 0), .count = 1};
     }
     return CULM_OK;
 }
@@ -272,8 +300,7 @@ static void fold_add(void *self, void *out, const void *a, const void *b, size_t
     struct element *to = out;
     const struct element *left = a, *right = b;
     for (size_t i = 0; i < bytes / sizeof *to; i++) {
-        to[i] = (struct element){mix3(left[i].digest, right[i].digest, 12),
-                                 left[i].count + right[i].count};
+        to[i] = sum_of(left[i], right[i], mix3(left[i].digest, right[i].digest, 12));
     }
 }
 
@@ -341,6 +368,14 @@ static enum culm_status run_norm(struct symbolic *x, struct culm_task *task) {
         }
         task->norm[p] = positive(digest);
         x->normed[p] = digest;
+    }
+    for (int32_t s = 0; s < x->layout->stages && task->ids; s++) {
+        const struct culm_stage_desc *desc = &x->layout->stage[s];
+        task->ids[s] = 0;
+        if (desc->reads && (task->stages >> s & 1)) {
+            const struct element *last = task->grad[desc->first_grad + desc->grad_count - 1]->data;
+            task->ids[s] = culm_order_ids_told(last->ids);
+        }
     }
     if (task->stages >> (x->layout->stages - 1) & 1) {
         const struct element *statistics = task->grad[x->layout->grad_count - 1]->data;
@@ -581,6 +616,7 @@ struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
     x->pool = pool;
     x->store = store;
     x->seed = seed;
+    culm_order_init(&x->order, seed, CULM_SYMBOLIC_SAMPLES);
     x->normed = calloc((size_t)layout->param_count, sizeof *x->normed);
     if (!x->normed) {
         free(x);
@@ -605,6 +641,10 @@ void culm_symbolic_free(struct culm_exec *exec) {
 bool culm_symbolic_flip(struct culm_exec *exec, enum culm_flip what, uint64_t random) {
     struct symbolic *x = (struct symbolic *)exec;
     x->flip = random;
+    if (what == CULM_FLIP_READER) {
+        x->misreads = true;
+        return true;
+    }
     if (what != CULM_FLIP_STATE) {
         x->due[what] = true;
         return true;

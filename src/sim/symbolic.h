@@ -1,12 +1,13 @@
 /*
  * The symbolic executor: a tensor is a digest of everything that went into it.
  *
- * Every element is 16 bytes: a 64-bit digest and a count. Sums mix digests in an order that matters
- * and add counts, so that a wrong order, a stale version, a double count or a missing micro-batch
- * always shows in the weights, in PREPARED or as an error of the task. Backward checks that the
- * activations it gets are those of this very forward. Like the numeric one it looks at its state
- * and at the gradients before they have an effect (task->damaged); a bit can be flipped. Costs
- * almost nothing, so that thousands of failure histories run in seconds.
+ * Every element is a 64-bit digest, a count, and which samples were read (data/order.h). Sums mix
+ * digests in an order that matters and add counts, so that a wrong order, a stale version, a double
+ * count or a missing micro-batch always shows in the weights, in PREPARED or as an error of the
+ * task. Backward checks that the activations it gets are those of this very forward. Like the
+ * numeric one it looks at its state and at the gradients before they have an effect
+ * (task->damaged); a bit can be flipped. Costs almost nothing, so that thousands of failure
+ * histories run in seconds.
  *
  * All executors of a run share one `struct culm_symbolic_store`: the disk of checkpoints. Thread:
  * one.
@@ -17,6 +18,7 @@
 #include "train/exec.h"
 
 #define CULM_SYMBOLIC_PARAMS_MAX 64
+#define CULM_SYMBOLIC_SAMPLES 1000 /* of the data that it pretends to read */
 
 /* A layout for `shape->stages` stages with a few parameters each, the first and last of which share
  * one (tied). */
@@ -68,6 +70,7 @@ enum culm_flip {
     CULM_FLIP_APPLIED,  /* reduced, here, after the norm and before the next step */
     CULM_FLIP_RESULT, /* of the next step, by a processor that errs: the digest is of what came out
                        */
+    CULM_FLIP_READER, /* from now on it reads the samples of the step before, or after the first */
     CULM_FLIP_COUNT,
 };
 /* Flips a bit in this node's memory. False: it holds no state to flip. */

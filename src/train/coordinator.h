@@ -15,6 +15,7 @@
 #ifndef CULM_TRAIN_COORDINATOR_H
 #define CULM_TRAIN_COORDINATOR_H
 
+#include "data/order.h"
 #include "train/exec.h"
 #include "train/memory.h"
 
@@ -29,6 +30,8 @@ struct culm_coordinator_options {
     struct culm_cluster_config cluster;
     struct culm_checkpoint_config checkpoint;
     int64_t tokens_per_sample;
+    struct culm_order order; /* which sample is where in the stream; samples 0: not known, and what
+                                was read is not looked at */
     int64_t start_step;       /* version to begin from */
     const char *start_source; /* its checkpoint directory; "": from the seed */
     bool traced; /* workers come and go by a preemption trace: no replacements of our own */

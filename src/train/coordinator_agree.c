@@ -33,6 +33,7 @@ struct words {
     uint64_t stated; /* stages whose tensors `digest` is of */
     double loss[2], weight[2];
     int64_t samples[2];
+    uint64_t ids[2][CULM_MAX_STAGES];
     double *norm[2];  /* [params]; [1]: before the iteration was done once more */
     uint64_t *digest; /* [params] */
 };
@@ -85,7 +86,12 @@ static bool last_among(const struct culm_coordinator *c, uint64_t stages) {
     return stages >> (c->o.shape.stages - 1) & 1;
 }
 
-/* Things of an iteration: the norms, then loss, samples and weight. */
+/* Things of an iteration: the norms, then loss, samples and weight, then which samples were read
+ * for each stage. */
+static int32_t gradient_things(const struct culm_coordinator *c) {
+    return c->o.layout->param_count + 3 + c->o.shape.stages;
+}
+
 static bool says_of_gradient_at(const struct culm_coordinator *c, const struct words *words,
                                 int which, int32_t thing, uint64_t *ret_value) {
     int32_t params = c->o.layout->param_count;
@@ -93,6 +99,10 @@ static bool says_of_gradient_at(const struct culm_coordinator *c, const struct w
     if (thing < params) {
         *ret_value = bits_of(words->norm[which][thing]);
         return (stages & c->o.layout->param[thing].stages) != 0;
+    }
+    if (thing >= params + 3) {
+        *ret_value = words->ids[which][thing - params - 3];
+        return stages >> (thing - params - 3) & 1;
     }
     *ret_value = thing == params       ? bits_of(words->loss[which])
                  : thing == params + 1 ? (uint64_t)words->samples[which]
@@ -174,8 +184,10 @@ static struct verdict compare(struct culm_coordinator *c, saying *says, int32_t 
 
 /* The first stage of `thing`. */
 static int32_t stage_of(const struct culm_coordinator *c, int32_t thing) {
-    int32_t stage = c->o.shape.stages - 1;
-    if (thing < c->o.layout->param_count) {
+    int32_t stage = c->o.shape.stages - 1, ids = thing - c->o.layout->param_count - 3;
+    if (ids >= 0) {
+        stage = ids;
+    } else if (thing < c->o.layout->param_count) {
         for (stage = 0; !(c->o.layout->param[thing].stages >> stage & 1); stage++) {
         }
     }
@@ -272,6 +284,7 @@ void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct member *m
         words->loss[0] = prepared->loss;
         words->samples[0] = prepared->samples;
         words->weight[0] = prepared->weight;
+        memcpy(words->ids[0], prepared->ids, sizeof words->ids[0]);
         memcpy(words->norm[0], prepared->norm,
                (size_t)c->o.layout->param_count * sizeof *words->norm[0]);
     }
@@ -288,6 +301,7 @@ static void once_more(struct culm_coordinator *c, const char *why) {
             words->loss[1] = words->loss[0];
             words->samples[1] = words->samples[0];
             words->weight[1] = words->weight[0];
+            memcpy(words->ids[1], words->ids[0], sizeof words->ids[0]);
             words->before = words->prepared;
             words->prepared = 0;
         }
@@ -336,18 +350,85 @@ static void take(struct culm_coordinator *c) {
     }
 }
 
+/* --- samples --- */
+
+/* What a stage that reads the samples of `iteration` says of them. */
+static uint64_t ids_of(const struct culm_coordinator *c, int64_t iteration) {
+    uint32_t sum[CULM_IDS_PIECES] = {0};
+    for (int32_t m = 0; m < c->o.shape.micros; m++) {
+        uint64_t first = culm_run_shape_first_sample(&c->o.shape, iteration, m);
+        uint64_t ids = culm_order_ids(&c->o.order, first, c->o.shape.micro_samples);
+        for (int i = 0; i < CULM_IDS_PIECES; i++) {
+            sum[i] += culm_order_ids_piece(ids, i);
+        }
+    }
+    return culm_order_ids_told(sum);
+}
+
+#define NEAR 64 /* steps on either side whose samples may have been read instead */
+
+/* All agree on what was read for `stage`, and it is not what the ledger is about to say. */
+static void misread(struct culm_coordinator *c, int32_t stage, uint64_t ids) {
+    int64_t from = c->iteration > NEAR ? c->iteration - NEAR : 1, other = from;
+    while (other <= c->iteration + NEAR && ids_of(c, other) != ids) {
+        other++;
+    }
+    bool told = other <= c->iteration + NEAR;
+    char what[64] = "and which they are cannot be told";
+    struct culm_ledger_audit audit = {0};
+    if (told) { /* the ledger says what was read, so that the audit counts it */
+        snprintf(what, sizeof what, "but those of step %lld", (long long)other);
+        uint64_t first = culm_run_shape_first_sample(&c->o.shape, other, 0);
+        uint64_t end = (uint64_t)c->iteration * (uint64_t)c->o.shape.global_samples;
+        culm_ledger_commit(c->ledger, c->iteration, first,
+                           first + (uint64_t)c->o.shape.global_samples - 1);
+        told = culm_ledger_audit(c->ledger, end, &audit) == CULM_OK;
+    }
+    json_t *event = json_pack("{s:s, s:I, s:i}", "event", "misread", "step",
+                              (json_int_t)c->iteration, "stage", stage);
+    json_object_set_new(event, "samples_lost",
+                        told ? json_integer((json_int_t)audit.lost) : json_null());
+    json_object_set_new(event, "samples_repeated",
+                        told ? json_integer((json_int_t)audit.repeated) : json_null());
+    culm_coordinator_event(c, event);
+    culm_coordinator_fail(
+        c, CULM_ERR_INTERNAL,
+        "step %lld: stage %d has not read the samples that were its turn, %s; the "
+        "last checkpoint is kept: go on from it with --resume",
+        (long long)c->iteration, stage, what);
+}
+
+/* Were the samples read that the ledger is about to say were? */
+static bool read_as_ordered(struct culm_coordinator *c) {
+    uint64_t wanted = 0;
+    for (int32_t i = 0; i < c->member_count && c->o.order.samples > 0; i++) {
+        const struct words *words = c->member[i].words;
+        for (int32_t s = 0; s < c->o.shape.stages && words; s++) {
+            if (!(words->prepared >> s & 1) || !c->o.layout->stage[s].reads) {
+                continue;
+            }
+            wanted = wanted ? wanted : ids_of(c, c->iteration);
+            if (words->ids[0][s] != wanted) {
+                misread(c, s, words->ids[0][s]);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool culm_coordinator_agree(struct culm_coordinator *c) {
     if (!culm_coordinator_state_agreed(c)) {
         return false;
     }
-    int32_t things = c->o.layout->param_count + 3;
+    int32_t things = gradient_things(c);
     struct verdict verdict = compare(c, says_of_gradient, things);
     if (!verdict.differ) {
         if (c->once_more && !settled(c, things)) {
             return false;
         }
         take(c);
-        return true;
+        return read_as_ordered(c);
     }
     char why[CULM_REASON_MAX];
     tell(c, says_of_gradient, &verdict, why);

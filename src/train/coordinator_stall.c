@@ -186,7 +186,7 @@ static bool holds_grad(const struct culm_coordinator *c, const struct culm_view_
                        int32_t grad) {
     int32_t param = c->o.layout->grad[grad].param;
     uint64_t stages =
-        param < 0 ? 1ull << (c->o.shape.stages - 1) : c->o.layout->param[param].stages;
+        param < 0 ? 1ull << c->o.layout->grad[grad].stage : c->o.layout->param[param].stages;
     return (stages & node->holds) != 0;
 }
 

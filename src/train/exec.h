@@ -73,6 +73,7 @@ struct culm_task {
     double loss;     /* NORM: mean over tokens; valid when the last stage is in `stages` */
     int64_t samples; /* NORM: counted, as above */
     double weight;   /* NORM: share of the rows that count, as above; 1 unless some are padding */
+    uint64_t *ids;   /* NORM: [stages] which samples were read for those in `stages`; 0: none */
     double clip;     /* STEP */
     uint64_t digest; /* EXPORT, IMPORT */
     uint64_t *state_digest; /* LOAD, STEP, and the IMPORT of a stage's last tensor: [of the stage's

@@ -2,8 +2,9 @@
  * What the protocol knows of a model and a run: counts and sizes, no names and no numbers.
  *
  *   grad   one gradient per *use* of a tensor (a tied tensor has two), numbered over the uncut
- * model; the grads of a stage follow each other. The last grad of the last stage carries the
- * statistics (loss, samples) and has no parameter. param  one tensor with its optimizer state,
+ * model; the grads of a stage follow each other. The last grad of the last stage, and of each stage
+ * that reads samples, carries statistics (loss, samples; which samples were read) and has no
+ * parameter. param  one tensor with its optimizer state,
  * numbered over the uncut model; a tied one lives in several stages. lane   a fixed run of
  * micro-batches; the tree over lanes fixes the order of every sum, whatever
  * machines computed its parts.
@@ -36,6 +37,7 @@ struct culm_stage_desc {
     size_t activation_bytes, grad_bytes, state_bytes;
     size_t scratch_bytes, sample_bytes; /* of one task; of the samples its tasks read */
     int32_t first_grad, grad_count;
+    bool reads; /* samples: its last grad tells which */
     int32_t param_count;
     const int32_t *params; /* [param_count] global indices */
 };

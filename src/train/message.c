@@ -215,6 +215,11 @@ void culm_prepared_encode(const struct culm_prepared *prepared, struct culm_buf 
     for (int32_t i = 0; i < prepared->params; i++) {
         culm_buf_f64(buf, prepared->norm[i]);
     }
+    for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
+        if (prepared->stages >> s & 1) {
+            culm_buf_u64(buf, prepared->ids[s]);
+        }
+    }
 }
 
 enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
@@ -231,6 +236,9 @@ enum culm_status culm_prepared_decode(const uint8_t *meta, size_t len,
     }
     for (int32_t i = 0; i < ret_prepared->params; i++) {
         ret_prepared->norm[i] = culm_read_f64(&in);
+    }
+    for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
+        ret_prepared->ids[s] = ret_prepared->stages >> s & 1 ? culm_read_u64(&in) : 0;
     }
     return finished(&in);
 }

@@ -81,6 +81,8 @@ struct culm_prepared {
     double weight;   /* as above: share of the rows that count */
     int32_t params;
     double *norm; /* [params] squared; NaN where this node has none */
+    uint64_t ids[CULM_MAX_STAGES]; /* of `stages`: which samples were read for it (data/order.h);
+                                      0: it reads none */
 };
 
 /* What the state of a holder is at `version`, tensor by tensor: what it stepped to, loaded or was

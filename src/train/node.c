@@ -184,7 +184,7 @@ bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob *
 
 bool culm_node_needs_grad(const struct culm_node *node, int32_t grad, uint64_t holds) {
     int32_t param = node->o.layout->grad[grad].param;
-    uint64_t stages = param < 0 ? 1ull << last_stage(node) : node->o.layout->param[param].stages;
+    uint64_t stages = param < 0 ? 1ull << node->o.layout->grad[grad].stage : node->o.layout->param[param].stages;
     return (stages & holds) != 0;
 }
 

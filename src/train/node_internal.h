@@ -106,6 +106,7 @@ struct culm_node {
     double loss;
     int64_t samples;
     double weight;
+    uint64_t ids[CULM_MAX_STAGES];
     uint64_t normed;   /* stages whose norms are known for this iteration */
     uint64_t prepared; /* stages PREPARED was sent for, in this view */
     bool committed;    /* fault point COMMIT was passed */

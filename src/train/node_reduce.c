@@ -293,7 +293,8 @@ bool culm_node_norm_next(struct culm_node *node) {
                                .version = node->epoch,
                                .stages = holds,
                                .grad = node->reduced,
-                               .norm = node->norm};
+                               .norm = node->norm,
+                               .ids = node->ids};
     culm_node_submit(node, task);
     return true;
 }
@@ -318,7 +319,7 @@ void culm_node_prepare(struct culm_node *node) {
         return;
     }
     node->prepared = holds;
-    const struct culm_prepared prepared = {.view = node->view->number,
+    struct culm_prepared prepared = {.view = node->view->number,
                                            .iteration = node->iteration,
                                            .stages = holds,
                                            .loss = node->loss,
@@ -326,6 +327,7 @@ void culm_node_prepare(struct culm_node *node) {
                                            .weight = node->weight,
                                            .params = node->o.layout->param_count,
                                            .norm = node->norm};
+    memcpy(prepared.ids, node->ids, sizeof prepared.ids);
     culm_buf_clear(&node->meta);
     culm_prepared_encode(&prepared, &node->meta);
     culm_node_send(node, CULM_COORDINATOR, CULM_MSG_PREPARED, NULL, 0, 0);

@@ -117,6 +117,11 @@ static struct culm_loss_total *saved_loss(const struct culm_numeric *x,
     return (struct culm_loss_total *)((char *)task->activations->data + behind);
 }
 
+/* Which samples forward was given, for backward to tell: behind the loss. */
+static uint64_t *saved_ids(const struct culm_numeric *x, const struct culm_task *task) {
+    return (uint64_t *)(saved_loss(x, task) + 1);
+}
+
 static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *task) {
     struct culm_stage_run run;
     if (task->frc && task->cursor > 0) {
@@ -138,6 +143,9 @@ static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *ta
     if (status == CULM_OK && numeric_info(x, task->stage)->has_loss) {
         *saved_loss(x, task) = run.loss;
     }
+    if (status == CULM_OK && numeric_info(x, task->stage)->field_count > 0) {
+        *saved_ids(x, task) = task->frc ? x->frc_samples.ids : x->samples.ids;
+    }
     return status;
 }
 
@@ -152,13 +160,24 @@ static double get_count(const float *pair) { return 4096.0 * (double)pair[0] + (
 /* They travel with the gradients (plan.h). */
 static void add_statistics(struct culm_numeric *x, const struct culm_task *task,
                            const struct culm_stage_run *run) {
-    const struct culm_loss_total *loss = saved_loss(x, task);
-    float *sum = run->grads + numeric_info(x, task->stage)->grad_floats;
-    float own[CULM_STATISTICS_FLOATS] = {
-        [CULM_STATISTIC_LOSS] = (float)(loss->loss * run->loss_scale),
-        [CULM_STATISTIC_SAMPLES] = (float)x->o.config->batch.micro};
-    put_count(own + CULM_STATISTIC_ROWS, loss->rows);
-    put_count(own + CULM_STATISTIC_COUNTED, loss->counted);
+    const struct culm_stage_info *info = numeric_info(x, task->stage);
+    float *sum = run->grads + info->grad_floats;
+    float own[CULM_STATISTICS_FLOATS] = {0};
+    if (info->has_loss) {
+        const struct culm_loss_total *loss = saved_loss(x, task);
+        own[CULM_STATISTIC_LOSS] = (float)(loss->loss * run->loss_scale);
+        own[CULM_STATISTIC_SAMPLES] = (float)x->o.config->batch.micro;
+        put_count(own + CULM_STATISTIC_ROWS, loss->rows);
+        put_count(own + CULM_STATISTIC_COUNTED, loss->counted);
+    }
+    if (info->field_count > 0) {
+        /* Forward and backward must have been given the same. */
+        uint64_t ids = x->samples.ids, forward = *saved_ids(x, task);
+        ids = forward == ids ? ids : culm_rng_mix(ids, forward);
+        for (int i = 0; i < CULM_IDS_PIECES; i++) {
+            own[CULM_STATISTIC_IDS + i] = (float)culm_order_ids_piece(ids, i);
+        }
+    }
     for (int i = 0; i < CULM_STATISTICS_FLOATS; i++) {
         sum[i] = task->first ? own[i] : sum[i] + own[i];
     }
@@ -175,7 +194,8 @@ static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *t
     run.d_output = task->d_output ? task->d_output->data : NULL;
     run.d_input = task->d_input ? task->d_input->data : NULL;
     status = culm_stage_backward(x->o.plan->stage[task->stage], x->o.cpu, &run);
-    if (status != CULM_OK || !numeric_info(x, task->stage)->has_loss) {
+    if (status != CULM_OK ||
+        !(numeric_info(x, task->stage)->has_loss || x->o.plan->layout.stage[task->stage].reads)) {
         return status;
     }
     add_statistics(x, task, &run);
@@ -226,6 +246,21 @@ static enum culm_status missing(struct culm_task *task, int32_t param) {
                           (long long)task->iteration, param);
 }
 
+/* Which samples were read for a stage, of all micro-batches. */
+static uint64_t ids_of(const struct culm_layout *layout, const struct culm_task *task,
+                       int32_t stage) {
+    const struct culm_stage_desc *desc = &layout->stage[stage];
+    if (!desc->reads) {
+        return 0;
+    }
+    const float *statistics = task->grad[desc->first_grad + desc->grad_count - 1]->data;
+    uint32_t sum[CULM_IDS_PIECES];
+    for (int i = 0; i < CULM_IDS_PIECES; i++) {
+        sum[i] = (uint32_t)statistics[CULM_STATISTIC_IDS + i];
+    }
+    return culm_order_ids_told(sum);
+}
+
 static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_layout *layout = &x->o.plan->layout;
     enum culm_status status = culm_numeric_check_values(x, task, task->stages);
@@ -245,6 +280,9 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
         /* What is no gradient has no part in the norm, but must be finite all the same. */
         bool apart = x->o.plan->graph->param[p].statistic && isfinite(squares);
         task->norm[p] = apart ? 0 : squares;
+    }
+    for (int32_t s = 0; s < layout->stages && task->ids; s++) {
+        task->ids[s] = task->stages >> s & 1 ? ids_of(layout, task, s) : 0;
     }
     if (task->stages >> (layout->stages - 1) & 1) {
         const float *statistics = task->grad[layout->grad_count - 1]->data;

@@ -101,6 +101,7 @@ enum culm_status culm_numeric_fields(struct culm_numeric *x, const struct culm_t
         return status;
     }
     samples->held = true;
+    samples->ids = samples->batch.ids;
     for (int32_t i = 0; i < info->field_count; i++) {
         int32_t f = info->fields[i];
         samples->field[f] = samples->batch.field[x->source_field[f]];

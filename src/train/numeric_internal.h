@@ -22,6 +22,7 @@ struct numeric_samples {
     const void **field;
     struct culm_prefetch_batch batch; /* pinned while `held` */
     bool held;
+    uint64_t ids; /* of what the last task that read some was given */
 };
 
 /* Temporaries of one forward or backward. */

@@ -37,7 +37,8 @@ static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *gr
         .output_bytes = last ? 0 : info->output_bytes,
         .activation_bytes = info->activation_bytes + SAVED_LOSS_BYTES,
         .first_grad = *grad,
-        .grad_count = info->grad_count + last,
+        .grad_count = info->grad_count + (last || info->field_count > 0),
+        .reads = info->field_count > 0,
         .param_count = info->param_count,
         .params = params,
         .state_bytes = (size_t)info->param_floats * (size_t)plan->state_parts * sizeof(float),
@@ -56,7 +57,7 @@ static enum culm_status add_stage(struct culm_plan *plan, int32_t s, int32_t *gr
                                     (size_t)g->count * sizeof(float)};
     }
     stage->grad_bytes = (size_t)info->grad_floats * sizeof(float);
-    if (last) {
+    if (last || stage->reads) {
         size_t bytes = CULM_STATISTICS_FLOATS * sizeof(float);
         plan->layout.grad[(*grad)++] = (struct culm_grad_desc){s, -1, stage->grad_bytes, bytes};
         stage->grad_bytes += bytes;
@@ -70,7 +71,7 @@ static enum culm_status make_layout(struct culm_plan *plan, struct culm_error *e
     layout->grad_count = 1;
     for (int32_t s = 0; s < layout->stages; s++) {
         const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
-        layout->grad_count += info->grad_count;
+        layout->grad_count += info->grad_count + (s < layout->stages - 1 && info->field_count > 0);
         for (int32_t i = 0; i < info->param_count; i++) {
             if (info->params[i].global_index >= layout->param_count) {
                 layout->param_count = info->params[i].global_index + 1;

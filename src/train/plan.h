@@ -59,12 +59,14 @@ json_t *culm_plan_json(const struct culm_plan *plan);
 enum culm_status culm_plan_check(const struct culm_plan *plan, const char *path,
                                  struct culm_error *error);
 
-/* The statistics at the end of the last stage's gradients, summed like them. */
+/* The statistics at the end of the gradients of the last stage, and of each that reads samples,
+ * summed like them. Of other stages than the last only the ids count. */
 enum {
     CULM_STATISTIC_LOSS, /* share of the global batch's mean, over all rows */
     CULM_STATISTIC_SAMPLES,
     CULM_STATISTIC_ROWS,        /* in two floats: 4096 times the first and the second */
     CULM_STATISTIC_COUNTED = 4, /* likewise: rows without a negative target */
+    CULM_STATISTIC_IDS = 6,     /* CULM_IDS_PIECES of them: which samples were read */
     CULM_STATISTICS_FLOATS = 16
 };
 

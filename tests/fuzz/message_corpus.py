@@ -38,8 +38,8 @@ def commit(clip=0.5):
 
 
 def prepared(params=PARAMS):
-    return struct.pack("<QQQdQi", 5, 3, 6, 1.25, 32, params) + struct.pack(f"<{params}d",
-                                                                          *range(params))
+    return struct.pack("<QQQdQi", 5, 3, 6, 1.25, 32, params) + struct.pack(f"<{params}d2Q",
+                                                                          *range(params), 7, 8)
 
 
 def digests(params=PARAMS):

@@ -5,7 +5,7 @@
  * A flip must come to pass and be noticed: the worker is put out (with two copies and a step that
  * erred: the run ends and is resumed), and the bits at the end are those of the undisturbed run.
  * What nobody can notice is left out: a gradient that changes at its only reader before its norm
- * was taken, and the only copy of a stage stepped wrongly.
+ * was taken, and the only copy of a stage stepped wrongly. And readers of wrong samples.
  */
 #include "sim/history.h"
 
@@ -98,6 +98,39 @@ static bool run_one(const struct shape *shape, int32_t node, int64_t step, enum 
     return false;
 }
 
+/* A worker that reads the samples of another step: whatever reads them says so, and the run ends
+ * before they are counted. Resumed by workers that read the right ones it ends well. */
+static bool misread_one(const struct shape *shape, int32_t node, int64_t step, uint64_t seed) {
+    struct culm_history history = history_of(shape, seed);
+    history.fault[history.fault_count++] = (struct culm_history_fault){.when = CULM_AT_PHASE,
+                                                                       .phase = CULM_PHASE_FORWARD,
+                                                                       .step = step,
+                                                                       .micro = -1,
+                                                                       .target = CULM_TARGET_NODE,
+                                                                       .node = node,
+                                                                       .harm = CULM_HARM_FLIP,
+                                                                       .flip = CULM_FLIP_READER};
+    struct culm_history_result result;
+    culm_history_run(&history, &result);
+    int32_t stage = node % shape->stages;
+    bool reads = stage == 0 || stage == shape->stages - 1;
+    int64_t global = history.shape.global_samples;
+    /* All of one pipeline's lanes are other samples: of the step before, or after the first. */
+    bool whole = shape->pipelines == 1;
+    bool right = !reads || (result.misread == 1 && result.resumes == 1 &&
+                            (!whole || (result.samples_lost == global &&
+                                        result.samples_repeated == (step > 1 ? global : 0))));
+    if (result.ok && right) {
+        return true;
+    }
+    printf("not ok - %d x %d, worker %d reads wrongly from step %lld: %s (%lld misread, %lld lost, "
+           "%lld repeated)\n",
+           shape->pipelines, shape->stages, node, (long long)step, result.why,
+           (long long)result.misread, (long long)result.samples_lost,
+           (long long)result.samples_repeated);
+    return false;
+}
+
 int main(void) {
     static const struct shape shapes[] = {{2, 3, CULM_REDUNDANCY_EAGER, 4},
                                           {3, 2, CULM_REDUNDANCY_NONE, 3},
@@ -108,7 +141,7 @@ int main(void) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct shape *shape = &shapes[i];
         for (int32_t node = 0; node < shape->pipelines * shape->stages; node++) {
-            for (int flip = 0; flip < CULM_FLIP_COUNT; flip++) {
+            for (int flip = 0; flip < CULM_FLIP_READER; flip++) {
                 bool alone = flip == CULM_FLIP_GRADIENT || flip == CULM_FLIP_RESULT;
                 for (int phase = 0; phase < CULM_PHASE_COUNT; phase++) {
                     for (int64_t step = 1; step <= 4; step += step == 1 ? 2 : 1) {
@@ -119,6 +152,13 @@ int main(void) {
                         }
                     }
                 }
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (int32_t node = 0; node < shapes[i].pipelines * shapes[i].stages; node++) {
+            for (int64_t step = 1; step <= 4; step++) {
+                failed += !misread_one(&shapes[i], node, step, (uint64_t)count++);
             }
         }
     }

@@ -5,8 +5,9 @@
  *     real_model [--first SEED] [--count N]
  *
  * First the shapes: 1 x 1, 1 x 3, 2 x 3, 3 x 2, lanes 6 and 12, eager, lazy and none, 1 and 2
- * threads end with the same bits as one process. Then seeded histories with workers killed and
- * frozen at random points, one of them in a phase that goes around with the seeds.
+ * threads end with the same bits as one process. A worker that reads other samples ends the run.
+ * Then seeded histories with workers killed and frozen at random points, one of them in a phase
+ * that goes around with the seeds.
  */
 #include "base/file.h"
 #include "base/rng.h"
@@ -36,6 +37,8 @@ struct run {
     char dir[128];
     struct culm_plan *plan;
     struct culm_source *source;
+    struct culm_source *other; /* of other samples, for a worker that is to read them; NULL */
+    int32_t astray;            /* that worker */
     struct culm_cpu *cpu;
     struct culm_pool *pool;
     struct culm_sim *sim;
@@ -97,15 +100,16 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world,
                          struct culm_pool *pool) {
     struct run *run = context;
     struct culm_error error;
-    const struct culm_numeric_options numeric = {.config = &run->config,
-                                                 .config_text = run->config_text,
-                                                 .signature = "simulated",
-                                                 .run_dir = run->dir,
-                                                 .plan = run->plan,
-                                                 .pool = pool,
-                                                 .world = world,
-                                                 .cpu = run->cpu,
-                                                 .source = run->source};
+    const struct culm_numeric_options numeric = {
+        .config = &run->config,
+        .config_text = run->config_text,
+        .signature = "simulated",
+        .run_dir = run->dir,
+        .plan = run->plan,
+        .pool = pool,
+        .world = world,
+        .cpu = run->cpu,
+        .source = run->other && id == run->astray ? run->other : run->source};
     if (id >= 256 || culm_numeric_new(&numeric, &run->exec[id], &error) != CULM_OK) {
         return NULL;
     }
@@ -180,15 +184,16 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
     if (culm_numeric_new(&store, &run->coordinator_exec, error) != CULM_OK) {
         return false;
     }
-    const struct culm_coordinator_options coordinator = {
-        .world = culm_sim_coordinator_world(run->sim),
-        .exec = run->coordinator_exec,
-        .layout = &run->plan->layout,
-        .shape = run->plan->shape,
-        .cluster = run->config.cluster,
-        .checkpoint = run->config.checkpoint,
-        .tokens_per_sample = run->config.model.options.context,
-        .start_source = ""};
+    struct culm_coordinator_options coordinator = {.world = culm_sim_coordinator_world(run->sim),
+                                                   .exec = run->coordinator_exec,
+                                                   .layout = &run->plan->layout,
+                                                   .shape = run->plan->shape,
+                                                   .cluster = run->config.cluster,
+                                                   .checkpoint = run->config.checkpoint,
+                                                   .tokens_per_sample =
+                                                       run->config.model.options.context,
+                                                   .start_source = ""};
+    culm_order_init(&coordinator.order, run->config.seed, culm_source_samples(run->source));
     run->coordinator = culm_coordinator_new(&coordinator);
     culm_sim_coordinator(run->sim, run->coordinator);
     return run->coordinator != NULL;
@@ -200,6 +205,7 @@ static void finish(struct run *run) {
     culm_numeric_free(run->coordinator_exec);
     culm_cpu_free(run->cpu);
     culm_source_free(run->source);
+    culm_source_free(run->other);
     culm_plan_free(run->plan);
     culm_pool_free(run->pool);
     free(run->config_text);
@@ -263,6 +269,33 @@ static bool enough(const struct happened *happened, int64_t count) {
     return all;
 }
 
+/* One worker's data has fewer samples, so its order is another: the run must end and say so. */
+static bool stray(const struct shape *shape, int32_t worker) {
+    struct run *run = calloc(1, sizeof *run);
+    struct happened happened = {0};
+    struct culm_error error = {0};
+    struct culm_source_options source;
+    run->happened = &happened;
+    run->wanted = -1;
+    run->astray = worker;
+    bool ok = prepare(run, shape, &error);
+    if (ok) {
+        culm_train_config_source(&run->config, false, &source);
+        source.held_out = 0.4;
+        ok = culm_source_open(&source, &run->other, &error) == CULM_OK;
+    }
+    while (ok && culm_sim_now(run->sim) < 400000000000ull && culm_sim_step(run->sim)) {
+    }
+    ok = ok && !run->done && strstr(run->error, "has not read the samples that were its turn");
+    if (!ok) {
+        printf("not ok - %d x %d, worker %d reads other samples: %s\n", shape->pipelines,
+               shape->stages, worker, run->done ? "nobody noticed" : run->error);
+    }
+    finish(run);
+    free(run);
+    return ok;
+}
+
 static const char *make_data(void) {
     static char path[] = "/tmp/culm-real-model-text-XXXXXX";
     int fd = mkstemp(path);
@@ -306,6 +339,10 @@ int main(int argc, char **argv) {
                    (unsigned long long)(first + i));
             failed++;
         }
+    }
+    static const int32_t astray[] = {0, 2, 3, 5}; /* of 2 x 3: they read tokens, or targets */
+    for (size_t i = 0; i < sizeof astray / sizeof *astray; i++, ran++) {
+        failed += !stray(&shapes[3], astray[i]);
     }
     unlink(data_path);
     printf("%llu histories of a real model, %llu failed; %lld killed, %lld frozen, %lld losses, "

@@ -108,7 +108,7 @@ static void stated(struct fixture *f, int32_t from, int64_t version, uint64_t di
 static void prepared(struct fixture *f, int32_t from, uint64_t view, int64_t iteration) {
     stated(f, from, iteration - 1, 7);
     double norm[STAGES] = {1, 1};
-    const struct culm_prepared what = {view, iteration, 3, 1.0, 1, 1.0, STAGES, norm};
+    const struct culm_prepared what = {view, iteration, 3, 1.0, 1, 1.0, STAGES, norm, {0}};
     culm_prepared_encode(&what, &f->buf);
     deliver(f, from, CULM_MSG_PREPARED);
 }
@@ -646,7 +646,7 @@ static void one_stated(struct fixture *f, int32_t from, int64_t version, uint64_
 static void one_prepared(struct fixture *f, int32_t from, double norm, double loss) {
     one_stated(f, from, totals(f).committed, 7);
     const struct culm_prepared what = {totals(f).view, totals(f).committed + 1, 1, loss, 1, 1.0, 1,
-                                       &norm};
+                                       &norm, {0}};
     culm_prepared_encode(&what, &f->buf);
     deliver(f, from, CULM_MSG_PREPARED);
 }

@@ -143,7 +143,7 @@ static void commit(struct fixture *f) {
         const struct culm_digests stated = {view, k - 1, 3, STAGES, digest};
         culm_digests_encode(&stated, &f->buf);
         deliver(f, i, CULM_MSG_DIGESTS);
-        const struct culm_prepared what = {view, k, 3, 1.0, 1, 1.0, STAGES, norm};
+        const struct culm_prepared what = {view, k, 3, 1.0, 1, 1.0, STAGES, norm, {0}};
         culm_prepared_encode(&what, &f->buf);
         deliver(f, i, CULM_MSG_PREPARED);
     }

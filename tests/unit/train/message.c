@@ -223,7 +223,7 @@ static void test_commit(void **state) {
 static void test_prepared(void **state) {
     (void)state;
     double norm[PARAMS] = {1, 2.5, -0.0, 1e300, 5e-324, 6, 7}, read[PARAMS];
-    const struct culm_prepared prepared = {11, 12, 0x5, 1.5, 32, 0.75, PARAMS, norm};
+    const struct culm_prepared prepared = {11, 12, 0x5, 1.5, 32, 0.75, PARAMS, norm, {1, 0, 3}};
     struct culm_prepared again = {.params = PARAMS, .norm = read};
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
@@ -234,6 +234,7 @@ static void test_prepared(void **state) {
     assert_int_equal(again.stages, 5);
     assert_int_equal(again.samples, 32);
     assert_true(again.weight == 0.75);
+    assert_true(again.ids[0] == 1 && again.ids[1] == 0 && again.ids[2] == 3);
     assert_memory_equal(read, norm, sizeof norm); /* bit for bit */
     check_cuts(&buf, decode_prepared);
     check_noise(&buf, decode_prepared, 5);
