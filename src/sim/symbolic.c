@@ -572,8 +572,13 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
         free(x->made[task->stage]);
         x->state[task->stage] = x->made[task->stage] = NULL;
         return CULM_OK;
-    case CULM_TASK_FORWARD: return run_forward(x, task);
-    case CULM_TASK_BACKWARD: return run_backward(x, task);
+    case CULM_TASK_FORWARD:
+    case CULM_TASK_BACKWARD: {
+        bool forward = task->kind == CULM_TASK_FORWARD;
+        enum culm_status status = forward ? run_forward(x, task) : run_backward(x, task);
+        bool damage = status == CULM_OK && task->late && !whole(x, task->stage);
+        return damage ? damaged(task, task->stage, "the state") : status;
+    }
     case CULM_TASK_FOLD: return culm_task_fold(task, x->pool, &fold, NULL);
     case CULM_TASK_NORM: return run_norm(x, task);
     case CULM_TASK_STEP: return run_step(x, task);

@@ -60,6 +60,8 @@ struct culm_task {
     uint64_t stages; /* NORM: mask */
     bool frc;        /* FORWARD: redundant; sliced, with scratch of its own */
     bool first;      /* BACKWARD: first micro-batch of its lane */
+    bool late;       /* FORWARD, BACKWARD: no NORM follows that would look at what it uses of the
+                        state, so it looks itself, afterwards */
     int32_t cursor;  /* FORWARD: where a stopped one goes on; 0 to begin */
     uint64_t moved;  /* atomic; LOAD: grows while it reads, as a sign that it is not stuck */
 

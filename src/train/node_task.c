@@ -16,6 +16,7 @@ void culm_node_submit(struct culm_node *node, struct culm_task *task) {
     task->job.execute = culm_task_execute;
     task->job.owner = node;
     task->job.stop = 0;
+    task->late = node->normed != 0;
     node->busy = true;
     node->running_since_ns = node->o.world->ops->now_ns(node->o.world);
     node->moved = task->moved = 0;

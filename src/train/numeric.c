@@ -202,6 +202,10 @@ static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *t
     return CULM_OK;
 }
 
+static enum culm_status check_used(struct culm_numeric *x, struct culm_task *task) {
+    return culm_numeric_check_values(x, task, 1ull << task->stage);
+}
+
 /* --- sums --- */
 
 static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
@@ -445,8 +449,11 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
     case CULM_TASK_FORWARD:
         culm_initial_close(x->initial); /* all has been loaded: files may be large */
         x->initial = NULL;
-        return run_forward(x, task);
-    case CULM_TASK_BACKWARD: return run_backward(x, task);
+        status = run_forward(x, task);
+        return status == CULM_OK && task->late ? check_used(x, task) : status;
+    case CULM_TASK_BACKWARD:
+        status = run_backward(x, task);
+        return status == CULM_OK && task->late ? check_used(x, task) : status;
     case CULM_TASK_FOLD: return culm_task_fold(task, x->o.pool, &fold, x);
     case CULM_TASK_NORM: return run_norm(x, task);
     case CULM_TASK_STEP: return run_step(x, task);

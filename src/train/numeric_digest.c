@@ -3,10 +3,11 @@
  *
  * Of every tensor two digests are kept since it was loaded, received or stepped: of its values and
  * of the optimizer's vectors. A step looks at all it reads and writes on the way, which costs it no
- * memory traffic. Values are looked at before PREPARED too, when all forwards and backwards of the
- * iteration have used them; the rest of a state has no effect before the step. A gradient has to be
- * at the step what it was when its norm was taken. The files of a checkpoint are looked at after
- * they were written, off the compute thread.
+ * memory traffic. Values are looked at before PREPARED too, when the forwards and backwards of the
+ * iteration have used them, and again after each of them that a later view asks for; the rest of a
+ * state has no effect before the step. A gradient has to be at the step what it was when its norm
+ * was taken. The files of a checkpoint are looked at after they were written, off the compute
+ * thread.
  */
 #include "train/numeric_internal.h"
 
