@@ -600,7 +600,9 @@ static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
         }
     } else if (member) {
         culm_coordinator_lose(c, member, change == CULM_PEER_EOF ? "eof" : "exit", NULL);
-        member->kill_ns = CULM_NEVER;
+        if (change == CULM_PEER_EXIT) {
+            member->kill_ns = CULM_NEVER; /* a closed connection alone ends no process */
+        }
     } else if (change == CULM_PEER_EXIT) {
         culm_coordinator_start_failed(c, info->why);
     }
