@@ -85,7 +85,7 @@ static void take(struct culm_prefetch *p, struct slot *slot, uint64_t first) {
 
 /* Fills fields of a slot that the caller owns; without the lock. */
 static enum culm_status fill(const struct culm_prefetch *p, struct slot *slot, uint32_t fields,
-                             struct culm_error *error) {
+                             uint64_t *ret_ids, struct culm_error *error) {
     const struct culm_source *source = p->o.source;
     const struct culm_source_field *field = culm_source_fields(source);
     int32_t count = culm_source_field_count(source);
@@ -116,7 +116,7 @@ static enum culm_status fill(const struct culm_prefetch *p, struct slot *slot, u
         }
         ids += culm_order_id(item.position, item.sample);
     }
-    slot->ids = ids;
+    *ret_ids = ids;
     return CULM_OK;
 }
 
@@ -126,10 +126,12 @@ static enum culm_status fill_missing(struct culm_prefetch *p, struct slot *slot,
     uint32_t missing = fields & ~slot->filled;
     slot->filling = true;
     pthread_mutex_unlock(&p->lock);
-    enum culm_status status = fill(p, slot, missing, error);
+    uint64_t ids = 0;
+    enum culm_status status = fill(p, slot, missing, &ids, error);
     pthread_mutex_lock(&p->lock);
     slot->filling = false;
     if (status == CULM_OK) {
+        slot->ids = ids; /* others may be reading the fields that were there */
         slot->filled |= missing;
     } else if (!slot->filled) {
         slot->asked = true; /* it holds nothing */
