@@ -41,10 +41,10 @@ static struct culm_history history_of(int32_t pipelines, uint64_t seed) {
     };
 }
 
-static int run(struct culm_history *history, const char *what) {
+static int run(struct culm_history *history, int number, const char *what) {
     struct culm_history_result result;
     culm_history_run(history, &result);
-    printf("%sok - %s", result.ok ? "" : "not ", what);
+    printf("%sok %d - %s", result.ok ? "" : "not ", number, what);
     printf("%s%s (%lld losses, %lld roll-backs, %llu ms)\n", result.ok ? "" : ": ", result.why,
            (long long)result.losses, (long long)result.rollbacks,
            (unsigned long long)result.virtual_ms);
@@ -75,8 +75,7 @@ static int slow_tasks(int *ret_count) {
                 history.losses_max = slow[i].losses_max;
                 snprintf(what, sizeof what, "%d x 3, %s of stage 1 takes %llu ms", pipelines,
                          kinds[k].name, (unsigned long long)slow[i].ms);
-                failed += run(&history, what);
-                ++*ret_count;
+                failed += run(&history, ++*ret_count, what);
             }
         }
     }
@@ -100,8 +99,7 @@ static int endless_tasks(int *ret_count) {
         history.must_say = kinds[k].says;
         history.losses_max = 24;
         snprintf(what, sizeof what, "nobody finishes kind %d of stage 1", (int)kinds[k].kind);
-        failed += run(&history, what);
-        ++*ret_count;
+        failed += run(&history, ++*ret_count, what);
     }
     return failed;
 }
@@ -128,8 +126,7 @@ static int damaged_checkpoints(int *ret_count) {
                 }
                 snprintf(what, sizeof what, "%d checkpoints damaged, %d kept, parameter %d",
                          damaged, keep, param);
-                failed += run(&history, what);
-                ++*ret_count;
+                failed += run(&history, ++*ret_count, what);
             }
         }
     }
@@ -161,8 +158,7 @@ static int swallowing_links(int *ret_count) {
                                                     .inward = from < 0};
                     snprintf(what, sizeof what, "%d x 3, from %d to %d, moment %d", pipelines, from,
                              to, skip);
-                    failed += run(&history, what);
-                    ++*ret_count;
+                    failed += run(&history, ++*ret_count, what);
                 }
             }
         }
