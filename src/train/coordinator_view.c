@@ -142,7 +142,7 @@ static void wait_for(struct culm_coordinator *c, int32_t need, int32_t have, con
     c->waiting_have = have;
     json_t *event = json_pack("{s:s, s:i, s:i}", "event", "waiting", "need", need, "have", have);
     if (why) {
-        json_object_set_new(event, "message", json_string(why));
+        json_object_set_new(event, "message", culm_json_text(why));
     }
     culm_coordinator_event(c, event);
 }
