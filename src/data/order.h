@@ -32,7 +32,7 @@ int64_t culm_order_sample(const struct culm_order *order, uint64_t position);
 #define CULM_IDS_PIECES 5
 uint64_t culm_order_id(uint64_t position, int64_t sample);
 uint64_t culm_order_ids(const struct culm_order *order, uint64_t first, int64_t count);
-uint32_t culm_order_ids_piece(uint64_t ids, int piece); /* below 4096 */
+uint32_t culm_order_ids_piece(uint64_t ids, int piece);            /* below 4096 */
 uint64_t culm_order_ids_told(const uint32_t sum[CULM_IDS_PIECES]); /* never 0 */
 
 #endif

@@ -37,7 +37,7 @@ struct culm_prefetch_want {
 
 struct culm_prefetch_batch {
     uint64_t first;
-    uint64_t ids; /* which samples it was filled with (order.h) */
+    uint64_t ids;                              /* which samples it was filled with (order.h) */
     const void *field[CULM_SOURCE_FIELDS_MAX]; /* [batch, ...]; NULL where it was not asked for */
     int32_t slot;                              /* internal */
 };

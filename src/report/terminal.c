@@ -229,9 +229,12 @@ static void on_step(struct terminal *t, const json_t *event) {
 
 static const char *cause_sentence(const char *cause) {
     static const char *const causes[][2] = {
-        {"eof", "its connection closed"},        {"heartbeat", "it gave no sign of life"},
-        {"exit", "its process ended"},           {"removed", "it was taken away"},
-        {"stuck", "it lives but does not work"}, {"failed", "it failed"},
+        {"eof", "its connection closed"},
+        {"heartbeat", "it gave no sign of life"},
+        {"exit", "its process ended"},
+        {"removed", "it was taken away"},
+        {"stuck", "it lives but does not work"},
+        {"failed", "it failed"},
         {"stalled", "nothing moved and it is at an end of what is broken"},
         {"differs", "its copy is wrong"},
     };

@@ -36,9 +36,8 @@ static enum culm_status verify_piece(struct culm_checkpoint *checkpoint, size_t 
                                      const struct culm_read_hook *hook, struct culm_error *error) {
     const struct culm_piece *piece = &checkpoint->manifest.piece[index];
     char sha256[CULM_SHA256_HEX];
-    enum culm_status status =
-        culm_safetensors_hash(checkpoint->file[index], hook ? hook->moved : NULL,
-                              hook ? hook->ctx : NULL, sha256, error);
+    enum culm_status status = culm_safetensors_hash(
+        checkpoint->file[index], hook ? hook->moved : NULL, hook ? hook->ctx : NULL, sha256, error);
     if (status != CULM_OK) {
         return status;
     }

@@ -125,7 +125,7 @@ struct culm_sgd {
     double weight_decay; /* 0: none */
     double grad_scale;   /* 1, or what clipping says */
     bool nesterov;
-    bool first; /* step: what the buffer holds is not read */
+    bool first;                      /* step: what the buffer holds is not read */
     struct culm_step_digest *digest; /* out; NULL: not wanted */
 };
 

@@ -30,7 +30,7 @@ struct culm_coordinator_options {
     struct culm_cluster_config cluster;
     struct culm_checkpoint_config checkpoint;
     int64_t tokens_per_sample;
-    struct culm_order order; /* which sample is where in the stream; samples 0: not known, and what
+    struct culm_order order;  /* which sample is where in the stream; samples 0: not known, and what
                                 was read is not looked at */
     int64_t start_step;       /* version to begin from */
     const char *start_source; /* its checkpoint directory; "": from the seed */

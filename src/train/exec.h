@@ -80,8 +80,8 @@ struct culm_task {
     uint64_t digest; /* EXPORT, IMPORT */
     uint64_t *state_digest; /* LOAD, STEP, and the IMPORT of a stage's last tensor: [of the stage's
                                params] what its state now is */
-    bool damaged; /* of a task that failed: by memory here that is not what was put there */
-    const char *source;        /* LOAD: checkpoint directory; "": the seed */
+    bool damaged;       /* of a task that failed: by memory here that is not what was put there */
+    const char *source; /* LOAD: checkpoint directory; "": the seed */
     const char *const *pieces; /* PUBLISH */
     int32_t piece_count;
     char text[CULM_PIECE_TEXT_MAX]; /* SAVE: piece; PUBLISH, FIND: path; FINISH: path in */

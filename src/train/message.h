@@ -80,7 +80,7 @@ struct culm_prepared {
     int64_t samples; /* as above */
     double weight;   /* as above: share of the rows that count */
     int32_t params;
-    double *norm; /* [params] squared; NaN where this node has none */
+    double *norm;                  /* [params] squared; NaN where this node has none */
     uint64_t ids[CULM_MAX_STAGES]; /* of `stages`: which samples were read for it (data/order.h);
                                       0: it reads none */
 };

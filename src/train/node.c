@@ -38,8 +38,8 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
         node->stage[s].digest = calloc(params ? params : 1, sizeof *node->stage[s].digest);
         failed |= !node->stage[s].digest;
     }
-    if (failed || !node->digest || !node->view || !node->next || !node->stage || !node->cell || !node->grad ||
-        !node->stepping || !node->reduced || !node->norm || !node->early) {
+    if (failed || !node->digest || !node->view || !node->next || !node->stage || !node->cell ||
+        !node->grad || !node->stepping || !node->reduced || !node->norm || !node->early) {
         culm_node_free(node);
         return NULL;
     }
@@ -184,7 +184,8 @@ bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob *
 
 bool culm_node_needs_grad(const struct culm_node *node, int32_t grad, uint64_t holds) {
     int32_t param = node->o.layout->grad[grad].param;
-    uint64_t stages = param < 0 ? 1ull << node->o.layout->grad[grad].stage : node->o.layout->param[param].stages;
+    uint64_t stages =
+        param < 0 ? 1ull << node->o.layout->grad[grad].stage : node->o.layout->param[param].stages;
     return (stages & holds) != 0;
 }
 

@@ -17,8 +17,8 @@ struct cell {
 };
 
 struct stage_state {
-    bool held;       /* by the view */
-    int64_t version; /* of the state here; -1: none */
+    bool held;        /* by the view */
+    int64_t version;  /* of the state here; -1: none */
     uint64_t *digest; /* [params of the stage] of that state */
     struct culm_blob
         *sum[2 * CULM_MAX_LANES]; /* by tree node: whole sums, and a leaf being filled */
@@ -143,7 +143,7 @@ struct culm_node {
     uint64_t writing_since_ns[CULM_MAX_STAGES]; /* 0: not */
     struct save_order saved_as[CULM_MAX_STAGES], save_due[CULM_MAX_STAGES];
 
-    int64_t tasks_done; /* and data frames taken: whatever shows that it gets on */
+    int64_t tasks_done;        /* and data frames taken: whatever shows that it gets on */
     uint64_t running_since_ns; /* or the last sign of progress of the running task */
     uint64_t moved;            /* of the running task, when last looked at */
     uint64_t beat_ns;          /* the last heartbeat */

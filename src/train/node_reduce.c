@@ -320,13 +320,13 @@ void culm_node_prepare(struct culm_node *node) {
     }
     node->prepared = holds;
     struct culm_prepared prepared = {.view = node->view->number,
-                                           .iteration = node->iteration,
-                                           .stages = holds,
-                                           .loss = node->loss,
-                                           .samples = node->samples,
-                                           .weight = node->weight,
-                                           .params = node->o.layout->param_count,
-                                           .norm = node->norm};
+                                     .iteration = node->iteration,
+                                     .stages = holds,
+                                     .loss = node->loss,
+                                     .samples = node->samples,
+                                     .weight = node->weight,
+                                     .params = node->o.layout->param_count,
+                                     .norm = node->norm};
     memcpy(prepared.ids, node->ids, sizeof prepared.ids);
     culm_buf_clear(&node->meta);
     culm_prepared_encode(&prepared, &node->meta);

@@ -40,7 +40,7 @@ struct culm_numeric {
     struct numeric_samples samples, frc_samples;
     int64_t ahead_iteration; /* the iteration of the last task, and its first micro-batch here */
     int32_t ahead_first;
-    int32_t *source_field; /* by field of the graph: the source's */
+    int32_t *source_field;         /* by field of the graph: the source's */
     struct culm_initial *initial;  /* while version 0 is loaded */
     float *tied;                   /* sum of the uses of a tied tensor */
     struct culm_stage_run frc_run; /* of a redundant forward that was stopped */
@@ -71,7 +71,7 @@ enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
 uint64_t culm_numeric_told(struct numeric_record record);
 struct numeric_record culm_numeric_look(struct culm_numeric *x, const struct culm_stage_info *info,
                                         int32_t index, const float *data, bool here);
-void culm_numeric_made(struct culm_numeric *x, struct culm_task *task);  /* the whole stage */
+void culm_numeric_made(struct culm_numeric *x, struct culm_task *task); /* the whole stage */
 void culm_numeric_tell(const struct culm_numeric *x, struct culm_task *task);
 enum culm_status culm_numeric_damaged(struct culm_task *task, int32_t stage, const char *what,
                                       const char *name);

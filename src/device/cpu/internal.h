@@ -45,8 +45,8 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /* Kernels with an output parameter, so that they fit the table. ret_digest of the first: or NULL. */
-void culm_cpu_sum_squares_into(struct culm_cpu *cpu, const float *x, int64_t count,
-                               double *ret_sum, uint64_t *ret_digest);
+void culm_cpu_sum_squares_into(struct culm_cpu *cpu, const float *x, int64_t count, double *ret_sum,
+                               uint64_t *ret_digest);
 void culm_cpu_digest_into(struct culm_cpu *cpu, const float *x, int64_t count,
                           uint64_t *ret_digest);
 void culm_cpu_digest_here_into(struct culm_cpu *cpu, const float *x, int64_t count,

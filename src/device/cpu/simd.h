@@ -342,9 +342,7 @@ SIMD vec vload_bf16(const uint16_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 #ifdef __AVX512BF16__
-SIMD uvec vround_bf16(vec x) {
-    return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
-}
+SIMD uvec vround_bf16(vec x) { return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)); }
 SIMD void vstore_bf16(uint16_t *p, vec x) {
     _mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh(x));
 }
@@ -382,9 +380,7 @@ SIMD __m256i bf16_round_half(__m256 x) {
     up = _mm256_blendv_epi8(up, _mm256_and_si256(bits, _mm256_set1_epi32((int)0x80000000)), tiny);
     return _mm256_srli_epi32(up, 16);
 }
-SIMD uvec vround_bf16(vec x) {
-    return SIMD_BOTH(uvec, bf16_round_half(x.a), bf16_round_half(x.b));
-}
+SIMD uvec vround_bf16(vec x) { return SIMD_BOTH(uvec, bf16_round_half(x.a), bf16_round_half(x.b)); }
 SIMD void vstore_bf16(uint16_t *p, vec x) {
     __m256i both = _mm256_packus_epi32(bf16_round_half(x.a), bf16_round_half(x.b));
     _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(both, 0xD8));

@@ -12,7 +12,7 @@
 #include "device/cpu/winograd.h"
 #include "device/cpu/variant.h"
 
-#define TILES 30 /* of a block; a multiple of ROWS */
+#define TILES 30       /* of a block; a multiple of ROWS */
 #define TILES_ALONE 66 /* of a single block */
 #define TILE_STRIDE (TILES_ALONE * BLOCK + 16)
 #define U_FLOATS (PLACES * U_STRIDE)

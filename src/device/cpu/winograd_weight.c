@@ -15,7 +15,7 @@
 
 #define SHARE_TILES 256 /* at least, of a share */
 #define TASKS 16        /* wanted */
-#define CHAIN 32 /* tiles, of a chain */
+#define CHAIN 32        /* tiles, of a chain */
 #define CHAIN_STRIDE (CHAIN * BLOCK + 16)
 #define SUM_STRIDE U_STRIDE
 

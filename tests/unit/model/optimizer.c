@@ -150,16 +150,11 @@ static void test_statistic(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistic),
-        cmocka_unit_test(test_warm_up),
-        cmocka_unit_test(test_cosine),
-        cmocka_unit_test(test_without_warm_up),
-        cmocka_unit_test(test_only_warm_up),
-        cmocka_unit_test(test_constant),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_bias_corrections),
+        cmocka_unit_test(test_statistic),    cmocka_unit_test(test_warm_up),
+        cmocka_unit_test(test_cosine),       cmocka_unit_test(test_without_warm_up),
+        cmocka_unit_test(test_only_warm_up), cmocka_unit_test(test_constant),
+        cmocka_unit_test(test_linear),       cmocka_unit_test(test_step),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_bias_corrections),
         cmocka_unit_test(test_bits),
     };
     return cmocka_run_group_tests_name("model/optimizer", tests, NULL, NULL);

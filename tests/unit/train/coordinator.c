@@ -645,8 +645,8 @@ static void one_stated(struct fixture *f, int32_t from, int64_t version, uint64_
 
 static void one_prepared(struct fixture *f, int32_t from, double norm, double loss) {
     one_stated(f, from, totals(f).committed, 7);
-    const struct culm_prepared what = {totals(f).view, totals(f).committed + 1, 1, loss, 1, 1.0, 1,
-                                       &norm, {0}};
+    const struct culm_prepared what = {
+        totals(f).view, totals(f).committed + 1, 1, loss, 1, 1.0, 1, &norm, {0}};
     culm_prepared_encode(&what, &f->buf);
     deliver(f, from, CULM_MSG_PREPARED);
 }
