@@ -77,10 +77,11 @@ static void *array(int64_t count, enum culm_dtype dtype, uint32_t seed) {
         float x = (float)(seed >> 8) / (1 << 23) - 1;
         uint32_t bits;
         memcpy(&bits, &x, sizeof bits);
-        if (dtype == CULM_BF16)
+        if (dtype == CULM_BF16) {
             ((uint16_t *)p)[i] = (uint16_t)(bits >> 16);
-        else
+        } else {
             ((float *)p)[i] = x;
+        }
     }
     return p;
 }
@@ -118,36 +119,38 @@ int main(int argc, char **argv) {
             continue;
         }
         const char *value = i + 1 < argc ? argv[++i] : "";
-        if (!strcmp(name, "--net"))
+        if (!strcmp(name, "--net")) {
             net = value;
-        else if (!strcmp(name, "--isa"))
+        } else if (!strcmp(name, "--isa")) {
             isa = value;
-        else if (!strcmp(name, "--dtype"))
+        } else if (!strcmp(name, "--dtype")) {
             dtype_name = value;
-        else if (!strcmp(name, "--algorithm"))
+        } else if (!strcmp(name, "--algorithm")) {
             algorithm_name = value;
-        else if (!strcmp(name, "--layer"))
+        } else if (!strcmp(name, "--layer")) {
             only = strtoll(value, NULL, 10);
-        else if (!strcmp(name, "--pass"))
+        } else if (!strcmp(name, "--pass")) {
             only_pass = strtoll(value, NULL, 10);
-        else if (!strcmp(name, "--batch"))
+        } else if (!strcmp(name, "--batch")) {
             batch = strtoll(value, NULL, 10);
-        else if (!strcmp(name, "--threads"))
+        } else if (!strcmp(name, "--threads")) {
             threads = strtoll(value, NULL, 10);
-        else if (!strcmp(name, "--reps"))
+        } else if (!strcmp(name, "--reps")) {
             reps = strtoll(value, NULL, 10);
-        else {
+        } else {
             fprintf(stderr, "bench_conv: unknown option '%s'\n", name);
             return 2;
         }
     }
     size_t n = 0;
-    while (n < sizeof nets / sizeof *nets && strcmp(nets[n].name, net))
+    while (n < sizeof nets / sizeof *nets && strcmp(nets[n].name, net)) {
         n++;
+    }
     enum culm_conv_algorithm wanted = CULM_CONV_AUTO;
     while (wanted < CULM_CONV_ALGORITHMS &&
-           strcmp(culm_conv_algorithm_name(wanted), algorithm_name))
+           strcmp(culm_conv_algorithm_name(wanted), algorithm_name)) {
         wanted++;
+    }
     if (n == sizeof nets / sizeof *nets || wanted == CULM_CONV_ALGORITHMS || reps < 1 ||
         reps > 99) {
         fprintf(stderr, "bench_conv: --net, --algorithm or --reps is not what it may be\n");
@@ -165,8 +168,9 @@ int main(int argc, char **argv) {
     for (int64_t i = 0; nets[n].layers[i].count; i++) {
         const struct layer *l = &nets[n].layers[i];
         struct culm_conv v = geometry(l, batch);
-        if (only >= 0 && i != only)
+        if (only >= 0 && i != only) {
             continue;
+        }
         printf("%2lld x%lld %lldx%lldx%lldx%lld o %lld k %lld s %lld", (long long)i,
                (long long)l->count, (long long)v.n, (long long)v.h, (long long)v.w, (long long)v.c,
                (long long)v.o, (long long)v.kh, (long long)v.stride[0]);
@@ -185,23 +189,26 @@ int main(int argc, char **argv) {
                 continue;
             }
             enum culm_conv_algorithm algorithm = wanted;
-            if (algorithm == CULM_CONV_AUTO || !culm_conv_algorithm_possible(&v, pass, algorithm))
+            if (algorithm == CULM_CONV_AUTO || !culm_conv_algorithm_possible(&v, pass, algorithm)) {
                 algorithm = culm_conv_algorithm_default(&v, pass);
+            }
             double times[100];
             for (int64_t r = -1; r < reps; r++) {
                 double start = now();
-                if (pass == CULM_CONV_FORWARD)
+                if (pass == CULM_CONV_FORWARD) {
                     culm_cpu_conv_forward(cpu, &v, algorithm, (struct culm_out){y, dtype},
                                           (struct culm_in){x, dtype}, w, NULL);
-                else if (pass == CULM_CONV_BACKWARD_DATA)
+                } else if (pass == CULM_CONV_BACKWARD_DATA) {
                     culm_cpu_conv_backward_data(cpu, &v, algorithm, (struct culm_out){dx, dtype},
                                                 (struct culm_in){y, dtype}, w);
-                else
+                } else {
                     culm_cpu_conv_backward_weight(cpu, &v, algorithm, dw, NULL,
                                                   (struct culm_in){x, dtype},
                                                   (struct culm_in){y, dtype}, true);
-                if (r >= 0)
+                }
+                if (r >= 0) {
                     times[r] = now() - start;
+                }
             }
             qsort(times, (size_t)reps, sizeof *times, ascending);
             double flops = culm_conv_flops(&v);
@@ -218,12 +225,13 @@ int main(int argc, char **argv) {
         free(w);
         free(dw);
     }
-    if (!list)
+    if (!list) {
         printf(
             "sum of shortest: forward %.1f ms (%.0f GFLOP/s), backward data %.1f (%.0f), backward "
             "weight %.1f (%.0f), all %.1f ms\n",
             total[0] * 1e3, work[0] / total[0] * 1e-9, total[1] * 1e3, work[1] / total[1] * 1e-9,
             total[2] * 1e3, work[2] / total[2] * 1e-9, (total[0] + total[1] + total[2]) * 1e3);
+    }
     culm_cpu_free(cpu);
     return 0;
 }

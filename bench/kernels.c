@@ -154,17 +154,19 @@ int main(int argc, char **argv) {
                        {"--heads", &m.heads},     {"--context", &m.context}, {"--vocab", &m.vocab},
                        {"--threads", &m.threads}, {"--iters", &m.iters}};
         bool known = !strcmp(argv[i], "--isa");
-        if (known)
+        if (known) {
             m.isa = argv[i + 1];
+        }
         if (!strcmp(argv[i], "--dtype")) {
             low = strcmp(argv[i + 1], "bf16") ? CULM_F32 : CULM_BF16;
             known = low == CULM_BF16 || !strcmp(argv[i + 1], "f32");
         }
-        for (size_t o = 0; o < sizeof options / sizeof options[0]; o++)
+        for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
             if (!strcmp(argv[i], options[o].name)) {
                 *options[o].value = atoll(argv[i + 1]);
                 known = *options[o].value > 0;
             }
+        }
         if (!known) {
             fprintf(stderr, "bench_kernels: %s %s: not understood\n", argv[i], argv[i + 1]);
             return 2;
@@ -190,29 +192,33 @@ int main(int argc, char **argv) {
     memset(arena, 0, bytes);
     float *p = floats(&arena, params), *g = floats(&arena, params), *m1 = floats(&arena, params),
           *m2 = floats(&arena, params);
-    for (int64_t i = 0; i < params; i++)
+    for (int64_t i = 0; i < params; i++) {
         p[i] = ((float)(i * 7919 % 1009) / 1009.0f - 0.5f) * 0.07f;
+    }
     float *x0 = floats(&arena, n * c), *emb = floats(&arena, n * c), *lnf = floats(&arena, n * c),
           *mf = floats(&arena, n), *rf = floats(&arena, n), *logits = floats(&arena, n * v),
           *dx = floats(&arena, n * c), *dh = floats(&arena, n * c),
           *dwide = floats(&arena, 4 * n * c), *dwide2 = floats(&arena, 4 * n * c);
     int32_t *tokens = (int32_t *)floats(&arena, n);
     struct block *blocks = calloc((size_t)L, sizeof *blocks);
-    for (int64_t l = 0; l < L; l++)
+    for (int64_t l = 0; l < L; l++) {
         blocks[l] = (struct block){
             floats(&arena, n * c),     floats(&arena, n),     floats(&arena, n),
             floats(&arena, 3 * n * c), floats(&arena, n * c), floats(&arena, n * m.heads),
             floats(&arena, n * c),     floats(&arena, n * c), floats(&arena, n * c),
             floats(&arena, n),         floats(&arena, n),     floats(&arena, 4 * n * c),
             floats(&arena, 4 * n * c), floats(&arena, n * c), floats(&arena, n * c)};
-    for (int64_t i = 0; i < n; i++)
+    }
+    for (int64_t i = 0; i < n; i++) {
         tokens[i] = (int32_t)(i * 31 % v);
+    }
     float *wte = p + L * (weights + 13 * c), *wpe = wte + v * c, *gf = wpe + m.context * c;
     double *steps = calloc((size_t)m.iters, sizeof *steps);
     struct account account, sum = {0}, *a = &account;
     double *each[KERNELS];
-    for (int k = 0; k < KERNELS; k++)
+    for (int k = 0; k < KERNELS; k++) {
         each[k] = calloc((size_t)m.iters, sizeof **each);
+    }
 
     for (int64_t iteration = -2; iteration < m.iters; iteration++) {
         struct culm_dropout drop = {.p = 0.1, .key = (uint64_t)iteration, .samples = m.batch};
@@ -328,8 +334,9 @@ int main(int argc, char **argv) {
                                    .bias_correction2 = 0.5};
         culm_cpu_adamw(cpu, p, m1, m2, g, params, &hyper);
         done(a, ADAMW, 0, (double)(7 * params));
-        if (iteration < 0)
+        if (iteration < 0) {
             continue;
+        }
         steps[iteration] = now() - start;
         for (int k = 0; k < KERNELS; k++) {
             each[k][iteration] = a->seconds[k];

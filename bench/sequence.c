@@ -116,8 +116,9 @@ static void bench_lstm(int64_t b, int64_t h) {
     snprintf(what, sizeof what, "\"batch\": %d, \"time\": %d, \"width\": %d", (int)b, steps,
              (int)h);
     measure(what, lstm_forward, lstm_backward, &l);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         free(parts[i]);
+    }
     free(l.x);
     free(l.dy);
     free(l.y);
@@ -211,22 +212,23 @@ int main(int argc, char **argv) {
     const char *subject = argc > 1 ? argv[1] : "", *isa = NULL;
     for (int i = 2; i < argc; i++) {
         bool more = i + 1 < argc;
-        if (!strcmp(argv[i], "--threads") && more)
+        if (!strcmp(argv[i], "--threads") && more) {
             threads = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "--iters") && more)
+        } else if (!strcmp(argv[i], "--iters") && more) {
             iters = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "--time") && more)
+        } else if (!strcmp(argv[i], "--time") && more) {
             steps = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "--batch") && more)
+        } else if (!strcmp(argv[i], "--batch") && more) {
             batch = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "--width") && more)
+        } else if (!strcmp(argv[i], "--width") && more) {
             width = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "--isa") && more)
+        } else if (!strcmp(argv[i], "--isa") && more) {
             isa = argv[++i];
-        else if (!strcmp(argv[i], "--cpu-time"))
+        } else if (!strcmp(argv[i], "--cpu-time")) {
             cpu_time = true;
-        else
+        } else {
             subject = "";
+        }
     }
     struct culm_error error;
     bool known =
@@ -241,9 +243,11 @@ int main(int argc, char **argv) {
         return 1;
     }
     if (!strcmp(subject, "lstm")) {
-        for (int64_t h = width ? width : 512; h <= (width ? width : 1024); h *= 2)
-            for (int64_t b = batch ? batch : 8; b <= (batch ? batch : 64); b *= 2)
+        for (int64_t h = width ? width : 512; h <= (width ? width : 1024); h *= 2) {
+            for (int64_t b = batch ? batch : 8; b <= (batch ? batch : 64); b *= 2) {
                 bench_lstm(b, h);
+            }
+        }
     } else if (!strcmp(subject, "bahdanau")) {
         bench_bahdanau(32, 1024);
     } else {

@@ -151,12 +151,13 @@ static void *numbers(struct bench *b, int64_t n) {
         state = state * 1664525u + 1013904223u;
         f[i] = (float)(state >> 8) / 8388608.0f - 1;
     }
-    if (b->dtype == CULM_BF16) /* in place: every element moves towards the front */
+    if (b->dtype == CULM_BF16) { /* in place: every element moves towards the front */
         for (int64_t i = 0; i < n; i++) {
             uint32_t bits;
             memcpy(&bits, &f[i], 4);
             ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
         }
+    }
     return data;
 }
 
@@ -211,29 +212,34 @@ int main(int argc, char **argv) {
         return 1;
     }
     void **images[] = {&b.x, &b.y, &b.dy, &b.dx, &b.residual, &b.dresidual, &b.index};
-    for (size_t i = 0; i < sizeof images / sizeof *images; i++)
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
         *images[i] = numbers(&b, count(&b));
+    }
     float **columns[] = {&b.gamma,  &b.beta,  &b.mean,     &b.variance,
                          &b.dgamma, &b.dbeta, &b.sum_mean, &b.sum_variance};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         *columns[i] = memory((size_t)b.c * 4);
-        for (int64_t j = 0; j < b.c; j++)
+        for (int64_t j = 0; j < b.c; j++) {
             (*columns[i])[j] = 1;
+        }
     }
     size_t sweep = (size_t)64 << 20;
     volatile char *other = memory(sweep);
     double *times = malloc((size_t)iters * sizeof *times);
     for (size_t k = 0; k < sizeof cases / sizeof *cases && times; k++) {
         bool wanted = !onlys;
-        for (int i = 0; i < onlys; i++)
+        for (int i = 0; i < onlys; i++) {
             wanted |= !strcmp(only[i], cases[k].name);
-        if (!wanted)
+        }
+        if (!wanted) {
             continue;
+        }
         cases[k].run(&b);
         for (long i = 0; i < iters; i++) {
             char sum = 0;
-            for (size_t at = 0; at < sweep; at += 64)
+            for (size_t at = 0; at < sweep; at += 64) {
                 sum = (char)(sum + other[at]);
+            }
             other[0] = sum;
             double start = seconds();
             cases[k].run(&b);
@@ -249,10 +255,12 @@ int main(int argc, char **argv) {
     }
     free(times);
     free((void *)other);
-    for (size_t i = 0; i < sizeof images / sizeof *images; i++)
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
         free(*images[i]);
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+    }
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         free(*columns[i]);
+    }
     culm_cpu_free(b.cpu);
     return 0;
 }

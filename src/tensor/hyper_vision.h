@@ -69,13 +69,15 @@ struct culm_matmul {
 /* The products that give the gradients of a and of b, from dc and the other: of a, (dc, b), or (b,
  * dc) with trans_a; of b, (a, dc), or (dc, a) with trans_b. */
 static inline struct culm_matmul culm_matmul_of_a(const struct culm_matmul *p) {
-    if (p->trans_a)
+    if (p->trans_a) {
         return (struct culm_matmul){p->batch, p->k, p->m, p->n, p->trans_b, true, p->scale};
+    }
     return (struct culm_matmul){p->batch, p->m, p->k, p->n, false, !p->trans_b, p->scale};
 }
 static inline struct culm_matmul culm_matmul_of_b(const struct culm_matmul *p) {
-    if (p->trans_b)
+    if (p->trans_b) {
         return (struct culm_matmul){p->batch, p->n, p->k, p->m, true, p->trans_a, p->scale};
+    }
     return (struct culm_matmul){p->batch, p->k, p->n, p->m, !p->trans_a, false, p->scale};
 }
 

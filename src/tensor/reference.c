@@ -7,8 +7,9 @@
 #include <string.h>
 
 bool culm_dropout_drops(const struct culm_dropout *dropout, int64_t sample, int64_t element) {
-    if (!dropout || dropout->p == 0)
+    if (!dropout || dropout->p == 0) {
         return false;
+    }
     uint64_t counter = (uint64_t)(element / 128 * 16 + element % 16);
     int64_t slot = element / 16 % 8;
     struct culm_rng_block block =
@@ -19,22 +20,25 @@ bool culm_dropout_drops(const struct culm_dropout *dropout, int64_t sample, int6
 
 void culm_ref_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const float *a,
                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
             double sum = beta != 0 ? (double)beta * (double)c[i * ldc + j] : 0;
-            for (int64_t l = 0; l < k; l++)
+            for (int64_t l = 0; l < k; l++) {
                 sum += (double)(trans_a ? a[l * lda + i] : a[i * lda + l]) *
                        (double)(trans_b ? b[j * ldb + l] : b[l * ldb + j]);
+            }
             c[i * ldc + j] = (float)sum;
         }
+    }
 }
 
 /* ---- linear ---- */
 
 void culm_ref_linear_forward(float *y, const float *x, const float *w, const float *b, int64_t n,
                              int64_t in, int64_t out, bool transposed) {
-    for (int64_t i = 0; i < n && b; i++)
+    for (int64_t i = 0; i < n && b; i++) {
         memcpy(y + i * out, b, (size_t)out * sizeof *y);
+    }
     culm_ref_gemm(false, transposed, n, out, in, x, in, w, transposed ? in : out, b ? 1 : 0, y,
                   out);
 }
@@ -47,14 +51,16 @@ void culm_ref_linear_backward_input(float *dx, const float *dy, const float *w, 
 void culm_ref_linear_backward_weight(float *dw, float *db, const float *x, const float *dy,
                                      int64_t n, int64_t in, int64_t out, bool transposed,
                                      bool first) {
-    if (transposed)
+    if (transposed) {
         culm_ref_gemm(true, false, out, in, n, dy, out, x, in, first ? 0 : 1, dw, in);
-    else
+    } else {
         culm_ref_gemm(true, false, in, out, n, x, in, dy, out, first ? 0 : 1, dw, out);
+    }
     for (int64_t j = 0; j < out && db; j++) {
         double sum = first ? 0 : (double)db[j];
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
             sum += (double)dy[i * out + j];
+        }
         db[j] = (float)sum;
     }
 }
@@ -63,9 +69,11 @@ void culm_ref_linear_backward_weight(float *dw, float *db, const float *x, const
 
 void culm_ref_embedding_forward(float *y, const int32_t *tokens, const float *wte, const float *wpe,
                                 int64_t b, int64_t t, int64_t c) {
-    for (int64_t row = 0; row < b * t; row++)
-        for (int64_t i = 0; i < c; i++)
+    for (int64_t row = 0; row < b * t; row++) {
+        for (int64_t i = 0; i < c; i++) {
             y[row * c + i] = wte[tokens[row] * c + i] + wpe[row % t * c + i];
+        }
+    }
 }
 
 void culm_ref_embedding_backward(float *dwte, float *dwpe, const float *dy, const int32_t *tokens,
@@ -74,11 +82,12 @@ void culm_ref_embedding_backward(float *dwte, float *dwpe, const float *dy, cons
         memset(dwte, 0, (size_t)(v * c) * sizeof *dwte);
         memset(dwpe, 0, (size_t)(t * c) * sizeof *dwpe);
     }
-    for (int64_t row = 0; row < b * t; row++)
+    for (int64_t row = 0; row < b * t; row++) {
         for (int64_t i = 0; i < c; i++) {
             dwte[tokens[row] * c + i] += dy[row * c + i];
             dwpe[row % t * c + i] += dy[row * c + i];
         }
+    }
 }
 
 /* ---- layer norm ---- */
@@ -88,14 +97,17 @@ void culm_ref_layernorm_forward(float *y, float *mean, float *rstd, const float 
                                 double eps) {
     for (int64_t row = 0; row < n; row++, x += c, y += c) {
         double sum = 0, squares = 0;
-        for (int64_t i = 0; i < c; i++)
+        for (int64_t i = 0; i < c; i++) {
             sum += (double)x[i];
+        }
         double m = sum / (double)c;
-        for (int64_t i = 0; i < c; i++)
+        for (int64_t i = 0; i < c; i++) {
             squares += ((double)x[i] - m) * ((double)x[i] - m);
+        }
         double r = 1 / sqrt(squares / (double)c + eps);
-        for (int64_t i = 0; i < c; i++)
+        for (int64_t i = 0; i < c; i++) {
             y[i] = (float)(((double)x[i] - m) * r * (double)gamma[i] + (double)beta[i]);
+        }
         mean[row] = (float)m;
         rstd[row] = (float)r;
     }
@@ -152,23 +164,26 @@ void culm_ref_gelu_backward(float *dx, const float *dy, const float *x, int64_t 
 
 void culm_ref_dropout(float *y, const float *x, int64_t count, const struct culm_dropout *dropout) {
     int64_t per_sample = dropout ? count / dropout->samples : count;
-    for (int64_t i = 0; i < count; i++)
-        if (!dropout || dropout->p == 0)
+    for (int64_t i = 0; i < count; i++) {
+        if (!dropout || dropout->p == 0) {
             y[i] = x[i];
-        else if (culm_dropout_drops(dropout, i / per_sample, i % per_sample))
+        } else if (culm_dropout_drops(dropout, i / per_sample, i % per_sample)) {
             y[i] = 0;
-        else
+        } else {
             y[i] = (float)((double)x[i] / (1 - dropout->p));
+        }
+    }
 }
 
 void culm_ref_residual_dropout_forward(float *y, const float *x, const float *h, int64_t count,
                                        const struct culm_dropout *dropout) {
     int64_t per_sample = dropout ? count / dropout->samples : count;
     double keep = dropout ? 1 / (1 - dropout->p) : 1;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         y[i] = culm_dropout_drops(dropout, i / per_sample, i % per_sample)
                    ? x[i]
                    : (float)((double)x[i] + (double)h[i] * keep);
+    }
 }
 
 /* ---- loss ---- */
@@ -177,16 +192,19 @@ static struct culm_loss cross_entropy_row(float *dlogits, const float *logits, i
                                           int64_t v, double scale, double smoothing) {
     struct culm_loss loss = {.counted = 1, .correct = 1};
     double max = (double)logits[0], sum = 0;
-    for (int64_t i = 1; i < v; i++)
+    for (int64_t i = 1; i < v; i++) {
         max = fmax(max, (double)logits[i]);
-    for (int64_t i = 0; i < v; i++)
+    }
+    for (int64_t i = 0; i < v; i++) {
         sum += exp((double)logits[i] - max);
+    }
     for (int64_t i = 0; i < v; i++) {
         double wanted = (i == target ? 1 - smoothing : 0) + smoothing / (double)v;
         loss.loss += wanted * (log(sum) + max - (double)logits[i]);
         loss.correct &= i < target ? logits[i] < logits[target] : logits[i] <= logits[target];
-        if (dlogits)
+        if (dlogits) {
             dlogits[i] = (float)((exp((double)logits[i] - max) / sum - wanted) * scale);
+        }
     }
     return loss;
 }
@@ -196,10 +214,12 @@ struct culm_loss culm_ref_cross_entropy(float *dlogits, const float *logits, con
     struct culm_loss all = {0};
     for (int64_t row = 0; row < n; row++) {
         float *d = dlogits ? dlogits + row * v : NULL;
-        for (int64_t i = 0; d && i < v && targets[row] < 0; i++)
+        for (int64_t i = 0; d && i < v && targets[row] < 0; i++) {
             d[i] = 0;
-        if (targets[row] < 0)
+        }
+        if (targets[row] < 0) {
             continue;
+        }
         struct culm_loss one =
             cross_entropy_row(d, logits + row * v, targets[row], v, scale, smoothing);
         all.loss += one.loss;
@@ -227,7 +247,8 @@ void culm_ref_adamw(float *p, float *m, float *v, const float *g, int64_t count,
 
 double culm_ref_sum_squares(const float *x, int64_t count) {
     double sum = 0;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         sum += (double)x[i] * (double)x[i];
+    }
     return sum;
 }

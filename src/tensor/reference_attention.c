@@ -29,8 +29,9 @@ static struct head head_of(const struct culm_ref_attention *in, const struct cul
 
 static double dot(const float *a, const float *b, int64_t d) {
     double sum = 0;
-    for (int64_t i = 0; i < d; i++)
+    for (int64_t i = 0; i < d; i++) {
         sum += (double)a[i] * (double)b[i];
+    }
     return sum;
 }
 
@@ -48,10 +49,12 @@ static double probabilities(const struct head *h, int64_t query, double *p) {
                      : -INFINITY;
         max = fmax(max, p[key]);
     }
-    for (int64_t key = 0; key < h->how->tk; key++)
+    for (int64_t key = 0; key < h->how->tk; key++) {
         sum += p[key] = max == -INFINITY ? 0 : exp(p[key] - max);
-    for (int64_t key = 0; key < h->how->tk && sum > 0; key++)
+    }
+    for (int64_t key = 0; key < h->how->tk && sum > 0; key++) {
         p[key] /= sum;
+    }
     return sum > 0 ? max + log(sum) : INFINITY;
 }
 
@@ -59,8 +62,9 @@ static double probabilities(const struct head *h, int64_t query, double *p) {
 static double factor(const struct head *h, int64_t query, int64_t key) {
     int64_t padded = (h->how->tk + 127) / 128 * 128;
     const struct culm_dropout *dropout = h->how->dropout;
-    if (culm_dropout_drops(dropout, h->sample, (h->mask_row + query) * padded + key))
+    if (culm_dropout_drops(dropout, h->sample, (h->mask_row + query) * padded + key)) {
         return 0;
+    }
     return dropout ? 1 / (1 - dropout->p) : 1;
 }
 
@@ -73,16 +77,18 @@ void culm_ref_attention_forward(float *out, float *lse, const struct culm_ref_at
         lse[i] = (float)probabilities(&h, query, p);
         for (int64_t j = 0; j < h.d; j++) {
             double sum = 0;
-            for (int64_t key = 0; key < how->tk; key++)
+            for (int64_t key = 0; key < how->tk; key++) {
                 sum += p[key] * factor(&h, query, key) * (double)h.v[key * h.ldv + j];
+            }
             out[(sample * how->tq + query) * how->c + head * h.d + j] = (float)sum;
         }
     }
 }
 
 static void zero(float *x, int64_t ld, int64_t rows, int64_t c) {
-    for (int64_t i = 0; i < rows * c; i++)
+    for (int64_t i = 0; i < rows * c; i++) {
         x[i / c * ld + i % c] = 0;
+    }
 }
 
 void culm_ref_attention_backward(float *dq, float *dk, float *dv, const float *dout,
@@ -102,8 +108,9 @@ void culm_ref_attention_backward(float *dq, float *dk, float *dv, const float *d
         probabilities(&h, query, p);
         for (int64_t key = 0; key < how->tk; key++) {
             double kept = factor(&h, query, key);
-            for (int64_t j = 0; j < h.d; j++)
+            for (int64_t j = 0; j < h.d; j++) {
                 v_to[key * h.ldv + j] += (float)(p[key] * kept * (double)dy[j]);
+            }
             dp[key] = dot(dy, h.v + key * h.ldv, h.d) * kept;
             mean += p[key] * dp[key];
         }

@@ -6,8 +6,9 @@
 
 static int64_t count_of(const struct culm_shape *shape) {
     int64_t count = 1;
-    for (int i = 0; i < shape->rank; i++)
+    for (int i = 0; i < shape->rank; i++) {
         count *= shape->dim[i];
+    }
     return count;
 }
 
@@ -41,8 +42,9 @@ void culm_ref_binary_backward(float *da, float *db, const float *dy, const float
     for (int64_t j = 0; j < count_of(b_shape); j++) {
         double sum = 0;
         for (int64_t i = 0; i < count_of(a_shape); i++) {
-            if (spread(a_shape, b_shape, i) != j)
+            if (spread(a_shape, b_shape, i) != j) {
                 continue;
+            }
             double d = (double)dy[i], v = (double)a[i], w = (double)b[j];
             da[i] = (float)(function == CULM_FUNCTION_MUL   ? d * w
                             : function == CULM_FUNCTION_DIV ? d / w
@@ -58,8 +60,9 @@ void culm_ref_binary_backward(float *da, float *db, const float *dy, const float
 
 static struct culm_shape reduced(const struct culm_shape *x, int64_t axes) {
     struct culm_shape y = *x;
-    for (int i = 0; i < x->rank; i++)
+    for (int i = 0; i < x->rank; i++) {
         y.dim[i] = axes >> i & 1 ? 1 : x->dim[i];
+    }
     return y;
 }
 
@@ -69,11 +72,12 @@ void culm_ref_reduce(float *y, const float *x, const struct culm_shape *x_shape,
     double share = (double)count_of(&y_shape) / (double)count_of(x_shape);
     for (int64_t j = 0; j < count_of(&y_shape); j++) {
         double sum = 0, top = -INFINITY;
-        for (int64_t i = 0; i < count_of(x_shape); i++)
+        for (int64_t i = 0; i < count_of(x_shape); i++) {
             if (spread(x_shape, &y_shape, i) == j) {
                 sum += (double)x[i];
                 top = fmax(top, (double)x[i]);
             }
+        }
         y[j] = (float)(function == CULM_FUNCTION_MAX    ? top
                        : function == CULM_FUNCTION_MEAN ? sum * share
                                                         : sum);
@@ -87,11 +91,13 @@ void culm_ref_reduce_backward(float *dx, const float *dy, const float *x, const 
     double share = (double)count_of(&y_shape) / (double)count_of(x_shape);
     for (int64_t j = 0; j < count_of(&y_shape); j++) {
         double equal = 0;
-        for (int64_t i = 0; function == CULM_FUNCTION_MAX && i < count_of(x_shape); i++)
+        for (int64_t i = 0; function == CULM_FUNCTION_MAX && i < count_of(x_shape); i++) {
             equal += spread(x_shape, &y_shape, i) == j && x[i] == y[j];
+        }
         for (int64_t i = 0; i < count_of(x_shape); i++) {
-            if (spread(x_shape, &y_shape, i) != j)
+            if (spread(x_shape, &y_shape, i) != j) {
                 continue;
+            }
             double d = (double)dy[j];
             dx[i] = (float)(function == CULM_FUNCTION_MEAN  ? d * share
                             : function == CULM_FUNCTION_SUM ? d
@@ -104,22 +110,27 @@ void culm_ref_reduce_backward(float *dx, const float *dy, const float *x, const 
 void culm_ref_softmax_forward(float *y, const float *x, int64_t n, int64_t c) {
     for (int64_t i = 0; i < n; i++) {
         double top = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < c; j++)
+        for (int64_t j = 0; j < c; j++) {
             top = fmax(top, (double)x[i * c + j]);
-        for (int64_t j = 0; j < c; j++)
+        }
+        for (int64_t j = 0; j < c; j++) {
             sum += exp((double)x[i * c + j] - top);
-        for (int64_t j = 0; j < c; j++)
+        }
+        for (int64_t j = 0; j < c; j++) {
             y[i * c + j] = (float)(exp((double)x[i * c + j] - top) / sum);
+        }
     }
 }
 
 void culm_ref_softmax_backward(float *dx, const float *dy, const float *y, int64_t n, int64_t c) {
     for (int64_t i = 0; i < n; i++) {
         double sum = 0;
-        for (int64_t j = 0; j < c; j++)
+        for (int64_t j = 0; j < c; j++) {
             sum += (double)dy[i * c + j] * (double)y[i * c + j];
-        for (int64_t j = 0; j < c; j++)
+        }
+        for (int64_t j = 0; j < c; j++) {
             dx[i * c + j] = (float)(((double)dy[i * c + j] - sum) * (double)y[i * c + j]);
+        }
     }
 }
 
@@ -128,9 +139,10 @@ void culm_ref_matmul(float *c, const float *a, const float *b, const struct culm
     for (int64_t at = 0; at < how->batch * m * n; at++) {
         int64_t i = at / n % m, j = at % n, item = at / n / m;
         double sum = 0;
-        for (int64_t l = 0; l < k; l++)
+        for (int64_t l = 0; l < k; l++) {
             sum += (double)a[item * m * k + (how->trans_a ? l * m + i : i * k + l)] *
                    (double)b[item * k * n + (how->trans_b ? j * k + l : l * n + j)];
+        }
         c[at] = (float)(sum * how->scale);
     }
 }

@@ -26,8 +26,9 @@ static int64_t divisor(const struct culm_pool *p, int d, int64_t o) {
     for (int64_t t = 0; t < taps(p, d); t++) {
         int64_t i = o * p->stride[d] - p->pad[d] + t;
         if (place(p, d, o, t) >= 0 ||
-            (p->count_pad && !p->adaptive && i < p->in[d] + p->pad_end[d]))
+            (p->count_pad && !p->adaptive && i < p->in[d] + p->pad_end[d])) {
             count++;
+        }
     }
     return count ? count : 1;
 }
@@ -40,17 +41,22 @@ static int64_t x_at(const struct culm_pool *p, int64_t n, int64_t h, int64_t w, 
 typedef void visitor(void *context, int64_t y, int64_t x, int64_t tap, double divisor);
 
 static void walk(const struct culm_pool *p, visitor *visit, void *context) {
-    for (int64_t n = 0; n < p->n; n++)
-        for (int64_t oh = 0; oh < p->out[0]; oh++)
-            for (int64_t ow = 0; ow < p->out[1]; ow++)
-                for (int64_t th = 0; th < taps(p, 0); th++)
+    for (int64_t n = 0; n < p->n; n++) {
+        for (int64_t oh = 0; oh < p->out[0]; oh++) {
+            for (int64_t ow = 0; ow < p->out[1]; ow++) {
+                for (int64_t th = 0; th < taps(p, 0); th++) {
                     for (int64_t tw = 0; tw < taps(p, 1); tw++) {
                         int64_t h = place(p, 0, oh, th), w = place(p, 1, ow, tw);
                         double by = (double)(divisor(p, 0, oh) * divisor(p, 1, ow));
-                        for (int64_t c = 0; c < p->c && h >= 0 && w >= 0; c++)
+                        for (int64_t c = 0; c < p->c && h >= 0 && w >= 0; c++) {
                             visit(context, ((n * p->out[0] + oh) * p->out[1] + ow) * p->c + c,
                                   x_at(p, n, h, w, c), th * taps(p, 1) + tw, by);
+                        }
                     }
+                }
+            }
+        }
+    }
 }
 
 struct arrays {
@@ -70,8 +76,9 @@ static void largest(void *context, int64_t y, int64_t x, int64_t tap, double by)
 static void largest_back(void *context, int64_t y, int64_t x, int64_t tap, double by) {
     struct arrays *s = context;
     (void)by;
-    if (s->places[y] == (float)tap)
+    if (s->places[y] == (float)tap) {
         s->to[x] += s->from[y];
+    }
 }
 
 static void mean(void *context, int64_t y, int64_t x, int64_t tap, double by) {

@@ -10,8 +10,9 @@ void culm_ref_permute(float *y, const float *x, const struct culm_shape *x_shape
         stride[i] = count;
         count *= x_shape->dim[i];
     }
-    for (int i = 0; i < x_shape->rank; i++)
+    for (int i = 0; i < x_shape->rank; i++) {
         dim[i] = x_shape->dim[order[i]];
+    }
     for (int64_t j = 0; j < count; j++) {
         int64_t rest = j, from = 0;
         for (int i = x_shape->rank - 1; i >= 0; i--) {
@@ -59,18 +60,21 @@ static void resize(float *y, const float *x, float *dx, const float *dy,
             (double)culm_resize_at(how, 0, i / how->c / how->out[1] % how->out[0], &h[0], &h[1]);
         double right = (double)culm_resize_at(how, 1, i / how->c % how->out[1], &w[0], &w[1]);
         double sum = 0;
-        for (int a = 0; a < 2; a++)
+        for (int a = 0; a < 2; a++) {
             for (int b = 0; b < 2; b++) {
                 double share = (a ? down : 1 - down) * (b ? right : 1 - right);
                 int64_t at =
                     ((image * how->in[0] + h[a]) * how->in[1] + w[b]) * how->c + i % how->c;
-                if (dx)
+                if (dx) {
                     dx[at] += (float)(share * (double)dy[i]);
-                else
+                } else {
                     sum += share * (double)x[at];
+                }
             }
-        if (!dx)
+        }
+        if (!dx) {
             y[i] = (float)sum;
+        }
     }
 }
 

@@ -53,19 +53,22 @@ static double slope_of(enum culm_function function, double kept, double alpha) {
 
 void culm_ref_activation_forward(float *y, const float *x, int64_t count,
                                  enum culm_function function, double alpha) {
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         y[i] = (float)value_of(function, (double)x[i], alpha);
+    }
 }
 
 void culm_ref_activation_backward(float *dx, const float *dy, const float *kept, int64_t count,
                                   enum culm_function function, double alpha) {
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         dx[i] = (float)((double)dy[i] * slope_of(function, (double)kept[i], alpha));
+    }
 }
 
 void culm_ref_affine(float *y, const float *x, int64_t count, double scale, double shift) {
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         y[i] = (float)(scale * (double)x[i] + shift);
+    }
 }
 
 void culm_ref_sgd(float *p, float *buffer, const float *g, int64_t count,
@@ -89,8 +92,9 @@ void culm_ref_batchnorm_forward(float *y, float *mean, float *variance, const fl
                                 const struct culm_batchnorm *how) {
     for (int64_t j = 0; j < how->c; j++) {
         double sum = 0, square = 0;
-        for (int64_t i = 0; i < how->n; i++)
+        for (int64_t i = 0; i < how->n; i++) {
             sum += (double)x[i * how->c + j];
+        }
         for (int64_t i = 0; i < how->n; i++) {
             double d = (double)x[i * how->c + j] - sum / (double)how->n;
             square += d * d;
@@ -117,7 +121,7 @@ void culm_ref_batchnorm_backward(float *dx, float *dresidual, float *dgamma, flo
     for (int64_t j = 0; j < how->c; j++) {
         double m = (double)mean[j], v = (double)variance[j], rstd = 1 / sqrt(v + how->eps);
         double sum = 0, product = 0;
-        for (int pass = 0; pass < 2; pass++)
+        for (int pass = 0; pass < 2; pass++) {
             for (int64_t i = 0; i < how->n; i++) {
                 double xhat = ((double)x[i * how->c + j] - m) * rstd;
                 double z = xhat * (double)gamma[j] + (double)beta[j];
@@ -128,17 +132,22 @@ void culm_ref_batchnorm_backward(float *dx, float *dresidual, float *dgamma, flo
                     product += d * xhat;
                     continue;
                 }
-                if (dresidual)
+                if (dresidual) {
                     dresidual[i * how->c + j] = (float)d;
-                if (!how->inference)
+                }
+                if (!how->inference) {
                     d -= sum / n + xhat * product / n;
-                if (dx)
+                }
+                if (dx) {
                     dx[i * how->c + j] = (float)(d * rstd * (double)gamma[j]);
+                }
             }
+        }
         dgamma[j] = (float)(product + (first ? 0 : (double)dgamma[j]));
         dbeta[j] = (float)(sum + (first ? 0 : (double)dbeta[j]));
-        if (!how->inference && how->n > 1)
+        if (!how->inference && how->n > 1) {
             v *= n / (n - 1);
+        }
         sum_mean[j] = (float)(m + (first ? 0 : (double)sum_mean[j]));
         sum_variance[j] = (float)(v + (first ? 0 : (double)sum_variance[j]));
     }

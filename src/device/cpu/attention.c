@@ -35,28 +35,32 @@
 /* Rows of one head: `count` rows from element `at`, stride `ld`, times `scale`. */
 static void copy_rows(const struct attention *s, float *to, struct culm_in from, int64_t at,
                       int64_t ld, int64_t count, float scale) {
-    for (int64_t r = 0; r < count; r++)
-        for (int64_t i = 0; i < s->d; i += LANES)
+    for (int64_t r = 0; r < count; r++) {
+        for (int64_t i = 0; i < s->d; i += LANES) {
             vstore(to + r * ROW_STRIDE + i,
                    vmul(tload_part(from, at + r * ld + i, s->d - i), vset(scale)));
+        }
+    }
 }
 
 static void copy_down(const struct attention *s, float *to, struct culm_in from, int64_t at,
                       int64_t ld, int64_t count, float scale) {
-    for (int64_t panel = 0; panel < s->d_panels; panel++)
-        for (int64_t r = 0; r < count; r++)
+    for (int64_t panel = 0; panel < s->d_panels; panel++) {
+        for (int64_t r = 0; r < count; r++) {
             for (int64_t i = 0; i < NR; i += LANES) {
                 int64_t column = panel * NR + i, n = at_most(LANES, s->d - column);
                 vec x = n > 0 ? tload_part(from, at + r * ld + column, n) : vzero();
                 vstore(to + (panel * BLOCK + r) * NR + i, vmul(x, vset(scale)));
             }
+        }
+    }
 }
 
 /* Keys past `count` become zero up to the end of their panel. */
 static void copy_across(const struct attention *s, float *to, struct culm_in from, int64_t base,
                         int64_t ld, int64_t count) {
     float part[16 * 16] __attribute__((aligned(64)));
-    for (int64_t r = 0; r < round_up(count, NR); r += 16)
+    for (int64_t r = 0; r < round_up(count, NR); r += 16) {
         for (int64_t i = 0; i < s->d; i += 16) {
             float *at = to + (r / NR * HEAD + i) * NR + r % NR;
             int64_t first = base + r * ld + i;
@@ -64,11 +68,13 @@ static void copy_across(const struct attention *s, float *to, struct culm_in fro
                 transpose16((const float *)from.data + first, ld, at, NR);
                 continue;
             }
-            for (int64_t rr = 0; rr < 16; rr++)
+            for (int64_t rr = 0; rr < 16; rr++) {
                 vstore(part + rr * 16,
                        r + rr < count ? tload_part(from, first + rr * ld, s->d - i) : vzero());
+            }
             transpose16(part, 16, at, NR); /* features past the end: HEAD is a multiple of 16 */
         }
+    }
 }
 
 /* to[GROUP][columns] (how) a[GROUP rows][k] b: one group against one panel. `by_columns`:
@@ -77,10 +83,11 @@ SIMD void product(bool by_columns, int64_t k, const float *a, const float *b, fl
                   int64_t columns, enum how how) {
     for (int r = 0; r < GROUP; r += PART) {
         vec acc[MR][NV];
-        if (by_columns)
+        if (by_columns) {
             chain(acc, PART, 1, ROW_STRIDE, k, a + r, b);
-        else
+        } else {
             chain(acc, PART, ROW_STRIDE, 1, k, a + r * ROW_STRIDE, b);
+        }
         finish(acc, PART, to + r * ld, ld, columns, how, NULL);
     }
 }
@@ -121,8 +128,9 @@ SIMD void forward_row(const struct attention *s, struct forward_scratch *w, cons
             x = vadd(x, vload(w->hide + j));
             vstore(p + j, x);
         }
-        if (n - j < LANES)
+        if (n - j < LANES) {
             x = vselect(vfirst(n - j), x, vset(-INFINITY));
+        }
         top = vmax(top, x);
     }
     float max = vmax_of(top);
@@ -130,14 +138,17 @@ SIMD void forward_row(const struct attention *s, struct forward_scratch *w, cons
 #pragma GCC unroll 8
     for (int slot = 0; slot < BLOCK / LANES; slot++) {
         int64_t j = slot * LANES;
-        if (j >= limit)
+        if (j >= limit) {
             break;
+        }
         vec e = vexp(vsub(vload(p + j), most));
-        if (n - j < LANES)
+        if (n - j < LANES) {
             e = vselect(vfirst(at_least(0, n - j)), e, vzero());
+        }
         sum = vadd(sum, e);
-        if (bits->on)
+        if (bits->on) {
             e = drop_apply(random, slot, bits->threshold, bits->scale, e);
+        }
         vstore(p + j, e);
     }
     float total = vsum(sum);
@@ -145,8 +156,9 @@ SIMD void forward_row(const struct attention *s, struct forward_scratch *w, cons
         vec shrink = vexp(vsub(vset(w->max[row]), most));
         total = w->sum[row] * vmax_of(shrink) + total;
         float *out = w->out + row * s->wide;
-        for (int64_t j = 0; j < s->wide; j += LANES)
+        for (int64_t j = 0; j < s->wide; j += LANES) {
             vstore(out + j, vmul(vload(out + j), shrink));
+        }
     }
     w->max[row] = max;
     w->sum[row] = total;
@@ -158,8 +170,9 @@ static void forward_store(const struct attention *s, const struct forward_scratc
         bool sees = w->sum[r] > 0 || !s->how.mask;
         vec scale = vset(sees ? 1.0f / w->sum[r] : 0);
         int64_t to = row_at(s, s->how.c, s->how.tq, sample, q0 + r, head);
-        for (int64_t i = 0; i < s->d; i += LANES)
+        for (int64_t i = 0; i < s->d; i += LANES) {
             tstore_part(s->out, to + i, vmul(vload(w->out + r * s->wide + i), scale), s->d - i);
+        }
         s->lse[(sample * s->how.heads + head) * s->how.tq + q0 + r] =
             sees ? w->max[r] + (float)culm_cpu_log((double)w->sum[r]) : INFINITY;
     }
@@ -175,8 +188,9 @@ static void forward_tile(void *context, int64_t tile, int thread) {
     int64_t all_keys = keys_of(s, sample), blocks = ceil_div(all_keys, BLOCK);
     struct bits bits = bits_of(s->how.dropout);
 
-    if (s->how.causal)
+    if (s->how.causal) {
         blocks = at_most(blocks, block + 1);
+    }
     copy_rows(s, w->q, s->in.q, row_at(s, s->in.ldq, s->how.tq, sample, q0, head), s->in.ldq,
               queries, s->scale);
     for (int64_t kb = 0; kb < blocks; kb++) {
@@ -185,13 +199,15 @@ static void forward_tile(void *context, int64_t tile, int thread) {
                     keys);
         copy_down(s, w->v, s->in.v, row_at(s, s->in.ldv, s->how.tk, sample, k0, head), s->in.ldv,
                   keys, 1.0f);
-        if (s->how.mask)
+        if (s->how.mask) {
             hide_keys(s, w->hide, sample, k0, keys);
+        }
         for (int64_t r = 0; r < queries; r += GROUP) {
             int64_t limit = group_limit(s, block, kb, r, keys);
-            for (int64_t panel = 0; panel * NR < limit; panel++)
+            for (int64_t panel = 0; panel * NR < limit; panel++) {
                 product_rows(s->d, w->q + r * ROW_STRIDE, w->k + panel * HEAD * NR,
                              w->p + panel * NR, ROW_STRIDE, NR, STORE);
+            }
             for (int64_t i = 0; i < GROUP; i++) {
                 int64_t query = q0 + r + i;
                 if (r + i >= queries) { /* rows that do not exist must not disturb the others */
@@ -200,13 +216,15 @@ static void forward_tile(void *context, int64_t tile, int thread) {
                 }
                 int64_t n = s->how.causal ? at_most(limit, query - k0 + 1) : limit;
                 struct drop_bits random;
-                if (bits.on)
+                if (bits.on) {
                     random = draw(s, sample, head, query, kb);
+                }
                 forward_row(s, w, &bits, &random, w->p + i * ROW_STRIDE, r + i, n, limit, kb > 0);
             }
-            for (int64_t panel = 0; panel < s->d_panels; panel++)
+            for (int64_t panel = 0; panel < s->d_panels; panel++) {
                 product_rows(limit, w->p, w->v + panel * BLOCK * NR,
                              w->out + r * s->wide + panel * NR, s->wide, NR, kb ? ADD : STORE);
+            }
         }
     }
     if (!blocks) {
@@ -239,9 +257,10 @@ static void load_queries(const struct attention *s, struct backward_scratch *w, 
     copy_down(s, w->dout_down, s->dout, at, s->how.c, queries, 1.0f);
     for (int64_t r = 0; r < queries; r++) {
         vec sum = vzero();
-        for (int64_t i = 0; i < s->d; i += LANES)
+        for (int64_t i = 0; i < s->d; i += LANES) {
             sum = vfma(tload_part(s->dout, at + r * s->how.c + i, s->d - i),
                        tload_part(s->saved_out, at + r * s->how.c + i, s->d - i), sum);
+        }
         w->dot[r] = vsum(sum);
     }
 }
@@ -269,16 +288,19 @@ static void backward_group(const struct attention *s, struct backward_scratch *w
         int64_t n = s->how.causal ? at_most(limit, q0 + r + i - k0 + 1) : limit;
         vec shift = vset(lse[r + i]), dot = vset(w->dot[r + i]);
         struct drop_bits random;
-        if (bits->on)
+        if (bits->on) {
             random = draw(s, sample, head, q0 + r + i, kb);
+        }
 #pragma GCC unroll 8
         for (int slot = 0; slot < BLOCK / LANES; slot++) {
             int64_t j = slot * LANES;
-            if (j >= limit)
+            if (j >= limit) {
                 break;
+            }
             vec x = vload(scores + j), de = vload(dp + j);
-            if (s->how.mask)
+            if (s->how.mask) {
                 x = vadd(x, vload(w->hide + j));
+            }
             vec e = vexp(vsub(x, shift)), kept = e;
             if (bits->on) {
                 mask dropped = uless(drop_slot(&random, slot), bits->threshold);
@@ -320,11 +342,12 @@ static void backward_dq(const struct attention *s, struct backward_scratch *w, i
         } else {
             float part[GROUP * NR] __attribute__((aligned(64)));
             product_rows(limit, ds, k, part, NR, NR, STORE);
-            for (int64_t i = 0; i < rows; i++)
+            for (int64_t i = 0; i < rows; i++) {
                 for (int64_t j = 0; j < columns; j++) {
                     float *to = dq + i * ld + at + j;
                     *to = kb ? *to + part[i * NR + j] : part[i * NR + j];
                 }
+            }
         }
     }
 }
@@ -340,8 +363,9 @@ static void backward_block(const struct attention *s, struct backward_scratch *w
     copy_across(s, w->k_across, s->in.k, k, s->in.ldk, keys);
     copy_across(s, w->v_across, s->in.v, v, s->in.ldv, keys);
     copy_down(s, w->k_down, s->in.k, k, s->in.ldk, keys, s->scale);
-    if (s->how.mask)
+    if (s->how.mask) {
         hide_keys(s, w->hide, sample, k0, keys);
+    }
     for (int64_t qb = first; qb < s->q_blocks; qb++) {
         int64_t q0 = qb * BLOCK, queries = at_most(BLOCK, s->how.tq - q0);
         load_queries(s, w, sample, head, q0, queries);
@@ -385,26 +409,31 @@ static void backward_keys(const struct attention *s, struct backward_scratch *w,
                           int64_t head, int64_t kb) {
     int64_t all_keys = keys_of(s, sample);
     bool seen = kb * BLOCK < all_keys && (!s->how.causal || kb < s->q_blocks);
-    if (seen)
+    if (seen) {
         backward_block(s, w, sample, head, kb, all_keys);
+    }
     backward_store(s, w, sample, head, kb, seen ? at_most(BLOCK, all_keys - kb * BLOCK) : 0);
 }
 
 static void zero_dq(const struct attention *s, int64_t sample, int64_t head) {
-    for (int64_t query = 0; query < s->how.tq; query++)
-        for (int64_t i = 0; i < s->d; i += LANES)
+    for (int64_t query = 0; query < s->how.tq; query++) {
+        for (int64_t i = 0; i < s->d; i += LANES) {
             tstore_part(s->grads.dq, row_at(s, s->grads.lddq, s->how.tq, sample, query, head) + i,
                         vzero(), s->d - i);
+        }
+    }
 }
 
 static void backward_head_tile(void *context, int64_t tile, int thread) {
     struct attention *s = context;
     struct backward_scratch *w = (struct backward_scratch *)cpu_private(s->cpu, thread);
     int64_t head = tile % s->how.heads, sample = tile / s->how.heads;
-    if (!keys_of(s, sample))
+    if (!keys_of(s, sample)) {
         zero_dq(s, sample, head);
-    for (int64_t kb = 0; kb < s->k_blocks; kb++)
+    }
+    for (int64_t kb = 0; kb < s->k_blocks; kb++) {
         backward_keys(s, w, sample, head, kb);
+    }
 }
 
 static void backward_block_tile(void *context, int64_t tile, int thread) {
@@ -422,8 +451,9 @@ static void backward_fold_tile(void *context, int64_t tile, int thread) {
     int64_t sample = (s->first_head + local) / s->how.heads;
     int64_t head = (s->first_head + local) % s->how.heads;
     int64_t blocks = ceil_div(keys_of(s, sample), BLOCK);
-    if (s->how.causal)
+    if (s->how.causal) {
         blocks = at_most(blocks, qb + 1);
+    }
     int64_t last = at_most(blocks, s->first_block + s->n_blocks);
     bool done = s->first_block + s->n_blocks == s->k_blocks;
     float *sum = s->shares + local * s->slots * s->slot;
@@ -436,10 +466,11 @@ static void backward_fold_tile(void *context, int64_t tile, int thread) {
                 vec share = vload(at + (1 + kb - s->first_block) * s->slot);
                 total = kb ? vadd(total, share) : share;
             }
-            if (done)
+            if (done) {
                 tstore_part(s->grads.dq, to + i, total, s->d - i);
-            else
+            } else {
                 vstore(at, total);
+            }
         }
     }
 }
@@ -454,10 +485,11 @@ static struct attention describe(struct culm_cpu *cpu, const struct culm_attenti
     s.d_panels = ceil_div(s.d, NR);
     s.wide = s.d_panels * NR;
     s.scale = (float)(1.0 / sqrt((double)s.d));
-    if (how->dropout && how->dropout->p != 0)
+    if (how->dropout && how->dropout->p != 0) {
         assert(how->dropout->samples == how->b && how->dropout->p > 0 && how->dropout->p < 1);
-    else
+    } else {
         s.how.dropout = NULL;
+    }
     return s;
 }
 

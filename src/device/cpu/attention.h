@@ -39,8 +39,9 @@ struct bits {
 };
 
 SIMD struct bits bits_of(const struct culm_dropout *dropout) {
-    if (!dropout)
+    if (!dropout) {
         return (struct bits){.on = false, .threshold = uset(0), .scale = vset(1.0f)};
+    }
     return (struct bits){.on = true,
                          .threshold = uset(drop_threshold(dropout->p)),
                          .scale = vset((float)(1.0 / (1.0 - dropout->p)))};
@@ -55,8 +56,9 @@ SIMD struct drop_bits draw(const struct attention *s, int64_t sample, int64_t he
 /* Keys of a sample up to its last visible one. */
 static __attribute__((unused)) int64_t keys_of(const struct attention *s, int64_t sample) {
     int64_t keys = s->how.tk;
-    while (s->how.mask && keys > 0 && !s->how.mask[sample * s->how.tk + keys - 1])
+    while (s->how.mask && keys > 0 && !s->how.mask[sample * s->how.tk + keys - 1]) {
         keys--;
+    }
     return keys;
 }
 
@@ -64,8 +66,9 @@ static __attribute__((unused)) int64_t keys_of(const struct attention *s, int64_
 static __attribute__((unused)) void hide_keys(const struct attention *s, float *hide,
                                               int64_t sample, int64_t k0, int64_t keys) {
     const int32_t *visible = s->how.mask + sample * s->how.tk + k0;
-    for (int64_t i = 0; i < BLOCK; i++)
+    for (int64_t i = 0; i < BLOCK; i++) {
         hide[i] = i < keys && visible[i] ? 0.0f : -INFINITY;
+    }
 }
 
 /* Where q, k and v are bf16: attention_bf16.c. */

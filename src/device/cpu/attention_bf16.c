@@ -56,10 +56,11 @@ static void pack_rows(const struct low *l, void *to, struct operand rows, int64_
 /* Sixteen elements of a packed strip: slot half of the 32 terms of a k block. */
 SIMD void strip_store(const struct low *l, void *strip, int64_t slot, int64_t row, vec x) {
     int64_t at = slot / 2 * l->piece + row * 32 + slot % 2 * LANES;
-    if (l->method.wide)
+    if (l->method.wide) {
         vstore((float *)strip + at, ufloat_bits(ushift_left(vround_bf16(x), 16)));
-    else
+    } else {
         vstore_bf16((uint16_t *)strip + at, x);
+    }
 }
 
 /* The same slot of a row of scores. */
@@ -88,10 +89,12 @@ SIMD void softmax_row(const struct low *l, struct softmax *w, const struct bits 
     for (int64_t slot = 0; slot * LANES < n; slot++) {
         float *at = score_at(l, scores, slot, row);
         vec x = vmul(vload(at), scale);
-        if (s->how.mask)
+        if (s->how.mask) {
             x = vadd(x, vload(w->hide + slot * LANES));
-        if (n - slot * LANES < LANES)
+        }
+        if (n - slot * LANES < LANES) {
             x = vselect(vfirst(n - slot * LANES), x, vset(-INFINITY));
+        }
         vstore(at, x);
         top = vmax(top, x);
     }
@@ -99,14 +102,16 @@ SIMD void softmax_row(const struct low *l, struct softmax *w, const struct bits 
     vec sum = vzero(), most = vset(max == -INFINITY ? 0 : max);
 #pragma GCC unroll 8
     for (int slot = 0; slot < BLOCK / LANES; slot++) {
-        if (slot / 2 * STRIP_COLUMNS >= keys)
+        if (slot / 2 * STRIP_COLUMNS >= keys) {
             break;
+        }
         vec e = vzero();
         if (slot * LANES < n) {
             e = vexp(vsub(vload(score_at(l, scores, slot, row)), most));
             sum = vadd(sum, e);
-            if (bits->on)
+            if (bits->on) {
                 e = drop_apply(random, slot, bits->threshold, bits->scale, e);
+            }
         }
         strip_store(l, strip, slot, row, e);
     }
@@ -114,11 +119,12 @@ SIMD void softmax_row(const struct low *l, struct softmax *w, const struct bits 
     if (started) {
         vec shrink = vexp(vsub(vset(w->max[query]), most));
         total = w->sum[query] * vmax_of(shrink) + total;
-        if (max != w->max[query])
+        if (max != w->max[query]) {
             for (int64_t i = 0; i < l->kblocks; i++, out += l->piece) {
                 vstore(out, vmul(vload(out), shrink));
                 vstore(out + LANES, vmul(vload(out + LANES), shrink));
             }
+        }
     }
     w->max[query] = max;
     w->sum[query] = total;
@@ -150,8 +156,9 @@ static void forward_tile(void *context, int64_t tile, int thread) {
     int64_t head = tile % s->how.heads, sample = tile / s->how.heads % s->how.b;
     int64_t q0 = block * BLOCK, queries = at_most(BLOCK, s->how.tq - q0), rows = l->method.rows;
     int64_t all_keys = keys_of(s, sample), blocks = ceil_div(all_keys, BLOCK);
-    if (s->how.causal)
+    if (s->how.causal) {
         blocks = at_most(blocks, block + 1);
+    }
     char *at = (char *)cpu_private(s->cpu, thread);
     struct softmax *w = carve(&at, sizeof *w);
     char *q = carve(&at, l->strips * l->kblocks * l->strip_size);
@@ -166,38 +173,45 @@ static void forward_tile(void *context, int64_t tile, int thread) {
     struct bits bits = bits_of(s->how.dropout);
 
     memset(w->sum, 0, sizeof w->sum);
-    for (int64_t r = 0; r < queries; r += rows)
+    for (int64_t r = 0; r < queries; r += rows) {
         pack_rows(l, q + r / rows * l->kblocks * l->strip_size, all_q, q0 + r,
                   at_most(rows, queries - r));
-    if (l->method.amx)
+    }
+    if (l->method.amx) {
         culm_cpu_amx_begin();
+    }
     for (int64_t kb = 0; kb < blocks; kb++) {
         int64_t k0 = kb * BLOCK, keys = at_most(BLOCK, all_keys - k0);
         int64_t pieces = ceil_div(keys, STRIP_COLUMNS);
         pack_b_across(&all_k, k, k0, keys, 0, s->d);
         pack_b_down(&all_v, v, 0, s->d, k0, keys);
-        if (s->how.mask)
+        if (s->how.mask) {
             hide_keys(s, w->hide, sample, k0, keys);
+        }
         for (int64_t r = 0; r < queries; r += rows) {
             int64_t count = at_most(rows, queries - r);
             float *sums = out + r / rows * l->kblocks * l->piece;
-            for (int64_t i = 0; i < pieces; i++)
+            for (int64_t i = 0; i < pieces; i++) {
                 l->method.run(l->kblocks, q + r / rows * l->kblocks * l->strip_size,
                               k + i * l->kblocks * 2 * TILE, scores + i * l->piece, count, false);
+            }
             for (int64_t i = 0; i < count; i++) {
                 struct drop_bits random;
-                if (bits.on)
+                if (bits.on) {
                     random = draw(s, sample, head, q0 + r + i, kb);
+                }
                 softmax_row(l, w, &bits, &random, scores, p, sums + i * 32, i, r + i,
                             keys_seen(s, q0 + r + i, kb, keys), keys, kb > 0);
             }
-            for (int64_t i = 0; i < l->kblocks; i++)
+            for (int64_t i = 0; i < l->kblocks; i++) {
                 l->method.run(pieces, p, v + i * pieces * 2 * TILE, sums + i * l->piece, count,
                               kb > 0);
+            }
         }
     }
-    if (l->method.amx)
+    if (l->method.amx) {
         culm_cpu_amx_end();
+    }
     forward_store(l, w, out, sample, head, q0, queries);
 }
 
@@ -258,8 +272,9 @@ SIMD void backward_row(const struct low *l, struct backward *w, const struct bit
         if (slot * LANES < n) {
             vec x = vmul(vload(score_at(l, w->scores, slot, row)), scale);
             vec de = vload(score_at(l, w->dp, slot, row));
-            if (s->how.mask)
+            if (s->how.mask) {
                 x = vadd(x, vload(w->hide + slot * LANES));
+            }
             vec e = vexp(vsub(x, shift));
             kept = e;
             if (bits->on) {
@@ -285,9 +300,10 @@ static void find_dots(const struct attention *s, float *dot, int64_t sample, int
     for (int64_t r = 0; r < queries; r++) {
         int64_t at = row_at(s, s->how.c, s->how.tq, sample, q0 + r, head);
         vec sum = vzero();
-        for (int64_t i = 0; i < s->d; i += LANES)
+        for (int64_t i = 0; i < s->d; i += LANES) {
             sum = vfma(tload_part(s->dout, at + i, s->d - i),
                        tload_part(s->saved_out, at + i, s->d - i), sum);
+        }
         dot[r] = vsum(sum);
     }
 }
@@ -302,8 +318,9 @@ static void sum_over_queries(const struct low *l, struct backward *w, const uint
     for (int64_t r = 0; r < keys; r += rows) {
         int64_t count = at_most(rows, keys - r);
         pack_strip(&p, &l->method, w->turned, r, count, 0, queries);
-        for (int64_t i = 0; i < l->kblocks; i++, sums += l->piece)
+        for (int64_t i = 0; i < l->kblocks; i++, sums += l->piece) {
             l->method.run(kblocks, w->turned, b + i * kblocks * 2 * TILE, sums, count, resume);
+        }
     }
 }
 
@@ -331,16 +348,18 @@ static void backward_pair(const struct low *l, struct backward *w, int64_t sampl
         }
         for (int64_t i = 0; i < count; i++) {
             struct drop_bits random;
-            if (bits.on)
+            if (bits.on) {
                 random = draw(s, sample, head, q0 + r + i, kb);
+            }
             backward_row(l, w, &bits, &random, i, r + i, lse[r + i], dot[r + i],
                          keys_seen(s, q0 + r + i, kb, keys));
         }
         if (l->queries) {
             pack_strip(&ds, &l->method, w->turned, r, count, 0, pieces * STRIP_COLUMNS);
-            for (int64_t i = 0; i < l->kblocks; i++, dq += l->piece)
+            for (int64_t i = 0; i < l->kblocks; i++, dq += l->piece) {
                 l->method.run(pieces, w->turned, w->k_down + i * pieces * 2 * TILE, dq, count,
                               kb > 0);
+            }
         }
     }
     if (l->keys) {
@@ -377,24 +396,29 @@ static void backward_blocks(const struct low *l, int thread, int64_t sample, int
     int64_t all_keys = keys_of(s, sample), block_floats = l->strips * l->kblocks * l->piece;
     int64_t first_block = qb;
     float dots[BLOCK];
-    if (fits)
-        for (int64_t i = qb; i < qb_end; i++)
+    if (fits) {
+        for (int64_t i = qb; i < qb_end; i++) {
             find_dots(s, w.dot + (i - qb) * BLOCK, sample, head, i * BLOCK,
                       at_most(BLOCK, s->how.tq - i * BLOCK));
+        }
+    }
     struct operand k = head_rows(s, s->in.k, s->in.ldk, s->how.tk, sample, head);
     struct operand v = head_rows(s, s->in.v, s->in.ldv, s->how.tk, sample, head);
-    if (l->method.amx)
+    if (l->method.amx) {
         culm_cpu_amx_begin();
+    }
     for (; kb < kb_end; kb++) {
         int64_t k0 = kb * BLOCK, keys = at_most(BLOCK, all_keys - k0);
         int64_t first = s->how.causal ? at_least(qb, kb) : qb;
         if (keys > 0 && first < qb_end) {
             pack_b_across(&k, w.k_across, k0, keys, 0, s->d);
             pack_b_across(&v, w.v_across, k0, keys, 0, s->d);
-            if (l->queries)
+            if (l->queries) {
                 pack_b_down(&k, w.k_down, 0, s->d, k0, keys);
-            if (s->how.mask)
+            }
+            if (s->how.mask) {
                 hide_keys(s, w.hide, sample, k0, keys);
+            }
         }
         for (int64_t i = first; i < qb_end && keys > 0; i++) {
             const float *dot = w.dot + (i - first_block) * BLOCK;
@@ -413,8 +437,9 @@ static void backward_blocks(const struct low *l, int thread, int64_t sample, int
                            w.dv, 1);
         }
     }
-    if (l->method.amx)
+    if (l->method.amx) {
         culm_cpu_amx_end();
+    }
     for (int64_t i = qb; i < qb_end && l->queries; i++) {
         int64_t rows = at_most(BLOCK, s->how.tq - i * BLOCK);
         backward_store(l, s->grads.dq, s->grads.lddq, s->how.tq, sample, head, i * BLOCK, rows,

@@ -56,8 +56,9 @@ SIMD bool row_factors(float *to, struct culm_in x, int64_t at, const float *bias
         vec z = vzero();
         if (i < left) {
             z = tload_part(x, at + i, left - i);
-            if (bias)
+            if (bias) {
                 z = vadd(z, load_part(bias + i, left - i));
+            }
         }
         most = vmax(most, vabs(z));
         vstore(to + i, vexp(vadd(z, z)));
@@ -69,8 +70,9 @@ SIMD bool row_factors(float *to, struct culm_in x, int64_t at, const float *bias
 SIMD void reciprocals(vec r[4], const vec e[4]) {
     vec x[4];
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         x[i] = vadd(vmin(vset(MOST), e[i]), vset(1.0f));
+    }
     vec low = vmul(x[0], x[1]), high = vmul(x[2], x[3]);
     vec all = vdiv(vset(1.0f), vmul(low, high));
     low = vmul(all, low);
@@ -87,8 +89,9 @@ static __attribute__((noinline)) void reciprocals_big(vec r[4], const struct bah
     for (int64_t i = 0; i < 4; i++) {
         int64_t at = column + i * LANES, left = s->how.a - at;
         r[i] = vzero();
-        if (left <= 0)
+        if (left <= 0) {
             continue;
+        }
         vec z = vadd(tload_part(s->in.query, query * s->how.a + at, left),
                      load_part(s->in.bias + at, left));
         z = vadd(z, tload_part(s->in.key, key * s->how.a + at, left));
@@ -104,9 +107,10 @@ struct keys {
 
 static void load_keys(const struct bahdanau *s, const struct keys *keys, int64_t b, int64_t length,
                       int64_t column) {
-    for (int64_t j = 0; j < length; j++)
+    for (int64_t j = 0; j < length; j++) {
         keys->big[j] = row_factors(keys->factor + j * GROUP, s->in.key,
                                    (b * s->how.s + j) * s->how.a + column, NULL, s->how.a - column);
+    }
 }
 
 _Static_assert(CULM_CPU_MAX_BAHDANAU_KEYS *(2 * GROUP + 1) + 4 * LANES <= PRIVATE_FLOATS,
@@ -132,8 +136,9 @@ static void score_group(const struct bahdanau *s, const struct keys *keys, float
                         int64_t t0, int64_t queries, int64_t length, int64_t column) {
     float factor[GROUP];
     vec vhat[4];
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         vhat[i] = vload(s->vhat + column + i * LANES);
+    }
     for (int64_t q = 0; q < queries; q++) {
         int64_t query = b * s->how.t + t0 + q;
         bool big = row_factors(factor, s->in.query, query * s->how.a + column, s->in.bias + column,
@@ -145,14 +150,16 @@ static void score_group(const struct bahdanau *s, const struct keys *keys, float
                 reciprocals_big(r, s, query, b * s->how.s + j, column);
             } else {
 #pragma GCC unroll 4
-                for (int i = 0; i < 4; i++)
+                for (int i = 0; i < 4; i++) {
                     e[i] = vmul(vload(factor + i * LANES),
                                 vload(keys->factor + j * GROUP + i * LANES));
+                }
                 reciprocals(r, e);
             }
 #pragma GCC unroll 4
-            for (int i = 0; i < 4; i++)
+            for (int i = 0; i < 4; i++) {
                 total = vfma(vhat[i], r[i], total);
+            }
             vstore(sum, total);
         }
     }
@@ -161,21 +168,25 @@ static void score_group(const struct bahdanau *s, const struct keys *keys, float
 /* p[s] from the sums of one query; zeros past the length. */
 static void softmax_row(const struct bahdanau *s, float *p, const float *sums, int64_t length) {
     float max = -INFINITY;
-    for (int64_t j = 0; j < s->how.s; j++)
+    for (int64_t j = 0; j < s->how.s; j++) {
         p[j] = j < length ? s->vsum - 2.0f * vsum(vload(sums + j * LANES)) : 0.0f;
-    for (int64_t j = 0; j < length; j++)
+    }
+    for (int64_t j = 0; j < length; j++) {
         max = p[j] > max ? p[j] : max;
+    }
     vec sum = vzero();
     for (int64_t j = 0; j < length; j += LANES) {
         vec e = vexp(vsub(load_part(p + j, length - j), vset(max)));
-        if (length - j < LANES)
+        if (length - j < LANES) {
             e = vselect(vfirst(length - j), e, vzero());
+        }
         sum = vadd(sum, e);
         store_part(p + j, e, length - j);
     }
     vec scale = vset(1.0f / vsum(sum));
-    for (int64_t j = 0; j < length; j += LANES)
+    for (int64_t j = 0; j < length; j += LANES) {
         store_part(p + j, vmul(load_part(p + j, length - j), scale), length - j);
+    }
 }
 
 #define ROWS 4 /* of a register tile, by GROUP columns */
@@ -188,29 +199,36 @@ static void weighted_rows(struct culm_out to, int64_t to_row, int64_t rows, cons
     for (int64_t r0 = 0; r0 < rows; r0 += ROWS) {
         int64_t n = at_most(ROWS, rows - r0);
         vec acc[ROWS][4];
-        for (int r = 0; r < ROWS; r++)
-            for (int i = 0; i < 4; i++)
+        for (int r = 0; r < ROWS; r++) {
+            for (int i = 0; i < 4; i++) {
                 acc[r][i] = vzero();
+            }
+        }
         for (int64_t k = 0; k < count; k++) {
             vec weight[ROWS];
 #pragma GCC unroll 4
-            for (int r = 0; r < ROWS; r++)
+            for (int r = 0; r < ROWS; r++) {
                 weight[r] = vset(w[k * w_k + (r0 + (r < n ? r : 0)) * w_row]);
+            }
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
                 int64_t left = c - column - i * LANES;
-                if (left <= 0)
+                if (left <= 0) {
                     break;
+                }
                 vec row = tload_part(x, (x_row + k) * c + column + i * LANES, left);
 #pragma GCC unroll 4
-                for (int r = 0; r < ROWS; r++)
+                for (int r = 0; r < ROWS; r++) {
                     acc[r][i] = vfma(weight[r], row, acc[r][i]);
+                }
             }
         }
-        for (int64_t r = 0; r < n; r++)
-            for (int i = 0; i < 4 && c - column - i * LANES > 0; i++)
+        for (int64_t r = 0; r < n; r++) {
+            for (int i = 0; i < 4 && c - column - i * LANES > 0; i++) {
                 tstore_part(to, (to_row + r0 + r) * c + column + i * LANES, acc[r][i],
                             c - column - i * LANES);
+            }
+        }
     }
 }
 
@@ -226,17 +244,20 @@ static void forward_tile(void *context, int64_t tile, int thread) {
         score_group(s, &keys, scratch, b, t0, queries, length, column);
     }
     float *p = s->probabilities + (b * s->how.t + t0) * s->how.s;
-    for (int64_t q = 0; q < queries; q++)
+    for (int64_t q = 0; q < queries; q++) {
         softmax_row(s, p + q * s->how.s, scratch + q * s->how.s * LANES, length);
-    for (int64_t column = 0; column < s->how.c; column += GROUP)
+    }
+    for (int64_t column = 0; column < s->how.c; column += GROUP) {
         weighted_rows(s->context, b * s->how.t + t0, queries, p, 1, s->how.s, s->in.value,
                       b * s->how.s, length, s->how.c, column);
+    }
 }
 
 static double norm_of(const struct bahdanau *s) {
     double squares = 0;
-    for (int64_t i = 0; i < s->how.a; i++)
+    for (int64_t i = 0; i < s->how.a; i++) {
         squares += (double)s->in.v[i] * (double)s->in.v[i];
+    }
     return sqrt(squares);
 }
 
@@ -273,25 +294,31 @@ void ISA_NAME(bahdanau_forward)(struct culm_cpu *cpu, struct culm_out context, f
 static void dots(float to[ROWS][ROWS], struct culm_in x, int64_t x_row, int64_t xs,
                  struct culm_in y, int64_t y_row, int64_t ys, int64_t c) {
     vec acc[ROWS][ROWS];
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < ROWS; j++)
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < ROWS; j++) {
             acc[i][j] = vzero();
+        }
+    }
     for (int64_t at = 0; at < c; at += LANES) {
         vec row[ROWS];
 #pragma GCC unroll 4
-        for (int j = 0; j < ROWS; j++)
+        for (int j = 0; j < ROWS; j++) {
             row[j] = tload_part(y, (y_row + (j < ys ? j : 0)) * c + at, c - at);
+        }
 #pragma GCC unroll 4
         for (int i = 0; i < ROWS; i++) {
             vec other = tload_part(x, (x_row + (i < xs ? i : 0)) * c + at, c - at);
 #pragma GCC unroll 4
-            for (int j = 0; j < ROWS; j++)
+            for (int j = 0; j < ROWS; j++) {
                 acc[i][j] = vfma(other, row[j], acc[i][j]);
+            }
         }
     }
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < ROWS; j++)
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < ROWS; j++) {
             to[i][j] = vsum(acc[i][j]);
+        }
+    }
 }
 
 /* d scores of some queries of one sample. */
@@ -307,14 +334,17 @@ static void scores_tile(void *context, int64_t tile, int thread) {
         float to[ROWS][ROWS];
         dots(to, s->dcontext, row, queries, s->in.value, b * s->how.s + j,
              at_most(ROWS, s->how.s - j), s->how.c);
-        for (int64_t q = 0; q < queries; q++)
-            for (int64_t i = 0; i < at_most(ROWS, s->how.s - j); i++)
+        for (int64_t q = 0; q < queries; q++) {
+            for (int64_t i = 0; i < at_most(ROWS, s->how.s - j); i++) {
                 ds[q * s->how.s + j + i] = j + i < length ? to[q][i] : 0.0f;
+            }
+        }
     }
     for (int64_t q = 0; q < queries; q++, ds += s->how.s, p += s->how.s) {
         vec sum = vzero();
-        for (int64_t j = 0; j < s->how.s; j += LANES)
+        for (int64_t j = 0; j < s->how.s; j += LANES) {
             sum = vfma(load_part(p + j, s->how.s - j), load_part(ds + j, s->how.s - j), sum);
+        }
         vec mean = vset(vsum(sum));
         for (int64_t j = 0; j < s->how.s; j += LANES) {
             int64_t left = s->how.s - j;
@@ -339,8 +369,9 @@ static void store_row(const struct bahdanau *s, struct culm_out to, int64_t row,
     for (int64_t i = 0; i < 4; i++) {
         int64_t at = column + i * LANES, left = s->how.a - at;
         vec by = vmul(vload(s->vhat + at), vset(4.0f));
-        if (left > 0)
+        if (left > 0) {
             tstore_part(to, row * s->how.a + at, vmul(sum[i], by), left);
+        }
     }
 }
 
@@ -353,8 +384,9 @@ static void columns_tile(void *context, int64_t tile, int thread) {
     int64_t groups = s->width / GROUP, b = tile / groups, column = tile % groups * GROUP;
     int64_t length = length_of(s, b);
     vec dvhat[4], dbias[4];
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         dvhat[i] = dbias[i] = vzero();
+    }
     memset(dkeys, 0, (size_t)(s->how.s * GROUP) * sizeof *dkeys);
     load_keys(s, &keys, b, length, column);
     for (int64_t t = 0; t < s->how.t; t++) {
@@ -363,8 +395,9 @@ static void columns_tile(void *context, int64_t tile, int thread) {
                                s->how.a - column);
         const float *ds = s->ds + query * s->how.s;
         vec dquery[4];
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             dquery[i] = vzero();
+        }
         for (int64_t j = 0; j < length; j++) {
             vec e[4], r[4], d = vset(ds[j]);
             float *dkey = dkeys + j * GROUP;
@@ -372,9 +405,10 @@ static void columns_tile(void *context, int64_t tile, int thread) {
                 reciprocals_big(r, s, query, b * s->how.s + j, column);
             } else {
 #pragma GCC unroll 4
-                for (int i = 0; i < 4; i++)
+                for (int i = 0; i < 4; i++) {
                     e[i] =
                         vmul(vload(factor + i * LANES), vload(keys.factor + j * GROUP + i * LANES));
+                }
                 reciprocals(r, e);
             }
 #pragma GCC unroll 4
@@ -386,13 +420,15 @@ static void columns_tile(void *context, int64_t tile, int thread) {
             }
         }
         store_row(s, s->grads.dquery, query, column, dquery);
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             dbias[i] = vadd(dbias[i], dquery[i]);
+        }
     }
     for (int64_t j = 0; j < s->how.s; j++) {
         vec dkey[4];
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             dkey[i] = vload(dkeys + j * GROUP + i * LANES);
+        }
         store_row(s, s->grads.dkey, b * s->how.s + j, column, dkey);
     }
     float *parts = s->parts + b * 2 * s->width + column;
@@ -408,8 +444,9 @@ static void fold_tile(void *context, int64_t tile, int thread) {
     struct bahdanau *s = context;
     (void)thread;
     float *sum = s->parts + tile * LANES;
-    for (int64_t b = 1; b < s->how.b; b++)
+    for (int64_t b = 1; b < s->how.b; b++) {
         vstore(sum, vadd(vload(sum), vload(sum + b * 2 * s->width)));
+    }
 }
 
 /* From d vhat to v and scale; and bias. */
@@ -417,8 +454,9 @@ static void give_parameters(const struct bahdanau *s) {
     double norm = norm_of(s), scale = (double)s->in.scale[0], along = 0;
     const float *dvhat = s->parts, *dbias = s->parts + s->width;
     const struct culm_bahdanau_grads *g = &s->grads;
-    for (int64_t i = 0; i < s->how.a; i++)
+    for (int64_t i = 0; i < s->how.a; i++) {
         along += (double)dvhat[i] * (double)s->in.v[i];
+    }
     double inverse = norm > 0 ? 1 / norm : 0;
     for (int64_t i = 0; i < s->how.a; i++) {
         double d = (double)dvhat[i] - (double)s->in.v[i] * along * inverse * inverse;

@@ -34,8 +34,9 @@ static bool pointwise(const struct culm_conv *v) {
 
 /* What every tap of every output pixel sees of `channels` channels of x. */
 static struct operand patches_of_x(const struct culm_conv *v, struct culm_in x, int64_t channels) {
-    if (pointwise(v))
+    if (pointwise(v)) {
         return operand_rows(x, v->c);
+    }
     return (struct operand){.kind = OPERAND_PATCHES,
                             .dtype = x.dtype,
                             .data = x.data,
@@ -92,8 +93,9 @@ static struct remainder remainder_of(const struct culm_conv *v, int dimension, i
     struct remainder m = {.pixels = r < size ? (size - r + s - 1) / s : 0};
     int64_t last = -1;
     for (int64_t k = 0; k < kernel; k++) {
-        if ((r + pad - k * d) % s)
+        if ((r + pad - k * d) % s) {
             continue;
+        }
         if (m.taps == 0) {
             m.first = k;
             m.origin = (r + pad - k * d) / s; /* exact, also below zero */
@@ -123,17 +125,21 @@ static void backward_data(struct culm_cpu *cpu, const struct culm_conv *v, struc
                           struct culm_in dy, const float *w) {
     int64_t inner = v->c / v->groups, outer = v->o / v->groups, taps = v->kh * v->kw;
     bool zeros = false;
-    for (int dimension = 0; dimension < 2; dimension++)
-        for (int64_t r = 0; r < v->stride[dimension]; r++)
+    for (int dimension = 0; dimension < 2; dimension++) {
+        for (int64_t r = 0; r < v->stride[dimension]; r++) {
             zeros |= remainder_of(v, dimension, r).taps == 0;
-    if (zeros)
+        }
+    }
+    if (zeros) {
         culm_cpu_run(cpu, v->n * v->h, fill_zero, &(struct fill){dx, v->n * v->h, v->w * v->c});
-    for (int64_t g = 0; g < v->groups; g++)
+    }
+    for (int64_t g = 0; g < v->groups; g++) {
         for (int64_t r = 0; r < v->stride[0] * v->stride[1]; r++) {
             struct remainder y = remainder_of(v, 0, r / v->stride[1]);
             struct remainder x = remainder_of(v, 1, r % v->stride[1]);
-            if (!y.taps || !x.taps || !y.pixels || !x.pixels)
+            if (!y.taps || !x.taps || !y.pixels || !x.pixels) {
                 continue;
+            }
             const float *weights = w + g * outer * inner * taps + y.first * v->kw + x.first;
             struct product p = {.m = v->n * y.pixels * x.pixels,
                                 .n = inner,
@@ -156,7 +162,7 @@ static void backward_data(struct culm_cpu *cpu, const struct culm_conv *v, struc
                                                    .step = {1, 1},
                                                    .tap_step = {y.tap_step, x.tap_step}}};
             }
-            if (taps > 1)
+            if (taps > 1) {
                 p.b = (struct operand){.kind = OPERAND_WEIGHTS,
                                        .dtype = CULM_F32,
                                        .data = weights,
@@ -165,6 +171,7 @@ static void backward_data(struct culm_cpu *cpu, const struct culm_conv *v, struc
                                                    .tap_stride = {y.step * v->kw, x.step},
                                                    .inner_stride = inner * taps,
                                                    .outer_stride = taps}};
+            }
             if (v->stride[0] * v->stride[1] > 1) {
                 p.c.kind = RESULT_GRID;
                 p.c.lines = y.pixels;
@@ -178,6 +185,7 @@ static void backward_data(struct culm_cpu *cpu, const struct culm_conv *v, struc
             }
             ISA_NAME(product)(cpu, &p);
         }
+    }
 }
 
 /* Column sums of dy: chains of 256 rows, added in order. */
@@ -196,8 +204,9 @@ static void sum_bias(void *context, int64_t block, int thread) {
     vec total = s->first ? vzero() : load_part(s->db + column, left);
     for (int64_t row = 0; row < rows; row += 256) {
         vec sum = tload_part(s->dy, row * o + column, left);
-        for (int64_t i = row + 1; i < at_most(row + 256, rows); i++)
+        for (int64_t i = row + 1; i < at_most(row + 256, rows); i++) {
             sum = vadd(sum, tload_part(s->dy, i * o + column, left));
+        }
         total = row == 0 && s->first ? sum : vadd(total, sum);
     }
     store_part(s->db + column, total, left);
@@ -236,9 +245,10 @@ static void backward_weight(struct culm_cpu *cpu, const struct culm_conv *v, flo
                             struct culm_in x, struct culm_in dy, bool first) {
     int64_t inner = v->c / v->groups, outer = v->o / v->groups, taps = v->kh * v->kw;
     int64_t rows = v->n * v->oh * v->ow;
-    if (db && one_tap(v))
+    if (db && one_tap(v)) {
         culm_cpu_run(cpu, ceil_div(v->o, LANES), sum_bias,
                      &(struct bias){.v = v, .db = db, .dy = dy, .first = first});
+    }
     for (int64_t g = 0; g < v->groups; g++) {
         float *to = dw + g * outer * inner * taps;
         if (one_tap(v)) {
@@ -294,24 +304,26 @@ void ISA_NAME(conv_forward)(struct culm_cpu *cpu, const struct culm_conv *v,
                             enum culm_conv_algorithm algorithm, struct culm_out y, struct culm_in x,
                             const float *w, const float *b) {
     algorithm = chosen(v, CULM_CONV_FORWARD, algorithm);
-    if (algorithm == CULM_CONV_WINOGRAD)
+    if (algorithm == CULM_CONV_WINOGRAD) {
         ISA_NAME(winograd_forward)(cpu, v, y, x, w, b);
-    else if (conv_is_depthwise(v))
+    } else if (conv_is_depthwise(v)) {
         ISA_NAME(conv_depthwise_forward)(cpu, v, y, x, w, b);
-    else
+    } else {
         forward(cpu, v, y, x, w, b);
+    }
 }
 
 void ISA_NAME(conv_backward_data)(struct culm_cpu *cpu, const struct culm_conv *v,
                                   enum culm_conv_algorithm algorithm, struct culm_out dx,
                                   struct culm_in dy, const float *w) {
     algorithm = chosen(v, CULM_CONV_BACKWARD_DATA, algorithm);
-    if (algorithm == CULM_CONV_WINOGRAD)
+    if (algorithm == CULM_CONV_WINOGRAD) {
         ISA_NAME(winograd_backward_data)(cpu, v, dx, dy, w);
-    else if (conv_is_depthwise(v))
+    } else if (conv_is_depthwise(v)) {
         ISA_NAME(conv_depthwise_backward_data)(cpu, v, dx, dy, w);
-    else
+    } else {
         backward_data(cpu, v, dx, dy, w);
+    }
 }
 
 void ISA_NAME(conv_backward_weight)(struct culm_cpu *cpu, const struct culm_conv *v,
@@ -323,11 +335,13 @@ void ISA_NAME(conv_backward_weight)(struct culm_cpu *cpu, const struct culm_conv
         backward_weight(cpu, v, dw, db, x, dy, first);
         return;
     }
-    if (db)
+    if (db) {
         culm_cpu_run(cpu, ceil_div(v->o, LANES), sum_bias,
                      &(struct bias){.v = v, .db = db, .dy = dy, .first = first});
-    if (algorithm == CULM_CONV_WINOGRAD)
+    }
+    if (algorithm == CULM_CONV_WINOGRAD) {
         ISA_NAME(winograd_backward_weight)(cpu, v, dw, x, dy, first);
-    else
+    } else {
         ISA_NAME(conv_depthwise_backward_weight)(cpu, v, dw, x, dy, first);
+    }
 }

@@ -32,9 +32,11 @@ struct depthwise {
 
 /* The weights [C][taps], read as [taps][16] for one block of channels. */
 static void turn_filter(float *to, const float *w, int64_t taps, int64_t channels) {
-    for (int64_t c = 0; c < LANES; c++)
-        for (int64_t tap = 0; tap < taps; tap++)
+    for (int64_t c = 0; c < LANES; c++) {
+        for (int64_t tap = 0; tap < taps; tap++) {
             to[tap * LANES + c] = c < channels ? w[c * taps + tap] : 0.0f;
+        }
+    }
 }
 
 static void turn_block(void *context, int64_t block, int thread) {
@@ -85,8 +87,9 @@ SIMD void some_pixels(const struct line *l, const int count, int64_t pixel, int6
     int64_t left = whole ? LANES : l->c - c, step = l->step * l->c;
     struct culm_in from = {l->from.data, type == CULM_DTYPE_COUNT ? l->from.dtype : type};
     struct culm_out to = {l->to.data, type == CULM_DTYPE_COUNT ? l->to.dtype : type};
-    for (int p = 0; p < count; p++)
+    for (int p = 0; p < count; p++) {
         sum[p] = start;
+    }
     for (int64_t row = 0; row < l->rows; row++) {
         int64_t x = l->origin + pixel * l->step + first * l->tap_step;
         int64_t at = l->row_at[row] + x * l->c + c;
@@ -94,15 +97,17 @@ SIMD void some_pixels(const struct line *l, const int count, int64_t pixel, int6
         for (int64_t tap = first; tap < end; tap++) {
             vec w = vload(f);
 #pragma GCC unroll 8
-            for (int p = 0; p < count; p++)
+            for (int p = 0; p < count; p++) {
                 sum[p] = vfma(tload_part(from, at + p * step, left), w, sum[p]);
+            }
             at += l->tap_step * l->c;
             f += l->filter_step * LANES;
         }
     }
 #pragma GCC unroll 8
-    for (int p = 0; p < count; p++)
+    for (int p = 0; p < count; p++) {
         tstore_part(to, l->to_at + (pixel + p) * l->to_step + c, sum[p], left);
+    }
 }
 
 /* The same for all channels. */
@@ -118,10 +123,11 @@ SIMD void all_channels(const struct depthwise *d, const struct line *l, const in
             turn_filter(own, d->w + c * taps, taps, at_most(LANES, left));
             filter = own;
         }
-        if (left >= LANES)
+        if (left >= LANES) {
             some_pixels(l, count, pixel, first, end, c, filter, start, type, true);
-        else
+        } else {
             some_pixels(l, count, pixel, first, end, c, filter, start, CULM_DTYPE_COUNT, false);
+        }
     }
 }
 
@@ -132,11 +138,13 @@ SIMD void line_of_type(const struct depthwise *d, const struct line *l, float *o
         if (pixel < l->low || pixel >= l->high) {
             int64_t first = 0, x = l->origin + pixel * l->step, end = l->taps;
             while (first < end &&
-                   (x + first * l->tap_step < 0 || x + first * l->tap_step >= l->width))
+                   (x + first * l->tap_step < 0 || x + first * l->tap_step >= l->width)) {
                 first++;
+            }
             while (end > first &&
-                   (x + (end - 1) * l->tap_step < 0 || x + (end - 1) * l->tap_step >= l->width))
+                   (x + (end - 1) * l->tap_step < 0 || x + (end - 1) * l->tap_step >= l->width)) {
                 end--;
+            }
             all_channels(d, l, 1, pixel++, first, end, own, CULM_DTYPE_COUNT);
         } else if (pixel + PIXELS <= l->high) {
             all_channels(d, l, PIXELS, pixel, 0, l->taps, own, type);
@@ -154,12 +162,13 @@ static void run_line(const struct depthwise *d, struct line *l, int thread) {
     float *own = cpu_private(d->cpu, thread);
     bool same = SPECIAL && l->from.dtype == l->to.dtype;
     find_inside(l);
-    if (same && l->from.dtype == CULM_F32)
+    if (same && l->from.dtype == CULM_F32) {
         line_of_type(d, l, own, CULM_F32);
-    else if (same)
+    } else if (same) {
         line_of_type(d, l, own, CULM_BF16);
-    else
+    } else {
         line_of_type(d, l, own, CULM_DTYPE_COUNT);
+    }
 }
 
 /* One line of y. */
@@ -181,8 +190,9 @@ static void forward_line(void *context, int64_t line, int thread) {
                      .filter_step = 1};
     for (int64_t ky = 0; ky < v->kh; ky++) {
         int64_t iy = oy * v->stride[0] + ky * v->dilation[0] - v->pad[0];
-        if (iy < 0 || iy >= v->h)
+        if (iy < 0 || iy >= v->h) {
             continue;
+        }
         l.row_at[l.rows] = (n * v->h + iy) * v->w * v->c;
         l.row_filter[l.rows++] = ky * v->kw;
     }
@@ -198,8 +208,9 @@ static void data_line(void *context, int64_t line, int thread) {
         .from = d->dy, .to = d->to, .c = v->c, .to_step = s * v->c, .width = v->ow, .step = 1};
     for (int64_t ky = 0; ky < v->kh; ky++) {
         int64_t y = iy + v->pad[0] - ky * v->dilation[0], oy = y / v->stride[0];
-        if (y < 0 || y % v->stride[0] || oy >= v->oh)
+        if (y < 0 || y % v->stride[0] || oy >= v->oh) {
             continue;
+        }
         l.row_at[l.rows] = (n * v->oh + oy) * v->ow * v->c;
         l.row_filter[l.rows++] = ky * v->kw;
     }
@@ -209,8 +220,9 @@ static void data_line(void *context, int64_t line, int thread) {
         l.pixels = (v->w - r + s - 1) / s;
         l.taps = l.origin = l.tap_step = l.filter = l.filter_step = 0;
         for (int64_t kx = 0; kx < v->kw; kx++) {
-            if ((r + v->pad[1] - kx * v->dilation[1]) % s)
+            if ((r + v->pad[1] - kx * v->dilation[1]) % s) {
                 continue;
+            }
             if (l.taps == 0) {
                 l.filter = kx;
                 l.origin = (r + v->pad[1] - kx * v->dilation[1]) / s; /* exact, also below zero */
@@ -250,8 +262,9 @@ SIMD void some_taps(const struct depthwise *d, const struct taps *t, const int r
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int k = 0; k < count; k++)
+        for (int k = 0; k < count; k++) {
             sum[r][k] = vzero();
+        }
     for (int64_t ox = 0; ox < v->ow; ox++) {
         int64_t x = x0 + ox * v->stride[1], at = t->x_at + x * c;
         vec g = tload_part(dy, t->dy_at + ox * c, left);
@@ -259,21 +272,24 @@ SIMD void some_taps(const struct depthwise *d, const struct taps *t, const int r
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-                for (int k = 0; k < count; k++)
+                for (int k = 0; k < count; k++) {
                     sum[r][k] =
                         vfma(tload_part(from, at + r * t->x_row + k * v->dilation[1] * c, left), g,
                              sum[r][k]);
+                }
             continue;
         }
 #pragma GCC unroll 8
         for (int k = 0; k < count; k++) {
             int64_t ix = x + k * v->dilation[1];
-            if (ix < 0 || ix >= v->w)
+            if (ix < 0 || ix >= v->w) {
                 continue;
+            }
 #pragma GCC unroll 8
-            for (int r = 0; r < rows; r++)
+            for (int r = 0; r < rows; r++) {
                 sum[r][k] = vfma(tload_part(from, at + r * t->x_row + k * v->dilation[1] * c, left),
                                  g, sum[r][k]);
+            }
         }
     }
 #pragma GCC unroll 8
@@ -296,8 +312,9 @@ SIMD void weight_line(const struct depthwise *d, int64_t line, int64_t c, float 
                      .left = v->c - c};
     for (int64_t ky = 0; ky < v->kh; ky++) {
         int64_t iy = top + ky * v->dilation[0];
-        if (iy < 0 || iy >= v->h)
+        if (iy < 0 || iy >= v->h) {
             continue;
+        }
         t.x_at = (n * v->h + iy) * v->w * v->c + c;
         t.total = total + ky * v->kw * LANES;
         if (SIMD_WIDE && v->kw == 3 && ky + 3 <= v->kh && iy + 2 * v->dilation[0] < v->h) {
@@ -334,22 +351,25 @@ static void weight_group(void *context, int64_t group, int thread) {
     float *total = cpu_private(d->cpu, thread);
     bool same = SPECIAL && d->from.dtype == d->dy.dtype;
     memset(total, 0, (size_t)(d->group * taps * LANES) * sizeof *total);
-    for (int64_t line = 0; line < v->n * v->oh; line++)
+    for (int64_t line = 0; line < v->n * v->oh; line++) {
         for (int64_t c = first; c < end; c += LANES) {
             float *of_block = total + (c - first) * taps;
-            if (!same || v->c - c < LANES)
+            if (!same || v->c - c < LANES) {
                 weight_line(d, line, c, of_block, CULM_DTYPE_COUNT, false);
-            else if (d->from.dtype == CULM_F32)
+            } else if (d->from.dtype == CULM_F32) {
                 weight_line(d, line, c, of_block, CULM_F32, true);
-            else
+            } else {
                 weight_line(d, line, c, of_block, CULM_BF16, true);
+            }
         }
-    for (int64_t c = first; c < end; c++)
+    }
+    for (int64_t c = first; c < end; c++) {
         for (int64_t tap = 0; tap < taps; tap++) {
             float *to = d->dw + c * taps + tap;
             float sum = total[((c - first) / LANES * taps + tap) * LANES + (c - first) % LANES];
             *to = d->first ? sum : *to + sum;
         }
+    }
 }
 
 void ISA_NAME(conv_depthwise_forward)(struct culm_cpu *cpu, const struct culm_conv *v,

@@ -35,8 +35,9 @@ SIMD float largest(struct culm_in x, int64_t at, int64_t count) {
     vec top = vset(-INFINITY);
     for (int64_t i = 0; i < count; i += LANES) {
         vec part = tload_part(x, at + i, count - i);
-        if (count - i < LANES)
+        if (count - i < LANES) {
             part = vselect(vfirst(count - i), part, vset(-INFINITY));
+        }
         top = vmax(top, part);
     }
     return vmax_of(top);
@@ -47,8 +48,9 @@ static float sum_below(const struct cross_entropy *s, int64_t at, float max) {
     vec sum = vzero();
     for (int64_t i = 0; i < s->v; i += LANES) {
         vec d = vsub(tload_part(culm_in_of(s->logits), at + i, s->v - i), vset(max));
-        if (s->v - i < LANES)
+        if (s->v - i < LANES) {
             d = vselect(vfirst(s->v - i), d, vzero());
+        }
         sum = vadd(sum, d);
     }
     return vsum(sum);
@@ -60,11 +62,13 @@ SIMD float sum_exponentials(const struct cross_entropy *s, struct culm_in x, int
     vec sum = vzero();
     for (int64_t i = 0; i < s->v; i += LANES) {
         vec e = vexp(vsub(tload_part(x, at + i, s->v - i), vset(max)));
-        if (s->v - i < LANES)
+        if (s->v - i < LANES) {
             e = vselect(vfirst(s->v - i), e, vzero());
+        }
         sum = vadd(sum, e);
-        if (kept)
+        if (kept) {
             store_part(kept + i, e, s->v - i);
+        }
     }
     return vsum(sum);
 }
@@ -79,21 +83,24 @@ SIMD void gradient_row(const struct cross_entropy *s, struct culm_out x, int64_t
         vec d = kept ? load_part(kept + i, s->v - i)
                      : vexp(vsub(tload_part(culm_in_of(x), at + i, s->v - i), vset(max)));
         d = vmul(d, factor);
-        if (s->spread != 0)
+        if (s->spread != 0) {
             d = vsub(d, spread);
+        }
         tstore_part(x, at + i, d, s->v - i);
     }
-    if (x.dtype == CULM_BF16)
+    if (x.dtype == CULM_BF16) {
         ((uint16_t *)x.data)[at + target] =
             bf16_round(e[0] * (s->scale / total) - s->spread - s->target_share);
-    else
+    } else {
         ((float *)x.data)[at + target] -= s->target_share;
+    }
 }
 
 static void row_ignored(const struct cross_entropy *s, int64_t row) {
     s->loss[row] = 0;
-    for (int64_t i = 0; i < s->v && s->want_gradient; i += LANES)
+    for (int64_t i = 0; i < s->v && s->want_gradient; i += LANES) {
         tstore_part(s->logits, row * s->v + i, vzero(), s->v - i);
+    }
 }
 
 /* One row whose target is not ignored; `x` is the logits, its type a constant. */
@@ -107,11 +114,13 @@ SIMD void row_counted(const struct cross_entropy *s, struct culm_out x, int64_t 
     float below = s->smoothing != 0 ? sum_below(s, at, max) : 0;
     float total = sum_exponentials(s, in, at, max, kept);
     double loss = (double)max - (double)wanted;
-    if (s->smoothing != 0)
+    if (s->smoothing != 0) {
         loss = (1 - s->smoothing) * loss - s->smoothing * (double)below / (double)v;
+    }
     s->loss[row] = culm_cpu_log((double)total) + loss;
-    if (s->want_gradient)
+    if (s->want_gradient) {
         gradient_row(s, x, at, target, max, total, kept);
+    }
 }
 
 static void cross_entropy_tile(void *context, int64_t tile, int thread) {
@@ -154,6 +163,7 @@ void ISA_NAME(cross_entropy)(struct culm_cpu *cpu, struct culm_out logits, const
                               .loss = (double *)cpu_shared(cpu)};
     culm_cpu_run(cpu, ceil_div(n, ROW_TILE), cross_entropy_tile, &s);
     *ret_loss = (struct culm_loss){.counted = s.counted, .correct = s.correct};
-    for (int64_t row = 0; row < n; row++)
+    for (int64_t row = 0; row < n; row++) {
         ret_loss->loss += s.loss[row];
+    }
 }

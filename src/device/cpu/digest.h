@@ -36,10 +36,12 @@ SIMD uint64_t digest_end(uvec h, int64_t run) {
 SIMD uint64_t digest_run(const float *x, int64_t from, int64_t to) {
     uvec h = digest_begin();
     int64_t i = from;
-    for (; i + LANES <= to; i += LANES)
+    for (; i + LANES <= to; i += LANES) {
         h = digest_next(h, vload(x + i));
-    if (i < to)
+    }
+    if (i < to) {
         h = digest_next(h, vload_n(x + i, to - i));
+    }
     return digest_end(h, from / DIGEST_RUN);
 }
 

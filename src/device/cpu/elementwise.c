@@ -43,10 +43,12 @@ SIMD void add_loop(const struct arrays *s, int64_t from, int64_t to, enum culm_d
     struct culm_out y = {s->y.data, type_y};
     struct culm_in a = {s->a.data, type_a}, b = {s->b.data, type_b};
     int64_t i = from;
-    for (; i + LANES <= to; i += LANES)
+    for (; i + LANES <= to; i += LANES) {
         tstore(y, i, vadd(tload(a, i), tload(b, i)));
-    if (i < to)
+    }
+    if (i < to) {
         tstore_part(y, i, vadd(tload_part(a, i, to - i), tload_part(b, i, to - i)), to - i);
+    }
 }
 
 static void add_tile(void *context, int64_t tile, int thread) {
@@ -86,8 +88,9 @@ SIMD void dropout_loop(const struct arrays *s, int64_t from, int64_t to, enum cu
 #pragma GCC unroll 8
             for (int slot = 0; slot < 8; slot++, at += LANES) {
                 int64_t n = at_most(LANES, count - slot * LANES);
-                if (n <= 0)
+                if (n <= 0) {
                     break;
+                }
                 vec kept = drop_apply(&bits, slot, threshold, scale, tload_part(h, at, n));
                 tstore_part(y, at, x.data ? vadd(tload_part(x, at, n), kept) : kept, n);
             }
@@ -114,27 +117,30 @@ static void drop(struct culm_cpu *cpu, struct arrays *s, int64_t count) {
 void ISA_NAME(residual_dropout_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
                                         struct culm_in h, int64_t count,
                                         const struct culm_dropout *dropout) {
-    if (!dropout || dropout->p == 0)
+    if (!dropout || dropout->p == 0) {
         ISA_NAME(add)(cpu, y, x, h, count);
-    else
+    } else {
         drop(cpu, &(struct arrays){.y = y, .a = x, .b = h, .dropout = dropout}, count);
+    }
 }
 
 static void copy_tile(void *context, int64_t tile, int thread) {
     const struct arrays *s = context;
     (void)thread;
     int64_t to = at_most(s->count, (tile + 1) * CHUNK);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES)
+    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
         tstore_part(s->y, i, tload_part(s->b, i, to - i), to - i);
+    }
 }
 
 void ISA_NAME(dropout)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t count,
                        const struct culm_dropout *dropout) {
     struct arrays s = {.y = y, .a = {NULL, x.dtype}, .b = x, .count = count, .dropout = dropout};
-    if (dropout && dropout->p != 0)
+    if (dropout && dropout->p != 0) {
         drop(cpu, &s, count);
-    else if (y.data != x.data)
+    } else if (y.data != x.data) {
         culm_cpu_run(cpu, ceil_div(count, CHUNK), copy_tile, &s);
+    }
 }
 
 /* ---- AdamW ---- */
@@ -150,8 +156,9 @@ struct adamw {
 /* With `digests` the bits of everything read and written are looked at on the way. */
 SIMD void adamw_run(struct adamw *s, int64_t from, int64_t to, bool digests) {
     uvec h[7];
-    for (int d = 0; d < 7 && digests; d++)
+    for (int d = 0; d < 7 && digests; d++) {
         h[d] = digest_begin();
+    }
     for (int64_t i = from; i < to; i += LANES) {
         vec raw = load_part(s->g + i, to - i), g = vmul(raw, vset(s->grad_scale));
         vec m = load_part(s->m + i, to - i), v = load_part(s->v + i, to - i),
@@ -180,8 +187,9 @@ SIMD void adamw_run(struct adamw *s, int64_t from, int64_t to, bool digests) {
             h[6] = digest_next(h[6], v);
         }
     }
-    if (!digests)
+    if (!digests) {
         return;
+    }
     int64_t run = from / DIGEST_RUN;
     digest_add(&s->digest->grad, digest_end(h[0], run));
     for (int d = 0; d < 3; d++) {
@@ -198,8 +206,9 @@ static void adamw_tile(void *context, int64_t tile, int thread) {
         adamw_run(s, tile * CHUNK, to, false);
         return;
     }
-    for (int64_t from = tile * CHUNK; from < to; from += DIGEST_RUN)
+    for (int64_t from = tile * CHUNK; from < to; from += DIGEST_RUN) {
         adamw_run(s, from, at_most(to, from + DIGEST_RUN), true);
+    }
 }
 
 void ISA_NAME(adamw)(struct culm_cpu *cpu, float *p, float *m, float *v, const float *g,
@@ -220,8 +229,9 @@ void ISA_NAME(adamw)(struct culm_cpu *cpu, float *p, float *m, float *v, const f
         .eps = (float)hyper->eps,
         .digest = hyper->digest,
     };
-    if (s.digest)
+    if (s.digest) {
         *s.digest = (struct culm_step_digest){0};
+    }
     culm_cpu_run(cpu, ceil_div(count, CHUNK), adamw_tile, &s);
 }
 
@@ -257,30 +267,36 @@ static void squares_tile(void *context, int64_t tile, int thread) {
     double lane[LANES];
     memcpy(lane, &low, sizeof low);
     memcpy(lane + 8, &high, sizeof high);
-    for (int l = 0; i + l < to; l++)
+    for (int l = 0; i + l < to; l++) {
         lane[l] += (double)s->x[i + l] * (double)s->x[i + l];
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int l = 0; l < width; l++)
+    }
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; l++) {
             lane[l] += lane[l + width];
+        }
+    }
     s->block[tile] = lane[0];
-    if (s->digest)
+    if (s->digest) {
         digest_add(s->digest, digest_run(s->x - s->before, s->before + from, s->before + to));
+    }
 }
 
 void ISA_NAME(sum_squares_into)(struct culm_cpu *cpu, const float *x, int64_t count,
                                 double *ret_sum, uint64_t *ret_digest) {
     _Static_assert(SQUARES == DIGEST_RUN, "a block is a run");
     double sum = 0;
-    if (ret_digest)
+    if (ret_digest) {
         *ret_digest = 0;
+    }
     double *block = (double *)cpu_shared(cpu);
     for (int64_t from = 0; from < count; from += (int64_t)SQUARES * ROUND) {
         struct squares s = {x + from, at_most(count - from, (int64_t)SQUARES * ROUND), block,
                             ret_digest, from};
         int64_t tiles = ceil_div(s.count, SQUARES);
         culm_cpu_run(cpu, tiles, squares_tile, &s);
-        for (int64_t i = 0; i < tiles; i++)
+        for (int64_t i = 0; i < tiles; i++) {
             sum += block[i];
+        }
     }
     *ret_sum = sum;
 }
@@ -297,8 +313,9 @@ static void digest_tile(void *context, int64_t tile, int thread) {
     struct digest *s = context;
     (void)thread;
     int64_t to = at_most(s->count, (tile + 1) * CHUNK);
-    for (int64_t from = tile * CHUNK; from < to; from += DIGEST_RUN)
+    for (int64_t from = tile * CHUNK; from < to; from += DIGEST_RUN) {
         digest_add(&s->sum, digest_run(s->x, from, at_most(to, from + DIGEST_RUN)));
+    }
 }
 
 void ISA_NAME(digest_into)(struct culm_cpu *cpu, const float *x, int64_t count,
@@ -312,7 +329,8 @@ void ISA_NAME(digest_here_into)(struct culm_cpu *cpu, const float *x, int64_t co
                                 uint64_t *ret_digest) {
     struct digest s = {x, count, 0};
     (void)cpu;
-    for (int64_t tile = 0; tile < ceil_div(count, CHUNK); tile++)
+    for (int64_t tile = 0; tile < ceil_div(count, CHUNK); tile++) {
         digest_tile(&s, tile, 0);
+    }
     *ret_digest = s.sum;
 }

@@ -93,11 +93,14 @@ static const struct {
 /* The sum over k rows of a packed panel, like a chain of a product with ones. */
 static void sum_columns(float *out, const float *rows, int64_t k, int64_t columns, bool add) {
     vec sum[NV];
-    for (int v = 0; v < NV; v++)
+    for (int v = 0; v < NV; v++) {
         sum[v] = vload(rows + v * LANES);
-    for (int64_t i = 1; i < k; i++)
-        for (int v = 0; v < NV; v++)
+    }
+    for (int64_t i = 1; i < k; i++) {
+        for (int v = 0; v < NV; v++) {
             sum[v] = vadd(sum[v], vload(rows + i * NR + v * LANES));
+        }
+    }
     for (int v = 0; v < NV && v * LANES < columns; v++, out += LANES) {
         int64_t left = columns - v * LANES;
         store_part(out, add ? vadd(load_part(out, left), sum[v]) : sum[v], left);
@@ -112,18 +115,21 @@ static void pack_panel(void *context, int64_t panel, int thread) {
     float *to = job->packed + panel * job->k_count * NR;
     int64_t column = job->n0 + panel * NR, columns = at_most(NR, p->n - column);
     pack_b(&p->b, p->trans_b, to, job->k0, job->k_count, column, columns);
-    for (int64_t k0 = 0; p->column_sum && k0 < job->k_count; k0 += KC)
+    for (int64_t k0 = 0; p->column_sum && k0 < job->k_count; k0 += KC) {
         sum_columns(p->column_sum + column, to + k0 * NR, at_most(KC, job->k_count - k0), columns,
                     p->column_add || job->k0 + k0 > 0);
+    }
 }
 
 /* Writes what was formed in scratch; at[row] is where each row goes. */
 static void emit(const struct product *p, const float *from, int64_t ld, const int64_t *at,
                  int64_t rows, int64_t column, int64_t columns) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j += LANES)
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j += LANES) {
             store_part((float *)p->c.out.data + at[i] + column + j, vload(from + i * ld + j),
                        at_most(LANES, columns - j));
+        }
+    }
 }
 
 /* What a tile of work knows. */
@@ -164,14 +170,17 @@ static void multiply_panel(struct work *w, int64_t panel, int64_t first_row, int
             const float *group = a + r / MR * GROUP_FLOATS;
             int64_t left = at_most(MR, end_row - r), done = 0;
             near_fetch(&w->near, w->lines_each_call);
-            for (size_t m = 0; left > 0; m++)
-                for (; left >= micros[m].rows; left -= micros[m].rows, done += micros[m].rows)
+            for (size_t m = 0; left > 0; m++) {
+                for (; left >= micros[m].rows; left -= micros[m].rows, done += micros[m].rows) {
                     micros[m].run[p->trans_a](k, group + done * (p->trans_a ? 1 : ROW_STRIDE), b,
                                               c + (r + done) * ldc, ldc, columns, how, bias, ahead);
+                }
+            }
         }
     }
-    if (job->aside && k0 + run == p->k && end_row == w->rows)
+    if (job->aside && k0 + run == p->k && end_row == w->rows) {
         emit(p, c, ldc, w->at, w->rows, column, columns);
+    }
 }
 
 /* Some blocks of rows by one part of the panels. */
@@ -190,8 +199,9 @@ static void multiply(void *context, int64_t tile, int thread) {
     for (; row < end; row += job->rows) {
         w.row = row;
         w.rows = at_most(job->rows, end - row);
-        for (int64_t i = 0; job->aside && i < w.rows; i++)
+        for (int64_t i = 0; job->aside && i < w.rows; i++) {
             w.at[i] = result_row(&p->c, row + i);
+        }
         for (int64_t k0 = 0; k0 < job->k_count || (k0 == 0 && job->k_count == 0); k0 += A_RUN) {
             int64_t run = at_most(A_RUN, job->k_count - k0);
             bool same = k0 + run < job->k_count; /* rows next time */
@@ -205,13 +215,15 @@ static void multiply(void *context, int64_t tile, int thread) {
             int64_t each = narrow ? MR : w.rows;
             for (int64_t r = 0; r < w.rows; r += each) {
                 int64_t end_row = at_most(w.rows, r + each);
-                for (int64_t i = 0; i < run; i += KC)
+                for (int64_t i = 0; i < run; i += KC) {
                     pack_a(&p->a, p->trans_a,
                            w.packed_a + i / KC * BLOCK_FLOATS + r / MR * GROUP_FLOATS, row + r,
                            end_row - r, job->k0 + k0 + i, at_most(KC, run - i), w.lines,
                            LINE_FLOATS);
-                for (int64_t panel = w.first; panel < w.last; panel++)
+                }
+                for (int64_t panel = w.first; panel < w.last; panel++) {
                     multiply_panel(&w, panel, r, end_row, k0, run);
+                }
             }
         }
     }
@@ -226,13 +238,15 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
     job.aside = p->c.kind != RESULT_ROWS;
     assert(!job.aside || (!p->add && p->k <= PRODUCT_MAX_TERMS));
     assert(!p->add || !p->bias);
-    if (!p->m || !p->n)
+    if (!p->m || !p->n) {
         return;
+    }
     int64_t piece = K_PIECE;
-    if (job.aside || p->b.kind == OPERAND_WEIGHTS)
+    if (job.aside || p->b.kind == OPERAND_WEIGHTS) {
         piece = at_least(1, at_most(p->k, PRODUCT_MAX_TERMS / KC * KC));
-    else if (p->k > K_PIECE && p->m * p->n <= SMALL_RESULT)
+    } else if (p->k > K_PIECE && p->m * p->n <= SMALL_RESULT) {
         piece = at_least(KC, at_most(K_PIECE, SMALL_RESULT / 2 / p->n / KC * KC));
+    }
     for (job.k0 = 0; job.k0 < p->k || (job.k0 == 0 && p->k == 0); job.k0 += piece) {
         job.k_count = at_most(piece, p->k - job.k0);
         int64_t space = SHARED_FLOATS - p->first_free;
@@ -243,11 +257,13 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
             job.rows = round_up(ceil_div(p->m, ceil_div(p->m, MC)), MR); /* of equal size */
             int64_t blocks = ceil_div(p->m, job.rows);
             job.parts = 1;
-            if (cpu->threads > 1) /* enough tiles that the last ones even out */
+            if (cpu->threads > 1) { /* enough tiles that the last ones even out */
                 job.parts =
                     at_least(1, at_most(job.panels / 4, ceil_div(8 * cpu->threads, blocks)));
-            if (job.aside)
+            }
+            if (job.aside) {
                 job.parts = at_least(job.parts, ceil_div(job.panels, PART_COLUMNS / NR));
+            }
             int64_t each = at_least(1, at_most(16, blocks * job.parts / (8 * cpu->threads)));
             job.tile_rows = each * job.rows;
             culm_cpu_run(cpu, ceil_div(blocks, each) * job.parts, multiply, &job);

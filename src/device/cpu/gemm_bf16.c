@@ -54,10 +54,12 @@ struct piece {
 struct strip_method ISA_NAME(strip_method)(const struct culm_cpu *cpu) {
     bool amx = cpu->bf16_flavour == CULM_BF16_AMX;
 #ifdef __AVX512BF16__
-    if (amx && cpu->has_amx)
+    if (amx && cpu->has_amx) {
         return (struct strip_method){.rows = STRIP_MOST, .amx = true, .run = culm_cpu_amx_strip};
-    if (!amx && cpu->fast_dot)
+    }
+    if (!amx && cpu->fast_dot) {
         return (struct strip_method){.rows = DOT_ROWS, .run = strip_dot};
+    }
 #endif
     return (struct strip_method){
         .rows = WIDE_ROWS, .wide = true, .run = amx ? strip_as_amx : strip_portable};
@@ -105,19 +107,22 @@ SIMD void stores_past_done(void) {}
 
 static void write_piece(const struct product *p, const struct piece *piece) {
     const float *from = piece->c, *bias = p->bias ? p->bias + piece->column : NULL;
-    if (!from)
+    if (!from) {
         return;
+    }
     if (piece->columns < STRIP_COLUMNS) {
-        for (int64_t r = 0; r < piece->rows; r++)
+        for (int64_t r = 0; r < piece->rows; r++) {
             for (int64_t j = 0; j < piece->columns; j += LANES) {
                 int64_t at = piece->at[r] + piece->column + j, left = piece->columns - j;
                 vec y = vload(from + r * STRIP_COLUMNS + j);
-                if (p->add)
+                if (p->add) {
                     y = vadd(tload_part(culm_in_of(p->c.out), at, left), y);
-                else if (bias)
+                } else if (bias) {
                     y = vadd(load_part(bias + j, left), y);
+                }
                 tstore_part(p->c.out, at, y, left);
             }
+        }
         return;
     }
     vec bias0 = bias ? vload(bias) : vzero(), bias1 = bias ? vload(bias + LANES) : vzero();
@@ -172,44 +177,51 @@ static void multiply(void *context, int64_t tile, int thread) {
     int64_t term_bytes = job->method.wide ? sizeof(float) : sizeof(uint16_t);
     int64_t together = !p->trans_a ? 1 : job->method.wide ? STRIPS_TURNED / 2 : STRIPS_TURNED;
     struct piece last = {.c = NULL, .stream = job->stream};
-    if (job->method.amx)
+    if (job->method.amx) {
         culm_cpu_amx_begin();
+    }
     for (int64_t k0 = 0; k0 < p->k || (k0 == 0 && p->k == 0); k0 += job->k_step) {
         int64_t k = at_most(job->k_step, p->k - k0), kblocks = ceil_div(k, 32);
         bool complete = k0 + k == p->k, alone = complete && k0 == 0;
-        if (p->trans_b)
+        if (p->trans_b) {
             pack_b_across(&p->b, packed_b, column0, columns, k0, k);
-        else
+        } else {
             pack_b_down(&p->b, packed_b, column0, columns, k0, k);
-        if (p->column_sum && row_block == 0)
+        }
+        if (p->column_sum && row_block == 0) {
             sum_packed(p, packed_b, column0, columns, k0, k);
+        }
         float *sums = partial;
         for (int64_t row = row0; row < row_end; row += strip_rows) {
             int64_t rows = at_most(strip_rows, row_end - row);
             const uint16_t *in_place = rows_in_place(job, row, rows, k0, k);
             int64_t at = (row - row0) / strip_rows % together;
-            if (!in_place && at == 0)
+            if (!in_place && at == 0) {
                 pack_strip(p, &job->method, packed_a, row,
                            at_most(together * strip_rows, row_end - row), k0, k);
+            }
             const char *strip =
                 (const char *)packed_a + at * kblocks * strip_rows * term_bytes * 32;
             for (int64_t pair = 0; pair < pairs; pair++, sums += strip_rows * STRIP_COLUMNS) {
                 float *c = alone ? two + pair % 2 * PIECE : sums;
                 const uint16_t *b = packed_b + pair * kblocks * 2 * TILE;
-                if (in_place)
+                if (in_place) {
                     culm_cpu_amx_rows(kblocks, in_place, p->a.ld * 2, 64, b, c, rows, k0 > 0);
-                else
+                } else {
                     job->method.run(kblocks, strip, b, c, rows, k0 > 0);
-                if (!complete)
+                }
+                if (!complete) {
                     continue;
+                }
                 write_piece(p, &last);
                 last.c = c;
                 last.column = column0 + pair * STRIP_COLUMNS;
                 last.columns = at_most(STRIP_COLUMNS, p->n - last.column);
                 if (pair == 0) {
                     last.rows = rows;
-                    for (int64_t r = 0; r < rows; r++)
+                    for (int64_t r = 0; r < rows; r++) {
                         last.at[r] = result_row(&p->c, row + r);
+                    }
                 }
             }
             /* the rows of the next strip are elsewhere, and its first piece goes where this is */
@@ -217,25 +229,29 @@ static void multiply(void *context, int64_t tile, int thread) {
             last.c = NULL;
         }
     }
-    if (job->stream)
+    if (job->stream) {
         stores_past_done();
-    if (job->method.amx)
+    }
+    if (job->method.amx) {
         culm_cpu_amx_end();
+    }
 }
 
 void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p) {
     struct job job = {.p = p, .cpu = cpu, .method = ISA_NAME(strip_method)(cpu)};
     assert(!p->add || (!p->bias && p->c.out.dtype == CULM_F32 && p->c.kind == RESULT_ROWS));
-    if (!p->m || !p->n)
+    if (!p->m || !p->n) {
         return;
+    }
     int64_t threads = cpu->threads;
     int64_t k_pieces = at_least(1, ceil_div(p->k, K_MOST));
     job.k_step = at_least(SUM_RUN, round_up(ceil_div(p->k, k_pieces), SUM_RUN));
     int64_t most = B_ELEMENTS / job.k_step / STRIP_COLUMNS * STRIP_COLUMNS;
     /* As wide as fits, in a number of blocks that threads can share evenly. */
     job.blocks = ceil_div(p->n, most);
-    if (job.blocks % threads && p->n >= threads * 4 * STRIP_COLUMNS)
+    if (job.blocks % threads && p->n >= threads * 4 * STRIP_COLUMNS) {
         job.blocks = round_up(job.blocks, threads);
+    }
     job.columns = round_up(ceil_div(p->n, job.blocks), STRIP_COLUMNS);
     job.blocks = ceil_div(p->n, job.columns);
     job.stream = p->c.kind == RESULT_ROWS && p->c.out.dtype == CULM_F32 && !p->add &&
@@ -243,14 +259,16 @@ void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p) {
                  (uintptr_t)p->c.out.data % 64 == 0;
     int64_t strips = ceil_div(p->m, job.method.rows);
     job.row_blocks = 1;
-    if (job.blocks % threads)
+    if (job.blocks % threads) {
         job.row_blocks = at_most(at_least(1, strips / 4), 2 * threads);
+    }
     if (p->k > job.k_step) {
         job.partial_floats = (SHARED_FLOATS - p->first_free) / threads;
-        if (job.partial_floats >= PARTIAL_FLOATS)
+        if (job.partial_floats >= PARTIAL_FLOATS) {
             job.partial = cpu_shared(cpu) + p->first_free;
-        else
+        } else {
             job.partial_floats = PARTIAL_FLOATS;
+        }
         int64_t fits = job.partial_floats / (job.columns * job.method.rows);
         job.row_blocks = at_least(job.row_blocks, ceil_div(strips, fits));
     }

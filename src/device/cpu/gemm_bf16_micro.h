@@ -12,7 +12,7 @@
 
 static void strip_portable(int64_t kblocks, const void *a_block, const uint16_t *b_block, float *c,
                            int64_t rows, bool resume) {
-    for (int64_t row = 0; row < rows; row += MR)
+    for (int64_t row = 0; row < rows; row += MR) {
         for (int panel = 0; panel < 2; panel += NV) {
             const float *a = (const float *)a_block + row * 32;
             const uint16_t *b = b_block + panel * TILE;
@@ -21,9 +21,10 @@ static void strip_portable(int64_t kblocks, const void *a_block, const uint16_t 
 #pragma GCC unroll 16
             for (int r = 0; r < MR; r++)
 #pragma GCC unroll 2
-                for (int v = 0; v < NV; v++)
+                for (int v = 0; v < NV; v++) {
                     acc[r][v] = resume ? vload(to + r * STRIP_COLUMNS + v * PANEL) : vzero();
-            for (int64_t k = 0; k < kblocks; k++, a += WIDE_ROWS * 32, b += 2 * TILE)
+                }
+            for (int64_t k = 0; k < kblocks; k++, a += WIDE_ROWS * 32, b += 2 * TILE) {
                 for (int pair = 0; pair < 16; pair++) {
                     vec part[NV];
 #pragma GCC unroll 2
@@ -37,38 +38,46 @@ static void strip_portable(int64_t kblocks, const void *a_block, const uint16_t 
                         for (int r = 0; r < MR; r++) {
                             vec x = vset(a[r * 32 + 2 * pair + odd]);
 #pragma GCC unroll 2
-                            for (int v = 0; v < NV; v++)
+                            for (int v = 0; v < NV; v++) {
                                 acc[r][v] = vfma(x, part[v], acc[r][v]);
+                            }
                         }
                     }
                 }
+            }
 #pragma GCC unroll 16
             for (int r = 0; r < MR; r++)
 #pragma GCC unroll 2
-                for (int v = 0; v < NV; v++)
+                for (int v = 0; v < NV; v++) {
                     vstore(to + r * STRIP_COLUMNS + v * PANEL, acc[r][v]);
+                }
         }
+    }
 }
 
 #define HALF (MR / 2)
 static void strip_as_amx(int64_t kblocks, const void *a_block, const uint16_t *b_block, float *c,
                          int64_t rows, bool resume) {
-    for (int64_t row = 0; row < rows; row += HALF)
+    for (int64_t row = 0; row < rows; row += HALF) {
         for (int panel = 0; panel < 2; panel += NV) {
             const float *a = (const float *)a_block + row * 32;
             const uint16_t *b = b_block + panel * TILE;
             float *to = c + row * STRIP_COLUMNS + panel * PANEL;
-            if (!resume)
-                for (int r = 0; r < HALF; r++)
-                    for (int v = 0; v < NV; v++)
+            if (!resume) {
+                for (int r = 0; r < HALF; r++) {
+                    for (int v = 0; v < NV; v++) {
                         vstore(to + r * STRIP_COLUMNS + v * PANEL, vzero());
+                    }
+                }
+            }
             for (int64_t k = 0; k < kblocks; k++, a += WIDE_ROWS * 32, b += 2 * TILE) {
                 vec even[HALF][NV], odd[HALF][NV];
 #pragma GCC unroll 8
                 for (int r = 0; r < HALF; r++)
 #pragma GCC unroll 2
-                    for (int v = 0; v < NV; v++)
+                    for (int v = 0; v < NV; v++) {
                         even[r][v] = odd[r][v] = vzero();
+                    }
                 for (int pair = 0; pair < 16; pair++) {
 #pragma GCC unroll 2
                     for (int v = 0; v < NV; v++) {
@@ -90,6 +99,7 @@ static void strip_as_amx(int64_t kblocks, const void *a_block, const uint16_t *b
                     }
             }
         }
+    }
 }
 
 #ifdef __AVX512BF16__
@@ -104,8 +114,9 @@ static void strip_dot(int64_t kblocks, const void *a_block, const uint16_t *b, f
 #pragma GCC unroll 16
         for (int r = 0; r < DOT_STEP; r++)
 #pragma GCC unroll 2
-            for (int v = 0; v < 2; v++)
+            for (int v = 0; v < 2; v++) {
                 acc[r][v] = resume ? vload(to + r * STRIP_COLUMNS + v * PANEL) : vzero();
+            }
         for (int64_t k = 0; k < kblocks; k++, a += DOT_ROWS * 64, from += 4 * TILE)
 #pragma GCC unroll 2
             for (int pair = 0; pair < 16; pair++) {
@@ -123,8 +134,9 @@ static void strip_dot(int64_t kblocks, const void *a_block, const uint16_t *b, f
 #pragma GCC unroll 16
         for (int r = 0; r < DOT_STEP; r++)
 #pragma GCC unroll 2
-            for (int v = 0; v < 2; v++)
+            for (int v = 0; v < 2; v++) {
                 vstore(to + r * STRIP_COLUMNS + v * PANEL, acc[r][v]);
+            }
     }
 }
 #endif

@@ -76,18 +76,23 @@ static void pack_strip_rows(const struct operand *a, const struct strip_method *
     int64_t whole = k / 32, b = 0;
     if (a->kind == OPERAND_ROWS && a->dtype == CULM_BF16) {
         const uint16_t *from = (const uint16_t *)a->data + row * a->ld + k0;
-        for (; b < whole; b++)
-            for (int64_t r = 0; r < rows; r++)
+        for (; b < whole; b++) {
+            for (int64_t r = 0; r < rows; r++) {
                 strip_put(method, to, b, r, from + r * a->ld + b * 32);
+            }
+        }
     }
     for (; b * 32 < k; b += TURN_TERMS / 32) {
         int64_t terms = at_most(TURN_TERMS, k - b * 32);
-        if (terms < TURN_TERMS)
+        if (terms < TURN_TERMS) {
             memset(part, 0, sizeof part);
+        }
         operand_read_bf16(a, row, rows, k0 + b * 32, terms, part, TURN_TERMS);
-        for (int64_t i = 0; i < terms; i += 32)
-            for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < terms; i += 32) {
+            for (int64_t r = 0; r < rows; r++) {
                 strip_put(method, to, b + i / 32, r, part + r * TURN_TERMS + i);
+            }
+        }
     }
 }
 
@@ -110,12 +115,14 @@ static void pack_strip_turned(const struct operand *a, const struct strip_method
         }
         for (int64_t r = 0; r < rows; r += 16) {
             int64_t count = at_most(16, rows - r);
-            for (int64_t i = 0; i < 32; i += 2)
-                if (i < terms)
+            for (int64_t i = 0; i < 32; i += 2) {
+                if (i < terms) {
                     pair_rows(in, base + i * ld + r, in, base + (i + 1) * ld + r, i + 1 < terms,
                               count, pairs + i * 8);
-                else
+                } else {
                     vstore(pairs + i * 8, vzero());
+                }
+            }
             transpose16(pairs, 16, turned, 16);
             for (int64_t i = 0; i < count; i++) {
                 strip_put(method, to, strip * kblocks + b, in_strip,
@@ -134,10 +141,11 @@ static void pack_strip_turned(const struct operand *a, const struct strip_method
 static __attribute__((unused)) void pack_strip(const struct product *p,
                                                const struct strip_method *method, void *to,
                                                int64_t row, int64_t rows, int64_t k0, int64_t k) {
-    if (p->trans_a)
+    if (p->trans_a) {
         pack_strip_turned(&p->a, method, to, row, rows, k0, k);
-    else
+    } else {
         pack_strip_rows(&p->a, method, to, row, rows, k0, k);
+    }
 }
 
 /* --- B --- */
@@ -155,7 +163,7 @@ static __attribute__((unused)) void pack_b_down(const struct operand *b, uint16_
                                                 int64_t k) {
     uint16_t part[32 * GROUP_PANELS * PANEL] __attribute__((aligned(64)));
     int64_t kblocks = ceil_div(k, 32), panels = round_up(columns, STRIP_COLUMNS) / PANEL;
-    for (int64_t block = 0; block < kblocks; block++)
+    for (int64_t block = 0; block < kblocks; block++) {
         for (int64_t group = 0; group < panels; group += GROUP_PANELS) {
             int64_t first = group * PANEL, terms = at_most(32, k - block * 32);
             int64_t count = at_most(GROUP_PANELS * PANEL, columns - first);
@@ -168,16 +176,19 @@ static __attribute__((unused)) void pack_b_down(const struct operand *b, uint16_
                 ld = GROUP_PANELS * PANEL;
                 base = 0;
             }
-            for (int64_t i = 0; i < 32; i += 2)
+            for (int64_t i = 0; i < 32; i += 2) {
                 for (int64_t panel = 0; panel < at_most(GROUP_PANELS, panels - group); panel++) {
                     uint16_t *at = panel_at(to, kblocks, group + panel, block) + i * PANEL;
                     int64_t even = base + i * ld + panel * PANEL, left = count - panel * PANEL;
-                    if (left > 0 && i < terms)
+                    if (left > 0 && i < terms) {
                         pair_rows(in, even, in, even + ld, i + 1 < terms, left, at);
-                    else
+                    } else {
                         store_pairs(at, uset(0));
+                    }
                 }
+            }
         }
+    }
 }
 
 /* Terms are columns of the operand. */
@@ -190,12 +201,14 @@ static __attribute__((unused)) void pack_b_across(const struct operand *b, uint1
         int64_t count = at_least(0, at_most(PANEL, columns - panel * PANEL));
         for (int64_t i = 0; i < k; i += TURN_TERMS) {
             int64_t terms = at_most(TURN_TERMS, k - i);
-            if (count < PANEL || terms < TURN_TERMS)
+            if (count < PANEL || terms < TURN_TERMS) {
                 memset(part, 0, sizeof part);
+            }
             operand_read_bf16(b, column + panel * PANEL, count, k0 + i, terms, part, TURN_TERMS);
-            for (int64_t j = 0; j < terms; j += 32)
+            for (int64_t j = 0; j < terms; j += 32) {
                 transpose16((const float *)(const void *)(part + j), TURN_TERMS / 2,
                             (float *)(void *)panel_at(to, kblocks, panel, (i + j) / 32), 16);
+            }
         }
     }
 }

@@ -31,15 +31,17 @@ static void variants(const struct culm_cpu_ops *ret_ops[5]) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
 #ifdef CULM_WITH_AVX512_BF16
-        if (__builtin_cpu_supports("avx512bf16"))
+        if (__builtin_cpu_supports("avx512bf16")) {
             ret_ops[count++] = &culm_cpu_ops_avx512_bf16;
+        }
 #endif
 #ifdef CULM_WITH_AVX512
         ret_ops[count++] = &culm_cpu_ops_avx512;
 #endif
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         ret_ops[count++] = &culm_cpu_ops_avx2;
+    }
 #elif defined(__aarch64__)
     ret_ops[count++] = &culm_cpu_ops_neon;
 #endif
@@ -50,8 +52,9 @@ static void variants(const struct culm_cpu_ops *ret_ops[5]) {
 /* Intel's processors so far take as long for VDPBF16PS as for four f32 multiply-adds. */
 static bool fast_dot(void) {
     const char *asked = getenv("CULM_BF16_DOT");
-    if (asked)
+    if (asked) {
         return strcmp(asked, "0") != 0;
+    }
 #if defined(__x86_64__)
     return !__builtin_cpu_is("intel");
 #else
@@ -67,21 +70,25 @@ enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct cul
 enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu **ret_cpu,
                                   struct culm_error *error) {
     enum culm_status status = CULM_ERR_MEMORY;
-    if (threads < 1 || threads > MAX_THREADS)
+    if (threads < 1 || threads > MAX_THREADS) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "threads: %d is not in 1..%d", threads,
                               MAX_THREADS);
+    }
     const struct culm_cpu_ops *ops[5];
     variants(ops);
     int chosen = 0;
-    while (isa && ops[chosen] && strcmp(ops[chosen]->isa, isa))
+    while (isa && ops[chosen] && strcmp(ops[chosen]->isa, isa)) {
         chosen++;
-    if (!ops[chosen])
+    }
+    if (!ops[chosen]) {
         return culm_error_set(error, CULM_ERR_MACHINE,
                               "cpu device: this processor or build has no instruction set '%s'",
                               isa);
+    }
     struct culm_cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu)
+    if (!cpu) {
         return culm_error_set(error, CULM_ERR_MEMORY, "cpu device: out of memory");
+    }
     cpu->threads = threads;
     cpu->ops = ops[chosen];
     /* Touched only as far as kernels need it. */
@@ -95,8 +102,9 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     madvise(cpu->memory, cpu->memory_bytes, MADV_HUGEPAGE);
     if (threads > 1) {
         status = culm_pool_threads_new(threads, &cpu->pool, error);
-        if (status)
+        if (status) {
             goto free_memory;
+        }
     }
     cpu->has_amx = culm_cpu_amx_ready();
     cpu->bf16_flavour = cpu->has_amx ? CULM_BF16_AMX : CULM_BF16_PORTABLE;
@@ -104,8 +112,9 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     const char *flavour = getenv("CULM_BF16_FLAVOUR");
     if (flavour) {
         status = culm_cpu_bf16_choose(cpu, flavour, error);
-        if (status)
+        if (status) {
             goto free_pool;
+        }
     }
     snprintf(cpu->signature, sizeof cpu->signature, "cpu-f32-lanes16-kc256-philox16-v1" FAMILY);
     *ret_cpu = cpu;
@@ -121,8 +130,9 @@ free_cpu:
 }
 
 void culm_cpu_free(struct culm_cpu *cpu) {
-    if (!cpu)
+    if (!cpu) {
         return;
+    }
     culm_pool_threads_free(cpu->pool);
     free(cpu->memory);
     free(cpu);
@@ -143,11 +153,12 @@ const char *culm_cpu_bf16_flavour(const struct culm_cpu *cpu) {
 
 enum culm_status culm_cpu_bf16_choose(struct culm_cpu *cpu, const char *flavour,
                                       struct culm_error *error) {
-    for (size_t i = 0; i < sizeof flavours / sizeof flavours[0]; i++)
+    for (size_t i = 0; i < sizeof flavours / sizeof flavours[0]; i++) {
         if (strcmp(flavour, flavours[i]) == 0) {
             cpu->bf16_flavour = (enum culm_cpu_bf16)i;
             return CULM_OK;
         }
+    }
     return culm_error_set(error, CULM_ERR_ARGUMENT,
                           "bf16 flavour '%s' is unknown; 'portable' or 'amx'", flavour);
 }
@@ -182,8 +193,9 @@ uint64_t culm_cpu_digest_here(struct culm_cpu *cpu, const float *x, int64_t coun
 }
 
 double culm_cpu_log(double x) {
-    if (!(x > 0) || x > 1.7e308)
+    if (!(x > 0) || x > 1.7e308) {
         return x == 0 ? -HUGE_VAL : x > 0 ? x : NAN;
+    }
     int exponent;
     double m = frexp(x, &exponent); /* [0.5, 1) */
     if (m < 0.70710678118654752) {
@@ -192,7 +204,8 @@ double culm_cpu_log(double x) {
     }
     /* ln m = 2 atanh(s), |s| < 0.172 */
     double s = (m - 1) / (m + 1), z = s * s, sum = 0;
-    for (int term = 23; term >= 3; term -= 2)
+    for (int term = 23; term >= 3; term -= 2) {
         sum = (sum + 1.0 / term) * z;
+    }
     return exponent * 0.69314718055994531 + 2 * (s + s * sum);
 }

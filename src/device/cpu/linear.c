@@ -49,14 +49,16 @@ static void sum_tile(void *context, int64_t tile, int thread) {
     const struct sums *s = context;
     (void)thread;
     int64_t end = at_most(s->columns, (tile + 1) * SUM_COLUMNS);
-    for (int64_t row = 0; row < s->n; row += SUM_ROWS)
+    for (int64_t row = 0; row < s->n; row += SUM_ROWS) {
         for (int64_t j = tile * SUM_COLUMNS; j < end; j += LANES) {
             vec sum = tload_part(s->rows, row * s->columns + j, end - j);
-            for (int64_t i = row + 1; i < at_most(s->n, row + SUM_ROWS); i++)
+            for (int64_t i = row + 1; i < at_most(s->n, row + SUM_ROWS); i++) {
                 sum = vadd(sum, tload_part(s->rows, i * s->columns + j, end - j));
+            }
             bool add = !s->first || row > 0;
             store_part(s->to + j, add ? vadd(load_part(s->to + j, end - j), sum) : sum, end - j);
         }
+    }
 }
 
 void ISA_NAME(linear_backward_weight)(struct culm_cpu *cpu, float *dw, float *db, struct culm_in x,

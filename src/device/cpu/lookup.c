@@ -23,13 +23,15 @@ struct lookup {
 };
 
 static void copy_row(struct culm_out y, int64_t to, struct culm_in x, int64_t from, int64_t c) {
-    for (int64_t i = 0; i < c; i += LANES)
+    for (int64_t i = 0; i < c; i += LANES) {
         tstore_part(y, to + i, tload_part(x, from + i, c - i), c - i);
+    }
 }
 
 static void zero_row(struct culm_out y, int64_t to, int64_t c) {
-    for (int64_t i = 0; i < c; i += LANES)
+    for (int64_t i = 0; i < c; i += LANES) {
         tstore_part(y, to + i, vzero(), c - i);
+    }
 }
 
 /* ---- look-up ---- */
@@ -39,10 +41,11 @@ static void lookup_forward_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     for (int64_t row = tile * ROW_TILE; row < at_most(s->n, (tile + 1) * ROW_TILE); row++) {
         assert(s->ids[row] < s->v);
-        if (s->ids[row] < 0)
+        if (s->ids[row] < 0) {
             zero_row(s->y, row * s->c, s->c);
-        else
+        } else {
             copy_row(s->y, row * s->c, s->table, s->ids[row] * s->c, s->c);
+        }
     }
 }
 
@@ -56,18 +59,22 @@ static void lookup_backward_tile(void *context, int64_t tile, int thread) {
     struct lookup *s = context;
     (void)thread;
     int64_t from = tile * STRIP, to = at_most(s->c, from + STRIP);
-    if (s->first)
-        for (int64_t v = 0; v < s->v; v++)
+    if (s->first) {
+        for (int64_t v = 0; v < s->v; v++) {
             memset(s->sum + v * s->c + from, 0, (size_t)(to - from) * sizeof *s->sum);
+        }
+    }
     for (int64_t row = 0; row < s->n; row++) {
         assert(s->ids[row] < s->v);
-        if (s->ids[row] < 0)
+        if (s->ids[row] < 0) {
             continue;
+        }
         float *sum = s->sum + s->ids[row] * s->c;
-        for (int64_t i = from; i < to; i += LANES)
+        for (int64_t i = from; i < to; i += LANES) {
             store_part(sum + i,
                        vadd(load_part(sum + i, to - i), tload_part(s->x, row * s->c + i, to - i)),
                        to - i);
+        }
     }
 }
 
@@ -82,12 +89,13 @@ void ISA_NAME(lookup_backward)(struct culm_cpu *cpu, float *dtable, struct culm_
 static void positions_forward_tile(void *context, int64_t tile, int thread) {
     struct lookup *s = context;
     (void)thread;
-    for (int64_t row = tile * ROW_TILE; row < at_most(s->b * s->t, (tile + 1) * ROW_TILE); row++)
+    for (int64_t row = tile * ROW_TILE; row < at_most(s->b * s->t, (tile + 1) * ROW_TILE); row++) {
         for (int64_t i = 0; i < s->c; i += LANES) {
             vec x = tload_part(s->x, row * s->c + i, s->c - i);
             vec place = tload_part(s->table, row % s->t * s->c + i, s->c - i);
             tstore_part(s->y, row * s->c + i, vadd(x, place), s->c - i);
         }
+    }
 }
 
 void ISA_NAME(positions_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
@@ -101,15 +109,17 @@ static void positions_backward_tile(void *context, int64_t p, int thread) {
     (void)thread;
     float *sum = s->sum + p * s->c;
     if (p >= s->t) {
-        if (s->first)
+        if (s->first) {
             memset(sum, 0, (size_t)s->c * sizeof *sum);
+        }
         return;
     }
     for (int64_t i = 0; i < s->c; i += LANES) {
         int64_t left = s->c - i;
         vec total = s->first ? tload_part(s->x, p * s->c + i, left) : load_part(sum + i, left);
-        for (int64_t b = s->first; b < s->b; b++)
+        for (int64_t b = s->first; b < s->b; b++) {
             total = vadd(total, tload_part(s->x, (b * s->t + p) * s->c + i, left));
+        }
         store_part(sum + i, total, left);
     }
 }
@@ -129,10 +139,11 @@ static void gather_forward_tile(void *context, int64_t tile, int thread) {
     for (int64_t row = tile * ROW_TILE; row < at_most(s->b * s->k, (tile + 1) * ROW_TILE); row++) {
         int64_t t = s->ids[row];
         assert(t < s->t);
-        if (t < 0)
+        if (t < 0) {
             zero_row(s->y, row * s->c, s->c);
-        else
+        } else {
             copy_row(s->y, row * s->c, s->x, (row / s->k * s->t + t) * s->c, s->c);
+        }
     }
 }
 

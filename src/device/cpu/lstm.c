@@ -59,22 +59,26 @@ SIMD void chain_ahead(vec acc[MR][NV], int mr, int64_t k, const float *a, const 
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 2
-        for (int v = 0; v < NV; v++)
+        for (int v = 0; v < NV; v++) {
             acc[r][v] = vzero();
+        }
     for (int64_t i = 0; i < k; i++) {
         vec bv[NV];
 #pragma GCC unroll 2
-        for (int v = 0; v < NV; v++)
+        for (int v = 0; v < NV; v++) {
             bv[v] = vload(b + v * LANES);
+        }
 #pragma GCC unroll 2
-        for (int l = 0; l < lines; l++)
+        for (int l = 0; l < lines; l++) {
             __builtin_prefetch(ahead + l * LANES, 0, 2);
+        }
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             vec av = vset(a[r * ROW_STRIDE]);
 #pragma GCC unroll 2
-            for (int v = 0; v < NV; v++)
+            for (int v = 0; v < NV; v++) {
                 acc[r][v] = vfma(av, bv[v], acc[r][v]);
+            }
         }
         a++;
         b += NR;
@@ -158,17 +162,21 @@ static int64_t state_floats(int64_t b, int64_t terms) {
 
 static void rank_samples(struct lstm *s) {
     int32_t *start = s->rank + s->how.b; /* [T+1] */
-    for (int64_t t = 0; t <= s->how.t; t++)
+    for (int64_t t = 0; t <= s->how.t; t++) {
         s->rows[t] = 0;
+    }
     for (int64_t b = 0; b < s->how.b; b++) {
         int64_t length = culm_lstm_length(&s->how, b);
-        for (int64_t t = 0; t < length; t++)
+        for (int64_t t = 0; t < length; t++) {
             s->rows[t]++;
+        }
     }
-    for (int64_t t = 0; t <= s->how.t; t++)
+    for (int64_t t = 0; t <= s->how.t; t++) {
         start[t] = s->rows[t];
-    for (int64_t b = 0; b < s->how.b; b++)
+    }
+    for (int64_t b = 0; b < s->how.b; b++) {
         s->rank[b] = start[culm_lstm_length(&s->how, b)]++;
+    }
 }
 
 /* The time of the step'th step. */
@@ -193,9 +201,11 @@ static void pack_forward(void *context, int64_t block, int thread) {
                     transpose16(from + k, h, panel + k * NR, NR);
                     continue;
                 }
-                for (int64_t i = k; i < at_most(k + 16, count); i++)
-                    for (int64_t u = 0; u < UNITS; u++)
+                for (int64_t i = k; i < at_most(k + 16, count); i++) {
+                    for (int64_t u = 0; u < UNITS; u++) {
                         panel[i * NR + u] = u < units ? from[u * h + i] : 0.0f;
+                    }
+                }
             }
         }
         to += count * 4 * UNITS;
@@ -208,16 +218,18 @@ static void start_forward(void *context, int64_t b, int thread) {
     (void)thread;
     for (int64_t u = 0; u < s->how.h; u += LANES) {
         vec h = s->w.h0.data ? tload_part(s->w.h0, b * s->how.h + u, s->how.h - u) : vzero();
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
             vstore(state_at(s, s->state[i], s->rank[b], u), h);
+        }
     }
 }
 
 /* c before this step, of 16 units of a sample. */
 SIMD vec cell_before(const struct lstm *s, int64_t b, int64_t t, int64_t u) {
     int64_t h = s->how.h, before = s->how.reverse ? t + 1 : t - 1;
-    if (before >= 0 && before < s->how.t)
+    if (before >= 0 && before < s->how.t) {
         return load_part(s->cells + (b * s->how.t + before) * h + u, h - u);
+    }
     return s->w.c0.data ? tload_part(s->w.c0, b * h + u, h - u) : vzero();
 }
 
@@ -225,8 +237,9 @@ SIMD vec cell_before(const struct lstm *s, int64_t b, int64_t t, int64_t u) {
 static void forward_past(const struct lstm *s, int64_t b, int64_t u) {
     int64_t h = s->how.h, at = (b * s->how.t + s->t) * h + u, left = h - u;
     bool starts = s->how.reverse && s->w.c0.data;
-    for (int64_t q = 0; q < 4; q++)
+    for (int64_t q = 0; q < 4; q++) {
         store_part(s->gates + (b * s->how.t + s->t) * 4 * h + q * h + u, vzero(), left);
+    }
     store_part(s->cells + at, starts ? tload_part(s->w.c0, b * h + u, left) : vzero(), left);
     tstore_part(s->y, at, vzero(), left);
 }
@@ -236,9 +249,10 @@ static void forward_tile(void *context, int64_t block, int thread) {
     float *sums = cpu_private(s->cpu, thread); /* [rows][4 UNITS] */
     int64_t h = s->how.h, u = block * UNITS, left = h - u, rows = s->rows[s->t];
     bool recurrent = s->step > 0 || s->w.h0.data;
-    if (recurrent)
+    if (recurrent) {
         multiply(s, sums, s->state[s->step % 2], s->packed + block * h * 4 * UNITS, rows,
                  4 * UNITS);
+    }
     for (int64_t b = 0; b < s->how.b; b++) {
         int64_t rank = s->rank[b], row = b * s->how.t + s->t;
         if (rank >= rows) {
@@ -249,8 +263,9 @@ static void forward_tile(void *context, int64_t block, int thread) {
         vec gate[4];
         for (int q = 0; q < 4; q++) {
             gate[q] = load_part(gates + q * h, left);
-            if (recurrent)
+            if (recurrent) {
                 gate[q] = vadd(gate[q], vload(sums + rank * 4 * UNITS + q * UNITS));
+            }
             gate[q] = q == 2 ? vtanh_full(gate[q]) : vsigmoid(gate[q]);
             store_part(gates + q * h, gate[q], left);
         }
@@ -258,8 +273,9 @@ static void forward_tile(void *context, int64_t block, int thread) {
         vec y = vmul(gate[3], vtanh_full(c));
         store_part(s->cells + row * h + u, c, left);
         tstore_part(s->y, row * h + u, y, left);
-        if (s->y.dtype != CULM_F32) /* the next step sees what is stored */
+        if (s->y.dtype != CULM_F32) { /* the next step sees what is stored */
             y = tload_part(culm_in_of(s->y), row * h + u, left);
+        }
         vstore(state_at(s, s->state[(s->step + 1) % 2], rank, u), y);
     }
 }
@@ -303,8 +319,9 @@ void ISA_NAME(lstm_forward)(struct culm_cpu *cpu, struct culm_out y, float *gate
     s.state[1] = take(&work, state_floats(how->b, h));
     float *bias = take(&work, 4 * h);
     assert(work <= end);
-    if (w->b_ih || w->b_hh)
+    if (w->b_ih || w->b_hh) {
         add_biases(bias, w->b_ih, w->b_hh, 4 * h);
+    }
     ISA_NAME(product)
     (cpu, &(struct product){.m = how->b * how->t,
                             .n = 4 * h,
@@ -334,13 +351,15 @@ static void pack_backward(void *context, int64_t block, int thread) {
     float *to = s->packed + block * s->terms * WIDE;
     for (int64_t k0 = 0; k0 < s->terms; k0 += RUN) {
         int64_t count = at_most(RUN, s->terms - k0);
-        for (int64_t panel = 0; panel < WIDE / NR; panel++)
-            for (int64_t k = k0; k < k0 + count; k++)
+        for (int64_t panel = 0; panel < WIDE / NR; panel++) {
+            for (int64_t k = k0; k < k0 + count; k++) {
                 for (int64_t i = 0; i < NR; i += LANES, to += LANES) {
                     int64_t column = block * WIDE + panel * NR + i, q = k / hp, u = k % hp;
                     const float *from = s->w.w_hh + (q * h + u) * h + column;
                     vstore(to, u < h && column < h ? load_part(from, h - column) : vzero());
                 }
+            }
+        }
     }
 }
 
@@ -392,8 +411,9 @@ static void backward_tile(void *context, int64_t block, int thread) {
                 backward_cell(s, b, u, recurrent, db);
                 continue;
             }
-            for (int64_t q = 0; q < 4; q++)
+            for (int64_t q = 0; q < 4; q++) {
                 store_part(s->dgates + (b * s->how.t + s->t) * 4 * h + q * h + u, vzero(), h - u);
+            }
         }
         for (int q = 0; q < 4; q++) {
             float *sum = s->db + q * padded(h) + u;
@@ -404,12 +424,13 @@ static void backward_tile(void *context, int64_t block, int thread) {
 
 static void give_bias(const struct lstm *s, float *to, bool first) {
     int64_t h = s->how.h;
-    for (int64_t q = 0; q < 4 && to; q++)
+    for (int64_t q = 0; q < 4 && to; q++) {
         for (int64_t u = 0; u < h; u += LANES) {
             vec sum = vload(s->db + q * padded(h) + u);
             float *at = to + q * h + u;
             store_part(at, first ? sum : vadd(load_part(at, h - u), sum), h - u);
         }
+    }
 }
 
 /* The gradients of a sample's gates at its first step; zeros when it has none. */
@@ -423,17 +444,20 @@ static void first_dgates(void *context, int64_t b, int thread) {
     (void)thread;
     int64_t width = 4 * f->s->how.h, length = culm_lstm_length(&f->s->how, b);
     int64_t row = b * f->s->how.t + (f->s->how.reverse ? length - 1 : 0);
-    if (length)
+    if (length) {
         memcpy(f->dgates + b * width, f->s->dgates + row * width, (size_t)width * sizeof(float));
-    else
+    } else {
         memset(f->dgates + b * width, 0, (size_t)width * sizeof(float));
+    }
 }
 
 static void give_dc0(const struct lstm *s, struct culm_out dc0) {
     int64_t h = s->how.h;
-    for (int64_t b = 0; b < s->how.b && dc0.data; b++)
-        for (int64_t u = 0; u < h; u += LANES)
+    for (int64_t b = 0; b < s->how.b && dc0.data; b++) {
+        for (int64_t u = 0; u < h; u += LANES) {
             tstore_part(dc0, b * h + u, vload(s->dc + b * padded(h) + u), h - u);
+        }
+    }
 }
 
 /* The state before each step, as the left part of a product over all steps: y one step earlier,
@@ -476,8 +500,9 @@ static void backward_products(const struct lstm *s, const struct culm_lstm_grads
         dx.c = result_rows(grads->dx, how->i);
         ISA_NAME(product)(s->cpu, &dx);
     }
-    if (!s->w.h0.data)
+    if (!s->w.h0.data) {
         return;
+    }
     struct firsts firsts = {s, dgates0};
     culm_cpu_run(s->cpu, how->b, first_dgates, &firsts);
     w_hh.k = how->b;

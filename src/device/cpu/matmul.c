@@ -19,11 +19,13 @@ void ISA_NAME(matmul)(struct culm_cpu *cpu, struct culm_out c, struct culm_in a,
         p.a.data = (const char *)a.data + (size_t)(i * how->m * how->k) * culm_dtype_bytes(a.dtype);
         p.b.data = (const char *)b.data + (size_t)(i * how->k * how->n) * culm_dtype_bytes(b.dtype);
         p.c.out.data = (char *)c.data + (size_t)(i * how->m * how->n) * culm_dtype_bytes(c.dtype);
-        if (bf16)
+        if (bf16) {
             ISA_NAME(product_bf16)(cpu, &p);
-        else
+        } else {
             ISA_NAME(product)(cpu, &p);
+        }
     }
-    if (how->scale != 1)
+    if (how->scale != 1) {
         ISA_NAME(affine)(cpu, c, culm_in_of(c), how->batch * how->m * how->n, how->scale, 0);
+    }
 }

@@ -36,8 +36,9 @@ static struct norm norm_of(struct culm_cpu *cpu, const struct culm_batchnorm *ho
     struct norm s = {.how = *how, .width = round_up(how->c, LANES)};
     assert(how->n > 0 && how->c > 0 && how->c <= CULM_CPU_MAX_WIDTH);
     float *shared = cpu_shared(cpu);
-    for (int i = 0; i < COEFFICIENTS; i++)
+    for (int i = 0; i < COEFFICIENTS; i++) {
         s.coefficient[i] = shared + i * s.width;
+    }
     s.partial = shared + COEFFICIENTS * s.width;
     int64_t most = (SHARED_FLOATS - COEFFICIENTS * s.width) / (3 * s.width);
     s.block_rows = at_least(32, at_most(256, 32768 / s.width));
@@ -62,15 +63,17 @@ SIMD void column_sums(float *first, float *sum, float *squares, struct culm_in x
     float *to = squares ? squares : sum;
     for (int64_t i = 0; i < c; i += LANES) {
         vstore(to + i, vzero());
-        if (!squares)
+        if (!squares) {
             vstore(first + i, tload_part(x, at + i, c - i));
+        }
     }
     for (int64_t row = 0; row < rows; row += 4) {
         int64_t group = at_most(4, rows - row);
         for (int64_t i = 0; i < c; i += LANES) {
             vec total = vload(to + i), origin = vload(first + i), mean = vzero();
-            if (squares)
+            if (squares) {
                 mean = vmul(vload(sum + i), share);
+            }
             if (group == 4) {
 #pragma GCC unroll 4
                 for (int64_t r = 0; r < 4; r++) {
@@ -113,8 +116,9 @@ static void prepare(struct norm *s, int64_t from, int64_t to) {
         s->coefficient[SCALE][i] = (float)((double)s->gamma[i] * rstd);
         s->coefficient[SHIFT][i] = s->beta[i];
     }
-    for (int64_t i = to; i < round_up(to, LANES); i++)
+    for (int64_t i = to; i < round_up(to, LANES); i++) {
         s->coefficient[MEAN][i] = s->coefficient[SCALE][i] = s->coefficient[SHIFT][i] = 0;
+    }
 }
 
 static void statistics_fold_tile(void *context, int64_t tile, int thread) {
@@ -125,11 +129,13 @@ static void statistics_fold_tile(void *context, int64_t tile, int thread) {
     for (int64_t block = 0; block < s->blocks; block++) {
         const float *first = s->partial + block * 3 * s->width + from, *sum = first + s->width;
         double rows = (double)rows_of(s, block);
-        for (int64_t i = 0; i < columns; i++)
+        for (int64_t i = 0; i < columns; i++) {
             mean[i] += rows * (double)first[i] + (double)sum[i];
+        }
     }
-    for (int64_t i = 0; i < columns; i++)
+    for (int64_t i = 0; i < columns; i++) {
         mean[i] /= (double)s->how.n;
+    }
     for (int64_t block = 0; block < s->blocks; block++) {
         const float *first = s->partial + block * 3 * s->width + from, *sum = first + s->width;
         double rows = (double)rows_of(s, block), share = 1.0 / rows;
@@ -169,8 +175,9 @@ SIMD void normalise(const struct norm *s, int64_t at, int64_t rows, enum culm_fu
             int64_t j = at + row * c + i;
             vec v = vsub(tload_part(x, j, c - i), vload(s->coefficient[MEAN] + i));
             v = vfma(v, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
-            if (adds)
+            if (adds) {
                 v = vadd(v, tload_part(residual, j, c - i));
+            }
             tstore_part(y, j, vrelu(function, v, alpha), c - i);
         }
     }
@@ -191,20 +198,21 @@ static void normalise_tile(void *context, int64_t tile, int thread) {
         normalise(s, at, rows, CULM_FUNCTION_##FUNCTION, true, CULM_##TYPE);                       \
     else                                                                                           \
         normalise(s, at, rows, CULM_FUNCTION_##FUNCTION, false, CULM_##TYPE)
-    if (!special)
+    if (!special) {
         normalise(s, at, rows, s->how.function, adds, CULM_DTYPE_COUNT);
-    else if (type == CULM_F32 && relu6)
+    } else if (type == CULM_F32 && relu6) {
         CASE(F32, RELU6);
-    else if (relu6)
+    } else if (relu6) {
         CASE(BF16, RELU6);
-    else if (type == CULM_F32 && relu)
+    } else if (type == CULM_F32 && relu) {
         CASE(F32, RELU);
-    else if (type == CULM_F32)
+    } else if (type == CULM_F32) {
         CASE(F32, NONE);
-    else if (relu)
+    } else if (relu) {
         CASE(BF16, RELU);
-    else
+    } else {
         CASE(BF16, NONE);
+    }
 #undef CASE
 }
 
@@ -240,12 +248,14 @@ SIMD vec before_function(const struct norm *s, struct culm_in dy, struct culm_in
                          vec alpha) {
     int64_t n = s->how.c - i;
     vec d = tload_part(dy, j, n), kept;
-    if (through == PLAIN)
+    if (through == PLAIN) {
         return d;
-    if (through == FROM_Y)
+    }
+    if (through == FROM_Y) {
         kept = tload_part(y, j, n);
-    else
+    } else {
         kept = vfma(off, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
+    }
     return vrelu_backward(function, d, kept, alpha);
 }
 
@@ -277,8 +287,9 @@ SIMD void backward_sums(const struct norm *s, int64_t block, enum culm_function 
                 int64_t j = at + (row + r) * c + i;
                 vec off = vsub(tload_part(x, j, c - i), mean);
                 vec d = before_function(s, dy, y, off, j, i, function, through, alpha);
-                if (dresidual.data)
+                if (dresidual.data) {
                     tstore_part(dresidual, j, d, c - i);
+                }
                 a = vadd(a, d);
                 b = vfma(d, off, b);
             }
@@ -360,8 +371,9 @@ static void backward_input_tile(void *context, int64_t tile, int thread) {
 }
 
 static void put(float *to, double x, bool first) {
-    if (to)
+    if (to) {
         *to = first ? (float)x : *to + (float)x;
+    }
 }
 
 static void backward_fold_tile(void *context, int64_t tile, int thread) {
@@ -383,13 +395,15 @@ static void backward_fold_tile(void *context, int64_t tile, int thread) {
         put(s->dgamma ? s->dgamma + j : NULL, product[i] * rstd, s->first);
         s->coefficient[OFFSET][j] = s->how.inference ? 0 : (float)(sum[i] / n);
         s->coefficient[SLOPE][j] = s->how.inference ? 0 : (float)(product[i] * rstd * rstd / n);
-        if (!s->how.inference && s->how.n > 1)
+        if (!s->how.inference && s->how.n > 1) {
             variance *= n / (n - 1);
+        }
         put(s->sum_mean ? s->sum_mean + j : NULL, (double)s->mean[j], s->first);
         put(s->sum_variance ? s->sum_variance + j : NULL, variance, s->first);
     }
-    for (int64_t i = s->how.c; i < s->width && from + columns == s->how.c; i++)
+    for (int64_t i = s->how.c; i < s->width && from + columns == s->how.c; i++) {
         s->coefficient[OFFSET][i] = s->coefficient[SLOPE][i] = 0;
+    }
 }
 
 void ISA_NAME(batchnorm_backward)(struct culm_cpu *cpu, struct culm_out dx,
@@ -415,8 +429,9 @@ void ISA_NAME(batchnorm_backward)(struct culm_cpu *cpu, struct culm_out dx,
     culm_cpu_run(cpu, ceil_div(how->c, STRIP), prepare_tile, &s);
     culm_cpu_run(cpu, s.blocks, backward_sums_tile, &s);
     culm_cpu_run(cpu, ceil_div(how->c, STRIP), backward_fold_tile, &s);
-    if (!dx.data)
+    if (!dx.data) {
         return;
+    }
     s.out = dx;
     bool exact = dresidual.dtype == CULM_F32 || how->function != CULM_FUNCTION_LEAKY_RELU;
     if (dresidual.data && exact) { /* the gradient before the function */

@@ -57,10 +57,12 @@ SIMD void operand_copy_f32(float *to, const void *from, enum culm_dtype dtype, i
                            int64_t count) {
     struct culm_in in = {from, dtype};
     int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
+    for (; i + LANES <= count; i += LANES) {
         vstore(to + i, tload(in, at + i));
-    if (i < count)
+    }
+    if (i < count) {
         vstore_n(to + i, tload_part(in, at + i, count - i), count - i);
+    }
 }
 
 SIMD void operand_copy_bf16(uint16_t *to, const void *from, enum culm_dtype dtype, int64_t at,
@@ -71,10 +73,12 @@ SIMD void operand_copy_bf16(uint16_t *to, const void *from, enum culm_dtype dtyp
     }
     struct culm_out out = {to, CULM_BF16};
     int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
+    for (; i + LANES <= count; i += LANES) {
         tstore(out, i, vload((const float *)from + at + i));
-    if (i < count)
+    }
+    if (i < count) {
         tstore_part(out, i, vload_n((const float *)from + at + i, count - i), count - i);
+    }
 }
 
 /* Elements first .. first + count - 1 of a run of x, of which those in [low, high) exist; the
@@ -85,14 +89,17 @@ SIMD void operand_run(const struct operand *x, int64_t first, int64_t count, int
     int64_t end = at_least(before, at_most(count, high - first));
     size_t bytes = half ? sizeof(uint16_t) : sizeof(float);
     char *out = to;
-    if (before)
+    if (before) {
         memset(out, 0, (size_t)before * bytes);
-    if (end > before && half)
+    }
+    if (end > before && half) {
         operand_copy_bf16((uint16_t *)to + before, x->data, x->dtype, first + before, end - before);
-    else if (end > before)
+    } else if (end > before) {
         operand_copy_f32((float *)to + before, x->data, x->dtype, first + before, end - before);
-    if (count > end)
+    }
+    if (count > end) {
         memset(out + (size_t)end * bytes, 0, (size_t)(count - end) * bytes);
+    }
 }
 
 /* Rows of patches: columns column .. column + columns - 1 of each, as f32 or (half) bf16, `stride`
@@ -117,16 +124,19 @@ SIMD void operand_patches(const struct operand *x, int64_t row, int64_t rows, in
             int64_t start = (image * p->height + y) * p->width * p->ld; /* of the line */
             int64_t first = start + sx * p->ld + offset, low = start;
             int64_t high = start + p->width * p->ld;
-            if (y < 0 || y >= p->height || (!merged && (sx < 0 || sx >= p->width)))
+            if (y < 0 || y >= p->height || (!merged && (sx < 0 || sx >= p->width))) {
                 high = low = first;
+            }
             if (!half && x->dtype == CULM_F32 && first >= low && first + count <= high) {
                 const float *from = (const float *)x->data + first;
                 float *f32 = (float *)(void *)out + done;
                 int64_t j = 0;
-                for (; j + LANES <= count; j += LANES)
+                for (; j + LANES <= count; j += LANES) {
                     vstore(f32 + j, vload(from + j));
-                if (j < count)
+                }
+                if (j < count) {
                     vstore_n(f32 + j, vload_n(from + j, count - j), count - j);
+                }
             } else {
                 operand_run(x, first, count, low, high, out + (size_t)done * (half ? 2 : 4), half);
             }
@@ -174,8 +184,9 @@ static __attribute__((unused)) void operand_read_f32(const struct operand *x, in
             operand_copy_f32(to, x->data, x->dtype, (row + i) * x->ld + column, columns);
         } else {
             int64_t at = operand_weight_row(&x->weights, row + i);
-            for (int64_t j = 0; j < columns; j++)
+            for (int64_t j = 0; j < columns; j++) {
                 to[j] = operand_element(x, at + (column + j) * x->weights.outer_stride);
+            }
         }
     }
 }
@@ -219,8 +230,9 @@ struct result {
 
 /* The first element of a row. */
 SIMD int64_t result_row(const struct result *r, int64_t row) {
-    if (r->kind == RESULT_ROWS)
+    if (r->kind == RESULT_ROWS) {
         return row * r->ld;
+    }
     int64_t pixel = row % r->pixels, line = row / r->pixels % r->lines;
     int64_t image = row / r->pixels / r->lines;
     int64_t y = r->origin[0] + line * r->step[0], x = r->origin[1] + pixel * r->step[1];

@@ -70,10 +70,12 @@ static void apply(const struct map *s, float *y, const float *x, const float *ke
 
 /* The elements themselves when they are f32, else widened into `piece`. */
 static const float *widened(struct culm_in x, int64_t from, int64_t n, float *piece) {
-    if (x.dtype != CULM_BF16 || !x.data)
+    if (x.dtype != CULM_BF16 || !x.data) {
         return x.data ? (const float *)x.data + from : NULL;
-    for (int64_t i = 0; i < n; i += LANES)
+    }
+    for (int64_t i = 0; i < n; i += LANES) {
         vstore(piece + i, tload_part(x, from + i, n - i));
+    }
     return piece;
 }
 
@@ -92,8 +94,9 @@ static void function_tile(void *context, int64_t tile, int thread) {
             continue;
         }
         apply(s, y, a, b, n);
-        for (int64_t i = 0; i < n; i += LANES)
+        for (int64_t i = 0; i < n; i += LANES) {
             tstore_part(s->y, from + i, vload(y + i), n - i);
+        }
     }
 }
 
@@ -122,8 +125,9 @@ static void affine_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     int64_t to = at_most(s->count, (tile + 1) * CHUNK);
     vec scale = vset(s->scale), shift = vset(s->shift);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES)
+    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
         tstore_part(s->y, i, vfma(tload_part(s->x, i, to - i), scale, shift), to - i);
+    }
 }
 
 void ISA_NAME(affine)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t count,
@@ -137,8 +141,9 @@ static void accumulate_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     float *sum = s->y.data;
     int64_t to = at_most(s->count, (tile + 1) * CHUNK);
-    for (int64_t i = tile * CHUNK; i < to; i += LANES)
+    for (int64_t i = tile * CHUNK; i < to; i += LANES) {
         store_part(sum + i, vadd(load_part(sum + i, to - i), tload_part(s->x, i, to - i)), to - i);
+    }
 }
 
 void ISA_NAME(accumulate)(struct culm_cpu *cpu, float *sum, struct culm_in x, int64_t count) {
@@ -165,8 +170,9 @@ SIMD void sgd_run(struct sgd *s, int64_t from, int64_t to) {
         g = vfma(vset(s->weight_decay), p, g);
         if (s->buffer) {
             vec buffer = g;
-            if (!s->first)
+            if (!s->first) {
                 buffer = vfma(momentum, load_part(s->buffer + i, to - i), vmul(vset(s->share), g));
+            }
             store_part(s->buffer + i, buffer, to - i);
             g = s->nesterov ? vfma(momentum, buffer, g) : buffer;
         }
@@ -184,14 +190,16 @@ static void sgd_tile(void *context, int64_t tile, int thread) {
         if (d) {
             digest_add(&d->grad, digest_run(s->g, from, end));
             digest_add(&d->before[0], digest_run(s->p, from, end));
-            if (s->buffer)
+            if (s->buffer) {
                 digest_add(&d->before[1], digest_run(s->buffer, from, end));
+            }
         }
         sgd_run(s, from, end);
         if (d) {
             digest_add(&d->after[0], digest_run(s->p, from, end));
-            if (s->buffer)
+            if (s->buffer) {
                 digest_add(&d->after[1], digest_run(s->buffer, from, end));
+            }
         }
     }
 }
@@ -210,7 +218,8 @@ void ISA_NAME(sgd)(struct culm_cpu *cpu, float *p, float *buffer, const float *g
                     .nesterov = hyper->nesterov,
                     .first = hyper->first,
                     .digest = hyper->digest};
-    if (s.digest)
+    if (s.digest) {
         *s.digest = (struct culm_step_digest){0};
+    }
     culm_cpu_run(cpu, ceil_div(count, CHUNK), sgd_tile, &s);
 }

@@ -111,16 +111,19 @@ static void work(struct culm_pool_threads *pool, int thread) {
     for (;;) {
         uint32_t next = (uint32_t)state & TILE_MASK;
         uint32_t tiles = (uint32_t)(state >> TILE_BITS) & TILE_MASK;
-        if (next >= tiles)
+        if (next >= tiles) {
             return;
+        }
         if (!__atomic_compare_exchange_n(&pool->state, &state, state + 1, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE))
+                                         __ATOMIC_ACQUIRE)) {
             continue;
+        }
         pool->tile(pool->context, next, thread);
         if (__atomic_add_fetch(&pool->done, 1, __ATOMIC_ACQ_REL) == (int64_t)tiles) {
             __atomic_add_fetch(&pool->finished, 1, __ATOMIC_SEQ_CST);
-            if (__atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST))
+            if (__atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST)) {
                 futex_wake(&pool->finished, 1);
+            }
         }
         state = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE);
     }
@@ -135,35 +138,41 @@ static void *worker_main(void *argument) {
         uint32_t epoch;
         uint64_t deadline = now_ns() + SPIN_NS;
         while ((epoch = __atomic_load_n(&pool->epoch, __ATOMIC_SEQ_CST)) == seen) {
-            for (int i = 0; i < 32; i++)
+            for (int i = 0; i < 32; i++) {
                 relax();
-            if (now_ns() < deadline)
+            }
+            if (now_ns() < deadline) {
                 continue;
+            }
             __atomic_add_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
-            if (__atomic_load_n(&pool->epoch, __ATOMIC_SEQ_CST) == seen)
+            if (__atomic_load_n(&pool->epoch, __ATOMIC_SEQ_CST) == seen) {
                 futex_wait(&pool->epoch, seen);
+            }
             __atomic_sub_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
             deadline = now_ns() + SPIN_NS;
         }
         seen = epoch;
-        if (__atomic_load_n(&pool->stop, __ATOMIC_SEQ_CST))
+        if (__atomic_load_n(&pool->stop, __ATOMIC_SEQ_CST)) {
             return NULL;
+        }
         work(pool, self->thread);
     }
 }
 
 static void announce(struct culm_pool_threads *pool) {
     __atomic_add_fetch(&pool->epoch, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&pool->sleeping, __ATOMIC_SEQ_CST))
+    if (__atomic_load_n(&pool->sleeping, __ATOMIC_SEQ_CST)) {
         futex_wake(&pool->epoch, pool->workers);
+    }
 }
 
 enum culm_status culm_pool_threads_new(int threads, struct culm_pool_threads **ret_pool,
                                        struct culm_error *error) {
     struct culm_pool_threads *pool =
         calloc(1, sizeof *pool + (size_t)threads * sizeof pool->worker[0]);
-    if (!pool)
+    if (!pool) {
         return culm_error_set(error, CULM_ERR_MEMORY, "thread pool: out of memory");
+    }
     for (int thread = 1; thread < threads; thread++) {
         struct worker *worker = &pool->worker[pool->workers];
         *worker = (struct worker){.pool = pool, .thread = thread};
@@ -180,12 +189,14 @@ enum culm_status culm_pool_threads_new(int threads, struct culm_pool_threads **r
 }
 
 void culm_pool_threads_free(struct culm_pool_threads *pool) {
-    if (!pool)
+    if (!pool) {
         return;
+    }
     __atomic_store_n(&pool->stop, 1, __ATOMIC_SEQ_CST);
     announce(pool);
-    for (int i = 0; i < pool->workers; i++)
+    for (int i = 0; i < pool->workers; i++) {
         pthread_join(pool->worker[i].id, NULL);
+    }
     free(pool);
 }
 
@@ -200,16 +211,19 @@ static void run_pool(struct culm_pool_threads *pool, int64_t tiles, culm_cpu_til
                      __ATOMIC_RELEASE);
     announce(pool);
     work(pool, 0);
-    if (__atomic_load_n(&pool->finished, __ATOMIC_ACQUIRE) != finished)
+    if (__atomic_load_n(&pool->finished, __ATOMIC_ACQUIRE) != finished) {
         return;
+    }
     uint64_t deadline = now_ns() + SPIN_NS;
     while (__atomic_load_n(&pool->finished, __ATOMIC_SEQ_CST) == finished) {
         relax();
-        if (now_ns() < deadline)
+        if (now_ns() < deadline) {
             continue;
+        }
         __atomic_store_n(&pool->waiting, 1, __ATOMIC_SEQ_CST);
-        while (__atomic_load_n(&pool->finished, __ATOMIC_SEQ_CST) == finished)
+        while (__atomic_load_n(&pool->finished, __ATOMIC_SEQ_CST) == finished) {
             futex_wait(&pool->finished, finished);
+        }
         __atomic_store_n(&pool->waiting, 0, __ATOMIC_SEQ_CST);
     }
 }
@@ -217,10 +231,12 @@ static void run_pool(struct culm_pool_threads *pool, int64_t tiles, culm_cpu_til
 void culm_cpu_run(struct culm_cpu *cpu, int64_t tiles, culm_cpu_tile *tile, void *context) {
     assert(tiles <= (int64_t)TILE_MASK);
     uint64_t before = control_enter();
-    if (!cpu->pool || tiles == 1)
-        for (int64_t i = 0; i < tiles; i++)
+    if (!cpu->pool || tiles == 1) {
+        for (int64_t i = 0; i < tiles; i++) {
             tile(context, i, 0);
-    else if (tiles > 0)
+        }
+    } else if (tiles > 0) {
         run_pool(cpu->pool, tiles, tile, context);
+    }
     control_leave(before);
 }

@@ -37,8 +37,9 @@ static struct taps taps_of(const struct culm_pool *p, int d, int64_t o) {
     int64_t first = base < 0 ? ceil_div(-base, step) : 0;
     int64_t end = base < p->in[d] ? at_most(p->kernel[d], ceil_div(p->in[d] - base, step)) : 0;
     int64_t count = at_least(0, end - first), divisor = count;
-    if (p->count_pad)
+    if (p->count_pad) {
         divisor = at_most(base + p->kernel[d], p->in[d] + p->pad_end[d]) - base;
+    }
     return (struct taps){base + first * step, step, count, first, at_least(1, divisor)};
 }
 
@@ -116,8 +117,9 @@ SIMD void max_window(const struct pooling *s, const struct span *span, struct ta
             }
         }
         tstore_part(out, y + c, best, n);
-        if (index.data)
+        if (index.data) {
             tstore_part(index, y + c, place, n);
+        }
     }
 }
 
@@ -133,12 +135,13 @@ static void max_forward_tile(void *context, int64_t tile, int thread) {
         for (int64_t o = 0; o < p->out[1]; o++) {
             struct taps w = taps_of(p, 1, o);
             int64_t y = (row * p->out[1] + o) * p->c;
-            if (!SPECIAL || s->in.dtype != s->out.dtype)
+            if (!SPECIAL || s->in.dtype != s->out.dtype) {
                 max_window(s, &span, h, w, x, y, CULM_DTYPE_COUNT, places);
-            else if (s->in.dtype == CULM_F32)
+            } else if (s->in.dtype == CULM_F32) {
                 max_window(s, &span, h, w, x, y, CULM_F32, places);
-            else
+            } else {
                 max_window(s, &span, h, w, x, y, CULM_BF16, places);
+            }
         }
     }
 }
@@ -156,11 +159,12 @@ SIMD void mean_window(const struct pooling *s, const struct span *span, struct t
     for (int64_t c = span->c; c < span->c_end; c += LANES) {
         int64_t n = span->c_end - c;
         vec sum = vzero();
-        for (int64_t i = 0; i < h.count; i++)
+        for (int64_t i = 0; i < h.count; i++) {
             for (int64_t j = 0; j < w.count; j++) {
                 int64_t at = (h.start + i * h.step) * p->in[1] + w.start + j * w.step;
                 sum = vadd(sum, tload_part(in, x + at * p->c + c, n));
             }
+        }
         tstore_part(out, y + c, vdiv(sum, divisor), n);
     }
 }
@@ -176,19 +180,21 @@ static void mean_forward_tile(void *context, int64_t tile, int thread) {
         for (int64_t o = 0; o < p->out[1]; o++) {
             struct taps w = taps_of(p, 1, o);
             int64_t y = (row * p->out[1] + o) * p->c;
-            if (!SPECIAL || s->in.dtype != s->out.dtype)
+            if (!SPECIAL || s->in.dtype != s->out.dtype) {
                 mean_window(s, &span, h, w, x, y, CULM_DTYPE_COUNT);
-            else if (s->in.dtype == CULM_F32)
+            } else if (s->in.dtype == CULM_F32) {
                 mean_window(s, &span, h, w, x, y, CULM_F32);
-            else
+            } else {
                 mean_window(s, &span, h, w, x, y, CULM_BF16);
+            }
         }
     }
 }
 
 static int64_t window_loads(const struct culm_pool *p) {
-    if (p->adaptive)
+    if (p->adaptive) {
         return ceil_div(p->in[0], p->out[0]) * ceil_div(p->in[1], p->out[1]);
+    }
     return p->kernel[0] * p->kernel[1];
 }
 
@@ -229,8 +235,9 @@ SIMD void gather(const struct pooling *s, const struct span *span, int64_t row, 
                 vec d = tload_part(dy, from, n);
                 if (largest) {
                     int64_t th = tap_of(p, 0, ih, a), tw = tap_of(p, 1, i, b);
-                    if (th == OUTSIDE || tw == OUTSIDE)
+                    if (th == OUTSIDE || tw == OUTSIDE) {
                         continue;
+                    }
                     vec off =
                         vsub(tload_part(index, from, n), vset((float)(th * p->kernel[1] + tw)));
                     sum = vadd(sum, vselect(vless(vmul(off, off), vset(0.25f)), d, vzero()));
@@ -250,12 +257,13 @@ SIMD void backward(const struct pooling *s, int64_t tile, bool largest) {
     for (int64_t row = span.row; row < span.row_end; row++) {
         int64_t oh, oh_end = windows_of(p, 0, row % p->in[0], &oh);
         for (int64_t i = 0; i < p->in[1]; i++) {
-            if (!SPECIAL || s->in.dtype != s->out.dtype)
+            if (!SPECIAL || s->in.dtype != s->out.dtype) {
                 gather(s, &span, row, i, oh, oh_end, largest, CULM_DTYPE_COUNT);
-            else if (s->in.dtype == CULM_F32)
+            } else if (s->in.dtype == CULM_F32) {
                 gather(s, &span, row, i, oh, oh_end, largest, CULM_F32);
-            else
+            } else {
                 gather(s, &span, row, i, oh, oh_end, largest, CULM_BF16);
+            }
         }
     }
 }

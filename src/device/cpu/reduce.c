@@ -49,32 +49,38 @@ SIMD void give(const struct reduce *s, int64_t i, vec sum, int64_t n) {
 SIMD void columns_loop(const struct reduce *s, int64_t tile, bool largest, bool f32) {
     _Alignas(64) float piece[STRIP], total[STRIP];
     struct reduce local = *s;
-    if (f32)
+    if (f32) {
         local.x.dtype = local.factor.dtype = CULM_F32;
+    }
     int64_t strip = tile % s->strips, block = tile / s->strips % s->blocks;
     int64_t kept = tile / s->strips / s->blocks, width = s->dim[3];
     int64_t column = strip * STRIP, n = at_most(STRIP, width - column);
     int64_t from = block * s->block, to = at_most(s->terms, from + s->block);
-    for (int64_t i = 0; i < n; i += LANES)
+    for (int64_t i = 0; i < n; i += LANES) {
         vstore(total + i, start_of(s));
+    }
     for (int64_t first = from; first < to; first += PIECE) {
-        for (int64_t i = 0; i < n; i += LANES)
+        for (int64_t i = 0; i < n; i += LANES) {
             vstore(piece + i, start_of(s));
+        }
         for (int64_t q = first; q < at_most(to, first + PIECE); q++) {
             int64_t row = (q / s->dim[2] * s->dim[1] + kept) * s->dim[2] + q % s->dim[2];
             int64_t at = row * width + column;
-            for (int64_t i = 0; i < n; i += LANES)
+            for (int64_t i = 0; i < n; i += LANES) {
                 vstore(piece + i, join(largest, vload(piece + i), term(&local, at + i, n - i)));
+            }
         }
-        for (int64_t i = 0; i < n; i += LANES)
+        for (int64_t i = 0; i < n; i += LANES) {
             vstore(total + i, join(largest, vload(total + i), vload(piece + i)));
+        }
     }
     int64_t result = kept * width + column;
     for (int64_t i = 0; i < n; i += LANES) {
-        if (s->partial)
+        if (s->partial) {
             store_part(s->partial + block * s->results + result + i, vload(total + i), n - i);
-        else
+        } else {
             give(s, result + i, vload(total + i), n - i);
+        }
     }
 }
 
@@ -83,10 +89,11 @@ static void columns_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     bool f32 =
         SPECIAL && s->x.dtype == CULM_F32 && (!s->factor.data || s->factor.dtype == CULM_F32);
-    if (f32 && !s->largest)
+    if (f32 && !s->largest) {
         columns_loop(s, tile, false, true);
-    else
+    } else {
         columns_loop(s, tile, s->largest, false);
+    }
 }
 
 /* ---- rows: x[kept][r][kept][q] ---- */
@@ -95,8 +102,9 @@ static void columns_tile(void *context, int64_t tile, int thread) {
 SIMD float row_of(const struct reduce *s, int64_t result, int64_t from, int64_t to, bool largest,
                   bool f32) {
     struct reduce local = *s;
-    if (f32)
+    if (f32) {
         local.x.dtype = local.factor.dtype = CULM_F32;
+    }
     int64_t run = s->dim[3], pieces = ceil_div(run, RUN);
     int64_t outer = result / s->dim[2], inner = result % s->dim[2];
     vec total = start_of(s);
@@ -105,8 +113,9 @@ SIMD float row_of(const struct reduce *s, int64_t result, int64_t from, int64_t 
         int64_t at = ((outer * s->dim[1] + r) * s->dim[2] + inner) * run;
         vec sum = start_of(s);
         int64_t i = begin;
-        for (; i + LANES <= end; i += LANES)
+        for (; i + LANES <= end; i += LANES) {
             sum = join(largest, sum, term(&local, at + i, LANES));
+        }
         if (i < end) {
             vec v = term(&local, at + i, end - i);
             sum = join(largest, sum, vselect(vfirst(end - i), v, start_of(s)));
@@ -126,10 +135,11 @@ static void rows_tile(void *context, int64_t tile, int thread) {
     for (int64_t i = first; i < at_most(s->results, first + s->tile_results); i++) {
         float sum = f32 && !s->largest ? row_of(s, i, from, to, false, true)
                                        : row_of(s, i, from, to, s->largest, false);
-        if (s->partial)
+        if (s->partial) {
             s->partial[block * s->results + i] = sum;
-        else
+        } else {
             give(s, i, vset(sum), 1);
+        }
     }
 }
 
@@ -139,8 +149,9 @@ static void fold_tile(void *context, int64_t tile, int thread) {
     for (int64_t i = tile * STRIP; i < at_most(s->results, (tile + 1) * STRIP); i += LANES) {
         int64_t n = s->results - i;
         vec sum = load_part(s->partial + i, n);
-        for (int64_t block = 1; block < s->blocks; block++)
+        for (int64_t block = 1; block < s->blocks; block++) {
             sum = join(s->largest, sum, load_part(s->partial + block * s->results + i, n));
+        }
         give(s, i, sum, n);
     }
 }
@@ -152,8 +163,9 @@ static void collapse(struct reduce *s, const struct culm_shape *x, int64_t axes)
     int count = 0;
     for (int i = 0; i < x->rank; i++) {
         bool now = axes >> i & 1;
-        if (x->dim[i] == 1)
+        if (x->dim[i] == 1) {
             continue;
+        }
         if (count && reduced[count - 1] == now) {
             group[count - 1] *= x->dim[i];
         } else {
@@ -162,8 +174,9 @@ static void collapse(struct reduce *s, const struct culm_shape *x, int64_t axes)
         }
     }
     s->columns = !count || !reduced[count - 1];
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         s->dim[3 - i] = i < count ? group[count - 1 - i] : 1;
+    }
 }
 
 static void reduce(struct culm_cpu *cpu, struct reduce *s, const struct culm_shape *x,
@@ -190,8 +203,9 @@ static void reduce(struct culm_cpu *cpu, struct reduce *s, const struct culm_sha
     s->partial = s->blocks > 1 ? cpu_shared(cpu) : NULL;
     assert(tiles * s->blocks < 1 << 24);
     culm_cpu_run(cpu, tiles * s->blocks, s->columns ? columns_tile : rows_tile, s);
-    if (s->partial)
+    if (s->partial) {
         culm_cpu_run(cpu, ceil_div(s->results, STRIP), fold_tile, s);
+    }
 }
 
 void ISA_NAME(reduce)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
@@ -230,8 +244,9 @@ static void largest_tile(void *context, int64_t tile, int thread) {
     for (int64_t i = tile * s->r.tile_results;
          i < at_most(s->r.results, (tile + 1) * s->r.tile_results); i++) {
         float top = one_of(s->y, i), equal = 0;
-        for (int64_t t = 0; t < s->r.terms; t++)
+        for (int64_t t = 0; t < s->r.terms; t++) {
             equal += one_of(s->r.x, place_of(&s->r, i, t)) == top;
+        }
         float share = one_of(s->dy, i) / equal;
         for (int64_t t = 0; t < s->r.terms; t++) {
             int64_t at = place_of(&s->r, i, t);
@@ -272,8 +287,9 @@ static void softmax_tile(void *context, int64_t tile, int thread) {
         vec top = vset(-INFINITY), sum = vzero();
         for (int64_t i = 0; i < s->c; i += LANES) {
             vec v = tload_part(s->x, at + i, s->c - i);
-            if (s->c - i < LANES)
+            if (s->c - i < LANES) {
                 v = vselect(vfirst(s->c - i), v, vset(-INFINITY));
+            }
             vstore(e + i, v);
             top = vmax(top, v);
         }
@@ -284,8 +300,9 @@ static void softmax_tile(void *context, int64_t tile, int thread) {
             sum = vadd(sum, v);
         }
         vec share = vset(1.0f / vsum(sum));
-        for (int64_t i = 0; i < s->c; i += LANES)
+        for (int64_t i = 0; i < s->c; i += LANES) {
             tstore_part(s->y, at + i, vmul(vload(e + i), share), s->c - i);
+        }
     }
 }
 
@@ -295,9 +312,10 @@ static void softmax_backward_tile(void *context, int64_t tile, int thread) {
     for (int64_t row = tile * s->tile_rows; row < at_most(s->n, (tile + 1) * s->tile_rows); row++) {
         int64_t at = row * s->c;
         vec sum = vzero();
-        for (int64_t i = 0; i < s->c; i += LANES)
+        for (int64_t i = 0; i < s->c; i += LANES) {
             sum =
                 vfma(tload_part(s->dy, at + i, s->c - i), tload_part(s->x, at + i, s->c - i), sum);
+        }
         vec mean = vset(vsum(sum));
         for (int64_t i = 0; i < s->c; i += LANES) {
             vec d = vsub(tload_part(s->dy, at + i, s->c - i), mean);

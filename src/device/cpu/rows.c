@@ -32,10 +32,11 @@ static void embedding_forward_tile(void *context, int64_t tile, int thread) {
     for (int64_t row = tile * ROW_TILE; row < at_most(s->b * s->t, (tile + 1) * ROW_TILE); row++) {
         assert(s->tokens[row] >= 0 && s->tokens[row] < s->v);
         const float *token = s->wte + s->tokens[row] * s->c, *place = s->wpe + row % s->t * s->c;
-        for (int64_t i = 0; i < s->c; i += LANES)
+        for (int64_t i = 0; i < s->c; i += LANES) {
             tstore_part(s->y, row * s->c + i,
                         vadd(load_part(token + i, s->c - i), load_part(place + i, s->c - i)),
                         s->c - i);
+        }
     }
 }
 
@@ -51,16 +52,19 @@ static void dwte_tile(void *context, int64_t tile, int thread) {
     struct embedding *s = context;
     (void)thread;
     int64_t from = tile * STRIP, to = at_most(s->c, from + STRIP);
-    if (s->first)
-        for (int64_t v = 0; v < s->v; v++)
+    if (s->first) {
+        for (int64_t v = 0; v < s->v; v++) {
             memset(s->dwte + v * s->c + from, 0, (size_t)(to - from) * sizeof *s->dwte);
+        }
+    }
     for (int64_t row = 0; row < s->b * s->t; row++) {
         assert(s->tokens[row] >= 0 && s->tokens[row] < s->v);
         float *sum = s->dwte + s->tokens[row] * s->c;
-        for (int64_t i = from; i < to; i += LANES)
+        for (int64_t i = from; i < to; i += LANES) {
             store_part(sum + i,
                        vadd(load_part(sum + i, to - i), tload_part(s->dy, row * s->c + i, to - i)),
                        to - i);
+        }
     }
 }
 
@@ -71,8 +75,9 @@ static void dwpe_tile(void *context, int64_t t, int thread) {
     for (int64_t i = 0; i < s->c; i += LANES) {
         vec total =
             s->first ? tload_part(s->dy, t * s->c + i, s->c - i) : load_part(sum + i, s->c - i);
-        for (int64_t b = s->first; b < s->b; b++)
+        for (int64_t b = s->first; b < s->b; b++) {
             total = vadd(total, tload_part(s->dy, (b * s->t + t) * s->c + i, s->c - i));
+        }
         store_part(sum + i, total, s->c - i);
     }
 }
@@ -115,13 +120,15 @@ SIMD void layernorm_forward_rows(const struct layernorm *s, int64_t from, int64_
     for (int64_t row = from; row < to; row++) {
         int64_t x = row * c;
         vec sum = vzero(), squares = vzero();
-        for (int64_t i = 0; i < c; i += LANES)
+        for (int64_t i = 0; i < c; i += LANES) {
             sum = vadd(sum, tload_part(in, x + i, c - i));
+        }
         float mean = vsum(sum) / (float)c;
         for (int64_t i = 0; i < c; i += LANES) {
             vec d = vsub(tload_part(in, x + i, c - i), vset(mean));
-            if (c - i < LANES)
+            if (c - i < LANES) {
                 d = vselect(vfirst(c - i), d, vzero());
+            }
             squares = vfma(d, d, squares);
         }
         float rstd = 1.0f / sqrtf(vsum(squares) / (float)c + (float)s->eps);
@@ -139,12 +146,13 @@ static void layernorm_forward_tile(void *context, int64_t tile, int thread) {
     struct layernorm *s = context;
     (void)thread;
     int64_t from = tile * ROW_TILE, to = at_most(s->n, from + ROW_TILE);
-    if (s->x.dtype == CULM_F32 && s->y.dtype == CULM_F32)
+    if (s->x.dtype == CULM_F32 && s->y.dtype == CULM_F32) {
         layernorm_forward_rows(s, from, to, CULM_F32, CULM_F32);
-    else if (s->x.dtype == CULM_F32)
+    } else if (s->x.dtype == CULM_F32) {
         layernorm_forward_rows(s, from, to, CULM_F32, CULM_BF16);
-    else
+    } else {
         layernorm_forward_rows(s, from, to, CULM_BF16, s->y.dtype);
+    }
 }
 
 void ISA_NAME(layernorm_forward)(struct culm_cpu *cpu, struct culm_out y, float *mean, float *rstd,
@@ -189,8 +197,9 @@ SIMD void layernorm_backward_rows(const struct layernorm *s, int64_t block, enum
             vec xhat = vmul(vsub(tload_part(in, x + i, c - i), mean), rstd);
             vec g = vmul(tload_part(dys, x + i, c - i), load_part(s->gamma + i, c - i));
             vec d = vmul(vfnma(xhat, b, vsub(g, a)), rstd);
-            if (add.data)
+            if (add.data) {
                 d = vadd(tload_part(add, x + i, c - i), d);
+            }
             tstore_part(out, x + i, d, c - i);
         }
     }
@@ -200,14 +209,15 @@ static void layernorm_backward_tile(void *context, int64_t block, int thread) {
     struct layernorm *s = context;
     (void)thread;
     enum culm_dtype x = s->x.dtype, add = s->add.data ? s->add.dtype : x;
-    if (x == CULM_F32 && add == CULM_F32 && s->dy.dtype == CULM_F32)
+    if (x == CULM_F32 && add == CULM_F32 && s->dy.dtype == CULM_F32) {
         layernorm_backward_rows(s, block, CULM_F32, CULM_F32, CULM_F32);
-    else if (x == CULM_F32 && add == CULM_F32)
+    } else if (x == CULM_F32 && add == CULM_F32) {
         layernorm_backward_rows(s, block, CULM_BF16, CULM_F32, CULM_F32);
-    else if (x == CULM_BF16 && add == CULM_BF16 && s->dy.dtype == CULM_BF16)
+    } else if (x == CULM_BF16 && add == CULM_BF16 && s->dy.dtype == CULM_BF16) {
         layernorm_backward_rows(s, block, CULM_BF16, CULM_BF16, CULM_BF16);
-    else
+    } else {
         layernorm_backward_rows(s, block, s->dy.dtype, x, add);
+    }
 }
 
 static void layernorm_fold_tile(void *context, int64_t tile, int thread) {

@@ -19,14 +19,16 @@ SIMD void copy_run(struct culm_out y, int64_t i, struct culm_in x, int64_t j, in
     } else if (x.dtype != CULM_BF16 && y.dtype != CULM_BF16) {
         memcpy((float *)y.data + i, (const float *)x.data + j, (size_t)n * 4);
     } else {
-        for (int64_t k = 0; k < n; k += LANES)
+        for (int64_t k = 0; k < n; k += LANES) {
             tstore_part(y, i + k, tload_part(x, j + k, n - k), n - k);
+        }
     }
 }
 
 static void fill_run(struct culm_out y, int64_t i, float value, int64_t n) {
-    for (int64_t k = 0; k < n; k += LANES)
+    for (int64_t k = 0; k < n; k += LANES) {
         tstore_part(y, i + k, vset(value), n - k);
+    }
 }
 
 /* ---- permute ---- */
@@ -49,8 +51,9 @@ static void collapse(struct permute *s, const struct culm_shape *x, const int64_
     }
     for (int i = 0; i < x->rank; i++) {
         int64_t dim = x->dim[order[i]], by = stride[order[i]];
-        if (dim == 1)
+        if (dim == 1) {
             continue;
+        }
         if (s->rank && s->stride[s->rank - 1] == dim * by) {
             s->dim[s->rank - 1] *= dim;
             s->stride[s->rank - 1] = by;
@@ -77,8 +80,9 @@ static void copy_rows_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     int last = s->rank - 1;
     int64_t rows = 1, n = s->dim[last];
-    for (int i = 0; i < last; i++)
+    for (int i = 0; i < last; i++) {
         rows *= s->dim[i];
+    }
     for (int64_t row = tile * s->block; row < at_most(rows, (tile + 1) * s->block); row++) {
         int64_t rest = row, from = 0;
         for (int i = last - 1; i >= 0; i--) {
@@ -97,18 +101,20 @@ SIMD void transpose(const struct permute *s, int64_t y, int64_t y_step, int64_t 
         transpose16((const float *)s->x.data + x, x_step, (float *)s->y.data + y, y_step);
         return;
     }
-    for (int64_t j = 0; j < columns; j++)
+    for (int64_t j = 0; j < columns; j++) {
         for (int64_t i = 0; i < rows; i++) {
             int64_t to = y + j * y_step + i, from = x + i * x_step + j;
-            if (wide)
+            if (wide) {
                 ((uint32_t *)s->y.data)[to] = ((const uint32_t *)s->x.data)[from];
-            else if (s->x.dtype == CULM_BF16 && s->y.dtype == CULM_BF16)
+            } else if (s->x.dtype == CULM_BF16 && s->y.dtype == CULM_BF16) {
                 ((uint16_t *)s->y.data)[to] = ((const uint16_t *)s->x.data)[from];
-            else if (s->x.dtype == CULM_BF16)
+            } else if (s->x.dtype == CULM_BF16) {
                 ((float *)s->y.data)[to] = bf16_widen(((const uint16_t *)s->x.data)[from]);
-            else
+            } else {
                 ((uint16_t *)s->y.data)[to] = bf16_round(((const float *)s->x.data)[from]);
+            }
         }
+    }
 }
 
 /* A tile: one index of all dimensions but `run` and the last, and a block of `run`. */
@@ -118,18 +124,21 @@ static void transpose_tile(void *context, int64_t tile, int thread) {
     int last = s->rank - 1;
     int64_t rest = tile / s->blocks, x = 0, y = 0;
     for (int i = last - 1; i >= 0; i--) {
-        if (i == s->run)
+        if (i == s->run) {
             continue;
+        }
         x += rest % s->dim[i] * s->stride[i];
         y += rest % s->dim[i] * s->y_stride[i];
         rest /= s->dim[i];
     }
     int64_t from = tile % s->blocks * s->block, to = at_most(s->dim[s->run], from + s->block);
     int64_t step = s->y_stride[s->run];
-    for (int64_t j = from; j < to; j += LANES)
-        for (int64_t i = 0; i < s->dim[last]; i += LANES)
+    for (int64_t j = from; j < to; j += LANES) {
+        for (int64_t i = 0; i < s->dim[last]; i += LANES) {
             transpose(s, y + j * step + i, step, x + i * s->stride[last] + j, s->stride[last],
                       at_most(LANES, s->dim[last] - i), at_most(LANES, to - j));
+        }
+    }
 }
 
 void ISA_NAME(permute)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
@@ -228,8 +237,9 @@ static void place_tile(void *context, int64_t tile, int thread) {
     for (int64_t row = first; row < at_most(s->rows, first + s->tile_rows); row++) {
         int64_t to = row * s->pitch + s->offset + part, from = row * s->row + part;
         int64_t count = s->parts == 1 ? s->row : at_most(TILE, s->row - part);
-        if (!s->add)
+        if (!s->add) {
             copy_run(s->y, to, s->x, from, count);
+        }
         for (int64_t i = 0; s->add && i < count; i += LANES) {
             int64_t n = count - i;
             vec sum = vadd(tload_part(culm_in_of(s->y), to + i, n), tload_part(s->x, from + i, n));
@@ -242,7 +252,8 @@ void ISA_NAME(place)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, 
                      int64_t row, int64_t pitch, int64_t offset, bool add) {
     struct place s = {y, x, rows, row, pitch, offset, 0, 1, add};
     s.tile_rows = at_least(at_least(1, TILE / row), ceil_div(rows, 1 << 20));
-    if (s.tile_rows == 1 && rows * ceil_div(row, TILE) <= 1 << 20)
+    if (s.tile_rows == 1 && rows * ceil_div(row, TILE) <= 1 << 20) {
         s.parts = ceil_div(row, TILE);
+    }
     culm_cpu_run(cpu, ceil_div(rows, s.tile_rows) * s.parts, place_tile, &s);
 }

@@ -245,10 +245,11 @@ LANEWISE void umul_wide(uvec a, uint32_t m, uvec *high, uvec *low) {
 /* Up to LANES elements of which n >= 1 are left: zeros past the end. */
 SIMD vec load_part(const float *p, int64_t n) { return n >= LANES ? vload(p) : vload_n(p, n); }
 SIMD void store_part(float *p, vec x, int64_t n) {
-    if (n >= LANES)
+    if (n >= LANES) {
         vstore(p, x);
-    else
+    } else {
         vstore_n(p, x, n);
+    }
 }
 
 SIMD vec vzero(void) { return vset(0.0f); }
@@ -279,15 +280,19 @@ SIMD float vmax_of(vec x) {
 }
 #elif !defined(CULM_NEON)
 LANEWISE float vsum(vec x) {
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int i = 0; i < width; i++) {
             x.lane[i] += x.lane[i + width];
+        }
+    }
     return x.lane[0];
 }
 LANEWISE float vmax_of(vec x) {
-    for (int width = LANES / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
+    for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int i = 0; i < width; i++) {
             x.lane[i] = x.lane[i] > x.lane[i + width] ? x.lane[i] : x.lane[i + width];
+        }
+    }
     return x.lane[0];
 }
 #endif
@@ -330,10 +335,12 @@ SIMD float bf16_widen(uint16_t half) {
 SIMD uint16_t bf16_round(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
         return (uint16_t)(bits >> 16 | 0x40);
-    if (!(bits & 0x7f800000u))
+    }
+    if (!(bits & 0x7f800000u)) {
         return (uint16_t)(bits >> 16 & 0x8000);
+    }
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 #if SIMD_WIDE
@@ -388,16 +395,18 @@ SIMD void vstore_bf16(uint16_t *p, vec x) {
 #elif !defined(CULM_NEON)
 SIMD vec vload_bf16(const uint16_t *p) {
     float x[LANES];
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < LANES; i++) {
         x[i] = bf16_widen(p[i]);
+    }
     return vload(x);
 }
 LANEWISE uvec vround_bf16(vec x) { SIMD_EACH(uvec, bf16_round(x.lane[i])); }
 SIMD void vstore_bf16(uint16_t *p, vec x) {
     float lane[LANES];
     vstore(lane, x);
-    for (int i = 0; i < LANES; i++)
+    for (int i = 0; i < LANES; i++) {
         p[i] = bf16_round(lane[i]);
+    }
 }
 #endif
 
@@ -407,16 +416,19 @@ SIMD vec tload(struct culm_in x, int64_t i) {
                                 : vload((const float *)x.data + i);
 }
 SIMD void tstore(struct culm_out y, int64_t i, vec v) {
-    if (y.dtype == CULM_BF16)
+    if (y.dtype == CULM_BF16) {
         vstore_bf16((uint16_t *)y.data + i, v);
-    else
+    } else {
         vstore((float *)y.data + i, v);
+    }
 }
 SIMD vec tload_part(struct culm_in x, int64_t i, int64_t n) {
-    if (n >= LANES)
+    if (n >= LANES) {
         return tload(x, i);
-    if (x.dtype != CULM_BF16)
+    }
+    if (x.dtype != CULM_BF16) {
         return vload_n((const float *)x.data + i, n);
+    }
     uint16_t part[LANES] = {0};
     memcpy(part, (const uint16_t *)x.data + i, (size_t)n * sizeof *part);
     return vload_bf16(part);

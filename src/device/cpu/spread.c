@@ -33,8 +33,9 @@ static void collapse(struct spread *s, const struct culm_shape *a, const struct 
     }
     for (int i = 0; i < a->rank; i++) {
         int last = s->rank - 1;
-        if (a->dim[i] == 1)
+        if (a->dim[i] == 1) {
             continue;
+        }
         if (s->rank && s->stride[last] == stride[i] * a->dim[i]) {
             s->dim[last] *= a->dim[i];
             s->stride[last] = stride[i];
@@ -77,10 +78,12 @@ SIMD void row_loop(const struct spread *s, int64_t i, int64_t j, int64_t n,
         w = vset(first[0]);
     }
     for (int64_t k = 0; k < n; k += LANES) {
-        if (function != CULM_FUNCTION_NONE)
+        if (function != CULM_FUNCTION_NONE) {
             v = tload_part(a, i + k, n - k);
-        if (!one)
+        }
+        if (!one) {
             w = tload_part(b, j + k, n - k);
+        }
         tstore_part(y, i + k, combine(function, v, w, scale), n - k);
     }
 }
@@ -90,12 +93,13 @@ SIMD void row_types(const struct spread *s, int64_t i, int64_t j, int64_t n,
     bool f32 =
         SPECIAL && s->a.dtype == CULM_F32 && s->b.dtype == CULM_F32 && s->y.dtype == CULM_F32;
     bool one = s->stride[s->rank - 1] == 0;
-    if (f32 && one)
+    if (f32 && one) {
         row_loop(s, i, j, n, function, true, CULM_F32);
-    else if (f32)
+    } else if (f32) {
         row_loop(s, i, j, n, function, false, CULM_F32);
-    else
+    } else {
         row_loop(s, i, j, n, function, one, CULM_DTYPE_COUNT);
+    }
 }
 
 static void spread_tile(void *context, int64_t tile, int thread) {
@@ -128,8 +132,9 @@ static void run(struct culm_cpu *cpu, struct spread *s, const struct culm_shape 
                 const struct culm_shape *b) {
     collapse(s, a, b);
     s->rows = 1;
-    for (int i = 0; i + 1 < s->rank; i++)
+    for (int i = 0; i + 1 < s->rank; i++) {
         s->rows *= s->dim[i];
+    }
     int64_t row = s->dim[s->rank - 1];
     s->chunks = ceil_div(row, TILE);
     s->tile_rows = at_least(at_least(1, TILE / row), ceil_div(s->rows * s->chunks, 1 << 22));

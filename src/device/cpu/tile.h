@@ -27,8 +27,9 @@ SIMD void chain_fetch(vec acc[MR][NV], int mr, int64_t rs, int64_t ks, int64_t k
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 2
-        for (int v = 0; v < NV; v++)
+        for (int v = 0; v < NV; v++) {
             acc[r][v] = vzero();
+        }
 #pragma GCC unroll 2
     for (int64_t i = 0; i < k; i++) {
         vec bv[NV];
@@ -37,14 +38,16 @@ SIMD void chain_fetch(vec acc[MR][NV], int mr, int64_t rs, int64_t ks, int64_t k
             ahead += 8;
         }
 #pragma GCC unroll 2
-        for (int v = 0; v < NV; v++)
+        for (int v = 0; v < NV; v++) {
             bv[v] = vload(b + v * LANES);
+        }
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             vec av = vset(a[r * rs]);
 #pragma GCC unroll 2
-            for (int v = 0; v < NV; v++)
+            for (int v = 0; v < NV; v++) {
                 acc[r][v] = vfma(av, bv[v], acc[r][v]);
+            }
         }
         a += ks;
         b += NR;
@@ -65,18 +68,20 @@ SIMD void finish(vec acc[MR][NV], int mr, float *c, int64_t ldc, int64_t columns
 #pragma GCC unroll 2
     for (int v = 0; v < NV; v++) {
         int64_t count = columns - v * LANES;
-        if (count <= 0)
+        if (count <= 0) {
             break;
+        }
         if (count >= LANES) {
             vec base = how == STORE_BIAS ? vload(bias + v * LANES) : vzero();
 #pragma GCC unroll 16
             for (int r = 0; r < mr; r++) {
                 float *to = c + r * ldc + v * LANES;
                 vec y = acc[r][v];
-                if (how == ADD)
+                if (how == ADD) {
                     y = vadd(vload(to), y);
-                else if (how == STORE_BIAS)
+                } else if (how == STORE_BIAS) {
                     y = vadd(base, y);
+                }
                 vstore(to, y);
             }
         } else {
@@ -85,10 +90,11 @@ SIMD void finish(vec acc[MR][NV], int mr, float *c, int64_t ldc, int64_t columns
             for (int r = 0; r < mr; r++) {
                 float *to = c + r * ldc + v * LANES;
                 vec y = acc[r][v];
-                if (how == ADD)
+                if (how == ADD) {
                     y = vadd(vload_n(to, count), y);
-                else if (how == STORE_BIAS)
+                } else if (how == STORE_BIAS) {
                     y = vadd(base, y);
+                }
                 vstore_n(to, y, count);
             }
         }

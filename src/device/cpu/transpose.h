@@ -10,8 +10,9 @@
 SIMD void transpose16(const float *from, int64_t from_stride, float *to, int64_t to_stride) {
     vec r[16], s[16];
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         r[i] = vload(from + i * from_stride);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < 16; i += 2) {
         s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
@@ -42,10 +43,13 @@ SIMD void transpose16(const float *from, int64_t from_stride, float *to, int64_t
 
 /* to[j * to_stride + i] = from[i * from_stride + j], i and j in 0..15 */
 SIMD void transpose16(const float *from, int64_t from_stride, float *to, int64_t to_stride) {
-    for (int64_t i0 = 0; i0 < 16; i0 += 4)
-        for (int64_t j = 0; j < 16; j++)
-            for (int64_t i = i0; i < i0 + 4; i++)
+    for (int64_t i0 = 0; i0 < 16; i0 += 4) {
+        for (int64_t j = 0; j < 16; j++) {
+            for (int64_t i = i0; i < i0 + 4; i++) {
                 to[j * to_stride + i] = from[i * from_stride + j];
+            }
+        }
+    }
 }
 
 #endif

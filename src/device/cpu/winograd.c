@@ -50,16 +50,18 @@ SIMD void filter_store(const float *taps, bool turned, float *to) {
         }
         winograd_filter(g, u);
 #pragma GCC unroll 6
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < 6; i++) {
             part[i][j] = u[i];
+        }
     }
 #pragma GCC unroll 6
     for (int i = 0; i < 6; i++) {
         vec u[6];
         winograd_filter(part[i], u);
 #pragma GCC unroll 6
-        for (int j = 0; j < 6; j++)
+        for (int j = 0; j < 6; j++) {
             vstore(to + (i * 6 + j) * U_STRIDE, u[j]);
+        }
     }
 }
 
@@ -82,24 +84,28 @@ static void filter_sixteen(const struct winograd *w, int64_t in, int64_t ins, in
         const float *from = w->w + (out * w->in + in + i) * 9;
         if (count < 16 || outs < 16) {
             memset(rows, 0, sizeof rows);
-            for (int64_t o = 0; o < outs; o++)
+            for (int64_t o = 0; o < outs; o++) {
                 memcpy(rows + o * 144, from + o * stride, (size_t)(count * 9) * sizeof *rows);
+            }
             from = rows;
             stride = 144;
         }
-        for (int64_t j = 0; j < 144; j += 16)
+        for (int64_t j = 0; j < 144; j += 16) {
             transpose16(from + j, stride, taps + j * 16, 16);
-        for (int64_t c = 0; c < count; c++, to += WIDTH)
+        }
+        for (int64_t c = 0; c < count; c++, to += WIDTH) {
             filter_store(taps + c * 9 * 16, false, to);
+        }
     }
 }
 
 /* Sixteen outputs of a block of weights, at their place in U. */
 static void filter_part(const struct winograd *w, int64_t in, int64_t out, int64_t part, float *u) {
     int64_t column = part * LANES;
-    if (out + column < w->out)
+    if (out + column < w->out) {
         filter_sixteen(w, in, at_most(BLOCK, w->in - in), out + column,
                        u + column / WIDTH * BLOCK * WIDTH + column % WIDTH);
+    }
 }
 
 #define PARTS (BLOCK / LANES)
@@ -127,24 +133,29 @@ SIMD void output_tile(const struct winograd *w, const float *m, int64_t tile, in
         for (int j = 0; j < 6; j++) {
             vec column[6], r[4];
 #pragma GCC unroll 6
-            for (int i = 0; i < 6; i++)
+            for (int i = 0; i < 6; i++) {
                 column[i] = vload(m + (i * 6 + j) * TILE_STRIDE + o);
+            }
             winograd_output(column, r);
 #pragma GCC unroll 4
-            for (int i = 0; i < 4; i++)
+            for (int i = 0; i < 4; i++) {
                 part[i][j] = r[i];
+            }
         }
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
             vec r[4];
             winograd_output(part[i], r);
-            if (i >= lines)
+            if (i >= lines) {
                 break;
+            }
             int64_t to = (first + i * w->target.width) * w->out + out + o;
 #pragma GCC unroll 4
-            for (int j = 0; j < 4; j++)
-                if (j < pixels)
+            for (int j = 0; j < 4; j++) {
+                if (j < pixels) {
                     tstore_part(y, to + j * w->out, vadd(r[j], bias), left);
+                }
+            }
         }
     }
 }
@@ -195,22 +206,25 @@ static void multiply(const struct work *k, struct step s, struct step next) {
             const float *b = u + place * U_STRIDE + panel * BLOCK * WIDTH;
             float *c = k->m + place * TILE_STRIDE + panel * WIDTH;
             int64_t left = s.tiles, nv = at_most(VECTORS, vectors - panel * VECTORS);
-            for (const struct winograd_micros *micro = winograd_micros; left > 0; micro++)
+            for (const struct winograd_micros *micro = winograd_micros; left > 0; micro++) {
                 for (; left >= micro->rows; left -= micro->rows) {
                     for (int64_t i = 0; i < per_call && line < lines; i++, line++) {
                         int64_t tile = line / 4;
-                        if (tile < next.tiles)
+                        if (tile < next.tiles) {
                             winograd_fetch(&w->source, w->x, next.tile + tile, line % 4 + 1, 1,
                                            next.in, next_ins, false);
-                        if (last && tile < s.tiles)
+                        }
+                        if (last && tile < s.tiles) {
                             winograd_fetch(&w->target, y, s.tile + tile, line % 4, 0, k->out,
                                            k->outs, true);
+                        }
                     }
                     micro->run[nv - 1](ins, a, b, c, s.in > 0, ahead);
                     ahead += slice;
                     a += micro->rows * BLOCK;
                     c += micro->rows * BLOCK;
                 }
+            }
         }
     }
 }
@@ -229,21 +243,26 @@ static void blocks_of_tiles(void *context, int64_t index, int thread) {
     while (s.tile < k.end) {
         struct step next = step_after(&k, s);
         int64_t ins = at_most(BLOCK, w->in - s.in);
-        for (int64_t t = 0; t < s.tiles; t++)
-            if (w->x.dtype == CULM_BF16)
+        for (int64_t t = 0; t < s.tiles; t++) {
+            if (w->x.dtype == CULM_BF16) {
                 winograd_tile(&w->source, w->x.data, true, 6, s.tile + t, s.in, ins,
                               k.v + t * BLOCK, TILE_STRIDE, BLOCK, 0);
-            else
+            } else {
                 winograd_tile(&w->source, w->x.data, false, 6, s.tile + t, s.in, ins,
                               k.v + t * BLOCK, TILE_STRIDE, BLOCK, 0);
-        for (int64_t part = 0; w->own && part < PARTS; part++)
+            }
+        }
+        for (int64_t part = 0; w->own && part < PARTS; part++) {
             filter_part(w, s.in, k.out, part, k.own);
+        }
         multiply(&k, s, next);
-        for (int64_t t = 0; next.tile > s.tile && t < s.tiles; t++)
-            if (w->y.dtype == CULM_BF16)
+        for (int64_t t = 0; next.tile > s.tile && t < s.tiles; t++) {
+            if (w->y.dtype == CULM_BF16) {
                 output_tile(w, k.m + t * BLOCK, s.tile + t, k.out, k.outs, true);
-            else
+            } else {
                 output_tile(w, k.m + t * BLOCK, s.tile + t, k.out, k.outs, false);
+            }
+        }
         s = next;
     }
 }
@@ -256,8 +275,9 @@ static void run(struct winograd *w) {
     int64_t most = w->own ? outs : at_most(outs, SHARED_FLOATS / (ins * U_FLOATS));
     for (w->first = 0; w->first < outs; w->first += w->blocks) {
         w->blocks = at_most(most, outs - w->first);
-        if (!w->own)
+        if (!w->own) {
             culm_cpu_run(w->cpu, ins * w->blocks * PARTS, filter_shared, w);
+        }
         /* several blocks a task, so that one prepares the next */
         int64_t each = at_least(1, at_most(8, blocks * w->blocks / (8 * w->cpu->threads)));
         w->task_tiles = each * w->block_tiles;

@@ -58,22 +58,25 @@ SIMD void winograd_chain(int mr, int nv, int64_t rs, int64_t ks, int64_t k, cons
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < nv; v++)
+        for (int v = 0; v < nv; v++) {
             acc[r][v] = vzero();
+        }
 #pragma GCC unroll 2
     for (int64_t i = 0; i < k; i++) {
         vec bv[VECTORS];
 #pragma GCC unroll 4
-        for (int v = 0; v < nv; v++)
+        for (int v = 0; v < nv; v++) {
             bv[v] = vload(b + v * LANES);
+        }
         __builtin_prefetch(ahead);
         ahead += 16;
 #pragma GCC unroll 8
         for (int r = 0; r < mr; r++) {
             vec av = vset(a[r * rs]);
 #pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
+            for (int v = 0; v < nv; v++) {
                 acc[r][v] = vfma(av, bv[v], acc[r][v]);
+            }
         }
         a += ks;
         b += WIDTH;
@@ -208,7 +211,7 @@ SIMD void winograd_tile(const struct tiled *t, const void *data, bool half, int 
     struct tile_place at = tile_at(t, tile);
     const char *from[36];
     int64_t bytes = half ? 2 : 4;
-    for (int i = 0; i < size; i++)
+    for (int i = 0; i < size; i++) {
         for (int j = 0; j < size; j++) {
             int64_t y = at.y + i, x = at.x + j;
             bool inside = y >= 0 && y < t->height && x >= 0 && x < t->width;
@@ -216,6 +219,7 @@ SIMD void winograd_tile(const struct tiled *t, const void *data, bool half, int 
             from[i * size + j] = inside ? (const char *)data + (pixel * t->channels + c) * bytes
                                         : (const char *)zeros;
         }
+    }
     for (int64_t i = 0; i < count; i += LANES) {
         int64_t left = count - i;
         vec part[6][6];
@@ -227,25 +231,29 @@ SIMD void winograd_tile(const struct tiled *t, const void *data, bool half, int 
                 struct culm_in in = {from[k * size + j], half ? CULM_BF16 : CULM_F32};
                 d[k] = left >= LANES ? tload(in, i) : tload_part(in, i, left);
             }
-            if (size == 6)
+            if (size == 6) {
                 winograd_input(d, r);
-            else
+            } else {
                 winograd_spread(d, r);
+            }
 #pragma GCC unroll 6
-            for (int k = 0; k < 6; k++)
+            for (int k = 0; k < 6; k++) {
                 part[k][j] = r[k];
+            }
         }
         float *out = to + i / run * skip + i % run;
 #pragma GCC unroll 6
         for (int k = 0; k < 6; k++) {
             vec r[6];
-            if (size == 6)
+            if (size == 6) {
                 winograd_input(part[k], r);
-            else
+            } else {
                 winograd_spread(part[k], r);
+            }
 #pragma GCC unroll 6
-            for (int j = 0; j < 6; j++)
+            for (int j = 0; j < 6; j++) {
                 vstore(out + (k * 6 + j) * stride, r[j]);
+            }
         }
     }
 }
@@ -256,17 +264,20 @@ SIMD void winograd_fetch(const struct tiled *t, struct culm_in x, int64_t tile, 
                          int64_t pixel, int64_t c, int64_t count, bool write) {
     struct tile_place at = tile_at(t, tile);
     int64_t y = at.y + line, bytes = x.dtype == CULM_BF16 ? 2 : 4;
-    if (y < 0 || y >= t->height)
+    if (y < 0 || y >= t->height) {
         return;
+    }
     int64_t last = at_most(at.x + pixel + 4, t->width);
     for (int64_t i = at_least(0, at.x + pixel); i < last; i++) {
         const char *from = (const char *)x.data +
                            (((at.image * t->height + y) * t->width + i) * t->channels + c) * bytes;
-        for (int64_t j = 0; j < count * bytes; j += 64)
-            if (write)
+        for (int64_t j = 0; j < count * bytes; j += 64) {
+            if (write) {
                 __builtin_prefetch(from + j, 1, 2);
-            else
+            } else {
                 __builtin_prefetch(from + j, 0, 2);
+            }
+        }
     }
 }
 

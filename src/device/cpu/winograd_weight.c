@@ -44,20 +44,23 @@ static void gather(const struct gradient *g, const float *sums, float *dw, int64
         for (int i = 0; i < 6; i++) {
             vec s[6];
 #pragma GCC unroll 6
-            for (int j = 0; j < 6; j++)
+            for (int j = 0; j < 6; j++) {
                 s[j] = vload(sums + (i * 6 + j) * SUM_STRIDE + c * BLOCK);
+            }
             winograd_gather(s, part[i]);
         }
 #pragma GCC unroll 3
         for (int j = 0; j < 3; j++) {
             vec s[6], r[3];
 #pragma GCC unroll 6
-            for (int i = 0; i < 6; i++)
+            for (int i = 0; i < 6; i++) {
                 s[i] = part[i][j];
+            }
             winograd_gather(s, r);
 #pragma GCC unroll 3
-            for (int i = 0; i < 3; i++)
+            for (int i = 0; i < 3; i++) {
                 vstore(taps + (c * 9 + i * 3 + j) * 16, r[i]);
+            }
         }
     }
     for (int64_t j = 0; j < ins * 9; j += 16) {
@@ -96,7 +99,7 @@ static void multiply(const struct work *k, int64_t tile, int64_t tiles, bool add
             const float *b = k->u + place * CHAIN_STRIDE + panel * CHAIN * WIDTH;
             float *c = k->sums + place * SUM_STRIDE + panel * WIDTH;
             int64_t left = k->ins, nv = at_most(VECTORS, vectors - panel * VECTORS);
-            for (const struct winograd_micros *micro = winograd_micros; left > 0; micro++)
+            for (const struct winograd_micros *micro = winograd_micros; left > 0; micro++) {
                 for (; left >= micro->rows; left -= micro->rows, slice++) {
                     for (int64_t i = 0; i < per_call && line < lines; i++, line++) {
                         winograd_fetch(&g->source, g->x, next + line / 4, line % 4 + 1, 1, k->in,
@@ -110,6 +113,7 @@ static void multiply(const struct work *k, int64_t tile, int64_t tiles, bool add
                     a += micro->rows;
                     c += micro->rows * BLOCK;
                 }
+            }
         }
     }
 }
@@ -145,10 +149,12 @@ static void share_of_tiles(void *context, int64_t index, int thread) {
     }
     /* one share: into dw itself; else into a copy of its own */
     float *to = g->shares > 1 ? cpu_shared(g->cpu) + share * g->in * g->out * 9 : g->dw;
-    for (int64_t o = 0; o < k.outs; o += 16)
-        for (int64_t c = 0; c < k.ins; c += 16)
+    for (int64_t o = 0; o < k.outs; o += 16) {
+        for (int64_t c = 0; c < k.ins; c += 16) {
             gather(g, k.sums + c * BLOCK + o, to + ((k.out + o) * g->in + k.in + c) * 9,
                    at_most(16, k.ins - c), at_most(16, k.outs - o), g->shares > 1 || g->first);
+        }
+    }
 }
 
 static void add_shares(void *context, int64_t index, int thread) {
@@ -159,8 +165,9 @@ static void add_shares(void *context, int64_t index, int thread) {
         int64_t left = at_most(LANES, row - i);
         const float *from = cpu_shared(g->cpu) + index * row + i;
         vec sum = load_part(from, left);
-        for (int64_t share = 1; share < g->shares; share++)
+        for (int64_t share = 1; share < g->shares; share++) {
             sum = vadd(sum, load_part(from + share * g->out * row, left));
+        }
         float *to = g->dw + index * row + i;
         store_part(to, g->first ? sum : vadd(load_part(to, left), sum), left);
     }
@@ -184,6 +191,7 @@ void ISA_NAME(winograd_backward_weight)(struct culm_cpu *cpu, const struct culm_
     g.shares = at_most(ceil_div(TASKS, g.ins * g.outs), g.tiles / SHARE_TILES);
     g.shares = at_least(1, at_most(g.shares, SHARED_FLOATS / (g.in * g.out * 9)));
     culm_cpu_run(cpu, g.ins * g.outs * g.shares, share_of_tiles, &g);
-    if (g.shares > 1)
+    if (g.shares > 1) {
         culm_cpu_run(cpu, g.out, add_shares, &g);
+    }
 }

@@ -27,17 +27,20 @@ static int open_devices(void **state) {
     (void)state;
     for (int t = 0; t < THREADS; t++) {
         setenv("CULM_BF16_DOT", t == 1 ? "1" : "0", 1); /* two ways of the same bits */
-        for (int i = 0; i < ISAS; i++)
+        for (int i = 0; i < ISAS; i++) {
             culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+        }
     }
     return cpus[ISAS - 1][0] ? 0 : -1;
 }
 
 static int close_devices(void **state) {
     (void)state;
-    for (int i = 0; i < ISAS; i++)
-        for (int t = 0; t < THREADS; t++)
+    for (int i = 0; i < ISAS; i++) {
+        for (int t = 0; t < THREADS; t++) {
             culm_cpu_free(cpus[i][t]);
+        }
+    }
     return 0;
 }
 
@@ -56,10 +59,12 @@ static float widen(uint16_t half) {
 static uint16_t rounded(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if (!(bits & 0x7f800000u))
+    if (!(bits & 0x7f800000u)) {
         return (uint16_t)(bits >> 16 & 0x8000);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
+    }
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
         return (uint16_t)(bits >> 16 | 0x40);
+    }
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
@@ -76,10 +81,11 @@ static struct matrix matrix_new(uint64_t *rng, int64_t count, enum culm_dtype dt
     assert_non_null(m.data);
     for (int64_t i = 0; i < count; i++) {
         float x = culm_rng_unit((uint32_t)(culm_rng_next(rng) >> 32)) * 2 - 1;
-        if (dtype == CULM_F32)
+        if (dtype == CULM_F32) {
             ((float *)m.data)[i] = x;
-        else
+        } else {
             ((uint16_t *)m.data)[i] = rounded(x);
+        }
     }
     return m;
 }
@@ -126,31 +132,34 @@ static void product_check(void **state) {
             bool first = true; /* of this flavour: checked against the reference */
             for (int v = 0; v < ISAS * THREADS; v++) {
                 struct culm_cpu *cpu = cpus[v / THREADS][v % THREADS];
-                if (!cpu)
+                if (!cpu) {
                     continue;
+                }
                 assert_int_equal(culm_cpu_bf16_choose(cpu, flavours[f], NULL), CULM_OK);
                 memcpy(c.data, before.data, bytes);
                 culm_cpu_gemm_bf16(cpu, p->trans_a, p->trans_b, p->m, p->n, p->k, in(&a), lda,
                                    in(&b), ldb, p->bias ? bias.data : NULL, p->add, out(&c), ldc);
                 if (!first) {
-                    if (memcmp(c.data, leader.data, bytes))
+                    if (memcmp(c.data, leader.data, bytes)) {
                         fail_msg("seed %llu, shape %zu: other bits on %s, %d threads, %s",
                                  (unsigned long long)seed(), s, isas[v / THREADS], v % THREADS + 1,
                                  flavours[f]);
+                    }
                     continue;
                 }
                 first = false;
                 memcpy(leader.data, c.data, bytes);
-                for (int64_t i = 0; i < p->m; i++)
+                for (int64_t i = 0; i < p->m; i++) {
                     for (int64_t j = 0; j < ldc; j++) {
                         double want = (double)element(&before, i * ldc + j), scale = 1;
                         if (j < p->n) {
                             double sum = p->bias ? (double)((float *)bias.data)[j] : 0;
-                            for (int64_t k = 0; k < p->k; k++)
+                            for (int64_t k = 0; k < p->k; k++) {
                                 sum += (double)widen(rounded(
                                            element(&a, p->trans_a ? k * lda + i : i * lda + k))) *
                                        (double)widen(rounded(
                                            element(&b, p->trans_b ? j * ldb + k : k * ldb + j)));
+                            }
                             want = p->add ? want + sum : sum;
                             scale =
                                 2e-6 * sqrt((double)p->k + 1) + (p->c == H ? fabs(want) / 256 : 0);
@@ -158,12 +167,14 @@ static void product_check(void **state) {
                             scale = 0;
                         }
                         double got = (double)element(&c, i * ldc + j);
-                        if (!(fabs(got - want) <= scale))
+                        if (!(fabs(got - want) <= scale)) {
                             fail_msg("seed %llu, shape %zu, %s, %s: c[%lld,%lld] is %.9g, want "
                                      "%.9g",
                                      (unsigned long long)seed(), s, isas[v / THREADS], flavours[f],
                                      (long long)i, (long long)j, got, want);
+                        }
                     }
+                }
             }
         }
         free(a.data);

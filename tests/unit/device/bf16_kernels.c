@@ -28,15 +28,17 @@ static struct culm_cpu *cpus[CPUS]; /* NULL: not on this processor */
 
 static int open_devices(void **state) {
     (void)state;
-    for (int i = 0; i < CPUS; i++)
+    for (int i = 0; i < CPUS; i++) {
         culm_cpu_new_isa(i % THREADS + 1, isas[i / THREADS], &cpus[i], NULL);
+    }
     return cpus[CPUS - THREADS] ? 0 : -1;
 }
 
 static int close_devices(void **state) {
     (void)state;
-    for (int i = 0; i < CPUS; i++)
+    for (int i = 0; i < CPUS; i++) {
         culm_cpu_free(cpus[i]);
+    }
     return 0;
 }
 
@@ -55,8 +57,9 @@ static float widen(uint16_t half) {
 static uint16_t rounded(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if (!(bits & 0x7f800000u))
+    if (!(bits & 0x7f800000u)) {
         return (uint16_t)(bits >> 16 & 0x8000);
+    }
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
@@ -97,11 +100,12 @@ static void expect_rounded(struct array want, struct array got, enum culm_dtype 
     for (int64_t i = 0; i < want.count; i++) {
         bool same = dtype == CULM_BF16 ? got.bf16[i] == rounded(want.f32[i])
                                        : memcmp(&got.f32[i], &want.f32[i], 4) == 0;
-        if (!same)
+        if (!same) {
             fail_msg("seed %llu, %s, %s, %d threads: element %lld is %.9g, want %.9g rounded",
                      (unsigned long long)seed(), what, isas[cpu / THREADS], cpu % THREADS + 1,
                      (long long)i, (double)(dtype == CULM_BF16 ? widen(got.bf16[i]) : got.f32[i]),
                      (double)want.f32[i]);
+        }
     }
 }
 
@@ -122,7 +126,7 @@ static void maps(void **state) {
                      y = array_new(&rng, n);
         struct culm_dropout drop = {.p = 0.3, .key = 77, .first_sample = 5, .samples = 1};
         struct culm_dropout none = {.p = 0, .samples = 1};
-        for (int c = 0; c < CPUS; c++)
+        for (int c = 0; c < CPUS; c++) {
             for (size_t t = 0; cpus[c] && t < sizeof types / sizeof types[0]; t++) {
                 const enum culm_dtype *type = types[t];
                 struct culm_in a = in(x, type[1]), b = in(h, type[2]);
@@ -139,6 +143,7 @@ static void maps(void **state) {
                 culm_cpu_dropout(cpus[c], to, b, n, &none);
                 expect_rounded(h, y, type[0], "dropout of nothing", c);
             }
+        }
         array_free(x);
         array_free(h);
         array_free(want);
@@ -164,7 +169,7 @@ static void layernorm(void **state) {
                      s2 = array_new(&rng, 4 * n + 4 * c);
         float *mean = s.f32, *rstd = mean + n, *dgamma = rstd + n, *dbeta = dgamma + c;
         float *mean2 = s2.f32, *rstd2 = mean2 + n, *dgamma2 = rstd2 + n, *dbeta2 = dgamma2 + c;
-        for (int cpu = 0; cpu < CPUS; cpu++)
+        for (int cpu = 0; cpu < CPUS; cpu++) {
             for (size_t t = 0; cpus[cpu] && t < 4; t++) {
                 const enum culm_dtype *type = types[t];
                 struct culm_out exact = culm_out_f32(want.f32);
@@ -181,9 +186,11 @@ static void layernorm(void **state) {
                 expect_rounded(want, y, type[0], "layernorm backward", cpu);
                 assert_memory_equal(mean, mean2, (size_t)(2 * n + 2 * c) * sizeof(float));
             }
+        }
         struct array all[] = {x, dy, add, want, y, gamma, beta, s, s2};
-        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
             array_free(all[i]);
+        }
     }
 }
 
@@ -196,17 +203,20 @@ static void embedding(void **state) {
                  dwte = array_new(&rng, v * c), dwpe = array_new(&rng, t * c),
                  dwte2 = array_new(&rng, v * c), dwpe2 = array_new(&rng, t * c);
     int32_t tokens[21];
-    for (int i = 0; i < 21; i++)
+    for (int i = 0; i < 21; i++) {
         tokens[i] = (int32_t)culm_rng_below(&rng, (uint64_t)v);
+    }
     for (int cpu = 0; cpu < CPUS; cpu++) {
-        if (!cpus[cpu])
+        if (!cpus[cpu]) {
             continue;
+        }
         culm_cpu_embedding_forward(cpus[cpu], culm_out_f32(want.f32), tokens, wte.f32, wpe.f32, b,
                                    t, c, v);
         culm_cpu_embedding_forward(cpus[cpu], out(y, H), tokens, wte.f32, wpe.f32, b, t, c, v);
         expect_rounded(want, y, H, "embedding forward", cpu);
-        for (int64_t i = 0; i < y.count; i++)
+        for (int64_t i = 0; i < y.count; i++) {
             y.f32[i] = widen(y.bf16[i]);
+        }
         culm_cpu_embedding_backward(cpus[cpu], dwte.f32, dwpe.f32, in(y, F), tokens, b, t, c, v,
                                     true);
         culm_cpu_embedding_backward(cpus[cpu], dwte2.f32, dwpe2.f32, in(y, H), tokens, b, t, c, v,
@@ -215,8 +225,9 @@ static void embedding(void **state) {
         assert_memory_equal(dwpe.f32, dwpe2.f32, (size_t)dwpe.count * 4);
     }
     struct array all[] = {wte, wpe, want, y, dwte, dwpe, dwte2, dwpe2};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         array_free(all[i]);
+    }
 }
 
 /* The gradient of the bias is a sum of exact values, in one order for both layouts. */
@@ -228,24 +239,28 @@ static void linear_bias(void **state) {
                  dw = array_new(&rng, wide * outputs), db = array_new(&rng, outputs),
                  leader = array_new(&rng, outputs);
     bool led = false;
-    for (int cpu = 0; cpu < CPUS; cpu++)
+    for (int cpu = 0; cpu < CPUS; cpu++) {
         for (int transposed = 0; cpus[cpu] && transposed < 2; transposed++) {
             culm_cpu_linear_backward_weight(cpus[cpu], dw.f32, db.f32, in(x, H), in(dy, H), n, wide,
                                             outputs, transposed, true);
-            if (!led)
+            if (!led) {
                 memcpy(leader.f32, db.f32, (size_t)outputs * 4);
+            }
             led = true;
             assert_memory_equal(db.f32, leader.f32, (size_t)outputs * 4);
         }
+    }
     for (int64_t j = 0; j < outputs; j++) {
         double sum = 0;
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
             sum += (double)dy.f32[i * outputs + j];
+        }
         assert_true(fabs(sum - (double)db.f32[j]) < 1e-4);
     }
     struct array all[] = {x, dy, dw, db, leader};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         array_free(all[i]);
+    }
 }
 
 /* ---- attention ---- */
@@ -265,8 +280,9 @@ static const struct attention_case cases[] = {
 
 static int32_t *mask_new(uint64_t *rng, const struct attention_case *p) {
     int32_t *mask = calloc((size_t)(p->b * p->tk), sizeof *mask);
-    for (int64_t i = 0; i < p->b * p->tk; i++)
+    for (int64_t i = 0; i < p->b * p->tk; i++) {
         mask[i] = i / p->tk == 1 ? 0 : i % p->tk < p->tk - 3 && culm_rng_below(rng, 5) > 0;
+    }
     return mask; /* the second sample sees nothing */
 }
 
@@ -288,12 +304,15 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
                  o = array_new(rng, nq), lse = array_new(rng, nl),
                  grads = array_new(rng, qkv.count);
     struct array plain[8]; /* q k v out lse dq dk dv, for the reference */
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         plain[i] = array_new(rng, i == 4 ? nl : i == 0 || i == 3 || i == 5 ? nq : nk);
+    }
     int64_t at[3] = {0, p->packed ? p->c : nq, p->packed ? 2 * p->c : nq + nk};
-    for (int i = 0; i < 3; i++)
-        for (int64_t j = 0; j < (i ? nk : nq); j++)
+    for (int i = 0; i < 3; i++) {
+        for (int64_t j = 0; j < (i ? nk : nq); j++) {
             plain[i].f32[j] = qkv.f32[at[i] + j / p->c * ld + j % p->c];
+        }
+    }
     int32_t *mask = p->masked ? mask_new(rng, p) : NULL;
     struct culm_dropout drop = {.p = p->p, .key = 9, .first_sample = 3, .samples = p->b};
     struct culm_attention how = {p->b,     p->tq,     p->tk, p->c,
@@ -317,8 +336,9 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
     for (int f = 0; f < 2; f++) {
         bool led = false;
         for (int c = 0; c < CPUS; c++) {
-            if (!cpus[c])
+            if (!cpus[c]) {
                 continue;
+            }
             assert_int_equal(culm_cpu_bf16_choose(cpus[c], flavours[f], NULL), CULM_OK);
             memset(grads.bf16, 0, (size_t)grads.count * 2);
             culm_cpu_attention_forward(cpus[c], out(o, H), lse.f32, &rows, &how);
@@ -327,39 +347,46 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
             memcpy(now + nq, lse.f32, (size_t)nl * 4);
             memcpy(now + nq + 2 * nl, grads.bf16, (size_t)grads.count * 2);
             if (led) {
-                if (memcmp(now, leader, bytes))
+                if (memcmp(now, leader, bytes)) {
                     fail_msg("seed %llu, case %td: other bits on %s, %d threads, %s",
                              (unsigned long long)seed(), p - cases, isas[c / THREADS],
                              c % THREADS + 1, flavours[f]);
+                }
                 continue;
             }
             led = true;
             memcpy(leader, now, bytes);
-            for (int64_t i = 0; i < nl; i++)
+            for (int64_t i = 0; i < nl; i++) {
                 if (!(plain[4].f32[i] == lse.f32[i] ||
-                      fabs((double)plain[4].f32[i] - (double)lse.f32[i]) < 1e-3))
+                      fabs((double)plain[4].f32[i] - (double)lse.f32[i]) < 1e-3)) {
                     fail_msg("seed %llu, case %td: lse[%lld] is %g, reference %g",
                              (unsigned long long)seed(), p - cases, (long long)i,
                              (double)lse.f32[i], (double)plain[4].f32[i]);
+                }
+            }
             double worst = off(plain[3].f32, o.bf16, nq);
             for (int i = 0; i < 3; i++) {
                 int64_t count = i ? nk : nq;
                 uint16_t *gathered = malloc((size_t)count * 2);
-                for (int64_t j = 0; j < count; j++)
+                for (int64_t j = 0; j < count; j++) {
                     gathered[j] = grads.bf16[at[i] + j / p->c * ld + j % p->c];
+                }
                 worst = fmax(worst, off(plain[5 + i].f32, gathered, count));
                 free(gathered);
             }
-            if (!(worst < 0.02))
+            if (!(worst < 0.02)) {
                 fail_msg("seed %llu, case %td, %s: off by %g of the length",
                          (unsigned long long)seed(), p - cases, flavours[f], worst);
+            }
         }
     }
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         array_free(plain[i]);
+    }
     struct array all[] = {qkv, dout, o, lse, grads};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         array_free(all[i]);
+    }
     free(mask);
     free(row);
     free(leader);
@@ -369,8 +396,9 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
 static void attention(void **state) {
     (void)state;
     uint64_t rng = seed();
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         attention_one(&cases[i], &rng);
+    }
 }
 
 int main(void) {

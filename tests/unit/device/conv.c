@@ -113,8 +113,9 @@ static struct array array_new(int64_t count, bool half, uint64_t stream) {
         }
     }
     memset(a.f32 + count, 0x5a, GUARD);
-    if (half)
+    if (half) {
         memset(a.bf16 + count, 0x5a, GUARD);
+    }
     return a;
 }
 
@@ -133,14 +134,17 @@ static struct culm_out out(struct array *a) {
 static void guard_check(const struct array *a, const char *what) {
     const unsigned char *end =
         a->bf16 ? (unsigned char *)(a->bf16 + a->count) : (unsigned char *)(a->f32 + a->count);
-    for (int i = 0; i < GUARD; i++)
-        if (end[i] != 0x5a)
+    for (int i = 0; i < GUARD; i++) {
+        if (end[i] != 0x5a) {
             fail_msg("%s: written past the end", what);
+        }
+    }
 }
 
 static void settle(struct array *a) { /* f32 says what bf16 holds */
-    for (int64_t i = 0; a->bf16 && i < a->count; i++)
+    for (int64_t i = 0; a->bf16 && i < a->count; i++) {
         a->f32[i] = from_bf16(a->bf16[i]);
+    }
 }
 
 static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
@@ -163,17 +167,21 @@ static int open_devices(void **state) {
     (void)state;
     int opened = 0;
     printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
-    for (int i = 0; i < ISAS; i++)
-        for (int t = 0; t < (i == ISAS - 1 ? BASE_THREADS : THREADS); t++)
+    for (int i = 0; i < ISAS; i++) {
+        for (int t = 0; t < (i == ISAS - 1 ? BASE_THREADS : THREADS); t++) {
             opened += culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL) == CULM_OK;
+        }
+    }
     return opened > 0 ? 0 : -1;
 }
 
 static int close_devices(void **state) {
     (void)state;
-    for (int i = 0; i < ISAS; i++)
-        for (int t = 0; t < THREADS; t++)
+    for (int i = 0; i < ISAS; i++) {
+        for (int t = 0; t < THREADS; t++) {
             culm_cpu_free(cpus[i][t]);
+        }
+    }
     return 0;
 }
 
@@ -188,40 +196,46 @@ static struct set set_new(const struct culm_conv *v, bool half, uint64_t stream)
     int64_t w = v->o * (v->c / v->groups) * v->kh * v->kw;
     const int64_t counts[ARRAYS] = {x, w, v->o, y, y, x, w, v->o};
     struct set s;
-    for (int i = 0; i < ARRAYS; i++)
+    for (int i = 0; i < ARRAYS; i++) {
         s.a[i] = array_new(counts[i], half && (i == X || i == Y || i == DY || i == DX),
                            stream * 16 + (uint64_t)i);
-    for (int64_t i = 0; half && i < w; i++) /* which products in bf16 round */
+    }
+    for (int64_t i = 0; half && i < w; i++) { /* which products in bf16 round */
         s.a[W].f32[i] = from_bf16(to_bf16(s.a[W].f32[i]));
+    }
     return s;
 }
 
 static void set_free(struct set *s) {
-    for (int i = 0; i < ARRAYS; i++)
+    for (int i = 0; i < ARRAYS; i++) {
         array_free(&s->a[i]);
+    }
 }
 
 static void pass_run(struct culm_cpu *cpu, const struct culm_conv *v, enum culm_conv_pass pass,
                      enum culm_conv_algorithm algorithm, struct set *s, bool bias, bool first) {
     struct array *a = s->a;
     if (pass == CULM_CONV_FORWARD) {
-        if (cpu)
+        if (cpu) {
             culm_cpu_conv_forward(cpu, v, algorithm, out(&a[Y]), in(&a[X]), a[W].f32,
                                   bias ? a[B].f32 : NULL);
-        else
+        } else {
             culm_ref_conv_forward(v, a[Y].f32, a[X].f32, a[W].f32, bias ? a[B].f32 : NULL);
+        }
     } else if (pass == CULM_CONV_BACKWARD_DATA) {
-        if (cpu)
+        if (cpu) {
             culm_cpu_conv_backward_data(cpu, v, algorithm, out(&a[DX]), in(&a[DY]), a[W].f32);
-        else
+        } else {
             culm_ref_conv_backward_data(v, a[DX].f32, a[DY].f32, a[W].f32);
+        }
     } else {
         float *db = bias ? a[DB].f32 : NULL;
-        if (cpu)
+        if (cpu) {
             culm_cpu_conv_backward_weight(cpu, v, algorithm, a[DW].f32, db, in(&a[X]), in(&a[DY]),
                                           first);
-        else
+        } else {
             culm_ref_conv_backward_weight(v, a[DW].f32, db, a[X].f32, a[DY].f32, first);
+        }
     }
 }
 
@@ -238,8 +252,9 @@ static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_al
     pass_run(NULL, &v, pass, algorithm, &want, bias, first);
     for (int k = 0; k < ISAS * THREADS; k++) {
         struct culm_cpu *cpu = cpus[k / THREADS][k % THREADS];
-        if (!cpu)
+        if (!cpu) {
             continue;
+        }
         snprintf(where, sizeof where, "geometry %d %s %s %s%s%s, %s, %d threads", index,
                  passes[pass], culm_conv_algorithm_name(algorithm), half ? "bf16" : "f32",
                  bias ? ", bias" : "", first ? "" : ", added", isas[k / THREADS], k % THREADS + 1);
@@ -251,21 +266,26 @@ static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_al
             settle(&got.a[i]);
             struct array *g = &got.a[i], *w = &want.a[i];
             double most = 0;
-            for (int64_t j = 0; j < w->count; j++)
-                most = fmax(most, fabs((double)w->f32[j]));
-            double tolerance = algorithm == CULM_CONV_WINOGRAD ? 3e-5 : 5e-6;
-            if (g->bf16)
-                tolerance = 0.0045;
             for (int64_t j = 0; j < w->count; j++) {
-                if (i == DB && !bias)
+                most = fmax(most, fabs((double)w->f32[j]));
+            }
+            double tolerance = algorithm == CULM_CONV_WINOGRAD ? 3e-5 : 5e-6;
+            if (g->bf16) {
+                tolerance = 0.0045;
+            }
+            for (int64_t j = 0; j < w->count; j++) {
+                if (i == DB && !bias) {
                     break;
+                }
                 double error = fabs((double)g->f32[j] - (double)w->f32[j]);
-                if (!(error <= tolerance * most))
+                if (!(error <= tolerance * most)) {
                     fail_msg("%s: element %lld is %g, reference %g (largest %g)", where,
                              (long long)j, (double)g->f32[j], (double)w->f32[j], most);
+                }
             }
-            if (led && memcmp(g->f32, leader.a[i].f32, (size_t)g->count * 4))
+            if (led && memcmp(g->f32, leader.a[i].f32, (size_t)g->count * 4)) {
                 fail_msg("%s: other bits than the first", where);
+            }
         }
         if (!led) {
             leader = got;
@@ -281,8 +301,9 @@ static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_al
 static void pass_test(enum culm_conv_pass pass, enum culm_conv_algorithm algorithm) {
     for (int i = 0; i < GEOMETRIES; i++) {
         struct culm_conv v = geometry(i);
-        if (!culm_conv_algorithm_possible(&v, pass, algorithm))
+        if (!culm_conv_algorithm_possible(&v, pass, algorithm)) {
             continue;
+        }
         for (int how = 0; how < 4; how++) {
             bool half = how & 1, other = how >> 1 & 1;
             geometry_test(i, pass, algorithm, half, other != half, other);
@@ -319,8 +340,9 @@ static void winograd_backward_weight(void **state) {
 static double weighted(const struct culm_conv *v, struct set *s) {
     pass_run(NULL, v, CULM_CONV_FORWARD, CULM_CONV_DIRECT, s, true, true);
     double sum = 0;
-    for (int64_t i = 0; i < s->a[Y].count; i++)
+    for (int64_t i = 0; i < s->a[Y].count; i++) {
         sum += (double)s->a[Y].f32[i] * (double)s->a[DY].f32[i];
+    }
     return sum;
 }
 
@@ -329,13 +351,14 @@ static void reference_gradients(void **state) {
     static const int pairs[][2] = {{X, DX}, {W, DW}, {B, DB}};
     for (int g = 0; g < GEOMETRIES; g++) {
         struct culm_conv v = geometry(g);
-        if (culm_conv_flops(&v) > 2e5)
+        if (culm_conv_flops(&v) > 2e5) {
             continue;
+        }
         struct set s = set_new(&v, false, 1000 + (uint64_t)g);
         pass_run(NULL, &v, CULM_CONV_BACKWARD_DATA, CULM_CONV_DIRECT, &s, true, true);
         pass_run(NULL, &v, CULM_CONV_BACKWARD_WEIGHT, CULM_CONV_DIRECT, &s, true, true);
         uint64_t rng = culm_rng_mix(seed(), 77);
-        for (int p = 0; p < 3; p++)
+        for (int p = 0; p < 3; p++) {
             for (int trial = 0; trial < 12; trial++) {
                 struct array *a = &s.a[pairs[p][0]];
                 int64_t at = (int64_t)culm_rng_below(&rng, (uint64_t)a->count);
@@ -346,9 +369,11 @@ static void reference_gradients(void **state) {
                 double down = weighted(&v, &s);
                 a->f32[at] = was;
                 double want = up - down, got = (double)s.a[pairs[p][1]].f32[at];
-                if (fabs(want - got) > 2e-4 * (1 + fabs(want)))
+                if (fabs(want - got) > 2e-4 * (1 + fabs(want))) {
                     fail_msg("geometry %d, gradient %d: %g, differences say %g", g, p, got, want);
+                }
             }
+        }
         set_free(&s);
     }
 }
@@ -366,8 +391,9 @@ static void algorithms(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(algorithms),
         cmocka_unit_test(reference_gradients),

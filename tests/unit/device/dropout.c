@@ -22,15 +22,17 @@ static int release(void **state) {
 }
 
 static void ones(void) {
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < COUNT; i++) {
         x[i] = 1;
+    }
 }
 
 static void test_identity(void **state) {
     struct culm_dropout none = {.p = 0, .key = 5, .samples = 8};
     uint64_t stream = 3;
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < COUNT; i++) {
         x[i] = culm_rng_unit((uint32_t)culm_rng_next(&stream)) - 0.5f;
+    }
     x[0] = -0.0f;
     culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &none);
     assert_memory_equal(x, y, sizeof x);
@@ -46,7 +48,7 @@ static void test_cut_does_not_matter(void **state) {
     struct culm_dropout drop = {.p = 0.1, .key = 99, .first_sample = 1000, .samples = 8};
     ones();
     culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &drop);
-    for (int64_t cut = 1; cut <= 8; cut++)
+    for (int64_t cut = 1; cut <= 8; cut++) {
         for (int64_t from = 0; from < 8; from += cut) {
             int64_t samples = from + cut > 8 ? 8 - from : cut;
             struct culm_dropout part = drop;
@@ -58,6 +60,7 @@ static void test_cut_does_not_matter(void **state) {
             assert_memory_equal(z, y + from * per_sample,
                                 (size_t)(samples * per_sample) * sizeof *z);
         }
+    }
 }
 
 static void test_statistics(void **state) {
@@ -92,13 +95,15 @@ static void test_keys_and_samples_differ(void **state) {
     for (int o = 0; o < 2; o++) {
         int64_t same = 0;
         culm_cpu_dropout(*state, culm_out_f32(z), culm_in_f32(x), COUNT, others[o]);
-        for (int i = 0; i < COUNT; i++)
+        for (int i = 0; i < COUNT; i++) {
             same += y[i] == z[i];
+        }
         assert_true(fabs((double)same / COUNT - 0.5) < 0.01);
     }
     int64_t same = 0;
-    for (int i = 0; i < COUNT / 8; i++)
+    for (int i = 0; i < COUNT / 8; i++) {
         same += y[i] == y[i + COUNT / 8];
+    }
     assert_true(fabs((double)same * 8 / COUNT - 0.5) < 0.02);
 }
 

@@ -24,10 +24,11 @@ static void gemm(struct culm_cpu *cpu, struct run *run) {
     bool ta = DIM(3) & 1, tb = DIM(3) & 2;
     float beta = DIM(3) & 4 ? 1 : 0;
     int64_t lda = 3 + (ta ? m : k), ldb = 3 + (tb ? k : n);
-    if (cpu)
+    if (cpu) {
         culm_cpu_gemm(cpu, ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
-    else
+    } else {
         culm_ref_gemm(ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
+    }
 }
 
 /* ---- linear: n, in, out, bits (1: bias, 2: w is [out,in]) ---- */
@@ -47,32 +48,36 @@ static struct culm_out out_f32(float *x) { return culm_out_f32(x); }
 
 static void linear_forward(struct culm_cpu *cpu, struct run *run) {
     const float *b = DIM(3) & 1 ? BUF(LB) : NULL;
-    if (cpu)
+    if (cpu) {
         culm_cpu_linear_forward(cpu, out_f32(BUF(LY)), in_f32(BUF(LX)), BUF(LW), b, DIM(0), DIM(1),
                                 DIM(2), DIM(3) & 2);
-    else
+    } else {
         culm_ref_linear_forward(BUF(LY), BUF(LX), BUF(LW), b, DIM(0), DIM(1), DIM(2), DIM(3) & 2);
+    }
 }
 
 static void linear_input(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_linear_backward_input(cpu, out_f32(BUF(LDX)), in_f32(BUF(LDY)), BUF(LW), DIM(0),
                                        DIM(1), DIM(2), DIM(3) & 2);
-    else
+    } else {
         culm_ref_linear_backward_input(BUF(LDX), BUF(LDY), BUF(LW), DIM(0), DIM(1), DIM(2),
                                        DIM(3) & 2);
+    }
 }
 
 static void linear_weight(struct culm_cpu *cpu, struct run *run) {
     float *db = DIM(3) & 1 ? BUF(LDB) : NULL;
-    if (cpu)
+    if (cpu) {
         culm_cpu_linear_backward_weight(cpu, BUF(LDW), db, in_f32(BUF(LX)), in_f32(BUF(LDY)),
                                         DIM(0), DIM(1), DIM(2), DIM(3) & 2, run->first);
-    else
+    } else {
         culm_ref_linear_backward_weight(BUF(LDW), db, BUF(LX), BUF(LDY), DIM(0), DIM(1), DIM(2),
                                         DIM(3) & 2, run->first);
-    if (!(DIM(3) & 1)) /* not written: give it the value that it has without a bias */
+    }
+    if (!(DIM(3) & 1)) { /* not written: give it the value that it has without a bias */
         memset(BUF(LDB), 0, (size_t)run->count[LDB] * sizeof(float));
+    }
 }
 
 /* ---- embedding: b, t, c, v ---- */
@@ -88,21 +93,23 @@ static int64_t embedding_sizes(const struct shape *s, int64_t *count, int64_t *b
 }
 
 static void embedding_forward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_embedding_forward(cpu, culm_out_f32(BUF(EY)), run->tokens, BUF(EWTE), BUF(EWPE),
                                    DIM(0), DIM(1), DIM(2), DIM(3));
-    else
+    } else {
         culm_ref_embedding_forward(BUF(EY), run->tokens, BUF(EWTE), BUF(EWPE), DIM(0), DIM(1),
                                    DIM(2));
+    }
 }
 
 static void embedding_backward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_embedding_backward(cpu, BUF(EDWTE), BUF(EDWPE), culm_in_f32(BUF(EDY)), run->tokens,
                                     DIM(0), DIM(1), DIM(2), DIM(3), run->first);
-    else
+    } else {
         culm_ref_embedding_backward(BUF(EDWTE), BUF(EDWPE), BUF(EDY), run->tokens, DIM(0), DIM(1),
                                     DIM(2), DIM(3), run->first);
+    }
 }
 
 /* ---- layer norm: n, c, adds the residual's gradient ---- */
@@ -118,12 +125,13 @@ static int64_t layernorm_sizes(const struct shape *s, int64_t *count, int64_t *b
 }
 
 static void layernorm_forward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_layernorm_forward(cpu, culm_out_f32(BUF(NY)), BUF(NMEAN), BUF(NRSTD),
                                    culm_in_f32(BUF(NX)), BUF(NG), BUF(NB), DIM(0), DIM(1), 1e-5);
-    else
+    } else {
         culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB),
                                    DIM(0), DIM(1), 1e-5);
+    }
 }
 
 static void layernorm_backward(struct culm_cpu *cpu, struct run *run) {
@@ -131,14 +139,15 @@ static void layernorm_backward(struct culm_cpu *cpu, struct run *run) {
     /* Both from the reference's statistics, so that only this kernel is compared. */
     culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB), DIM(0),
                                DIM(1), 1e-5);
-    if (cpu)
+    if (cpu) {
         culm_cpu_layernorm_backward(cpu, culm_out_f32(BUF(NDX)), BUF(NDG), BUF(NDB),
                                     culm_in_f32(BUF(NDY)), culm_in_f32(BUF(NX)), BUF(NG),
                                     BUF(NMEAN), BUF(NRSTD), culm_in_f32(add), DIM(0), DIM(1),
                                     run->first);
-    else
+    } else {
         culm_ref_layernorm_backward(BUF(NDX), BUF(NDG), BUF(NDB), BUF(NDY), BUF(NX), BUF(NG),
                                     BUF(NMEAN), BUF(NRSTD), add, DIM(0), DIM(1), run->first);
+    }
 }
 
 /* ---- attention: b, t, c, heads ---- */
@@ -174,10 +183,11 @@ static void attention_reference(struct run *run) {
 static void attention_forward(struct culm_cpu *cpu, struct run *run) {
     struct culm_attention how = attention_how(run);
     struct culm_attention_rows in = culm_attention_packed(culm_in_f32(BUF(AQKV)), DIM(2));
-    if (cpu)
+    if (cpu) {
         culm_cpu_attention_forward(cpu, culm_out_f32(BUF(AOUT)), BUF(ALSE), &in, &how);
-    else
+    } else {
         attention_reference(run);
+    }
 }
 
 static void attention_backward(struct culm_cpu *cpu, struct run *run) {
@@ -203,73 +213,83 @@ static void attention_backward(struct culm_cpu *cpu, struct run *run) {
 enum { UX, UY, UDY, UDX };
 
 static int64_t unary_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         count[i] = s->dim[0];
+    }
     *bound = 1;
     return 0;
 }
 
 static void gelu_forward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_activation_forward(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), DIM(0),
                                     CULM_FUNCTION_GELU_TANH, 0);
-    else
+    } else {
         culm_ref_gelu_forward(BUF(UY), BUF(UX), DIM(0));
+    }
 }
 
 static void gelu_backward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_activation_backward(cpu, culm_out_f32(BUF(UDX)), culm_in_f32(BUF(UDY)),
                                      culm_in_f32(BUF(UX)), DIM(0), CULM_FUNCTION_GELU_TANH, 0);
-    else
+    } else {
         culm_ref_gelu_backward(BUF(UDX), BUF(UDY), BUF(UX), DIM(0));
+    }
 }
 
 static void dropout_forward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_dropout(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), DIM(0), &run->dropout);
-    else
+    } else {
         culm_ref_dropout(BUF(UY), BUF(UX), DIM(0), &run->dropout);
+    }
 }
 
 static void dropout_backward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_dropout(cpu, culm_out_f32(BUF(UDX)), culm_in_f32(BUF(UDY)), DIM(0), &run->dropout);
-    else
+    } else {
         culm_ref_dropout(BUF(UDX), BUF(UDY), DIM(0), &run->dropout);
+    }
 }
 
 enum { RX, RH, RY, RDY, RDH };
 
 static int64_t residual_sizes(const struct shape *s, int64_t *count, int64_t *bound) {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         count[i] = s->dim[0];
+    }
     *bound = 1;
     return 0;
 }
 
 static void residual_forward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_residual_dropout_forward(cpu, culm_out_f32(BUF(RY)), culm_in_f32(BUF(RX)),
                                           culm_in_f32(BUF(RH)), DIM(0), &run->dropout);
-    else
+    } else {
         culm_ref_residual_dropout_forward(BUF(RY), BUF(RX), BUF(RH), DIM(0), &run->dropout);
+    }
 }
 
 static void residual_backward(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_dropout(cpu, culm_out_f32(BUF(RDH)), culm_in_f32(BUF(RDY)), DIM(0), &run->dropout);
-    else
+    } else {
         culm_ref_dropout(BUF(RDH), BUF(RDY), DIM(0), &run->dropout);
+    }
 }
 
 static void add(struct culm_cpu *cpu, struct run *run) {
-    if (cpu)
+    if (cpu) {
         culm_cpu_add(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), culm_in_f32(BUF(UDY)),
                      DIM(0));
-    else
-        for (int64_t i = 0; i < DIM(0); i++)
+    } else {
+        for (int64_t i = 0; i < DIM(0); i++) {
             BUF(UY)[i] = BUF(UX)[i] + BUF(UDY)[i];
+        }
+    }
 }
 
 /* ---- cross-entropy: n, v, smoothed; the loss is one float, of gradient 1 ---- */
@@ -286,19 +306,21 @@ static int64_t cross_entropy_sizes(const struct shape *s, int64_t *count, int64_
 
 /* Every fifth row is ignored, but not the first. */
 static void ignore_some(struct run *run) {
-    for (int64_t i = 3; i < DIM(0); i += 5)
+    for (int64_t i = 3; i < DIM(0); i += 5) {
         run->tokens[i] = -1;
+    }
 }
 
 static void cross_entropy(struct culm_cpu *cpu, struct run *run, float *logits, bool gradient) {
     struct culm_loss loss;
     ignore_some(run);
-    if (cpu)
+    if (cpu) {
         culm_cpu_cross_entropy(cpu, culm_out_f32(logits), run->tokens, DIM(0), DIM(1), 1, SMOOTHING,
                                gradient, &loss);
-    else
+    } else {
         loss = culm_ref_cross_entropy(gradient ? logits : NULL, BUF(CX), run->tokens, DIM(0),
                                       DIM(1), 1, SMOOTHING);
+    }
     BUF(CLOSS)[0] = (float)loss.loss;
     BUF(CLOSS)[1] = (float)loss.counted;
     BUF(CLOSS)[2] = (float)loss.correct;
@@ -326,12 +348,14 @@ static void adamw(struct culm_cpu *cpu, struct run *run) {
                                      .grad_scale = 0.7,
                                      .bias_correction1 = 1 - 0.729,
                                      .bias_correction2 = 1 - 0.857375};
-    for (int64_t i = 0; i < DIM(0); i++)
+    for (int64_t i = 0; i < DIM(0); i++) {
         BUF(OV)[i] *= BUF(OV)[i]; /* a second moment is not negative */
-    if (cpu)
+    }
+    if (cpu) {
         culm_cpu_adamw(cpu, BUF(OP), BUF(OM), BUF(OV), BUF(OG), DIM(0), &hyper);
-    else
+    } else {
         culm_ref_adamw(BUF(OP), BUF(OM), BUF(OV), BUF(OG), DIM(0), &hyper);
+    }
 }
 
 static int64_t squares_sizes(const struct shape *s, int64_t *count, int64_t *bound) {

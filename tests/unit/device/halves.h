@@ -31,15 +31,18 @@ static inline float typed_widen(uint16_t half) {
 }
 /* Rounds the buffers in `mask`. */
 static inline void typed_round(struct run *run, bool bf16, uint32_t mask) {
-    for (int b = 0; bf16 && b < MAX_BUFFERS; b++)
-        for (int64_t i = 0; mask >> b & 1 && i < run->count[b]; i++)
+    for (int b = 0; bf16 && b < MAX_BUFFERS; b++) {
+        for (int64_t i = 0; mask >> b & 1 && i < run->count[b]; i++) {
             run->buffer[b][i] = typed_widen(typed_narrow(run->buffer[b][i]));
+        }
+    }
 }
 static inline uint16_t *typed_half(struct typed *t, int b) {
     int64_t count = t->run->count[b];
     t->half[b] = aligned_alloc(64, ((size_t)count * 2 + 127) / 64 * 64);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         t->half[b][i] = typed_narrow(t->run->buffer[b][i]);
+    }
     return t->half[b];
 }
 static inline struct culm_in typed_in(struct typed *t, int b) {
@@ -53,8 +56,9 @@ static inline struct culm_out typed_out(struct typed *t, int b) {
 /* After the call: what was written goes back to the buffers. */
 static inline void typed_end(struct typed *t) {
     for (int b = 0; b < MAX_BUFFERS; b++) {
-        for (int64_t i = 0; t->half[b] && t->written >> b & 1 && i < t->run->count[b]; i++)
+        for (int64_t i = 0; t->half[b] && t->written >> b & 1 && i < t->run->count[b]; i++) {
             t->run->buffer[b][i] = typed_widen(t->half[b][i]);
+        }
         free(t->half[b]);
     }
 }

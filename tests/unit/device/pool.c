@@ -26,11 +26,13 @@ static void count_tile(void *context, int64_t tile, int thread) {
         __atomic_add_fetch(&c->bad_thread, 1, __ATOMIC_RELAXED);
         return;
     }
-    if (__atomic_exchange_n(&c->busy[thread], 1, __ATOMIC_ACQ_REL))
+    if (__atomic_exchange_n(&c->busy[thread], 1, __ATOMIC_ACQ_REL)) {
         __atomic_add_fetch(&c->overlaps, 1, __ATOMIC_RELAXED);
+    }
 #if defined(__x86_64__)
-    if ((_mm_getcsr() & 0xFFC0) != 0x9FC0) /* nearest, masked, flush to zero both ways */
+    if ((_mm_getcsr() & 0xFFC0) != 0x9FC0) { /* nearest, masked, flush to zero both ways */
         __atomic_add_fetch(&c->bad_control, 1, __ATOMIC_RELAXED);
+    }
 #endif
     c->seen[tile]++;
     __atomic_store_n(&c->busy[thread], 0, __ATOMIC_RELEASE);
@@ -46,8 +48,9 @@ static void test_every_tile_once(void **state) {
             struct counting c = {.threads = threads};
             int64_t tiles = round % 3 ? round % 7 : TILES;
             culm_cpu_run(cpu, tiles, count_tile, &c);
-            for (int64_t i = 0; i < TILES; i++)
+            for (int64_t i = 0; i < TILES; i++) {
                 assert_int_equal(c.seen[i], i < tiles);
+            }
             assert_int_equal(c.overlaps + c.bad_control + c.bad_thread, 0);
         }
         culm_cpu_free(cpu);
@@ -60,8 +63,9 @@ static void test_control_word(void **state) {
     struct culm_cpu *cpu;
     assert_int_equal(culm_cpu_new(2, &cpu, NULL), CULM_OK);
     float x[4096] __attribute__((aligned(64))), toward_zero[4096], nearest[4096];
-    for (int i = 0; i < 4096; i++)
+    for (int i = 0; i < 4096; i++) {
         x[i] = (float)(i - 2048) * 0.00317f;
+    }
     culm_cpu_activation_forward(cpu, culm_out_f32(nearest), culm_in_f32(x), 4096,
                                 CULM_FUNCTION_GELU_TANH, 0);
     uint32_t before = _mm_getcsr();
@@ -81,8 +85,9 @@ static void test_control_word(void **state) {
 /* A device made by one thread may be used by another. */
 static void *use_elsewhere(void *argument) {
     float x[1024], y[1024];
-    for (int i = 0; i < 1024; i++)
+    for (int i = 0; i < 1024; i++) {
         x[i] = 1;
+    }
     culm_cpu_add(argument, culm_out_f32(y), culm_in_f32(x), culm_in_f32(x), 1024);
     return (void *)(intptr_t)(y[1023] == 2.0f);
 }

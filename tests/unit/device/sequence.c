@@ -13,8 +13,9 @@
 
 /* Some ids are negative: every fifth, but not the first. */
 static void some_negative(struct run *run, int64_t count) {
-    for (int64_t i = 3; i < count; i += 5)
+    for (int64_t i = 3; i < count; i += 5) {
         run->tokens[i] = -1;
+    }
 }
 
 /* Scratch that a kernel borrows, full of NaN, with a fence behind it. */
@@ -27,8 +28,9 @@ static float *scratch_new(int64_t floats) {
 static void scratch_free(float *scratch, int64_t floats) {
     uint32_t fence;
     memcpy(&fence, scratch + floats, sizeof fence);
-    if (fence != UINT32_MAX)
+    if (fence != UINT32_MAX) {
         abort();
+    }
     free(scratch);
 }
 
@@ -47,11 +49,12 @@ static int64_t lookup_sizes(const struct shape *s, int64_t *count, int64_t *boun
 static void lookup_forward(struct culm_cpu *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     some_negative(run, DIM(0));
-    if (cpu)
+    if (cpu) {
         culm_cpu_lookup_forward(cpu, typed_out(&t, KY), run->tokens, culm_in_f32(BUF(KTABLE)),
                                 DIM(0), DIM(1), DIM(2));
-    else
+    } else {
         culm_ref_lookup_forward(BUF(KY), run->tokens, BUF(KTABLE), DIM(0), DIM(1));
+    }
     typed_end(&t);
 }
 
@@ -59,12 +62,13 @@ static void lookup_backward(struct culm_cpu *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(KDY));
     some_negative(run, DIM(0));
-    if (cpu)
+    if (cpu) {
         culm_cpu_lookup_backward(cpu, BUF(KDTABLE), typed_in(&t, KDY), run->tokens, DIM(0), DIM(1),
                                  DIM(2), run->first);
-    else
+    } else {
         culm_ref_lookup_backward(BUF(KDTABLE), BUF(KDY), run->tokens, DIM(0), DIM(1), DIM(2),
                                  run->first);
+    }
     typed_end(&t);
 }
 
@@ -83,23 +87,25 @@ static int64_t positions_sizes(const struct shape *s, int64_t *count, int64_t *b
 static void positions_forward(struct culm_cpu *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(PX));
-    if (cpu)
+    if (cpu) {
         culm_cpu_positions_forward(cpu, typed_out(&t, PY), typed_in(&t, PX), culm_in_f32(BUF(PWPE)),
                                    DIM(0), DIM(1), DIM(2));
-    else
+    } else {
         culm_ref_positions_forward(BUF(PY), BUF(PX), BUF(PWPE), DIM(0), DIM(1), DIM(2));
+    }
     typed_end(&t);
 }
 
 static void positions_backward(struct culm_cpu *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(PDY));
-    if (cpu)
+    if (cpu) {
         culm_cpu_positions_backward(cpu, BUF(PDWPE), typed_in(&t, PDY), DIM(0), DIM(1), DIM(2),
                                     DIM(3), run->first);
-    else
+    } else {
         culm_ref_positions_backward(BUF(PDWPE), BUF(PDY), DIM(0), DIM(1), DIM(2), DIM(3),
                                     run->first);
+    }
     typed_end(&t);
 }
 
@@ -119,11 +125,12 @@ static void gather_forward(struct culm_cpu *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(GX));
     some_negative(run, DIM(0) * DIM(2));
-    if (cpu)
+    if (cpu) {
         culm_cpu_gather_rows_forward(cpu, typed_out(&t, GY), typed_in(&t, GX), run->tokens, DIM(0),
                                      DIM(1), DIM(2), DIM(3));
-    else
+    } else {
         culm_ref_gather_rows_forward(BUF(GY), BUF(GX), run->tokens, DIM(0), DIM(1), DIM(2), DIM(3));
+    }
     typed_end(&t);
 }
 
@@ -131,12 +138,13 @@ static void gather_backward(struct culm_cpu *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(GDY));
     some_negative(run, DIM(0) * DIM(2));
-    if (cpu)
+    if (cpu) {
         culm_cpu_gather_rows_backward(cpu, typed_out(&t, GDX), typed_in(&t, GDY), run->tokens,
                                       DIM(0), DIM(1), DIM(2), DIM(3));
-    else
+    } else {
         culm_ref_gather_rows_backward(BUF(GDX), BUF(GDY), run->tokens, DIM(0), DIM(1), DIM(2),
                                       DIM(3));
+    }
     typed_end(&t);
 }
 
@@ -156,9 +164,11 @@ static int64_t attention_sizes(const struct shape *s, int64_t *count, int64_t *b
 }
 
 static struct culm_attention attention_how(struct run *run) {
-    for (int64_t i = 0; i < DIM(0) * DIM(2); i++)
-        if ((DIM(5) & 4 && i < DIM(2)) || (DIM(5) & 8 && i >= DIM(0) * DIM(2) - DIM(2) / 2))
+    for (int64_t i = 0; i < DIM(0) * DIM(2); i++) {
+        if ((DIM(5) & 4 && i < DIM(2)) || (DIM(5) & 8 && i >= DIM(0) * DIM(2) - DIM(2) / 2)) {
             run->tokens[i] = 0;
+        }
+    }
     return (struct culm_attention){.b = DIM(0),
                                    .tq = DIM(1),
                                    .tk = DIM(2),
@@ -186,9 +196,11 @@ static void attention_reference(struct run *run) {
 
 /* A query that sees nothing has +infinity for its log-sum-exp, which cannot be compared. */
 static void finite_lse(struct run *run) {
-    for (int64_t i = 0; i < run->count[ALSE]; i++)
-        if (BUF(ALSE)[i] > 1e30f)
+    for (int64_t i = 0; i < run->count[ALSE]; i++) {
+        if (BUF(ALSE)[i] > 1e30f) {
             BUF(ALSE)[i] = 7;
+        }
+    }
 }
 
 static void attention_forward(struct culm_cpu *cpu, struct run *run) {
@@ -196,10 +208,11 @@ static void attention_forward(struct culm_cpu *cpu, struct run *run) {
     struct culm_attention how = attention_how(run);
     typed_round(run, DIM(7), BIT(AQ) | BIT(AK) | BIT(AV));
     struct culm_attention_rows in = attention_rows(run, &t);
-    if (cpu)
+    if (cpu) {
         culm_cpu_attention_forward(cpu, typed_out(&t, AOUT), BUF(ALSE), &in, &how);
-    else
+    } else {
         attention_reference(run);
+    }
     typed_end(&t);
     finite_lse(run);
 }
@@ -209,8 +222,9 @@ static void attention_backward(struct culm_cpu *cpu, struct run *run) {
     struct culm_attention how = attention_how(run);
     int64_t c = DIM(3);
     typed_round(run, DIM(7), BIT(AQ) | BIT(AK) | BIT(AV) | BIT(ADOUT));
-    for (int d = ADQ; d <= ADK; d++) /* nobody writes between the rows */
+    for (int d = ADQ; d <= ADK; d++) { /* nobody writes between the rows */
         memset(BUF(d), 0, (size_t)run->count[d] * sizeof(float));
+    }
     if (cpu) {
         attention_reference(run);
         struct culm_attention_rows in = attention_rows(run, &t);
@@ -287,10 +301,13 @@ static void lstm_reference(struct run *run) {
 static void lstm_scale(struct run *run) {
     typed_round(run, DIM(7), BIT(MX) | BIT(MH0) | BIT(MC0));
     float by = 1 / (1 + sqrtf((float)DIM(3)));
-    for (int b = MWIH; b <= MWHH; b++)
-        for (int64_t i = 0; i < run->count[b]; i++)
-            if (fabsf(BUF(b)[i]) > by)
+    for (int b = MWIH; b <= MWHH; b++) {
+        for (int64_t i = 0; i < run->count[b]; i++) {
+            if (fabsf(BUF(b)[i]) > by) {
                 BUF(b)[i] *= by;
+            }
+        }
+    }
 }
 
 static struct culm_lstm_params lstm_params(struct run *run, struct typed *t) {
@@ -345,8 +362,9 @@ static void lstm_backward_reference(struct run *run) {
                            scratch);
     memcpy(BUF(MDBHH), BUF(MDBIH), (size_t)run->count[MDBIH] * sizeof(float));
     for (int i = 0; i < 4; i++) {
-        for (int64_t j = 0; j < run->count[MDWIH + i] && !run->first; j++)
+        for (int64_t j = 0; j < run->count[MDWIH + i] && !run->first; j++) {
             BUF(MDWIH + i)[j] += own[i][j];
+        }
         free(own[i]);
     }
     free(scratch);
@@ -384,10 +402,12 @@ static void lstm_backward(struct culm_cpu *cpu, struct run *run) {
         lstm_backward_reference(run);
     }
     typed_end(&t);
-    for (int b = MDBIH; b <= MDBHH && !bias; b++) /* not written */
+    for (int b = MDBIH; b <= MDBHH && !bias; b++) { /* not written */
         memset(BUF(b), 0, (size_t)run->count[b] * sizeof(float));
-    for (int b = MDH0; b <= MDC0 && !state; b++)
+    }
+    for (int b = MDH0; b <= MDC0 && !state; b++) {
         memset(BUF(b), 0, (size_t)run->count[b] * sizeof(float));
+    }
 }
 
 /* ---- additive attention: b, t, s, a, c, bits (1: lengths, 2: large numbers) ---- */
@@ -424,8 +444,9 @@ static struct culm_bahdanau bahdanau_how(struct run *run) {
     typed_round(run, DIM(7), BIT(BQUERY) | BIT(BKEY) | BIT(BVALUE) | BIT(BDCONTEXT));
     for (int64_t i = 0; DIM(5) & 2 && run->dropout.key && i < DIM(0) * DIM(1) * DIM(3); i += 37) {
         BUF(BQUERY)[i] += 40; /* and a key may bring it back */
-        if (i < run->count[BKEY])
+        if (i < run->count[BKEY]) {
             BUF(BKEY)[i] -= 41;
+        }
     }
     run->dropout.key = 0; /* done */
     return (struct culm_bahdanau){.b = DIM(0),
@@ -455,10 +476,11 @@ static void bahdanau_forward(struct culm_cpu *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_bahdanau how = bahdanau_how(run);
     struct culm_bahdanau_inputs in = bahdanau_inputs(run, &t);
-    if (cpu)
+    if (cpu) {
         culm_cpu_bahdanau_forward(cpu, typed_out(&t, BCONTEXT), BUF(BPROB), &in, &how);
-    else
+    } else {
         bahdanau_reference(run);
+    }
     typed_end(&t);
 }
 
@@ -489,8 +511,9 @@ static void bahdanau_backward(struct culm_cpu *cpu, struct run *run) {
         }
         culm_ref_bahdanau_backward(&grads, BUF(BDCONTEXT), &in, &how, scratch);
         for (int i = 0; i < 3; i++) {
-            for (int64_t j = 0; j < run->count[BDV + i] && !run->first; j++)
+            for (int64_t j = 0; j < run->count[BDV + i] && !run->first; j++) {
                 BUF(BDV + i)[j] += own[i][j];
+            }
             free(own[i]);
         }
         free(scratch);

@@ -60,8 +60,9 @@ static size_t bytes_of(const struct typed_run *run, int i) {
 
 /* What the reference holds, as the device would hold it. */
 static void round_array(struct typed_run *run, int i) {
-    for (int64_t j = 0; j < run->array[i].count && is_bf16(run, i); j++)
+    for (int64_t j = 0; j < run->array[i].count && is_bf16(run, i); j++) {
         run->array[i].f32[j] = from_bf16(to_bf16(run->array[i].f32[j]));
+    }
 }
 
 static void run_init(struct typed_run *run, const struct typed_operator *op, int variant,
@@ -71,13 +72,15 @@ static void run_init(struct typed_run *run, const struct typed_operator *op, int
     op->sizes(run);
     for (int i = 0; i < TYPED_ARRAYS; i++) {
         struct typed_array *a = &run->array[i];
-        if (!a->name)
+        if (!a->name) {
             continue;
+        }
         a->f32 = malloc((size_t)a->count * sizeof(float));
         assert_non_null(a->f32);
-        for (int64_t j = 0; j < a->count; j++)
+        for (int64_t j = 0; j < a->count; j++) {
             a->f32[j] = a->low +
                         (a->high - a->low) * culm_rng_unit((uint32_t)(culm_rng_next(&state) >> 32));
+        }
         round_array(run, i);
     }
 }
@@ -86,15 +89,18 @@ static void run_init(struct typed_run *run, const struct typed_operator *op, int
 static void load(struct typed_run *run) {
     for (int i = 0; i < TYPED_ARRAYS; i++) {
         struct typed_array *a = &run->array[i];
-        if (!a->name)
+        if (!a->name) {
             continue;
+        }
         size_t bytes = bytes_of(run, i);
         a->memory = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
         assert_non_null(a->memory);
-        if (!is_bf16(run, i))
+        if (!is_bf16(run, i)) {
             memcpy(a->memory, a->f32, bytes);
-        for (int64_t j = 0; j < a->count && is_bf16(run, i); j++)
+        }
+        for (int64_t j = 0; j < a->count && is_bf16(run, i); j++) {
             ((uint16_t *)a->memory)[j] = to_bf16(a->f32[j]);
+        }
         memset((char *)a->memory + bytes, 0xA5, GUARD);
     }
 }
@@ -102,17 +108,20 @@ static void load(struct typed_run *run) {
 static void unload(struct typed_run *run, const struct typed_operator *op) {
     for (int i = 0; i < TYPED_ARRAYS; i++) {
         const unsigned char *end = (unsigned char *)run->array[i].memory + bytes_of(run, i);
-        for (int j = 0; j < GUARD && run->array[i].memory; j++)
-            if (end[j] != 0xA5)
+        for (int j = 0; j < GUARD && run->array[i].memory; j++) {
+            if (end[j] != 0xA5) {
                 fail_msg("%s wrote past the end of %s", op->name, run->array[i].name);
+            }
+        }
         free(run->array[i].memory);
         run->array[i].memory = NULL;
     }
 }
 
 static void run_release(struct typed_run *run) {
-    for (int i = 0; i < TYPED_ARRAYS; i++)
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
         free(run->array[i].f32);
+    }
 }
 
 static const char *what(const struct typed_operator *op, const struct typed_kernel *kernel,
@@ -135,21 +144,25 @@ static void compare(const struct typed_operator *op, const struct typed_kernel *
                     const char *where) {
     for (int i = 0; i < TYPED_ARRAYS; i++) {
         const struct typed_array *a = &reference->array[i];
-        if (!(kernel->writes >> i & 1) || !a->name)
+        if (!(kernel->writes >> i & 1) || !a->name) {
             continue;
+        }
         double largest = 0;
-        for (int64_t j = 0; j < a->count; j++)
+        for (int64_t j = 0; j < a->count; j++) {
             largest = fmax(largest, fabs((double)a->f32[j]));
+        }
         for (int64_t j = 0; j < a->count; j++) {
             double want = (double)a->f32[j], got = (double)device_value(device, i, j);
             double allowed = op->tolerance * largest;
             allowed += is_bf16(device, i) ? fabs(want) / 256 : 0;
-            if (device->dtype != CULM_F32)
+            if (device->dtype != CULM_F32) {
                 allowed = fmax(allowed, op->bf16_tolerance * largest);
-            if (!(fabs(want - got) <= allowed))
+            }
+            if (!(fabs(want - got) <= allowed)) {
                 fail_msg("%s, %s: %s[%lld] is %.9g, reference %.9g (largest %.3g)",
                          what(op, kernel, reference), where, a->name, (long long)j, got, want,
                          largest);
+            }
         }
     }
 }
@@ -161,23 +174,26 @@ static void test_kernel(const struct typed_operator *op, int k, int variant, enu
     run_init(&run, op, variant, dtype);
     for (int before = 0; before < k; before++) {
         op->kernels[before].reference(&run);
-        for (int i = 0; i < TYPED_ARRAYS; i++)
+        for (int i = 0; i < TYPED_ARRAYS; i++) {
             round_array(&run, i);
+        }
     }
     run.first = first;
     struct typed_run reference = run;
-    for (int i = 0; i < TYPED_ARRAYS; i++)
+    for (int i = 0; i < TYPED_ARRAYS; i++) {
         if (run.array[i].name) {
             size_t bytes = (size_t)run.array[i].count * sizeof(float);
             reference.array[i].f32 = malloc(bytes);
             memcpy(reference.array[i].f32, run.array[i].f32, bytes);
         }
+    }
     kernel->reference(&reference);
     for (int v = 0; v < ISAS * THREADS; v++) {
         struct culm_cpu *cpu = cpus[v / THREADS][v % THREADS];
         char where[64];
-        if (!cpu)
+        if (!cpu) {
             continue;
+        }
         snprintf(where, sizeof where, "%s, %d threads", isas[v / THREADS], v % THREADS + 1);
         load(&run);
         kernel->device(cpu, &run);
@@ -186,11 +202,13 @@ static void test_kernel(const struct typed_operator *op, int k, int variant, enu
             leader = run;
             continue;
         }
-        for (int i = 0; i < TYPED_ARRAYS; i++)
+        for (int i = 0; i < TYPED_ARRAYS; i++) {
             if (run.array[i].name &&
-                memcmp(run.array[i].memory, leader.array[i].memory, bytes_of(&run, i)))
+                memcmp(run.array[i].memory, leader.array[i].memory, bytes_of(&run, i))) {
                 fail_msg("%s: %s has other bits with %s", what(op, kernel, &run), run.array[i].name,
                          where);
+            }
+        }
         unload(&run, op);
     }
     unload(&leader, op);
@@ -201,18 +219,23 @@ static void test_kernel(const struct typed_operator *op, int k, int variant, enu
 static void operator_test(void **state) {
     static const enum culm_dtype types[] = {CULM_F32, CULM_BF16, CULM_DTYPE_COUNT};
     const struct typed_operator *op = *state;
-    for (int variant = 0; variant < op->variants; variant++)
-        for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++)
-            for (int type = 0; type < 3 - op->same_type; type++)
-                for (int first = 1; first >= !op->kernels[k].accumulates; first--)
+    for (int variant = 0; variant < op->variants; variant++) {
+        for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++) {
+            for (int type = 0; type < 3 - op->same_type; type++) {
+                for (int first = 1; first >= !op->kernels[k].accumulates; first--) {
                     test_kernel(op, k, variant, types[type], first);
+                }
+            }
+        }
+    }
 }
 
 static double objective(const struct typed_operator *op, struct typed_run *run) {
     op->kernels[0].reference(run);
     double sum = 0;
-    for (int64_t i = 0; i < run->array[op->y].count; i++)
+    for (int64_t i = 0; i < run->array[op->y].count; i++) {
         sum += (double)run->array[op->y].f32[i] * (double)run->array[op->dy].f32[i];
+    }
     return sum;
 }
 
@@ -225,8 +248,9 @@ static void operator_grad(void **state) {
             run_release(&run);
             continue;
         }
-        for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++)
+        for (int k = 0; k < TYPED_KERNELS && op->kernels[k].name; k++) {
             op->kernels[k].reference(&run);
+        }
         for (int pair = 0; pair < 5 && op->pairs[pair][1]; pair++) {
             struct typed_array *x = &run.array[op->pairs[pair][0]];
             const struct typed_array *dx = &run.array[op->pairs[pair][1]];
@@ -247,9 +271,10 @@ static void operator_grad(void **state) {
                 double allowed = 2e-3 * (1 + fabs(want) + sqrt((double)x->count) * 0.02);
                 /* at a kink, any slope in between */
                 if (!(got >= fmin(want, fmin(left, right)) - allowed &&
-                      got <= fmax(want, fmax(left, right)) + allowed))
+                      got <= fmax(want, fmax(left, right)) + allowed)) {
                     fail_msg("%s %s: d%s[%lld] is %.6g, finite differences give %.6g", op->name,
                              op->describe(variant), x->name, (long long)i, got, want);
+                }
             }
         }
         run_release(&run);
@@ -264,25 +289,28 @@ static double seconds(void) {
 
 static void perf(const char *only) {
     printf("%-36s %-32s %-5s %12s %12s\n", "kernel", "variant", "type", "1 thread", "2 threads");
-    for (int o = 0; typed_operators[o]; o++)
-        for (int k = 0; k < TYPED_KERNELS && typed_operators[o]->kernels[k].name; k++)
+    for (int o = 0; typed_operators[o]; o++) {
+        for (int k = 0; k < TYPED_KERNELS && typed_operators[o]->kernels[k].name; k++) {
             for (int v = 0; v < typed_operators[o]->variants * 2; v++) {
                 const struct typed_operator *op = typed_operators[o];
-                if (only && strcmp(only, op->name))
+                if (only && strcmp(only, op->name)) {
                     continue;
+                }
                 struct typed_run run;
                 double best[2] = {1e9, 1e9};
                 run_init(&run, op, v / 2, v % 2 ? CULM_BF16 : CULM_F32);
                 load(&run);
-                for (int t = 0; t < 2; t++)
+                for (int t = 0; t < 2; t++) {
                     for (int i = 0; i < 15; i++) {
                         struct culm_cpu *cpu = NULL;
-                        for (int isa = 0; isa < ISAS && !cpu; isa++)
+                        for (int isa = 0; isa < ISAS && !cpu; isa++) {
                             cpu = cpus[isa][t];
+                        }
                         double start = seconds();
                         op->kernels[k].device(cpu, &run);
                         best[t] = fmin(best[t], seconds() - start);
                     }
+                }
                 char name[64];
                 snprintf(name, sizeof name, "%s.%s", op->name, op->kernels[k].name);
                 printf("%-36s %-32s %-5s %9.1f us %9.1f us\n", name, op->describe(v / 2),
@@ -290,21 +318,27 @@ static void perf(const char *only) {
                 unload(&run, op);
                 run_release(&run);
             }
+        }
+    }
 }
 
 static int open_devices(void **state) {
     (void)state;
-    for (int i = 0; i < ISAS; i++)
-        for (int t = 0; t < THREADS; t++)
+    for (int i = 0; i < ISAS; i++) {
+        for (int t = 0; t < THREADS; t++) {
             culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+        }
+    }
     return cpus[ISAS - 1][0] ? 0 : -1;
 }
 
 static int close_devices(void **state) {
     (void)state;
-    for (int i = 0; i < ISAS; i++)
-        for (int t = 0; t < THREADS; t++)
+    for (int i = 0; i < ISAS; i++) {
+        for (int t = 0; t < THREADS; t++) {
             culm_cpu_free(cpus[i][t]);
+        }
+    }
     return 0;
 }
 
@@ -323,17 +357,19 @@ int main(int argc, char **argv) {
     struct CMUnitTest tests[96] = {0};
     char names[96][64];
     size_t count = 0;
-    for (int o = 0; typed_operators[o]; o++)
+    for (int o = 0; typed_operators[o]; o++) {
         for (int grad = 0; grad < 2; grad++) {
             const struct typed_operator *op = typed_operators[o];
             if ((only && strcmp(only, op->name)) || (grad && op->y < 0) ||
-                (mode && strcmp(mode, grad ? "grad" : "test")))
+                (mode && strcmp(mode, grad ? "grad" : "test"))) {
                 continue;
+            }
             snprintf(names[count], sizeof names[count], "%s %s", op->name,
                      grad ? "gradient" : "values and bits");
             tests[count] = (struct CMUnitTest){names[count], grad ? operator_grad : operator_test,
                                                NULL, NULL, (void *)op};
             count++;
         }
+    }
     return _cmocka_run_group_tests("vision", tests, count, open_devices, close_devices);
 }

@@ -105,8 +105,9 @@ static void accumulate(struct culm_cpu *cpu, struct typed_run *run) {
     culm_cpu_accumulate(cpu, run->array[FSUM].memory, typed_in(run, FX), COUNT(FX));
 }
 static void accumulate_ref(struct typed_run *run) {
-    for (int64_t i = 0; i < COUNT(FX); i++)
+    for (int64_t i = 0; i < COUNT(FX); i++) {
         F32(FSUM)[i] += F32(FX)[i];
+    }
 }
 
 static const struct typed_operator affine_operator = {

@@ -19,8 +19,9 @@ static const struct culm_in nothing = {NULL, CULM_F32};
 
 static int64_t count_of(const struct culm_shape *shape) {
     int64_t count = 1;
-    for (int i = 0; i < shape->rank; i++)
+    for (int i = 0; i < shape->rank; i++) {
         count *= shape->dim[i];
+    }
     return count;
 }
 
@@ -84,16 +85,18 @@ static void binary_back(struct culm_cpu *cpu, struct typed_run *run) {
         axes |= at < 0 || b->dim[at] == 1 ? (int64_t)1 << i : 0;
     }
     bool scales = function == MUL || function == DIV;
-    if (scales)
+    if (scales) {
         culm_cpu_binary(cpu, typed_out(run, DA), typed_in(run, DY), typed_in(run, B), a, b,
                         function);
-    else
+    } else {
         culm_cpu_affine(cpu, typed_out(run, DA), typed_in(run, DY), count_of(a), 1, 0);
+    }
     struct culm_in factor = function == MUL ? typed_in(run, A) : typed_in(run, Y);
     culm_cpu_reduce(cpu, typed_out(run, DB), typed_in(run, DY), scales ? factor : nothing, a, axes,
                     SUM, function == SUB || function == DIV ? -1 : 1);
-    if (function == DIV)
+    if (function == DIV) {
         culm_cpu_binary(cpu, typed_out(run, DB), typed_in(run, DB), typed_in(run, B), b, b, DIV);
+    }
 }
 static void binary_back_ref(struct typed_run *run) {
     int v = run->variant;
@@ -138,8 +141,9 @@ static const char *describe_reduction(int v) {
 }
 static struct culm_shape result_of(int v) {
     struct culm_shape y = reductions[v].x;
-    for (int i = 0; i < y.rank; i++)
+    for (int i = 0; i < y.rank; i++) {
         y.dim[i] = reductions[v].axes >> i & 1 ? 1 : y.dim[i];
+    }
     return y;
 }
 static double share_of(int v) {
@@ -166,12 +170,13 @@ static void reduce_ref(struct typed_run *run) {
 static void reduce_back(struct culm_cpu *cpu, struct typed_run *run) {
     int v = run->variant;
     const struct culm_shape y = result_of(v);
-    if (reductions[v].function == MAX)
+    if (reductions[v].function == MAX) {
         culm_cpu_reduce_max_backward(cpu, typed_out(run, DX), typed_in(run, RDY), typed_in(run, X),
                                      typed_in(run, RY), &reductions[v].x, reductions[v].axes);
-    else
+    } else {
         culm_cpu_spread(cpu, typed_out(run, DX), typed_in(run, RDY), &reductions[v].x, &y,
                         share_of(v));
+    }
 }
 static void reduce_back_ref(struct typed_run *run) {
     int v = run->variant;

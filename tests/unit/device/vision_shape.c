@@ -52,8 +52,9 @@ static void permute_sizes(struct typed_run *run) {
 }
 static struct culm_shape permuted(int variant) {
     struct culm_shape y = permutations[variant].shape;
-    for (int i = 0; i < y.rank; i++)
+    for (int i = 0; i < y.rank; i++) {
         y.dim[i] = permutations[variant].shape.dim[permutations[variant].order[i]];
+    }
     return y;
 }
 static void permute(struct culm_cpu *cpu, struct typed_run *run) {
