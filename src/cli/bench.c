@@ -8,8 +8,8 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "cli/runner.h"
-#include "cli/subject.h"
+#include "run/runner.h"
+#include "run/subject.h"
 
 #include "base/json.h"
 #include "base/pages.h"
@@ -357,14 +357,16 @@ static enum culm_status bench(struct bench *b, const struct culm_arguments *argu
                               "'culm bench ops NAME|CONFIG'",
                               arguments->items[0]);
     }
+    char note[CULM_INITIAL_NOTE_SIZE] = "";
     enum culm_status status;
     if ((status = culm_subject_find(arguments->items[1], true, &b->subject, error)) ||
         (status = apply(b, values, error)) ||
         (status = culm_runner_init(&b->runner, &b->subject.config, b->subject.batch,
                                    CULM_FOR_TRAINING, (int)values->threads, error)) ||
-        (status = culm_runner_begin(&b->runner, &b->subject.config, "bench", error))) {
+        (status = culm_runner_begin(&b->runner, &b->subject.config, note, error))) {
         return status;
     }
+    culm_cli_note("bench", note);
     const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
     b->m = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
     b->v = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));

@@ -22,11 +22,14 @@ int culm_cli_help(int argc, char **argv);
 int culm_cli_report(int argc, char **argv);
 int culm_cli_train(int argc, char **argv);
 int culm_cli_version(int argc, char **argv);
+int culm_cli_worker(int argc, char **argv);
 
 /* The table, which ends with a row without a name. It is in main.c. */
 const struct culm_command *culm_commands(void);
 
 /* Prints "culm COMMAND: ERROR" to standard error and returns the error's exit code. */
 int culm_cli_fail(const char *command, const struct culm_error *error);
+/* The same of something that is no error; "": nothing. */
+void culm_cli_note(const char *command, const char *note);
 
 #endif

@@ -11,6 +11,12 @@ int culm_cli_fail(const char *command, const struct culm_error *error) {
     return culm_status_exit_code(error->status);
 }
 
+void culm_cli_note(const char *command, const char *note) {
+    if (note[0]) {
+        fprintf(stderr, "culm %s: %s\n", command, note);
+    }
+}
+
 const struct culm_command *culm_command_find(const char *name) {
     for (const struct culm_command *row = culm_commands(); row->name; row++) {
         if (!strcmp(row->name, name)) {

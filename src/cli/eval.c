@@ -5,8 +5,8 @@
  * (model.init, an ONNX file, or the seed).
  */
 #include "cli/command.h"
-#include "cli/evaluate.h"
 #include "cli/options.h"
+#include "run/evaluate.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -108,6 +108,7 @@ static enum culm_status eval(const char *subject, const struct values *values,
     struct culm_evaluation evaluation;
     status = culm_evaluate(&config, &evaluate, &evaluation, error);
     if (status == CULM_OK) {
+        culm_cli_note("eval", evaluation.note);
         print(subject, &evaluation, values->json);
     }
     culm_train_config_release(&config);

@@ -8,7 +8,7 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "cli/runner.h"
+#include "run/runner.h"
 
 #include "base/file.h"
 #include "base/rng.h"

@@ -2,7 +2,6 @@
 #include "cli/ckpt.h"
 #include "cli/command.h"
 #include "cli/dispatch.h"
-#include "cli/worker.h"
 
 static const struct culm_command commands[] = {
     {"train", "trains a model in worker processes that may be killed at any time", culm_cli_train},

@@ -5,8 +5,8 @@
 #include "cli/command.h"
 #include "cli/model_show.h"
 #include "cli/options.h"
-#include "cli/runner.h"
-#include "cli/subject.h"
+#include "run/runner.h"
+#include "run/subject.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -184,8 +184,9 @@ static enum culm_status weight_of(void *arg, const struct culm_param *param, flo
 
 /* The graph of evaluation, since that has all heads; in f32, which the weights are. */
 static enum culm_status export(const char *what, const char *path, struct culm_error *error) {
-    char config[CULM_PATH_MAX], weights[CULM_PATH_MAX]; bool run = culm_file_is_directory(what);
-    struct culm_subject subject = {0}; struct culm_runner runner = {0}; enum culm_status status;
+    char config[CULM_PATH_MAX], weights[CULM_PATH_MAX], note[CULM_INITIAL_NOTE_SIZE] = "";
+    bool run = culm_file_is_directory(what); struct culm_subject subject = {0};
+    struct culm_runner runner = {0}; enum culm_status status;
     if ((status = culm_path_format(config, error, run ? "%s/config.yaml" : "%s", what)) ||
         (status = culm_path_format(weights, error, "%s/model.safetensors", what)) ||
         (status = culm_subject_find(config, false, &subject, error))){return status;}
@@ -193,7 +194,8 @@ snprintf(subject.config.precision, sizeof subject.config.precision, "f32");
 status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_LOSS, 1, error);
 if (status == CULM_OK) {
     status = run ? culm_runner_load(&runner, weights, error)
-                 : culm_runner_begin(&runner, &subject.config, "model", error);
+                 : culm_runner_begin(&runner, &subject.config, note, error);
+    culm_cli_note("model", note);
 }
 if (status == CULM_OK) {
     status = culm_onnx_export(runner.graph, weight_of, &runner, path, error);

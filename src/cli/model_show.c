@@ -2,7 +2,7 @@
 #include "cli/model_show.h"
 
 #include "base/json.h"
-#include "cli/subject.h"
+#include "run/subject.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,16 +1,18 @@
 /*
  * `culm train`: everything that can be wrong is found here, before a file is written or a process
- * started; then culm_train_launch.
+ * started; then culm_launch_run. What it says on the way is printed here.
  */
 #include "cli/command.h"
-#include "cli/launch.h"
 #include "cli/options.h"
-#include "cli/rundir.h"
+#include "report/terminal.h"
+#include "run/launch.h"
+#include "run/rundir.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 struct values {
     struct culm_option_list sets, faults;
@@ -96,7 +98,7 @@ static enum culm_status load_config(struct train *t, const char *path, struct cu
     if (!t->config.pins) {
         return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", path);
     }
-    if ((status = culm_train_complete(&t->config, error)) != CULM_OK) {
+    if ((status = culm_launch_complete(&t->config, error)) != CULM_OK) {
         return status;
     }
     t->config_text = culm_train_config_dump(&t->config);
@@ -171,21 +173,104 @@ static enum culm_status prepare(struct train *t, const char *config_path,
     return status;
 }
 
+/* --- what is printed --- */
+
+static void warn(void *ctx, const char *text) {
+    (void)ctx;
+    fprintf(stderr, "culm train: warning: %s\n", text);
+}
+
+static void print_plan(const struct train *t, const json_t *plan) {
+    const struct culm_train_config *config = &t->config;
+    json_t *stages = json_object_get(plan, "stages"), *stage;
+    size_t s;
+    if (t->values.json) {
+        char *text = json_dumps(plan, JSON_COMPACT);
+        puts(text ? text : "");
+        free(text);
+        return;
+    }
+    printf("%s: %lld parameters, %lld pipelines of %lld stages, %lld lanes of %lld micro-batches, "
+           "redundancy %s\n",
+           config->model.arch, (long long)culm_event_int(plan, "parameters", 0),
+           (long long)config->pipelines, (long long)config->stages, (long long)config->batch.lanes,
+           (long long)(config->batch.global / config->batch.micro / config->batch.lanes),
+           culm_redundancy_name(config->redundancy));
+    json_array_foreach(stages, s, stage) {
+        printf("stage %zu: blocks %lld to %lld, %lld parameters, %.1f MFLOP a micro-batch, %.1f MB "
+               "a node\n",
+               s, (long long)culm_event_int(stage, "first", 0),
+               (long long)culm_event_int(stage, "last", 0),
+               (long long)culm_event_int(stage, "params", 0),
+               culm_event_real(stage, "flops", 0) / 1e6,
+               (double)culm_event_int(stage, "memory_bytes", 0) / 1e6);
+    }
+    if (config->stages == 1 && config->redundancy != CULM_REDUNDANCY_NONE) {
+        printf("with one stage there is no shadow: the copies are the other pipelines\n");
+    }
+}
+
+static int dry_run(struct train *t) {
+    struct culm_error error = {0};
+    json_t *plan = NULL;
+    enum culm_status status = culm_launch_plan(&t->launch, &plan, &error);
+    if (plan) {
+        print_plan(t, plan);
+        json_decref(plan);
+    }
+    return status == CULM_OK ? 0 : culm_cli_fail("train", &error);
+}
+
+/* A fault that was asked for and never fired means that the test around it proved nothing. */
+static int check_faults(const struct train *t, const struct culm_launch_result *result, int code) {
+    for (size_t i = 0; i < t->launch.fault_count && result->fired; i++) {
+        if (!result->fired[i]) {
+            fprintf(stderr, "culm train: --fault '%s' never fired\n", t->launch.fault_texts[i]);
+            code = code ? code : 1;
+        }
+    }
+    return code;
+}
+
+static int run(struct train *t) {
+    const struct culm_terminal_options terminal =
+        culm_terminal_options_of(STDOUT_FILENO, t->config.steps);
+    struct culm_sink *sink =
+        t->values.json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
+    struct culm_launch_result result;
+    struct culm_error error = {0};
+    if (!sink) {
+        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory");
+        return culm_cli_fail("train", &error);
+    }
+    *(t->values.json ? &t->launch.log : &t->launch.screen) = sink;
+    int code = culm_launch_run(&t->launch, &result, &error);
+    culm_sink_free(sink); /* what it shows in place is left as it is */
+    if (error.text[0]) {
+        fprintf(stderr, "culm train: %s\n", error.text);
+    }
+    code = check_faults(t, &result, code);
+    if (!t->values.json && code == 0) {
+        culm_summary_print(&result.summary, t->out_dir, NULL, stdout);
+    }
+    culm_launch_result_release(&result);
+    return code;
+}
+
 static int launch(struct train *t) {
     struct culm_launch_options *o = &t->launch;
     o->config = &t->config;
     o->config_text = t->config_text;
     o->out_dir = t->out_dir;
     o->resume = t->values.resume;
-    o->dry_run = t->values.dry_run;
-    o->json = t->values.json;
     o->plan_path = t->values.plan;
     o->faults = t->faults;
     o->fault_texts = t->values.faults.items;
     o->fault_count = t->values.faults.count;
     o->trace_path = t->values.trace;
     o->time_scale = t->values.time_scale > 0 ? t->values.time_scale : 1;
-    return culm_train_launch(o);
+    o->warn = warn;
+    return t->values.dry_run ? dry_run(t) : run(t);
 }
 
 int culm_cli_train(int argc, char **argv) {

@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 
-#include "cli/version.h"
+#include "run/version.h"
 
 #include <jansson.h>
 #include <openssl/crypto.h>

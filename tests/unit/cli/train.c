@@ -3,8 +3,8 @@
  * mistake is answered with the right exit code and leaves nothing behind.
  */
 #include "cli/command.h"
-#include "cli/launch.h"
-#include "cli/rundir.h"
+#include "run/launch.h"
+#include "run/rundir.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -28,13 +28,13 @@ static struct {
     double time_scale;
 } seen;
 
-enum culm_status culm_train_complete(struct culm_train_config *config, struct culm_error *error) {
+enum culm_status culm_launch_complete(struct culm_train_config *config, struct culm_error *error) {
     (void)config;
     (void)error;
     return CULM_OK;
 }
 
-int culm_train_launch(const struct culm_launch_options *options) {
+static void see(const struct culm_launch_options *options) {
     seen.calls++;
     seen.steps = options->config->steps;
     seen.lanes = options->config->batch.lanes;
@@ -45,23 +45,37 @@ int culm_train_launch(const struct culm_launch_options *options) {
     snprintf(seen.trace, sizeof seen.trace, "%s", options->trace_path ? options->trace_path : "");
     snprintf(seen.config_sha256, sizeof seen.config_sha256, "%s", options->config_sha256);
     seen.resume = options->resume;
-    seen.dry_run = options->dry_run;
-    seen.json = options->json;
+    seen.json = options->log != NULL;
+    seen.dry_run = false;
     seen.fault_count = options->fault_count;
     seen.fault = options->fault_count ? options->faults[0] : (struct culm_fault_spec){0};
     seen.time_scale = options->time_scale;
-    if (options->dry_run) {
-        return 0;
-    }
+}
+
+enum culm_status culm_launch_plan(const struct culm_launch_options *options, json_t **ret_plan,
+                                  struct culm_error *error) {
+    (void)error;
+    see(options);
+    seen.dry_run = true;
+    *ret_plan = NULL;
+    return CULM_OK;
+}
+
+int culm_launch_run(const struct culm_launch_options *options,
+                    struct culm_launch_result *ret_result, struct culm_error *ret_error) {
     struct culm_rundir dir;
-    struct culm_error error = {0};
-    if (culm_rundir_claim(options->out_dir, options->resume, &dir, &error) ||
-        culm_rundir_begin(&dir, options->config_text, &error)) {
-        return culm_cli_fail("train", &error);
+    see(options);
+    assert_true((options->log == NULL) != (options->screen == NULL));
+    memset(ret_result, 0, sizeof *ret_result);
+    if (culm_rundir_claim(options->out_dir, options->resume, &dir, ret_error) ||
+        culm_rundir_begin(&dir, options->config_text, ret_error)) {
+        return culm_status_exit_code(ret_error->status);
     }
     culm_rundir_release(&dir);
     return 75;
 }
+
+void culm_launch_result_release(struct culm_launch_result *result) { (void)result; }
 
 const struct culm_command *culm_commands(void) {
     static const struct culm_command none = {0};

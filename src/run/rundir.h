@@ -9,8 +9,8 @@
  * claims the directory last. The lock goes with the process, however it ends, and is not inherited
  * by workers. Thread: the caller's.
  */
-#ifndef CULM_CLI_RUNDIR_H
-#define CULM_CLI_RUNDIR_H
+#ifndef CULM_RUN_RUNDIR_H
+#define CULM_RUN_RUNDIR_H
 
 #include "base/file.h"
 

@@ -6,7 +6,7 @@
  */
 #include "../folder.h"
 
-#include "cli/eval_watch.h"
+#include "run/eval_watch.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -201,5 +201,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_clean_start),           cmocka_unit_test(test_stop),
         cmocka_unit_test(test_death_of_the_launcher),
     };
-    return cmocka_run_group_tests_name("cli/eval_watch", tests, begin, drop_folder);
+    return cmocka_run_group_tests_name("run/eval_watch", tests, begin, drop_folder);
 }

@@ -7,8 +7,8 @@
  * another one is evaluated the newest waits, and is next unless it has been removed by then; the
  * others are left out. Thread: one at a time.
  */
-#ifndef CULM_CLI_EVAL_WATCH_H
-#define CULM_CLI_EVAL_WATCH_H
+#ifndef CULM_RUN_EVAL_WATCH_H
+#define CULM_RUN_EVAL_WATCH_H
 
 #include "base/file.h"
 #include "train/config.h"

@@ -1,14 +1,16 @@
 /*
- * What `culm train` warns of: said on standard error at once, and kept for events, since a run that
- * is looked at later has only those. Thread: one.
+ * What a launcher warns of: told its caller at once, and kept for events, since a run that is looked
+ * at later has only those. Thread: one.
  */
-#ifndef CULM_CLI_WARNINGS_H
-#define CULM_CLI_WARNINGS_H
+#ifndef CULM_RUN_WARNINGS_H
+#define CULM_RUN_WARNINGS_H
 
 #include <jansson.h>
 #include <stddef.h>
 
 struct culm_warnings {
+    void (*say)(void *ctx, const char *text); /* NULL: nobody listens */
+    void *ctx;
     char **text; /* owned; those from `told` on are not events yet */
     size_t count, told;
 };

@@ -1,5 +1,5 @@
 /* Named models and configurations as subjects of a command. */
-#include "cli/subject.h"
+#include "run/subject.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * The graph of a configuration, compiled as one stage, with all memory that running it takes.
  * Thread: the caller's.
  */
-#ifndef CULM_CLI_RUNNER_H
-#define CULM_CLI_RUNNER_H
+#ifndef CULM_RUN_RUNNER_H
+#define CULM_RUN_RUNNER_H
 
 #include "train/network.h"
 
@@ -28,13 +28,13 @@ enum culm_status culm_runner_init(struct culm_runner *runner,
 void culm_runner_release(struct culm_runner *runner);
 
 /* Weights from a safetensors file or a checkpoint that must have them all; or from where the
- * configuration starts: then `command` ("eval") tells standard error which parameters model.init
- * lacks. */
+ * configuration starts: then ret_note is one line for the user when model.init lacks some of them,
+ * else "". */
 enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
                                   struct culm_error *error);
 enum culm_status culm_runner_begin(struct culm_runner *runner,
-                                   const struct culm_train_config *config, const char *command,
-                                   struct culm_error *error);
+                                   const struct culm_train_config *config,
+                                   char ret_note[CULM_INITIAL_NOTE_SIZE], struct culm_error *error);
 
 /* A run with all pointers set; the caller adds keys and scale. */
 struct culm_stage_run culm_runner_run(const struct culm_runner *runner);

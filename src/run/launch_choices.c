@@ -1,13 +1,13 @@
 /* Where the choices of a run come from. See train_choices.h. */
-#include "cli/train_choices.h"
+#include "run/launch_choices.h"
 
 #include "store/checkpoint.h"
 
 #include <string.h>
 #include <unistd.h>
 
-enum culm_status culm_train_choices_recorded(const char *path, struct culm_choices *ret_choices,
-                                             struct culm_error *error) {
+enum culm_status culm_launch_choices_recorded(const char *path, struct culm_choices *ret_choices,
+                                              struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
     enum culm_status status = culm_checkpoint_open(path, false, &checkpoint, error);
     if (status != CULM_OK) {
@@ -35,7 +35,7 @@ static enum culm_status newest(const char *dir, struct culm_choices *ret_choices
             status = CULM_ERR_NOT_FOUND;
             break;
         }
-        status = culm_train_choices_recorded(path, ret_choices, error);
+        status = culm_launch_choices_recorded(path, ret_choices, error);
         if (status == CULM_ERR_NOT_FOUND) {
             break;
         }
@@ -91,9 +91,9 @@ static enum culm_status resume(const struct culm_launch_options *o, struct culm_
     return culm_choices_measure(o->config, ret_choices, error);
 }
 
-enum culm_status culm_train_choices(const struct culm_launch_options *o,
-                                    struct culm_warnings *warnings,
-                                    struct culm_choices *ret_choices, struct culm_error *error) {
+enum culm_status culm_launch_choices(const struct culm_launch_options *o,
+                                     struct culm_warnings *warnings,
+                                     struct culm_choices *ret_choices, struct culm_error *error) {
     if (!o->plan_path) {
         return o->resume ? resume(o, warnings, ret_choices, error)
                          : culm_choices_measure(o->config, ret_choices, error);

@@ -3,10 +3,10 @@
  *
  * Thread: the caller's.
  */
-#ifndef CULM_CLI_EVALUATE_H
-#define CULM_CLI_EVALUATE_H
+#ifndef CULM_RUN_EVALUATE_H
+#define CULM_RUN_EVALUATE_H
 
-#include "train/config.h"
+#include "train/network.h"
 
 struct culm_evaluation {
     int64_t samples;
@@ -14,6 +14,7 @@ struct culm_evaluation {
     double loss;       /* mean over the counted rows */
     double accuracy;   /* share of the counted rows whose largest logit is the target's */
     double perplexity; /* e^loss; 0 unless the model predicts tokens */
+    char note[CULM_INITIAL_NOTE_SIZE]; /* what model.init lacks, for the user; "": nothing */
 };
 
 struct culm_evaluate_options {

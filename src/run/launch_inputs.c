@@ -1,5 +1,5 @@
 /* The launcher's part of pinning; see the header. */
-#include "cli/train_inputs.h"
+#include "run/launch_inputs.h"
 
 #include "store/checkpoint.h"
 
@@ -30,9 +30,9 @@ static enum culm_status recorded(const char *run_dir, const char *checkpoint, js
     return status;
 }
 
-enum culm_status culm_train_inputs_compare(const char *run_dir, const char *checkpoint,
-                                           const struct culm_inputs *now, char *ret_note,
-                                           struct culm_error *error) {
+enum culm_status culm_launch_inputs_compare(const char *run_dir, const char *checkpoint,
+                                            const struct culm_inputs *now, char *ret_note,
+                                            struct culm_error *error) {
     struct culm_inputs before = {0};
     json_t *json = NULL;
     ret_note[0] = '\0';
@@ -64,7 +64,7 @@ enum culm_status culm_train_inputs_compare(const char *run_dir, const char *chec
 }
 
 static void *complete(void *arg) {
-    struct culm_train_inputs_thread *thread = arg;
+    struct culm_launch_inputs_thread *thread = arg;
     const struct sched_param param = {0};
     /* Workers come first; where that is not possible it is a thread like any other. */
     (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &param);
@@ -72,7 +72,7 @@ static void *complete(void *arg) {
     return NULL;
 }
 
-void culm_train_inputs_start(struct culm_train_inputs_thread *thread, struct culm_pins *pins) {
+void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct culm_pins *pins) {
     thread->stop = false;
     thread->pins = pins;
     if (pthread_create(&thread->thread, NULL, complete, thread) != 0) {
@@ -80,7 +80,7 @@ void culm_train_inputs_start(struct culm_train_inputs_thread *thread, struct cul
     }
 }
 
-void culm_train_inputs_stop(struct culm_train_inputs_thread *thread) {
+void culm_launch_inputs_stop(struct culm_launch_inputs_thread *thread) {
     if (thread->pins) {
         thread->stop = true;
         pthread_join(thread->thread, NULL);

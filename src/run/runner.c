@@ -1,5 +1,5 @@
 /* One model in one process. See runner.h. */
-#include "cli/runner.h"
+#include "run/runner.h"
 
 #include "base/file.h"
 #include "base/pages.h"
@@ -93,17 +93,15 @@ enum culm_status culm_runner_load(struct culm_runner *runner, const char *path,
 }
 
 enum culm_status culm_runner_begin(struct culm_runner *runner,
-                                   const struct culm_train_config *config, const char *command,
+                                   const struct culm_train_config *config,
+                                   char ret_note[CULM_INITIAL_NOTE_SIZE],
                                    struct culm_error *error) {
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
     struct culm_initial *initial = NULL;
-    char note[CULM_INITIAL_NOTE_SIZE] = "";
+    ret_note[0] = '\0';
     enum culm_status status = culm_initial_open(config, &initial, error);
     if (status == CULM_OK) {
-        status = culm_initial_check(initial, runner->graph, note, error);
-    }
-    if (status == CULM_OK && note[0]) {
-        fprintf(stderr, "culm %s: %s\n", command, note);
+        status = culm_initial_check(initial, runner->graph, ret_note, error);
     }
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         status = culm_initial_fill(initial, &info->params[i],

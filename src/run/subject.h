@@ -2,8 +2,8 @@
  * What `culm model show` and `culm bench step` are about: a named model, or that of a configuration
  * file. Thread: the caller's.
  */
-#ifndef CULM_CLI_SUBJECT_H
-#define CULM_CLI_SUBJECT_H
+#ifndef CULM_RUN_SUBJECT_H
+#define CULM_RUN_SUBJECT_H
 
 #include "train/network.h"
 

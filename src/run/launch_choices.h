@@ -7,21 +7,21 @@
  *
  * Thread: the caller's.
  */
-#ifndef CULM_CLI_TRAIN_CHOICES_H
-#define CULM_CLI_TRAIN_CHOICES_H
+#ifndef CULM_RUN_LAUNCH_CHOICES_H
+#define CULM_RUN_LAUNCH_CHOICES_H
 
-#include "cli/launch.h"
-#include "cli/warnings.h"
+#include "run/launch.h"
+#include "run/warnings.h"
 #include "train/choices.h"
 
 /* CULM_ERR_CONFIG when --plan is not what the checkpoint was made with, or when neither checkpoint
  * nor plan.json has what `kernels: trial` once chose. The choices are the caller's to release. */
-enum culm_status culm_train_choices(const struct culm_launch_options *options,
-                                    struct culm_warnings *warnings,
-                                    struct culm_choices *ret_choices, struct culm_error *error);
+enum culm_status culm_launch_choices(const struct culm_launch_options *options,
+                                     struct culm_warnings *warnings,
+                                     struct culm_choices *ret_choices, struct culm_error *error);
 
 /* Of the checkpoint at `path`. CULM_ERR_NOT_FOUND, without a text, when it did not record any. */
-enum culm_status culm_train_choices_recorded(const char *path, struct culm_choices *ret_choices,
-                                             struct culm_error *error);
+enum culm_status culm_launch_choices_recorded(const char *path, struct culm_choices *ret_choices,
+                                              struct culm_error *error);
 
 #endif

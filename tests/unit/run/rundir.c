@@ -1,5 +1,5 @@
 /* Run directories: refused without a trace, claimed by one at a time, freed with the process. */
-#include "cli/rundir.h"
+#include "run/rundir.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -195,5 +195,5 @@ int main(void) {
         IN_PLACE(two_launchers_do_not_share_a_directory),
         IN_PLACE(a_killed_launcher_leaves_no_lock),
     };
-    return cmocka_run_group_tests_name("cli/rundir", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("run/rundir", tests, NULL, NULL);
 }

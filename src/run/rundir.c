@@ -1,5 +1,5 @@
 /* Looking before touching, and flock for the rest. */
-#include "cli/rundir.h"
+#include "run/rundir.h"
 
 #include <errno.h>
 #include <fcntl.h>

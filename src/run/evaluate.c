@@ -1,8 +1,8 @@
 /* Evaluating a model. See evaluate.h. */
-#include "cli/evaluate.h"
+#include "run/evaluate.h"
 
 #include "base/exact.h"
-#include "cli/runner.h"
+#include "run/runner.h"
 
 #include <math.h>
 #include <string.h>
@@ -103,18 +103,20 @@ enum culm_status culm_evaluate(const struct culm_train_config *config,
                                struct culm_evaluation *ret_evaluation, struct culm_error *error) {
     struct culm_source *source = NULL;
     struct culm_runner runner = {0};
+    char note[CULM_INITIAL_NOTE_SIZE] = "";
     enum culm_status status;
     if ((status = open_source(config, options, &source, error)) ||
         (status = culm_runner_init(&runner, config, config->batch.micro, CULM_FOR_LOSS,
                                    options->threads, error)) ||
         (status = culm_network_check_source(runner.graph, source, error)) ||
         (status = options->weights ? culm_runner_load(&runner, options->weights, error)
-                                   : culm_runner_begin(&runner, config, "eval", error))) {
+                                   : culm_runner_begin(&runner, config, note, error))) {
         goto out;
     }
     int64_t samples = culm_source_samples(source);
     samples = options->samples > 0 && options->samples < samples ? options->samples : samples;
     status = run(&runner, source, samples, ret_evaluation, error);
+    memcpy(ret_evaluation->note, note, sizeof note);
 out:
     culm_runner_release(&runner);
     culm_source_free(source);

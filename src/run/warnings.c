@@ -1,5 +1,5 @@
-/* Warnings of `culm train`. See warnings.h. */
-#include "cli/warnings.h"
+/* Warnings of a launcher. See warnings.h. */
+#include "run/warnings.h"
 
 #include "base/json.h"
 #include "base/status.h"
@@ -15,7 +15,9 @@ void culm_warnings_add(struct culm_warnings *warnings, const char *format, ...) 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "culm train: warning: %s\n", text);
+    if (warnings->say) {
+        warnings->say(warnings->ctx, text);
+    }
     char **grown = realloc(warnings->text, (warnings->count + 1) * sizeof *grown);
     if (grown) {
         warnings->text = grown;

@@ -1,20 +1,28 @@
 /*
- * The hidden command that the launcher starts: one worker process.
+ * What the launcher starts: one worker process. It prints nothing.
  *
  *     culm worker DIR NODE ADDRESS NAME FAULT_FD [INDEX FAULT]...
  *
  * DIR is where checkpoints are; the run's token comes on standard input; all else that it needs to
  * know comes with the coordinator's welcome.
  */
-#ifndef CULM_CLI_WORKER_H
-#define CULM_CLI_WORKER_H
+#ifndef CULM_RUN_WORKER_H
+#define CULM_RUN_WORKER_H
 
 #include "device/cpu/kernels.h"
 #include "train/plan.h"
 
 #define CULM_SIGNATURE_SIZE 256
 
-int culm_cli_worker(int argc, char **argv);
+/* What it took at most. */
+struct culm_worker_memory {
+    size_t blobs_bytes, process_bytes, allocations;
+};
+
+/* Works until it is told to end, or its launcher is gone; the exit code. *ret_error has a text when
+ * there is something to say. *ret_memory is untouched when it did not join. argv[0] is "worker". */
+int culm_worker_main(int argc, char **argv, struct culm_worker_memory *ret_memory,
+                     struct culm_error *ret_error);
 
 /* Everything of build and machine that can change bits, with the libraries that make samples of
  * this run's data: a worker with another one is refused. */

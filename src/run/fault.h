@@ -6,8 +6,8 @@
  * Without `phase` it is `forward`, without `micro` the first of the step, without `how` `kill`,
  * without `for_ms` a stop is for good.
  */
-#ifndef CULM_CLI_FAULT_H
-#define CULM_CLI_FAULT_H
+#ifndef CULM_RUN_FAULT_H
+#define CULM_RUN_FAULT_H
 
 #include "cluster/fault.h"
 #include "train/config.h"

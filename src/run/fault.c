@@ -1,5 +1,5 @@
 /* One row per field of a fault. */
-#include "cli/fault.h"
+#include "run/fault.h"
 
 #include <errno.h>
 #include <stdio.h>

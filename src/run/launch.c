@@ -1,22 +1,18 @@
 /*
  * The launcher: checks what is left to check, claims the run directory, and runs the coordinator
  * with its workers as child processes until the end. Events are handed to the sinks here, and
- * nowhere else.
+ * nowhere else. See launch.h.
  */
-#include "cli/launch.h"
+#include "run/launch.h"
 
-#include "cli/command.h"
-#include "cli/eval_watch.h"
-#include "cli/rundir.h"
-#include "cli/train_choices.h"
-#include "cli/train_inputs.h"
-#include "cli/warnings.h"
-#include "cli/worker.h"
 #include "cluster/coordinator.h"
 #include "net/socket.h"
-#include "report/sink.h"
-#include "report/summary.h"
-#include "report/terminal.h"
+#include "run/eval_watch.h"
+#include "run/launch_choices.h"
+#include "run/launch_inputs.h"
+#include "run/rundir.h"
+#include "run/warnings.h"
+#include "run/worker.h"
 #include "store/checkpoint.h"
 #include "train/brief.h"
 #include "train/coordinator.h"
@@ -33,7 +29,7 @@ struct launch {
     const struct culm_launch_options *o;
     struct culm_plan *plan;
     struct culm_inputs inputs; /* pinned as they are opened here; the pins are the caller's */
-    struct culm_train_inputs_thread digests;
+    struct culm_launch_inputs_thread digests;
     struct culm_trace trace;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_rundir dir;
@@ -41,9 +37,8 @@ struct launch {
     int64_t start_step;
     char start_path[CULM_PATH_MAX];
     struct culm_warnings warnings;
-    struct culm_summary summary;
-    struct culm_sink *sink;
-    struct culm_sink *terminal; /* NULL with --json. Not in `sink`: warnings were on stderr */
+    struct culm_summary *summary; /* the result's */
+    struct culm_sink *sink;       /* events.jsonl and the summary */
     struct culm_pool *pool;
     struct culm_host_fault *faults;
     char logs[CULM_PATH_MAX];
@@ -59,7 +54,7 @@ struct launch {
 
 static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
     struct culm_choices choices = {0};
-    enum culm_status status = culm_train_choices(l->o, &l->warnings, &choices, error);
+    enum culm_status status = culm_launch_choices(l->o, &l->warnings, &choices, error);
     if (status == CULM_OK) {
         status = culm_plan_new(l->o->config, &choices, &l->plan, error);
     }
@@ -130,44 +125,12 @@ static json_t *plan_event(const struct launch *l) {
     return event;
 }
 
-static void print_plan(const struct launch *l) {
-    const struct culm_plan *plan = l->plan;
-    if (l->o->json) {
-        json_t *event = plan_event(l);
-        char *text = json_dumps(event, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
-        json_decref(event);
-        return;
-    }
-    printf("%s: %lld parameters, %d pipelines of %d stages, %d lanes of %d micro-batches, "
-           "redundancy %s\n",
-           l->o->config->model.arch, (long long)plan->param_count, plan->shape.pipelines,
-           plan->shape.stages, plan->shape.lanes, plan->shape.micros_per_lane,
-           culm_redundancy_name(plan->shape.redundancy));
-    for (int32_t s = 0; s < plan->shape.stages; s++) {
-        const struct culm_stage_info *info = culm_stage_info(plan->stage[s]);
-        int64_t params = 0;
-        for (int32_t i = 0; i < info->param_count; i++) {
-            params += info->params[i].count;
-        }
-        printf("stage %d: blocks %d to %d, %lld parameters, %.1f MFLOP a micro-batch, %.1f MB a "
-               "node\n",
-               s, info->first_block, info->last_block, (long long)params,
-               (info->forward_flops + info->backward_flops) / 1e6,
-               (double)plan->memory_bytes[s] / 1e6);
-    }
-    if (plan->shape.stages == 1 && plan->shape.redundancy != CULM_REDUNDANCY_NONE) {
-        printf("with one stage there is no shadow: the copies are the other pipelines\n");
-    }
-}
-
 /* --- the run directory --- */
 
 /* The plan's choices came from the newest checkpoint; the newest whole one may be another. */
 static enum culm_status check_choices(const struct launch *l, struct culm_error *error) {
     struct culm_choices recorded = {0};
-    enum culm_status status = culm_train_choices_recorded(l->start_path, &recorded, error);
+    enum culm_status status = culm_launch_choices_recorded(l->start_path, &recorded, error);
     if (status == CULM_OK && !culm_choices_same_algorithms(&l->plan->choices, &recorded)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%s' was made with other algorithms of convolutions than the "
@@ -181,7 +144,7 @@ static enum culm_status check_choices(const struct launch *l, struct culm_error 
 static enum culm_status compare_inputs(struct launch *l, struct culm_error *error) {
     char note[CULM_ERROR_MAX];
     enum culm_status status =
-        culm_train_inputs_compare(l->o->out_dir, l->start_path, &l->inputs, note, error);
+        culm_launch_inputs_compare(l->o->out_dir, l->start_path, &l->inputs, note, error);
     if (note[0]) {
         culm_warnings_add(&l->warnings, "%s", note);
     }
@@ -294,16 +257,7 @@ static enum culm_status open_sinks(struct launch *l, struct culm_error *error) {
         status = add_sink(l, file, error);
     }
     if (status == CULM_OK) {
-        status = add_sink(l, culm_sink_summary_new(&l->summary), error);
-    }
-    if (status == CULM_OK && l->o->json) {
-        return add_sink(l, culm_sink_jsonl_fd(STDOUT_FILENO), error);
-    }
-    if (status == CULM_OK) {
-        const struct culm_terminal_options terminal =
-            culm_terminal_options_of(STDOUT_FILENO, l->o->config->steps);
-        l->terminal = culm_sink_terminal_new(&terminal);
-        status = l->terminal ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        status = add_sink(l, culm_sink_summary_new(l->summary), error);
     }
     return status;
 }
@@ -315,13 +269,25 @@ static void count_fired(struct launch *l) {
     }
 }
 
+/* To those of the sinks that there are, all of them even when one fails; the first failure. */
+static enum culm_status hand_out(struct culm_sink *const *sinks, size_t count, const json_t *event,
+                                 struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; i < count; i++) {
+        enum culm_status own =
+            sinks[i] ? culm_sink_event(sinks[i], event, status ? NULL : error) : CULM_OK;
+        status = status ? status : own;
+    }
+    return status;
+}
+
 /* Those that were not told yet, at the time and view of `at`. */
 static void publish_warnings(struct launch *l, const json_t *at) {
     json_t *event;
     while ((event = culm_warnings_event(&l->warnings))) {
         json_object_set(event, "t_ms", json_object_get(at, "t_ms"));
         json_object_set(event, "view", json_object_get(at, "view"));
-        (void)culm_sink_event(l->sink, event, NULL);
+        (void)hand_out((struct culm_sink *[]){l->sink, l->o->log}, 2, event, NULL);
         json_decref(event);
     }
 }
@@ -352,11 +318,8 @@ static void publish(void *ctx, json_t *event) {
         count_fired(l);
         json_object_set_new(event, "faults_fired", json_integer(l->fired));
     }
-    enum culm_status status = culm_sink_event(l->sink, event, &error);
-    if (l->terminal) {
-        enum culm_status shown = culm_sink_event(l->terminal, event, status ? NULL : &error);
-        status = status ? status : shown;
-    }
+    enum culm_status status =
+        hand_out((struct culm_sink *[]){l->sink, l->o->log, l->o->screen}, 3, event, &error);
     if (status != CULM_OK && !l->sink_failed) {
         l->sink_failed = true; /* said once, and to whichever sink still works */
         culm_warnings_add(&l->warnings, "events: %s", error.text);
@@ -503,27 +466,14 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
 
 /* --- the end --- */
 
-/* A fault that was asked for and never fired means that the test around it proved nothing. */
-static int check_faults(const struct launch *l, int code) {
-    for (size_t i = 0; i < l->o->fault_count; i++) {
-        if (culm_coordinator_host_fired(l->host, i) == 0) {
-            fprintf(stderr, "culm train: --fault '%s' never fired\n", l->o->fault_texts[i]);
-            code = code ? code : 1;
-        }
-    }
-    return code;
-}
-
 static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
-    culm_train_inputs_stop(&l->digests);
+    culm_launch_inputs_stop(&l->digests);
     culm_coordinator_free(l->coordinator);
     culm_coordinator_host_free(l->host);
     culm_numeric_free(l->exec);
     culm_sink_free(l->sink);
-    culm_sink_free(l->terminal);
     culm_warnings_release(&l->warnings);
-    culm_summary_release(&l->summary);
     if (l->claimed) {
         culm_rundir_release(&l->dir);
     }
@@ -552,41 +502,65 @@ static enum culm_status begin(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
-enum culm_status culm_train_complete(struct culm_train_config *config, struct culm_error *error) {
+enum culm_status culm_launch_complete(struct culm_train_config *config, struct culm_error *error) {
     return culm_network_complete(config, error);
 }
 
-int culm_train_launch(const struct culm_launch_options *options) {
-    struct launch l = {.o = options,
-                       .eval = {.config = options->config, .dir = options->out_dir},
-                       .inputs.pins = options->config->pins};
-    struct culm_error error = {0};
-    int code = 0;
-    culm_summary_init(&l.summary);
-    signal(SIGPIPE, SIG_IGN);
-    if (check(&l, &error) != CULM_OK) {
-        code = culm_cli_fail("train", &error);
-    } else if (options->dry_run) {
-        print_plan(&l);
-        if (culm_plan_check_memory(l.plan, &error) != CULM_OK) {
-            code = culm_cli_fail("train", &error);
-        }
+static void init(struct launch *l, const struct culm_launch_options *options) {
+    *l = (struct launch){.o = options,
+                         .eval = {.config = options->config, .dir = options->out_dir},
+                         .inputs.pins = options->config->pins,
+                         .warnings = {.say = options->warn, .ctx = options->ctx}};
+}
+
+enum culm_status culm_launch_plan(const struct culm_launch_options *options, json_t **ret_plan,
+                                  struct culm_error *error) {
+    struct launch l;
+    init(&l, options);
+    *ret_plan = NULL;
+    enum culm_status status = check(&l, error);
+    if (status == CULM_OK) {
+        *ret_plan = plan_event(&l);
+        status = culm_plan_check_memory(l.plan, error);
         warn_of_slow_tasks(&l);
-    } else if (culm_plan_check_memory(l.plan, &error) != CULM_OK || begin(&l, &error) != CULM_OK) {
-        code = culm_cli_fail("train", &error);
+    }
+    release(&l);
+    return status;
+}
+
+static void note_fired(const struct launch *l, struct culm_launch_result *result) {
+    result->fired = calloc(l->o->fault_count + 1, sizeof *result->fired);
+    for (size_t i = 0; i < l->o->fault_count && result->fired; i++) {
+        result->fired[i] = culm_coordinator_host_fired(l->host, i) > 0;
+    }
+}
+
+int culm_launch_run(const struct culm_launch_options *options,
+                    struct culm_launch_result *ret_result, struct culm_error *ret_error) {
+    struct launch l;
+    enum culm_status status;
+    int code;
+    init(&l, options);
+    *ret_result = (struct culm_launch_result){0};
+    culm_summary_init(&ret_result->summary);
+    l.summary = &ret_result->summary;
+    signal(SIGPIPE, SIG_IGN);
+    if ((status = check(&l, ret_error)) || (status = culm_plan_check_memory(l.plan, ret_error)) ||
+        (status = begin(&l, ret_error))) {
+        code = culm_status_exit_code(status);
     } else {
         warn_of_slow_tasks(&l);
         publish_start(&l);
-        culm_train_inputs_start(&l.digests, l.inputs.pins);
-        code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, &error);
-        if (error.text[0]) {
-            fprintf(stderr, "culm train: %s\n", error.text);
-        }
-        code = check_faults(&l, code);
-        if (!options->json && code == 0) {
-            culm_summary_print(&l.summary, options->out_dir, NULL, stdout);
-        }
+        culm_launch_inputs_start(&l.digests, l.inputs.pins);
+        code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, ret_error);
+        note_fired(&l, ret_result);
     }
     release(&l);
     return code;
+}
+
+void culm_launch_result_release(struct culm_launch_result *result) {
+    culm_summary_release(&result->summary);
+    free(result->fired);
+    *result = (struct culm_launch_result){0};
 }

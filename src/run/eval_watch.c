@@ -1,5 +1,5 @@
 /* Evaluation beside training. See eval_watch.h. */
-#include "cli/eval_watch.h"
+#include "run/eval_watch.h"
 
 #include "store/checkpoint.h"
 

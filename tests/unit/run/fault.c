@@ -1,5 +1,5 @@
 /* --fault: what it means, and every way to get it wrong. */
-#include "cli/fault.h"
+#include "run/fault.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -131,5 +131,5 @@ int main(void) {
         cmocka_unit_test(mistakes),
         cmocka_unit_test(impossible_under_the_configuration),
     };
-    return cmocka_run_group_tests_name("cli/fault", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("run/fault", tests, NULL, NULL);
 }
