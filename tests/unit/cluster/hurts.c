@@ -83,7 +83,7 @@ static void end_when_up(struct test *t) { test_finish(t); }
 
 static void one_that_prepares_for_long_joins(void **state) {
     (void)state;
-    RUN(.mode = "slow", .start = 1, .start_limit_ms = 700, .all_up = end_when_up);
+    RUN(.mode = "slow", .start = 1, .start_limit_ms = 1600, .all_up = end_when_up);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 1);
     assert_int_equal(t.error_events, 0);
