@@ -9,8 +9,10 @@
 #include "run/rundir.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -232,6 +234,28 @@ static int check_faults(const struct train *t, const struct culm_launch_result *
     return code;
 }
 
+static int stop_fd = -1; /* of the handler */
+
+static void on_signal(int number) {
+    int before = errno;
+    (void)number;
+    (void)eventfd_write(stop_fd, 1);
+    errno = before;
+}
+
+/* From here on SIGINT and SIGTERM mean exit code 75. */
+static enum culm_status hear_signals(struct culm_error *error) {
+    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    stop_fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    if (stop_fd < 0) {
+        return culm_error_errno(error, errno, "make an eventfd");
+    }
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the sink */
+    return CULM_OK;
+}
+
 static int run(struct train *t) {
     const struct culm_terminal_options terminal =
         culm_terminal_options_of(STDOUT_FILENO, t->config.steps);
@@ -243,6 +267,11 @@ static int run(struct train *t) {
         culm_error_set(&error, CULM_ERR_MEMORY, "out of memory");
         return culm_cli_fail("train", &error);
     }
+    if (hear_signals(&error) != CULM_OK) {
+        culm_sink_free(sink);
+        return culm_cli_fail("train", &error);
+    }
+    t->launch.stop_fd = stop_fd;
     *(t->values.json ? &t->launch.log : &t->launch.screen) = sink;
     int code = culm_launch_run(&t->launch, &result, &error);
     culm_sink_free(sink); /* what it shows in place is left as it is */

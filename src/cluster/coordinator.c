@@ -107,10 +107,15 @@ static void on_alive(uv_timer_t *timer) {
     culm_roster_say_alive(host->roster);
 }
 
-static void on_signal(uv_signal_t *handle, int number) {
-    struct culm_coordinator_host *host = handle->data;
-    (void)number;
-    if (++host->signals > 1) {
+static void on_stop(uv_poll_t *poll, int status, int events) {
+    struct culm_coordinator_host *host = poll->data;
+    uint64_t one;
+    (void)status;
+    (void)events;
+    if (read(host->o.stop_fd, &one, sizeof one) != sizeof one) {
+        return; /* not yet, after all */
+    }
+    if (++host->stops > 1) {
         culm_real_leave(&host->real.world, 75, NULL);
         host->real.exit_code = 75;
         culm_host_kill_all(host);
@@ -135,13 +140,9 @@ static void watch(struct culm_coordinator_host *host) {
     uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     uint64_t alive_ms = host->o.alive_ms ? (uint64_t)host->o.alive_ms : 1000;
     uv_timer_start(&host->alive_timer, on_alive, alive_ms, alive_ms);
-    uv_signal_start(&host->signal[0], on_signal, SIGINT);
-    uv_signal_start(&host->signal[1], on_signal, SIGTERM);
-    sigset_t both;
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGTERM);
-    pthread_sigmask(SIG_UNBLOCK, &both, NULL);
+    if (host->o.stop_fd > 0) {
+        uv_poll_start(&host->stop, UV_READABLE, on_stop);
+    }
 }
 
 /* Workers get what was sent to them, then the end of the stream; those that have not joined, or do
@@ -162,8 +163,9 @@ static void finish(struct culm_coordinator_host *host) {
     }
     culm_host_complain_of_rest(host);
     culm_host_records_read(host);
-    uv_signal_stop(&host->signal[0]);
-    uv_signal_stop(&host->signal[1]);
+    if (host->o.stop_fd > 0) {
+        uv_poll_stop(&host->stop);
+    }
 }
 
 int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct culm_actor_ops *ops,
@@ -231,10 +233,6 @@ static void init_handles(struct culm_coordinator_host *host) {
         uv_timer_init(loop, timers[i]);
         timers[i]->data = host;
     }
-    for (int i = 0; i < 2; i++) {
-        uv_signal_init(loop, &host->signal[i]);
-        host->signal[i].data = host;
-    }
 }
 
 static enum culm_status init_polls(struct culm_coordinator_host *host, struct culm_error *error) {
@@ -247,6 +245,14 @@ static enum culm_status init_polls(struct culm_coordinator_host *host, struct cu
         return culm_error_set(error, CULM_ERR_IO, "watch a pipe: %s", uv_strerror(failed));
     }
     host->records.data = host;
+    if (host->o.stop_fd > 0) {
+        failed = uv_poll_init(&host->real.loop, &host->stop, host->o.stop_fd);
+        host->stop.data = host;
+    }
+    if (failed) {
+        uv_close((uv_handle_t *)&host->records, NULL);
+        return culm_error_set(error, CULM_ERR_IO, "watch for a stop: %s", uv_strerror(failed));
+    }
     return CULM_OK;
 }
 
@@ -254,15 +260,15 @@ static void close_handles(struct culm_coordinator_host *host) {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&host->sweep,       (uv_handle_t *)&host->defer,
         (uv_handle_t *)&host->trace_timer, (uv_handle_t *)&host->end,
-        (uv_handle_t *)&host->alive_timer, (uv_handle_t *)&host->signal[0],
-        (uv_handle_t *)&host->signal[1],
+        (uv_handle_t *)&host->alive_timer,
     };
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], NULL);
     }
     for (int32_t i = 0; i < host->child_count; i++) {
         if (!host->child[i]->exited) { /* left behind */
-            uv_close((uv_handle_t *)&host->child[i]->process, NULL);
+            culm_process_abandon(&host->child[i]->process);
+            uv_close((uv_handle_t *)&host->child[i]->process.poll, NULL);
         }
     }
 }
@@ -333,6 +339,9 @@ void culm_coordinator_host_free(struct culm_coordinator_host *host) {
         culm_host_thaw_free(host->thaws);
     }
     uv_close((uv_handle_t *)&host->records, NULL);
+    if (host->o.stop_fd > 0) {
+        uv_close((uv_handle_t *)&host->stop, NULL);
+    }
     close_handles(host);
     culm_real_release(&host->real);
     close_descriptors(host);

@@ -63,6 +63,7 @@ struct culm_coordinator_host_options { /* all borrowed until _free */
     size_t fault_count;
     int64_t start_limit_ms; /* 0: 60000 */
     int64_t hello_limit_ms; /* a connection that proves nothing is closed then; 0: 10000 */
+    int stop_fd;            /* an eventfd, EFD_SEMAPHORE and EFD_NONBLOCK; 0: nobody asks */
     int64_t alive_ms;       /* every worker hears something at least so often; 0: 1000 */
 };
 
@@ -76,9 +77,8 @@ const char *culm_coordinator_host_address(const struct culm_coordinator_host *ho
 /* Runs the actor until it leaves; then workers are told what was sent to them and that it is over,
  * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped, or
  * with an "error" event for each that 5 s later is not.
- * SIGINT and SIGTERM are CULM_REQUEST_STOP; the second of them kills all, and 75 is returned. A
- * caller that blocks both before it begins misses none: they are let through when they are watched.
- * Once a host. */
+ * The first count of stop_fd is CULM_REQUEST_STOP; the second kills all, and 75 is returned. Once a
+ * host. */
 int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct culm_actor_ops *ops,
                               void *actor, struct culm_error *ret_error);
 /* How often fault `index` was fired; also after run. */

@@ -3,6 +3,7 @@
 #define CULM_CLUSTER_COORDINATOR_INTERNAL_H
 
 #include "cluster/coordinator.h"
+#include "cluster/process.h"
 #include "cluster/real.h"
 #include "cluster/real_network.h"
 #include "cluster/roster.h"
@@ -16,7 +17,7 @@ struct child {
     struct culm_coordinator_host *host;
     int32_t node;
     char name[CULM_WIRE_TEXT_MAX], signature[CULM_WIRE_TEXT_MAX];
-    uv_process_t process;
+    struct culm_process process;
     int64_t pid;           /* 0: could not be started */
     uint64_t heard_ns;     /* its start, or the last that was heard of it before it was ready */
     struct culm_error why; /* text "": it declined for nothing */
@@ -55,8 +56,8 @@ struct culm_coordinator_host {
     char start_error[CULM_ERROR_MAX]; /* the last one told */
     uv_poll_t records;
     uv_timer_t sweep, alive_timer, defer, trace_timer, end;
-    uv_signal_t signal[2];
-    int signals;
+    uv_poll_t stop;
+    int stops;
     bool given_up; /* what has not ended is left behind */
 };
 

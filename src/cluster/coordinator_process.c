@@ -67,22 +67,22 @@ void culm_host_start_error(struct child *child, struct culm_error *error) {
     }
 }
 
-static void tell_early_end(struct child *child, int64_t exit_status, int term_signal) {
+static void tell_early_end(struct child *child, int exit_status, int term_signal) {
     struct culm_error error;
     char words[256];
     last_words(child, words, sizeof words);
     culm_error_set(&error, CULM_ERR_IO,
                    "ended with %s %d before it joined; its log, in '%.100s', ends with '%s'",
-                   term_signal ? "signal" : "exit code",
-                   term_signal ? term_signal : (int)exit_status, child->host->o.log_dir, words);
+                   term_signal ? "signal" : "exit code", term_signal ? term_signal : exit_status,
+                   child->host->o.log_dir, words);
     culm_host_start_error(child, &error);
 }
 
-static void on_exit_process(uv_process_t *process, int64_t exit_status, int term_signal) {
+static void on_exit_process(struct culm_process *process, int exit_status, int term_signal) {
     struct child *child = process->data;
     child->exited = true;
     child->host->alive--;
-    uv_close((uv_handle_t *)process, NULL);
+    uv_close((uv_handle_t *)&process->poll, NULL);
     if (!child->up && !child->ended) {
         tell_early_end(child, exit_status, term_signal);
     }
@@ -187,26 +187,14 @@ static enum culm_status token_pipe(const char *token, int *ret_fd, struct culm_e
 static enum culm_status spawn(struct child *child, char **argv, int token_fd, int log_fd,
                               struct culm_error *error) {
     struct culm_coordinator_host *host = child->host;
-    uv_stdio_container_t stdio[FAULT_FD + 1] = {
-        {.flags = UV_INHERIT_FD, .data.fd = token_fd},
-        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
-        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
-        {.flags = UV_INHERIT_FD, .data.fd = host->record_fd[1]},
-    };
-    const uv_process_options_t options = {
-        .flags = UV_PROCESS_DETACHED, /* a signal to the launcher's group is for the launcher */
-        .exit_cb = on_exit_process,
-        .file = argv[0],
-        .args = argv,
-        .stdio_count = FAULT_FD + 1,
-        .stdio = stdio,
-    };
+    /* In a session of its own: a signal to the launcher's group is for the launcher. */
+    const int fds[CULM_PROCESS_FDS] = {token_fd, log_fd, log_fd, host->record_fd[1]};
     child->process.data = child;
-    int failed = uv_spawn(&host->real.loop, &child->process, &options);
-    if (failed) {
-        uv_close((uv_handle_t *)&child->process, NULL);
-        return culm_error_set(error, CULM_ERR_IO, "start '%.200s': %s", argv[0],
-                              uv_strerror(failed));
+    child->process.ended = on_exit_process;
+    enum culm_status status =
+        culm_process_start(&child->process, &host->real.loop, argv, fds, error);
+    if (status != CULM_OK) {
+        return status;
     }
     child->pid = child->process.pid;
     host->alive++;

@@ -19,7 +19,6 @@
 #include "train/numeric.h"
 #include "train/pace.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -423,6 +422,7 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
         .faults = l->faults,
         .fault_count = l->o->fault_count,
         .alive_ms = alive_ms(&l->o->config->cluster),
+        .stop_fd = l->o->stop_fd,
     };
     culm_socket_raise_limit();
     return culm_coordinator_host_new(&options, &l->host, error);
@@ -483,18 +483,8 @@ static void release(struct launch *l) {
     culm_pool_free(l->pool);
 }
 
-/* From here on a signal means exit code 75, also before the host can hear it. */
-static void hold_signals(void) {
-    sigset_t both;
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &both, NULL);
-}
-
 static enum culm_status begin(struct launch *l, struct culm_error *error) {
     enum culm_status status;
-    hold_signals();
     if ((status = claim(l, error)) || (status = open_sinks(l, error)) ||
         (status = make_host(l, error)) || (status = make_coordinator(l, error))) {
         return status;
@@ -544,7 +534,6 @@ int culm_launch_run(const struct culm_launch_options *options,
     *ret_result = (struct culm_launch_result){0};
     culm_summary_init(&ret_result->summary);
     l.summary = &ret_result->summary;
-    signal(SIGPIPE, SIG_IGN);
     if ((status = check(&l, ret_error)) || (status = culm_plan_check_memory(l.plan, ret_error)) ||
         (status = begin(&l, ret_error))) {
         code = culm_status_exit_code(status);

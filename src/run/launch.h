@@ -3,7 +3,7 @@
  * are right. It claims the run directory, starts the workers, and runs the coordinator to the end.
  *
  * It prints nothing: events go to the caller's sinks, warnings to its function as well, and an error
- * is returned. Thread: the caller's, which must not change its signal mask or handlers meanwhile.
+ * is returned. It leaves signals alone. Thread: the caller's.
  */
 #ifndef CULM_RUN_LAUNCH_H
 #define CULM_RUN_LAUNCH_H
@@ -31,6 +31,9 @@ struct culm_launch_options {
     char run[CULM_RUN_ID_SIZE];  /* random */
     char token[CULM_TOKEN_SIZE]; /* random; every hello must carry it */
 
+    /* Its first count asks for a checkpoint and the end, its second for the end at once: an eventfd,
+     * EFD_SEMAPHORE and EFD_NONBLOCK; 0: nobody asks. */
+    int stop_fd;
     struct culm_sink *log;    /* is handed every event, as events.jsonl is; NULL: none */
     struct culm_sink *screen; /* the same without those warnings that `warn` was told; NULL: none */
     /* One line without an end, as soon as it is known. */

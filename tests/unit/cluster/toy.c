@@ -336,8 +336,8 @@ static int run_worker(const char *mode, char **arg) {
     return code;
 }
 
-/* A process of ours traces us and does not look: our end is not told to our parent before that one
- * ends, which it does by itself after a minute. */
+/* A process of ours traces us and does not look: when we are killed we stop on the way out, and are
+ * not gone before that one ends, which it does by itself after a minute. */
 static void be_held(void) {
     int held[2];
     char done;
@@ -346,7 +346,7 @@ static void be_held(void) {
     }
     pid_t self = getpid(), helper = fork();
     if (helper == 0) {
-        if (ptrace(PTRACE_SEIZE, self, NULL, NULL) == 0) {
+        if (ptrace(PTRACE_SEIZE, self, NULL, (void *)PTRACE_O_TRACEEXIT) == 0) {
             fprintf(stderr, "held by %d\n", (int)getpid());
         } else {
             fprintf(stderr, "no tracing here\n");

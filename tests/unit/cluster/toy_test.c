@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +204,8 @@ void test_run(struct test *t) {
             CULM_OK);
     }
     t->mode = t->mode ? t->mode : "worker";
+    t->stop_fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    assert_true(t->stop_fd > 0);
     const struct culm_coordinator_host_options options = {
         .listen = t->listen,
         .token = TOY_TOKEN,
@@ -221,6 +224,7 @@ void test_run(struct test *t) {
         .fault_count = 1,
         .start_limit_ms = t->start_limit_ms,
         .hello_limit_ms = t->hello_limit_ms,
+        .stop_fd = t->stop_fd,
     };
     assert_int_equal(culm_coordinator_host_new(&options, &t->host, &error), CULM_OK);
     t->world = culm_coordinator_host_world(t->host);
@@ -231,6 +235,7 @@ void test_release(struct test *t, int32_t fired) {
     assert_int_equal(culm_coordinator_host_fired(t->host, 0), fired);
     assert_int_equal(t->fault_events, fired);
     culm_coordinator_host_free(t->host);
+    close(t->stop_fd);
     culm_trace_release(&t->trace);
     culm_pool_free(t->pool);
     check_logs(t);

@@ -23,6 +23,7 @@ struct test {
     int64_t start_limit_ms, hello_limit_ms;
     const char *log_dir;                 /* NULL: dir */
     int leave_at_start;                  /* 0: it goes on */
+    int stop_fd;                         /* the host's; test_run makes it */
     void (*all_started)(struct test *t); /* they run, and have not joined */
     void (*all_up)(struct test *t);
     void (*on_up)(struct test *t, int32_t node, const struct culm_peer_info *info);

@@ -1,6 +1,6 @@
 /*
  * The real worlds, with toy actors in real processes: frames between workers, jobs, and the end, be
- * it of a worker, of the launcher or by a signal.
+ * it of a worker, of the launcher or by a stop.
  */
 #include "toy_test.h"
 
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -265,12 +266,9 @@ static void a_frozen_worker_is_killed_after_the_end(void **state) {
     test_release(&t, 0);
 }
 
-/* --- signals --- */
+/* --- stops --- */
 
-static void terminate(struct test *t) {
-    (void)t;
-    raise(SIGTERM);
-}
+static void ask_to_stop(struct test *t) { assert_int_equal(eventfd_write(t->stop_fd, 1), 0); }
 
 static void stop_asked(struct test *t, enum culm_request request, int32_t node) {
     assert_int_equal(request, CULM_REQUEST_STOP);
@@ -278,33 +276,74 @@ static void stop_asked(struct test *t, enum culm_request request, int32_t node) 
     t->world->ops->leave(t->world, 75, NULL);
 }
 
-static void a_signal_asks_for_a_stop(void **state) {
+static void a_stop_is_asked_for(void **state) {
     (void)state;
-    RUN(.start = 1, .all_up = terminate, .on_request = stop_asked);
+    RUN(.start = 1, .all_up = ask_to_stop, .on_request = stop_asked);
     assert_int_equal(t.code, 75);
     test_release(&t, 0);
 }
 
-static void freeze_and_interrupt(struct test *t) {
+static void freeze_and_ask(struct test *t) {
     kill((pid_t)t->pid[0], SIGSTOP);
     t->since_ns = culm_clock_ns();
-    raise(SIGINT);
+    ask_to_stop(t);
+    ask_to_stop(t);
 }
 
-static void interrupt_again(struct test *t, enum culm_request request, int32_t node) {
+static void nothing_is_done(struct test *t, enum culm_request request, int32_t node) {
     (void)t;
     (void)request;
     (void)node;
-    raise(SIGINT);
 }
 
-static void a_second_signal_kills_all(void **state) {
+static void a_second_stop_kills_all(void **state) {
     (void)state;
-    RUN(.start = 1, .all_up = freeze_and_interrupt, .on_request = interrupt_again);
+    RUN(.start = 1, .all_up = freeze_and_ask, .on_request = nothing_is_done);
     assert_int_equal(t.code, 75);
     assert_true(culm_clock_ns() - t.since_ns < SECOND);
     test_release(&t, 0);
 }
+
+/* Whoever embeds the launcher may want these for itself. */
+static void no_signal_handler_is_installed(void **state) {
+    (void)state;
+    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    struct sigaction before[5], after;
+    for (int i = 0; i < 5; i++) {
+        sigaction(numbers[i], NULL, &before[i]);
+    }
+    RUN(.start = 1, .all_up = test_finish);
+    assert_int_equal(t.code, 0);
+    for (int i = 0; i < 5; i++) {
+        sigaction(numbers[i], NULL, &after);
+        assert_ptr_equal(after.sa_handler, before[i].sa_handler);
+    }
+    test_release(&t, 0);
+}
+
+static int handled;
+
+static void take_the_status(int number) {
+    (void)number;
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+        handled++;
+    }
+}
+
+/* A program that reaps all its children leaves no status to us. */
+static void an_end_that_somebody_else_reaped_is_told(void **state) {
+    (void)state;
+    const struct sigaction action = {.sa_handler = take_the_status, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    handled = 0;
+    sigaction(SIGCHLD, &action, &before);
+    RUN(.start = 2, .all_up = test_finish);
+    sigaction(SIGCHLD, &before, NULL);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(handled, 2);
+    test_release(&t, 0);
+}
+
 /* --- jobs --- */
 
 static void jobs_0(struct test *t) { test_order(t, 0, TOY_JOBS, (struct toy_order){.count = 30}); }
@@ -351,8 +390,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(workers_die_with_the_launcher),
         cmocka_unit_test(workers_of_others_end_when_the_coordinator_is_gone),
         cmocka_unit_test(a_frozen_worker_is_killed_after_the_end),
-        cmocka_unit_test(a_signal_asks_for_a_stop),
-        cmocka_unit_test(a_second_signal_kills_all),
+        cmocka_unit_test(a_stop_is_asked_for),
+        cmocka_unit_test(a_second_stop_kills_all),
+        cmocka_unit_test(no_signal_handler_is_installed),
+        cmocka_unit_test(an_end_that_somebody_else_reaped_is_told),
         cmocka_unit_test(jobs_run_in_order_beside_the_loop),
         cmocka_unit_test(a_job_that_hangs_does_not_keep_the_process),
     };
