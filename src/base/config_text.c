@@ -1,10 +1,9 @@
 /*
- * Tables as text: dumping, comparing, documenting, and the nearest word.
+ * Tables as text: dumping, comparing, documenting.
  *
  * A dump uses the fewest digits that read back to the same double, and quotes a text unless it is
  * plainly a path or a word.
  */
-#include "base/config.h"
 #include "base/config_row.h"
 
 #include <math.h>
@@ -13,121 +12,59 @@
 #include <string.h>
 #include <strings.h>
 
-/* --- words ----------------------------------------------------------------------------------- */
-
-static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len) {
-    size_t row[64];
-    for (size_t j = 0; j <= b_len; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_len];
-}
-
-bool culm_config_nearest(const char *word, const char *words, char ret_word[64]) {
-    size_t word_len = strlen(word), best = word_len / 3 + 1;
-    bool found = false;
-    if (word_len == 0 || word_len >= 64) {
-        return false;
-    }
-    for (const char *at = words; *at;) {
-        size_t len = strcspn(at, "|");
-        size_t distance = len < 64 ? edit_distance(word, word_len, at, len) : SIZE_MAX;
-        if (distance < best + !found && distance < len) {
-            best = distance;
-            found = true;
-            memcpy(ret_word, at, len);
-            ret_word[len] = '\0';
-        }
-        at += len + (at[len] == '|');
-    }
-    return found;
-}
-
-void culm_config_words_list(const char *words, char *buffer, size_t size) {
-    size_t used = 0;
-    for (const char *at = words; *at && used + 4 < size; at++) {
-        if (*at == '|') {
-            buffer[used++] = ',';
-            buffer[used++] = ' ';
-        } else {
-            buffer[used++] = *at;
-        }
-    }
-    buffer[used] = '\0';
-}
-
-int culm_config_row_choice(const struct culm_config_row *row, const char *word) {
-    int index = 0;
-    size_t word_len = strlen(word);
-    for (const char *at = row->choices; *at; index++) {
-        size_t len = strcspn(at, "|");
-        if (len == word_len && !strncmp(at, word, len)) {
-            return index;
-        }
-        at += len + (at[len] == '|');
-    }
-    return -1;
-}
-
-static const char *choice_name(const struct culm_config_row *row, int index, size_t *ret_len) {
-    const char *at = row->choices;
-    while (index-- > 0) {
-        at += strcspn(at, "|");
-        at += *at == '|';
-    }
-    *ret_len = strcspn(at, "|");
-    return at;
-}
-
 /* --- rows ------------------------------------------------------------------------------------ */
 
 const char *culm_config_row_noun(const struct culm_config_row *row) {
     switch (row->type) {
     case CULM_CONFIG_TYPE_INT:
+    case CULM_CONFIG_TYPE_INTS:
     case CULM_CONFIG_TYPE_U64: return "a whole number";
     case CULM_CONFIG_TYPE_REAL: return "a number";
-    case CULM_CONFIG_TYPE_WORD:
     case CULM_CONFIG_TYPE_ENUM:
     case CULM_CONFIG_TYPE_BOOL: return "a word";
-    case CULM_CONFIG_TYPE_PATHS: break;
+    case CULM_CONFIG_TYPE_TEXT:
+    case CULM_CONFIG_TYPE_TEXTS: return row->allowed ? "a text" : "a path";
+    case CULM_CONFIG_TYPE_SECTIONS: return "a list of sections";
+    case CULM_CONFIG_TYPE_SECTION:
+    case CULM_CONFIG_TYPE_NAMED: break;
     }
-    return "a path";
+    return "a map of sections";
+}
+
+static void real_range(const struct culm_config_row *row, char *buffer, size_t size) {
+    bool above = row->flags & CULM_CONFIG_ABOVE, below = row->flags & CULM_CONFIG_BELOW;
+    if (isinf(row->high)) {
+        snprintf(buffer, size, "%s %g", above ? "above" : "at least", row->low);
+    } else if (above || below) {
+        snprintf(buffer, size, "%s %g and %s %g", above ? "above" : "at least", row->low,
+                 below ? "below" : "at most", row->high);
+    } else {
+        snprintf(buffer, size, "%g to %g", row->low, row->high);
+    }
 }
 
 void culm_config_row_range(const struct culm_config_row *row, char *buffer, size_t size) {
-    bool above = row->flags & CULM_CONFIG_ABOVE, below = row->flags & CULM_CONFIG_BELOW;
     switch (row->type) {
     case CULM_CONFIG_TYPE_INT:
         snprintf(buffer, size, "%lld to %lld", (long long)row->min, (long long)row->max);
         break;
+    case CULM_CONFIG_TYPE_INTS:
+        snprintf(buffer, size, "%s, %lld to %lld", row->allowed, (long long)row->min,
+                 (long long)row->max);
+        break;
     case CULM_CONFIG_TYPE_U64: snprintf(buffer, size, "0 to 18446744073709551615"); break;
-    case CULM_CONFIG_TYPE_REAL:
-        if (isinf(row->high)) {
-            snprintf(buffer, size, "%s %g", above ? "above" : "at least", row->low);
-        } else if (above || below) {
-            snprintf(buffer, size, "%s %g and %s %g", above ? "above" : "at least", row->low,
-                     below ? "below" : "at most", row->high);
-        } else {
-            snprintf(buffer, size, "%g to %g", row->low, row->high);
-        }
-        break;
-    case CULM_CONFIG_TYPE_WORD:
+    case CULM_CONFIG_TYPE_REAL: real_range(row, buffer, size); break;
     case CULM_CONFIG_TYPE_ENUM:
-    case CULM_CONFIG_TYPE_BOOL: culm_config_words_list(row->choices, buffer, size); break;
-    case CULM_CONFIG_TYPE_PATHS:
-        snprintf(buffer, size, "%s", row->choices ? row->choices : "a path or a list of paths");
+    case CULM_CONFIG_TYPE_BOOL: culm_words_list(row->words, buffer, size); break;
+    case CULM_CONFIG_TYPE_TEXT:
+        snprintf(buffer, size, "%s", row->allowed ? row->allowed : "a path");
         break;
+    case CULM_CONFIG_TYPE_TEXTS:
+        snprintf(buffer, size, "%s", row->allowed ? row->allowed : "a path or a list of paths");
+        break;
+    case CULM_CONFIG_TYPE_SECTION: snprintf(buffer, size, "a section"); break;
+    case CULM_CONFIG_TYPE_SECTIONS: snprintf(buffer, size, "a list of sections"); break;
+    case CULM_CONFIG_TYPE_NAMED: snprintf(buffer, size, "sections with names"); break;
     }
 }
 
@@ -184,128 +121,316 @@ static void dump_text(const char *text, struct culm_buf *out) {
     culm_buf_printf(out, "\"");
 }
 
-void culm_config_dump_value(const struct culm_config_row *row, const void *object,
-                            struct culm_buf *out) {
-    const char *at = (const char *)object + row->offset;
-    switch (row->type) {
-    case CULM_CONFIG_TYPE_INT: {
+static void dump_texts(char *const *texts, size_t count, struct culm_buf *out) {
+    culm_buf_printf(out, "%s", count == 1 ? "" : "[");
+    for (size_t i = 0; i < count; i++) {
+        culm_buf_printf(out, "%s", i ? ", " : "");
+        dump_text(texts[i], out);
+    }
+    culm_buf_printf(out, "%s", count == 1 ? "" : "]");
+}
+
+static void dump_ints(const char *at, size_t room, struct culm_buf *out) {
+    culm_buf_printf(out, "[");
+    for (size_t i = 0; i < room; i++) {
         int64_t value;
-        memcpy(&value, at, sizeof value);
-        culm_buf_printf(out, "%lld", (long long)value);
-        break;
+        memcpy(&value, at + i * sizeof value, sizeof value);
+        if (value == 0) {
+            break;
+        }
+        culm_buf_printf(out, "%s%lld", i ? ", " : "", (long long)value);
     }
-    case CULM_CONFIG_TYPE_U64: {
-        uint64_t value;
-        memcpy(&value, at, sizeof value);
-        culm_buf_printf(out, "%llu", (unsigned long long)value);
-        break;
-    }
-    case CULM_CONFIG_TYPE_REAL: {
-        double value;
-        memcpy(&value, at, sizeof value);
-        dump_real(value, out);
-        break;
-    }
-    case CULM_CONFIG_TYPE_WORD: culm_buf_printf(out, "%s", at); break;
-    case CULM_CONFIG_TYPE_ENUM: {
+    culm_buf_printf(out, "]");
+}
+
+/* What is no section. */
+static void dump_value(const struct culm_config_row *row, const void *object,
+                       struct culm_buf *out) {
+    const char *at = (const char *)object + row->offset;
+    union {
+        int64_t integer;
+        uint64_t natural;
+        double real;
         int index;
-        size_t len;
-        memcpy(&index, at, sizeof index);
-        const char *name = choice_name(row, index, &len);
-        culm_buf_bytes(out, name, len);
+        bool truth;
+        char *text;
+        struct culm_config_texts texts;
+    } value;
+    switch (row->type) {
+    case CULM_CONFIG_TYPE_INT:
+        memcpy(&value.integer, at, sizeof value.integer);
+        culm_buf_printf(out, "%lld", (long long)value.integer);
         break;
-    }
-    case CULM_CONFIG_TYPE_BOOL: {
-        bool value;
-        memcpy(&value, at, sizeof value);
-        culm_buf_printf(out, "%s", value ? "true" : "false");
+    case CULM_CONFIG_TYPE_U64:
+        memcpy(&value.natural, at, sizeof value.natural);
+        culm_buf_printf(out, "%llu", (unsigned long long)value.natural);
         break;
+    case CULM_CONFIG_TYPE_REAL:
+        memcpy(&value.real, at, sizeof value.real);
+        dump_real(value.real, out);
+        break;
+    case CULM_CONFIG_TYPE_ENUM:
+        memcpy(&value.index, at, sizeof value.index);
+        culm_buf_printf(out, "%s", row->words[value.index]);
+        break;
+    case CULM_CONFIG_TYPE_BOOL:
+        memcpy(&value.truth, at, sizeof value.truth);
+        culm_buf_printf(out, "%s", row->words[value.truth]);
+        break;
+    case CULM_CONFIG_TYPE_TEXT:
+        memcpy(&value.text, at, sizeof value.text);
+        dump_texts(&value.text, value.text != NULL, out);
+        break;
+    case CULM_CONFIG_TYPE_TEXTS:
+        memcpy(&value.texts, at, sizeof value.texts);
+        dump_texts(value.texts.texts, value.texts.count, out);
+        break;
+    case CULM_CONFIG_TYPE_INTS: dump_ints(at, row->size / sizeof(int64_t), out); break;
+    case CULM_CONFIG_TYPE_SECTION:
+    case CULM_CONFIG_TYPE_SECTIONS:
+    case CULM_CONFIG_TYPE_NAMED: break;
     }
-    case CULM_CONFIG_TYPE_PATHS: {
-        struct culm_config_paths paths;
-        memcpy(&paths, at, sizeof paths);
-        if (paths.count == 0) {
-            culm_buf_printf(out, "[]");
+}
+
+static const char *name_of(const struct culm_config_row *row, const char *object) {
+    char *name;
+    memcpy(&name, object + row->name_offset, sizeof name);
+    return name;
+}
+
+/* `bullet`: the first line begins with "- ", in the last two columns of the indent. */
+static void dump_section(const struct culm_config_table *table, const char *object, int indent,
+                         bool bullet, struct culm_buf *out);
+
+static void dump_list(const struct culm_config_row *row, const char *object, int indent,
+                      struct culm_buf *out) {
+    bool named = row->type == CULM_CONFIG_TYPE_NAMED;
+    struct culm_config_list list;
+    memcpy(&list, object + row->offset, sizeof list);
+    culm_buf_printf(out, "%s", list.count ? "\n" : named ? " {}\n" : " []\n");
+    for (size_t i = 0; i < list.count; i++) {
+        const char *element = (const char *)list.items + i * row->table->object_bytes;
+        if (named) {
+            culm_buf_printf(out, "%*s", indent + 2, "");
+            dump_text(name_of(row, element), out);
+            culm_buf_printf(out, ":\n");
         }
-        for (size_t i = 0; i < paths.count; i++) {
-            culm_buf_printf(out, "%s", i ? ", " : paths.count > 1 ? "[" : "");
-            dump_text(paths.paths[i], out);
-        }
-        culm_buf_printf(out, "%s", paths.count > 1 ? "]" : "");
-        break;
+        dump_section(row->table, element, indent + 4, !named, out);
     }
+}
+
+static void dump_section(const struct culm_config_table *table, const char *object, int indent,
+                         bool bullet, struct culm_buf *out) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct culm_config_row *row = &table->rows[i];
+        if (bullet && i == 0) {
+            culm_buf_printf(out, "%*s- %s:", indent - 2, "", row->key);
+        } else {
+            culm_buf_printf(out, "%*s%s:", indent, "", row->key);
+        }
+        if (row->type == CULM_CONFIG_TYPE_SECTION) {
+            culm_buf_printf(out, "\n");
+            dump_section(row->table, object + row->offset, indent + 2, false, out);
+        } else if (culm_config_is_list(row)) {
+            dump_list(row, object, indent, out);
+        } else {
+            culm_buf_printf(out, " ");
+            dump_value(row, object, out);
+            culm_buf_printf(out, "\n");
+        }
     }
 }
 
 void culm_config_dump(const struct culm_config_table *table, const void *object,
                       struct culm_buf *out) {
-    const char *section = "";
-    size_t section_len = 0;
-    for (size_t i = 0; i < table->count; i++) {
-        const struct culm_config_row *row = &table->rows[i];
-        const char *dot = strchr(row->key, '.');
-        size_t len = dot ? (size_t)(dot - row->key) : 0;
-        if (len && (len != section_len || strncmp(row->key, section, len))) {
-            culm_buf_printf(out, "%.*s:\n", (int)len, row->key);
-        }
-        section = row->key;
-        section_len = len;
-        culm_buf_printf(out, "%s%s: ", dot ? "  " : "", dot ? dot + 1 : row->key);
-        culm_config_dump_value(row, object, out);
-        culm_buf_printf(out, "\n");
-    }
+    dump_section(table, object, 0, false, out);
 }
 
-static bool same_value(const struct culm_config_row *row, const void *a, const void *b) {
-    const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
-    if (row->type == CULM_CONFIG_TYPE_WORD) {
-        return !strcmp(x, y);
+/* --- difference ------------------------------------------------------------------------------ */
+
+static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
+static bool same_value(const struct culm_config_row *row, const char *a, const char *b) {
+    a += row->offset;
+    b += row->offset;
+    if (row->type == CULM_CONFIG_TYPE_TEXT) {
+        char *x, *y;
+        memcpy(&x, a, sizeof x);
+        memcpy(&y, b, sizeof y);
+        return same_text(x, y);
     }
-    if (row->type != CULM_CONFIG_TYPE_PATHS) {
-        return !memcmp(x, y, row->size);
+    if (row->type != CULM_CONFIG_TYPE_TEXTS) {
+        return memcmp(a, b, row->size) == 0;
     }
-    struct culm_config_paths p, q;
-    memcpy(&p, x, sizeof p);
-    memcpy(&q, y, sizeof q);
+    struct culm_config_texts p, q;
+    memcpy(&p, a, sizeof p);
+    memcpy(&q, b, sizeof q);
     for (size_t i = 0; i < p.count && i < q.count; i++) {
-        if (strcmp(p.paths[i], q.paths[i])) {
+        if (!same_text(p.texts[i], q.texts[i])) {
             return false;
         }
     }
     return p.count == q.count;
 }
 
-const struct culm_config_row *culm_config_difference(const struct culm_config_table *table,
-                                                     const void *a, const void *b,
-                                                     unsigned skip_flags) {
-    for (size_t i = 0; i < table->count; i++) {
-        const struct culm_config_row *row = &table->rows[i];
-        if (!(row->flags & skip_flags) && !same_value(row, a, b)) {
-            return row;
+static void show_value(const struct culm_config_row *row, const char *object, char *buffer,
+                       size_t size) {
+    struct culm_buf out;
+    culm_buf_init(&out, 4 * CULM_YAML_MAX_BYTES);
+    dump_value(row, object, &out);
+    snprintf(buffer, size, "%.*s", (int)out.len, out.len ? (const char *)out.data : "");
+    culm_buf_release(&out);
+}
+
+static bool differ(const struct culm_config_table *table, const char *a, const char *b,
+                   unsigned skip_flags, const char *prefix, struct culm_config_difference *d);
+
+static bool lists_differ(const struct culm_config_row *row, const char *a, const char *b,
+                         unsigned skip_flags, const char *key, struct culm_config_difference *d) {
+    struct culm_config_list p, q;
+    memcpy(&p, a + row->offset, sizeof p);
+    memcpy(&q, b + row->offset, sizeof q);
+    for (size_t i = 0; i < p.count && i < q.count; i++) {
+        const char *x = (const char *)p.items + i * row->table->object_bytes;
+        const char *y = (const char *)q.items + i * row->table->object_bytes;
+        char inner[sizeof d->key];
+        if (row->type == CULM_CONFIG_TYPE_SECTIONS) {
+            snprintf(inner, sizeof inner, "%.120s[%zu].", key, i);
+        } else if (same_text(name_of(row, x), name_of(row, y))) {
+            snprintf(inner, sizeof inner, "%.80s.%s.", key, name_of(row, x));
+        } else {
+            snprintf(d->key, sizeof d->key, "%s", key);
+            snprintf(d->a, sizeof d->a, "%s", name_of(row, x));
+            snprintf(d->b, sizeof d->b, "%s", name_of(row, y));
+            return true;
+        }
+        if (differ(row->table, x, y, skip_flags, inner, d)) {
+            return true;
         }
     }
-    return NULL;
+    if (p.count != q.count) {
+        snprintf(d->key, sizeof d->key, "%s", key);
+        snprintf(d->a, sizeof d->a, "%zu section%s", p.count, p.count == 1 ? "" : "s");
+        snprintf(d->b, sizeof d->b, "%zu section%s", q.count, q.count == 1 ? "" : "s");
+    }
+    return p.count != q.count;
+}
+
+static bool differ(const struct culm_config_table *table, const char *a, const char *b,
+                   unsigned skip_flags, const char *prefix, struct culm_config_difference *d) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct culm_config_row *row = &table->rows[i];
+        char key[sizeof d->key];
+        snprintf(key, sizeof key, "%.100s%.50s", prefix, row->key);
+        if (row->flags & skip_flags) {
+            continue;
+        }
+        if (row->type == CULM_CONFIG_TYPE_SECTION) {
+            snprintf(key, sizeof key, "%.100s%.50s.", prefix, row->key);
+            if (differ(row->table, a + row->offset, b + row->offset, skip_flags, key, d)) {
+                return true;
+            }
+        } else if (culm_config_is_list(row)) {
+            if (lists_differ(row, a, b, skip_flags, key, d)) {
+                return true;
+            }
+        } else if (!same_value(row, a, b)) {
+            snprintf(d->key, sizeof d->key, "%s", key);
+            show_value(row, a, d->a, sizeof d->a);
+            show_value(row, b, d->b, sizeof d->b);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool culm_config_differ(const struct culm_config_table *table, const void *a, const void *b,
+                        unsigned skip_flags, struct culm_config_difference *ret_difference) {
+    return differ(table, a, b, skip_flags, "", ret_difference);
 }
 
 /* --- reference ------------------------------------------------------------------------------- */
+
+static void document_row(const struct culm_config_row *row, const char *prefix, bool markdown,
+                         struct culm_buf *out) {
+    const char *resume = row->flags & CULM_CONFIG_RESUMABLE ? " (may change on `--resume`)" : "";
+    char key[160], range[256];
+    snprintf(key, sizeof key, "%s%s", prefix, row->key);
+    culm_config_row_range(row, range, sizeof range);
+    if (markdown) {
+        culm_buf_printf(out, "| `%s` | %s | %s | %s%s |\n", key,
+                        row->value ? row->value : "*required*", range, row->doc, resume);
+    } else {
+        culm_buf_printf(out, "  %-24s %s\n  %-24s   default: %s; allowed: %s\n", key, row->doc, "",
+                        row->value ? row->value : "none, it is required", range);
+    }
+}
+
+static void document(const struct culm_config_table *table, const char *prefix, bool markdown,
+                     struct culm_buf *out) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct culm_config_row *row = &table->rows[i];
+        if (row->type != CULM_CONFIG_TYPE_SECTION) {
+            document_row(row, prefix, markdown, out);
+        }
+        if (row->table) {
+            char inner[128];
+            snprintf(inner, sizeof inner, "%.80s%.32s%s.", prefix, row->key,
+                     row->type == CULM_CONFIG_TYPE_SECTIONS ? "[]"
+                     : row->type == CULM_CONFIG_TYPE_NAMED  ? ".NAME"
+                                                            : "");
+            document(row->table, inner, markdown, out);
+        }
+    }
+}
 
 void culm_config_document(const struct culm_config_table *table, bool markdown,
                           struct culm_buf *out) {
     if (markdown) {
         culm_buf_printf(out, "| key | default | allowed | meaning |\n|---|---|---|---|\n");
     }
-    for (size_t i = 0; i < table->count; i++) {
-        const struct culm_config_row *row = &table->rows[i];
-        char range[256];
-        culm_config_row_range(row, range, sizeof range);
-        const char *resume =
-            row->flags & CULM_CONFIG_RESUMABLE ? " (may change on `--resume`)" : "";
-        if (markdown) {
-            culm_buf_printf(out, "| `%s` | %s | %s | %s%s |\n", row->key,
-                            row->value ? row->value : "*required*", range, row->doc, resume);
-        } else {
-            culm_buf_printf(out, "  %-24s %s\n  %-24s   default: %s; allowed: %s\n", row->key,
-                            row->doc, "", row->value ? row->value : "none, it is required", range);
+    document(table, "", markdown, out);
+}
+
+/* Whether all rows, or any, have one of the flags. */
+static bool flagged(const struct culm_config_row *row, unsigned flags, bool all) {
+    if (row->type != CULM_CONFIG_TYPE_SECTION) {
+        return row->flags & flags;
+    }
+    for (size_t i = 0; i < row->table->count; i++) {
+        if (flagged(&row->table->rows[i], flags, all) != all) {
+            return !all;
         }
     }
+    return all;
+}
+
+/* Appends ", key" for each. */
+static void list_flagged(const struct culm_config_table *table, unsigned flags, const char *prefix,
+                         struct culm_buf *out) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct culm_config_row *row = &table->rows[i];
+        if (flagged(row, flags, true)) {
+            culm_buf_printf(out, ", %s%s", prefix, row->key);
+        } else if (flagged(row, flags, false)) {
+            char inner[128];
+            snprintf(inner, sizeof inner, "%.80s%.32s.", prefix, row->key);
+            list_flagged(row->table, flags, inner, out);
+        }
+    }
+}
+
+void culm_config_list_flagged(const struct culm_config_table *table, unsigned flags,
+                              struct culm_buf *out) {
+    struct culm_buf keys;
+    culm_buf_init(&keys, out->max_bytes);
+    list_flagged(table, flags, "", &keys);
+    culm_buf_u8(&keys, 0);
+    if (!keys.failed && keys.len > 1) {
+        char *first = (char *)keys.data + 2, *last = strrchr(first, ',');
+        culm_buf_printf(out, "%.*s%s%s", last ? (int)(last - first) : (int)strlen(first), first,
+                        last ? " and" : "", last ? last + 1 : "");
+    }
+    out->failed |= keys.failed;
+    culm_buf_release(&keys);
 }

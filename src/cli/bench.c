@@ -162,7 +162,7 @@ static double median_of(double *took, size_t count) {
  * and other processes come and go, so one that was measured once bounds nothing. */
 static double measured_peak(struct bench *b) {
     enum { M = 1024, N = 1024, K = 1024, FEW = 16, TRIES = 7 };
-    bool half = strcmp(b->subject.config.precision, "bf16") == 0;
+    bool half = b->subject.config.precision == CULM_PRECISION_BF16;
     size_t bytes = half ? 2 : 4;
     enum culm_dtype dtype = half ? CULM_BF16 : CULM_F32;
     void *x = culm_pages_zeroed(M * K * bytes), *y = culm_pages_zeroed(M * N * bytes);
@@ -202,7 +202,7 @@ static void report_step(const struct bench *b, const struct values *values, doub
     double flops = info->forward_flops + info->backward_flops, gflops = flops / median / 1e9;
     double work = flops_done(b) / 1e9, done = work / median;
     peak = work / least > peak ? work / least : peak;
-    const char *dtype = b->subject.config.precision;
+    const char *dtype = culm_precision_names[b->subject.config.precision];
     bool images = b->tokens == 0;
     double rate = (double)(images ? b->subject.batch : b->tokens) / median;
     struct rusage used;
@@ -328,22 +328,24 @@ static enum culm_status apply(struct bench *b, const struct values *values,
         config->model.options.context = (int64_t)values->context;
     }
     if (values->dtype) {
-        if (strcmp(values->dtype, "f32") != 0 && strcmp(values->dtype, "bf16") != 0) {
+        int precision = culm_word_find(culm_precision_names, values->dtype);
+        if (precision < 0) {
             return culm_error_set(
                 error, CULM_ERR_ARGUMENT,
                 "--dtype: '%s' is no number format of training; allowed: f32, bf16", values->dtype);
         }
-        snprintf(config->precision, sizeof config->precision, "%s", values->dtype);
+        config->precision = (enum culm_precision)precision;
     }
     if (values->recompute) {
-        bool block = strcmp(values->recompute, "block") == 0;
-        if (!block && strcmp(values->recompute, "none") != 0) {
+        static const char *const ways[] = {"none", "block", NULL};
+        int way = culm_word_find(ways, values->recompute);
+        if (way < 0) {
             return culm_error_set(
                 error, CULM_ERR_ARGUMENT,
                 "--recompute: '%s' is no way to keep activations; allowed: none, block",
                 values->recompute);
         }
-        config->recompute = block ? CULM_RECOMPUTE_BLOCK : CULM_RECOMPUTE_NONE;
+        config->recompute = way ? CULM_RECOMPUTE_BLOCK : CULM_RECOMPUTE_NONE;
     }
     return CULM_OK;
 }

@@ -1,7 +1,7 @@
 /* Finding a command, listing them, and the one place where an error is printed. */
 #include "cli/dispatch.h"
 
-#include "base/config.h"
+#include "base/words.h"
 
 #include <errno.h>
 #include <string.h>
@@ -38,16 +38,15 @@ void culm_commands_print(FILE *out) {
 }
 
 int culm_command_unknown(const char *name) {
-    char words[512] = "", near[64];
+    struct culm_nearest near = {.word = name};
     for (const struct culm_command *row = culm_commands(); row->name; row++) {
-        if (row->summary && strlen(words) + strlen(row->name) + 2 < sizeof words) {
-            strcat(words, *words ? "|" : "");
-            strcat(words, row->name);
+        if (row->summary) {
+            culm_nearest_try(&near, row->name);
         }
     }
-    bool found = culm_config_nearest(name, words, near);
     fprintf(stderr, "culm: unknown command '%.60s'%s%s%s; see 'culm help'\n", name,
-            found ? "; did you mean '" : "", found ? near : "", found ? "'" : "");
+            near.nearest ? "; did you mean '" : "", near.nearest ? near.nearest : "",
+            near.nearest ? "'" : "");
     return 2;
 }
 

@@ -97,7 +97,7 @@ static enum culm_status prepare(struct generator *g, const char *dir, int thread
                               "'%s' is a run of 'arch: %s' that continues no text; give the run of "
                               "a gpt2, or of an ONNX file that reads tokens alone, with causal "
                               "attention and logits [batch, length, vocabulary]",
-                              dir, g->config.model.arch);
+                              dir, culm_arch_names[g->config.model.arch]);
     }
     const struct culm_shape *out = &graph->value[graph->output].shape;
     g->context = out->dim[1];

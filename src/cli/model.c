@@ -190,7 +190,7 @@ static enum culm_status export(const char *what, const char *path, struct culm_e
     if ((status = culm_path_format(config, error, run ? "%s/config.yaml" : "%s", what)) ||
         (status = culm_path_format(weights, error, "%s/model.safetensors", what)) ||
         (status = culm_subject_find(config, false, &subject, error))){return status;}
-snprintf(subject.config.precision, sizeof subject.config.precision, "f32");
+subject.config.precision = CULM_PRECISION_F32;
 status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_LOSS, 1, error);
 if (status == CULM_OK) {
     status = run ? culm_runner_load(&runner, weights, error)

@@ -1,8 +1,7 @@
 /* Parsing and printing option tables. */
 #include "cli/options.h"
 
-#include "base/buf.h"
-#include "base/config.h"
+#include "base/words.h"
 
 #include <assert.h>
 #include <math.h>
@@ -21,20 +20,18 @@ static const struct culm_option *find_option(const struct culm_usage *usage, con
 
 static enum culm_status unknown_option(const struct culm_usage *usage, const char *text,
                                        struct culm_error *error) {
-    char name[64], near[64] = "";
-    struct culm_buf words;
-    culm_buf_init(&words, 4096);
-    culm_buf_printf(&words, "help");
-    for (size_t i = 0; i < usage->option_count; i++) {
-        culm_buf_printf(&words, "|%s", usage->options[i].name);
-    }
+    char name[64];
     const char *start = text + strspn(text, "-");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(start, "="), start);
-    bool found = !words.failed && culm_config_nearest(name, (const char *)words.data, near);
-    culm_buf_release(&words);
+    struct culm_nearest near = {.word = name};
+    culm_nearest_try(&near, "help");
+    for (size_t i = 0; i < usage->option_count; i++) {
+        culm_nearest_try(&near, usage->options[i].name);
+    }
     return culm_error_set(
         error, CULM_ERR_ARGUMENT, "unknown option '%.60s'%s%s%s; see 'culm %s --help'", text,
-        found ? "; did you mean '--" : "", near, found ? "'" : "", usage->command);
+        near.nearest ? "; did you mean '--" : "", near.nearest ? near.nearest : "",
+        near.nearest ? "'" : "", usage->command);
 }
 
 static enum culm_status store(const struct culm_option *option, const char *text, void *values,

@@ -194,7 +194,7 @@ static void print_plan(const struct train *t, const json_t *plan) {
     }
     printf("%s: %lld parameters, %lld pipelines of %lld stages, %lld lanes of %lld micro-batches, "
            "redundancy %s\n",
-           config->model.arch, (long long)culm_event_int(plan, "parameters", 0),
+           culm_arch_names[config->model.arch], (long long)culm_event_int(plan, "parameters", 0),
            (long long)config->pipelines, (long long)config->stages, (long long)config->batch.lanes,
            (long long)(config->batch.global / config->batch.micro / config->batch.lanes),
            culm_redundancy_name(config->redundancy));

@@ -8,21 +8,10 @@
 
 #define SOURCE_STREAM 0x73616d706c65ull /* "sample": apart from other uses of the seed */
 
-static const char *const kind_names[CULM_SOURCE_KIND_COUNT] = {
+const char *const culm_source_kind_names[CULM_SOURCE_KIND_COUNT + 1] = {
     [CULM_SOURCE_TEXT] = "text",   [CULM_SOURCE_TOKENS] = "tokens", [CULM_SOURCE_IMAGES] = "images",
     [CULM_SOURCE_PAIRS] = "pairs", [CULM_SOURCE_MASKED] = "masked",
 };
-
-const char *culm_source_kind_name(enum culm_source_kind kind) { return kind_names[kind]; }
-
-int culm_source_kind_of(const char *name) {
-    for (int i = 0; i < CULM_SOURCE_KIND_COUNT; i++) {
-        if (!strcmp(kind_names[i], name)) {
-            return i;
-        }
-    }
-    return -1;
-}
 
 /* --- for the kinds --- */
 

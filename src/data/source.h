@@ -37,6 +37,7 @@ enum culm_source_kind {
     CULM_SOURCE_MASKED,
     CULM_SOURCE_KIND_COUNT
 };
+extern const char *const culm_source_kind_names[]; /* "text", "tokens", ..., NULL */
 
 /* Which samples: all but the held-out share, only that share, or (share 0) all. */
 enum culm_source_split { CULM_SPLIT_TRAIN, CULM_SPLIT_HELD_OUT };
@@ -114,9 +115,5 @@ int32_t culm_source_find(const struct culm_source *source, const char *name);
  * work is not done either). On failure what is written is undefined. */
 enum culm_status culm_source_fill(const struct culm_source *source, struct culm_source_item item,
                                   void *const *fields, struct culm_error *error);
-
-/* "text", "tokens", ...; -1: no such kind. */
-const char *culm_source_kind_name(enum culm_source_kind kind);
-int culm_source_kind_of(const char *name);
 
 #endif

@@ -18,6 +18,9 @@ enum rule {
     PRODUCT,  /* writes bf16 */
 };
 
+const char *const culm_precision_names[] = {
+    [CULM_PRECISION_F32] = "f32", [CULM_PRECISION_BF16] = "bf16", NULL};
+
 static const struct {
     const char *op;
     enum rule rule;

@@ -14,6 +14,10 @@
 
 #include "graph/graph.h"
 
+/* The number format of activations and products. */
+enum culm_precision { CULM_PRECISION_F32, CULM_PRECISION_BF16 };
+extern const char *const culm_precision_names[];
+
 /* Sets the types of a whole, uncut graph without gradients, as built in f32. CULM_ERR_MEMORY. */
 enum culm_status culm_graph_lower_bf16(struct culm_graph *graph, struct culm_error *error);
 

@@ -3,80 +3,75 @@
 
 #include "base/rng.h"
 
-#include <stdio.h>
 #include <string.h>
 
-struct architecture {
-    const char *name;
-    enum culm_status (*build)(const struct culm_model_options *options, struct culm_graph *graph);
+const char *const culm_arch_names[CULM_ARCH_COUNT + 1] = {
+    [CULM_ARCH_GPT2] = "gpt2", [CULM_ARCH_BERT] = "bert",       [CULM_ARCH_RESNET] = "resnet",
+    [CULM_ARCH_VGG] = "vgg",   [CULM_ARCH_ALEXNET] = "alexnet", [CULM_ARCH_GNMT] = "gnmt",
+    [CULM_ARCH_ONNX] = "onnx",
 };
 
-static const struct architecture architectures[] = {
-    {"gpt2", culm_model_gpt2}, {"bert", culm_model_bert},       {"resnet", culm_model_resnet},
-    {"vgg", culm_model_vgg},   {"alexnet", culm_model_alexnet}, {"gnmt", culm_model_gnmt},
+typedef enum culm_status (*builder)(const struct culm_model_options *options,
+                                    struct culm_graph *graph);
+
+static const builder builders[CULM_ARCH_COUNT] = {
+    [CULM_ARCH_GPT2] = culm_model_gpt2,       [CULM_ARCH_BERT] = culm_model_bert,
+    [CULM_ARCH_RESNET] = culm_model_resnet,   [CULM_ARCH_VGG] = culm_model_vgg,
+    [CULM_ARCH_ALEXNET] = culm_model_alexnet, [CULM_ARCH_GNMT] = culm_model_gnmt,
 };
 
-const char *culm_model_arch(size_t index) {
-    return index < sizeof architectures / sizeof *architectures ? architectures[index].name : NULL;
-}
-
-enum culm_status culm_model_build(const char *arch, const struct culm_model_options *options,
+enum culm_status culm_model_build(enum culm_arch arch, const struct culm_model_options *options,
                                   struct culm_graph **ret_graph, struct culm_error *error) {
-    char known[128] = "";
-    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
-        if (strcmp(architectures[i].name, arch) != 0) {
-            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
-                     architectures[i].name);
-            continue;
-        }
-        struct culm_graph *graph = culm_graph_new();
-        if (!graph) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "model '%s': out of memory", arch);
-        }
-        enum culm_status status = architectures[i].build(options, graph);
-        if (status != CULM_OK) {
-            culm_graph_check(graph, error);
-            culm_error_prefix(error, "model '%s'", arch);
-            culm_graph_free(graph);
-            return status;
-        }
-        *ret_graph = graph;
-        return CULM_OK;
+    if (!builders[arch]) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "model.arch: '%s' is read from a file",
+                              culm_arch_names[arch]);
     }
-    return culm_error_set(error, CULM_ERR_CONFIG, "model.arch: '%s' is not known; known are %s",
-                          arch, known);
+    struct culm_graph *graph = culm_graph_new();
+    if (!graph) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "model '%s': out of memory",
+                              culm_arch_names[arch]);
+    }
+    enum culm_status status = builders[arch](options, graph);
+    if (status != CULM_OK) {
+        culm_graph_check(graph, error);
+        culm_error_prefix(error, "model '%s'", culm_arch_names[arch]);
+        culm_graph_free(graph);
+        return status;
+    }
+    *ret_graph = graph;
+    return CULM_OK;
 }
 
 #define GPT2(name_, layers_, width_, heads_)                                                       \
     {                                                                                              \
-        name_, "gpt2", {                                                                           \
+        name_, CULM_ARCH_GPT2, {                                                                   \
             .layers = layers_, .width = width_, .heads = heads_, .context = 1024,                  \
             .positions = 1024, .vocab = 50257, .dropout = 0.1                                      \
         }                                                                                          \
     }
 #define BERT(name_, layers_, width_, heads_)                                                       \
     {                                                                                              \
-        name_, "bert", {                                                                           \
+        name_, CULM_ARCH_BERT, {                                                                   \
             .layers = layers_, .width = width_, .heads = heads_, .context = 512, .positions = 512, \
             .vocab = 30522, .dropout = 0.1                                                         \
         }                                                                                          \
     }
 #define RESNET(name_, layers_)                                                                     \
     {                                                                                              \
-        name_, "resnet", {                                                                         \
+        name_, CULM_ARCH_RESNET, {                                                                 \
             .layers = layers_, .width = 64, .image = 224, .channels = 3, .classes = 1000           \
         }                                                                                          \
     }
 #define VGG(name_, layers_, batch_norm_)                                                           \
     {                                                                                              \
-        name_, "vgg", {                                                                            \
+        name_, CULM_ARCH_VGG, {                                                                    \
             .layers = layers_, .width = 64, .image = 224, .channels = 3, .classes = 1000,          \
             .dropout = 0.5, .batch_norm = batch_norm_                                              \
         }                                                                                          \
     }
 #define GNMT(name_, vocab_, share_)                                                                \
     {                                                                                              \
-        name_, "gnmt", {                                                                           \
+        name_, CULM_ARCH_GNMT, {                                                                   \
             .layers = 8, .width = 1024, .context = 50, .source = 50, .vocab = vocab_,              \
             .dropout = 0.2, .label_smoothing = 0.1, .share_embedding = share_                      \
         }                                                                                          \
@@ -103,7 +98,7 @@ static const struct culm_model_preset presets[] = {
     VGG("vgg16_bn", 16, true),
     VGG("vgg19_bn", 19, true),
     {"alexnet",
-     "alexnet",
+     CULM_ARCH_ALEXNET,
      {.width = 64, .image = 224, .channels = 3, .classes = 1000, .dropout = 0.5}},
     GNMT("gnmt", 32317, true),
     GNMT("gnmt-16", 32320, false),

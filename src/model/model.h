@@ -22,6 +22,18 @@
 #include "graph/graph.h"
 #include "graph/stage.h"
 
+enum culm_arch {
+    CULM_ARCH_GPT2,
+    CULM_ARCH_BERT,
+    CULM_ARCH_RESNET,
+    CULM_ARCH_VGG,
+    CULM_ARCH_ALEXNET,
+    CULM_ARCH_GNMT,
+    CULM_ARCH_ONNX, /* the graph in a file (onnx/onnx.h): nothing is built here */
+    CULM_ARCH_COUNT
+};
+extern const char *const culm_arch_names[]; /* "gpt2", "bert", ..., NULL */
+
 /* What a family does not name it does not read; 0 stands for the default in brackets. */
 struct culm_model_options {
     int64_t layers; /* gpt2, bert: blocks; resnet: 18, 34, 50, 101, 152 (or see `blocks`); vgg: 11,
@@ -53,17 +65,16 @@ struct culm_model_options {
     bool share_embedding;   /* gnmt: one table for source and target */
 };
 
-/* arch: "gpt2", "bert", "resnet", "vgg", "alexnet", "gnmt". CULM_ERR_CONFIG for an unknown name or
- * options that make no model. Free with culm_graph_free. */
-enum culm_status culm_model_build(const char *arch, const struct culm_model_options *options,
+/* CULM_ERR_CONFIG for options that make no model, and for CULM_ARCH_ONNX. Free with
+ * culm_graph_free. */
+enum culm_status culm_model_build(enum culm_arch arch, const struct culm_model_options *options,
                                   struct culm_graph **ret_graph, struct culm_error *error);
-/* The name of architecture `index`; NULL: past the last. */
-const char *culm_model_arch(size_t index);
 
 /* A model with a name of its own, "gpt2" (124M), "bert-large", "resnet50", "vgg16_bn", ...: the
  * published size. Its options lack batch and inference. */
 struct culm_model_preset {
-    const char *name, *arch;
+    const char *name;
+    enum culm_arch arch;
     struct culm_model_options options;
 };
 const struct culm_model_preset *culm_model_preset(size_t index);          /* NULL: past the last */

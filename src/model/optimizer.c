@@ -4,14 +4,13 @@
 #include "base/exact.h"
 
 #include <math.h>
-#include <string.h>
+#include <stddef.h>
 
-enum culm_schedule_kind culm_schedule_kind_of(const char *name) {
-    return strcmp(name, "cosine") == 0   ? CULM_SCHEDULE_COSINE
-           : strcmp(name, "linear") == 0 ? CULM_SCHEDULE_LINEAR
-           : strcmp(name, "step") == 0   ? CULM_SCHEDULE_STEP
-                                         : CULM_SCHEDULE_CONSTANT;
-}
+const char *const culm_schedule_names[] = {[CULM_SCHEDULE_COSINE] = "cosine",
+                                           [CULM_SCHEDULE_CONSTANT] = "constant",
+                                           [CULM_SCHEDULE_LINEAR] = "linear",
+                                           [CULM_SCHEDULE_STEP] = "step",
+                                           NULL};
 
 double culm_schedule_lr(const struct culm_schedule *schedule, int64_t step) {
     double t = (double)step, warmup = (double)schedule->warmup;

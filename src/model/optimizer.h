@@ -10,14 +10,13 @@
 #include "tensor/hyper.h"
 
 enum culm_schedule_kind {
-    CULM_SCHEDULE_CONSTANT, /* lr, always */
     CULM_SCHEDULE_COSINE,
+    CULM_SCHEDULE_CONSTANT, /* lr, always */
     CULM_SCHEDULE_LINEAR,
     CULM_SCHEDULE_STEP,
 };
 
-/* "constant", "cosine", "linear", "step"; any other name is constant: check it before. */
-enum culm_schedule_kind culm_schedule_kind_of(const char *name);
+extern const char *const culm_schedule_names[]; /* "cosine", "constant", ..., NULL */
 
 struct culm_schedule {
     enum culm_schedule_kind kind;

@@ -49,7 +49,7 @@ static enum culm_status resume(const struct culm_launch_options *o, struct culm_
     struct culm_choices recorded = {0}, planned = {0};
     struct culm_error unreadable = {0};
     char path[CULM_PATH_MAX];
-    bool there = false, trial = strcmp(o->config->kernels, "trial") == 0;
+    bool there = false, trial = o->config->kernels == CULM_KERNELS_TRIAL;
     enum culm_status status;
     if ((status = culm_path_format(path, error, "%s/plan.json", o->out_dir)) ||
         (status = newest(o->out_dir, &recorded, &there, error))) {

@@ -2,14 +2,15 @@
 #include "run/subject.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-static const char *kind_of(const char *arch) {
-    return strcmp(arch, "gpt2") == 0   ? "text"
-           : strcmp(arch, "bert") == 0 ? "masked"
-           : strcmp(arch, "gnmt") == 0 ? "pairs"
-                                       : "images";
+static enum culm_source_kind kind_of(enum culm_arch arch) {
+    switch (arch) {
+    case CULM_ARCH_GPT2: return CULM_SOURCE_TEXT;
+    case CULM_ARCH_BERT: return CULM_SOURCE_MASKED;
+    case CULM_ARCH_GNMT: return CULM_SOURCE_PAIRS;
+    default: return CULM_SOURCE_IMAGES;
+    }
 }
 
 /* A configuration that only names a model. */
@@ -20,7 +21,7 @@ static enum culm_status config_of(const char *name, struct culm_train_config *re
         text, sizeof text,
         "model: {name: %s}\ndata: {kind: %s, path: none}\nsteps: 1\npipelines: 1\nstages: 1\n"
         "batch: {global: 1, micro: 1, lanes: 1}\n",
-        name, kind_of(culm_model_preset_find(name)->arch));
+        name, culm_source_kind_names[kind_of(culm_model_preset_find(name)->arch)]);
     return culm_train_config_parse(text, (size_t)len, name, NULL, 0, ret_config, error);
 }
 

@@ -38,9 +38,9 @@ struct worker {
 
 void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *config,
                     char ret_text[CULM_SIGNATURE_SIZE]) {
-    bool half = strcmp(config->precision, "bf16") == 0;
+    bool half = config->precision == CULM_PRECISION_BF16;
     char images[96] = "";
-    if (strcmp(config->data.kind, "images") == 0) {
+    if (config->data.kind == CULM_SOURCE_IMAGES) {
         culm_image_libraries(images, sizeof images);
     }
     snprintf(ret_text, CULM_SIGNATURE_SIZE, "culm-%s+%s/%s%s%s/glibc-%s/gcc-%s%s%s%s%s",

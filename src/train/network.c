@@ -10,7 +10,7 @@
 #include <string.h>
 
 static bool is_onnx(const struct culm_train_config *config) {
-    return strcmp(config->model.arch, "onnx") == 0;
+    return config->model.arch == CULM_ARCH_ONNX;
 }
 
 #define ONNX_CONTEXT 128 /* where neither the file nor model.context says it */
@@ -30,7 +30,7 @@ static enum culm_status import(const struct culm_train_config *config, int64_t b
         .evaluate = purpose == CULM_FOR_LOSS,
         .pins = config->pins,
     };
-    return culm_onnx_import(config->model.file[0], &options, ret_file, ret_graph, error);
+    return culm_onnx_import(config->model.file, &options, ret_file, ret_graph, error);
 }
 
 enum culm_status culm_network_build(const struct culm_train_config *config, int64_t batch,
@@ -49,7 +49,7 @@ enum culm_status culm_network_build(const struct culm_train_config *config, int6
                                   ? import(config, batch, purpose, &file, &graph, error)
                                   : culm_model_build(config->model.arch, &options, &graph, error);
     culm_onnx_model_free(file);
-    if (status == CULM_OK && strcmp(config->precision, "bf16") == 0) {
+    if (status == CULM_OK && config->precision == CULM_PRECISION_BF16) {
         status = culm_graph_lower_bf16(graph, error);
     }
     if (status != CULM_OK) {
@@ -254,10 +254,10 @@ enum culm_status culm_initial_open(const struct culm_train_config *config,
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     initial->seed = config->seed;
-    if (config->model.init_count > 0) {
-        snprintf(initial->path, sizeof initial->path, "%s", config->model.init[0]);
-        enum culm_status status = culm_safetensors_open_pinned(config->model.init[0], config->pins,
-                                                               &initial->file, error);
+    if (config->model.init) {
+        snprintf(initial->path, sizeof initial->path, "%s", config->model.init);
+        enum culm_status status =
+            culm_safetensors_open_pinned(config->model.init, config->pins, &initial->file, error);
         if (status != CULM_OK) {
             culm_error_prefix(error, "model.init");
             free(initial);

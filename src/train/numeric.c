@@ -11,7 +11,7 @@
 
 double culm_numeric_lr(const struct culm_train_config *config, int64_t step) {
     const struct culm_schedule schedule = {
-        .kind = culm_schedule_kind_of(config->schedule.name),
+        .kind = config->schedule.name,
         .lr = config->optimizer.lr,
         .min_lr = config->schedule.min_lr,
         .warmup = config->schedule.warmup,
@@ -307,7 +307,7 @@ struct stepping {
 
 static struct stepping stepping_of(const struct culm_numeric *x, const struct culm_task *task) {
     const struct culm_optimizer_config *o = &x->o.config->optimizer;
-    struct stepping step = {.sgd = strcmp(o->name, "sgd") == 0};
+    struct stepping step = {.sgd = o->name == CULM_OPTIMIZER_SGD};
     double lr = culm_numeric_lr(x->o.config, task->iteration);
     step.adamw = culm_adamw_at(task->iteration, o->beta1, o->beta2);
     step.adamw.lr = lr;

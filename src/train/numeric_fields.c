@@ -22,7 +22,7 @@ int32_t culm_numeric_samples_kept(const struct culm_run_shape *shape) {
 
 enum culm_status culm_numeric_fields_init(struct culm_numeric *x, struct culm_error *error) {
     const struct culm_graph *graph = x->o.plan->graph;
-    bool images = strcmp(x->o.config->data.kind, "images") == 0;
+    bool images = x->o.config->data.kind == CULM_SOURCE_IMAGES;
     size_t fields = (size_t)graph->field_count + 1;
     struct culm_prefetch_options options = {
         .source = x->o.source,

@@ -9,9 +9,9 @@
 
 #define MB 1048576.0
 
-_Static_assert(4 * CULM_TRAIN_MAX_WIDTH <= CULM_CPU_MAX_WIDTH, "the widest layer is 4 width");
-_Static_assert(CULM_TRAIN_MAX_HEAD <= CULM_CPU_MAX_HEAD, "attention");
-_Static_assert(CULM_TRAIN_MAX_CONTEXT <= CULM_CPU_MAX_CONTEXT, "attention");
+_Static_assert(4 * CULM_MODEL_MAX_WIDTH <= CULM_CPU_MAX_WIDTH, "the widest layer is 4 width");
+_Static_assert(CULM_MODEL_MAX_HEAD <= CULM_CPU_MAX_HEAD, "attention");
+_Static_assert(CULM_MODEL_MAX_CONTEXT <= CULM_CPU_MAX_CONTEXT, "attention");
 _Static_assert(CULM_TRAIN_MAX_ROWS <= CULM_CPU_MAX_ROWS, "cross-entropy");
 
 #define SAVED_LOSS_BYTES                                                                           \
@@ -204,7 +204,7 @@ static enum culm_status take_choices(struct culm_plan *plan, const struct culm_c
 }
 
 static int32_t state_parts(const struct culm_train_config *config) {
-    return strcmp(config->optimizer.name, "sgd") == 0 ? 2 : 3;
+    return config->optimizer.name == CULM_OPTIMIZER_SGD ? 2 : 3;
 }
 
 enum culm_status culm_plan_cut(const struct culm_train_config *config,

@@ -152,8 +152,8 @@ static enum culm_status try_algorithm(const struct culm_train_config *config,
 
 enum culm_status culm_choices_measure(const struct culm_train_config *config,
                                       struct culm_choices *ret_choices, struct culm_error *error) {
-    bool kernels = strcmp(config->kernels, "trial") == 0;
-    bool cuts = strcmp(config->cuts, "measured") == 0;
+    bool kernels = config->kernels == CULM_KERNELS_TRIAL;
+    bool cuts = config->cuts == CULM_CUTS_MEASURED;
     *ret_choices = (struct culm_choices){0};
     if (!kernels && !cuts) {
         return CULM_OK;

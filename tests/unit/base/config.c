@@ -11,36 +11,41 @@
 #include <cmocka.h>
 
 enum color { RED, GREEN };
+enum animal { CAT, DOG };
+static const char *const colors[] = {"red", "green", NULL}, *const animals[] = {"cat", "dog", NULL};
 
 struct settings {
     int64_t size;
     double rate, share;
-    char name[8];
+    enum animal name;
     enum color color;
-    struct {
+    struct part {
         uint64_t seed;
         char **paths;
         size_t path_count;
     } part;
 };
 
+static const struct culm_config_row part_rows[] = {
+    CULM_CONFIG_U64("seed", struct part, seed, "1", 0, "seed"),
+    CULM_CONFIG_TEXTS("paths", struct part, paths, path_count, "a.txt", NULL, 0, "files"),
+};
+static const struct culm_config_table part_table = {CULM_CONFIG_ROWS(part_rows, struct part)};
+
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_INT("size", struct settings, size, NULL, -1, 10, 0, "how large"),
     CULM_CONFIG_REAL("rate", struct settings, rate, "0.5", 0, INFINITY, CULM_CONFIG_ABOVE, "speed"),
     CULM_CONFIG_REAL("share", struct settings, share, "0", 0, 1, CULM_CONFIG_BELOW, "part"),
-    CULM_CONFIG_WORD("name", struct settings, name, "cat", "cat|dog", 0, "who"),
-    CULM_CONFIG_ENUM("color", struct settings, color, "red", "red|green", CULM_CONFIG_RESUMABLE,
-                     "hue"),
-    CULM_CONFIG_U64("part.seed", struct settings, part.seed, "1", 0, "seed"),
-    CULM_CONFIG_PATHS("part.paths", struct settings, part.paths, "a.txt", 0, "files"),
+    CULM_CONFIG_ENUM("name", struct settings, name, "cat", animals, 0, "who"),
+    CULM_CONFIG_ENUM("color", struct settings, color, "red", colors, CULM_CONFIG_RESUMABLE, "hue"),
+    CULM_CONFIG_SECTION("part", struct settings, part, &part_table),
 };
-static const struct culm_config_table table = {rows, sizeof rows / sizeof *rows,
-                                               sizeof(struct settings)};
+static const struct culm_config_table table = {CULM_CONFIG_ROWS(rows, struct settings)};
 
 static struct settings parse(const char *text, const char *const *sets, size_t set_count) {
     struct settings s;
     struct culm_error error = {0};
-    if (culm_config_parse(&table, text, strlen(text), "f", sets, set_count, &s, NULL, &error)) {
+    if (culm_config_parse(&table, text, strlen(text), "f", sets, set_count, &s, &error)) {
         fail_msg("%s", error.text);
     }
     return s;
@@ -53,8 +58,7 @@ static void refused_as(enum culm_status status, const char *text, const char *se
     memset(&s, 0x5A, sizeof s);
     before = s;
     assert_int_equal(
-        culm_config_parse(&table, text, strlen(text), "f", &set, set ? 1 : 0, &s, NULL, &error),
-        status);
+        culm_config_parse(&table, text, strlen(text), "f", &set, set ? 1 : 0, &s, &error), status);
     assert_string_equal(error.text, message);
     assert_memory_equal(&s, &before, sizeof s);
 }
@@ -75,7 +79,7 @@ static void values_and_defaults(void **state) {
     assert_int_equal(s.size, -1);
     assert_true(s.rate == 0.5);
     assert_true(s.share == 0.25);
-    assert_string_equal(s.name, "cat");
+    assert_int_equal(s.name, CAT);
     assert_int_equal(s.color, GREEN);
     assert_true(s.part.seed == UINT64_MAX);
     assert_int_equal(s.part.path_count, 2);
@@ -175,32 +179,38 @@ static void missing_keys(void **state) {
     refused("rate: 1\n", "f:1: size: is missing; required: -1 to 10");
 }
 
+static const char *const *refuse_keys;
+
+static enum culm_status refuse(void *object, const struct culm_config_place *place,
+                               struct culm_error *error) {
+    (void)object;
+    return culm_config_refuse(place, refuse_keys, error, "%d is bad", 5);
+}
+
 static void refusals_name_the_key_that_was_given(void **state) {
     (void)state;
-    struct settings s;
-    struct culm_config_origins origins;
-    struct culm_error error = {0};
-    const char *const keys[] = {"rate", "size", NULL};
-    const char *set = "rate=2", *text = "\nsize: 1\n";
-    assert_int_equal(
-        culm_config_parse(&table, text, strlen(text), "f", NULL, 0, &s, &origins, &error), CULM_OK);
-    assert_int_equal(culm_config_refuse(&table, &origins, keys, &error, "%d is bad", 5),
-                     CULM_ERR_CONFIG);
-    assert_string_equal(error.text, "f:2: size: 5 is bad");
-    culm_config_release(&table, &s);
-
-    assert_int_equal(
-        culm_config_parse(&table, text, strlen(text), "f", &set, 1, &s, &origins, &error), CULM_OK);
-    culm_config_refuse(&table, &origins, keys, &error, "%d is bad", 5);
-    assert_string_equal(error.text, "--set: rate: 5 is bad");
-    culm_config_release(&table, &s);
-
-    const char *const defaults[] = {"share", NULL};
-    assert_int_equal(
-        culm_config_parse(&table, text, strlen(text), "f", NULL, 0, &s, &origins, &error), CULM_OK);
-    culm_config_refuse(&table, &origins, defaults, &error, "%d is bad", 5);
-    assert_string_equal(error.text, "f:1: share: 5 is bad");
-    culm_config_release(&table, &s);
+    static const struct culm_config_table strict = {CULM_CONFIG_ROWS(rows, struct settings),
+                                                    .finish = refuse};
+    const struct {
+        const char *const *keys;
+        const char *set, *message;
+    } cases[] = {
+        {CULM_CONFIG_KEYS("rate", "size"), NULL, "f:2: size: 5 is bad"},
+        {CULM_CONFIG_KEYS("rate", "size"), "rate=2", "--set: rate: 5 is bad"},
+        {CULM_CONFIG_KEYS("share"), NULL, "f:1: share: 5 is bad"},
+        {CULM_CONFIG_KEYS("part.paths", "part.seed"), NULL, "f:4: part.seed: 5 is bad"},
+        {CULM_CONFIG_KEYS("part.paths"), "part={paths: x}", "--set: part.paths: 5 is bad"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = "\nsize: 1\npart:\n  seed: 2\n";
+        struct settings s;
+        struct culm_error error = {0};
+        refuse_keys = cases[i].keys;
+        assert_int_equal(culm_config_parse(&strict, text, strlen(text), "f", &cases[i].set,
+                                           cases[i].set ? 1 : 0, &s, &error),
+                         CULM_ERR_CONFIG);
+        assert_string_equal(error.text, cases[i].message);
+    }
 }
 
 static void dump_is_the_inverse(void **state) {
@@ -215,16 +225,22 @@ static void dump_is_the_inverse(void **state) {
     culm_buf_u8(&out, 0);
     assert_false(out.failed);
     struct settings again = parse((const char *)out.data, NULL, 0);
-    assert_null(culm_config_difference(&table, &s, &again, 0));
+    struct culm_config_difference difference;
+    assert_false(culm_config_differ(&table, &s, &again, 0, &difference));
     assert_int_equal(again.part.path_count, 6);
     culm_config_release(&table, &again);
 
     again = parse((const char *)out.data, (const char *const[]){"part.paths=one"}, 1);
-    assert_string_equal(culm_config_difference(&table, &s, &again, 0)->key, "part.paths");
+    assert_true(culm_config_differ(&table, &s, &again, 0, &difference));
+    assert_string_equal(difference.key, "part.paths");
+    assert_string_equal(difference.b, "one");
     culm_config_release(&table, &again);
     again = parse((const char *)out.data, (const char *const[]){"color=red"}, 1);
-    assert_string_equal(culm_config_difference(&table, &s, &again, 0)->key, "color");
-    assert_null(culm_config_difference(&table, &s, &again, CULM_CONFIG_RESUMABLE));
+    assert_true(culm_config_differ(&table, &s, &again, 0, &difference));
+    assert_string_equal(difference.key, "color");
+    assert_string_equal(difference.a, "green");
+    assert_string_equal(difference.b, "red");
+    assert_false(culm_config_differ(&table, &s, &again, CULM_CONFIG_RESUMABLE, &difference));
     culm_config_release(&table, &again);
     culm_config_release(&table, &s);
     culm_buf_release(&out);
@@ -248,22 +264,27 @@ static void reference_names_every_key(void **state) {
         culm_buf_u8(&out, 0);
         for (size_t i = 0; i < table.count; i++) {
             assert_non_null(strstr((const char *)out.data, rows[i].key));
-            assert_non_null(strstr((const char *)out.data, rows[i].doc));
+            assert_true(rows[i].table || strstr((const char *)out.data, rows[i].doc));
         }
+        assert_non_null(strstr((const char *)out.data, "part.paths"));
+        assert_null(strstr((const char *)out.data, "null"));
         culm_buf_release(&out);
     }
 }
 
-static void nearest_words(void **state) {
+static void resumable_keys_as_a_sentence(void **state) {
     (void)state;
-    char near[64];
-    assert_true(culm_config_nearest("trian", "train|help|version", near));
-    assert_string_equal(near, "train");
-    assert_true(culm_config_nearest("hlp", "train|help|version", near));
-    assert_string_equal(near, "help");
-    assert_false(culm_config_nearest("zzz", "train|help|version", near));
-    assert_false(culm_config_nearest("", "train|help|version", near));
-    assert_false(culm_config_nearest("x", "", near));
+    struct culm_buf out;
+    culm_buf_init(&out, 4096);
+    culm_config_list_flagged(&table, CULM_CONFIG_ABOVE | CULM_CONFIG_BELOW | CULM_CONFIG_RESUMABLE,
+                             &out);
+    culm_buf_u8(&out, 0);
+    assert_string_equal((const char *)out.data, "rate, share and color");
+    culm_buf_clear(&out);
+    culm_config_list_flagged(&table, CULM_CONFIG_RESUMABLE, &out);
+    culm_buf_u8(&out, 0);
+    assert_string_equal((const char *)out.data, "color");
+    culm_buf_release(&out);
 }
 
 int main(void) {
@@ -277,7 +298,7 @@ int main(void) {
         cmocka_unit_test(refusals_name_the_key_that_was_given),
         cmocka_unit_test(dump_is_the_inverse),
         cmocka_unit_test(reference_names_every_key),
-        cmocka_unit_test(nearest_words),
+        cmocka_unit_test(resumable_keys_as_a_sentence),
     };
     return cmocka_run_group_tests_name("base/config", tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void names_of_models(void **state) {
     (void)state;
     struct culm_train_config c =
         parse(IMAGES "model: {name: resnet50, classes: 7}\nbatch: {micro: 1}\n", NULL);
-    assert_string_equal(c.model.arch, "resnet");
+    assert_int_equal(c.model.arch, CULM_ARCH_RESNET);
     assert_int_equal(c.model.options.layers, 50);
     assert_int_equal(c.model.options.classes, 7);
     char *dump = culm_train_config_dump(&c);
@@ -63,7 +63,7 @@ static void names_of_models(void **state) {
     assert_int_equal(c.model.options.blocks[3], 0);
     culm_train_config_release(&c);
     c = parse(MINIMAL "model: {file: x.onnx, vocab: 300}\n", NULL);
-    assert_string_equal(c.model.arch, "onnx");
+    assert_int_equal(c.model.arch, CULM_ARCH_ONNX);
     assert_int_equal(c.model.options.vocab, 300);
     assert_int_equal(c.model.options.context, 0); /* the file's */
     culm_train_config_release(&c);
@@ -80,7 +80,8 @@ static void names_of_models(void **state) {
         "c.yaml:3: model.name: resnet50 is a model of 'arch: resnet', not vgg; leave model.arch "
         "out");
     refused("model: {blocks: [1, x]}\n",
-            "c.yaml:3: model.blocks: 'x' is no number of blocks; allowed: 1 to 1024");
+            "c.yaml:3: model.blocks: 'x' is not a whole number; allowed: up to four numbers, 1 to "
+            "1024");
     refused("model: {arch: bert}\n",
             "c.yaml:3: model.arch: 'arch: bert' does not learn from 'text'; allowed: masked");
     refused("eval: {every: 5}\n", "c.yaml:3: eval.every: every 5 is not a multiple of "
@@ -91,14 +92,14 @@ static void names_of_models(void **state) {
 static void defaults(void **state) {
     (void)state;
     struct culm_train_config c = parse(MINIMAL, NULL);
-    assert_string_equal(c.model.arch, "gpt2");
+    assert_int_equal(c.model.arch, CULM_ARCH_GPT2);
     assert_int_equal(c.model.options.layers, 6);
     assert_int_equal(c.model.options.width, 256);
     assert_int_equal(c.model.options.heads, 8);
     assert_int_equal(c.model.options.context, 128);
     assert_int_equal(c.model.options.vocab, 256);
     assert_true(c.model.options.dropout == 0.1);
-    assert_string_equal(c.data.kind, "text");
+    assert_int_equal(c.data.kind, CULM_SOURCE_TEXT);
     assert_int_equal(c.data.path_count, 1);
     assert_string_equal(c.data.paths[0], "a.txt");
     assert_int_equal(c.batch.global, 32);
@@ -107,15 +108,15 @@ static void defaults(void **state) {
     assert_int_equal(c.pipelines, 2);
     assert_int_equal(c.stages, 3);
     assert_int_equal(c.redundancy, CULM_REDUNDANCY_EAGER);
-    assert_string_equal(c.precision, "f32");
+    assert_int_equal(c.precision, CULM_PRECISION_F32);
     assert_int_equal(c.threads, 1);
     assert_int_equal(c.seed, 1);
     assert_int_equal(c.steps, 5);
-    assert_string_equal(c.optimizer.name, "adamw");
+    assert_int_equal(c.optimizer.name, CULM_OPTIMIZER_ADAMW);
     assert_true(c.optimizer.lr == 1e-3 && c.optimizer.beta1 == 0.9 && c.optimizer.beta2 == 0.95 &&
                 c.optimizer.eps == 1e-8 && c.optimizer.weight_decay == 0.1 &&
                 c.optimizer.clip_norm == 1.0);
-    assert_string_equal(c.schedule.name, "cosine");
+    assert_int_equal(c.schedule.name, CULM_SCHEDULE_COSINE);
     assert_int_equal(c.schedule.warmup, 10);
     assert_true(c.schedule.min_lr == 1e-4);
     assert_int_equal(c.checkpoint.every, 20);

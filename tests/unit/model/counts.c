@@ -107,26 +107,27 @@ static void test_an_eighth(void **state) {
 static void test_refused(void **state) {
     (void)state;
     static const struct {
-        const char *arch, *says;
+        enum culm_arch arch;
+        const char *says;
         struct culm_model_options options;
     } bad[] = {
-        {"resnet", "17 layers", {.layers = 17, .image = 224, .batch = 1}},
-        {"resnet", "blocks", {.blocks = {2, -1}, .image = 224, .batch = 1}},
-        {"resnet", "image", {.layers = 18, .batch = 1}},
-        {"resnet", "image", {.layers = 18, .image = 1 << 20, .batch = 1}},
-        {"resnet", "width", {.layers = 18, .image = 224, .batch = 1, .width = 1ll << 40}},
-        {"resnet", "width", {.layers = 18, .image = 224, .batch = 1, .width = -8}},
-        {"vgg", "12 layers", {.layers = 12, .image = 224, .batch = 1}},
-        {"vgg", "classes", {.layers = 11, .image = 224, .batch = 1, .classes = 1}},
-        {"alexnet", "hidden", {.image = 224, .batch = 1, .hidden = -1}},
-        {"alexnet", "operator", {.image = 20, .batch = 1}}, /* nothing is left to pool */
-        {"bert",
+        {CULM_ARCH_RESNET, "17 layers", {.layers = 17, .image = 224, .batch = 1}},
+        {CULM_ARCH_RESNET, "blocks", {.blocks = {2, -1}, .image = 224, .batch = 1}},
+        {CULM_ARCH_RESNET, "image", {.layers = 18, .batch = 1}},
+        {CULM_ARCH_RESNET, "image", {.layers = 18, .image = 1 << 20, .batch = 1}},
+        {CULM_ARCH_RESNET, "width", {.layers = 18, .image = 224, .batch = 1, .width = 1ll << 40}},
+        {CULM_ARCH_RESNET, "width", {.layers = 18, .image = 224, .batch = 1, .width = -8}},
+        {CULM_ARCH_VGG, "12 layers", {.layers = 12, .image = 224, .batch = 1}},
+        {CULM_ARCH_VGG, "classes", {.layers = 11, .image = 224, .batch = 1, .classes = 1}},
+        {CULM_ARCH_ALEXNET, "hidden", {.image = 224, .batch = 1, .hidden = -1}},
+        {CULM_ARCH_ALEXNET, "operator", {.image = 20, .batch = 1}}, /* nothing is left to pool */
+        {CULM_ARCH_BERT,
          "heads",
          {.layers = 1, .width = 10, .heads = 3, .context = 8, .vocab = 9, .batch = 1}},
-        {"bert",
+        {CULM_ARCH_BERT,
          "masked",
          {.layers = 1, .width = 9, .heads = 3, .context = 8, .vocab = 9, .batch = 1, .masked = 9}},
-        {"bert",
+        {CULM_ARCH_BERT,
          "positions",
          {.layers = 1,
           .width = 9,
@@ -135,8 +136,10 @@ static void test_refused(void **state) {
           .vocab = 9,
           .batch = 1,
           .positions = 7}},
-        {"gnmt", "1 layers", {.layers = 1, .width = 8, .context = 8, .vocab = 9, .batch = 1}},
-        {"gnmt",
+        {CULM_ARCH_GNMT,
+         "1 layers",
+         {.layers = 1, .width = 8, .context = 8, .vocab = 9, .batch = 1}},
+        {CULM_ARCH_GNMT,
          "source",
          {.layers = 2, .width = 8, .context = 8, .source = -3, .vocab = 9, .batch = 1}},
     };
@@ -144,7 +147,7 @@ static void test_refused(void **state) {
         struct culm_graph *graph = NULL;
         struct culm_error error = {0};
         char name[64];
-        snprintf(name, sizeof name, "model '%s': ", bad[i].arch);
+        snprintf(name, sizeof name, "model '%s': ", culm_arch_names[bad[i].arch]);
         assert_int_equal(culm_model_build(bad[i].arch, &bad[i].options, &graph, &error),
                          CULM_ERR_CONFIG);
         assert_null(graph);

@@ -17,7 +17,8 @@
 #define PARAMS_MAX 128
 
 struct family {
-    const char *name, *arch;
+    const char *name;
+    enum culm_arch arch;
     struct culm_model_options options;
     int64_t stages; /* most that it can be cut into, up to STAGES_MAX */
 };

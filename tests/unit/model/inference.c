@@ -64,7 +64,7 @@ static void logits_of(const int32_t *tokens, int32_t stages, float ret_logits[LO
     struct culm_stage *stage[2];
     struct culm_cpu *cpu;
     struct culm_error error;
-    if (culm_model_build("gpt2", &options, &graph, &error) ||
+    if (culm_model_build(CULM_ARCH_GPT2, &options, &graph, &error) ||
         culm_stages_compile(graph, stages, NULL, stage, &error) || culm_cpu_new(1, &cpu, &error)) {
         fail_msg("%s", error.text);
     }

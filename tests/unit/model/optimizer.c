@@ -1,6 +1,8 @@
 /* The learning rate, step by step against its formula, and the scalars of AdamW. */
 #include "model/optimizer.h"
 
+#include "base/words.h"
+
 #include "../base/exact_cases.h"
 
 #include <math.h>
@@ -89,10 +91,10 @@ static void test_step(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    assert_int_equal(culm_schedule_kind_of("constant"), CULM_SCHEDULE_CONSTANT);
-    assert_int_equal(culm_schedule_kind_of("cosine"), CULM_SCHEDULE_COSINE);
-    assert_int_equal(culm_schedule_kind_of("linear"), CULM_SCHEDULE_LINEAR);
-    assert_int_equal(culm_schedule_kind_of("step"), CULM_SCHEDULE_STEP);
+    assert_int_equal(culm_word_find(culm_schedule_names, "constant"), CULM_SCHEDULE_CONSTANT);
+    assert_int_equal(culm_word_find(culm_schedule_names, "cosine"), CULM_SCHEDULE_COSINE);
+    assert_int_equal(culm_word_find(culm_schedule_names, "linear"), CULM_SCHEDULE_LINEAR);
+    assert_int_equal(culm_word_find(culm_schedule_names, "step"), CULM_SCHEDULE_STEP);
 }
 
 static void test_bias_corrections(void **state) {

@@ -20,14 +20,14 @@
 
 #include <cmocka.h>
 
-enum culm_status golden_import(const char *name, const struct culm_model_options *options,
+enum culm_status golden_import(enum culm_arch arch, const struct culm_model_options *options,
                                struct culm_graph **ret_graph, struct culm_error *error);
 const struct culm_safetensors_entry *golden_find(const struct culm_safetensors *file,
                                                  const char *name);
 
 static struct culm_onnx_model *model; /* of the last import */
 
-enum culm_status golden_import(const char *name, const struct culm_model_options *options,
+enum culm_status golden_import(enum culm_arch arch, const struct culm_model_options *options,
                                struct culm_graph **ret_graph, struct culm_error *error) {
     const struct culm_onnx_options how = {.batch = options->batch,
                                           .context = options->context,
@@ -35,7 +35,7 @@ enum culm_status golden_import(const char *name, const struct culm_model_options
                                           .inference = options->inference,
                                           .evaluate = options->evaluate};
     const char *path = getenv("CULM_ONNX");
-    (void)name;
+    (void)arch;
     assert_non_null(path);
     culm_onnx_model_free(model);
     model = NULL;

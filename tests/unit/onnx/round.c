@@ -22,16 +22,17 @@
 #include <cmocka.h>
 
 static const struct {
-    const char *name, *arch;
+    const char *name;
+    enum culm_arch arch;
     struct culm_model_options options;
     bool same_ops;
 } families[] = {
     {"gpt2",
-     "gpt2",
+     CULM_ARCH_GPT2,
      {.layers = 2, .width = 32, .heads = 2, .context = 16, .vocab = 64, .batch = 2},
      false},
     {"bert",
-     "bert",
+     CULM_ARCH_BERT,
      {.layers = 2,
       .width = 24,
       .heads = 3,
@@ -42,11 +43,11 @@ static const struct {
       .batch = 4},
      false},
     {"resnet",
-     "resnet",
+     CULM_ARCH_RESNET,
      {.blocks = {2, 1, 1}, .width = 4, .classes = 5, .image = 32, .batch = 4},
      true},
     {"vgg",
-     "vgg",
+     CULM_ARCH_VGG,
      {.layers = 11,
       .width = 2,
       .hidden = 16,
@@ -57,7 +58,7 @@ static const struct {
       .batch = 4},
      true},
     {"alexnet",
-     "alexnet",
+     CULM_ARCH_ALEXNET,
      {.width = 4, .hidden = 24, .pool = 1, .classes = 5, .image = 64, .batch = 4},
      true},
 };
@@ -224,7 +225,7 @@ static void test_refused(void **state) {
                                             .batch = 3};
     char path[CULM_PATH_MAX];
     snprintf(path, sizeof path, "%s/gnmt.onnx", folder);
-    assert_int_equal(culm_model_build("gnmt", &gnmt, &graph, &error), CULM_OK);
+    assert_int_equal(culm_model_build(CULM_ARCH_GNMT, &gnmt, &graph, &error), CULM_OK);
     assert_int_equal(culm_onnx_export(graph, weight_of, NULL, path, &error), CULM_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.text, "operator 'lstm'"));
     assert_non_null(strstr(error.text, "culm does not export it"));

@@ -135,7 +135,7 @@ static void test_measured(void **state) {
     culm_choices_release(&choices);
     culm_train_config_release(&config);
     config_of(&config, "kernels=trial");
-    snprintf(config.cuts, sizeof config.cuts, "measured");
+    config.cuts = CULM_CUTS_MEASURED;
     assert_int_equal(culm_choices_measure(&config, &choices, &error), CULM_OK);
     assert_int_equal(choices.stages, 2);
     assert_int_equal(choices.first_block[0], 0);

@@ -1,0 +1,49 @@
+/*
+ * What a configuration says of a model, its optimizer and its learning rate: the sections `model`,
+ * `optimizer` and `schedule`.
+ *
+ * Texts are owned: culm_config_release of the table that holds the section. Thread: constant after
+ * loading.
+ */
+#ifndef CULM_MODEL_CONFIG_H
+#define CULM_MODEL_CONFIG_H
+
+#include "base/config.h"
+#include "model/model.h"
+#include "model/optimizer.h"
+
+/* What the kernels can take; plan.c holds them against the device. */
+#define CULM_MODEL_MAX_WIDTH 16384
+#define CULM_MODEL_MAX_HEAD 256
+#define CULM_MODEL_MAX_CONTEXT 32768
+
+/* The options of a published model where none are given. */
+struct culm_model_config {
+    enum culm_arch arch;               /* CULM_ARCH_ONNX: the graph in `file` */
+    char *name;                        /* of a preset; NULL: none */
+    char *file;                        /* an ONNX file; NULL: none */
+    char *init;                        /* safetensors with initial weights; NULL: none */
+    struct culm_model_options options; /* onnx: 0 where the file says it */
+};
+extern const struct culm_config_table culm_model_config_table;
+
+enum culm_optimizer { CULM_OPTIMIZER_ADAMW, CULM_OPTIMIZER_SGD };
+
+struct culm_optimizer_config {
+    enum culm_optimizer name;
+    double lr, beta1, beta2, eps, weight_decay, clip_norm;
+    double momentum; /* sgd */
+    bool nesterov;
+};
+extern const struct culm_config_table culm_optimizer_config_table;
+
+struct culm_schedule_config {
+    enum culm_schedule_kind name;
+    int64_t warmup;
+    double min_lr;
+    int64_t every; /* step */
+    double gamma;
+};
+extern const struct culm_config_table culm_schedule_config_table;
+
+#endif
