@@ -5,9 +5,9 @@
 
 #include "data/idx.h"
 #include "data/image.h"
-#include "data/order.h"
 #include "data/source_internal.h"
 #include "data/string_set.h"
+#include "ledger/order.h"
 
 #include <pthread.h>
 

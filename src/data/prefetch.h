@@ -17,8 +17,8 @@
 #ifndef CULM_DATA_PREFETCH_H
 #define CULM_DATA_PREFETCH_H
 
-#include "data/order.h"
 #include "data/source.h"
+#include "ledger/order.h"
 
 struct culm_prefetch;
 

@@ -7,6 +7,7 @@
 
 #include "cluster/coordinator.h"
 #include "net/socket.h"
+#include "pipeline/coordinator.h"
 #include "run/eval_watch.h"
 #include "run/launch_choices.h"
 #include "run/launch_inputs.h"
@@ -15,7 +16,6 @@
 #include "run/worker.h"
 #include "store/checkpoint.h"
 #include "train/brief.h"
-#include "train/coordinator.h"
 #include "train/numeric.h"
 #include "train/pace.h"
 
@@ -450,8 +450,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .layout = &l->plan->layout,
         .shape = l->plan->shape,
         .memory = &l->plan->memory,
-        .cluster = config->cluster,
-        .checkpoint = config->checkpoint,
+        .settings = culm_plan_settings(config),
         .tokens_per_sample = l->plan->rows_per_sample,
         .start_step = l->start_step,
         .start_source = l->start_path,

@@ -6,10 +6,10 @@
 #include "data/image.h"
 #include "data/unicode.h"
 #include "net/socket.h"
+#include "pipeline/node.h"
 #include "run/fault.h"
 #include "run/version.h"
 #include "train/brief.h"
-#include "train/node.h"
 #include "train/numeric.h"
 
 #include <errno.h>

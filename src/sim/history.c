@@ -231,7 +231,7 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world,
                                               .pool = pool,
                                               .layout = &run->layout,
                                               .shape = history->shape,
-                                              .heartbeat_ms = history->cluster.heartbeat_ms};
+                                              .heartbeat_ms = history->settings.heartbeat_ms};
     return exec[id] ? culm_node_new(&options) : NULL;
 }
 
@@ -273,7 +273,7 @@ static bool build(struct running *run) {
         .job_ns = history->job_us * 1000,
         .io_ns = history->job_us * 5000,
         .spawn_ns = 30000000,
-        .spawn_max = (int32_t)history->cluster.max_nodes,
+        .spawn_max = (int32_t)history->settings.max_nodes,
         .start_fail_percent = history->start_fail_percent,
         .worker = {run, &culm_node_actor, make_worker, destroy_worker},
         .coordinator_ops = &culm_coordinator_actor,
@@ -300,8 +300,7 @@ static bool build(struct running *run) {
                                                    .exec = run->coordinator_exec,
                                                    .layout = &run->layout,
                                                    .shape = history->shape,
-                                                   .cluster = history->cluster,
-                                                   .checkpoint = history->checkpoint,
+                                                   .settings = history->settings,
                                                    .tokens_per_sample = 1,
                                                    .start_step = run->start_step,
                                                    .start_source = source,
@@ -378,10 +377,10 @@ static void judge_end(struct running *run) {
     culm_sim_totals(run->sim, &totals);
     if (totals.refused > 0) {
         complain(run, "more than %lld workers were asked for",
-                 (long long)history->cluster.max_nodes);
+                 (long long)history->settings.max_nodes);
     }
     int32_t wanted = history->shape.pipelines * history->shape.stages;
-    if (!history->traced && history->cluster.replace_ms >= 0 &&
+    if (!history->traced && history->settings.replace_ms >= 0 &&
         run->totals.alive + run->totals.coming < wanted) {
         complain(run, "%d workers of %d at the end, and %d to come", run->totals.alive, wanted,
                  run->totals.coming);
@@ -409,7 +408,7 @@ static bool reference(const struct culm_history *history, struct culm_symbolic_s
     calm->must_say = NULL;
     calm->traced = false;
     calm->start_fail_percent = 0;
-    calm->checkpoint.every = 0;
+    calm->settings.checkpoint_every = 0;
     calm->log = false;
     culm_symbolic_store_init(store, history->seed, 0);
     ret_run->history = calm;
@@ -498,8 +497,8 @@ static void resume(struct running *run, struct culm_history *history) {
         history->shape.pipelines = history->resume_pipelines;
         history->shape.redundancy = history->resume_redundancy;
         int32_t wanted = history->shape.pipelines * history->shape.stages;
-        if (history->cluster.max_nodes < wanted) {
-            history->cluster.max_nodes = wanted;
+        if (history->settings.max_nodes < wanted) {
+            history->settings.max_nodes = wanted;
         }
     }
 }
@@ -546,7 +545,7 @@ void culm_history_run(struct culm_history *history, struct culm_history_result *
         copy->fault[i].fired = copy->fault[i].spent = false;
     }
     culm_symbolic_store_init(store, copy->seed, copy->save_fail_percent);
-    store->keep = copy->checkpoint.keep;
+    store->keep = copy->checkpoint_keep;
     run->history = copy;
     run->store = store;
     run->loss_bits = loss_bits;

@@ -26,10 +26,9 @@
 #define CULM_SIM_HISTORY_H
 
 #include "net/world.h"
+#include "pipeline/layout.h"
 #include "sim/sim.h"
 #include "sim/symbolic.h"
-#include "train/config.h"
-#include "train/layout.h"
 
 #define CULM_HISTORY_FAULTS_MAX 16
 
@@ -109,8 +108,8 @@ struct culm_history_network {
 struct culm_history {
     uint64_t seed;
     struct culm_run_shape shape;
-    struct culm_cluster_config cluster;
-    struct culm_checkpoint_config checkpoint;
+    struct culm_pipeline_settings settings;
+    int64_t checkpoint_keep;
     int32_t params_per_stage;
     uint32_t save_fail_percent, start_fail_percent;
     uint64_t latency_us, jitter_us, job_us;

@@ -25,7 +25,7 @@ static bool spare(const struct running *run, int32_t node) {
     for (int32_t i = 0; i < culm_sim_worker_count(run->sim) && i < WORKERS_MAX; i++) {
         left += i != node && culm_sim_worker(run->sim, i) && !run->doomed[i];
     }
-    return run->history->traced || run->history->cluster.replace_ms >= 0 || left > 0;
+    return run->history->traced || run->history->settings.replace_ms >= 0 || left > 0;
 }
 
 /* The next node of the ring, as it was at the start. */
@@ -78,7 +78,7 @@ static bool harm_link(struct running *run, const struct culm_history_fault *faul
     uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
     bool lasts = fault->harm == CULM_HARM_CUT || fault->harm == CULM_HARM_GARBLE ||
                  fault->freeze_ms == 0 ||
-                 (int64_t)fault->freeze_ms > run->history->cluster.suspect_ms / 2;
+                 (int64_t)fault->freeze_ms > run->history->settings.suspect_ms / 2;
     if (far == node || far < CULM_COORDINATOR || far >= WORKERS_MAX ||
         (lasts && far >= 0 && !spare(run, far))) { /* either may have to go */
         return false;
@@ -114,7 +114,7 @@ static bool harm_one(struct running *run, const struct culm_history_fault *fault
     }
     bool passing = what == CULM_HARM_FREEZE || what == CULM_HARM_DROP || what == CULM_HARM_SLOW;
     bool lasts = !passing || fault->freeze_ms == 0 ||
-                 (int64_t)fault->freeze_ms > run->history->cluster.suspect_ms * 3 / 4;
+                 (int64_t)fault->freeze_ms > run->history->settings.suspect_ms * 3 / 4;
     if (node < 0 || node >= WORKERS_MAX || !culm_sim_worker(run->sim, node) ||
         (lasts && !spare(run, node))) {
         return false;

@@ -2,11 +2,11 @@
 #ifndef CULM_SIM_HISTORY_INTERNAL_H
 #define CULM_SIM_HISTORY_INTERNAL_H
 
+#include "pipeline/coordinator.h"
+#include "pipeline/node.h"
 #include "sim/history.h"
 #include "sim/sim.h"
 #include "sim/symbolic.h"
-#include "train/coordinator.h"
-#include "train/node.h"
 
 #define WORKERS_MAX 1024
 #define BEGIN_NS 1000000000ull /* when a simulated world begins */

@@ -132,7 +132,7 @@ static void pick_outer_fault(struct dice *dice, const struct culm_history *h,
 
 /* Every copy of a stage is lost after a checkpoint, and someone more while the others go back. */
 static void chain_of_roll_back(struct dice *dice, struct culm_history *h) {
-    h->checkpoint.every = 1;
+    h->settings.checkpoint_every = 1;
     h->shape.steps += 2;
     h->fault_count = 2 + (int32_t)pick(dice, 2);
     h->fault[0] = (struct culm_history_fault){.when = CULM_AFTER_EVENT,
@@ -175,17 +175,18 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     struct dice dice = {culm_rng_mix(seed, 0xC02)};
     struct culm_history h = {.seed = seed};
     pick_shape(&dice, &h.shape);
-    h.cluster =
-        (struct culm_cluster_config){.heartbeat_ms = 20,
-                                     .suspect_ms = 200,
-                                     .kill_suspect_ms = 400,
-                                     .replace_ms = pick(&dice, 4) == 0 ? 0 : 5 + pick(&dice, 300),
-                                     .join_ms = pick(&dice, 4) ? 200 + pick(&dice, 800) : 3,
-                                     .wait_ms = 300000,
-                                     .stuck_ms = 300};
-    h.cluster.max_nodes = h.shape.pipelines * h.shape.stages + pick(&dice, 4);
-    h.checkpoint =
-        (struct culm_checkpoint_config){.every = pick(&dice, 4), .keep = 1 + pick(&dice, 2)};
+    h.settings = (struct culm_pipeline_settings){
+        .heartbeat_ms = 20,
+        .suspect_ms = 200,
+        .kill_suspect_ms = 400,
+        .replace_ms = pick(&dice, 4) == 0 ? 0 : 5 + pick(&dice, 300),
+        .join_ms = pick(&dice, 4) ? 200 + pick(&dice, 800) : 3,
+        .wait_ms = 300000,
+        .stuck_ms = 300,
+    };
+    h.settings.max_nodes = h.shape.pipelines * h.shape.stages + pick(&dice, 4);
+    h.settings.checkpoint_every = pick(&dice, 4);
+    h.checkpoint_keep = 1 + pick(&dice, 2);
     h.params_per_stage = (int32_t)(1 + pick(&dice, 4));
     h.latency_us = (uint64_t)(20 + pick(&dice, 500));
     h.jitter_us = (uint64_t)pick(&dice, 4000);
@@ -196,7 +197,7 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
     h.traced = pick(&dice, 8) == 0;
     if (!h.traced) {
         h.start_fail_percent = pick(&dice, 4) == 0 ? 5 : 0;
-        h.cluster.replace_ms = pick(&dice, 8) == 0 ? -1 : h.cluster.replace_ms;
+        h.settings.replace_ms = pick(&dice, 8) == 0 ? -1 : h.settings.replace_ms;
     }
     if (pick(&dice, 2)) {
         h.resume_pipelines = (int32_t)(1 + pick(&dice, h.shape.lanes < 4 ? h.shape.lanes : 4));
@@ -229,6 +230,6 @@ void culm_history_describe(const struct culm_history *h, char *ret_text, size_t 
              "%lld, %u %% of writes fail, replace after %lld ms",
              (unsigned long long)h->seed, h->shape.pipelines, h->shape.stages, h->shape.lanes,
              h->shape.micros_per_lane, (long long)h->shape.steps, redundancy[h->shape.redundancy],
-             h->fault_count, h->traced ? ", traced" : "", (long long)h->checkpoint.every,
-             h->save_fail_percent, (long long)h->cluster.replace_ms);
+             h->fault_count, h->traced ? ", traced" : "", (long long)h->settings.checkpoint_every,
+             h->save_fail_percent, (long long)h->settings.replace_ms);
 }

@@ -2,7 +2,7 @@
 #include "sim/symbolic.h"
 
 #include "base/rng.h"
-#include "data/order.h"
+#include "ledger/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * The symbolic executor: a tensor is a digest of everything that went into it.
  *
- * Every element is a 64-bit digest, a count, and which samples were read (data/order.h). Sums mix
+ * Every element is a 64-bit digest, a count, and which samples were read (ledger/order.h). Sums mix
  * digests in an order that matters and add counts, so that a wrong order, a stale version, a double
  * count or a missing micro-batch always shows in the weights, in PREPARED or as an error of the
  * task. Backward checks that the activations it gets are those of this very forward. Like the
@@ -15,7 +15,7 @@
 #ifndef CULM_SIM_SYMBOLIC_H
 #define CULM_SIM_SYMBOLIC_H
 
-#include "train/exec.h"
+#include "pipeline/exec.h"
 
 #define CULM_SYMBOLIC_PARAMS_MAX 64
 #define CULM_SYMBOLIC_SAMPLES 1000 /* of the data that it pretends to read */

@@ -125,10 +125,6 @@ static const struct culm_config_table cluster_table = {CULM_CONFIG_ROWS(cluster_
 
 /* --- the whole --- */
 
-const char *const culm_redundancy_names[] = {[CULM_REDUNDANCY_NONE] = "none",
-                                             [CULM_REDUNDANCY_LAZY] = "lazy",
-                                             [CULM_REDUNDANCY_EAGER] = "eager",
-                                             NULL};
 const char *const culm_recompute_names[] = {[CULM_RECOMPUTE_NONE] = "none",
                                             [CULM_RECOMPUTE_BLOCK] = "block",
                                             [CULM_RECOMPUTE_AUTO] = "auto",
@@ -373,8 +369,4 @@ void culm_train_config_source(const struct culm_train_config *config, bool held_
         .seed = config->seed,
     };
     culm_data_config_source(&config->data, ret_options);
-}
-
-const char *culm_redundancy_name(enum culm_redundancy redundancy) {
-    return culm_redundancy_names[redundancy];
 }

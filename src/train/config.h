@@ -12,15 +12,12 @@
 #include "data/config.h"
 #include "graph/precision.h"
 #include "model/config.h"
+#include "pipeline/settings.h"
 
 /* What the kernels, and messages of a bounded size, can take; plan.c holds them against the device.
  */
 #define CULM_TRAIN_MAX_ROWS (1 << 20)
 #define CULM_TRAIN_MAX_MICROS 4096
-
-enum culm_redundancy { CULM_REDUNDANCY_NONE, CULM_REDUNDANCY_LAZY, CULM_REDUNDANCY_EAGER };
-extern const char *const culm_redundancy_names[];
-const char *culm_redundancy_name(enum culm_redundancy redundancy);
 
 struct culm_batch_config {
     int64_t global, micro, lanes; /* in samples; lanes a count */

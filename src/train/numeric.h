@@ -14,7 +14,7 @@
 #define CULM_TRAIN_NUMERIC_H
 
 #include "device/cpu/kernels.h"
-#include "train/exec.h"
+#include "pipeline/exec.h"
 #include "train/inputs.h"
 #include "train/network.h"
 #include "train/plan.h"

@@ -237,6 +237,37 @@ static enum culm_status choose_cuts(struct culm_plan *plan, const struct culm_tr
     return culm_plan_cut(config, plan->graph, NULL, plan->choices.first_block, error);
 }
 
+static struct culm_run_shape shape_of(const struct culm_train_config *config) {
+    int32_t micros = (int32_t)(config->batch.global / config->batch.micro);
+    return (struct culm_run_shape){
+        .pipelines = (int32_t)config->pipelines,
+        .stages = (int32_t)config->stages,
+        .lanes = (int32_t)config->batch.lanes,
+        .micros = micros,
+        .micros_per_lane = micros / (int32_t)config->batch.lanes,
+        .global_samples = config->batch.global,
+        .micro_samples = config->batch.micro,
+        .steps = config->steps,
+        .redundancy = config->redundancy,
+        .clip_norm = config->optimizer.clip_norm,
+    };
+}
+
+struct culm_pipeline_settings culm_plan_settings(const struct culm_train_config *config) {
+    const struct culm_cluster_config *cluster = &config->cluster;
+    return (struct culm_pipeline_settings){
+        .heartbeat_ms = cluster->heartbeat_ms,
+        .suspect_ms = cluster->suspect_ms,
+        .kill_suspect_ms = cluster->kill_suspect_ms,
+        .stuck_ms = cluster->stuck_ms,
+        .replace_ms = cluster->replace_ms,
+        .join_ms = cluster->join_ms,
+        .wait_ms = cluster->wait_ms,
+        .max_nodes = cluster->max_nodes,
+        .checkpoint_every = config->checkpoint.every,
+    };
+}
+
 enum culm_status culm_plan_new(const struct culm_train_config *config,
                                const struct culm_choices *choices, struct culm_plan **ret_plan,
                                struct culm_error *error) {
@@ -244,7 +275,7 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
     if (!plan) {
         return out_of_memory(error);
     }
-    plan->shape = culm_run_shape_of(config);
+    plan->shape = shape_of(config);
     plan->state_parts = state_parts(config);
     plan->recompute = config->recompute == CULM_RECOMPUTE_BLOCK;
     size_t stages = (size_t)plan->shape.stages;

@@ -12,9 +12,9 @@
 #define CULM_TRAIN_PLAN_H
 
 #include "graph/stage.h"
+#include "pipeline/layout.h"
+#include "pipeline/memory.h"
 #include "train/choices.h"
-#include "train/layout.h"
-#include "train/memory.h"
 #include "train/network.h"
 
 #include <jansson.h>
@@ -42,6 +42,9 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
                                const struct culm_choices *choices, struct culm_plan **ret_plan,
                                struct culm_error *error);
 void culm_plan_free(struct culm_plan *plan); /* NULL is fine */
+
+/* What the protocol is told of `cluster` and `checkpoint`. */
+struct culm_pipeline_settings culm_plan_settings(const struct culm_train_config *config);
 
 /* Cuts the graph into `stages` by cost (block_cost NULL: by FLOPs), within `memory_mb` if it can be
  * done. ret_first_block: [stages]. */

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "train/waits.h"
+#include "pipeline/waits.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * `cluster.stuck_ms` for everyone, checkpoints that turn out to be damaged. On the symbolic
  * executor; each ends with the bits of the undisturbed run, or with the line that is wanted.
  */
+#include "pipeline/exec.h"
 #include "sim/history.h"
-#include "train/exec.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,15 +24,16 @@ static struct culm_history history_of(int32_t pipelines, uint64_t seed) {
                   .steps = 3,
                   .redundancy = CULM_REDUNDANCY_EAGER,
                   .clip_norm = 1.0},
-        .cluster = {.heartbeat_ms = 20,
-                    .suspect_ms = 200,
-                    .kill_suspect_ms = 400,
-                    .replace_ms = 50,
-                    .join_ms = 1000,
-                    .wait_ms = 60000,
-                    .stuck_ms = STUCK_MS,
-                    .max_nodes = pipelines * 3 + 4},
-        .checkpoint = {.every = 2, .keep = 2},
+        .settings = {.heartbeat_ms = 20,
+                     .suspect_ms = 200,
+                     .kill_suspect_ms = 400,
+                     .replace_ms = 50,
+                     .join_ms = 1000,
+                     .wait_ms = 60000,
+                     .stuck_ms = STUCK_MS,
+                     .max_nodes = pipelines * 3 + 4,
+                     .checkpoint_every = 2},
+        .checkpoint_keep = 2,
         .params_per_stage = 2,
         .latency_us = 100,
         .jitter_us = 300,
@@ -113,7 +114,8 @@ static int damaged_checkpoints(int *ret_count) {
             for (int32_t param = 0; param < 6; param++) {
                 struct culm_history history = history_of(2, (uint64_t)*ret_count);
                 history.shape.steps = 7;
-                history.checkpoint = (struct culm_checkpoint_config){.every = 1, .keep = keep};
+                history.settings.checkpoint_every = 1;
+                history.checkpoint_keep = keep;
                 for (int32_t i = 0; i <= damaged; i++) {
                     history.fault[history.fault_count++] = (struct culm_history_fault){
                         .when = CULM_AFTER_EVENT,

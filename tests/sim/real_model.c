@@ -11,9 +11,9 @@
  */
 #include "base/file.h"
 #include "base/rng.h"
+#include "pipeline/coordinator.h"
+#include "pipeline/node.h"
 #include "sim/sim.h"
-#include "train/coordinator.h"
-#include "train/node.h"
 #include "train/numeric.h"
 
 #include <stdio.h>
@@ -188,8 +188,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
                                                    .exec = run->coordinator_exec,
                                                    .layout = &run->plan->layout,
                                                    .shape = run->plan->shape,
-                                                   .cluster = run->config.cluster,
-                                                   .checkpoint = run->config.checkpoint,
+                                                   .settings = culm_plan_settings(&run->config),
                                                    .tokens_per_sample =
                                                        run->config.model.options.context,
                                                    .start_source = ""};

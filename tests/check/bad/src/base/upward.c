@@ -1,4 +1,4 @@
-/* What the room check must refuse: base uses a room above it, and a header without its room. */
+/* What the room check must refuse: base knows tensors, and a header is named without its room. */
 #include "base/status.h"
-#include "train/view.h"
-#include "view.h"
+#include "tensor/tensor.h"
+#include "tensor.h"

@@ -1,3 +1,3 @@
 /* What the room check must refuse: report reads events only. */
 #include "base/status.h"
-#include "train/view.h"
+#include "pipeline/view.h"

@@ -1,0 +1,430 @@
+/*
+ * The coordinator: PREPARED and COMMIT, checkpoints, and the end of the run.
+ *
+ * COMMIT(k) goes out when every holder of the current view is prepared and no copy is under way.
+ * Checkpoints are written by one holder of each stage and published here; the last one, and the one
+ * a signal asks for, are tried again under every new view until they are whole, while all state is
+ * kept.
+ */
+#include "pipeline/coordinator_internal.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member,
+                               const struct culm_message *message) {
+    int32_t params = c->o.layout->param_count;
+    double *norm = malloc((size_t)params * sizeof *norm);
+    if (!norm) {
+        culm_coordinator_fail(c, CULM_ERR_MEMORY, "read PREPARED");
+        return;
+    }
+    struct culm_prepared prepared = {.params = params, .norm = norm};
+    if (culm_prepared_decode(message->meta, message->meta_bytes, &prepared) == CULM_OK &&
+        c->phase == RUNNING && prepared.view == c->view->number &&
+        prepared.iteration == c->iteration) {
+        member->prepared = prepared.stages;
+        culm_coordinator_keep_prepared(c, member, &prepared);
+        culm_coordinator_try_commit(c);
+    }
+    free(norm);
+}
+
+static bool all_prepared(const struct culm_coordinator *c) {
+    for (int32_t i = 0; i < c->view->node_count; i++) {
+        const struct culm_view_node *node = &c->view->node[i];
+        const struct member *member = culm_coordinator_member(c, node->id);
+        if (!member->alive || (member->prepared & node->holds) != node->holds) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void step_event(struct culm_coordinator *c, double norm) {
+    uint64_t now = culm_coordinator_now(c);
+    double seconds = (double)(now - c->step_ns) / 1e9;
+    double tokens = (double)(c->o.shape.global_samples * c->o.tokens_per_sample);
+    c->step_ns = now;
+    culm_coordinator_watch_step(c, seconds * 1e3);
+    float loss = (float)c->loss;
+    uint32_t bits;
+    memcpy(&bits, &loss, sizeof bits);
+    char text[16];
+    snprintf(text, sizeof text, "0x%08x", bits);
+    json_int_t first = (json_int_t)culm_run_shape_first_sample(&c->o.shape, c->iteration, 0);
+    culm_coordinator_event(
+        c, json_pack("{s:s, s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:[I, I]}", "event", "step", "step",
+                     (json_int_t)c->iteration, "loss", c->loss, "loss_bits", text, "grad_norm",
+                     norm, "lr", c->o.lr ? c->o.lr(c->o.lr_context, c->iteration) : 0.0,
+                     "tokens_per_s", seconds > 0 ? tokens / seconds : 0.0, "step_ms", seconds * 1e3,
+                     "samples", first, first + (json_int_t)c->o.shape.global_samples - 1));
+}
+
+static const char *boundary_reason(const struct culm_coordinator *c, char *text, size_t size) {
+    snprintf(text, size, "roles were dealt anew after step %lld", (long long)(c->iteration - 1));
+    return text;
+}
+
+void culm_coordinator_try_commit(struct culm_coordinator *c) {
+    if (c->phase != RUNNING || c->view->phase != CULM_VIEW_RUN || c->transfer_count > 0 ||
+        culm_coordinator_last_save(c) || c->iteration > c->o.shape.steps || !all_prepared(c) ||
+        !culm_coordinator_agree(c)) {
+        return;
+    }
+    double sum = 0;
+    for (int32_t i = 0; i < c->o.layout->param_count; i++) {
+        if (!c->norm_known[i]) {
+            culm_coordinator_fail(c, CULM_ERR_INTERNAL, "step %lld: parameter %d has no norm",
+                                  (long long)c->iteration, i);
+            return;
+        }
+        sum += c->norm[i];
+        c->norm_known[i] = false;
+    }
+    if (c->samples != c->o.shape.global_samples) {
+        culm_coordinator_fail(c, CULM_ERR_INTERNAL, "step %lld counted %lld samples, not %lld",
+                              (long long)c->iteration, (long long)c->samples,
+                              (long long)c->o.shape.global_samples);
+        return;
+    }
+    if (!isfinite(sum) || !isfinite(c->loss)) {
+        culm_coordinator_fail(c, CULM_ERR_CONFIG,
+                              "step %lld: the loss or a gradient is not finite (loss %g); lower "
+                              "optimizer.lr or set optimizer.clip_norm",
+                              (long long)c->iteration, c->loss);
+        return;
+    }
+    double norm = sqrt(sum) / c->weight, limit = c->o.shape.clip_norm;
+    double clip = limit > 0 && norm + 1e-6 > limit ? limit / (norm + 1e-6) : 1.0;
+    clip /= c->weight;
+    const struct culm_commit commit = {
+        .view = c->view->number, .iteration = c->iteration, .clip = clip, .loss = c->loss};
+    culm_buf_clear(&c->meta);
+    culm_commit_encode(&commit, &c->meta);
+    for (int32_t i = 0; i < c->view->node_count; i++) {
+        culm_coordinator_send(c, c->view->node[i].id, CULM_MSG_COMMIT);
+    }
+    uint64_t first = culm_run_shape_first_sample(&c->o.shape, c->iteration, 0);
+    culm_ledger_commit(c->ledger, c->iteration, first,
+                       first + (uint64_t)c->o.shape.global_samples - 1);
+    step_event(c, norm);
+    for (int32_t i = 0; i < c->member_count; i++) {
+        c->member[i].prepared = 0;
+    }
+    culm_coordinator_words_stepped(c);
+    int64_t step = c->iteration++;
+    culm_patience_committed(&c->patience);
+    culm_coordinator_got_on(c);
+    char reason[CULM_REASON_MAX];
+    culm_coordinator_publish(c, true, boundary_reason(c, reason, sizeof reason));
+    bool due = c->o.settings.checkpoint_every > 0 && step % c->o.settings.checkpoint_every == 0;
+    if (due || c->stop_requested || step == c->o.shape.steps) {
+        culm_coordinator_save(c);
+    }
+}
+
+/* --- checkpoints --- */
+
+/* Is the checkpoint of the newest version what everyone waits for? */
+bool culm_coordinator_last_save(const struct culm_coordinator *c) {
+    return c->saving.active && c->saving.version == c->iteration - 1 &&
+           (c->stop_requested || c->iteration > c->o.shape.steps);
+}
+
+void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
+                                       bool ok, const char *why) {
+    json_t *event = json_pack("{s:s, s:I, s:o, s:b}", "event", "checkpoint", "step",
+                              (json_int_t)step, "path", culm_json_text(path), "ok", ok);
+    if (why) {
+        json_object_set_new(event, "message", culm_json_text(why));
+    }
+    culm_coordinator_event(c, event);
+}
+
+void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,
+                               int64_t version) {
+    c->io = (struct culm_task){.kind = kind, .version = version, .exec = c->o.exec};
+    c->io.job.execute = culm_task_execute;
+    c->io.job.owner = c;
+    if (kind == CULM_TASK_PUBLISH) {
+        for (int32_t s = 0; s < c->o.shape.stages; s++) {
+            c->io_pieces[s] = c->saving.piece[s];
+        }
+        c->io.pieces = c->io_pieces;
+        c->io.piece_count = c->o.shape.stages;
+    } else if (kind == CULM_TASK_FINISH) {
+        snprintf(c->io.text, sizeof c->io.text, "%s", c->checkpoint_path);
+    }
+    c->io_busy = true;
+    c->o.world->ops->io(c->o.world, &c->io.job);
+}
+
+void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why) {
+    c->saving.active = false;
+    culm_coordinator_checkpoint_event(c, c->saving.version, "", false, why);
+    if (c->io_busy) {
+        c->discard_due = true;
+        c->discard_version = c->saving.version;
+    } else {
+        culm_coordinator_io_start(c, CULM_TASK_DISCARD, c->saving.version);
+    }
+}
+
+/* Has it tried to write this part, in this attempt, in vain? */
+static bool could_not_write(const struct culm_coordinator *c, int32_t id, int32_t stage) {
+    const struct member *member = culm_coordinator_member(c, id);
+    return member->unsaved_attempt == c->saving.attempt && (member->unsaved >> stage & 1);
+}
+
+/* -1: nobody is left who could. */
+static int32_t writer_of(const struct culm_coordinator *c, int32_t stage) {
+    for (int32_t p = 0; p < c->view->pipelines; p++) {
+        int32_t owner = c->view->role[p][stage].owner;
+        if (owner >= 0 && !could_not_write(c, owner, stage)) {
+            return owner;
+        }
+    }
+    for (int32_t i = 0; i < c->view->node_count; i++) {
+        const struct culm_view_node *node = &c->view->node[i];
+        if ((node->holds >> stage & 1) && !could_not_write(c, node->id, stage)) {
+            return node->id;
+        }
+    }
+    return -1;
+}
+
+static void order_piece(struct culm_coordinator *c, int32_t stage) {
+    c->saving.writer[stage] = writer_of(c, stage);
+    if (c->saving.writer[stage] < 0) {
+        culm_coordinator_fail(c, CULM_ERR_IO,
+                              "the last checkpoint could not be written: nobody is left who could "
+                              "write stage %d",
+                              stage);
+        return;
+    }
+    const struct culm_note note = {.view = c->view->number,
+                                   .iteration = c->saving.version,
+                                   .node = c->saving.attempt,
+                                   .stage = stage};
+    culm_coordinator_note(c, c->saving.writer[stage], CULM_MSG_SAVE, &note);
+}
+
+void culm_coordinator_save(struct culm_coordinator *c) {
+    int64_t version = c->iteration - 1;
+    if (c->phase != RUNNING) {
+        return; /* the view that was to follow the commit found no copy: a roll-back is under way */
+    }
+    bool wanted = c->stop_requested || version == c->o.shape.steps;
+    if (c->saving.active || c->io_busy) {
+        if (!wanted) {
+            culm_coordinator_checkpoint_event(c, version, "", false,
+                                              "the one before is still being written");
+        }
+        return; /* a wanted one follows when that is done */
+    }
+    if (version == c->checkpoint_version && c->checkpoint_path[0] && wanted) {
+        culm_coordinator_finish(c); /* it is there already */
+        return;
+    }
+    c->saving.active = true;
+    c->saving.attempt++;
+    c->saving.publishing = false;
+    c->saving.version = version;
+    c->saving.saved = 0;
+    for (int32_t s = 0; s < c->o.shape.stages; s++) {
+        order_piece(c, s);
+    }
+}
+
+void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node) {
+    if (c->phase != RUNNING || !c->saving.active || c->saving.publishing) {
+        return;
+    }
+    for (int32_t s = 0; s < c->o.shape.stages; s++) {
+        if (c->saving.writer[s] != node || (c->saving.saved >> s & 1)) {
+            continue;
+        }
+        if (!culm_coordinator_last_save(c)) {
+            culm_coordinator_give_up_save(c, "a worker was lost while it wrote its part");
+            return;
+        }
+        order_piece(c, s);
+    }
+    culm_coordinator_settle(c);
+}
+
+/* One worker's disk may be full where another's is not. */
+static bool another_writer(struct culm_coordinator *c, struct member *member, int32_t stage) {
+    if (member->unsaved_attempt != c->saving.attempt) {
+        member->unsaved_attempt = c->saving.attempt;
+        member->unsaved = 0;
+    }
+    member->unsaved |= 1ull << stage;
+    if (writer_of(c, stage) < 0) {
+        return false;
+    }
+    order_piece(c, stage);
+    return true;
+}
+
+static void publish_if_whole(struct culm_coordinator *c) {
+    uint64_t all = c->o.shape.stages == 64 ? UINT64_MAX : (1ull << c->o.shape.stages) - 1;
+    if (c->saving.active && !c->saving.publishing && c->saving.saved == all && !c->io_busy &&
+        c->agreed_version >= c->saving.version) {
+        c->saving.publishing = true;
+        culm_coordinator_io_start(c, CULM_TASK_PUBLISH, c->saving.version);
+    }
+}
+
+void culm_coordinator_settle(struct culm_coordinator *c) {
+    if (c->phase == RUNNING && c->agreed_version < c->iteration - 1 &&
+        !culm_coordinator_state_agreed(c)) {
+        return;
+    }
+    if (c->phase == RUNNING) {
+        publish_if_whole(c);
+        culm_coordinator_try_commit(c);
+    }
+}
+
+void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
+                            const struct culm_note *note) {
+    struct saving *saving = &c->saving;
+    if (!saving->active || saving->publishing || note->iteration != saving->version ||
+        note->node != saving->attempt || note->stage < 0 || note->stage >= c->o.shape.stages ||
+        saving->writer[note->stage] != member->id) {
+        return;
+    }
+    if (note->number != CULM_OK) {
+        if (culm_coordinator_last_save(c) && another_writer(c, member, note->stage)) {
+            return;
+        }
+        if (culm_coordinator_last_save(c)) {
+            culm_coordinator_checkpoint_event(c, saving->version, "", false, note->text);
+            culm_coordinator_fail(c, (enum culm_status)note->number,
+                                  "the last checkpoint could not be written: %s", note->text);
+            return;
+        }
+        culm_coordinator_give_up_save(c, note->text);
+        return;
+    }
+    memcpy(saving->piece[note->stage], note->text, sizeof saving->piece[0]);
+    saving->saved |= 1ull << note->stage;
+    /* Whether the states agree may have waited for a holder that was lost before this was asked. */
+    culm_coordinator_settle(c);
+}
+
+static void published(struct culm_coordinator *c) {
+    bool last = culm_coordinator_last_save(c);
+    c->saving.active = c->saving.publishing = false;
+    if (c->io.job.status != CULM_OK) {
+        culm_coordinator_checkpoint_event(c, c->io.version, "", false, c->io.job.error.text);
+        if (last) {
+            culm_coordinator_fail(c, c->io.job.status,
+                                  "the last checkpoint could not be published: %s",
+                                  c->io.job.error.text);
+        }
+        return;
+    }
+    if (c->io.version < c->iteration) {
+        c->checkpoint_version = c->io.version;
+        snprintf(c->checkpoint_path, sizeof c->checkpoint_path, "%.*s",
+                 (int)sizeof c->checkpoint_path - 1, c->io.text);
+    }
+    culm_coordinator_checkpoint_event(c, c->io.version, c->io.text, true, NULL);
+    if (last) {
+        culm_coordinator_finish(c);
+    }
+}
+
+/* The version everyone waited for is on disk. */
+void culm_coordinator_finish(struct culm_coordinator *c) {
+    if (c->iteration <= c->o.shape.steps) {
+        culm_coordinator_leave(c, 75, NULL);
+        return;
+    }
+    c->phase = FINISHING;
+    culm_coordinator_io_start(c, CULM_TASK_FINISH, c->checkpoint_version);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double culm_coordinator_pause_median(const struct culm_coordinator *c) {
+    if (c->pause_count == 0) {
+        return 0;
+    }
+    qsort(c->pause_ms, (size_t)c->pause_count, sizeof *c->pause_ms, compare_doubles);
+    int32_t half = c->pause_count / 2;
+    return c->pause_count % 2 ? c->pause_ms[half] : (c->pause_ms[half - 1] + c->pause_ms[half]) / 2;
+}
+
+static void done(struct culm_coordinator *c) {
+    if (c->io.job.status != CULM_OK) {
+        culm_coordinator_fail(c, c->io.job.status, "write the final model: %s",
+                              c->io.job.error.text);
+        return;
+    }
+    while (c->pending_count > 0) {
+        culm_coordinator_recovered(c, &c->pending[--c->pending_count]); /* nothing was left to do */
+    }
+    struct culm_coordinator_totals totals;
+    culm_coordinator_totals(c, &totals);
+    double median = culm_coordinator_pause_median(c); /* sorts */
+    double longest = c->pause_count ? c->pause_ms[c->pause_count - 1] : 0;
+    culm_coordinator_event(
+        c, json_pack("{s:s, s:I, s:f, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "event",
+                     "done", "steps", (json_int_t)(c->iteration - 1), "loss", c->loss,
+                     "weights_sha256", c->io.weights, "state_sha256", c->io.state, "losses",
+                     (json_int_t)totals.losses, "samples_lost", (json_int_t)totals.samples_lost,
+                     "samples_repeated", (json_int_t)totals.samples_repeated, "rollbacks",
+                     (json_int_t)totals.rollbacks, "steps_redone", (json_int_t)totals.steps_redone,
+                     "pause_ms_median", median, "pause_ms_max", longest));
+    culm_coordinator_leave(c, 0, NULL);
+}
+
+void culm_coordinator_io_done(struct culm_coordinator *c) {
+    c->io_busy = false;
+    if (c->phase == ENDED) {
+        return;
+    }
+    enum culm_task_kind kind = c->io.kind;
+    if (kind == CULM_TASK_PUBLISH) {
+        published(c);
+    } else if (kind == CULM_TASK_FINISH) {
+        done(c);
+    } else if (kind == CULM_TASK_FIND) {
+        culm_coordinator_found(c);
+    }
+    if (c->phase == ENDED || c->io_busy) {
+        return;
+    }
+    if (c->discard_due) {
+        c->discard_due = false;
+        culm_coordinator_io_start(c, CULM_TASK_DISCARD, c->discard_version);
+    }
+    if (c->rollback_due) {
+        char reason[CULM_REASON_MAX];
+        snprintf(reason, sizeof reason, "%s", c->rollback_reason);
+        culm_coordinator_rollback(c, reason);
+        return;
+    }
+    if (!c->io_busy && !culm_coordinator_stop_if_safe(c)) {
+        culm_coordinator_find_if_due(c);
+    }
+    if (c->io_busy || c->phase == ENDED) {
+        return;
+    }
+    publish_if_whole(c);
+    if (!c->saving.active && !c->io_busy &&
+        (c->stop_requested || c->iteration > c->o.shape.steps)) {
+        culm_coordinator_save(c); /* wanted while another was being written */
+    }
+}

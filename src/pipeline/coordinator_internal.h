@@ -1,0 +1,235 @@
+/* The coordinator's parts, shared by its files. Not for others. See coordinator.h. */
+#ifndef CULM_PIPELINE_COORDINATOR_INTERNAL_H
+#define CULM_PIPELINE_COORDINATOR_INTERNAL_H
+
+#include "ledger/ledger.h"
+#include "pipeline/coordinator.h"
+#include "pipeline/message.h"
+#include "pipeline/patience.h"
+#include "pipeline/waits.h"
+
+enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED };
+
+struct member {
+    int32_t id;
+    bool alive, fenced, failed;
+    int64_t pid;
+    char name[64];
+    int32_t pipeline, stage; /* slot; -1: standing by */
+    uint64_t holds;          /* acknowledged, at the committed version */
+    uint64_t prepared;       /* stages, of the iteration in progress and the current view */
+    uint64_t stepped;        /* stages that came to the version before by its own doing */
+    struct words *words;     /* coordinator_agree.c; NULL: it has said nothing */
+    bool contradicted;
+    bool loaded;      /* in the current LOAD view */
+    uint64_t seen_ns; /* its last word */
+    int64_t tasks;
+    int64_t task_ms; /* how long its running task had taken at its last heartbeat */
+    int32_t task_kind, task_stage;
+    uint64_t task_began_ns;
+    struct culm_waits *waits; /* its answer; NULL: none */
+    uint64_t kill_ns;         /* when to kill a suspect; CULM_NEVER */
+    uint64_t unloaded_view;   /* the LOAD view in which it could not load */
+    enum culm_status unloaded_status;
+    char unloaded[200];
+    int32_t unsaved_attempt; /* in which it could not write the parts of these stages: */
+    uint64_t unsaved;
+};
+
+/* One worker said that it cannot reach another. */
+struct complaint {
+    int32_t by, about;
+    uint64_t due_ns;
+};
+
+/* A lost node whose stages have not all been taken over. */
+struct pending {
+    int32_t node, pipeline;
+    uint64_t stages;
+    uint64_t lost_ns;
+    uint64_t view;  /* what was said in views before does not count */
+    int32_t source; /* the worst so far: 0 shadow, 1 peer, 2 checkpoint */
+    int64_t redone;
+};
+
+struct saving {
+    bool active, publishing;
+    int32_t attempt; /* counts all of the run */
+    int64_t version;
+    int32_t writer[CULM_MAX_STAGES];
+    uint64_t saved; /* stages */
+    char piece[CULM_MAX_STAGES][CULM_PIECE_TEXT_MAX];
+};
+
+#define CULM_STEPS_KEPT 31
+
+/* Whether anything moves: coordinator_stall.c. */
+struct watch {
+    int64_t progress;  /* at the last look */
+    uint64_t moved_ns; /* when it changed */
+    uint64_t asked_ns; /* 0: nobody is asked */
+    uint64_t question; /* its number */
+    int32_t looks;     /* since the last commit */
+    int32_t vain;      /* of those, that found nobody to blame */
+    int64_t steps;
+    double step_ms[CULM_STEPS_KEPT]; /* of the last steps */
+};
+
+struct culm_coordinator {
+    struct culm_coordinator_options o;
+    enum phase phase;
+    bool first_start, stop_requested;
+    struct member *member;
+    int32_t member_count, member_capacity;
+    int64_t iteration; /* in progress: committed + 1 */
+    struct culm_view *view, *draft;
+    uint32_t transfer_ids;
+    struct culm_transfer transfer[CULM_MAX_TRANSFERS]; /* outstanding */
+    int32_t transfer_count;
+    bool transfers_settled; /* some have joined since the last view */
+    uint64_t join_ns;       /* when to give outstanding ones up */
+    uint64_t wait_ns;       /* when to give waiting up */
+    int32_t waiting_have;   /* last reported; -1 */
+    uint64_t tick_ns;
+
+    double *norm; /* [params] squared, of the iteration in progress */
+    bool *norm_known;
+    double loss;
+    int64_t samples;
+    double weight;    /* share of the rows that count: loss and gradients are means over these */
+    uint64_t step_ns; /* when the last commit was */
+
+    struct culm_patience patience;
+    struct watch watch;
+    bool once_more;         /* this iteration is done once more, because its norms differed */
+    bool afresh;            /* the next view begins the iteration afresh */
+    int64_t agreed_version; /* the newest whose copies all say the same; -1 */
+    uint64_t load_view;     /* what was said in views before is of another past */
+
+    struct complaint *complaint;
+    int32_t complaint_count, complaint_capacity;
+
+    struct pending pending[CULM_MAX_NODES];
+    int32_t pending_count;
+    double *pause_ms;
+    int32_t pause_count, pause_capacity;
+
+    uint64_t spawn_ns[CULM_MAX_NODES]; /* replacements due */
+    int32_t spawn_count;
+    int32_t starting;      /* asked for, not yet joined */
+    int32_t failed_rounds; /* of starts, in a row */
+    int32_t round_left;    /* starts of the round that failed last, still to come */
+    int32_t failures[CULM_ERR_INTERNAL + 1]; /* workers that failed so, since the last commit */
+
+    int64_t checkpoint_version; /* newest published; start_step at first */
+    char checkpoint_path[CULM_SOURCE_MAX];
+    struct saving saving;
+    struct culm_task io;
+    bool io_busy, discard_due;
+    bool find_due;     /* a worker could not load the checkpoint */
+    bool rollback_due; /* as soon as it is known whether the checkpoint being published is whole */
+    char rollback_reason[CULM_REASON_MAX];
+    int64_t discard_version;
+    const char *io_pieces[CULM_MAX_STAGES];
+
+    struct culm_ledger *ledger;
+    int64_t losses, rollbacks, steps_redone, recovered;
+    struct culm_buf meta;
+};
+
+/* coordinator.c */
+struct member *culm_coordinator_member(const struct culm_coordinator *c, int32_t id);
+uint64_t culm_coordinator_now(const struct culm_coordinator *c);
+void culm_coordinator_event(struct culm_coordinator *c, json_t *take_event); /* adds "view" */
+void culm_coordinator_send(struct culm_coordinator *c, int32_t to, uint16_t type);
+void culm_coordinator_note(struct culm_coordinator *c, int32_t to, uint16_t type,
+                           const struct culm_note *note);
+void culm_coordinator_fail(struct culm_coordinator *c, enum culm_status status, const char *format,
+                           ...) __attribute__((format(printf, 3, 4)));
+void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
+                            const struct culm_error *error);
+void culm_coordinator_seat(struct culm_coordinator *c, struct member *member);
+void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending);
+int32_t culm_coordinator_alive(const struct culm_coordinator *c);
+/* Puts it out of the run, which goes on without it. `message` (why, in words) may be NULL. */
+void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, const char *cause,
+                           const char *message);
+
+/* coordinator_watch.c */
+void culm_coordinator_heartbeat(struct member *member, const struct culm_note *note);
+/* Puts the member out if its task has taken too long; ends the run if nobody finishes it. */
+void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member);
+
+/* coordinator_stall.c */
+void culm_coordinator_watch(struct culm_coordinator *c, uint64_t now, bool slept);
+void culm_coordinator_watch_step(struct culm_coordinator *c, double step_ms);
+void culm_coordinator_waits(struct culm_coordinator *c, struct member *member,
+                            const struct culm_message *message);
+void culm_coordinator_watch_release(struct culm_coordinator *c);
+
+/* coordinator_trouble.c */
+void culm_coordinator_failed(struct culm_coordinator *c, struct member *member,
+                             const struct culm_note *note);
+void culm_coordinator_got_on(struct culm_coordinator *c); /* a step was committed */
+/* A worker that was asked for has ended. `why`: what it said; or NULL. */
+void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm_error *why);
+void culm_coordinator_start_came(struct culm_coordinator *c);
+void culm_coordinator_unloaded(struct culm_coordinator *c, struct member *member,
+                               const struct culm_note *note);
+void culm_coordinator_find_if_due(struct culm_coordinator *c);
+void culm_coordinator_found(struct culm_coordinator *c);
+
+/* coordinator_view.c */
+void culm_coordinator_start_if_ready(struct culm_coordinator *c);
+void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
+                             const struct culm_note *note);
+/* Leaves when a stop was asked for and nothing is newer than the last checkpoint. */
+bool culm_coordinator_stop_if_safe(struct culm_coordinator *c);
+/* A view from who lives now. boundary: an iteration has just been committed. */
+void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const char *reason);
+bool culm_coordinator_parked(const struct culm_coordinator *c); /* some lane has no pipeline */
+void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
+                             const struct culm_note *note);
+void culm_coordinator_give_up_joins(struct culm_coordinator *c);
+void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason);
+
+/* coordinator_agree.c */
+void culm_coordinator_words_free(struct member *member);
+void culm_coordinator_words_stepped(struct culm_coordinator *c); /* a step was committed */
+void culm_coordinator_words_afresh(struct culm_coordinator *c);  /* its norms do not count */
+void culm_coordinator_words_loaded(struct culm_coordinator *c);  /* all hold what they loaded */
+void culm_coordinator_words_forget(struct culm_coordinator *c);  /* at a roll-back */
+void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct member *member,
+                                    const struct culm_prepared *prepared);
+void culm_coordinator_digests(struct culm_coordinator *c, struct member *member,
+                              const struct culm_message *message);
+void culm_coordinator_damaged(struct culm_coordinator *c, struct member *member,
+                              const struct culm_note *note);
+/* All are prepared: do they agree? Then norms, loss, samples and weight are known. False: someone
+ * has yet to say what it stepped to, or was put out, or the iteration begins afresh, or the run has
+ * ended. */
+bool culm_coordinator_agree(struct culm_coordinator *c);
+/* The same of the state at the version before: agreed_version is that one. */
+bool culm_coordinator_state_agreed(struct culm_coordinator *c);
+
+/* coordinator_commit.c */
+/* Whoever may have waited for what has just been said, or for one that was lost: looks again. */
+void culm_coordinator_settle(struct culm_coordinator *c);
+void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member,
+                               const struct culm_message *message);
+void culm_coordinator_try_commit(struct culm_coordinator *c);
+void culm_coordinator_save(struct culm_coordinator *c);
+void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
+                            const struct culm_note *note);
+void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
+void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);
+void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,
+                               int64_t version);
+void culm_coordinator_io_done(struct culm_coordinator *c);
+void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
+                                       bool ok, const char *why);
+void culm_coordinator_finish(struct culm_coordinator *c);
+bool culm_coordinator_last_save(const struct culm_coordinator *c);
+double culm_coordinator_pause_median(const struct culm_coordinator *c);
+
+#endif

@@ -1,0 +1,370 @@
+/*
+ * The coordinator: nothing moves, though everyone is alive and nobody works.
+ *
+ * A link may swallow frames in one direction while both its ends talk on to us. So when no task
+ * runs, none has ended and no frame has come anywhere for some time, every node is asked what it
+ * has (WAITS). From the view follows who should have sent what to whom; what one node has made and
+ * another lacks was swallowed between them. One end of the link that this is true of most often is
+ * put out, the younger of two equals; so is a node that does not answer. If nobody can be blamed a
+ * new view makes everyone say anew what it has.
+ *
+ * The time doubles with every such look until a step is committed. Not watched is a run that waits
+ * for workers, for the last checkpoint, or for copies that a step can do without (join_ms).
+ */
+#include "pipeline/coordinator_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define LEAST_MS 5000 /* TCP itself tries again after one second, and after three */
+#define MEDIANS 10    /* this many times the median step without a commit is suspicious */
+#define LOOKS_MAX 6   /* each twice as late as the one before */
+#define VAIN_MAX 5    /* looks that find nobody to blame, and the run ends */
+#define LISTED_MAX 64 /* in the event */
+
+/* X should have got something from Y. */
+struct want {
+    int32_t node, from, stage, count;
+    const char *what;
+    bool made; /* and Y has it */
+};
+
+struct wants {
+    struct want *want;
+    int32_t count, capacity;
+    bool failed; /* out of memory */
+};
+
+static int compare_ms(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static uint64_t patience_ns(const struct culm_coordinator *c) {
+    double sorted[CULM_STEPS_KEPT];
+    int32_t count = c->watch.steps < CULM_STEPS_KEPT ? (int32_t)c->watch.steps : CULM_STEPS_KEPT;
+    memcpy(sorted, c->watch.step_ms, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_ms);
+    double ms = count ? MEDIANS * sorted[count / 2] : 0;
+    ms = ms > (double)c->o.settings.stuck_ms ? ms : (double)c->o.settings.stuck_ms;
+    ms = ms > LEAST_MS ? ms : LEAST_MS;
+    return (uint64_t)(ms * (double)(1 << c->watch.looks) * 1e6);
+}
+
+void culm_coordinator_watch_step(struct culm_coordinator *c, double step_ms) {
+    c->watch.step_ms[c->watch.steps++ % CULM_STEPS_KEPT] = step_ms;
+    c->watch.looks = c->watch.vain = 0;
+}
+
+/* --- has anything moved? --- */
+
+static bool watched(const struct culm_coordinator *c) {
+    if (c->phase == LOADING) {
+        return !c->io_busy;
+    }
+    bool parked = culm_coordinator_parked(c);
+    return c->phase == RUNNING && c->iteration <= c->o.shape.steps && !c->rollback_due &&
+           !culm_coordinator_last_save(c) && parked == (c->transfer_count > 0);
+}
+
+static bool someone_works(const struct culm_coordinator *c) {
+    for (int32_t i = 0; i < c->member_count; i++) {
+        if (c->member[i].alive && c->member[i].task_kind >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Changes whenever anything gets on. */
+static int64_t progress(const struct culm_coordinator *c) {
+    int64_t sum = c->iteration + (int64_t)c->view->number + c->transfer_count;
+    for (int32_t i = 0; i < c->member_count; i++) {
+        sum += c->member[i].tasks + c->member[i].loaded;
+    }
+    return sum;
+}
+
+static void forget_answers(struct culm_coordinator *c) {
+    for (int32_t i = 0; i < c->member_count; i++) {
+        culm_waits_free(c->member[i].waits);
+        c->member[i].waits = NULL;
+    }
+    c->watch.asked_ns = 0;
+}
+
+void culm_coordinator_watch_release(struct culm_coordinator *c) { forget_answers(c); }
+
+/* --- asking --- */
+
+static void ask(struct culm_coordinator *c, uint64_t now) {
+    forget_answers(c);
+    c->watch.asked_ns = now;
+    const struct culm_note note = {.view = c->view->number, .number = (int64_t)++c->watch.question};
+    for (int32_t i = 0; i < c->view->node_count; i++) {
+        culm_coordinator_note(c, c->view->node[i].id, CULM_MSG_ASK, &note);
+    }
+}
+
+void culm_coordinator_waits(struct culm_coordinator *c, struct member *member,
+                            const struct culm_message *message) {
+    if (!c->watch.asked_ns || member->waits) {
+        return;
+    }
+    struct culm_waits *waits =
+        culm_waits_new(c->o.shape.stages, c->o.shape.micros, c->o.layout->grad_count);
+    if (!waits) {
+        culm_coordinator_fail(c, CULM_ERR_MEMORY, "read what worker %d waits for", member->id);
+        return;
+    }
+    if (culm_waits_decode(message->meta, message->meta_bytes, waits) == CULM_OK &&
+        waits->question == c->watch.question && waits->have.view == c->view->number) {
+        member->waits = waits;
+    } else {
+        culm_waits_free(waits);
+    }
+}
+
+/* --- who should have sent what to whom --- */
+
+static const struct culm_waits *answer_of(const struct culm_coordinator *c, int32_t id) {
+    const struct member *member = id < 0 ? NULL : culm_coordinator_member(c, id);
+    return member ? member->waits : NULL;
+}
+
+static void add(struct wants *wants, int32_t node, int32_t from, const char *what, int32_t stage,
+                bool made) {
+    if (node < 0 || from < 0 || node == from) {
+        return;
+    }
+    for (int32_t i = 0; i < wants->count; i++) {
+        struct want *at = &wants->want[i];
+        if (at->node == node && at->from == from && at->what == what && at->stage == stage &&
+            at->made == made) {
+            at->count++;
+            return;
+        }
+    }
+    if (wants->count == wants->capacity) {
+        int32_t capacity = wants->capacity ? 2 * wants->capacity : 64;
+        struct want *more = realloc(wants->want, (size_t)capacity * sizeof *more);
+        if (!more) {
+            wants->failed = true;
+            return;
+        }
+        wants->want = more;
+        wants->capacity = capacity;
+    }
+    wants->want[wants->count++] = (struct want){node, from, stage, 1, what, made};
+}
+
+static void want_boundaries(const struct culm_coordinator *c, struct wants *wants, int32_t p,
+                            int32_t s) {
+    const struct culm_role *role = c->view->role[p];
+    const struct culm_waits *self = answer_of(c, role[s].owner);
+    int32_t last = c->o.shape.stages - 1;
+    const struct culm_waits *before = s > 0 ? answer_of(c, role[s - 1].owner) : NULL;
+    const struct culm_waits *after = s < last ? answer_of(c, role[s + 1].owner) : NULL;
+    for (int32_t m = 0; m < c->o.shape.micros && self; m++) {
+        int32_t i = s * c->o.shape.micros + m;
+        if (c->view->lane_pipeline[m / c->o.shape.micros_per_lane] != p) {
+            continue;
+        }
+        if (before && !self->have.activation[i]) {
+            add(wants, role[s].owner, role[s - 1].owner, "activation", s,
+                before->have.activation[i]);
+        }
+        if (after && !self->have.gradient[i]) {
+            add(wants, role[s].owner, role[s + 1].owner, "gradient", s, after->have.gradient[i]);
+        }
+    }
+}
+
+static bool holds_grad(const struct culm_coordinator *c, const struct culm_view_node *node,
+                       int32_t grad) {
+    int32_t param = c->o.layout->grad[grad].param;
+    uint64_t stages =
+        param < 0 ? 1ull << c->o.layout->grad[grad].stage : c->o.layout->param[param].stages;
+    return (stages & node->holds) != 0;
+}
+
+static void want_grad(const struct culm_coordinator *c, struct wants *wants, int32_t grad) {
+    int32_t stage = c->o.layout->grad[grad].stage;
+    int32_t reducer =
+        culm_view_reducer(c->view, stage, grad - c->o.layout->stage[stage].first_grad);
+    const struct culm_waits *at = answer_of(c, reducer);
+    if (!at) {
+        return;
+    }
+    for (int32_t i = 0; i < c->view->node_count; i++) {
+        const struct culm_view_node *node = &c->view->node[i];
+        const struct culm_waits *waits = answer_of(c, node->id);
+        if (waits && !waits->have.reduced[grad] && holds_grad(c, node, grad)) {
+            add(wants, node->id, reducer, "reduced", stage, at->have.reduced[grad]);
+        }
+    }
+    for (int32_t p = 0; p < c->view->pipelines && !at->have.reduced[grad]; p++) {
+        uint64_t lanes = 0;
+        for (int32_t l = 0; l < c->view->lanes; l++) {
+            lanes |= c->view->lane_pipeline[l] == p ? 1ull << l : 0;
+        }
+        const struct culm_waits *owner = answer_of(c, c->view->role[p][stage].owner);
+        if (owner && (lanes & ~at->have.lanes[grad])) {
+            add(wants, reducer, c->view->role[p][stage].owner, "sum", stage,
+                (lanes & ~owner->lanes_done[stage]) == 0);
+        }
+    }
+}
+
+static void find_wants(const struct culm_coordinator *c, struct wants *wants) {
+    for (int32_t i = 0; i < c->view->node_count; i++) {
+        const struct culm_waits *waits = answer_of(c, c->view->node[i].id);
+        for (int32_t d = 0; waits && d < waits->deaf_count; d++) {
+            if (answer_of(c, waits->deaf[d])) { /* which has said it: it is in this view */
+                add(wants, c->view->node[i].id, waits->deaf[d], "have", -1, true);
+            }
+        }
+    }
+    for (int32_t t = 0; t < c->transfer_count; t++) {
+        add(wants, c->transfer[t].destination, c->transfer[t].source, "state", c->transfer[t].stage,
+            true);
+    }
+    for (int32_t p = 0; p < c->view->pipelines && c->view->phase == CULM_VIEW_RUN; p++) {
+        for (int32_t s = 0; s < c->view->stages; s++) {
+            want_boundaries(c, wants, p, s);
+        }
+    }
+    for (int32_t g = 0; g < c->o.layout->grad_count && c->view->phase == CULM_VIEW_RUN; g++) {
+        want_grad(c, wants, g);
+    }
+}
+
+/* --- whose fault --- */
+
+static int32_t names_link(const struct wants *wants, int32_t one, int32_t other) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < wants->count; i++) {
+        const struct want *at = &wants->want[i];
+        bool same =
+            (at->node == one && at->from == other) || (at->node == other && at->from == one);
+        count += at->made && same ? at->count : 0;
+    }
+    return count;
+}
+
+static int32_t names_node(const struct wants *wants, int32_t id) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < wants->count; i++) {
+        const struct want *at = &wants->want[i];
+        count += at->made && (at->node == id || at->from == id) ? at->count : 0;
+    }
+    return count;
+}
+
+/* -1: nobody. */
+static int32_t culprit(const struct culm_coordinator *c, const struct wants *wants) {
+    for (int32_t i = c->view->node_count - 1; i >= 0; i--) {
+        if (!answer_of(c, c->view->node[i].id)) {
+            return c->view->node[i].id; /* it does not hear us */
+        }
+    }
+    int32_t most = 0, out = -1;
+    for (int32_t i = 0; i < wants->count; i++) {
+        const struct want *at = &wants->want[i];
+        int32_t named = at->made ? names_link(wants, at->node, at->from) : 0;
+        if (named > most) {
+            int32_t one = names_node(wants, at->node), other = names_node(wants, at->from);
+            int32_t younger = at->node > at->from ? at->node : at->from;
+            most = named;
+            out = one == other ? younger : one > other ? at->node : at->from;
+        }
+    }
+    for (int32_t i = c->view->node_count - 1; i >= 0 && out < 0 && c->phase == LOADING; i--) {
+        const struct culm_view_node *node = &c->view->node[i];
+        if (node->holds && !culm_coordinator_member(c, node->id)->loaded) {
+            out = node->id; /* it has nothing to do and has not loaded */
+        }
+    }
+    return out;
+}
+
+static void tell(struct culm_coordinator *c, const struct wants *wants, uint64_t silent_ms,
+                 int32_t out) {
+    json_t *list = json_array();
+    bool any = false;
+    for (int32_t i = 0; i < wants->count; i++) {
+        any |= wants->want[i].made;
+    }
+    for (int32_t i = 0; i < wants->count && json_array_size(list) < LISTED_MAX; i++) {
+        const struct want *at = &wants->want[i];
+        if (at->made == any) {
+            json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:i, s:i}", "node", at->node,
+                                                  "from", at->from, "what", at->what, "stage",
+                                                  at->stage, "count", at->count));
+        }
+    }
+    culm_coordinator_event(c, json_pack("{s:s, s:I, s:I, s:o, s:o}", "event", "stalled", "step",
+                                        (json_int_t)c->iteration, "for_ms", (json_int_t)silent_ms,
+                                        "waits", list, "put_out",
+                                        out < 0 ? json_null() : json_integer(out)));
+}
+
+static void judge(struct culm_coordinator *c, uint64_t now) {
+    struct wants wants = {0};
+    uint64_t silent_ms = (now - c->watch.moved_ns) / MS;
+    find_wants(c, &wants);
+    int32_t out = wants.failed ? -1 : culprit(c, &wants);
+    bool heard = out >= 0 && answer_of(c, out);
+    tell(c, &wants, silent_ms, out);
+    free(wants.want);
+    forget_answers(c);
+    c->watch.moved_ns = now;
+    char why[160];
+    c->watch.looks += c->watch.looks < LOOKS_MAX;
+    c->watch.vain += out < 0;
+    if (c->watch.vain > VAIN_MAX) {
+        culm_coordinator_fail(c, CULM_ERR_TIMEOUT,
+                              "nothing has moved in step %lld for %llu ms, and no worker can be "
+                              "blamed; events.jsonl says who waits for what",
+                              (long long)c->iteration, (unsigned long long)silent_ms);
+    } else if (out >= 0) {
+        snprintf(why, sizeof why,
+                 heard ? "nothing moved for %llu ms, and what others sent to it, or it to others, "
+                         "did not arrive"
+                       : "nothing moved for %llu ms, and it did not answer",
+                 (unsigned long long)silent_ms);
+        culm_coordinator_lose(c, culm_coordinator_member(c, out), "stalled", why);
+    } else if (c->phase == RUNNING) {
+        snprintf(why, sizeof why, "nothing moved for %llu ms", (unsigned long long)silent_ms);
+        culm_coordinator_publish(c, false, why);
+    }
+}
+
+static bool all_answered(const struct culm_coordinator *c) {
+    for (int32_t i = 0; i < c->view->node_count; i++) {
+        if (!answer_of(c, c->view->node[i].id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void culm_coordinator_watch(struct culm_coordinator *c, uint64_t now, bool slept) {
+    int64_t sum = progress(c);
+    if (slept || !watched(c) || someone_works(c) || sum != c->watch.progress) {
+        c->watch.progress = sum;
+        c->watch.moved_ns = now;
+        if (c->watch.asked_ns) {
+            forget_answers(c);
+        }
+        return;
+    }
+    uint64_t suspect = (uint64_t)c->o.settings.suspect_ms * MS;
+    if (c->watch.asked_ns && (all_answered(c) || now > c->watch.asked_ns + suspect)) {
+        judge(c, now);
+    } else if (!c->watch.asked_ns && now - c->watch.moved_ns > patience_ns(c)) {
+        ask(c, now);
+    }
+}

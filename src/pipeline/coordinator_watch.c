@@ -1,0 +1,36 @@
+/* The coordinator: who lives and does not get on. See patience.h. */
+#include "pipeline/coordinator_internal.h"
+
+#include <stdio.h>
+
+#define MS 1000000ull
+
+void culm_coordinator_heartbeat(struct member *member, const struct culm_note *note) {
+    member->tasks = note->iteration;
+    member->task_ms = note->number;
+    member->task_kind = note->node;
+    member->task_stage = note->stage;
+    member->task_began_ns = member->seen_ns - (uint64_t)(note->number > 0 ? note->number : 0) * MS;
+}
+
+void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member) {
+    int32_t kind = member->task_kind, stage = member->task_stage;
+    int64_t limit = culm_patience_limit_ms(&c->patience, kind, stage, member->task_began_ns);
+    if (member->task_ms <= limit) {
+        return;
+    }
+    char task[64], why[160];
+    culm_patience_name(kind, stage, task, sizeof task);
+    snprintf(why, sizeof why, "%s has gone on for %lld ms and the limit was %lld", task,
+             (long long)member->task_ms, (long long)limit);
+    const struct culm_patience_row *row = culm_patience_lost(
+        &c->patience, kind, stage, member->task_ms, member->task_began_ns, culm_coordinator_now(c));
+    culm_coordinator_lose(c, member, "stuck", why);
+    if (row && row->tries >= CULM_PATIENCE_TRIES) {
+        culm_coordinator_fail(c, CULM_ERR_TIMEOUT,
+                              "no worker finishes %s: %d limits from %lld ms to %lld ms were too "
+                              "short; if it takes longer, raise cluster.stuck_ms, or make it "
+                              "smaller with batch.micro or stages",
+                              task, row->tries, (long long)row->first_ms, (long long)limit);
+    }
+}

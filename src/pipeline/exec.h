@@ -1,0 +1,117 @@
+/*
+ * The executor: what tasks do to numbers. The protocol decides which task runs when; an executor
+ * runs it.
+ *
+ * Two executors exist: `numeric` (the compiled stages of a real model on a device) and `symbolic`
+ * (tensors are digests; for proving the protocol). A task is a job of the world: `run` for compute,
+ * `io` for files. The protocol fills in the request, keeps every blob named in it alive, and reads
+ * the result in job_done. One compute task runs at a time.
+ *
+ * Sums are formed by CULM_TASK_FOLD alone, so their order is the protocol's and the same in both
+ * executors. Thread: `execute` runs off the loop; tasks of one node never overlap, except I/O tasks
+ * with compute tasks.
+ */
+#ifndef CULM_PIPELINE_EXEC_H
+#define CULM_PIPELINE_EXEC_H
+
+#include "base/blob.h"
+#include "net/world.h"
+#include "pipeline/layout.h"
+
+enum culm_task_kind {
+    CULM_TASK_LOAD, /* stage, version, source: state := that version, from a checkpoint or the seed
+                     */
+    CULM_TASK_DROP, /* stage: forget its state */
+    CULM_TASK_FORWARD,  /* stage, micro, iteration, input -> output, activations */
+    CULM_TASK_BACKWARD, /* ... activations, d_output -> d_input; grads = (first) or += its share */
+    CULM_TASK_FOLD,     /* output[i] = fold over the lane tree of piece[node][i] for `size_bytes` */
+    CULM_TASK_NORM,   /* stages, grad[] -> norm[param] for every parameter those stages hold; loss,
+                         samples */
+    CULM_TASK_STEP,   /* stage, iteration, grad[], clip: state := version `iteration` */
+    CULM_TASK_EXPORT, /* stage, index (of the stage's params) -> output: its state; digest */
+    CULM_TASK_IMPORT, /* stage, index, input, digest: state := that; CULM_ERR_FORMAT when the digest
+                         differs */
+    CULM_TASK_SNAPSHOT, /* stage -> output: the whole state of the stage, opaque */
+    CULM_TASK_SAVE,     /* I/O: stage, version, input (a snapshot), node -> piece: one file of a
+                           checkpoint */
+    CULM_TASK_PUBLISH,  /* I/O, coordinator: version, pieces -> path: the checkpoint exists, or does
+                           not */
+    CULM_TASK_DISCARD,  /* I/O, coordinator: version: forget an unpublished checkpoint */
+    CULM_TASK_FINISH, /* I/O, coordinator: path -> weights, state: final model written and hashed */
+    CULM_TASK_FIND, /* I/O, coordinator: version -> version, path: the newest whole checkpoint, all
+                       bytes read, of that version or before; 0 and "" (the seed) if there is none
+                     */
+};
+
+/* A slice of a blob that holds the sum over one node of the lane tree. */
+struct culm_piece_ref {
+    struct culm_blob *blob; /* NULL: none */
+    size_t offset_bytes;
+};
+
+#define CULM_PIECE_TEXT_MAX 1024 /* description of a written piece: opaque to the protocol */
+
+struct culm_task {
+    struct culm_job job; /* first member */
+    struct culm_exec *exec;
+    enum culm_task_kind kind;
+    int32_t stage, index, micro, node;
+    int64_t iteration, version;
+    uint64_t stages; /* NORM: mask */
+    bool frc;        /* FORWARD: redundant; sliced, with scratch of its own */
+    bool first;      /* BACKWARD: first micro-batch of its lane */
+    bool late;       /* FORWARD, BACKWARD: no NORM follows that would look at what it uses of the
+                        state, so it looks itself, afterwards */
+    int32_t cursor;  /* FORWARD: where a stopped one goes on; 0 to begin */
+    uint64_t moved;  /* atomic; LOAD: grows while it reads, as a sign that it is not stuck */
+
+    struct culm_blob *input, *output, *activations, *grads, *d_output, *d_input;
+    const struct culm_lane_tree *tree; /* FOLD */
+    struct culm_piece_ref *piece;      /* FOLD: [tree->count] */
+    int32_t root;                      /* FOLD: which node of the tree */
+    size_t size_bytes;                 /* FOLD: of the output */
+    struct culm_blob *const *grad;     /* NORM, STEP: [grad_count], reduced */
+    double *norm;                      /* NORM: [param_count] squared norms, float64 */
+    double loss;     /* NORM: mean over tokens; valid when the last stage is in `stages` */
+    int64_t samples; /* NORM: counted, as above */
+    double weight;   /* NORM: share of the rows that count, as above; 1 unless some are padding */
+    uint64_t *ids;   /* NORM: [stages] which samples were read for those in `stages`; 0: none */
+    double clip;     /* STEP */
+    uint64_t digest; /* EXPORT, IMPORT */
+    uint64_t *state_digest; /* LOAD, STEP, and the IMPORT of a stage's last tensor: [of the stage's
+                               params] what its state now is */
+    bool damaged;       /* of a task that failed: by memory here that is not what was put there */
+    const char *source; /* LOAD: checkpoint directory; "": the seed */
+    const char *const *pieces; /* PUBLISH */
+    int32_t piece_count;
+    char text[CULM_PIECE_TEXT_MAX]; /* SAVE: piece; PUBLISH, FIND: path; FINISH: path in */
+    char weights[65], state[65];    /* FINISH: SHA-256, hexadecimal */
+};
+
+struct culm_exec_ops {
+    size_t size;
+    enum culm_status (*execute)(struct culm_exec *exec,
+                                struct culm_task *task); /* fills task->job.error */
+};
+
+struct culm_exec {
+    const struct culm_exec_ops *ops;
+    /* Told of fault points inside tasks (half of the tensors stepped, half of a file written). May
+     * be NULL. Any thread. */
+    struct culm_world *world;
+};
+
+/* job.execute of every task. */
+enum culm_status culm_task_execute(struct culm_job *job);
+/* FOLD for executors whose pieces are arrays of float32: out = left + right, element by element, in
+ * tree order. `add` computes out[i] = a[i] + b[i] over `bytes`; `scratch` gives room for one
+ * partial sum per level. */
+struct culm_fold_ops {
+    void (*copy)(void *self, void *out, const void *a, size_t bytes);
+    void (*add)(void *self, void *out, const void *a, const void *b,
+                size_t bytes); /* out may be a */
+};
+enum culm_status culm_task_fold(struct culm_task *task, struct culm_pool *pool,
+                                const struct culm_fold_ops *ops, void *self);
+
+#endif

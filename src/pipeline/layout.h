@@ -1,0 +1,86 @@
+/*
+ * What the protocol knows of a model and a run: counts and sizes, no names and no numbers.
+ *
+ *   grad   one gradient per *use* of a tensor (a tied tensor has two), numbered over the uncut
+ * model; the grads of a stage follow each other. The last grad of the last stage, and of each stage
+ * that reads samples, carries statistics (loss, samples; which samples were read) and has no
+ * parameter. param  one tensor with its optimizer state,
+ * numbered over the uncut model; a tied one lives in several stages. lane   a fixed run of
+ * micro-batches; the tree over lanes fixes the order of every sum, whatever
+ * machines computed its parts.
+ *
+ * Thread: constant after construction.
+ */
+#ifndef CULM_PIPELINE_LAYOUT_H
+#define CULM_PIPELINE_LAYOUT_H
+
+#include "base/status.h"
+#include "pipeline/settings.h"
+
+#define CULM_MAX_STAGES 64
+#define CULM_MAX_LANES 64
+#define CULM_MAX_PIPELINES 64
+#define CULM_MAX_NODES 256 /* alive at once */
+
+struct culm_grad_desc {
+    int32_t stage, param;            /* param -1: statistics */
+    size_t offset_bytes, size_bytes; /* inside its stage's gradient blob */
+};
+
+struct culm_param_desc {
+    uint64_t stages; /* bit s: stage s holds a copy */
+    size_t state_bytes;
+};
+
+struct culm_stage_desc {
+    size_t input_bytes, output_bytes; /* boundary activations; 0 for the first, the last */
+    size_t activation_bytes, grad_bytes, state_bytes;
+    size_t scratch_bytes, sample_bytes; /* of one task; of the samples its tasks read */
+    int32_t first_grad, grad_count;
+    bool reads; /* samples: its last grad tells which */
+    int32_t param_count;
+    const int32_t *params; /* [param_count] global indices */
+};
+
+struct culm_layout {
+    int32_t stages, grad_count, param_count;
+    struct culm_stage_desc *stage;
+    struct culm_grad_desc *grad;
+    struct culm_param_desc *param;
+};
+
+void culm_layout_release(struct culm_layout *layout);
+
+/* Fixed balanced tree over lanes: [lo, hi) splits at lo + ceil((hi - lo) / 2). Node 0 is the root.
+ */
+struct culm_lane_node {
+    int32_t lo, hi, left, right, parent; /* -1: none */
+};
+
+struct culm_lane_tree {
+    int32_t lanes, count;
+    int32_t leaf[CULM_MAX_LANES];
+    struct culm_lane_node node[2 * CULM_MAX_LANES];
+};
+
+void culm_lane_tree_init(struct culm_lane_tree *tree, int32_t lanes); /* 1..CULM_MAX_LANES */
+/* Is `node` equal to, or below, `ancestor`? */
+bool culm_lane_tree_covers(const struct culm_lane_tree *tree, int32_t ancestor, int32_t node);
+
+/* The run's constants. */
+struct culm_run_shape {
+    int32_t pipelines, stages, lanes;
+    int32_t micros;          /* M, of the global batch */
+    int32_t micros_per_lane; /* micro-batch m belongs to lane m / micros_per_lane */
+    int64_t global_samples, micro_samples;
+    int64_t steps;
+    enum culm_redundancy redundancy;
+    double clip_norm;
+};
+
+/* Global position in the stream of samples of the first sample of micro-batch m in iteration k (k
+ * counts from 1). */
+uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration,
+                                     int32_t micro);
+
+#endif

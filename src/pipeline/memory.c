@@ -1,0 +1,281 @@
+/* What parts take, and views that keep the promise. See memory.h. */
+#include "pipeline/memory.h"
+
+#include "base/pages.h"
+
+static size_t taken_by(size_t bytes) { return bytes ? culm_pages_size(bytes) : 0; }
+
+static size_t greater(size_t a, size_t b) { return a > b ? a : b; }
+
+static int32_t lesser(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* Sums of gradients that are alive at once: along a path of the tree over the pipeline's lanes,
+ * with the lane being filled and a fold's result. */
+static size_t sums_of(int32_t lanes) {
+    size_t sums = lanes > 1 ? 2 : 1;
+    for (int32_t below = 1; below < lanes; below *= 2) {
+        sums++;
+    }
+    return sums;
+}
+
+/* What a reducer gets from other pipelines: their roots, of its share of the tensors. */
+static size_t pieces_bytes(const struct culm_run_shape *shape, size_t grad_bytes, int32_t lanes) {
+    int32_t others = lanes < shape->lanes ? (shape->lanes - 1) / (lanes > 0 ? lanes : 1) : 0;
+    return grad_bytes * (size_t)others / ((size_t)others + 1);
+}
+
+static size_t owned_bytes(const struct culm_memory *memory, const struct culm_run_shape *shape,
+                          const struct culm_memory_load *load, int32_t s) {
+    const struct culm_stage_desc *stage = &memory->layout->stage[s];
+    int32_t in_flight = lesser(shape->stages - s, load->micros);
+    int32_t activations = load->ahead >> s & 1 ? 0 : in_flight; /* counted where it runs ahead */
+    size_t boundaries = taken_by(stage->input_bytes) + taken_by(stage->output_bytes);
+    size_t passing = (size_t)in_flight + 1; /* what came and is not yet used */
+    int32_t lanes = load->micros / shape->micros_per_lane;
+    return ((size_t)load->micros + passing) * boundaries +
+           (size_t)activations * taken_by(stage->activation_bytes) +
+           sums_of(lanes) * taken_by(stage->grad_bytes) +
+           pieces_bytes(shape, stage->grad_bytes, lanes) + taken_by(stage->state_bytes);
+}
+
+static size_t ahead_bytes(const struct culm_memory *memory, const struct culm_memory_load *load,
+                          int32_t s) {
+    const struct culm_stage_desc *stage = &memory->layout->stage[s];
+    return (size_t)load->micros *
+           (taken_by(stage->activation_bytes) + taken_by(stage->output_bytes));
+}
+
+size_t culm_memory_of(const struct culm_memory *memory, const struct culm_run_shape *shape,
+                      const struct culm_memory_load *load) {
+    size_t bytes = memory->base_bytes, scratch = 0, scratch_ahead = 0, samples = 0;
+    for (int32_t s = 0; s < shape->stages; s++) {
+        const struct culm_stage_desc *stage = &memory->layout->stage[s];
+        bool owned = load->owned >> s & 1, ahead = load->ahead >> s & 1;
+        if ((load->held | load->owned) >> s & 1) {
+            bytes += taken_by(stage->state_bytes) + stage->grad_bytes;
+        }
+        bytes += owned ? owned_bytes(memory, shape, load, s) : 0;
+        bytes += ahead ? ahead_bytes(memory, load, s) : 0;
+        scratch = greater(scratch, owned ? stage->scratch_bytes : 0);
+        scratch_ahead = greater(scratch_ahead, ahead ? stage->scratch_bytes : 0);
+        samples = greater(samples, owned || ahead ? stage->sample_bytes : 0);
+    }
+    return bytes + taken_by(scratch) + taken_by(scratch_ahead) + samples;
+}
+
+struct culm_memory_load culm_memory_undisturbed(const struct culm_run_shape *shape, int32_t stage) {
+    int32_t lanes = (shape->lanes + shape->pipelines - 1) / shape->pipelines;
+    struct culm_memory_load load = {
+        .held = 1ull << stage, .owned = 1ull << stage, .micros = lanes * shape->micros_per_lane};
+    if (shape->redundancy != CULM_REDUNDANCY_NONE && shape->stages > 1) {
+        uint64_t shadowed = 1ull << (stage + 1) % shape->stages;
+        load.held |= shadowed;
+        load.ahead = shape->redundancy == CULM_REDUNDANCY_EAGER ? shadowed : 0;
+    }
+    return load;
+}
+
+/* --- what a view gives to whom --- */
+
+static int32_t lanes_of(const struct culm_view *view, int32_t pipeline) {
+    int32_t lanes = 0;
+    for (int32_t l = 0; l < view->lanes; l++) {
+        lanes += view->lane_pipeline[l] == pipeline;
+    }
+    return lanes;
+}
+
+static uint64_t own_slot(const struct culm_view_node *node) {
+    return node->stage >= 0 ? 1ull << node->stage : 0;
+}
+
+/* A view that is being made, and the rules for it. */
+struct draft {
+    const struct culm_memory *memory;
+    const struct culm_run_shape *shape;
+    struct culm_view *view;
+    const struct culm_view *before;                /* NULL at a boundary */
+    bool refused[CULM_MAX_NODES][CULM_MAX_STAGES]; /* by place in view->node */
+};
+
+/* Inside an iteration a stage taken over may have been run ahead as a whole. */
+static struct culm_memory_load load_in(const struct draft *draft,
+                                       const struct culm_view_node *node) {
+    const struct culm_view *view = draft->view;
+    struct culm_memory_load load = {.held = node->holds};
+    if (node->pipeline < 0) {
+        return load;
+    }
+    uint64_t shadowed = 0;
+    for (int32_t s = 0; s < view->stages; s++) {
+        const struct culm_role *role = &view->role[node->pipeline][s];
+        load.owned |= role->owner == node->id ? 1ull << s : 0;
+        shadowed |= role->shadow == node->id ? 1ull << s : 0;
+    }
+    load.micros = lanes_of(view, node->pipeline) * draft->shape->micros_per_lane;
+    load.ahead = view->frc ? shadowed : 0;
+    if (draft->before && draft->before->frc) {
+        load.ahead |= load.owned & ~own_slot(node);
+    }
+    return load;
+}
+
+static size_t part_bytes(const struct draft *draft, const struct culm_view_node *node) {
+    const struct culm_memory_load load = load_in(draft, node);
+    return culm_memory_of(draft->memory, draft->shape, &load);
+}
+
+static bool over(const struct draft *draft, const struct culm_view_node *node) {
+    size_t limit = draft->memory->node_bytes;
+    return limit && part_bytes(draft, node) > limit;
+}
+
+static bool all_over(const struct draft *draft) {
+    size_t bytes = 0, limit = draft->memory->total_bytes;
+    for (int32_t i = 0; limit && i < draft->view->node_count; i++) {
+        bytes += part_bytes(draft, &draft->view->node[i]);
+    }
+    return bytes > limit;
+}
+
+static bool pipeline_over(const struct draft *draft, int32_t pipeline) {
+    for (int32_t i = 0; i < draft->view->node_count; i++) {
+        const struct culm_view_node *node = &draft->view->node[i];
+        if (node->pipeline == pipeline && over(draft, node)) {
+            return true;
+        }
+    }
+    return all_over(draft);
+}
+
+/* --- desired copies --- */
+
+uint64_t culm_memory_desired(const struct culm_memory *memory, const struct culm_run_shape *shape,
+                             const struct culm_view *view, int32_t id) {
+    uint64_t desired = culm_view_desired(view, shape, id);
+    const struct culm_view_node *node = culm_view_find(view, id);
+    if (!memory->node_bytes || !node || node->stage < 0) {
+        return desired;
+    }
+    struct culm_memory_load load = culm_memory_undisturbed(shape, node->stage);
+    load.held &= desired;
+    load.ahead &= desired;
+    for (int32_t i = 2; i < shape->stages; i++) {
+        uint64_t stage = 1ull << (node->stage + i) % shape->stages;
+        if (!(desired & stage)) {
+            continue;
+        }
+        load.held |= stage;
+        if (culm_memory_of(memory, shape, &load) > memory->node_bytes) {
+            load.held &= ~stage;
+        }
+    }
+    return load.held;
+}
+
+/* --- keeping the promise --- */
+
+/* Gives one stage that is not of the node's slot to another holder of the pipeline that has room,
+ * or to nobody. False: it has none. */
+static bool give_up_stage(struct draft *draft, const struct culm_view_node *node) {
+    struct culm_view *view = draft->view;
+    uint64_t foreign = load_in(draft, node).owned & ~own_slot(node);
+    if (!foreign) {
+        return false;
+    }
+    int32_t s = 63 - __builtin_clzll(foreign);
+    struct culm_role *role = &view->role[node->pipeline][s];
+    const struct culm_role had = *role;
+    draft->refused[node - view->node][s] = true;
+    for (int32_t n = 0; n < view->node_count; n++) {
+        const struct culm_view_node *other = &view->node[n];
+        if (other->pipeline != node->pipeline || draft->refused[n][s] || !(other->holds >> s & 1)) {
+            continue;
+        }
+        *role = (struct culm_role){other->id, had.shadow == other->id ? -1 : had.shadow};
+        if (!over(draft, other)) {
+            return true;
+        }
+        draft->refused[n][s] = true;
+    }
+    *role = (struct culm_role){-1, -1};
+    culm_view_deal(view, draft->shape, draft->before);
+    return true;
+}
+
+/* A lane that the pipeline has beyond an undisturbed share: one that was not its own if there is
+ * any. -1: none. */
+static int32_t surplus_lane(const struct draft *draft, int32_t pipeline) {
+    const struct culm_view *view = draft->view;
+    int32_t share = (draft->shape->lanes + draft->shape->pipelines - 1) / draft->shape->pipelines;
+    if (lanes_of(view, pipeline) <= share) {
+        return -1;
+    }
+    int32_t last = -1;
+    for (int32_t l = 0; l < view->lanes; l++) {
+        if (view->lane_pipeline[l] == pipeline) {
+            last = l;
+            if (draft->before && draft->before->lane_pipeline[l] != pipeline) {
+                return l;
+            }
+        }
+    }
+    return last;
+}
+
+/* No more than the plan counts: its own stage, an undisturbed share of the lanes. */
+static bool undisturbed(const struct draft *draft, const struct culm_view_node *node) {
+    return !(load_in(draft, node).owned & ~own_slot(node)) &&
+           surplus_lane(draft, node->pipeline) < 0;
+}
+
+/* Takes one thing from one node that breaks the promise. False: nobody does, or nothing helps. */
+static bool take_one(struct draft *draft) {
+    struct culm_view *view = draft->view;
+    bool together = all_over(draft);
+    for (int32_t i = 0; i < view->node_count; i++) {
+        const struct culm_view_node *node = &view->node[i];
+        if (node->pipeline < 0 || (!together && !over(draft, node))) {
+            continue;
+        }
+        if (view->frc && !undisturbed(draft, node)) {
+            view->frc = false;
+            return true;
+        }
+        if (give_up_stage(draft, node)) {
+            return true;
+        }
+        int32_t lane = surplus_lane(draft, node->pipeline);
+        if (lane >= 0) {
+            view->lane_pipeline[lane] = -1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lanes that wait go where there is room after all. */
+static void place_lanes(struct draft *draft) {
+    struct culm_view *view = draft->view;
+    for (int32_t l = 0; l < view->lanes; l++) {
+        for (int32_t p = 0; p < view->pipelines && view->lane_pipeline[l] < 0; p++) {
+            if (culm_view_whole(view, p)) {
+                view->lane_pipeline[l] = p;
+                view->lane_pipeline[l] = pipeline_over(draft, p) ? -1 : p;
+            }
+        }
+    }
+}
+
+void culm_memory_fit(const struct culm_memory *memory, const struct culm_run_shape *shape,
+                     struct culm_view *view, const struct culm_view *before) {
+    struct draft draft = {.memory = memory, .shape = shape, .view = view, .before = before};
+    bool taken = false;
+    while (take_one(&draft)) {
+        taken = true;
+    }
+    if (taken) {
+        place_lanes(&draft);
+    }
+}

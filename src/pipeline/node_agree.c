@@ -1,0 +1,47 @@
+/*
+ * The node: what it says of its state, so that copies that differ are noticed.
+ *
+ * The executor knows of every tensor what it made of it, and looks again after the state was used
+ * and before it is changed, copied or saved. A node whose own memory is not what was put there says
+ * DAMAGED and does no more: one copy is enough to know that. What it did make may still be wrong, by a
+ * processor that errs; so every holder tells the digests of each version it comes to, as soon as it
+ * has stepped to, loaded or received it, and the coordinator compares them.
+ */
+#include "pipeline/node_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void culm_node_tell_digests(struct culm_node *node, uint64_t stages, int64_t version) {
+    const struct culm_layout *layout = node->o.layout;
+    memset(node->digest, 0, (size_t)layout->param_count * sizeof *node->digest);
+    for (int32_t s = 0; s < layout->stages; s++) {
+        const struct culm_stage_desc *desc = &layout->stage[s];
+        for (int32_t i = 0; i < desc->param_count && (stages >> s & 1); i++) {
+            uint64_t *digest = &node->digest[desc->params[i]], own = node->stage[s].digest[i];
+            if (*digest && *digest != own) {
+                own = ~own; /* two copies of a tied tensor here: neither is believed */
+            }
+            *digest = own;
+        }
+    }
+    const struct culm_digests digests = {.view = node->view->number,
+                                         .version = version,
+                                         .stages = stages,
+                                         .params = layout->param_count,
+                                         .digest = node->digest};
+    culm_buf_clear(&node->meta);
+    culm_digests_encode(&digests, &node->meta);
+    culm_node_send(node, CULM_COORDINATOR, CULM_MSG_DIGESTS, NULL, 0, 0);
+}
+
+void culm_node_damaged(struct culm_node *node, const struct culm_task *task) {
+    if (node->left) {
+        return;
+    }
+    struct culm_note note = {
+        .view = node->view->number, .iteration = task->iteration, .stage = task->stage};
+    snprintf(note.text, sizeof note.text, "%s", task->job.error.text);
+    culm_node_note(node, CULM_MSG_DAMAGED, &note);
+    node->left = true; /* the coordinator ends this process once it has heard why */
+}

@@ -1,0 +1,325 @@
+/*
+ * The node: what it keeps of an iteration, what it says it has, and what it sends to whom.
+ *
+ * Nothing is sent to a peer before its HAVE of the current view has come; from then on everything
+ * it wants goes to it as soon as it exists. Receivers drop what they have. So a frame is never lost
+ * by a view and never counts twice.
+ */
+#include "pipeline/node_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool culm_node_known_lost(const struct culm_node *node, int32_t id) {
+    for (int32_t i = 0; i < node->lost_count; i++) {
+        if (node->lost[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void culm_node_cells_clear(struct culm_node *node) {
+    size_t cells = (size_t)node->o.layout->stages * (size_t)node->o.shape.micros;
+    for (size_t i = 0; i < cells; i++) {
+        struct cell *cell = &node->cell[i];
+        culm_blob_clear(&cell->input);
+        culm_blob_clear(&cell->d_output);
+        culm_blob_clear(&cell->activations);
+        *cell = (struct cell){0};
+    }
+    node->epoch++;
+    culm_node_frc_forget(node);
+}
+
+/* --- receiving --- */
+
+static size_t expected_bytes(const struct culm_node *node, uint16_t type,
+                             const struct culm_data_key *key) {
+    const struct culm_layout *layout = node->o.layout;
+    switch (type) {
+    case CULM_MSG_ACTIVATION:
+        return key->where > 0 && key->where < layout->stages && key->which < node->o.shape.micros
+                   ? layout->stage[key->where].input_bytes
+                   : 0;
+    case CULM_MSG_GRADIENT:
+        return key->where < layout->stages - 1 && key->which < node->o.shape.micros
+                   ? layout->stage[key->where].output_bytes
+                   : 0;
+    case CULM_MSG_SUM:
+        return key->where < layout->grad_count && key->which < node->tree.count
+                   ? layout->grad[key->where].size_bytes
+                   : 0;
+    default: return key->where < layout->grad_count ? layout->grad[key->where].size_bytes : 0;
+    }
+}
+
+static void accept(struct culm_node *node, uint16_t type, const struct culm_data_key *key,
+                   struct culm_blob *payload, size_t payload_bytes) {
+    if (payload_bytes == 0 || payload_bytes != expected_bytes(node, type, key)) {
+        return; /* not of this run */
+    }
+    struct cell *cell;
+    struct grad_state *grad;
+    switch (type) {
+    case CULM_MSG_ACTIVATION:
+        cell = cell_at(node, key->where, key->which);
+        if (!cell->input && !cell->backward) {
+            cell->input = culm_blob_ref(payload);
+        }
+        break;
+    case CULM_MSG_GRADIENT:
+        cell = cell_at(node, key->where, key->which);
+        if (!cell->d_output && !cell->backward) {
+            cell->d_output = culm_blob_ref(payload);
+        }
+        break;
+    case CULM_MSG_SUM: culm_node_piece_add(node, key->where, key->which, payload, 0); break;
+    default:
+        grad = &node->grad[key->where];
+        if (!grad->reduced) {
+            grad->reduced = culm_blob_ref(payload);
+        }
+        break;
+    }
+}
+
+static void keep_early(struct culm_node *node, int32_t from, uint16_t type,
+                       const struct culm_data_key *key, struct culm_blob *payload,
+                       size_t payload_bytes) {
+    if (node->early_count == EARLY_MAX) {
+        culm_node_fail(node, CULM_ERR_MEMORY, "more than %d early frames", EARLY_MAX);
+        return;
+    }
+    node->early[node->early_count++] =
+        (struct early){from, type, *key, culm_blob_ref(payload), payload_bytes};
+}
+
+/* Takes the frame, keeps it for later, or drops it. */
+static void sort(struct culm_node *node, int32_t from, uint16_t type,
+                 const struct culm_data_key *key, struct culm_blob *payload, size_t payload_bytes) {
+    if (culm_node_known_lost(node, from) || !payload) {
+        return;
+    }
+    if (type == CULM_MSG_STATE) {
+        culm_node_state_message(node, from, key, payload, payload_bytes);
+    } else if (key->attempt != node->view->attempt) {
+        return; /* what a damaged copy may have had a part in */
+    } else if (key->iteration == node->iteration + 1) {
+        keep_early(node, from, type, key, payload, payload_bytes);
+    } else if (key->iteration == node->iteration) {
+        accept(node, type, key, payload, payload_bytes);
+    }
+}
+
+void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message) {
+    struct culm_data_key key;
+    if (culm_data_key_decode(message->meta, message->meta_bytes, &key) == CULM_OK) {
+        node->tasks_done++; /* a sign that links work */
+        sort(node, from, message->type, &key, message->payload, message->payload_bytes);
+    }
+}
+
+void culm_node_early_clear(struct culm_node *node) {
+    for (int32_t i = 0; i < node->early_count; i++) {
+        culm_blob_unref(node->early[i].payload);
+    }
+    node->early_count = 0;
+}
+
+void culm_node_replay_early(struct culm_node *node) {
+    int32_t count = node->early_count;
+    node->early_count = 0;
+    for (int32_t i = 0; i < count; i++) {
+        struct early early = node->early[i]; /* sort() may put it back, at or before i */
+        sort(node, early.from, early.type, &early.key, early.payload, early.payload_bytes);
+        culm_blob_unref(early.payload);
+    }
+}
+
+/* --- HAVE --- */
+
+void culm_node_have_fill(struct culm_node *node) {
+    const struct culm_layout *layout = node->o.layout;
+    struct culm_have *have = &node->have;
+    have->view = node->view->number;
+    have->iteration = node->iteration;
+    for (int32_t s = 0; s < layout->stages; s++) {
+        for (int32_t m = 0; m < node->o.shape.micros; m++) {
+            const struct cell *cell = cell_at(node, s, m);
+            size_t i = (size_t)s * (size_t)node->o.shape.micros + (size_t)m;
+            have->activation[i] = s == 0 || cell->input || cell->backward;
+            have->gradient[i] = s == last_stage(node) || cell->d_output || cell->backward;
+        }
+    }
+    for (int32_t g = 0; g < layout->grad_count; g++) {
+        have->reduced[g] = node->grad[g].reduced != NULL;
+        have->lanes[g] = culm_node_piece_lanes(node, g);
+    }
+}
+
+void culm_node_have_send(struct culm_node *node) {
+    culm_node_have_fill(node);
+    culm_buf_clear(&node->meta);
+    culm_have_encode(&node->have, &node->meta);
+    for (int32_t i = 0; i < node->peer_count; i++) {
+        culm_node_send(node, node->peer[i].id, CULM_MSG_HAVE, NULL, 0, 0);
+    }
+}
+
+static struct peer_state *peer_of(const struct culm_node *node, int32_t id) {
+    for (int32_t i = 0; i < node->peer_count; i++) {
+        if (node->peer[i].id == id) {
+            return (struct peer_state *)&node->peer[i];
+        }
+    }
+    return NULL;
+}
+
+bool culm_node_said_have(const struct culm_node *node, int32_t id) {
+    const struct peer_state *peer = peer_of(node, id);
+    return peer && peer->have;
+}
+
+static void apply_have(struct culm_node *node, int32_t from, const struct culm_have *have) {
+    struct peer_state *peer = peer_of(node, from);
+    if (!peer) {
+        return;
+    }
+    peer->have = true;
+    if (have->iteration != node->iteration) {
+        return; /* we have gone on since; of this iteration it had nothing */
+    }
+    const struct culm_layout *layout = node->o.layout;
+    memcpy(peer->reduced, have->reduced, (size_t)layout->grad_count);
+    const struct culm_view *view = node->view;
+    for (int32_t s = 0; s < layout->stages && node->pipeline >= 0; s++) {
+        if (view->role[node->pipeline][s].owner != from) {
+            continue;
+        }
+        for (int32_t m = 0; m < node->o.shape.micros; m++) {
+            size_t i = (size_t)s * (size_t)node->o.shape.micros + (size_t)m;
+            cell_at(node, s, m)->sent_input = have->activation[i];
+            cell_at(node, s, m)->sent_d_output = have->gradient[i];
+        }
+    }
+    for (int32_t g = 0; g < layout->grad_count; g++) {
+        int32_t stage = layout->grad[g].stage;
+        if (culm_view_reducer(view, stage, g - layout->stage[stage].first_grad) == from) {
+            node->grad[g].sent_lanes = have->lanes[g];
+        }
+    }
+}
+
+/* Of a view that we have yet to hear of. Whoever is in a later one has left that before: only the
+ * newest of each peer will count. */
+static void keep_early_have(struct culm_node *node, int32_t from) {
+    for (int32_t i = 0; i < node->early_have_count; i++) {
+        struct early_have *early = &node->early_have[i];
+        if (early->from == from) {
+            struct culm_have swap = early->have;
+            early->have = node->have.view > swap.view ? node->have : swap;
+            node->have = node->have.view > swap.view ? swap : node->have;
+            return;
+        }
+    }
+    if (node->early_have_count == node->early_have_capacity) {
+        int32_t capacity = node->early_have_capacity ? 2 * node->early_have_capacity : 16;
+        struct early_have *more = realloc(node->early_have, (size_t)capacity * sizeof *more);
+        if (!more) {
+            culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
+            return;
+        }
+        node->early_have = more;
+        node->early_have_capacity = capacity;
+    }
+    struct culm_have fresh;
+    if (culm_have_init(&fresh, node->have.stages, node->have.micros, node->have.grads) != CULM_OK) {
+        culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
+        return;
+    }
+    node->early_have[node->early_have_count++] = (struct early_have){from, node->have};
+    node->have = fresh;
+}
+
+void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message) {
+    if (culm_have_decode(message->meta, message->meta_bytes, &node->have) != CULM_OK ||
+        culm_node_known_lost(node, from)) {
+        return;
+    }
+    if (node->have.view == node->view->number) {
+        apply_have(node, from, &node->have);
+        return;
+    }
+    if (node->have.view < node->view->number) {
+        return;
+    }
+    keep_early_have(node, from);
+}
+
+void culm_node_have_replay(struct culm_node *node) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < node->early_have_count; i++) {
+        struct early_have early = node->early_have[i];
+        if (early.have.view > node->view->number) {
+            node->early_have[kept++] = early;
+            continue;
+        }
+        if (early.have.view == node->view->number) {
+            apply_have(node, early.from, &early.have);
+        }
+        culm_have_release(&early.have);
+    }
+    node->early_have_count = kept;
+}
+
+/* --- sending --- */
+
+static void send_boundary(struct culm_node *node, int32_t to, uint16_t type, int32_t stage,
+                          int32_t micro, struct culm_blob *payload) {
+    const struct culm_data_key key = {.iteration = node->iteration,
+                                      .where = stage,
+                                      .which = micro,
+                                      .attempt = node->view->attempt};
+    culm_node_fault(node, CULM_PHASE_SEND, micro);
+    culm_buf_clear(&node->meta);
+    culm_data_key_encode(&key, &node->meta);
+    culm_node_send(node, to, type, payload, 0, payload->size_bytes);
+}
+
+static void push_boundaries(struct culm_node *node) {
+    const struct culm_role *role = node->view->role[node->pipeline];
+    for (int32_t s = 0; s < node->o.layout->stages; s++) {
+        if (role[s].owner == node->o.id || role[s].owner < 0 ||
+            !culm_node_said_have(node, role[s].owner)) {
+            continue;
+        }
+        bool feeds = s > 0 && owns(node, s - 1);
+        bool answers = s < last_stage(node) && owns(node, s + 1);
+        for (int32_t m = 0; m < node->o.shape.micros && (feeds || answers); m++) {
+            struct cell *cell = cell_at(node, s, m);
+            if (!runs(node, m)) {
+                continue;
+            }
+            if (feeds && cell->input && !cell->sent_input) {
+                cell->sent_input = true;
+                send_boundary(node, role[s].owner, CULM_MSG_ACTIVATION, s, m, cell->input);
+            }
+            if (answers && cell->d_output && !cell->sent_d_output) {
+                cell->sent_d_output = true;
+                send_boundary(node, role[s].owner, CULM_MSG_GRADIENT, s, m, cell->d_output);
+            }
+        }
+    }
+}
+
+void culm_node_push(struct culm_node *node) {
+    if (node->view->phase != CULM_VIEW_RUN || node->iteration > node->o.shape.steps) {
+        return;
+    }
+    if (node->pipeline >= 0) {
+        push_boundaries(node);
+        culm_node_contribute(node);
+    }
+    culm_node_distribute(node);
+}

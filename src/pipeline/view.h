@@ -1,0 +1,87 @@
+/*
+ * Views: numbered maps from (pipeline, stage) to owner and shadow, and who holds what.
+ *
+ * The coordinator alone makes views; nodes obey the newest. A view is a pure function of the slots
+ * (which node sits where), of what every node holds, of the view before it, and of whether an
+ * iteration boundary has been reached:
+ *
+ *   owner(p, s)   inside an iteration the owner stays while it lives; else, and at a boundary, it
+ * is the first live holder of s going back around the ring of p's slots from s: the node of the
+ * slot itself, its shadow, ... shadow(p, s)  the first live holder of s, other than the owner,
+ * going back from the owner's slot. lanes         a pipeline with an owner for every stage is
+ * *whole*. Lanes of one that is not go whole to others.
+ *
+ * What a node *should* hold follows in the same way from the slots alone; what it should hold and
+ * does not is a transfer (ARCHITECTURE.md, "The life of one loss"). Thread: none of its own.
+ */
+#ifndef CULM_PIPELINE_VIEW_H
+#define CULM_PIPELINE_VIEW_H
+
+#include "pipeline/layout.h"
+
+enum culm_view_phase {
+    CULM_VIEW_LOAD, /* every node loads what it holds at `iteration - 1`, from `source` */
+    CULM_VIEW_RUN,
+};
+
+struct culm_role {
+    int32_t owner, shadow; /* node ids; -1: none */
+};
+
+struct culm_view_node {
+    int32_t id;
+    int32_t pipeline, stage; /* its slot; -1: standing by */
+    uint64_t holds;          /* bit s: has state of stage s at the committed version */
+};
+
+struct culm_transfer {
+    uint32_t id; /* unique in the run */
+    int32_t source, destination, stage;
+};
+
+#define CULM_MAX_TRANSFERS 256
+#define CULM_REASON_MAX 192
+#define CULM_SOURCE_MAX 512
+
+struct culm_view {
+    uint64_t number; /* 0: no view yet */
+    enum culm_view_phase phase;
+    int64_t iteration; /* in progress */
+    /* Grows when an iteration is begun afresh because what a damaged copy had made of it was on its
+     * way: whoever sees it grow forgets what it has of the iteration, and data frames of another
+     * attempt do not count. */
+    uint32_t attempt;
+    int32_t pipelines, stages, lanes;
+    struct culm_role role[CULM_MAX_PIPELINES][CULM_MAX_STAGES];
+    int32_t lane_pipeline[CULM_MAX_LANES]; /* -1: no pipeline can run it now */
+    int32_t node_count;
+    struct culm_view_node node[CULM_MAX_NODES];
+    int32_t transfer_count;
+    struct culm_transfer transfer[CULM_MAX_TRANSFERS];
+    bool frc;                     /* eager redundancy is on */
+    char reason[CULM_REASON_MAX]; /* one sentence */
+    char source[CULM_SOURCE_MAX]; /* LOAD: checkpoint directory; empty: from the seed */
+};
+
+const struct culm_view_node *culm_view_find(const struct culm_view *view,
+                                            int32_t node); /* or NULL */
+bool culm_view_whole(const struct culm_view *view, int32_t pipeline);
+/* The reducer of grad `index_in_stage` of `stage`: owners in whole pipelines take turns. -1 when
+ * there is none. */
+int32_t culm_view_reducer(const struct culm_view *view, int32_t stage, int32_t index_in_stage);
+/* How many live copies stage s has. */
+int32_t culm_view_copies(const struct culm_view *view, int32_t stage);
+
+/* What node `id` should hold by the slots in `view->node`: own stages and, with redundancy, the
+ * shadowed ones. */
+uint64_t culm_view_desired(const struct culm_view *view, const struct culm_run_shape *shape,
+                           int32_t id);
+/* Fills role, lane_pipeline and frc of `view` from its nodes and their `holds`. `before` is the
+ * previous view when inside an iteration (its living owners stay), or NULL at a boundary. */
+void culm_view_assign(struct culm_view *view, const struct culm_run_shape *shape,
+                      const struct culm_view *before);
+/* The part of culm_view_assign that deals lanes and sets frc, for roles that have changed. */
+void culm_view_deal(struct culm_view *view, const struct culm_run_shape *shape,
+                    const struct culm_view *before);
+
+#endif

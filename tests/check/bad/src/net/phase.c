@@ -1,0 +1,3 @@
+/* What the room check must refuse: the network names a phase of training. */
+#include "base/status.h"
+#include "pipeline/phase.h"

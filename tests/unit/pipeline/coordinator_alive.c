@@ -1,0 +1,618 @@
+/*
+ * The coordinator alone: runs go on while they can, and end with one line when they cannot.
+ * Workers, tasks and disks are played by the test.
+ */
+#include "fake_world.h"
+
+#include "pipeline/coordinator.h"
+#include "pipeline/message.h"
+#include "pipeline/patience.h"
+#include "pipeline/waits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define STAGES 2
+#define MS 1000000ull
+#define STUCK_MS 300
+
+static int32_t params_of[STAGES][1] = {{0}, {1}};
+static struct culm_stage_desc stage_descs[STAGES] = {
+    {.grad_bytes = 4, .grad_count = 1, .param_count = 1, .params = params_of[0]},
+    {.grad_bytes = 8, .first_grad = 1, .grad_count = 2, .param_count = 1, .params = params_of[1]}};
+static struct culm_grad_desc grad_descs[3] = {{0, 0, 0, 4}, {1, 1, 0, 4}, {1, -1, 4, 4}};
+static struct culm_param_desc param_descs[STAGES] = {{1, 8}, {2, 8}};
+static const struct culm_layout layout = {STAGES, 3, STAGES, stage_descs, grad_descs, param_descs};
+
+struct fixture {
+    struct fake_world fake;
+    struct culm_coordinator *c;
+    struct culm_buf buf;
+    int32_t next; /* id of the next worker to come */
+    int32_t asked;
+};
+
+static struct culm_coordinator_options options(int32_t pipelines) {
+    return (struct culm_coordinator_options){
+        .layout = &layout,
+        .shape = {.pipelines = pipelines,
+                  .stages = STAGES,
+                  .lanes = pipelines,
+                  .micros = pipelines,
+                  .micros_per_lane = 1,
+                  .global_samples = 1,
+                  .micro_samples = 1,
+                  .steps = 30,
+                  .redundancy = CULM_REDUNDANCY_LAZY},
+        .settings = {.heartbeat_ms = 100,
+                     .suspect_ms = 1000,
+                     .kill_suspect_ms = 0,
+                     .replace_ms = 0,
+                     .join_ms = 1000,
+                     .wait_ms = 600000,
+                     .stuck_ms = STUCK_MS,
+                     .max_nodes = 8,
+                     .checkpoint_every = 0},
+        .start_source = "",
+    };
+}
+
+static void begin(struct fixture *f, struct culm_coordinator_options o) {
+    *f = (struct fixture){0};
+    fake_world_init(&f->fake);
+    culm_buf_init(&f->buf, CULM_META_MAX);
+    o.world = &f->fake.world;
+    f->c = culm_coordinator_new(&o);
+    assert_non_null(f->c);
+    culm_coordinator_actor.start(f->c);
+}
+
+static void end(struct fixture *f) {
+    culm_coordinator_free(f->c);
+    culm_buf_release(&f->buf);
+    fake_world_release(&f->fake);
+}
+
+static struct culm_coordinator_totals totals(const struct fixture *f) {
+    struct culm_coordinator_totals now;
+    culm_coordinator_totals(f->c, &now);
+    return now;
+}
+
+static void peer(struct fixture *f, int32_t node, enum culm_peer_change change) {
+    const struct culm_peer_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
+    culm_coordinator_actor.peer(f->c, node, change, &info);
+}
+
+static void deliver(struct fixture *f, int32_t from, uint16_t type) {
+    const struct culm_message message = {
+        .type = type, .meta = f->buf.data, .meta_bytes = (uint32_t)f->buf.len};
+    culm_coordinator_actor.message(f->c, from, &message);
+    culm_buf_clear(&f->buf);
+}
+
+static void note(struct fixture *f, int32_t from, uint16_t type, struct culm_note what) {
+    culm_note_encode(&what, &f->buf);
+    deliver(f, from, type);
+}
+
+static void beat(struct fixture *f, int32_t from, int32_t kind, int32_t stage, int64_t ms) {
+    note(f, from, CULM_MSG_HEARTBEAT,
+         (struct culm_note){.node = kind, .stage = stage, .number = ms});
+}
+
+static void tick(struct fixture *f, uint64_t ms) {
+    f->fake.now_ns += ms * MS;
+    culm_coordinator_actor.timer(f->c, 0);
+}
+
+/* Those who were asked for join. */
+static void join(struct fixture *f) {
+    while (f->asked < f->fake.spawned) {
+        f->asked++;
+        peer(f, f->next++, CULM_PEER_UP);
+    }
+}
+
+static void loaded(struct fixture *f) {
+    uint64_t view = totals(f).view;
+    for (int32_t i = 0; i < f->next; i++) {
+        note(f, i, CULM_MSG_LOADED,
+             (struct culm_note){.view = view, .iteration = totals(f).committed});
+    }
+}
+
+static void run(struct fixture *f) {
+    join(f);
+    loaded(f);
+    fake_world_forget(&f->fake);
+}
+
+static void commit(struct fixture *f) {
+    int64_t k = totals(f).committed + 1;
+    double norm[STAGES] = {1, 1};
+    uint64_t view = totals(f).view;
+    for (int32_t i = 0; i < f->next; i++) {
+        uint64_t digest[STAGES] = {7, 7};
+        const struct culm_digests stated = {view, k - 1, 3, STAGES, digest};
+        culm_digests_encode(&stated, &f->buf);
+        deliver(f, i, CULM_MSG_DIGESTS);
+        const struct culm_prepared what = {view, k, 3, 1.0, 1, 1.0, STAGES, norm, {0}};
+        culm_prepared_encode(&what, &f->buf);
+        deliver(f, i, CULM_MSG_PREPARED);
+    }
+    assert_int_equal(totals(f).committed, k);
+}
+
+/* --- tasks that take long --- */
+
+static void test_nobody_is_tried_again_under_a_limit_that_failed(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    beat(&f, 1, CULM_TASK_BACKWARD, 1, STUCK_MS + 1);
+    beat(&f, 0, -1, 0, 0);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
+    /* Its successor has the same to do, and twice the time; another kind has not. */
+    f.fake.now_ns += 2 * STUCK_MS * MS;
+    beat(&f, 0, CULM_TASK_BACKWARD, 1, 2 * STUCK_MS);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 1);
+    note(&f, 0, CULM_MSG_TOOK,
+         (struct culm_note){.node = CULM_TASK_BACKWARD, .stage = 1, .number = 2 * STUCK_MS});
+    beat(&f, 0, CULM_TASK_BACKWARD, 1, CULM_PATIENCE_FACTOR * 2 * STUCK_MS);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 1);
+    beat(&f, 0, CULM_TASK_BACKWARD, 0, STUCK_MS + 1);
+    tick(&f, 100);
+    assert_int_equal(totals(&f).losses, 2);
+    end(&f);
+}
+
+/* All of them hang: they are one try. */
+static void test_those_who_hang_together_go_together(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(2));
+    run(&f);
+    for (int64_t ms = 100; ms <= (STUCK_MS + 100) * 2 + 100; ms += 100) {
+        for (int32_t i = 0; i < 4; i++) {
+            beat(&f, i, CULM_TASK_DROP, 0, ms);
+        }
+        tick(&f, 100);
+        assert_int_equal(totals(&f).losses, ms <= STUCK_MS               ? 0
+                                            : ms <= (STUCK_MS + 100) * 2 ? 1
+                                                                         : 4);
+    }
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
+static void test_a_task_that_nobody_finishes_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    int64_t limit = STUCK_MS;
+    int32_t tried = 0;
+    for (; tried < 50 && f.fake.exit_code < 0; tried++) {
+        join(&f);
+        loaded(&f);
+        f.fake.now_ns += (uint64_t)limit * MS + MS;
+        beat(&f, f.next - 1, CULM_TASK_FORWARD, 0, limit + 1);
+        for (int32_t i = 0; i < f.next - 1; i++) {
+            beat(&f, i, -1, 0, 0);
+        }
+        tick(&f, 100);
+        limit = 2 * (limit + 1);
+        peer(&f, f.next - 1, CULM_PEER_EOF);
+        fake_world_forget(&f.fake);
+        tick(&f, 100);
+    }
+    assert_int_equal(tried, CULM_PATIENCE_TRIES);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_TIMEOUT));
+    assert_non_null(strstr(f.fake.error, "a forward task of stage 0"));
+    assert_non_null(strstr(f.fake.error, "300 ms"));
+    assert_non_null(strstr(f.fake.error, "cluster.stuck_ms"));
+    assert_null(strchr(f.fake.error, '\n'));
+    end(&f);
+}
+
+static void test_a_run_that_commits_is_not_ended_by_stuck_workers(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    int64_t limit = STUCK_MS;
+    run(&f);
+    for (int32_t tried = 0; tried < 3 * CULM_PATIENCE_TRIES; tried++) {
+        int32_t last = f.next - 1;
+        f.fake.now_ns += (uint64_t)limit * MS + MS;
+        beat(&f, last, CULM_TASK_SAVE, 0, limit + 1);
+        for (int32_t i = 0; i < last; i++) {
+            beat(&f, i, -1, 0, 0);
+        }
+        tick(&f, 100);
+        limit = 2 * (limit + 1);
+        commit(&f);
+        join(&f);
+        struct culm_coordinator_totals now = totals(&f);
+        for (int32_t id = 1; now.transfers > 0 && id < 200; id++) {
+            note(&f, f.next - 1, CULM_MSG_JOINED,
+                 (struct culm_note){.iteration = now.committed, .number = id});
+        }
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_int_equal(totals(&f).losses, 3 * CULM_PATIENCE_TRIES);
+    end(&f);
+}
+
+/* --- one worker's trouble --- */
+
+static void fails(struct fixture *f, int32_t node, enum culm_status status) {
+    note(f, node, CULM_MSG_FAILED,
+         (struct culm_note){.iteration = (int64_t)status, .text = "a copied tensor is damaged"});
+    peer(f, node, CULM_PEER_EOF);
+}
+
+static void test_a_worker_that_fails_is_a_loss(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    int32_t spawned = f.fake.spawned;
+    fails(&f, 1, CULM_ERR_FORMAT);
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(f.fake.killed, 0); /* it ends by itself, and says why in its log */
+    tick(&f, 100);
+    assert_int_equal(f.fake.spawned, spawned + 1);
+    for (int i = 0; i < 10; i++) { /* and with progress in between they are no more than losses */
+        commit(&f);
+        join(&f);
+        fails(&f, f.next - 1, CULM_ERR_FORMAT);
+        beat(&f, 0, -1, 0, 0);
+        tick(&f, 100);
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
+static void test_what_fails_everywhere_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(2));
+    run(&f);
+    fails(&f, 0, CULM_ERR_IO);
+    fails(&f, 1, CULM_ERR_MEMORY);
+    fails(&f, 2, CULM_ERR_IO);
+    assert_int_equal(f.fake.exit_code, -1);
+    tick(&f, 100);
+    join(&f);
+    fails(&f, f.next - 1, CULM_ERR_IO);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    assert_non_null(strstr(f.fake.error, "a copied tensor is damaged"));
+    end(&f);
+}
+
+static void test_the_last_one_that_fails_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    o.settings.replace_ms = -1;
+    begin(&f, o);
+    run(&f);
+    fails(&f, 0, CULM_ERR_MEMORY);
+    assert_int_equal(f.fake.exit_code, -1);
+    fails(&f, 1, CULM_ERR_FORMAT);
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_FORMAT));
+    end(&f);
+}
+
+static void test_another_holder_writes_what_one_cannot(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    commit(&f);
+    struct culm_note full = {.iteration = 1, .node = 1, .stage = 1, .number = CULM_ERR_IO};
+    snprintf(full.text, sizeof full.text, "no space left");
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
+    note(&f, 1, CULM_MSG_SAVED, full);
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 2);
+    note(&f, 0, CULM_MSG_SAVED, full); /* it is full everywhere */
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
+    assert_non_null(strstr(f.fake.error, "the last checkpoint could not be written"));
+    end(&f);
+}
+
+/* --- starts that fail --- */
+
+static void test_a_run_that_trains_outlives_starts_that_fail(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    peer(&f, 1, CULM_PEER_EOF); /* node 0 has all, and trains on */
+    int32_t asked = 0;
+    uint64_t began = f.fake.now_ns, waited = 0;
+    for (int i = 0; i < 2000 && asked < 20; i++) {
+        int32_t before = f.fake.spawned;
+        beat(&f, 0, CULM_TASK_FORWARD, 0, 1);
+        tick(&f, 50);
+        if (f.fake.spawned > before) {
+            assert_int_equal(f.fake.spawned, before + 1);
+            waited = f.fake.now_ns - began;
+            began = f.fake.now_ns;
+            peer(&f, f.next++, CULM_PEER_EXIT);
+            asked++;
+        }
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(asked, 20);
+    assert_int_equal(f.fake.exit_code, -1);
+    assert_true(waited >= 4000 * MS && waited <= 5200 * MS); /* ever more slowly */
+    commit(&f);
+    for (int i = 0; i < 110 && f.fake.spawned == f.asked + 19; i++) {
+        beat(&f, 0, -1, 0, 0);
+        tick(&f, 50);
+    }
+    int32_t before = f.fake.spawned;
+    peer(&f, f.next++, CULM_PEER_EXIT); /* after a step it is counted anew */
+    for (int i = 0; i < 5; i++) {
+        beat(&f, 0, -1, 0, 0);
+        tick(&f, 50);
+    }
+    assert_int_equal(f.fake.spawned, before + 1);
+    end(&f);
+}
+
+static void test_a_worker_that_declines_says_why_the_run_ends(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    struct culm_error why;
+    culm_error_set(&why, CULM_ERR_CONFIG, "its data is not the launcher's");
+    const struct culm_peer_info info = {.name = "test", .signature = "", .why = &why};
+    int i = 0;
+    for (; i < 100 && f.fake.exit_code < 0; i++) {
+        while (f.asked < f.fake.spawned) {
+            f.asked++;
+            culm_coordinator_actor.peer(f.c, f.next++, CULM_PEER_EXIT, &info);
+        }
+        tick(&f, 100);
+    }
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_CONFIG));
+    assert_non_null(strstr(f.fake.error, "its data is not the launcher's"));
+    assert_true(i < 50); /* in five seconds */
+    end(&f);
+}
+
+/* --- checkpoints that cannot be loaded --- */
+
+/* The newest view that was sent to `to`. */
+static const struct culm_view *newest_view(const struct fixture *f,
+                                           const struct culm_run_shape *shape, int32_t to) {
+    static struct culm_view view;
+    view.number = 0;
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        if (sent->to == to && sent->type == CULM_MSG_VIEW) {
+            assert_int_equal(culm_view_decode(sent->meta, sent->meta_bytes, shape, &view), CULM_OK);
+        }
+    }
+    return &view;
+}
+
+static void unloaded(struct fixture *f, int32_t node, uint64_t view) {
+    note(f, node, CULM_MSG_UNLOADED,
+         (struct culm_note){
+             .view = view, .stage = 0, .number = CULM_ERR_FORMAT, .text = "piece is damaged"});
+}
+
+static void test_a_damaged_checkpoint_gives_way_to_the_one_before(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    o.start_step = 6;
+    o.start_source = "step-6";
+    begin(&f, o);
+    join(&f);
+    uint64_t view = totals(&f).view;
+    assert_string_equal(newest_view(&f, &o.shape, 0)->source, "step-6");
+    unloaded(&f, 0, view - 1); /* of a view before */
+    assert_null(fake_world_io(&f.fake));
+    unloaded(&f, 0, view);
+    unloaded(&f, 1, view);
+    struct culm_task *find = fake_world_io(&f.fake);
+    assert_non_null(find);
+    assert_int_equal(find->kind, CULM_TASK_FIND);
+    assert_int_equal(find->version, 6);
+    find->version = 3;
+    snprintf(find->text, sizeof find->text, "step-3");
+    culm_coordinator_actor.job_done(f.c, &find->job);
+    assert_int_equal(totals(&f).rollbacks, 1);
+    assert_int_equal(totals(&f).losses, 0);
+    assert_int_equal(totals(&f).committed, 3);
+    assert_string_equal(newest_view(&f, &o.shape, 0)->source, "step-3");
+    find = fake_world_io(&f.fake); /* the second one's word came meanwhile; it changes nothing */
+    if (find) {
+        assert_int_equal(find->version, 3);
+        culm_coordinator_actor.job_done(f.c, &find->job);
+    }
+    assert_int_equal(totals(&f).losses, 0);
+    /* and if that is damaged as well: from the seed */
+    unloaded(&f, 1, totals(&f).view);
+    find = fake_world_io(&f.fake);
+    assert_non_null(find);
+    find->version = 0;
+    find->text[0] = '\0';
+    culm_coordinator_actor.job_done(f.c, &find->job);
+    assert_int_equal(totals(&f).committed, 0);
+    assert_string_equal(newest_view(&f, &o.shape, 1)->source, "");
+    loaded(&f);
+    commit(&f);
+    assert_int_equal(f.fake.exit_code, -1);
+    end(&f);
+}
+
+static void test_a_worker_that_cannot_load_what_is_whole_is_lost(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    o.start_step = 6;
+    o.start_source = "step-6";
+    begin(&f, o);
+    join(&f);
+    unloaded(&f, 1, totals(&f).view);
+    struct culm_task *find = fake_world_io(&f.fake);
+    assert_non_null(find);
+    culm_coordinator_actor.job_done(f.c, &find->job); /* it is whole */
+    assert_int_equal(totals(&f).losses, 1);
+    assert_int_equal(totals(&f).rollbacks, 0);
+    assert_int_equal(totals(&f).committed, 6);
+    peer(&f, 1, CULM_PEER_EOF);
+    beat(&f, 0, -1, 0, 0);
+    tick(&f, 100);
+    join(&f);
+    loaded(&f);
+    commit(&f);
+    end(&f);
+}
+
+/* --- nothing moves --- */
+
+/* Both talk, and neither has anything to do. */
+static void idle(struct fixture *f, uint64_t ms) {
+    for (uint64_t t = 0; t < ms; t += 200) {
+        beat(f, 0, -1, 0, 0);
+        beat(f, 1, -1, 0, 0);
+        tick(f, 200);
+    }
+}
+
+static uint64_t asked(const struct fixture *f, int32_t node) {
+    struct culm_note what = {.number = 0};
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        if (sent->to == node && sent->type == CULM_MSG_ASK) {
+            assert_int_equal(culm_note_decode(sent->meta, sent->meta_bytes, &what), CULM_OK);
+        }
+    }
+    return (uint64_t)what.number;
+}
+
+static void answer(struct fixture *f, int32_t node, uint64_t question, struct culm_waits *waits) {
+    waits->question = question;
+    waits->have.view = totals(f).view;
+    waits->have.iteration = totals(f).committed + 1;
+    culm_waits_encode(waits, &waits->have, &f->buf);
+    deliver(f, node, CULM_MSG_WAITS);
+}
+
+static void test_an_end_of_a_link_that_swallows_is_put_out(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    idle(&f, 4800);
+    assert_int_equal(asked(&f, 0), 0);
+    beat(&f, 0, CULM_TASK_FORWARD, 0, 100); /* one works: it moves */
+    tick(&f, 100);
+    idle(&f, 4800);
+    assert_int_equal(asked(&f, 0), 0);
+    idle(&f, 600);
+    assert_int_equal(asked(&f, 0), 1);
+    assert_int_equal(asked(&f, 1), 1);
+    /* Node 0 has made the activation that node 1 lacks. */
+    struct culm_waits *zero = culm_waits_new(STAGES, 1, 3), *one = culm_waits_new(STAGES, 1, 3);
+    zero->have.activation[1] = 1;
+    answer(&f, 0, 7, zero); /* to no question that was asked */
+    answer(&f, 0, 1, zero);
+    assert_int_equal(fake_world_events(&f.fake, "stalled"), 0);
+    answer(&f, 1, 1, one);
+    idle(&f, 200);
+    assert_int_equal(fake_world_events(&f.fake, "stalled"), 1);
+    assert_int_equal(totals(&f).losses, 1);
+    note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){.node = -1});
+    assert_true(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED) > 0); /* the younger one */
+    culm_waits_free(zero);
+    culm_waits_free(one);
+    end(&f);
+}
+
+static void test_who_does_not_answer_is_put_out(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, options(1));
+    run(&f);
+    struct culm_waits *one = culm_waits_new(STAGES, 1, 3);
+    idle(&f, 5400);
+    assert_int_equal(asked(&f, 1), 1);
+    answer(&f, 1, 1, one);
+    idle(&f, 1400);
+    assert_int_equal(totals(&f).losses, 1);
+    note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){.node = -1});
+    assert_true(fake_world_sent(&f.fake, 0, CULM_MSG_FENCED) > 0);
+    culm_waits_free(one);
+    end(&f);
+}
+
+/* Nobody can be blamed: all say anew what they have; it is looked at ever more seldom, and ends. */
+static void test_what_never_moves_ends_the_run(void **state) {
+    (void)state;
+    struct fixture f;
+    struct culm_coordinator_options o = options(1);
+    begin(&f, o);
+    run(&f);
+    struct culm_waits *waits = culm_waits_new(STAGES, 1, 3);
+    uint64_t question = 0, view = totals(&f).view;
+    int rounds = 0;
+    for (; rounds < 20000 && f.fake.exit_code < 0; rounds++) {
+        idle(&f, 200);
+        if (asked(&f, 0) > question) {
+            question = asked(&f, 0);
+            answer(&f, 0, question, waits);
+            answer(&f, 1, question, waits);
+        }
+        fake_world_forget(&f.fake);
+    }
+    assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_TIMEOUT));
+    assert_non_null(strstr(f.fake.error, "nothing has moved in step 1"));
+    assert_int_equal(totals(&f).losses, 0);
+    assert_true(totals(&f).view >= view + 5);
+    culm_waits_free(waits);
+    end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_is_tried_again_under_a_limit_that_failed),
+        cmocka_unit_test(test_those_who_hang_together_go_together),
+        cmocka_unit_test(test_a_task_that_nobody_finishes_ends_the_run),
+        cmocka_unit_test(test_a_run_that_commits_is_not_ended_by_stuck_workers),
+        cmocka_unit_test(test_a_worker_that_fails_is_a_loss),
+        cmocka_unit_test(test_what_fails_everywhere_ends_the_run),
+        cmocka_unit_test(test_the_last_one_that_fails_ends_the_run),
+        cmocka_unit_test(test_another_holder_writes_what_one_cannot),
+        cmocka_unit_test(test_a_run_that_trains_outlives_starts_that_fail),
+        cmocka_unit_test(test_a_worker_that_declines_says_why_the_run_ends),
+        cmocka_unit_test(test_a_damaged_checkpoint_gives_way_to_the_one_before),
+        cmocka_unit_test(test_a_worker_that_cannot_load_what_is_whole_is_lost),
+        cmocka_unit_test(test_an_end_of_a_link_that_swallows_is_put_out),
+        cmocka_unit_test(test_who_does_not_answer_is_put_out),
+        cmocka_unit_test(test_what_never_moves_ends_the_run),
+    };
+    return cmocka_run_group_tests_name("pipeline/coordinator_alive", tests, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+/* A world that does nothing and writes down everything: for testing one actor at a time. */
+#ifndef CULM_TESTS_FAKE_WORLD_H
+#define CULM_TESTS_FAKE_WORLD_H
+
+#include "base/buf.h"
+#include "net/world.h"
+#include "pipeline/exec.h"
+
+#define FAKE_MAX 512
+
+struct fake_sent {
+    int32_t to;
+    uint16_t type;
+    uint32_t meta_bytes;
+    uint8_t *meta;
+};
+
+struct fake_world {
+    struct culm_world world; /* first member */
+    uint64_t now_ns;
+    struct fake_sent sent[FAKE_MAX];
+    int32_t sent_count;
+    struct culm_job *run[FAKE_MAX], *io[FAKE_MAX]; /* asked for and not yet done, in order */
+    int32_t run_count, io_count;
+    char event[FAKE_MAX][32];
+    int32_t event_count;
+    int32_t spawned, killed, exit_code; /* -1: still there */
+    char error[CULM_ERROR_MAX];         /* with which it left */
+};
+
+void fake_world_init(struct fake_world *fake);
+void fake_world_release(struct fake_world *fake);
+/* Forgets what was sent and published. */
+void fake_world_forget(struct fake_world *fake);
+int32_t fake_world_sent(const struct fake_world *fake, int32_t to, uint16_t type); /* how often */
+int32_t fake_world_events(const struct fake_world *fake, const char *name);
+/* The first job waits no longer; the caller calls job_done. NULL: there is none. */
+struct culm_task *fake_world_run(struct fake_world *fake);
+struct culm_task *fake_world_io(struct fake_world *fake);
+
+#endif

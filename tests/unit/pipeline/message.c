@@ -1,0 +1,348 @@
+/* Messages: what is written is read again; any cut and any noise is refused or harmless. */
+#include "pipeline/waits.h"
+
+#include "base/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define STAGES 3
+#define MICROS 8
+#define GRADS 11
+#define PARAMS 7
+
+static const struct culm_run_shape shape = {
+    .pipelines = 2, .stages = STAGES, .lanes = 4, .micros = MICROS, .redundancy = 0};
+
+/* Decoders under one form, each into room of its own. */
+static enum culm_status decode_key(const uint8_t *meta, size_t len) {
+    struct culm_data_key key;
+    return culm_data_key_decode(meta, len, &key);
+}
+static enum culm_status decode_have(const uint8_t *meta, size_t len) {
+    struct culm_have have;
+    assert_int_equal(culm_have_init(&have, STAGES, MICROS, GRADS), CULM_OK);
+    enum culm_status status = culm_have_decode(meta, len, &have);
+    culm_have_release(&have);
+    return status;
+}
+static enum culm_status decode_view(const uint8_t *meta, size_t len) {
+    static struct culm_view view;
+    return culm_view_decode(meta, len, &shape, &view);
+}
+static enum culm_status decode_commit(const uint8_t *meta, size_t len) {
+    struct culm_commit commit;
+    return culm_commit_decode(meta, len, &commit);
+}
+static enum culm_status decode_prepared(const uint8_t *meta, size_t len) {
+    double norm[PARAMS];
+    struct culm_prepared prepared = {.params = PARAMS, .norm = norm};
+    return culm_prepared_decode(meta, len, &prepared);
+}
+static enum culm_status decode_note(const uint8_t *meta, size_t len) {
+    struct culm_note note;
+    return culm_note_decode(meta, len, &note);
+}
+
+typedef enum culm_status (*decode_fn)(const uint8_t *meta, size_t len);
+
+/* Every proper prefix, and one byte more, are refused. From a copy of exact size, so that reading
+ * past the end is seen by a sanitizer. */
+static void check_cuts(const struct culm_buf *buf, decode_fn decode) {
+    assert_false(buf->failed);
+    for (size_t len = 0; len <= buf->len + 1; len++) {
+        uint8_t *copy = calloc(len ? len : 1, 1);
+        assert_non_null(copy);
+        memcpy(copy, buf->data, len < buf->len ? len : buf->len);
+        enum culm_status status = decode(copy, len);
+        free(copy);
+        assert_int_equal(status, len == buf->len ? CULM_OK : CULM_ERR_FORMAT);
+    }
+}
+
+static void check_noise(const struct culm_buf *buf, decode_fn decode, uint64_t seed) {
+    uint64_t random = culm_rng_mix(seed, buf->len);
+    for (int round = 0; round < 3000; round++) {
+        size_t len = culm_rng_below(&random, buf->len + 9);
+        uint8_t *noise = malloc(len + 1);
+        assert_non_null(noise);
+        bool wild = culm_rng_below(&random, 2);
+        for (size_t i = 0; i < len; i++) {
+            noise[i] = wild || i >= buf->len ? (uint8_t)culm_rng_next(&random) : buf->data[i];
+        }
+        for (int k = 0; k < 4 && len; k++) {
+            noise[culm_rng_below(&random, len)] = (uint8_t)culm_rng_next(&random);
+        }
+        (void)decode(noise, len); /* whatever it says, it reads and writes inside its room */
+        free(noise);
+    }
+}
+
+static void test_data_key(void **state) {
+    (void)state;
+    const struct culm_data_key key = {INT64_C(123456789012), 5, 77, 3,
+                                      UINT64_C(0xfedcba9876543210)};
+    struct culm_data_key again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_data_key_encode(&key, &buf);
+    assert_int_equal(culm_data_key_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_true(again.iteration == key.iteration && again.digest == key.digest);
+    assert_true(again.where == 5 && again.which == 77 && again.attempt == 3);
+    check_cuts(&buf, decode_key);
+    check_noise(&buf, decode_key, 1);
+    const struct culm_data_key bad[] = {{1, -1, 0, 0, 0}, {1, 0, -1, 0, 0}};
+    for (size_t i = 0; i < 2; i++) {
+        culm_buf_clear(&buf);
+        culm_data_key_encode(&bad[i], &buf);
+        assert_int_equal(decode_key(buf.data, buf.len), CULM_ERR_FORMAT);
+    }
+    culm_buf_release(&buf);
+}
+
+static void test_have(void **state) {
+    (void)state;
+    struct culm_have have, again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    assert_int_equal(culm_have_init(&have, STAGES, MICROS, GRADS), CULM_OK);
+    assert_int_equal(culm_have_init(&again, STAGES, MICROS, GRADS), CULM_OK);
+    have.view = 42;
+    have.iteration = 7;
+    for (int32_t i = 0; i < STAGES * MICROS; i++) {
+        have.activation[i] = i % 2;
+        have.gradient[i] = i % 3 == 0;
+    }
+    for (int32_t g = 0; g < GRADS; g++) {
+        have.reduced[g] = g % 4 == 1;
+        have.lanes[g] = UINT64_C(0x8000000000000001) >> g;
+    }
+    culm_have_encode(&have, &buf);
+    assert_int_equal(culm_have_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_int_equal(again.view, 42);
+    assert_int_equal(again.iteration, 7);
+    assert_memory_equal(again.activation, have.activation, STAGES * MICROS);
+    assert_memory_equal(again.gradient, have.gradient, STAGES * MICROS);
+    assert_memory_equal(again.reduced, have.reduced, GRADS);
+    assert_memory_equal(again.lanes, have.lanes, GRADS * sizeof have.lanes[0]);
+    check_cuts(&buf, decode_have);
+    check_noise(&buf, decode_have, 2);
+    struct culm_have other;
+    assert_int_equal(culm_have_init(&other, STAGES, MICROS + 1, GRADS), CULM_OK);
+    assert_int_equal(culm_have_decode(buf.data, buf.len, &other), CULM_ERR_FORMAT);
+    culm_have_release(&other);
+    culm_have_release(&have);
+    culm_have_release(&again);
+    culm_buf_release(&buf);
+}
+
+static void fill_view(struct culm_view *view) {
+    *view = (struct culm_view){.number = 9,
+                               .phase = CULM_VIEW_LOAD,
+                               .iteration = 5,
+                               .attempt = 6,
+                               .pipelines = 2,
+                               .stages = STAGES,
+                               .lanes = 4,
+                               .node_count = 3,
+                               .transfer_count = 2,
+                               .frc = true,
+                               .reason = "node 3 was lost (eof)",
+                               .source = "checkpoints/step-00000004"};
+    for (int32_t p = 0; p < 2; p++) {
+        for (int32_t s = 0; s < STAGES; s++) {
+            view->role[p][s] = (struct culm_role){p * STAGES + s, s - 1};
+        }
+    }
+    for (int32_t l = 0; l < 4; l++) {
+        view->lane_pipeline[l] = l % 3 - 1;
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        view->node[i] = (struct culm_view_node){10 + i, i - 1 < 0 ? -1 : 0, i - 1, UINT64_MAX >> i};
+    }
+    view->transfer[0] = (struct culm_transfer){77, 10, 11, 2};
+    view->transfer[1] = (struct culm_transfer){78, 11, 12, 0};
+}
+
+static void test_view(void **state) {
+    (void)state;
+    static struct culm_view view, again, other;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    fill_view(&view);
+    culm_view_encode(&view, &buf);
+    assert_int_equal(culm_view_decode(buf.data, buf.len, &shape, &again), CULM_OK);
+    assert_memory_equal(&again, &view, sizeof view);
+    check_cuts(&buf, decode_view);
+    check_noise(&buf, decode_view, 3);
+
+    struct culm_run_shape larger = shape;
+    larger.stages++;
+    other.number = 1234;
+    assert_int_equal(culm_view_decode(buf.data, buf.len, &larger, &other), CULM_ERR_FORMAT);
+    assert_int_equal(other.number, 1234); /* untouched on failure */
+
+    /* numbers outside the run */
+    for (int which = 0; which < 7; which++) {
+        fill_view(&view);
+        switch (which) {
+        case 0: view.lane_pipeline[3] = 2; break;
+        case 1: view.node[1].stage = STAGES; break;
+        case 2: view.node[1].pipeline = 2; break;
+        case 3: view.node[1].id = -1; break;
+        case 4: view.transfer[1].stage = -1; break;
+        case 5: view.role[1][2].owner = -2; break;
+        case 6: view.phase = (enum culm_view_phase)2; break;
+        }
+        culm_buf_clear(&buf);
+        culm_view_encode(&view, &buf);
+        assert_int_equal(culm_view_decode(buf.data, buf.len, &shape, &other), CULM_ERR_FORMAT);
+    }
+    culm_buf_release(&buf);
+}
+
+static void test_commit(void **state) {
+    (void)state;
+    const struct culm_commit commit = {3, 8, 0.25, 2.718281828459045};
+    struct culm_commit again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_commit_encode(&commit, &buf);
+    assert_int_equal(culm_commit_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_memory_equal(&again, &commit, sizeof commit);
+    check_cuts(&buf, decode_commit);
+    check_noise(&buf, decode_commit, 4);
+    culm_buf_release(&buf);
+}
+
+static void test_prepared(void **state) {
+    (void)state;
+    double norm[PARAMS] = {1, 2.5, -0.0, 1e300, 5e-324, 6, 7}, read[PARAMS];
+    const struct culm_prepared prepared = {11, 12, 0x5, 1.5, 32, 0.75, PARAMS, norm, {1, 0, 3}};
+    struct culm_prepared again = {.params = PARAMS, .norm = read};
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_prepared_encode(&prepared, &buf);
+    assert_int_equal(culm_prepared_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_int_equal(again.view, 11);
+    assert_int_equal(again.iteration, 12);
+    assert_int_equal(again.stages, 5);
+    assert_int_equal(again.samples, 32);
+    assert_true(again.weight == 0.75);
+    assert_true(again.ids[0] == 1 && again.ids[1] == 0 && again.ids[2] == 3);
+    assert_memory_equal(read, norm, sizeof norm); /* bit for bit */
+    check_cuts(&buf, decode_prepared);
+    check_noise(&buf, decode_prepared, 5);
+    again.params = PARAMS - 1;
+    assert_int_equal(culm_prepared_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
+    culm_buf_release(&buf);
+}
+
+static enum culm_status decode_digests(const uint8_t *meta, size_t len) {
+    uint64_t digest[PARAMS];
+    struct culm_digests digests = {.params = PARAMS, .digest = digest};
+    return culm_digests_decode(meta, len, &digests);
+}
+
+static void test_digests(void **state) {
+    (void)state;
+    uint64_t digest[PARAMS] = {1, UINT64_MAX, 3}, read[PARAMS];
+    const struct culm_digests digests = {11, 12, UINT64_C(1) << 63, PARAMS, digest};
+    struct culm_digests again = {.params = PARAMS, .digest = read};
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_digests_encode(&digests, &buf);
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_int_equal(again.view, 11);
+    assert_int_equal(again.version, 12);
+    assert_true(again.stages == digests.stages);
+    assert_memory_equal(read, digest, sizeof digest);
+    check_cuts(&buf, decode_digests);
+    check_noise(&buf, decode_digests, 7);
+    again.params = PARAMS + 1;
+    assert_int_equal(culm_digests_decode(buf.data, buf.len, &again), CULM_ERR_FORMAT);
+    culm_buf_release(&buf);
+}
+
+static enum culm_status decode_waits(const uint8_t *meta, size_t len) {
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
+    enum culm_status status = culm_waits_decode(meta, len, waits);
+    culm_waits_free(waits);
+    return status;
+}
+
+static void test_waits(void **state) {
+    (void)state;
+    struct culm_waits *waits = culm_waits_new(STAGES, MICROS, GRADS);
+    struct culm_waits *again = culm_waits_new(STAGES, MICROS, GRADS);
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    waits->question = 9;
+    waits->lanes_done[STAGES - 1] = UINT64_MAX;
+    waits->deaf_count = 2;
+    waits->deaf[1] = 99999;
+    waits->have.view = 42;
+    waits->have.reduced[GRADS - 1] = 1;
+    culm_waits_encode(waits, &waits->have, &buf);
+    assert_int_equal(culm_waits_decode(buf.data, buf.len, again), CULM_OK);
+    assert_int_equal(again->question, 9);
+    assert_true(again->lanes_done[STAGES - 1] == UINT64_MAX);
+    assert_int_equal(again->deaf_count, 2);
+    assert_int_equal(again->deaf[1], 99999);
+    assert_int_equal(again->have.view, 42);
+    assert_int_equal(again->have.reduced[GRADS - 1], 1);
+    check_cuts(&buf, decode_waits);
+    check_noise(&buf, decode_waits, 8);
+    waits->deaf_count = CULM_MAX_NODES + 1;
+    culm_buf_clear(&buf);
+    culm_buf_u64(&buf, 1);
+    culm_buf_i32(&buf, STAGES);
+    for (int32_t s = 0; s < STAGES; s++) {
+        culm_buf_u64(&buf, 0);
+    }
+    culm_buf_i32(&buf, CULM_MAX_NODES + 1);
+    assert_int_equal(decode_waits(buf.data, buf.len), CULM_ERR_FORMAT);
+    culm_waits_free(waits);
+    culm_waits_free(again);
+    culm_buf_release(&buf);
+}
+
+static void test_note(void **state) {
+    (void)state;
+    struct culm_note note = {1, -2, 3, -4, INT64_MIN, "a piece of text"}, again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_note_encode(&note, &buf);
+    assert_int_equal(culm_note_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_int_equal(again.view, 1);
+    assert_int_equal(again.iteration, -2);
+    assert_int_equal(again.node, 3);
+    assert_int_equal(again.stage, -4);
+    assert_true(again.number == INT64_MIN);
+    assert_string_equal(again.text, note.text);
+    check_cuts(&buf, decode_note);
+    check_noise(&buf, decode_note, 6);
+    /* the longest text there can be */
+    memset(note.text, 'x', sizeof note.text - 1);
+    note.text[sizeof note.text - 1] = '\0';
+    culm_buf_clear(&buf);
+    culm_note_encode(&note, &buf);
+    assert_int_equal(culm_note_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_string_equal(again.text, note.text);
+    culm_buf_release(&buf);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_data_key), cmocka_unit_test(test_have),
+        cmocka_unit_test(test_view),     cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_prepared), cmocka_unit_test(test_note),
+        cmocka_unit_test(test_digests),  cmocka_unit_test(test_waits),
+    };
+    return cmocka_run_group_tests_name("pipeline/message", tests, NULL, NULL);
+}
