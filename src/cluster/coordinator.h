@@ -31,11 +31,12 @@
 #include "cluster/fault.h"
 #include "cluster/trace.h"
 
-/* What workers were told to do to themselves; here only to count and to thaw. */
+/* What workers were told to do to themselves; here only to count, to tell and to thaw. */
 struct culm_host_fault {
     int32_t node;
-    enum culm_hurt how;
-    int64_t for_ms; /* CULM_HURT_STOP: thawed so long after; 0: never */
+    const char *phase; /* as the event names it; borrowed */
+    enum culm_fault_how how;
+    int64_t for_ms; /* CULM_HOW_STOP: thawed so long after; 0: never */
 };
 
 struct culm_coordinator_host_options { /* all borrowed until _free */

@@ -256,7 +256,7 @@ static void on_thaw(uv_timer_t *timer) {
         culm_host_thaw_free(thaw);
         return;
     }
-    /* The record comes before the blow: one not yet frozen must not be thawed too early. */
+    /* The record comes before the signal: one not yet frozen must not be thawed too early. */
     if (waitid(P_PID, (id_t)thaw->child->pid, &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
         stopped.si_pid == (pid_t)thaw->child->pid) {
         kill((pid_t)thaw->child->pid, SIGCONT);
@@ -295,10 +295,10 @@ static void handle_record(struct culm_coordinator_host *host, const char *line) 
     }
     const struct culm_host_fault *fault = &host->o.faults[record.index];
     host->fired[record.index]++;
-    culm_host_publish(host, json_pack("{s:s, s:i, s:I, s:s}", "event", "fault", "node",
-                                      (int)fault->node, "step", (json_int_t)record.step, "phase",
-                                      culm_fault_phase_text(record.phase)));
-    if (fault->how == CULM_HURT_STOP && fault->for_ms > 0 && fault->node >= 0 &&
+    culm_host_publish(host,
+                      json_pack("{s:s, s:i, s:I, s:s}", "event", "fault", "node", (int)fault->node,
+                                "step", (json_int_t)record.step, "phase", fault->phase));
+    if (fault->how == CULM_HOW_STOP && fault->for_ms > 0 && fault->node >= 0 &&
         fault->node < host->child_count) {
         thaw_later(host->child[fault->node], fault->for_ms);
     }

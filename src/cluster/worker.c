@@ -25,7 +25,7 @@ void culm_worker_end(struct culm_worker *worker, enum culm_status status, const 
 
 /* --- the table --- */
 
-/* Everything before this frame, and half of it, leaves; then the blow. One that only froze goes on
+/* Everything before this frame, and half of it, leaves; then the fault fires. One that only froze goes on
  * with the other half. */
 static void send_half(struct culm_worker *worker, struct culm_conn *conn,
                       const struct culm_message *message) {
@@ -67,7 +67,7 @@ static void worker_fault(struct culm_world *world, const struct culm_fault_point
             culm_worker_flush_all(worker);
         }
         culm_faults_fire(&worker->faults, fault);
-        if (fault->how == CULM_HURT_FLIP && worker->o.flip) {
+        if (fault->how == CULM_HOW_FLIP && worker->o.flip) {
             worker->o.flip(worker->o.flip_ctx, point);
         }
     }

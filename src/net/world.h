@@ -53,25 +53,12 @@ struct culm_job {
     void *owner;      /* the actor's own */
 };
 
-/* Where a test may hurt a worker. `step` counts from 1; micro is -1 where it means nothing. */
-enum culm_phase {
-    CULM_PHASE_LOAD,
-    CULM_PHASE_FORWARD,
-    CULM_PHASE_BACKWARD,
-    CULM_PHASE_FRC,
-    CULM_PHASE_SEND, /* the next frame given to send() is cut in half */
-    CULM_PHASE_REDUCE,
-    CULM_PHASE_COMMIT,
-    CULM_PHASE_STEP,
-    CULM_PHASE_TRANSFER,
-    CULM_PHASE_CHECKPOINT,
-    CULM_PHASE_COUNT,
-};
-
+/* A point of an actor's work at which a test may put a fault. The numbers are the actor's own: a
+ * world compares them and knows no more. */
 struct culm_fault_point {
-    enum culm_phase phase;
-    int64_t step;
-    int64_t micro;
+    uint32_t phase; /* what it does */
+    int64_t step;   /* how far it is; from 1 */
+    int64_t part;   /* of the step; -1 where there are no parts */
 };
 
 enum culm_peer_change {

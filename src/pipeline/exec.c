@@ -17,9 +17,9 @@ enum culm_status culm_task_execute(struct culm_job *job) {
     struct culm_task *task = (struct culm_task *)job;
     int phase = phase_of(task);
     if (phase >= 0 && task->exec->world) {
-        bool micro = task->kind == CULM_TASK_FORWARD || task->kind == CULM_TASK_BACKWARD;
-        const struct culm_fault_point point = {(enum culm_phase)phase, task->iteration,
-                                               micro ? task->micro : -1};
+        const struct culm_fault_point point = {
+            (uint32_t)phase, task->iteration,
+            culm_phase_has_part((enum culm_phase)phase) ? task->micro : -1};
         task->exec->world->ops->fault(task->exec->world, &point);
     }
     return task->exec->ops->execute(task->exec, task);

@@ -17,6 +17,7 @@
 #include "base/blob.h"
 #include "net/world.h"
 #include "pipeline/layout.h"
+#include "pipeline/phase.h"
 
 enum culm_task_kind {
     CULM_TASK_LOAD, /* stage, version, source: state := that version, from a checkpoint or the seed

@@ -18,9 +18,9 @@ static const struct {
     [STEP] = {"step", 1, INT64_MAX, NULL, "a step, from 1"},
     [MICRO] = {"micro", 0, INT32_MAX, NULL, "a micro-batch of the global batch, from 0"},
     [FOR_MS] = {"for_ms", 1, 86400000, NULL, "1 to 86400000"},
-    [PHASE] = {"phase", 0, 0, culm_fault_phase_text,
+    [PHASE] = {"phase", 0, 0, culm_phase_name,
                "load, forward, backward, frc, send, reduce, commit, step, transfer, checkpoint"},
-    [HOW] = {"how", 0, 0, culm_fault_hurt_text, "kill, stop, exit, flip"},
+    [HOW] = {"how", 0, 0, culm_fault_how_name, "kill, stop, exit, flip"},
 };
 
 static bool read_value(enum field field, const char *text, int64_t *ret_value) {
@@ -83,7 +83,7 @@ static enum culm_status read_fields(const char *text, int64_t *values, bool *giv
 enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_spec,
                                   struct culm_error *error) {
     int64_t values[FIELD_COUNT] = {
-        [MICRO] = -1, [PHASE] = CULM_PHASE_FORWARD, [HOW] = CULM_HURT_KILL};
+        [MICRO] = -1, [PHASE] = CULM_PHASE_FORWARD, [HOW] = CULM_HOW_KILL};
     bool given[FIELD_COUNT] = {false};
     enum culm_status status = read_fields(text, values, given, error);
     if (status != CULM_OK) {
@@ -94,34 +94,30 @@ enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_
             error, CULM_ERR_CONFIG, "--fault '%.100s': %s is missing; required: %s", text,
             given[WORKER] ? "step" : "worker", fields[given[WORKER] ? STEP : WORKER].allowed);
     }
-    if (given[FOR_MS] && values[HOW] != CULM_HURT_STOP) {
+    if (given[FOR_MS] && values[HOW] != CULM_HOW_STOP) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': for_ms means nothing here; allowed with how=stop",
                               text);
     }
-    bool has_micro = values[PHASE] == CULM_PHASE_FORWARD || values[PHASE] == CULM_PHASE_BACKWARD ||
-                     values[PHASE] == CULM_PHASE_FRC || values[PHASE] == CULM_PHASE_SEND;
-    if (given[MICRO] && !has_micro) {
+    if (given[MICRO] && !culm_phase_has_part((enum culm_phase)values[PHASE])) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': micro means nothing in phase %s; allowed with "
                               "forward, backward, frc, send",
-                              text, culm_fault_phase_text((size_t)values[PHASE]));
+                              text, culm_phase_name((size_t)values[PHASE]));
     }
     bool flips = values[PHASE] == CULM_PHASE_FORWARD || values[PHASE] == CULM_PHASE_BACKWARD ||
                  values[PHASE] == CULM_PHASE_FRC || values[PHASE] == CULM_PHASE_REDUCE ||
                  values[PHASE] == CULM_PHASE_COMMIT || values[PHASE] == CULM_PHASE_STEP;
-    if (values[HOW] == CULM_HURT_FLIP && !flips) {
+    if (values[HOW] == CULM_HOW_FLIP && !flips) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': how=flip means nothing in phase %s; allowed with "
                               "forward, backward, frc, reduce, commit, step",
-                              text, culm_fault_phase_text((size_t)values[PHASE]));
+                              text, culm_phase_name((size_t)values[PHASE]));
     }
     *ret_spec = (struct culm_fault_spec){
         .worker = (int32_t)values[WORKER],
-        .point = {.phase = (enum culm_phase)values[PHASE],
-                  .step = values[STEP],
-                  .micro = values[MICRO]},
-        .how = (enum culm_hurt)values[HOW],
+        .point = {.phase = (uint32_t)values[PHASE], .step = values[STEP], .part = values[MICRO]},
+        .how = (enum culm_fault_how)values[HOW],
         .for_ms = values[FOR_MS],
     };
     return CULM_OK;
@@ -137,10 +133,10 @@ enum culm_status culm_fault_check(const struct culm_fault_spec *spec, const char
                               "--fault '%.100s': step %lld never comes; the run has %lld", text,
                               (long long)spec->point.step, (long long)config->steps);
     }
-    if (spec->point.micro >= micros) {
+    if (spec->point.part >= micros) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': no micro-batch %lld; allowed: 0 to %lld", text,
-                              (long long)spec->point.micro, (long long)micros - 1);
+                              (long long)spec->point.part, (long long)micros - 1);
     }
     if (spec->point.phase == CULM_PHASE_FRC && config->redundancy != CULM_REDUNDANCY_EAGER) {
         return culm_error_set(error, CULM_ERR_CONFIG,
@@ -150,7 +146,7 @@ enum culm_status culm_fault_check(const struct culm_fault_spec *spec, const char
     }
     bool alone = config->pipelines == 1 &&
                  (config->stages == 1 || config->redundancy == CULM_REDUNDANCY_NONE);
-    if (spec->how == CULM_HURT_FLIP && spec->point.phase == CULM_PHASE_REDUCE && alone) {
+    if (spec->how == CULM_HOW_FLIP && spec->point.phase == CULM_PHASE_REDUCE && alone) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': nobody has a second copy of this gradient to "
                               "notice it; allowed with more pipelines, or more stages and "

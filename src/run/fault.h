@@ -1,5 +1,5 @@
 /*
- * `--fault SPEC`: where and how a worker hurts itself.
+ * `--fault SPEC`: what a worker does to itself, and where.
  *
  *     worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|flip][,for_ms=N]
  *
@@ -10,12 +10,13 @@
 #define CULM_RUN_FAULT_H
 
 #include "cluster/fault.h"
+#include "pipeline/phase.h"
 #include "train/config.h"
 
 struct culm_fault_spec {
     int32_t worker;
-    struct culm_fault_point point; /* micro -1: any */
-    enum culm_hurt how;
+    struct culm_fault_point point; /* part -1: any micro-batch */
+    enum culm_fault_how how;
     int64_t for_ms; /* 0: for good */
 };
 

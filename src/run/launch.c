@@ -404,7 +404,8 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     }
     for (size_t i = 0; i < l->o->fault_count; i++) {
         const struct culm_fault_spec *spec = &l->o->faults[i];
-        l->faults[i] = (struct culm_host_fault){spec->worker, spec->how, spec->for_ms};
+        l->faults[i] = (struct culm_host_fault){spec->worker, culm_phase_name(spec->point.phase),
+                                                spec->how, spec->for_ms};
     }
     const struct culm_coordinator_host_options options = {
         .token = l->o->token,

@@ -78,7 +78,10 @@ static enum culm_status read_faults(struct worker *w, int argc, char **argv,
             return status;
         }
         w->faults[w->fault_count++] =
-            (struct culm_worker_fault){atoi(argv[i]), spec.point, spec.how};
+            (struct culm_worker_fault){.index = atoi(argv[i]),
+                                       .point = spec.point,
+                                       .at_send = spec.point.phase == CULM_PHASE_SEND,
+                                       .how = spec.how};
     }
     return CULM_OK;
 }

@@ -27,6 +27,7 @@
 
 #include "net/world.h"
 #include "pipeline/layout.h"
+#include "pipeline/phase.h"
 #include "sim/sim.h"
 #include "sim/symbolic.h"
 

@@ -227,8 +227,7 @@ void culm_history_at_point(void *context, int32_t node, const struct culm_fault_
         if (fault->when == CULM_AT_PHASE && !fault->spent && fault->phase == point->phase &&
             (fault->step < 0 || fault->step == point->step) &&
             (fault->target != CULM_TARGET_NODE || fault->node == node) &&
-            (fault->micro < 0 || fault->micro == point->micro) &&
-            run->skipped[i]++ == fault->skip) {
+            (fault->micro < 0 || fault->micro == point->part) && run->skipped[i]++ == fault->skip) {
             harm(run, fault, node);
             return;
         }

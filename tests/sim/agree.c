@@ -18,10 +18,6 @@ struct shape {
 };
 
 static const char *const flip_name[] = {"state", "gradient", "gradient applied", "result"};
-static const char *const phase_name[CULM_PHASE_COUNT] = {
-    "load",   "forward", "backward", "frc",      "send",
-    "reduce", "commit",  "step",     "transfer", "checkpoint"};
-
 static struct culm_history history_of(const struct shape *shape, uint64_t seed) {
     int32_t workers = shape->pipelines * shape->stages;
     return (struct culm_history){
@@ -93,9 +89,9 @@ static bool run_one(const struct shape *shape, int32_t node, int64_t step, enum 
     printf("not ok - %d x %d %s, worker %d, step %lld, %s: %s: %s (%lld flips, %lld noticed, %lld "
            "undecided, %lld losses, %lld roll-backs)\n",
            shape->pipelines, shape->stages, culm_redundancy_name(shape->redundancy), node,
-           (long long)step, phase_name[phase], flip_name[flip], result.why, (long long)result.flips,
-           (long long)result.noticed, (long long)result.undecided, (long long)result.losses,
-           (long long)result.rollbacks);
+           (long long)step, culm_phase_name((size_t)phase), flip_name[flip], result.why,
+           (long long)result.flips, (long long)result.noticed, (long long)result.undecided,
+           (long long)result.losses, (long long)result.rollbacks);
     return false;
 }
 

@@ -64,10 +64,6 @@ static const char *const harm_name[CULM_HARM_COUNT] = {[CULM_HARM_KILL] = "kill"
                                                        [CULM_HARM_GARBLE] = "garble",
                                                        [CULM_HARM_DESCRIPTORS] = "descriptors",
                                                        [CULM_HARM_MEMORY] = "memory"};
-static const char *const phase_name[CULM_PHASE_COUNT] = {
-    "load",   "forward", "backward", "frc",      "send",
-    "reduce", "commit",  "step",     "transfer", "checkpoint"};
-
 /* False: there were fewer of these than one in `per` histories. */
 static bool at_least(const char *what, int64_t number, uint64_t histories, uint64_t per) {
     printf(" %s %lld", what, (long long)number);
@@ -95,7 +91,7 @@ static bool floors(const struct culm_history_result *t, uint64_t n) {
     }
     printf("\nat phases:");
     for (int i = 0; i < CULM_PHASE_COUNT; i++) {
-        ok &= at_least(phase_name[i], t->phase_fired[i], n, 100);
+        ok &= at_least(culm_phase_name((size_t)i), t->phase_fired[i], n, 100);
     }
     printf("\nworld:");
     ok &= at_least("streams", t->world.streams / 20, n, 1);

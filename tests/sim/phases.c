@@ -17,10 +17,6 @@
 enum harm { KILL, FREEZE_SHORT, FREEZE_LONG, FREEZE_FOR_GOOD, HARMS };
 
 static const char *const harm_name[] = {"kill", "freeze 60 ms", "freeze 300 ms", "freeze for good"};
-static const char *const phase_name[CULM_PHASE_COUNT] = {
-    "load",   "forward", "backward", "frc",      "send",
-    "reduce", "commit",  "step",     "transfer", "checkpoint"};
-
 static struct culm_history history_of(enum culm_redundancy redundancy, uint64_t seed) {
     return (struct culm_history){
         .seed = seed,
@@ -98,7 +94,8 @@ static int single(enum culm_redundancy redundancy, int *ret_count) {
                 history.fault[history.fault_count++] =
                     fault_of((enum culm_phase)phase, node, (enum harm)how);
                 snprintf(what, sizeof what, "%s, worker %d, %s, %s",
-                         culm_redundancy_name(redundancy), node, phase_name[phase], harm_name[how]);
+                         culm_redundancy_name(redundancy), node, culm_phase_name((size_t)phase),
+                         harm_name[how]);
                 failed += run_one(&history, what, how == FREEZE_SHORT ? 0 : 1);
                 ++*ret_count;
             }
@@ -151,8 +148,8 @@ static int pairs(enum culm_redundancy redundancy, int *ret_count) {
                 history.fault[history.fault_count++] = fault_of((enum culm_phase)b, next, how);
                 history.must_fire = b != CULM_PHASE_FRC && a != CULM_PHASE_FRC;
                 snprintf(what, sizeof what, "%s, worker %d, %s, then %d, %s, %s",
-                         culm_redundancy_name(redundancy), node, phase_name[a], next, phase_name[b],
-                         harm_name[how]);
+                         culm_redundancy_name(redundancy), node, culm_phase_name((size_t)a), next,
+                         culm_phase_name((size_t)b), harm_name[how]);
                 failed += run_one(&history, what, -1);
                 ++*ret_count;
             }

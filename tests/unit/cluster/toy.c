@@ -78,7 +78,7 @@ static void send(struct toy_worker *toy, int32_t to, uint16_t type, const void *
 }
 
 static void pass_fault(struct toy_worker *toy, const struct toy_order *order) {
-    const struct culm_fault_point point = {(enum culm_phase)order->phase, order->step, 0};
+    const struct culm_fault_point point = {(uint32_t)order->phase, order->step, 0};
     toy->world->ops->fault(toy->world, &point);
 }
 
@@ -291,16 +291,17 @@ static bool prepare(const char *mode, struct culm_worker *worker, struct culm_er
     return true;
 }
 
-/* token signature node name address fault_fd index,phase,step,micro,how|- */
+/* token signature node name address fault_fd index,phase,step,part,how|- */
 static int run_worker(const char *mode, char **arg) {
     struct culm_pool *pool = culm_pool_new(0);
     struct culm_worker_fault fault;
-    int phase, how, micro;
+    int phase, how, part;
     long step;
-    bool hurt = sscanf(arg[6], "%d,%d,%ld,%d,%d", &fault.index, &phase, &step, &micro, &how) == 5;
-    if (hurt) {
-        fault.point = (struct culm_fault_point){(enum culm_phase)phase, step, micro};
-        fault.how = (enum culm_hurt)how;
+    bool given = sscanf(arg[6], "%d,%d,%ld,%d,%d", &fault.index, &phase, &step, &part, &how) == 5;
+    if (given) {
+        fault.point = (struct culm_fault_point){(uint32_t)phase, step, part};
+        fault.at_send = phase == TOY_PHASE_SEND;
+        fault.how = (enum culm_fault_how)how;
     }
     const struct culm_worker_options options = {
         .token = arg[0],
@@ -309,7 +310,7 @@ static int run_worker(const char *mode, char **arg) {
         .address = arg[4],
         .fault_fd = atoi(arg[5]),
         .faults = &fault,
-        .fault_count = hurt ? 1 : 0,
+        .fault_count = given ? 1 : 0,
     };
     struct culm_worker *worker;
     struct culm_error error = {0};

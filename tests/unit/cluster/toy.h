@@ -12,19 +12,22 @@
 #define TOY_PAYLOAD_MAX (64 * TOY_MB)
 #define TOY_BRIEF (3 * TOY_MB + 7)
 
-enum toy_type {                /* to a worker unless said otherwise; meta is a struct toy_order */
-                TOY_BLAST = 1, /* send `count` TOY_DATA to `node`, of toy_size(size, i) bytes */
-                TOY_DATA,      /* worker to worker */
-                TOY_FAULT,     /* pass a fault point on the loop */
-                TOY_FAULT_JOB, /* pass it on the compute thread */
-                TOY_JOBS,      /* `count` jobs on each thread, timers meanwhile */
-                TOY_BUSY,      /* a job that never ends */
-                TOY_STATUS,    /* answer with a TOY_REPORT */
-                TOY_LEAVE,  /* with `count` as exit code, after `size` reports with 1 MB of payload
-                               each */
-                TOY_REPORT, /* worker to coordinator; meta is a struct toy_report */
-                TOY_LOST,   /* worker to coordinator: node `from` is lost */
+/* To a worker unless said otherwise; meta is a struct toy_order. */
+enum toy_type {
+    TOY_BLAST = 1, /* send `count` TOY_DATA to `node`, of toy_size(size, i) bytes */
+    TOY_DATA,      /* worker to worker */
+    TOY_FAULT,     /* pass a fault point on the loop */
+    TOY_FAULT_JOB, /* pass it on the compute thread */
+    TOY_JOBS,      /* `count` jobs on each thread, timers meanwhile */
+    TOY_BUSY,      /* a job that never ends */
+    TOY_STATUS,    /* answer with a TOY_REPORT */
+    TOY_LEAVE,     /* with `count` as exit code, after `size` reports with 1 MB of payload each */
+    TOY_REPORT,    /* worker to coordinator; meta is a struct toy_report */
+    TOY_LOST,      /* worker to coordinator: node `from` is lost */
 };
+
+/* Fault points of a toy. */
+enum { TOY_PHASE_JOB = 1, TOY_PHASE_SEND = 4, TOY_PHASE_LOOP, TOY_PHASE_OTHER };
 
 struct toy_order {
     int32_t node, phase;

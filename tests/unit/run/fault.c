@@ -31,16 +31,16 @@ static void specs(void **state) {
     struct culm_fault_spec spec = parse("worker=4,step=3");
     assert_int_equal(spec.worker, 4);
     assert_int_equal(spec.point.step, 3);
-    assert_int_equal(spec.point.micro, -1);
+    assert_int_equal(spec.point.part, -1);
     assert_int_equal(spec.point.phase, CULM_PHASE_FORWARD);
-    assert_int_equal(spec.how, CULM_HURT_KILL);
+    assert_int_equal(spec.how, CULM_HOW_KILL);
     assert_int_equal(spec.for_ms, 0);
     spec = parse("for_ms=250,how=stop,phase=backward,micro=7,step=1,worker=0");
-    assert_int_equal(spec.point.micro, 7);
+    assert_int_equal(spec.point.part, 7);
     assert_int_equal(spec.point.phase, CULM_PHASE_BACKWARD);
-    assert_int_equal(spec.how, CULM_HURT_STOP);
+    assert_int_equal(spec.how, CULM_HOW_STOP);
     assert_int_equal(spec.for_ms, 250);
-    assert_int_equal(parse("worker=1,step=1,how=exit").how, CULM_HURT_EXIT);
+    assert_int_equal(parse("worker=1,step=1,how=exit").how, CULM_HOW_EXIT);
 }
 
 static void every_phase_has_its_name(void **state) {
@@ -51,7 +51,7 @@ static void every_phase_has_its_name(void **state) {
         char text[64];
         snprintf(text, sizeof text, "worker=0,step=1,phase=%s", names[i]);
         assert_int_equal(parse(text).point.phase, i);
-        assert_string_equal(culm_fault_phase_text(i), names[i]);
+        assert_string_equal(culm_phase_name((size_t)i), names[i]);
     }
 }
 

@@ -377,7 +377,7 @@ static void blast_and_tear(struct test *t) {
                (struct toy_order){.node = 1,
                                   .count = 10,
                                   .size = 300001,
-                                  .phase = CULM_PHASE_SEND,
+                                  .phase = TOY_PHASE_SEND,
                                   .step = 3,
                                   .fault_at = 6});
 }
@@ -399,7 +399,7 @@ static void five_whole(struct test *t, int32_t node, const struct toy_report *re
 
 static void a_torn_frame_is_never_delivered(void **state) {
     (void)state;
-    RUN(.start = 2, .fault = "0,4,3,-1,0", .host_fault = {0, CULM_HURT_KILL, 0},
+    RUN(.start = 2, .fault = "0,4,3,-1,0", .host_fault = {0, "toy", CULM_HOW_KILL, 0},
         .all_up = blast_and_tear, .on_lost = ask_after_loss, .on_report = five_whole);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.reports, 1);
@@ -425,7 +425,7 @@ static void until_10(struct test *t, int32_t node, const struct toy_report *repo
 
 static void a_frame_torn_by_a_freeze_is_mended_by_the_thaw(void **state) {
     (void)state;
-    RUN(.start = 2, .fault = "0,4,3,-1,1", .host_fault = {0, CULM_HURT_STOP, 200},
+    RUN(.start = 2, .fault = "0,4,3,-1,1", .host_fault = {0, "toy", CULM_HOW_STOP, 200},
         .all_up = tear_and_ask, .on_report = until_10);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.losts, 0);
@@ -435,9 +435,9 @@ static void a_frame_torn_by_a_freeze_is_mended_by_the_thaw(void **state) {
 static void pass_many(struct test *t) {
     t->since_ns = culm_clock_ns();
     for (int64_t step = 1; step < 6; step++) {
-        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = step});
-        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_COMMIT, .step = 3});
-        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = 3});
+        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = TOY_PHASE_LOOP, .step = step});
+        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = TOY_PHASE_OTHER, .step = 3});
+        test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = TOY_PHASE_LOOP, .step = 3});
     }
     test_order(t, 0, TOY_STATUS, (struct toy_order){0});
 }
@@ -452,7 +452,7 @@ static void thawed(struct test *t, int32_t node, const struct toy_report *report
 
 static void a_fault_fires_once_and_a_freeze_is_thawed(void **state) {
     (void)state;
-    RUN(.start = 2, .fault = "0,5,3,0,1", .host_fault = {0, CULM_HURT_STOP, 400},
+    RUN(.start = 2, .fault = "0,5,3,0,1", .host_fault = {0, "toy", CULM_HOW_STOP, 400},
         .all_up = pass_many, .on_report = thawed);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.eofs, 0);
@@ -461,7 +461,7 @@ static void a_fault_fires_once_and_a_freeze_is_thawed(void **state) {
 
 static void report_then_fault(struct test *t) {
     test_order(t, 0, TOY_STATUS, (struct toy_order){0});
-    test_order(t, 0, TOY_FAULT_JOB, (struct toy_order){.phase = CULM_PHASE_FORWARD, .step = 3});
+    test_order(t, 0, TOY_FAULT_JOB, (struct toy_order){.phase = TOY_PHASE_JOB, .step = 3});
 }
 
 static void exit_after_fault(struct test *t, int32_t node, const struct culm_peer_info *info) {
@@ -476,7 +476,7 @@ static void a_fault_on_the_compute_thread(void **state) {
     (void)state;
     for (int how = 0; how < 3; how += 2) { /* kill, exit */
         const char *const spec = how ? "0,1,3,-1,2" : "0,1,3,-1,0";
-        RUN(.start = 1, .fault = spec, .host_fault = {0, CULM_HURT_KILL, 0},
+        RUN(.start = 1, .fault = spec, .host_fault = {0, "toy", CULM_HOW_KILL, 0},
             .all_up = report_then_fault, .on_exit = exit_after_fault);
         assert_int_equal(t.code, 0);
         test_release(&t, 1);
@@ -486,7 +486,7 @@ static void a_fault_on_the_compute_thread(void **state) {
 /* The loop does not turn from the order to the event. */
 static void freeze_and_publish(struct test *t) {
     siginfo_t info = {0};
-    test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = CULM_PHASE_REDUCE, .step = 3});
+    test_order(t, 0, TOY_FAULT, (struct toy_order){.phase = TOY_PHASE_LOOP, .step = 3});
     assert_int_equal(waitid(P_PID, (id_t)t->pid[0], &info, WSTOPPED | WNOWAIT), 0);
     t->world->ops->publish(t->world, json_pack("{s:s, s:i}", "event", "lost", "view", 7));
     test_finish(t);
@@ -500,7 +500,7 @@ static void lost_after_fault(struct test *t, const char *name) {
 
 static void a_fault_is_told_before_what_comes_of_it(void **state) {
     (void)state;
-    RUN(.start = 1, .fault = "0,5,3,-1,1", .host_fault = {0, CULM_HURT_STOP, 1},
+    RUN(.start = 1, .fault = "0,5,3,-1,1", .host_fault = {0, "toy", CULM_HOW_STOP, 1},
         .all_up = freeze_and_publish, .on_event = lost_after_fault);
     assert_int_equal(t.code, 0);
     test_release(&t, 1);
@@ -582,5 +582,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_trace_is_replayed_with_a_queue),
         cmocka_unit_test(one_removed_before_it_joined_only_exits),
     };
-    return cmocka_run_group_tests_name("cluster/hurts", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cluster/faults", tests, NULL, NULL);
 }
