@@ -103,6 +103,11 @@ void culm_coordinator_event(struct culm_coordinator *c, json_t *take_event) {
     c->o.world->ops->publish(c->o.world, take_event);
 }
 
+struct culm_buf *culm_coordinator_meta(struct culm_coordinator *c) {
+    culm_buf_clear(&c->meta);
+    return &c->meta;
+}
+
 void culm_coordinator_send(struct culm_coordinator *c, int32_t to, uint16_t type) {
     if (c->meta.failed) {
         culm_coordinator_fail(c, CULM_ERR_MEMORY, "encode message %u", type);
@@ -113,23 +118,16 @@ void culm_coordinator_send(struct culm_coordinator *c, int32_t to, uint16_t type
     c->o.world->ops->send(c->o.world, to, &message);
 }
 
-void culm_coordinator_note(struct culm_coordinator *c, int32_t to, uint16_t type,
-                           const struct culm_note *note) {
-    culm_buf_clear(&c->meta);
-    culm_note_encode(note, &c->meta);
-    culm_coordinator_send(c, to, type);
-}
-
 void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
                             const struct culm_error *error) {
     if (c->phase == ENDED) {
         return;
     }
     c->phase = ENDED;
-    const struct culm_note note = {.view = c->view->number};
+    (void)culm_coordinator_meta(c);
     for (int32_t i = 0; i < c->member_count; i++) {
         if (c->member[i].alive) {
-            culm_coordinator_note(c, c->member[i].id, CULM_MSG_END, &note);
+            culm_coordinator_send(c, c->member[i].id, CULM_MSG_END);
         }
     }
     c->o.world->ops->leave(c->o.world, exit_code, error);
@@ -264,11 +262,13 @@ static uint64_t stages_owned(const struct culm_coordinator *c, const struct memb
 }
 
 void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending) {
-    static const char *const source[] = {"shadow", "peer", "checkpoint"};
+    static const char *const source[] = {[CULM_ORIGIN_SHADOW] = "shadow",
+                                         [CULM_ORIGIN_PEER] = "peer",
+                                         [CULM_ORIGIN_CHECKPOINT] = "checkpoint"};
     double pause = (double)(culm_coordinator_now(c) - pending->lost_ns) / 1e6;
     culm_coordinator_event(c,
                            json_pack("{s:s, s:i, s:s, s:f, s:I}", "event", "recovered", "node",
-                                     pending->node, "source", source[pending->source], "pause_ms",
+                                     pending->node, "source", source[pending->origin], "pause_ms",
                                      pause, "redone_tasks", (json_int_t)pending->redone));
     c->recovered++;
     if (c->pause_count == c->pause_capacity) {
@@ -288,7 +288,7 @@ void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pend
 static void nothing_to_take_over(struct culm_coordinator *c, int32_t node) {
     for (int32_t i = 0; i < c->pending_count; i++) {
         if (c->pending[i].node == node) {
-            c->pending[i].source = 1;
+            c->pending[i].origin = CULM_ORIGIN_PEER;
             culm_coordinator_recovered(c, &c->pending[i]);
             c->pending[i] = c->pending[--c->pending_count];
             return;
@@ -306,7 +306,21 @@ static void forget_complaints(struct culm_coordinator *c, int32_t node) {
     c->complaint_count = kept;
 }
 
-void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, const char *cause,
+static const char *cause_name(enum culm_cause cause) {
+    static const char *const name[] = {
+        [CULM_CAUSE_EOF] = "eof",
+        [CULM_CAUSE_EXIT] = "exit",
+        [CULM_CAUSE_HEARTBEAT] = "heartbeat",
+        [CULM_CAUSE_STUCK] = "stuck",
+        [CULM_CAUSE_STALLED] = "stalled",
+        [CULM_CAUSE_FAILED] = "failed",
+        [CULM_CAUSE_DIFFERS] = "differs",
+        [CULM_CAUSE_REMOVED] = "removed",
+    };
+    return name[cause];
+}
+
+void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, enum culm_cause cause,
                            const char *message) {
     if (!member->alive || c->phase == ENDED) {
         return;
@@ -318,10 +332,9 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, co
     member->pipeline = member->stage = -1;
     forget_complaints(c, id);
     c->losses++;
-    bool silent = strcmp(cause, "heartbeat") == 0 || strcmp(cause, "stuck") == 0;
-    if (silent) {
+    if (cause == CULM_CAUSE_HEARTBEAT || cause == CULM_CAUSE_STUCK) {
         member->kill_ns = culm_coordinator_now(c) + (uint64_t)c->o.settings.kill_suspect_ms * MS;
-    } else if (member->failed) {
+    } else if (cause == CULM_CAUSE_FAILED) {
         member->kill_ns = culm_coordinator_now(c) + LEAVE_MS * MS;
     } else {
         c->o.world->ops->kill(c->o.world, id);
@@ -333,7 +346,7 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, co
         }
     }
     json_t *event = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "event", "lost", "node", id, "pid",
-                              (json_int_t)member->pid, "cause", cause, "step",
+                              (json_int_t)member->pid, "cause", cause_name(cause), "step",
                               (json_int_t)c->iteration, "stages", stages);
     if (message) {
         json_object_set_new(event, "message", json_string(message));
@@ -348,7 +361,7 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, co
     }
     replacement_due(c);
     char reason[CULM_REASON_MAX];
-    snprintf(reason, sizeof reason, "node %d was lost (%s)", id, cause);
+    snprintf(reason, sizeof reason, "node %d was lost (%s)", id, cause_name(cause));
     if (c->phase == LOADING) {
         c->phase = WAITING;
         culm_coordinator_start_if_ready(c);
@@ -365,22 +378,26 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, co
 }
 
 static void taken_over(struct culm_coordinator *c, const struct member *member,
-                       const struct culm_note *note) {
-    if (note->stage < 0 || note->stage >= c->o.shape.stages || note->node < 0 || note->node > 2) {
+                       const struct culm_message *message) {
+    struct culm_taken_over said;
+    if (culm_taken_over_decode(message->meta, message->meta_bytes, &said) != CULM_OK ||
+        said.stage < 0 || said.stage >= c->o.shape.stages) {
         return;
     }
     for (int32_t i = 0; i < c->pending_count; i++) {
         struct pending *pending = &c->pending[i];
         bool elsewhere = member->pipeline != pending->pipeline;
-        if (!(pending->stages >> note->stage & 1) || note->view < pending->view ||
-            (elsewhere && culm_view_whole(c->view, pending->pipeline) && note->node != 2)) {
+        if (!(pending->stages >> said.stage & 1) || said.view < pending->view ||
+            (elsewhere && culm_view_whole(c->view, pending->pipeline) &&
+             said.origin != CULM_ORIGIN_CHECKPOINT)) {
             continue;
         }
         bool peer = elsewhere || c->o.shape.redundancy == CULM_REDUNDANCY_NONE;
-        int32_t source = peer && note->node == 0 ? 1 : note->node;
-        pending->source = source > pending->source ? source : pending->source;
-        pending->redone += note->number;
-        pending->stages &= ~(1ull << note->stage);
+        enum culm_origin origin =
+            peer && said.origin == CULM_ORIGIN_SHADOW ? CULM_ORIGIN_PEER : said.origin;
+        pending->origin = origin > pending->origin ? origin : pending->origin;
+        pending->redone += said.redone;
+        pending->stages &= ~(1ull << said.stage);
         if (pending->stages == 0) {
             culm_coordinator_recovered(c, pending);
             *pending = c->pending[--c->pending_count];
@@ -411,8 +428,9 @@ static void settle_complaints(struct culm_coordinator *c, uint64_t now) {
         int32_t about = complaints_about(c, complaint.about);
         int32_t by = complaints_about(c, complaint.by);
         bool turned = by > about || (by == about && complaint.by > complaint.about);
-        culm_coordinator_lose(
-            c, culm_coordinator_member(c, turned ? complaint.by : complaint.about), "eof", NULL);
+        culm_coordinator_lose(c,
+                              culm_coordinator_member(c, turned ? complaint.by : complaint.about),
+                              CULM_CAUSE_EOF, NULL);
         i = 0; /* fewer now */
     }
 }
@@ -429,7 +447,7 @@ static void check_members(struct culm_coordinator *c, uint64_t now) {
             continue;
         }
         if (now > member->seen_ns + suspect) {
-            culm_coordinator_lose(c, member, "heartbeat", NULL);
+            culm_coordinator_lose(c, member, CULM_CAUSE_HEARTBEAT, NULL);
         } else {
             culm_coordinator_check_task(c, member);
         }
@@ -508,11 +526,12 @@ static void on_start(void *actor) {
 }
 
 static void fence(struct culm_coordinator *c, struct member *member) {
-    struct culm_note note = {.view = c->view->number};
-    snprintf(note.text, sizeof note.text,
+    struct culm_fenced fenced;
+    snprintf(fenced.why, sizeof fenced.why,
              "node %d was put out of the run while it was silent; the view is %llu", member->id,
              (unsigned long long)c->view->number);
-    culm_coordinator_note(c, member->id, CULM_MSG_FENCED, &note);
+    culm_fenced_encode(&fenced, culm_coordinator_meta(c));
+    culm_coordinator_send(c, member->id, CULM_MSG_FENCED);
     if (!member->fenced) {
         member->fenced = true;
         culm_coordinator_event(c, json_pack("{s:s, s:i}", "event", "fenced", "node", member->id));
@@ -521,9 +540,15 @@ static void fence(struct culm_coordinator *c, struct member *member) {
 
 /* If the one it is about is dead, its own connection tells us at once; if only the link is, this
  * does. */
-static void complain(struct culm_coordinator *c, int32_t by, int32_t about) {
-    const struct member *member = culm_coordinator_member(c, about);
-    bool known = !member || !member->alive || about == by;
+static void peer_lost(struct culm_coordinator *c, const struct member *member,
+                      const struct culm_message *message) {
+    struct culm_peer_lost said;
+    if (culm_peer_lost_decode(message->meta, message->meta_bytes, &said) != CULM_OK) {
+        return;
+    }
+    int32_t by = member->id, about = said.node;
+    const struct member *other = culm_coordinator_member(c, about);
+    bool known = !other || !other->alive || about == by;
     for (int32_t i = 0; i < c->complaint_count && !known; i++) {
         known = c->complaint[i].by == by && c->complaint[i].about == about;
     }
@@ -556,34 +581,21 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         return;
     }
     member->seen_ns = culm_coordinator_now(c);
-    if (message->type == CULM_MSG_PREPARED) {
-        culm_coordinator_prepared(c, member, message);
-        return;
-    }
-    if (message->type == CULM_MSG_WAITS) {
-        culm_coordinator_waits(c, member, message);
-        return;
-    }
-    if (message->type == CULM_MSG_DIGESTS) {
-        culm_coordinator_digests(c, member, message);
-        return;
-    }
-    struct culm_note note;
-    if (culm_note_decode(message->meta, message->meta_bytes, &note) != CULM_OK) {
-        return;
-    }
     switch (message->type) {
-    case CULM_MSG_HEARTBEAT: culm_coordinator_heartbeat(member, &note); break;
-    case CULM_MSG_TOOK: culm_patience_took(&c->patience, note.node, note.stage, note.number); break;
-    case CULM_MSG_LOADED: culm_coordinator_loaded(c, member, &note); break;
-    case CULM_MSG_JOINED: culm_coordinator_joined(c, member, &note); break;
-    case CULM_MSG_SAVED: culm_coordinator_saved(c, member, &note); break;
-    case CULM_MSG_TAKEN_OVER: taken_over(c, member, &note); break;
-    case CULM_MSG_PEER_LOST: complain(c, from, note.node); break;
-    case CULM_MSG_DAMAGED: culm_coordinator_damaged(c, member, &note); break;
-    case CULM_MSG_UNLOADED: culm_coordinator_unloaded(c, member, &note); break;
-    case CULM_MSG_FAILED: culm_coordinator_failed(c, member, &note); break;
-    default: break;
+    case CULM_MSG_PREPARED: culm_coordinator_prepared(c, member, message); break;
+    case CULM_MSG_DIGESTS: culm_coordinator_digests(c, member, message); break;
+    case CULM_MSG_WAITS: culm_coordinator_waits(c, member, message); break;
+    case CULM_MSG_HEARTBEAT: culm_coordinator_heartbeat(member, message); break;
+    case CULM_MSG_TOOK: culm_coordinator_took(c, message); break;
+    case CULM_MSG_LOADED: culm_coordinator_loaded(c, member, message); break;
+    case CULM_MSG_UNLOADED: culm_coordinator_unloaded(c, member, message); break;
+    case CULM_MSG_JOINED: culm_coordinator_joined(c, member, message); break;
+    case CULM_MSG_SAVED: culm_coordinator_saved(c, member, message); break;
+    case CULM_MSG_TAKEN_OVER: taken_over(c, member, message); break;
+    case CULM_MSG_PEER_LOST: peer_lost(c, member, message); break;
+    case CULM_MSG_FAILED: culm_coordinator_failed(c, member, message); break;
+    case CULM_MSG_DAMAGED: culm_coordinator_damaged(c, member, message); break;
+    default: break; /* not for a coordinator */
     }
 }
 
@@ -599,7 +611,8 @@ static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
             member_up(c, node, info);
         }
     } else if (member) {
-        culm_coordinator_lose(c, member, change == CULM_PEER_EOF ? "eof" : "exit", NULL);
+        culm_coordinator_lose(c, member, change == CULM_PEER_EOF ? CULM_CAUSE_EOF : CULM_CAUSE_EXIT,
+                              NULL);
         if (change == CULM_PEER_EXIT) {
             member->kill_ns = CULM_NEVER; /* a closed connection alone ends no process */
         }
@@ -628,7 +641,7 @@ static void on_request(void *actor, enum culm_request request, int32_t node) {
     if (request == CULM_REQUEST_REMOVE) {
         struct member *member = culm_coordinator_member(c, node);
         if (member) {
-            culm_coordinator_lose(c, member, "removed", NULL);
+            culm_coordinator_lose(c, member, CULM_CAUSE_REMOVED, NULL);
         }
         return;
     }

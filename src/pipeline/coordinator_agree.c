@@ -236,7 +236,7 @@ static void put_out(struct culm_coordinator *c, struct member *member, bool afre
         }
     }
     c->afresh |= afresh;
-    culm_coordinator_lose(c, member, "differs", why);
+    culm_coordinator_lose(c, member, CULM_CAUSE_DIFFERS, why);
 }
 
 /* False: they all were lost already, and no longer count. */
@@ -264,14 +264,18 @@ static void cannot_be_told(struct culm_coordinator *c, const char *what) {
 }
 
 void culm_coordinator_damaged(struct culm_coordinator *c, struct member *member,
-                              const struct culm_note *note) {
+                              const struct culm_message *message) {
+    struct culm_damaged damaged;
+    if (culm_damaged_decode(message->meta, message->meta_bytes, &damaged) != CULM_OK) {
+        return;
+    }
     culm_coordinator_event(c, json_pack("{s:s, s:I, s:i, s:s, s:[i], s:[i], s:s}", "event",
-                                        "differs", "step", (json_int_t)note->iteration, "stage",
-                                        note->stage, "what", "memory", "nodes", member->id,
-                                        "put_out", member->id, "message", note->text));
+                                        "differs", "step", (json_int_t)damaged.iteration, "stage",
+                                        damaged.stage, "what", "memory", "nodes", member->id,
+                                        "put_out", member->id, "message", damaged.why));
     /* A step that found it changed nothing for others: what it stepped from was looked at when the
      * step was prepared. */
-    put_out(c, member, note->iteration == c->iteration, note->text);
+    put_out(c, member, damaged.iteration == c->iteration, damaged.why);
 }
 
 /* --- gradients --- */

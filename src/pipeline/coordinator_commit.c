@@ -104,8 +104,7 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
     clip /= c->weight;
     const struct culm_commit commit = {
         .view = c->view->number, .iteration = c->iteration, .clip = clip, .loss = c->loss};
-    culm_buf_clear(&c->meta);
-    culm_commit_encode(&commit, &c->meta);
+    culm_commit_encode(&commit, culm_coordinator_meta(c));
     for (int32_t i = 0; i < c->view->node_count; i++) {
         culm_coordinator_send(c, c->view->node[i].id, CULM_MSG_COMMIT);
     }
@@ -207,11 +206,10 @@ static void order_piece(struct culm_coordinator *c, int32_t stage) {
                               stage);
         return;
     }
-    const struct culm_note note = {.view = c->view->number,
-                                   .iteration = c->saving.version,
-                                   .node = c->saving.attempt,
-                                   .stage = stage};
-    culm_coordinator_note(c, c->saving.writer[stage], CULM_MSG_SAVE, &note);
+    const struct culm_save save = {
+        .version = c->saving.version, .attempt = c->saving.attempt, .stage = stage};
+    culm_save_encode(&save, culm_coordinator_meta(c));
+    culm_coordinator_send(c, c->saving.writer[stage], CULM_MSG_SAVE);
 }
 
 void culm_coordinator_save(struct culm_coordinator *c) {
@@ -293,28 +291,32 @@ void culm_coordinator_settle(struct culm_coordinator *c) {
 }
 
 void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
-                            const struct culm_note *note) {
-    struct saving *saving = &c->saving;
-    if (!saving->active || saving->publishing || note->iteration != saving->version ||
-        note->node != saving->attempt || note->stage < 0 || note->stage >= c->o.shape.stages ||
-        saving->writer[note->stage] != member->id) {
+                            const struct culm_message *message) {
+    struct culm_saved saved;
+    if (culm_saved_decode(message->meta, message->meta_bytes, &saved) != CULM_OK) {
         return;
     }
-    if (note->number != CULM_OK) {
-        if (culm_coordinator_last_save(c) && another_writer(c, member, note->stage)) {
+    struct saving *saving = &c->saving;
+    if (!saving->active || saving->publishing || saved.version != saving->version ||
+        saved.attempt != saving->attempt || saved.stage < 0 || saved.stage >= c->o.shape.stages ||
+        saving->writer[saved.stage] != member->id) {
+        return;
+    }
+    if (saved.status != CULM_OK) {
+        if (culm_coordinator_last_save(c) && another_writer(c, member, saved.stage)) {
             return;
         }
         if (culm_coordinator_last_save(c)) {
-            culm_coordinator_checkpoint_event(c, saving->version, "", false, note->text);
-            culm_coordinator_fail(c, (enum culm_status)note->number,
-                                  "the last checkpoint could not be written: %s", note->text);
+            culm_coordinator_checkpoint_event(c, saving->version, "", false, saved.why);
+            culm_coordinator_fail(c, saved.status, "the last checkpoint could not be written: %s",
+                                  saved.why);
             return;
         }
-        culm_coordinator_give_up_save(c, note->text);
+        culm_coordinator_give_up_save(c, saved.why);
         return;
     }
-    memcpy(saving->piece[note->stage], note->text, sizeof saving->piece[0]);
-    saving->saved |= 1ull << note->stage;
+    memcpy(saving->piece[saved.stage], saved.piece, sizeof saving->piece[0]);
+    saving->saved |= 1ull << saved.stage;
     /* Whether the states agree may have waited for a holder that was lost before this was asked. */
     culm_coordinator_settle(c);
 }
@@ -357,7 +359,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double culm_coordinator_pause_median(const struct culm_coordinator *c) {
+static double pause_median(const struct culm_coordinator *c) {
     if (c->pause_count == 0) {
         return 0;
     }
@@ -377,7 +379,7 @@ static void done(struct culm_coordinator *c) {
     }
     struct culm_coordinator_totals totals;
     culm_coordinator_totals(c, &totals);
-    double median = culm_coordinator_pause_median(c); /* sorts */
+    double median = pause_median(c); /* sorts */
     double longest = c->pause_count ? c->pause_ms[c->pause_count - 1] : 0;
     culm_coordinator_event(
         c, json_pack("{s:s, s:I, s:f, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "event",

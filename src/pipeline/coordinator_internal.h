@@ -3,6 +3,7 @@
 #define CULM_PIPELINE_COORDINATOR_INTERNAL_H
 
 #include "ledger/ledger.h"
+#include "pipeline/control.h"
 #include "pipeline/coordinator.h"
 #include "pipeline/message.h"
 #include "pipeline/patience.h"
@@ -10,9 +11,21 @@
 
 enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED };
 
+/* Why a worker is lost, as the event "lost" says it. */
+enum culm_cause {
+    CULM_CAUSE_EOF,       /* its connection ended, or others cannot reach it */
+    CULM_CAUSE_EXIT,      /* its process ended */
+    CULM_CAUSE_HEARTBEAT, /* it was silent */
+    CULM_CAUSE_STUCK,     /* it does not finish a task */
+    CULM_CAUSE_STALLED,   /* what others sent to it, or it to others, does not arrive */
+    CULM_CAUSE_FAILED,    /* it said that it cannot go on */
+    CULM_CAUSE_DIFFERS,   /* what it has is not what it should be */
+    CULM_CAUSE_REMOVED,   /* a preemption trace took it away */
+};
+
 struct member {
     int32_t id;
-    bool alive, fenced, failed;
+    bool alive, fenced;
     int64_t pid;
     char name[64];
     int32_t pipeline, stage; /* slot; -1: standing by */
@@ -23,8 +36,8 @@ struct member {
     bool contradicted;
     bool loaded;      /* in the current LOAD view */
     uint64_t seen_ns; /* its last word */
-    int64_t tasks;
-    int64_t task_ms; /* how long its running task had taken at its last heartbeat */
+    int64_t progress; /* as its last heartbeat told it */
+    int64_t task_ms;  /* how long its running task had taken at its last heartbeat */
     int32_t task_kind, task_stage;
     uint64_t task_began_ns;
     struct culm_waits *waits; /* its answer; NULL: none */
@@ -47,8 +60,8 @@ struct pending {
     int32_t node, pipeline;
     uint64_t stages;
     uint64_t lost_ns;
-    uint64_t view;  /* what was said in views before does not count */
-    int32_t source; /* the worst so far: 0 shadow, 1 peer, 2 checkpoint */
+    uint64_t view;           /* what was said in views before does not count */
+    enum culm_origin origin; /* the worst so far */
     int64_t redone;
 };
 
@@ -141,9 +154,8 @@ struct culm_coordinator {
 struct member *culm_coordinator_member(const struct culm_coordinator *c, int32_t id);
 uint64_t culm_coordinator_now(const struct culm_coordinator *c);
 void culm_coordinator_event(struct culm_coordinator *c, json_t *take_event); /* adds "view" */
+struct culm_buf *culm_coordinator_meta(struct culm_coordinator *c);
 void culm_coordinator_send(struct culm_coordinator *c, int32_t to, uint16_t type);
-void culm_coordinator_note(struct culm_coordinator *c, int32_t to, uint16_t type,
-                           const struct culm_note *note);
 void culm_coordinator_fail(struct culm_coordinator *c, enum culm_status status, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));
 void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
@@ -152,11 +164,12 @@ void culm_coordinator_seat(struct culm_coordinator *c, struct member *member);
 void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending);
 int32_t culm_coordinator_alive(const struct culm_coordinator *c);
 /* Puts it out of the run, which goes on without it. `message` (why, in words) may be NULL. */
-void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, const char *cause,
+void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, enum culm_cause cause,
                            const char *message);
 
 /* coordinator_watch.c */
-void culm_coordinator_heartbeat(struct member *member, const struct culm_note *note);
+void culm_coordinator_heartbeat(struct member *member, const struct culm_message *message);
+void culm_coordinator_took(struct culm_coordinator *c, const struct culm_message *message);
 /* Puts the member out if its task has taken too long; ends the run if nobody finishes it. */
 void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member);
 
@@ -169,27 +182,27 @@ void culm_coordinator_watch_release(struct culm_coordinator *c);
 
 /* coordinator_trouble.c */
 void culm_coordinator_failed(struct culm_coordinator *c, struct member *member,
-                             const struct culm_note *note);
+                             const struct culm_message *message);
 void culm_coordinator_got_on(struct culm_coordinator *c); /* a step was committed */
 /* A worker that was asked for has ended. `why`: what it said; or NULL. */
 void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm_error *why);
 void culm_coordinator_start_came(struct culm_coordinator *c);
 void culm_coordinator_unloaded(struct culm_coordinator *c, struct member *member,
-                               const struct culm_note *note);
+                               const struct culm_message *message);
 void culm_coordinator_find_if_due(struct culm_coordinator *c);
 void culm_coordinator_found(struct culm_coordinator *c);
 
 /* coordinator_view.c */
 void culm_coordinator_start_if_ready(struct culm_coordinator *c);
 void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
-                             const struct culm_note *note);
+                             const struct culm_message *message);
 /* Leaves when a stop was asked for and nothing is newer than the last checkpoint. */
 bool culm_coordinator_stop_if_safe(struct culm_coordinator *c);
 /* A view from who lives now. boundary: an iteration has just been committed. */
 void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const char *reason);
 bool culm_coordinator_parked(const struct culm_coordinator *c); /* some lane has no pipeline */
 void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
-                             const struct culm_note *note);
+                             const struct culm_message *message);
 void culm_coordinator_give_up_joins(struct culm_coordinator *c);
 void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason);
 
@@ -204,7 +217,7 @@ void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct member *m
 void culm_coordinator_digests(struct culm_coordinator *c, struct member *member,
                               const struct culm_message *message);
 void culm_coordinator_damaged(struct culm_coordinator *c, struct member *member,
-                              const struct culm_note *note);
+                              const struct culm_message *message);
 /* All are prepared: do they agree? Then norms, loss, samples and weight are known. False: someone
  * has yet to say what it stepped to, or was put out, or the iteration begins afresh, or the run has
  * ended. */
@@ -220,7 +233,7 @@ void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member
 void culm_coordinator_try_commit(struct culm_coordinator *c);
 void culm_coordinator_save(struct culm_coordinator *c);
 void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
-                            const struct culm_note *note);
+                            const struct culm_message *message);
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);
 void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,
@@ -230,6 +243,5 @@ void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step,
                                        bool ok, const char *why);
 void culm_coordinator_finish(struct culm_coordinator *c);
 bool culm_coordinator_last_save(const struct culm_coordinator *c);
-double culm_coordinator_pause_median(const struct culm_coordinator *c);
 
 #endif

@@ -82,7 +82,7 @@ static bool someone_works(const struct culm_coordinator *c) {
 static int64_t progress(const struct culm_coordinator *c) {
     int64_t sum = c->iteration + (int64_t)c->view->number + c->transfer_count;
     for (int32_t i = 0; i < c->member_count; i++) {
-        sum += c->member[i].tasks + c->member[i].loaded;
+        sum += c->member[i].progress + c->member[i].loaded;
     }
     return sum;
 }
@@ -102,9 +102,10 @@ void culm_coordinator_watch_release(struct culm_coordinator *c) { forget_answers
 static void ask(struct culm_coordinator *c, uint64_t now) {
     forget_answers(c);
     c->watch.asked_ns = now;
-    const struct culm_note note = {.view = c->view->number, .number = (int64_t)++c->watch.question};
+    const struct culm_ask ask = {.question = ++c->watch.question};
+    culm_ask_encode(&ask, culm_coordinator_meta(c));
     for (int32_t i = 0; i < c->view->node_count; i++) {
-        culm_coordinator_note(c, c->view->node[i].id, CULM_MSG_ASK, &note);
+        culm_coordinator_send(c, c->view->node[i].id, CULM_MSG_ASK);
     }
 }
 
@@ -335,7 +336,7 @@ static void judge(struct culm_coordinator *c, uint64_t now) {
                          "did not arrive"
                        : "nothing moved for %llu ms, and it did not answer",
                  (unsigned long long)silent_ms);
-        culm_coordinator_lose(c, culm_coordinator_member(c, out), "stalled", why);
+        culm_coordinator_lose(c, culm_coordinator_member(c, out), CULM_CAUSE_STALLED, why);
     } else if (c->phase == RUNNING) {
         snprintf(why, sizeof why, "nothing moved for %llu ms", (unsigned long long)silent_ms);
         culm_coordinator_publish(c, false, why);

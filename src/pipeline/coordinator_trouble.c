@@ -31,12 +31,11 @@ static bool nobody_comes(const struct culm_coordinator *c) {
 static void lose_failed(struct culm_coordinator *c, struct member *member, enum culm_status status,
                         const char *text) {
     int32_t id = member->id, failures = ++c->failures[status];
-    member->failed = true;
     if (status == CULM_ERR_CHANGED) { /* for everyone who reads that file */
         culm_coordinator_fail(c, status, "worker %d: %s", id, text);
         return;
     }
-    culm_coordinator_lose(c, member, "failed", text);
+    culm_coordinator_lose(c, member, CULM_CAUSE_FAILED, text);
     if (c->phase == FINISHING) {
         return; /* nothing is asked of workers any more */
     }
@@ -48,14 +47,12 @@ static void lose_failed(struct culm_coordinator *c, struct member *member, enum 
     }
 }
 
-static enum culm_status status_of(int64_t number) {
-    return number > CULM_OK && number <= CULM_ERR_INTERNAL ? (enum culm_status)number
-                                                           : CULM_ERR_INTERNAL;
-}
-
 void culm_coordinator_failed(struct culm_coordinator *c, struct member *member,
-                             const struct culm_note *note) {
-    lose_failed(c, member, status_of(note->iteration), note->text);
+                             const struct culm_message *message) {
+    struct culm_failed failed;
+    if (culm_failed_decode(message->meta, message->meta_bytes, &failed) == CULM_OK) {
+        lose_failed(c, member, failed.status, failed.why);
+    }
 }
 
 void culm_coordinator_got_on(struct culm_coordinator *c) {
@@ -113,14 +110,16 @@ void culm_coordinator_start_came(struct culm_coordinator *c) {
 /* --- checkpoints that cannot be loaded --- */
 
 void culm_coordinator_unloaded(struct culm_coordinator *c, struct member *member,
-                               const struct culm_note *note) {
-    if (c->phase != LOADING || note->view != c->view->number) {
+                               const struct culm_message *message) {
+    struct culm_unloaded unloaded;
+    if (culm_unloaded_decode(message->meta, message->meta_bytes, &unloaded) != CULM_OK ||
+        c->phase != LOADING || unloaded.view != c->view->number) {
         return;
     }
-    member->unloaded_view = note->view;
-    member->unloaded_status = status_of(note->number);
+    member->unloaded_view = unloaded.view;
+    member->unloaded_status = unloaded.status;
     snprintf(member->unloaded, sizeof member->unloaded, "%.*s", (int)sizeof member->unloaded - 1,
-             note->text);
+             unloaded.why);
     c->find_due = true;
     culm_coordinator_find_if_due(c);
 }

@@ -97,8 +97,7 @@ static void issue(struct culm_coordinator *c, enum culm_view_phase phase, const 
         c->member[i].prepared = 0;
     }
     culm_coordinator_event(c, view_event(c->view));
-    culm_buf_clear(&c->meta);
-    culm_view_encode(c->view, &c->meta);
+    culm_view_encode(c->view, culm_coordinator_meta(c));
     for (int32_t i = 0; i < c->view->node_count; i++) {
         culm_coordinator_send(c, c->view->node[i].id, CULM_MSG_VIEW);
     }
@@ -205,9 +204,11 @@ void culm_coordinator_start_if_ready(struct culm_coordinator *c) {
 }
 
 void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
-                             const struct culm_note *note) {
-    if (c->phase != LOADING || note->view != c->view->number ||
-        note->iteration != c->iteration - 1) {
+                             const struct culm_message *message) {
+    struct culm_loaded loaded;
+    if (culm_loaded_decode(message->meta, message->meta_bytes, &loaded) != CULM_OK ||
+        c->phase != LOADING || loaded.view != c->view->number ||
+        loaded.version != c->iteration - 1) {
         return;
     }
     member->loaded = true;
@@ -397,13 +398,15 @@ void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const c
 }
 
 void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
-                             const struct culm_note *note) {
-    if (c->phase != RUNNING || note->iteration != c->iteration - 1) {
+                             const struct culm_message *message) {
+    struct culm_joined joined;
+    if (culm_joined_decode(message->meta, message->meta_bytes, &joined) != CULM_OK ||
+        c->phase != RUNNING || joined.version != c->iteration - 1) {
         return;
     }
     for (int32_t i = 0; i < c->transfer_count; i++) {
         const struct culm_transfer t = c->transfer[i];
-        if ((int64_t)t.id != note->number || t.destination != member->id) {
+        if (t.id != joined.transfer || t.destination != member->id) {
             continue;
         }
         member->holds |= 1ull << t.stage;
@@ -459,7 +462,7 @@ void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason) {
         c->member[i].holds = 0;
     }
     for (int32_t i = 0; i < c->pending_count; i++) {
-        c->pending[i].source = 2;
+        c->pending[i].origin = CULM_ORIGIN_CHECKPOINT;
         c->pending[i].view = c->view->number + 1;
     }
     culm_coordinator_event(c, json_pack("{s:s, s:I, s:I, s:o}", "event", "rollback", "from_step",

@@ -5,12 +5,24 @@
 
 #define MS 1000000ull
 
-void culm_coordinator_heartbeat(struct member *member, const struct culm_note *note) {
-    member->tasks = note->iteration;
-    member->task_ms = note->number;
-    member->task_kind = note->node;
-    member->task_stage = note->stage;
-    member->task_began_ns = member->seen_ns - (uint64_t)(note->number > 0 ? note->number : 0) * MS;
+void culm_coordinator_heartbeat(struct member *member, const struct culm_message *message) {
+    struct culm_heartbeat heartbeat;
+    if (culm_heartbeat_decode(message->meta, message->meta_bytes, &heartbeat) != CULM_OK) {
+        return;
+    }
+    int64_t ms = heartbeat.task_ms;
+    member->progress = heartbeat.progress;
+    member->task_ms = ms;
+    member->task_kind = heartbeat.kind;
+    member->task_stage = heartbeat.stage;
+    member->task_began_ns = member->seen_ns - (uint64_t)(ms > 0 ? ms : 0) * MS;
+}
+
+void culm_coordinator_took(struct culm_coordinator *c, const struct culm_message *message) {
+    struct culm_took took;
+    if (culm_took_decode(message->meta, message->meta_bytes, &took) == CULM_OK) {
+        culm_patience_took(&c->patience, took.kind, took.stage, took.task_ms);
+    }
 }
 
 void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member) {
@@ -25,7 +37,7 @@ void culm_coordinator_check_task(struct culm_coordinator *c, struct member *memb
              (long long)member->task_ms, (long long)limit);
     const struct culm_patience_row *row = culm_patience_lost(
         &c->patience, kind, stage, member->task_ms, member->task_began_ns, culm_coordinator_now(c));
-    culm_coordinator_lose(c, member, "stuck", why);
+    culm_coordinator_lose(c, member, CULM_CAUSE_STUCK, why);
     if (row && row->tries >= CULM_PATIENCE_TRIES) {
         culm_coordinator_fail(c, CULM_ERR_TIMEOUT,
                               "no worker finishes %s: %d limits from %lld ms to %lld ms were too "

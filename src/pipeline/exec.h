@@ -58,6 +58,7 @@ struct culm_task {
     enum culm_task_kind kind;
     int32_t stage, index, micro, node;
     int64_t iteration, version;
+    int64_t epoch;   /* the protocol's own: which life of the cells it was made for */
     uint64_t stages; /* NORM: mask */
     bool frc;        /* FORWARD: redundant; sliced, with scratch of its own */
     bool first;      /* BACKWARD: first micro-batch of its lane */

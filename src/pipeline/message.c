@@ -267,27 +267,3 @@ enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
     }
     return finished(&in);
 }
-
-void culm_note_encode(const struct culm_note *note, struct culm_buf *buf) {
-    culm_buf_u64(buf, note->view);
-    culm_buf_u64(buf, (uint64_t)note->iteration);
-    culm_buf_i32(buf, note->node);
-    culm_buf_i32(buf, note->stage);
-    culm_buf_u64(buf, (uint64_t)note->number);
-    culm_buf_string(buf, note->text);
-}
-
-enum culm_status culm_note_decode(const uint8_t *meta, size_t len, struct culm_note *ret_note) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_note note = {.view = culm_read_u64(&in)};
-    note.iteration = (int64_t)culm_read_u64(&in);
-    note.node = culm_read_i32(&in);
-    note.stage = culm_read_i32(&in);
-    note.number = (int64_t)culm_read_u64(&in);
-    culm_read_string(&in, note.text, sizeof note.text);
-    if (finished(&in) != CULM_OK) {
-        return CULM_ERR_FORMAT;
-    }
-    *ret_note = note;
-    return CULM_OK;
-}

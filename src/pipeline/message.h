@@ -1,9 +1,11 @@
 /*
- * Messages of the training protocol: types, and their encoding into a frame's meta bytes.
+ * Messages of the protocol: their types, and a struct and an encoding into a frame's meta bytes for
+ * those that nodes send each other and those that carry what an iteration comes to. The small ones
+ * between a node and the coordinator are in control.h.
  *
  * Data frames carry a payload and are pure functions of their key (iteration, kind, where): whoever
- * sends one, and under whatever view, the bytes are the same. Control frames carry the view they
- * belong to and count only in it. Decoders check every bound; a malformed message is
+ * sends one, and under whatever view, the bytes are the same. Control frames that depend on a view
+ * carry its number and count only in it. Decoders check every bound; a malformed message is
  * CULM_ERR_FORMAT and has no effect. Thread: none of their own.
  */
 #ifndef CULM_PIPELINE_MESSAGE_H
@@ -21,27 +23,27 @@ enum culm_message_type {
     CULM_MSG_STATE,          /* transfer, param index in the stage; version in `iteration` */
     /* control, node to node */
     CULM_MSG_HAVE,
-    /* control, coordinator to node */
+    /* control, coordinator to node; control.h but for the first two */
     CULM_MSG_VIEW,
     CULM_MSG_COMMIT,
     CULM_MSG_SAVE,
     CULM_MSG_FENCED,
-    CULM_MSG_END,
-    /* control, node to coordinator */
-    CULM_MSG_HEARTBEAT,
-    CULM_MSG_LOADED,
+    CULM_MSG_END, /* without content: the run is over */
+    CULM_MSG_ASK,
+    /* control, node to coordinator; control.h but for the first three */
     CULM_MSG_PREPARED,
+    CULM_MSG_DIGESTS, /* of the state that a holder has come to */
+    CULM_MSG_WAITS,   /* the answer to ASK: waits.h */
+    CULM_MSG_HEARTBEAT,
+    CULM_MSG_TOOK,
+    CULM_MSG_LOADED,
+    CULM_MSG_UNLOADED,
     CULM_MSG_JOINED,
     CULM_MSG_SAVED,
     CULM_MSG_TAKEN_OVER,
     CULM_MSG_PEER_LOST,
     CULM_MSG_FAILED,
-    CULM_MSG_TOOK,
-    CULM_MSG_DIGESTS,  /* of the state that a holder has come to */
-    CULM_MSG_DAMAGED,  /* its own copy is not what it made of it */
-    CULM_MSG_UNLOADED, /* it cannot load the checkpoint */
-    CULM_MSG_ASK,      /* coordinator to node: what have you? nothing moves */
-    CULM_MSG_WAITS,    /* the answer: waits.h */
+    CULM_MSG_DAMAGED,
 };
 
 #define CULM_META_MAX (1u << 20)
@@ -95,20 +97,6 @@ struct culm_digests {
     uint64_t *digest; /* [params]; 0 where it tells of none */
 };
 
-/* Small control messages share one form; which fields mean something depends on the type. */
-struct culm_note {
-    uint64_t view;
-    int64_t iteration; /* SAVE, SAVED, LOADED, JOINED: version. HEARTBEAT: tasks done. DAMAGED: of
-                          the task that found it */
-    int32_t node;    /* PEER_LOST. SAVE, SAVED: attempt. TAKEN_OVER: new owner's source: 0 shadow, 1
-                        peer, 2 checkpoint. HEARTBEAT, TOOK: kind of the task; -1: none */
-    int32_t stage;   /* SAVE, SAVED, TAKEN_OVER, HEARTBEAT, TOOK */
-    int64_t number;  /* ASK: question. UNLOADED: status. JOINED: transfer. TAKEN_OVER: tasks redone.
-                        HEARTBEAT: ms  the running task  has gone without a sign of progress. TOOK: ms
-                        one that ended  well had */
-    char text[1024]; /* SAVED: piece. FAILED, UNLOADED: error. FENCED: why */
-};
-
 void culm_data_key_encode(const struct culm_data_key *key, struct culm_buf *buf);
 enum culm_status culm_data_key_decode(const uint8_t *meta, size_t len,
                                       struct culm_data_key *ret_key);
@@ -137,8 +125,5 @@ void culm_digests_encode(const struct culm_digests *digests, struct culm_buf *bu
 /* `ret_digests->params` and `digest` are the caller's; another count is refused. */
 enum culm_status culm_digests_decode(const uint8_t *meta, size_t len,
                                      struct culm_digests *ret_digests);
-
-void culm_note_encode(const struct culm_note *note, struct culm_buf *buf);
-enum culm_status culm_note_decode(const uint8_t *meta, size_t len, struct culm_note *ret_note);
 
 #endif

@@ -140,9 +140,12 @@ void culm_node_send(struct culm_node *node, int32_t to, uint16_t type, struct cu
     node->o.world->ops->send(node->o.world, to, &message);
 }
 
-void culm_node_note(struct culm_node *node, uint16_t type, const struct culm_note *note) {
+struct culm_buf *culm_node_meta(struct culm_node *node) {
     culm_buf_clear(&node->meta);
-    culm_note_encode(note, &node->meta);
+    return &node->meta;
+}
+
+void culm_node_tell(struct culm_node *node, uint16_t type) {
     culm_node_send(node, CULM_COORDINATOR, type, NULL, 0, 0);
 }
 
@@ -161,10 +164,9 @@ void culm_node_fail(struct culm_node *node, enum culm_status status, const char 
     va_start(args, format);
     culm_error_setv(&error, status, format, args);
     va_end(args);
-    struct culm_note note = {.view = node->view->number, .iteration = (int64_t)status};
-    snprintf(note.text, sizeof note.text, "%s", error.text);
-    culm_buf_clear(&node->meta);
-    culm_note_encode(&note, &node->meta);
+    struct culm_failed failed = {.status = status};
+    snprintf(failed.why, sizeof failed.why, "%s", error.text);
+    culm_failed_encode(&failed, culm_node_meta(node));
     const struct culm_message message = {
         .type = CULM_MSG_FAILED, .meta = node->meta.data, .meta_bytes = (uint32_t)node->meta.len};
     node->o.world->ops->send(node->o.world, CULM_COORDINATOR, &message);
@@ -240,12 +242,12 @@ static void notice_take_over(struct culm_node *node, const struct culm_view *bef
         bool fresh = !before->number || before->role[node->pipeline][s].owner != node->o.id;
         if (view->phase == CULM_VIEW_LOAD) {
             node->stage[s].took_over = true;
-            node->stage[s].took_over_source = 2;
+            node->stage[s].origin = CULM_ORIGIN_CHECKPOINT;
         } else if (before->number && before->phase == CULM_VIEW_LOAD && !fresh) {
             continue; /* still the news of the load */
         } else if (fresh || new_lanes) {
             node->stage[s].took_over = true;
-            node->stage[s].took_over_source = fresh ? 0 : 1;
+            node->stage[s].origin = fresh ? CULM_ORIGIN_SHADOW : CULM_ORIGIN_PEER;
         }
     }
 }
@@ -307,17 +309,15 @@ static void enter_view(struct culm_node *node, const struct culm_message *messag
 static void on_start(void *actor) { culm_node_heartbeat(actor); }
 
 static void leave_for(struct culm_node *node, const struct culm_message *message) {
-    struct culm_note note;
-    if (culm_note_decode(message->meta, message->meta_bytes, &note) != CULM_OK) {
-        note.text[0] = '\0';
-    }
     node->left = true;
     if (message->type == CULM_MSG_END) {
         node->o.world->ops->leave(node->o.world, 0, NULL);
         return;
     }
+    struct culm_fenced fenced = {""};
     struct culm_error error;
-    culm_error_set(&error, CULM_ERR_CLOSED, "fenced: %s", note.text);
+    (void)culm_fenced_decode(message->meta, message->meta_bytes, &fenced);
+    culm_error_set(&error, CULM_ERR_CLOSED, "fenced: %s", fenced.why);
     node->o.world->ops->leave(node->o.world, 1, &error);
 }
 
@@ -373,8 +373,8 @@ static void on_peer(void *actor, int32_t id, enum culm_peer_change change,
         !culm_view_find(node->view, id)) {
         return;
     }
-    const struct culm_note note = {.view = node->view->number, .node = id};
-    culm_node_note(node, CULM_MSG_PEER_LOST, &note);
+    culm_peer_lost_encode(&(struct culm_peer_lost){.node = id}, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_PEER_LOST);
 }
 
 static void on_timer(void *actor, uint32_t timer) {

@@ -30,18 +30,17 @@ void culm_node_tell_digests(struct culm_node *node, uint64_t stages, int64_t ver
                                          .stages = stages,
                                          .params = layout->param_count,
                                          .digest = node->digest};
-    culm_buf_clear(&node->meta);
-    culm_digests_encode(&digests, &node->meta);
-    culm_node_send(node, CULM_COORDINATOR, CULM_MSG_DIGESTS, NULL, 0, 0);
+    culm_digests_encode(&digests, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_DIGESTS);
 }
 
 void culm_node_damaged(struct culm_node *node, const struct culm_task *task) {
     if (node->left) {
         return;
     }
-    struct culm_note note = {
-        .view = node->view->number, .iteration = task->iteration, .stage = task->stage};
-    snprintf(note.text, sizeof note.text, "%s", task->job.error.text);
-    culm_node_note(node, CULM_MSG_DAMAGED, &note);
+    struct culm_damaged damaged = {.iteration = task->iteration, .stage = task->stage};
+    snprintf(damaged.why, sizeof damaged.why, "%s", task->job.error.text);
+    culm_damaged_encode(&damaged, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_DAMAGED);
     node->left = true; /* the coordinator ends this process once it has heard why */
 }

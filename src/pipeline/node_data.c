@@ -160,8 +160,7 @@ void culm_node_have_fill(struct culm_node *node) {
 
 void culm_node_have_send(struct culm_node *node) {
     culm_node_have_fill(node);
-    culm_buf_clear(&node->meta);
-    culm_have_encode(&node->have, &node->meta);
+    culm_have_encode(&node->have, culm_node_meta(node));
     for (int32_t i = 0; i < node->peer_count; i++) {
         culm_node_send(node, node->peer[i].id, CULM_MSG_HAVE, NULL, 0, 0);
     }
@@ -282,8 +281,7 @@ static void send_boundary(struct culm_node *node, int32_t to, uint16_t type, int
                                       .which = micro,
                                       .attempt = node->view->attempt};
     culm_node_fault(node, CULM_PHASE_SEND, micro);
-    culm_buf_clear(&node->meta);
-    culm_data_key_encode(&key, &node->meta);
+    culm_data_key_encode(&key, culm_node_meta(node));
     culm_node_send(node, to, type, payload, 0, payload->size_bytes);
 }
 

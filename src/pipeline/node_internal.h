@@ -2,6 +2,7 @@
 #ifndef CULM_PIPELINE_NODE_INTERNAL_H
 #define CULM_PIPELINE_NODE_INTERNAL_H
 
+#include "pipeline/control.h"
 #include "pipeline/message.h"
 #include "pipeline/node.h"
 #include "pipeline/patience.h"
@@ -24,9 +25,8 @@ struct stage_state {
         *sum[2 * CULM_MAX_LANES]; /* by tree node: whole sums, and a leaf being filled */
     uint64_t lanes_done;          /* lanes whose leaf is, or has been, whole */
     bool took_over;               /* report the first task done at this stage */
-    int32_t took_over_source;
-    int32_t reduce_frames; /* SUM and REDUCED frames of this stage sent in this iteration */
-    bool loading;
+    enum culm_origin origin;      /* of its state then */
+    int32_t reduce_frames;        /* SUM and REDUCED frames of this stage sent in this iteration */
 };
 
 struct grad_state {
@@ -55,7 +55,6 @@ struct order {
 struct incoming {
     uint32_t id; /* 0: none */
     int32_t stage, source, ordered, imported;
-    bool failed;
 };
 
 /* A SAVE that came while the one before, given up since, was still being written. */
@@ -121,7 +120,6 @@ struct culm_node {
     struct incoming incoming[CULM_MAX_STAGES];
     struct outgoing outgoing[CULM_MAX_TRANSFERS];
     int32_t outgoing_count;
-    bool loaded_sent;
 
     struct early *early;
     int32_t early_count;
@@ -176,7 +174,8 @@ void culm_node_fail(struct culm_node *node, enum culm_status status, const char 
     __attribute__((format(printf, 3, 4)));
 void culm_node_send(struct culm_node *node, int32_t to, uint16_t type, struct culm_blob *payload,
                     size_t offset_bytes, size_t size_bytes); /* meta: node->meta, already encoded */
-void culm_node_note(struct culm_node *node, uint16_t type, const struct culm_note *note);
+struct culm_buf *culm_node_meta(struct culm_node *node);     /* empty, to encode a message into */
+void culm_node_tell(struct culm_node *node, uint16_t type);  /* the coordinator; meta as above */
 void culm_node_fault(struct culm_node *node, enum culm_phase phase, int64_t micro);
 void culm_node_advance(struct culm_node *node); /* send what can be sent, run what can be run */
 bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob **ret_blob);

@@ -88,8 +88,8 @@ static void start_fold(struct culm_node *node, int32_t stage, int32_t grad, int3
                                .tree = &node->tree,
                                .piece = node->fold_piece,
                                .root = root,
-                               .size_bytes = size_bytes};
-    task->version = node->epoch;
+                               .size_bytes = size_bytes,
+                               .epoch = node->epoch};
     if (!culm_node_get(node, size_bytes, &task->output)) {
         return;
     }
@@ -202,8 +202,7 @@ static void send_grad(struct culm_node *node, int32_t to, uint16_t type, int32_t
                                       .where = grad,
                                       .which = which,
                                       .attempt = node->view->attempt};
-    culm_buf_clear(&node->meta);
-    culm_data_key_encode(&key, &node->meta);
+    culm_data_key_encode(&key, culm_node_meta(node));
     culm_node_send(node, to, type, blob, offset_bytes, node->o.layout->grad[grad].size_bytes);
     count_reduce_frame(node, node->o.layout->grad[grad].stage);
 }
@@ -290,7 +289,7 @@ bool culm_node_norm_next(struct culm_node *node) {
     struct culm_task *task = &node->task;
     *task = (struct culm_task){.kind = CULM_TASK_NORM,
                                .iteration = node->iteration,
-                               .version = node->epoch,
+                               .epoch = node->epoch,
                                .stages = holds,
                                .grad = node->reduced,
                                .norm = node->norm,
@@ -328,9 +327,8 @@ void culm_node_prepare(struct culm_node *node) {
                                      .params = node->o.layout->param_count,
                                      .norm = node->norm};
     memcpy(prepared.ids, node->ids, sizeof prepared.ids);
-    culm_buf_clear(&node->meta);
-    culm_prepared_encode(&prepared, &node->meta);
-    culm_node_send(node, CULM_COORDINATOR, CULM_MSG_PREPARED, NULL, 0, 0);
+    culm_prepared_encode(&prepared, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_PREPARED);
     if (!node->committed) {
         node->committed = true;
         culm_node_fault(node, CULM_PHASE_COMMIT, -1);

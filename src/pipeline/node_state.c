@@ -166,7 +166,6 @@ static void load_all(struct culm_node *node, uint64_t holds) {
     }
     memset(node->incoming, 0, sizeof node->incoming);
     node->outgoing_count = 0;
-    node->loaded_sent = false;
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         forget_stage(node, s);
         node->stage[s].held = holds >> s & 1;
@@ -301,8 +300,7 @@ static void exported(struct culm_node *node, struct culm_task *task) {
                                       .which = (int32_t)out->id,
                                       .attempt = node->view->attempt,
                                       .digest = task->digest};
-    culm_buf_clear(&node->meta);
-    culm_data_key_encode(&key, &node->meta);
+    culm_data_key_encode(&key, culm_node_meta(node));
     culm_node_send(node, out->destination, CULM_MSG_STATE, task->output, 0,
                    task->output->size_bytes);
     out->next++;
@@ -318,11 +316,9 @@ static void imported(struct culm_node *node, const struct culm_task *task) {
     if (in->imported == node->o.layout->stage[in->stage].param_count) {
         node->stage[in->stage].version = task->version;
         culm_node_tell_digests(node, 1ull << in->stage, task->version);
-        const struct culm_note note = {.view = node->view->number,
-                                       .iteration = task->version,
-                                       .stage = in->stage,
-                                       .number = (int64_t)in->id};
-        culm_node_note(node, CULM_MSG_JOINED, &note);
+        const struct culm_joined joined = {.version = task->version, .transfer = in->id};
+        culm_joined_encode(&joined, culm_node_meta(node));
+        culm_node_tell(node, CULM_MSG_JOINED);
     }
 }
 
@@ -342,9 +338,9 @@ static void loaded(struct culm_node *node, const struct culm_task *task) {
         stages |= (uint64_t)node->stage[s].held << s;
     }
     culm_node_tell_digests(node, stages, task->version);
-    const struct culm_note note = {.view = node->view->number, .iteration = task->version};
-    culm_node_note(node, CULM_MSG_LOADED, &note);
-    node->loaded_sent = true;
+    const struct culm_loaded loaded = {.view = node->view->number, .version = task->version};
+    culm_loaded_encode(&loaded, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_LOADED);
 }
 
 bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task) {
@@ -354,12 +350,10 @@ bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task) {
         return false;
     }
     if (node->view->phase == CULM_VIEW_LOAD && node->order_epoch == node->epoch) {
-        struct culm_note note = {.view = node->view->number,
-                                 .iteration = task->version,
-                                 .stage = task->stage,
-                                 .number = status};
-        snprintf(note.text, sizeof note.text, "%s", task->job.error.text);
-        culm_node_note(node, CULM_MSG_UNLOADED, &note);
+        struct culm_unloaded unloaded = {.view = node->view->number, .status = status};
+        snprintf(unloaded.why, sizeof unloaded.why, "%s", task->job.error.text);
+        culm_unloaded_encode(&unloaded, culm_node_meta(node));
+        culm_node_tell(node, CULM_MSG_UNLOADED);
     }
     return true;
 }
@@ -421,26 +415,28 @@ static void order_snapshot(struct culm_node *node, int32_t stage, struct save_or
 
 static void tell_saved(struct culm_node *node, int32_t stage, struct save_order save,
                        enum culm_status status, const char *text) {
-    struct culm_note note = {.view = node->view->number,
-                             .iteration = save.version,
-                             .node = save.attempt,
-                             .stage = stage,
-                             .number = status};
-    snprintf(note.text, sizeof note.text, "%s", text);
-    culm_node_note(node, CULM_MSG_SAVED, &note);
+    struct culm_saved saved = {
+        .version = save.version, .attempt = save.attempt, .stage = stage, .status = status};
+    if (status == CULM_OK) {
+        snprintf(saved.piece, sizeof saved.piece, "%s", text);
+    } else {
+        snprintf(saved.why, sizeof saved.why, "%s", text);
+    }
+    culm_saved_encode(&saved, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_SAVED);
 }
 
 void culm_node_save(struct culm_node *node, const struct culm_message *message) {
-    struct culm_note note;
-    if (culm_note_decode(message->meta, message->meta_bytes, &note) != CULM_OK || note.stage < 0 ||
-        note.stage >= node->o.layout->stages || !node->stage[note.stage].held) {
+    struct culm_save said;
+    if (culm_save_decode(message->meta, message->meta_bytes, &said) != CULM_OK || said.stage < 0 ||
+        said.stage >= node->o.layout->stages || !node->stage[said.stage].held) {
         return; /* an order from before a view that took the stage away: that view gave it up */
     }
-    const struct save_order save = {true, note.iteration, note.node};
-    if (node->saving[note.stage]) {
-        node->save_due[note.stage] = save; /* the one file that is written has its own attempt */
+    const struct save_order save = {true, said.version, said.attempt};
+    if (node->saving[said.stage]) {
+        node->save_due[said.stage] = save; /* the one file that is written has its own attempt */
     } else {
-        order_snapshot(node, note.stage, save);
+        order_snapshot(node, said.stage, save);
     }
 }
 

@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-/* Where a task keeps the epoch of the cells it was made for. */
-#define EPOCH(task) ((task)->version)
-
 static bool ready_to_compute(const struct culm_node *node, int32_t stage) {
     return node->stage[stage].held && node->stage[stage].version == node->iteration - 1;
 }
@@ -60,8 +57,8 @@ static void start_backward(struct culm_node *node, int32_t stage, int32_t micro)
                                .stage = stage,
                                .micro = micro,
                                .iteration = node->iteration,
+                               .epoch = node->epoch,
                                .first = micro % node->o.shape.micros_per_lane == 0};
-    EPOCH(task) = node->epoch;
     if ((!*sum && !culm_node_get(node, desc->grad_bytes, sum)) ||
         (stage > 0 && !culm_node_get(node, desc->input_bytes, &task->d_input))) {
         return;
@@ -105,8 +102,8 @@ static void start_forward(struct culm_node *node, struct culm_task *task, int32_
                                .stage = stage,
                                .micro = micro,
                                .iteration = node->iteration,
+                               .epoch = node->epoch,
                                .frc = frc};
-    EPOCH(task) = node->epoch;
     if (!culm_node_get(node, desc->activation_bytes, &task->activations) ||
         (stage < last_stage(node) && !culm_node_get(node, desc->output_bytes, &task->output))) {
         culm_blob_clear(&task->activations);
@@ -230,12 +227,12 @@ static void report_take_over(struct culm_node *node, int32_t stage) {
         return;
     }
     node->stage[stage].took_over = false;
-    const struct culm_note note = {.view = node->view->number,
-                                   .iteration = node->iteration,
-                                   .node = node->stage[stage].took_over_source,
-                                   .stage = stage,
-                                   .number = count_redone(node, stage)};
-    culm_node_note(node, CULM_MSG_TAKEN_OVER, &note);
+    const struct culm_taken_over taken_over = {.view = node->view->number,
+                                               .stage = stage,
+                                               .origin = node->stage[stage].origin,
+                                               .redone = count_redone(node, stage)};
+    culm_taken_over_encode(&taken_over, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_TAKEN_OVER);
 }
 
 /* Whatever a task done here made is kept until COMMIT, whoever owns the stages now: a later view
@@ -299,7 +296,7 @@ void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
     if (frc) {
         node->frc_running = false;
     }
-    bool current = !cells_task(task) || EPOCH(task) == node->epoch;
+    bool current = !cells_task(task) || task->epoch == node->epoch;
     current = current && !(frc && node->frc_stale);
     if (frc && task->job.status == CULM_ERR_AGAIN) {
         if (current) {

@@ -45,8 +45,7 @@ void culm_node_heartbeat(struct culm_node *node) {
     uint64_t now = now_of(node);
     forgive_sleep(node, now);
     node->beat_ns = now;
-    struct culm_note note = {
-        .view = node->view->number, .iteration = node->tasks_done, .node = -1, .number = -1};
+    struct culm_heartbeat beat = {.progress = node->tasks_done, .kind = -1, .task_ms = -1};
     struct culm_task *task = running(node);
     if (task) {
         uint64_t moved = __atomic_load_n(&task->moved, __ATOMIC_RELAXED);
@@ -54,21 +53,22 @@ void culm_node_heartbeat(struct culm_node *node) {
             node->moved = moved;
             node->running_since_ns = now;
         }
-        note.node = (int32_t)task->kind;
-        note.stage = task->stage;
-        note.number = (int64_t)((now - node->running_since_ns) / MS);
+        beat.kind = (int32_t)task->kind;
+        beat.stage = task->stage;
+        beat.task_ms = (int64_t)((now - node->running_since_ns) / MS);
     }
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         uint64_t since = node->writing_since_ns[s];
         int64_t writing = since ? (int64_t)((now - since) / MS / WRITE_FACTOR) : -1;
-        if (writing > note.number) {
-            note.node = CULM_TASK_SAVE;
-            note.stage = s;
-            note.number = writing;
+        if (writing > beat.task_ms) {
+            beat.kind = CULM_TASK_SAVE;
+            beat.stage = s;
+            beat.task_ms = writing;
         }
     }
-    note.number = note.number < 0 ? 0 : note.number;
-    culm_node_note(node, CULM_MSG_HEARTBEAT, &note);
+    beat.task_ms = beat.task_ms < 0 ? 0 : beat.task_ms;
+    culm_heartbeat_encode(&beat, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_HEARTBEAT);
     node->o.world->ops->timer(node->o.world, CULM_NODE_TIMER_HEARTBEAT,
                               (uint64_t)node->o.heartbeat_ms * MS);
 }
@@ -87,19 +87,18 @@ void culm_node_took(struct culm_node *node, const struct culm_task *task) {
         return; /* shorter than what a heartbeat can see, or no news */
     }
     *told = ms;
-    const struct culm_note note = {.view = node->view->number,
-                                   .node = (int32_t)task->kind,
-                                   .stage = task->stage,
-                                   .number = ms};
-    culm_node_note(node, CULM_MSG_TOOK, &note);
+    const struct culm_took took = {
+        .kind = (int32_t)task->kind, .stage = task->stage, .task_ms = ms};
+    culm_took_encode(&took, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_TOOK);
 }
 
 void culm_node_asked(struct culm_node *node, const struct culm_message *message) {
-    struct culm_note note;
-    if (culm_note_decode(message->meta, message->meta_bytes, &note) != CULM_OK) {
+    struct culm_ask ask;
+    if (culm_ask_decode(message->meta, message->meta_bytes, &ask) != CULM_OK) {
         return;
     }
-    struct culm_waits waits = {.question = (uint64_t)note.number};
+    struct culm_waits waits = {.question = ask.question};
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         waits.lanes_done[s] = node->stage[s].lanes_done;
     }
@@ -109,7 +108,6 @@ void culm_node_asked(struct culm_node *node, const struct culm_message *message)
         }
     }
     culm_node_have_fill(node);
-    culm_buf_clear(&node->meta);
-    culm_waits_encode(&waits, &node->have, &node->meta);
-    culm_node_send(node, CULM_COORDINATOR, CULM_MSG_WAITS, NULL, 0, 0);
+    culm_waits_encode(&waits, &node->have, culm_node_meta(node));
+    culm_node_tell(node, CULM_MSG_WAITS);
 }

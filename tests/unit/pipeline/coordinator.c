@@ -4,6 +4,7 @@
  */
 #include "fake_world.h"
 
+#include "pipeline/control.h"
 #include "pipeline/coordinator.h"
 #include "pipeline/message.h"
 
@@ -92,10 +93,13 @@ static void deliver(struct fixture *f, int32_t from, uint16_t type) {
     culm_buf_clear(&f->buf);
 }
 
-static void note(struct fixture *f, int32_t from, uint16_t type, struct culm_note what) {
-    culm_note_encode(&what, &f->buf);
-    deliver(f, from, type);
-}
+/* Says the message of that name. */
+#define SAY(f, from, TYPE, name, ...)                                                              \
+    do {                                                                                           \
+        const struct culm_##name name##_ = {__VA_ARGS__};                                          \
+        culm_##name##_encode(&name##_, &(f)->buf);                                                 \
+        deliver(f, from, CULM_MSG_##TYPE);                                                         \
+    } while (0)
 
 /* `digest`: of every tensor. */
 static void stated(struct fixture *f, int32_t from, int64_t version, uint64_t digest) {
@@ -124,8 +128,7 @@ static void run_two(struct fixture *f) {
     peer(f, 1, CULM_PEER_UP);
     uint64_t view = totals(f).view;
     for (int32_t i = 0; i < 2; i++) {
-        note(f, i, CULM_MSG_LOADED,
-             (struct culm_note){.view = view, .iteration = totals(f).committed});
+        SAY(f, i, LOADED, loaded, .view = view, .version = totals(f).committed);
     }
     assert_int_equal(totals(f).view, view + 1);
     fake_world_forget(&f->fake);
@@ -178,7 +181,7 @@ static void test_a_view_forgets_who_was_prepared(void **state) {
         peer(&f, i, CULM_PEER_UP);
     }
     for (int32_t i = 0; i < 4; i++) {
-        note(&f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(&f).view});
+        SAY(&f, i, LOADED, loaded, .view = totals(&f).view);
     }
     for (int32_t i = 0; i < 3; i++) {
         prepared(&f, i, totals(&f).view, 1);
@@ -199,11 +202,11 @@ static void test_loaded_counts_in_its_view(void **state) {
     peer(&f, 0, CULM_PEER_UP);
     peer(&f, 1, CULM_PEER_UP);
     uint64_t view = totals(&f).view;
-    note(&f, 0, CULM_MSG_LOADED, (struct culm_note){.view = view});
-    note(&f, 1, CULM_MSG_LOADED, (struct culm_note){.view = view - 1});
-    note(&f, 1, CULM_MSG_LOADED, (struct culm_note){.view = view, .iteration = 1});
+    SAY(&f, 0, LOADED, loaded, .view = view);
+    SAY(&f, 1, LOADED, loaded, .view = view - 1);
+    SAY(&f, 1, LOADED, loaded, .view = view, .version = 1);
     assert_int_equal(totals(&f).view, view);
-    note(&f, 1, CULM_MSG_LOADED, (struct culm_note){.view = view});
+    SAY(&f, 1, LOADED, loaded, .view = view);
     assert_int_equal(totals(&f).view, view + 1);
     end(&f);
 }
@@ -215,7 +218,7 @@ static void test_fenced_workers_are_not_heard(void **state) {
     begin(&f, o);
     run_two(&f);
     for (int i = 0; i < 3; i++) {
-        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        SAY(&f, 0, HEARTBEAT, heartbeat, 0);
         tick(&f, 400);
     }
     assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
@@ -228,11 +231,11 @@ static void test_fenced_workers_are_not_heard(void **state) {
     assert_int_equal(totals(&f).committed, after);
     assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED), 2); /* whatever it says */
     assert_int_equal(fake_world_events(&f.fake, "fenced"), 1);
-    note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+    SAY(&f, 1, HEARTBEAT, heartbeat, 0);
     assert_int_equal(fake_world_events(&f.fake, "fenced"), 1); /* told again, reported once */
     for (int i = 0; i < 6; i++) {
         tick(&f, 400);
-        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        SAY(&f, 0, HEARTBEAT, heartbeat, 0);
     }
     assert_int_equal(f.fake.killed, 1);
     end(&f);
@@ -240,12 +243,8 @@ static void test_fenced_workers_are_not_heard(void **state) {
 
 /* Plays the writers and the disk of one checkpoint. */
 static void save_piece(struct fixture *f, int32_t node, int32_t stage, int32_t attempt) {
-    note(f, node, CULM_MSG_SAVED,
-         (struct culm_note){.iteration = totals(f).committed,
-                            .node = attempt,
-                            .stage = stage,
-                            .number = CULM_OK,
-                            .text = "piece"});
+    SAY(f, node, SAVED, saved, .version = totals(f).committed, .attempt = attempt, .stage = stage,
+        .status = CULM_OK, .piece = "piece");
 }
 
 static void test_a_part_of_an_earlier_attempt_does_not_count(void **state) {
@@ -416,8 +415,8 @@ static void test_other_inputs_end_no_run_that_goes_on(void **state) {
         assert_int_equal(f.fake.exit_code, -1);
         assert_int_equal(f.fake.spawned, spawned);
         for (int32_t ms = 0; ms < 60000 && f.fake.spawned == spawned; ms += 100) {
-            note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){.iteration = ms});
-            note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){.iteration = ms});
+            SAY(&f, 0, HEARTBEAT, heartbeat, .progress = ms);
+            SAY(&f, 1, HEARTBEAT, heartbeat, .progress = ms);
             tick(&f, 100);
         }
         assert_int_equal(f.fake.spawned, ++spawned);
@@ -432,12 +431,10 @@ static void test_a_report_of_an_older_view_recovers_nobody(void **state) {
     run_two(&f);
     uint64_t before = totals(&f).view;
     peer(&f, 1, CULM_PEER_EOF);
-    const struct culm_note stale = {.view = before, .iteration = 1, .stage = 1};
-    note(&f, 0, CULM_MSG_TAKEN_OVER, stale);
+    SAY(&f, 0, TAKEN_OVER, taken_over, .view = before, .stage = 1);
     assert_int_equal(fake_world_events(&f.fake, "recovered"), 0);
-    const struct culm_note now = {.view = before + 1, .iteration = 1, .stage = 1};
-    note(&f, 0, CULM_MSG_TAKEN_OVER, now);
-    note(&f, 0, CULM_MSG_TAKEN_OVER, now);
+    SAY(&f, 0, TAKEN_OVER, taken_over, .view = before + 1, .stage = 1);
+    SAY(&f, 0, TAKEN_OVER, taken_over, .view = before + 1, .stage = 1);
     assert_int_equal(fake_world_events(&f.fake, "recovered"), 1);
     end(&f);
 }
@@ -451,13 +448,13 @@ static void test_a_suspect_takes_its_place_until_it_is_killed(void **state) {
     run_two(&f);
     int32_t spawned = f.fake.spawned;
     for (int i = 0; i < 5; i++) { /* 2000 ms: node 1 is silent since 1000 */
-        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        SAY(&f, 0, HEARTBEAT, heartbeat, 0);
         tick(&f, 400);
     }
     assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
     assert_int_equal(f.fake.spawned, spawned);
     for (int i = 0; i < 8; i++) {
-        note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+        SAY(&f, 0, HEARTBEAT, heartbeat, 0);
         tick(&f, 400);
     }
     assert_int_equal(f.fake.killed, 1);
@@ -468,7 +465,7 @@ static void test_a_suspect_takes_its_place_until_it_is_killed(void **state) {
 static void heartbeats(struct fixture *f, int32_t workers, int rounds) {
     for (int i = 0; i < rounds; i++) {
         for (int32_t w = 0; w < workers; w++) {
-            note(f, w, CULM_MSG_HEARTBEAT, (struct culm_note){0});
+            SAY(f, w, HEARTBEAT, heartbeat, 0);
         }
         tick(f, 400);
     }
@@ -479,8 +476,8 @@ static void test_a_broken_link_costs_one_of_its_ends(void **state) {
     struct fixture f;
     begin(&f, options());
     run_two(&f);
-    note(&f, 0, CULM_MSG_PEER_LOST, (struct culm_note){.node = 1});
-    note(&f, 1, CULM_MSG_PEER_LOST, (struct culm_note){.node = 0});
+    SAY(&f, 0, PEER_LOST, peer_lost, .node = 1);
+    SAY(&f, 1, PEER_LOST, peer_lost, .node = 0);
     heartbeats(&f, 2, 8);
     assert_int_equal(totals(&f).losses, 1);
     assert_int_equal(totals(&f).rollbacks, 0);
@@ -498,11 +495,11 @@ static void test_who_cannot_reach_the_others_is_lost(void **state) {
         peer(&f, i, CULM_PEER_UP);
     }
     for (int32_t i = 0; i < 4; i++) {
-        note(&f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(&f).view});
+        SAY(&f, i, LOADED, loaded, .view = totals(&f).view);
     }
     for (int32_t i = 1; i < 4; i++) { /* node 0 says so first, of everyone */
-        note(&f, 0, CULM_MSG_PEER_LOST, (struct culm_note){.node = i});
-        note(&f, i, CULM_MSG_PEER_LOST, (struct culm_note){.node = 0});
+        SAY(&f, 0, PEER_LOST, peer_lost, .node = i);
+        SAY(&f, i, PEER_LOST, peer_lost, .node = 0);
     }
     heartbeats(&f, 4, 8);
     assert_int_equal(totals(&f).losses, 1);
@@ -538,13 +535,11 @@ static void test_only_the_receiver_ends_a_copy(void **state) {
     assert_int_equal(now.transfer_count, 2); /* both stages for the newcomer */
     struct culm_transfer before = now.transfer[0];
     assert_int_equal(before.source, 0);
-    const struct culm_note joined = {.iteration = 1, .stage = before.stage, .number = before.id};
-    note(&f, 2, CULM_MSG_JOINED, joined);
-    note(&f, 2, CULM_MSG_JOINED, joined); /* said twice */
+    SAY(&f, 2, JOINED, joined, .version = 1, .transfer = before.id);
+    SAY(&f, 2, JOINED, joined, .version = 1, .transfer = before.id); /* said twice */
     assert_int_equal(totals(&f).transfers, 1);
-    struct culm_note wrong = joined;
-    wrong.number = now.transfer[1].id;
-    note(&f, 0, CULM_MSG_JOINED, wrong); /* not by who gets it */
+    /* not by who gets it */
+    SAY(&f, 0, JOINED, joined, .version = 1, .transfer = now.transfer[1].id);
     assert_int_equal(totals(&f).transfers, 1);
     prepared(&f, 0, totals(&f).view, 2);
     prepared(&f, 2, totals(&f).view, 2);
@@ -565,7 +560,7 @@ static void test_a_copy_whose_source_died_starts_over(void **state) {
         peer(&f, i, CULM_PEER_UP);
     }
     for (int32_t i = 0; i < 6; i++) {
-        note(&f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(&f).view});
+        SAY(&f, i, LOADED, loaded, .view = totals(&f).view);
     }
     peer(&f, 0, CULM_PEER_EOF);
     peer(&f, 6, CULM_PEER_UP);
@@ -581,9 +576,9 @@ static void test_a_copy_whose_source_died_starts_over(void **state) {
     assert_int_equal(now.transfer_count, 1);
     assert_int_equal(now.transfer[0].source, 6 - before.source);
     assert_int_equal(now.transfer[0].destination, 6);
-    note(&f, 6, CULM_MSG_JOINED, (struct culm_note){.iteration = 1, .number = before.id});
+    SAY(&f, 6, JOINED, joined, .version = 1, .transfer = before.id);
     assert_int_equal(totals(&f).transfers, 1); /* that one is no more */
-    note(&f, 6, CULM_MSG_JOINED, (struct culm_note){.iteration = 1, .number = now.transfer[0].id});
+    SAY(&f, 6, JOINED, joined, .version = 1, .transfer = now.transfer[0].id);
     assert_int_equal(totals(&f).transfers, 0);
     /* and when the last source is gone, there is nothing to copy */
     peer(&f, 6 - before.source, CULM_PEER_EOF);
@@ -633,7 +628,7 @@ static void run_copies(struct fixture *f, int32_t count) {
         peer(f, i, CULM_PEER_UP);
     }
     for (int32_t i = 0; i < count; i++) {
-        note(f, i, CULM_MSG_LOADED, (struct culm_note){.view = totals(f).view});
+        SAY(f, i, LOADED, loaded, .view = totals(f).view);
     }
 }
 
@@ -743,7 +738,7 @@ static void test_a_damaged_copy_is_put_out(void **state) {
     struct fixture f;
     run_copies(&f, 2);
     one_prepared(&f, 0, 1.0, 1.0);
-    note(&f, 1, CULM_MSG_DAMAGED, (struct culm_note){.iteration = 1, .text = "a test says so"});
+    SAY(&f, 1, DAMAGED, damaged, .iteration = 1, .why = "a test says so");
     assert_int_equal(totals(&f).losses, 1);
     assert_int_equal(totals(&f).committed, 0);
     assert_int_equal(fake_world_events(&f.fake, "differs"), 1);

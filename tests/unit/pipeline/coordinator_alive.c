@@ -4,6 +4,7 @@
  */
 #include "fake_world.h"
 
+#include "pipeline/control.h"
 #include "pipeline/coordinator.h"
 #include "pipeline/message.h"
 #include "pipeline/patience.h"
@@ -97,14 +98,16 @@ static void deliver(struct fixture *f, int32_t from, uint16_t type) {
     culm_buf_clear(&f->buf);
 }
 
-static void note(struct fixture *f, int32_t from, uint16_t type, struct culm_note what) {
-    culm_note_encode(&what, &f->buf);
-    deliver(f, from, type);
-}
+/* Says the message of that name. */
+#define SAY(f, from, TYPE, name, ...)                                                              \
+    do {                                                                                           \
+        const struct culm_##name name##_ = {__VA_ARGS__};                                          \
+        culm_##name##_encode(&name##_, &(f)->buf);                                                 \
+        deliver(f, from, CULM_MSG_##TYPE);                                                         \
+    } while (0)
 
 static void beat(struct fixture *f, int32_t from, int32_t kind, int32_t stage, int64_t ms) {
-    note(f, from, CULM_MSG_HEARTBEAT,
-         (struct culm_note){.node = kind, .stage = stage, .number = ms});
+    SAY(f, from, HEARTBEAT, heartbeat, .kind = kind, .stage = stage, .task_ms = ms);
 }
 
 static void tick(struct fixture *f, uint64_t ms) {
@@ -123,8 +126,7 @@ static void join(struct fixture *f) {
 static void loaded(struct fixture *f) {
     uint64_t view = totals(f).view;
     for (int32_t i = 0; i < f->next; i++) {
-        note(f, i, CULM_MSG_LOADED,
-             (struct culm_note){.view = view, .iteration = totals(f).committed});
+        SAY(f, i, LOADED, loaded, .view = view, .version = totals(f).committed);
     }
 }
 
@@ -167,8 +169,7 @@ static void test_nobody_is_tried_again_under_a_limit_that_failed(void **state) {
     beat(&f, 0, CULM_TASK_BACKWARD, 1, 2 * STUCK_MS);
     tick(&f, 100);
     assert_int_equal(totals(&f).losses, 1);
-    note(&f, 0, CULM_MSG_TOOK,
-         (struct culm_note){.node = CULM_TASK_BACKWARD, .stage = 1, .number = 2 * STUCK_MS});
+    SAY(&f, 0, TOOK, took, .kind = CULM_TASK_BACKWARD, .stage = 1, .task_ms = 2 * STUCK_MS);
     beat(&f, 0, CULM_TASK_BACKWARD, 1, CULM_PATIENCE_FACTOR * 2 * STUCK_MS);
     tick(&f, 100);
     assert_int_equal(totals(&f).losses, 1);
@@ -245,8 +246,7 @@ static void test_a_run_that_commits_is_not_ended_by_stuck_workers(void **state) 
         join(&f);
         struct culm_coordinator_totals now = totals(&f);
         for (int32_t id = 1; now.transfers > 0 && id < 200; id++) {
-            note(&f, f.next - 1, CULM_MSG_JOINED,
-                 (struct culm_note){.iteration = now.committed, .number = id});
+            SAY(&f, f.next - 1, JOINED, joined, .version = now.committed, .transfer = id);
         }
         fake_world_forget(&f.fake);
     }
@@ -258,8 +258,7 @@ static void test_a_run_that_commits_is_not_ended_by_stuck_workers(void **state) 
 /* --- one worker's trouble --- */
 
 static void fails(struct fixture *f, int32_t node, enum culm_status status) {
-    note(f, node, CULM_MSG_FAILED,
-         (struct culm_note){.iteration = (int64_t)status, .text = "a copied tensor is damaged"});
+    SAY(f, node, FAILED, failed, .status = status, .why = "a copied tensor is damaged");
     peer(f, node, CULM_PEER_EOF);
 }
 
@@ -325,13 +324,15 @@ static void test_another_holder_writes_what_one_cannot(void **state) {
     run(&f);
     culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
     commit(&f);
-    struct culm_note full = {.iteration = 1, .node = 1, .stage = 1, .number = CULM_ERR_IO};
-    snprintf(full.text, sizeof full.text, "no space left");
+    const struct culm_saved full = {
+        .version = 1, .attempt = 1, .stage = 1, .status = CULM_ERR_IO, .why = "no space left"};
     assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
-    note(&f, 1, CULM_MSG_SAVED, full);
+    culm_saved_encode(&full, &f.buf);
+    deliver(&f, 1, CULM_MSG_SAVED);
     assert_int_equal(f.fake.exit_code, -1);
     assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 2);
-    note(&f, 0, CULM_MSG_SAVED, full); /* it is full everywhere */
+    culm_saved_encode(&full, &f.buf);
+    deliver(&f, 0, CULM_MSG_SAVED); /* it is full everywhere */
     assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
     assert_non_null(strstr(f.fake.error, "the last checkpoint could not be written"));
     end(&f);
@@ -416,9 +417,8 @@ static const struct culm_view *newest_view(const struct fixture *f,
 }
 
 static void unloaded(struct fixture *f, int32_t node, uint64_t view) {
-    note(f, node, CULM_MSG_UNLOADED,
-         (struct culm_note){
-             .view = view, .stage = 0, .number = CULM_ERR_FORMAT, .text = "piece is damaged"});
+    SAY(f, node, UNLOADED, unloaded, .view = view, .status = CULM_ERR_FORMAT,
+        .why = "piece is damaged");
 }
 
 static void test_a_damaged_checkpoint_gives_way_to_the_one_before(void **state) {
@@ -503,14 +503,14 @@ static void idle(struct fixture *f, uint64_t ms) {
 }
 
 static uint64_t asked(const struct fixture *f, int32_t node) {
-    struct culm_note what = {.number = 0};
+    struct culm_ask what = {.question = 0};
     for (int32_t i = 0; i < f->fake.sent_count; i++) {
         const struct fake_sent *sent = &f->fake.sent[i];
         if (sent->to == node && sent->type == CULM_MSG_ASK) {
-            assert_int_equal(culm_note_decode(sent->meta, sent->meta_bytes, &what), CULM_OK);
+            assert_int_equal(culm_ask_decode(sent->meta, sent->meta_bytes, &what), CULM_OK);
         }
     }
-    return (uint64_t)what.number;
+    return what.question;
 }
 
 static void answer(struct fixture *f, int32_t node, uint64_t question, struct culm_waits *waits) {
@@ -545,7 +545,7 @@ static void test_an_end_of_a_link_that_swallows_is_put_out(void **state) {
     idle(&f, 200);
     assert_int_equal(fake_world_events(&f.fake, "stalled"), 1);
     assert_int_equal(totals(&f).losses, 1);
-    note(&f, 1, CULM_MSG_HEARTBEAT, (struct culm_note){.node = -1});
+    SAY(&f, 1, HEARTBEAT, heartbeat, .kind = -1);
     assert_true(fake_world_sent(&f.fake, 1, CULM_MSG_FENCED) > 0); /* the younger one */
     culm_waits_free(zero);
     culm_waits_free(one);
@@ -563,7 +563,7 @@ static void test_who_does_not_answer_is_put_out(void **state) {
     answer(&f, 1, 1, one);
     idle(&f, 1400);
     assert_int_equal(totals(&f).losses, 1);
-    note(&f, 0, CULM_MSG_HEARTBEAT, (struct culm_note){.node = -1});
+    SAY(&f, 0, HEARTBEAT, heartbeat, .kind = -1);
     assert_true(fake_world_sent(&f.fake, 0, CULM_MSG_FENCED) > 0);
     culm_waits_free(one);
     end(&f);

@@ -1,15 +1,7 @@
 /* Messages: what is written is read again; any cut and any noise is refused or harmless. */
+#include "decoders.h"
+
 #include "pipeline/waits.h"
-
-#include "base/rng.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define STAGES 3
 #define MICROS 8
@@ -43,44 +35,6 @@ static enum culm_status decode_prepared(const uint8_t *meta, size_t len) {
     double norm[PARAMS];
     struct culm_prepared prepared = {.params = PARAMS, .norm = norm};
     return culm_prepared_decode(meta, len, &prepared);
-}
-static enum culm_status decode_note(const uint8_t *meta, size_t len) {
-    struct culm_note note;
-    return culm_note_decode(meta, len, &note);
-}
-
-typedef enum culm_status (*decode_fn)(const uint8_t *meta, size_t len);
-
-/* Every proper prefix, and one byte more, are refused. From a copy of exact size, so that reading
- * past the end is seen by a sanitizer. */
-static void check_cuts(const struct culm_buf *buf, decode_fn decode) {
-    assert_false(buf->failed);
-    for (size_t len = 0; len <= buf->len + 1; len++) {
-        uint8_t *copy = calloc(len ? len : 1, 1);
-        assert_non_null(copy);
-        memcpy(copy, buf->data, len < buf->len ? len : buf->len);
-        enum culm_status status = decode(copy, len);
-        free(copy);
-        assert_int_equal(status, len == buf->len ? CULM_OK : CULM_ERR_FORMAT);
-    }
-}
-
-static void check_noise(const struct culm_buf *buf, decode_fn decode, uint64_t seed) {
-    uint64_t random = culm_rng_mix(seed, buf->len);
-    for (int round = 0; round < 3000; round++) {
-        size_t len = culm_rng_below(&random, buf->len + 9);
-        uint8_t *noise = malloc(len + 1);
-        assert_non_null(noise);
-        bool wild = culm_rng_below(&random, 2);
-        for (size_t i = 0; i < len; i++) {
-            noise[i] = wild || i >= buf->len ? (uint8_t)culm_rng_next(&random) : buf->data[i];
-        }
-        for (int k = 0; k < 4 && len; k++) {
-            noise[culm_rng_below(&random, len)] = (uint8_t)culm_rng_next(&random);
-        }
-        (void)decode(noise, len); /* whatever it says, it reads and writes inside its room */
-        free(noise);
-    }
 }
 
 static void test_data_key(void **state) {
@@ -312,37 +266,12 @@ static void test_waits(void **state) {
     culm_buf_release(&buf);
 }
 
-static void test_note(void **state) {
-    (void)state;
-    struct culm_note note = {1, -2, 3, -4, INT64_MIN, "a piece of text"}, again;
-    struct culm_buf buf;
-    culm_buf_init(&buf, CULM_META_MAX);
-    culm_note_encode(&note, &buf);
-    assert_int_equal(culm_note_decode(buf.data, buf.len, &again), CULM_OK);
-    assert_int_equal(again.view, 1);
-    assert_int_equal(again.iteration, -2);
-    assert_int_equal(again.node, 3);
-    assert_int_equal(again.stage, -4);
-    assert_true(again.number == INT64_MIN);
-    assert_string_equal(again.text, note.text);
-    check_cuts(&buf, decode_note);
-    check_noise(&buf, decode_note, 6);
-    /* the longest text there can be */
-    memset(note.text, 'x', sizeof note.text - 1);
-    note.text[sizeof note.text - 1] = '\0';
-    culm_buf_clear(&buf);
-    culm_note_encode(&note, &buf);
-    assert_int_equal(culm_note_decode(buf.data, buf.len, &again), CULM_OK);
-    assert_string_equal(again.text, note.text);
-    culm_buf_release(&buf);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_data_key), cmocka_unit_test(test_have),
         cmocka_unit_test(test_view),     cmocka_unit_test(test_commit),
-        cmocka_unit_test(test_prepared), cmocka_unit_test(test_note),
-        cmocka_unit_test(test_digests),  cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_prepared), cmocka_unit_test(test_digests),
+        cmocka_unit_test(test_waits),
     };
     return cmocka_run_group_tests_name("pipeline/message", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "fake_world.h"
 
+#include "pipeline/control.h"
 #include "pipeline/message.h"
 #include "pipeline/node.h"
 #include "pipeline/waits.h"
@@ -241,21 +242,27 @@ static void test_a_commit_counts_in_its_view_and_step(void **state) {
 }
 
 static void save(struct fixture *f, int32_t attempt, int64_t version) {
-    const struct culm_note what = {.iteration = version, .node = attempt, .stage = 0};
-    culm_note_encode(&what, &f->buf);
+    const struct culm_save what = {.version = version, .attempt = attempt, .stage = 0};
+    culm_save_encode(&what, &f->buf);
     deliver(f, CULM_COORDINATOR, CULM_MSG_SAVE);
 }
 
-static struct culm_note last_saved(const struct fixture *f) {
-    struct culm_note note = {.node = -1};
-    for (int32_t i = 0; i < f->fake.sent_count; i++) {
-        if (f->fake.sent[i].type == CULM_MSG_SAVED) {
-            assert_int_equal(
-                culm_note_decode(f->fake.sent[i].meta, f->fake.sent[i].meta_bytes, &note), CULM_OK);
-        }
+/* The last message of that name that was sent; `field` is -2 if there is none. */
+#define LAST(TYPE, name, field)                                                                    \
+    static struct culm_##name last_##name(const struct fixture *f) {                               \
+        struct culm_##name last = {.field = -2};                                                   \
+        for (int32_t i = 0; i < f->fake.sent_count; i++) {                                         \
+            const struct fake_sent *sent = &f->fake.sent[i];                                       \
+            if (sent->type == CULM_MSG_##TYPE) {                                                   \
+                assert_int_equal(culm_##name##_decode(sent->meta, sent->meta_bytes, &last),        \
+                                 CULM_OK);                                                         \
+            }                                                                                      \
+        }                                                                                          \
+        return last;                                                                               \
     }
-    return note;
-}
+LAST(SAVED, saved, attempt)
+LAST(HEARTBEAT, heartbeat, kind)
+LAST(TOOK, took, kind)
 
 static void test_a_second_save_waits_for_the_first(void **state) {
     (void)state;
@@ -271,14 +278,14 @@ static void test_a_second_save_waits_for_the_first(void **state) {
     save(&f, 3, 3); /* the second, too, while it is being written */
     assert_int_equal(f.fake.io_count, 0);
     culm_node_actor.job_done(f.node, &first->job);
-    assert_int_equal(last_saved(&f).node, 1);
+    assert_int_equal(last_saved(&f).attempt, 1);
     finish(&f, CULM_TASK_FORWARD);
     finish(&f, CULM_TASK_SNAPSHOT);
     struct culm_task *third = fake_world_io(&f.fake);
     assert_non_null(third);
     culm_node_actor.job_done(f.node, &third->job);
-    assert_int_equal(last_saved(&f).node, 3);
-    assert_int_equal(last_saved(&f).number, CULM_OK);
+    assert_int_equal(last_saved(&f).attempt, 3);
+    assert_int_equal(last_saved(&f).status, CULM_OK);
     end(&f);
 }
 
@@ -296,8 +303,8 @@ static void test_a_save_that_waited_past_its_version_is_refused(void **state) {
     commit(&f, f.view.number, 4); /* the state of version 3 is about to go */
     culm_node_actor.job_done(f.node, &first->job);
     assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_SAVED), 2);
-    assert_int_equal(last_saved(&f).node, 2);
-    assert_int_equal(last_saved(&f).number, CULM_ERR_AGAIN);
+    assert_int_equal(last_saved(&f).attempt, 2);
+    assert_int_equal(last_saved(&f).status, CULM_ERR_AGAIN);
     end(&f);
 }
 
@@ -402,17 +409,6 @@ static void test_a_step_reads_what_it_began_with(void **state) {
 
 /* --- signs of life --- */
 
-static struct culm_note last_note(const struct fixture *f, uint16_t type) {
-    struct culm_note note = {.node = -2};
-    for (int32_t i = 0; i < f->fake.sent_count; i++) {
-        if (f->fake.sent[i].type == type) {
-            assert_int_equal(
-                culm_note_decode(f->fake.sent[i].meta, f->fake.sent[i].meta_bytes, &note), CULM_OK);
-        }
-    }
-    return note;
-}
-
 static void beats(struct fixture *f, int count) {
     for (int i = 0; i < count; i++) {
         f->fake.now_ns += 100000000;
@@ -424,24 +420,24 @@ static void test_a_heartbeat_says_what_runs_and_for_how_long(void **state) {
     (void)state;
     struct fixture f;
     begin(&f);
-    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, -1);
+    assert_int_equal(last_heartbeat(&f).kind, -1);
     view(&f, CULM_VIEW_LOAD, "step-3");
     finish(&f, CULM_TASK_DROP);
     struct culm_task *task = (struct culm_task *)f.fake.run[0];
     beats(&f, 3);
-    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, CULM_TASK_LOAD);
-    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).number, 300);
+    assert_int_equal(last_heartbeat(&f).kind, CULM_TASK_LOAD);
+    assert_int_equal(last_heartbeat(&f).task_ms, 300);
     task->moved += 1000; /* it reads */
     beats(&f, 1);
-    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).number, 0);
+    assert_int_equal(last_heartbeat(&f).task_ms, 0);
     beats(&f, 2);
-    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).number, 200);
+    assert_int_equal(last_heartbeat(&f).task_ms, 200);
     finish(&f, CULM_TASK_LOAD);
-    assert_int_equal(last_note(&f, CULM_MSG_TOOK).node, CULM_TASK_LOAD);
-    assert_int_equal(last_note(&f, CULM_MSG_TOOK).number, 200);
+    assert_int_equal(last_took(&f).kind, CULM_TASK_LOAD);
+    assert_int_equal(last_took(&f).task_ms, 200);
     finish(&f, CULM_TASK_DROP);
     beats(&f, 1);
-    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, -1);
+    assert_int_equal(last_heartbeat(&f).kind, -1);
     end(&f);
 }
 
@@ -451,11 +447,11 @@ static void test_it_says_what_it_has_and_who_is_silent(void **state) {
     begin(&f);
     load(&f);
     finish(&f, CULM_TASK_FORWARD);
-    struct culm_note question = {.number = 5};
-    culm_note_encode(&question, &f.buf);
+    const struct culm_ask question = {.question = 5};
+    culm_ask_encode(&question, &f.buf);
     deliver(&f, 1, CULM_MSG_ASK); /* not for another node to ask */
     assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_WAITS), 0);
-    culm_note_encode(&question, &f.buf);
+    culm_ask_encode(&question, &f.buf);
     deliver(&f, CULM_COORDINATOR, CULM_MSG_ASK);
     struct culm_waits *waits = culm_waits_new(STAGES, 2, 3);
     for (int32_t i = 0; i < f.fake.sent_count; i++) {
@@ -483,11 +479,11 @@ static void test_a_process_that_slept_is_not_stuck(void **state) {
     beats(&f, 2);
     f.fake.now_ns += 60000000000; /* the machine was suspended */
     beats(&f, 1);
-    assert_int_equal(last_note(&f, CULM_MSG_HEARTBEAT).node, CULM_TASK_FORWARD);
-    assert_true(last_note(&f, CULM_MSG_HEARTBEAT).number <= 400);
+    assert_int_equal(last_heartbeat(&f).kind, CULM_TASK_FORWARD);
+    assert_true(last_heartbeat(&f).task_ms <= 400);
     f.fake.now_ns += 60000000000; /* and again, and the task ends before a heartbeat */
     finish(&f, CULM_TASK_FORWARD);
-    assert_true(last_note(&f, CULM_MSG_TOOK).number <= 500);
+    assert_true(last_took(&f).task_ms <= 500);
     end(&f);
 }
 

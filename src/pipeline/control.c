@@ -1,0 +1,270 @@
+/* Encoding and decoding of control messages, in pairs. See control.h. */
+#include "pipeline/control.h"
+
+/* Reads a number in [low, high]; anything else fails the reader. */
+static int32_t read_within(struct culm_reader *in, int32_t low, int32_t high) {
+    int32_t value = culm_read_i32(in);
+    if (value < low || value > high) {
+        in->failed = true;
+        return low;
+    }
+    return value;
+}
+
+static enum culm_status read_status(struct culm_reader *in) {
+    return (enum culm_status)read_within(in, CULM_OK, CULM_ERR_INTERNAL);
+}
+
+/* Of something that went wrong. */
+static enum culm_status read_failure(struct culm_reader *in) {
+    return (enum culm_status)read_within(in, CULM_OK + 1, CULM_ERR_INTERNAL);
+}
+
+void culm_save_encode(const struct culm_save *save, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)save->version);
+    culm_buf_i32(buf, save->attempt);
+    culm_buf_i32(buf, save->stage);
+}
+
+enum culm_status culm_save_decode(const uint8_t *meta, size_t len, struct culm_save *ret_save) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_save save = {0};
+    save.version = (int64_t)culm_read_u64(&in);
+    save.attempt = culm_read_i32(&in);
+    save.stage = culm_read_i32(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_save = save;
+    return CULM_OK;
+}
+
+void culm_fenced_encode(const struct culm_fenced *fenced, struct culm_buf *buf) {
+    culm_buf_string(buf, fenced->why);
+}
+
+enum culm_status culm_fenced_decode(const uint8_t *meta, size_t len,
+                                    struct culm_fenced *ret_fenced) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_fenced fenced = {0};
+    culm_read_string(&in, fenced.why, sizeof fenced.why);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_fenced = fenced;
+    return CULM_OK;
+}
+
+void culm_ask_encode(const struct culm_ask *ask, struct culm_buf *buf) {
+    culm_buf_u64(buf, ask->question);
+}
+
+enum culm_status culm_ask_decode(const uint8_t *meta, size_t len, struct culm_ask *ret_ask) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_ask ask = {0};
+    ask.question = culm_read_u64(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_ask = ask;
+    return CULM_OK;
+}
+
+void culm_heartbeat_encode(const struct culm_heartbeat *heartbeat, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)heartbeat->progress);
+    culm_buf_i32(buf, heartbeat->kind);
+    culm_buf_i32(buf, heartbeat->stage);
+    culm_buf_u64(buf, (uint64_t)heartbeat->task_ms);
+}
+
+enum culm_status culm_heartbeat_decode(const uint8_t *meta, size_t len,
+                                       struct culm_heartbeat *ret_heartbeat) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_heartbeat heartbeat = {0};
+    heartbeat.progress = (int64_t)culm_read_u64(&in);
+    heartbeat.kind = culm_read_i32(&in);
+    heartbeat.stage = culm_read_i32(&in);
+    heartbeat.task_ms = (int64_t)culm_read_u64(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_heartbeat = heartbeat;
+    return CULM_OK;
+}
+
+void culm_took_encode(const struct culm_took *took, struct culm_buf *buf) {
+    culm_buf_i32(buf, took->kind);
+    culm_buf_i32(buf, took->stage);
+    culm_buf_u64(buf, (uint64_t)took->task_ms);
+}
+
+enum culm_status culm_took_decode(const uint8_t *meta, size_t len, struct culm_took *ret_took) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_took took = {0};
+    took.kind = culm_read_i32(&in);
+    took.stage = culm_read_i32(&in);
+    took.task_ms = (int64_t)culm_read_u64(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_took = took;
+    return CULM_OK;
+}
+
+void culm_loaded_encode(const struct culm_loaded *loaded, struct culm_buf *buf) {
+    culm_buf_u64(buf, loaded->view);
+    culm_buf_u64(buf, (uint64_t)loaded->version);
+}
+
+enum culm_status culm_loaded_decode(const uint8_t *meta, size_t len,
+                                    struct culm_loaded *ret_loaded) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_loaded loaded = {0};
+    loaded.view = culm_read_u64(&in);
+    loaded.version = (int64_t)culm_read_u64(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_loaded = loaded;
+    return CULM_OK;
+}
+
+void culm_unloaded_encode(const struct culm_unloaded *unloaded, struct culm_buf *buf) {
+    culm_buf_u64(buf, unloaded->view);
+    culm_buf_i32(buf, (int32_t)unloaded->status);
+    culm_buf_string(buf, unloaded->why);
+}
+
+enum culm_status culm_unloaded_decode(const uint8_t *meta, size_t len,
+                                      struct culm_unloaded *ret_unloaded) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_unloaded unloaded = {0};
+    unloaded.view = culm_read_u64(&in);
+    unloaded.status = read_failure(&in);
+    culm_read_string(&in, unloaded.why, sizeof unloaded.why);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_unloaded = unloaded;
+    return CULM_OK;
+}
+
+void culm_joined_encode(const struct culm_joined *joined, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)joined->version);
+    culm_buf_u32(buf, joined->transfer);
+}
+
+enum culm_status culm_joined_decode(const uint8_t *meta, size_t len,
+                                    struct culm_joined *ret_joined) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_joined joined = {0};
+    joined.version = (int64_t)culm_read_u64(&in);
+    joined.transfer = culm_read_u32(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_joined = joined;
+    return CULM_OK;
+}
+
+void culm_saved_encode(const struct culm_saved *saved, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)saved->version);
+    culm_buf_i32(buf, saved->attempt);
+    culm_buf_i32(buf, saved->stage);
+    culm_buf_i32(buf, (int32_t)saved->status);
+    culm_buf_string(buf, saved->piece);
+    culm_buf_string(buf, saved->why);
+}
+
+enum culm_status culm_saved_decode(const uint8_t *meta, size_t len, struct culm_saved *ret_saved) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_saved saved = {0};
+    saved.version = (int64_t)culm_read_u64(&in);
+    saved.attempt = culm_read_i32(&in);
+    saved.stage = culm_read_i32(&in);
+    saved.status = read_status(&in);
+    culm_read_string(&in, saved.piece, sizeof saved.piece);
+    culm_read_string(&in, saved.why, sizeof saved.why);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_saved = saved;
+    return CULM_OK;
+}
+
+void culm_taken_over_encode(const struct culm_taken_over *taken_over, struct culm_buf *buf) {
+    culm_buf_u64(buf, taken_over->view);
+    culm_buf_i32(buf, taken_over->stage);
+    culm_buf_i32(buf, (int32_t)taken_over->origin);
+    culm_buf_u64(buf, (uint64_t)taken_over->redone);
+}
+
+enum culm_status culm_taken_over_decode(const uint8_t *meta, size_t len,
+                                        struct culm_taken_over *ret_taken_over) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_taken_over taken_over = {0};
+    taken_over.view = culm_read_u64(&in);
+    taken_over.stage = culm_read_i32(&in);
+    taken_over.origin =
+        (enum culm_origin)read_within(&in, CULM_ORIGIN_SHADOW, CULM_ORIGIN_CHECKPOINT);
+    taken_over.redone = (int64_t)culm_read_u64(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_taken_over = taken_over;
+    return CULM_OK;
+}
+
+void culm_peer_lost_encode(const struct culm_peer_lost *peer_lost, struct culm_buf *buf) {
+    culm_buf_i32(buf, peer_lost->node);
+}
+
+enum culm_status culm_peer_lost_decode(const uint8_t *meta, size_t len,
+                                       struct culm_peer_lost *ret_peer_lost) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_peer_lost peer_lost = {0};
+    peer_lost.node = culm_read_i32(&in);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_peer_lost = peer_lost;
+    return CULM_OK;
+}
+
+void culm_failed_encode(const struct culm_failed *failed, struct culm_buf *buf) {
+    culm_buf_i32(buf, (int32_t)failed->status);
+    culm_buf_string(buf, failed->why);
+}
+
+enum culm_status culm_failed_decode(const uint8_t *meta, size_t len,
+                                    struct culm_failed *ret_failed) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_failed failed = {0};
+    failed.status = read_failure(&in);
+    culm_read_string(&in, failed.why, sizeof failed.why);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_failed = failed;
+    return CULM_OK;
+}
+
+void culm_damaged_encode(const struct culm_damaged *damaged, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)damaged->iteration);
+    culm_buf_i32(buf, damaged->stage);
+    culm_buf_string(buf, damaged->why);
+}
+
+enum culm_status culm_damaged_decode(const uint8_t *meta, size_t len,
+                                     struct culm_damaged *ret_damaged) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_damaged damaged = {0};
+    damaged.iteration = (int64_t)culm_read_u64(&in);
+    damaged.stage = culm_read_i32(&in);
+    culm_read_string(&in, damaged.why, sizeof damaged.why);
+    if (!culm_reader_done(&in)) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_damaged = damaged;
+    return CULM_OK;
+}
