@@ -14,6 +14,16 @@ void culm_buf_release(struct culm_buf *buf) {
     culm_buf_init(buf, buf->max_bytes);
 }
 
+char *culm_buf_take_text(struct culm_buf *buf) {
+    culm_buf_u8(buf, 0);
+    char *text = buf->failed ? NULL : (char *)buf->data;
+    if (text) {
+        buf->data = NULL;
+    }
+    culm_buf_release(buf);
+    return text;
+}
+
 void culm_buf_clear(struct culm_buf *buf) {
     buf->len = 0;
     buf->failed = false;
@@ -73,7 +83,6 @@ static void put(struct culm_buf *buf, uint64_t value, size_t bytes) {
 }
 
 void culm_buf_u8(struct culm_buf *buf, uint8_t value) { put(buf, value, 1); }
-void culm_buf_u16(struct culm_buf *buf, uint16_t value) { put(buf, value, 2); }
 void culm_buf_u32(struct culm_buf *buf, uint32_t value) { put(buf, value, 4); }
 void culm_buf_u64(struct culm_buf *buf, uint64_t value) { put(buf, value, 8); }
 void culm_buf_i32(struct culm_buf *buf, int32_t value) { put(buf, (uint32_t)value, 4); }
@@ -114,7 +123,6 @@ static uint64_t get(struct culm_reader *reader, size_t bytes) {
 }
 
 uint8_t culm_read_u8(struct culm_reader *reader) { return (uint8_t)get(reader, 1); }
-uint16_t culm_read_u16(struct culm_reader *reader) { return (uint16_t)get(reader, 2); }
 uint32_t culm_read_u32(struct culm_reader *reader) { return (uint32_t)get(reader, 4); }
 uint64_t culm_read_u64(struct culm_reader *reader) { return get(reader, 8); }
 int32_t culm_read_i32(struct culm_reader *reader) { return (int32_t)(uint32_t)get(reader, 4); }

@@ -25,12 +25,14 @@ void culm_buf_bytes(struct culm_buf *buf, const void *data, size_t len);
 void culm_buf_printf(struct culm_buf *buf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void culm_buf_u8(struct culm_buf *buf, uint8_t value);
-void culm_buf_u16(struct culm_buf *buf, uint16_t value);
 void culm_buf_u32(struct culm_buf *buf, uint32_t value);
 void culm_buf_u64(struct culm_buf *buf, uint64_t value);
 void culm_buf_i32(struct culm_buf *buf, int32_t value);
 void culm_buf_f64(struct culm_buf *buf, double value);
 void culm_buf_string(struct culm_buf *buf, const char *text); /* u32 length, bytes */
+/* Ends what was written with a NUL and hands it over: the caller frees it. NULL when anything
+ * failed. The buffer is as after init. */
+char *culm_buf_take_text(struct culm_buf *buf);
 
 struct culm_reader {
     const uint8_t *data;
@@ -40,7 +42,6 @@ struct culm_reader {
 
 struct culm_reader culm_reader_of(const void *data, size_t len);
 uint8_t culm_read_u8(struct culm_reader *reader);
-uint16_t culm_read_u16(struct culm_reader *reader);
 uint32_t culm_read_u32(struct culm_reader *reader);
 uint64_t culm_read_u64(struct culm_reader *reader);
 int32_t culm_read_i32(struct culm_reader *reader);

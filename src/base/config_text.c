@@ -425,12 +425,12 @@ void culm_config_list_flagged(const struct culm_config_table *table, unsigned fl
     struct culm_buf keys;
     culm_buf_init(&keys, out->max_bytes);
     list_flagged(table, flags, "", &keys);
-    culm_buf_u8(&keys, 0);
-    if (!keys.failed && keys.len > 1) {
-        char *first = (char *)keys.data + 2, *last = strrchr(first, ',');
+    char *text = culm_buf_take_text(&keys);
+    out->failed |= text == NULL;
+    if (text && *text) {
+        const char *first = text + 2, *last = strrchr(first, ',');
         culm_buf_printf(out, "%.*s%s%s", last ? (int)(last - first) : (int)strlen(first), first,
                         last ? " and" : "", last ? last + 1 : "");
     }
-    out->failed |= keys.failed;
-    culm_buf_release(&keys);
+    free(text);
 }

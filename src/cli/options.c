@@ -156,6 +156,11 @@ void culm_usage_print(const struct culm_usage *usage, FILE *out) {
                  option->value ? option->value : "");
         fprintf(out, "  %-24s %s\n", left, option->doc);
     }
+    char *remark = usage->remark ? usage->remark() : NULL;
+    if (remark) {
+        fprintf(out, "\n%s", remark);
+    }
+    free(remark);
     if (usage->details) {
         fprintf(out, "\n%s", usage->details);
     }

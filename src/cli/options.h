@@ -41,6 +41,8 @@ struct culm_usage {
     const char *details; /* lines below the options; may be NULL */
     const struct culm_option *options;
     size_t option_count;
+    /* Makes a paragraph between options and details; the caller frees it. May be NULL. */
+    char *(*remark)(void);
 };
 
 #define CULM_ARGUMENTS_MAX 8

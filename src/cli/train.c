@@ -38,6 +38,17 @@ static const struct culm_option option_rows[] = {
     OPTION("time-scale", REAL, "X", time_scale, "plays the trace X times as fast"),
 };
 
+static char *remark(void) {
+    struct culm_buf out;
+    char *keys = culm_train_config_resumable_keys();
+    culm_buf_init(&out, 4096);
+    culm_buf_printf(&out,
+                    "--resume may change only\n  %s\nsettings: the result is the same bits.\n",
+                    keys ? keys : "some");
+    free(keys);
+    return culm_buf_take_text(&out);
+}
+
 static const struct culm_usage usage = {
     .command = "train",
     .arguments = "CONFIG.yaml",
@@ -46,11 +57,8 @@ static const struct culm_usage usage = {
     .summary = "Trains a model in worker processes that may be killed at any time",
     .options = option_rows,
     .option_count = sizeof option_rows / sizeof *option_rows,
-    .details = "--resume may change only\n"
-               "  " CULM_TRAIN_RESUMABLE "\n"
-               "settings: the result is the same bits.\n"
-               "\n"
-               "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|flip]"
+    .remark = remark,
+    .details = "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|flip]"
                "[,for_ms=N].\n"
                "Phases: load forward backward frc send reduce commit step transfer checkpoint.\n"
                "A trace has lines 'milliseconds,add|remove,nodeK'.\n"

@@ -319,22 +319,14 @@ char *culm_train_config_dump(const struct culm_train_config *config) {
     struct culm_buf out;
     culm_buf_init(&out, 4 * CULM_YAML_MAX_BYTES);
     culm_config_dump(&table, config, &out);
-    culm_buf_u8(&out, 0);
-    if (out.failed) {
-        culm_buf_release(&out);
-    }
-    return (char *)out.data;
+    return culm_buf_take_text(&out);
 }
 
 char *culm_train_config_reference(bool markdown) {
     struct culm_buf out;
     culm_buf_init(&out, 1u << 20);
     culm_config_document(&table, markdown, &out);
-    culm_buf_u8(&out, 0);
-    if (out.failed) {
-        culm_buf_release(&out);
-    }
-    return (char *)out.data;
+    return culm_buf_take_text(&out);
 }
 
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
@@ -344,11 +336,20 @@ enum culm_status culm_train_config_resumable(const struct culm_train_config *bef
     if (!culm_config_differ(&table, before, now, CULM_CONFIG_RESUMABLE, &difference)) {
         return CULM_OK;
     }
-    return culm_error_set(
+    char *keys = culm_train_config_resumable_keys();
+    culm_error_set(
         error, CULM_ERR_CONFIG,
-        "%s: the run has %s, this configuration %s; --resume may change only " CULM_TRAIN_RESUMABLE
-        " settings",
-        difference.key, difference.a, difference.b);
+        "%s: the run has %s, this configuration %s; --resume may change only %s settings",
+        difference.key, difference.a, difference.b, keys ? keys : "some");
+    free(keys);
+    return CULM_ERR_CONFIG;
+}
+
+char *culm_train_config_resumable_keys(void) {
+    struct culm_buf out;
+    culm_buf_init(&out, 1u << 16);
+    culm_config_list_flagged(&table, CULM_CONFIG_RESUMABLE, &out);
+    return culm_buf_take_text(&out);
 }
 
 void culm_train_config_source(const struct culm_train_config *config, bool held_out,

@@ -84,13 +84,11 @@ void culm_train_config_release(struct culm_train_config *config);
  * Caller frees. NULL: out of memory. */
 char *culm_train_config_dump(const struct culm_train_config *config);
 
-/* What `--resume` may change, in words: keys, and sections of keys. */
-#define CULM_TRAIN_RESUMABLE                                                                       \
-    "pipelines, stages, redundancy, cuts, recompute, memory_mb, threads, checkpoint, eval and "    \
-    "cluster"
+/* What `--resume` may change, in words: "pipelines, ..., eval and cluster". These are the keys whose
+ * rows say so, and the sections that consist of such. Caller frees. NULL: out of memory. */
+char *culm_train_config_resumable_keys(void);
 
-/* CULM_ERR_CONFIG, naming the key, when `now` changes anything that `--resume` may not change (all
- * but CULM_TRAIN_RESUMABLE). */
+/* CULM_ERR_CONFIG, naming the key, when `now` changes anything else. */
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
                                              const struct culm_train_config *now,
                                              struct culm_error *error);

@@ -23,7 +23,14 @@ static const struct culm_option options[] = {
     {"set", CULM_OPTION_LIST, "K=V", offsetof(struct values, sets), "sets"},
 };
 static const struct culm_usage usage = {
-    "sing", "SONG", 1, 2, "Sings a song", "More below.\n", options, 4,
+    .command = "sing",
+    .arguments = "SONG",
+    .min_arguments = 1,
+    .max_arguments = 2,
+    .summary = "Sings a song",
+    .details = "More below.\n",
+    .options = options,
+    .option_count = 4,
 };
 
 static enum culm_status parse(const char *line, struct values *values,
