@@ -9,65 +9,14 @@
 
 #include "base/config.h"
 #include "base/file.h"
+#include "pipeline/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define FREE CULM_CONFIG_RESUMABLE
-#define DAY_MS 86400000
-#define MAX_NODES 256
-#define SUSPECT_BEATS 3 /* a suspect has missed two, and the third is late */
 
-/* --- batch --- */
-
-#define B struct culm_batch_config
-static const struct culm_config_row batch_rows[] = {
-    CULM_CONFIG_INT("global", B, global, "32", 1, 1048576, 0,
-                    "samples in a step; a multiple of `batch.micro`"),
-    CULM_CONFIG_INT("micro", B, micro, "4", 1, 1048576, 0, "samples in a micro-batch"),
-    CULM_CONFIG_INT("lanes", B, lanes, "4", 1, 64, 0,
-                    "fixed pieces of the global batch that pipelines share out; divides "
-                    "`batch.global` / `batch.micro`"),
-};
-
-static enum culm_status finish_batch(void *object, const struct culm_config_place *place,
-                                     struct culm_error *error) {
-    const struct culm_batch_config *b = object;
-    if (b->global % b->micro) {
-        return culm_config_refuse(
-            place, CULM_CONFIG_KEYS("micro", "global"), error,
-            "global %lld is not a multiple of micro %lld; allowed: micro that "
-            "divides global",
-            (long long)b->global, (long long)b->micro);
-    }
-    int64_t micros = b->global / b->micro;
-    if (micros % b->lanes) {
-        return culm_config_refuse(place, CULM_CONFIG_KEYS("lanes", "micro", "global"), error,
-                                  "%lld micro-batches (global / micro) do not share out over %lld "
-                                  "lanes; allowed: lanes that divide %lld",
-                                  (long long)micros, (long long)b->lanes, (long long)micros);
-    }
-    if (micros > CULM_TRAIN_MAX_MICROS) {
-        return culm_config_refuse(place, CULM_CONFIG_KEYS("micro", "global"), error,
-                                  "%lld micro-batches (global / micro); allowed: up to %d",
-                                  (long long)micros, CULM_TRAIN_MAX_MICROS);
-    }
-    return CULM_OK;
-}
-
-static const struct culm_config_table batch_table = {CULM_CONFIG_ROWS(batch_rows, B),
-                                                     .finish = finish_batch};
-
-/* --- checkpoint, eval --- */
-
-#define C struct culm_checkpoint_config
-static const struct culm_config_row checkpoint_rows[] = {
-    CULM_CONFIG_INT("every", C, every, "20", 0, 1000000000, FREE,
-                    "steps between checkpoints; 0: only at the end"),
-    CULM_CONFIG_INT("keep", C, keep, "2", 1, 1000000, FREE,
-                    "checkpoints kept; older ones are removed"),
-};
-static const struct culm_config_table checkpoint_table = {CULM_CONFIG_ROWS(checkpoint_rows, C)};
+/* --- eval --- */
 
 #define E struct culm_eval_config
 static const struct culm_config_row eval_rows[] = {
@@ -78,50 +27,6 @@ static const struct culm_config_row eval_rows[] = {
     CULM_CONFIG_INT("samples", E, samples, "0", 0, 1000000000, FREE, "how many of them; 0: all"),
 };
 static const struct culm_config_table eval_table = {CULM_CONFIG_ROWS(eval_rows, E)};
-
-/* --- cluster --- */
-
-#define N struct culm_cluster_config
-static const struct culm_config_row cluster_rows[] = {
-    CULM_CONFIG_INT("heartbeat_ms", N, heartbeat_ms, "200", 1, DAY_MS, FREE,
-                    "time between two signs of life"),
-    CULM_CONFIG_INT("suspect_ms", N, suspect_ms, "3000", 2, DAY_MS, FREE,
-                    "silence after which a worker is put out of the view; at least three times "
-                    "`cluster.heartbeat_ms`"),
-    CULM_CONFIG_INT("kill_suspect_ms", N, kill_suspect_ms, "10000", 0, DAY_MS, FREE,
-                    "time from there until its process is killed"),
-    CULM_CONFIG_INT("replace_ms", N, replace_ms, "500", -1, DAY_MS, FREE,
-                    "time until a lost worker is replaced; -1: never"),
-    CULM_CONFIG_INT("join_ms", N, join_ms, "10000", 1, DAY_MS, FREE,
-                    "how long a step waits for a joining worker"),
-    CULM_CONFIG_INT("wait_ms", N, wait_ms, "600000", 1, DAY_MS, FREE,
-                    "how long training waits for workers it cannot do without"),
-    CULM_CONFIG_INT("stuck_ms", N, stuck_ms, "30000", 1, DAY_MS, FREE,
-                    "how long a worker may live without finishing a task that is due; the limit "
-                    "grows with what such tasks take, and when it was too short"),
-    CULM_CONFIG_INT("orphan_ms", N, orphan_ms, "60000", 10, DAY_MS, FREE,
-                    "silence of the launcher after which a worker ends itself, at least "
-                    "`cluster.suspect_ms`"),
-    CULM_CONFIG_INT("max_nodes", N, max_nodes, "8", 1, MAX_NODES, FREE,
-                    "workers at once; at least `pipelines` * `stages`, and that many where it is "
-                    "not given"),
-};
-
-static enum culm_status finish_cluster(void *object, const struct culm_config_place *place,
-                                       struct culm_error *error) {
-    const struct culm_cluster_config *c = object;
-    if (c->suspect_ms < SUSPECT_BEATS * c->heartbeat_ms) {
-        return culm_config_refuse(place, CULM_CONFIG_KEYS("suspect_ms", "heartbeat_ms"), error,
-                                  "suspect_ms %lld would suspect workers whose heartbeat is a "
-                                  "little late; allowed: from %d times heartbeat_ms, which is %lld",
-                                  (long long)c->suspect_ms, SUSPECT_BEATS,
-                                  (long long)c->heartbeat_ms);
-    }
-    return CULM_OK;
-}
-
-static const struct culm_config_table cluster_table = {CULM_CONFIG_ROWS(cluster_rows, N),
-                                                       .finish = finish_cluster};
 
 /* --- the whole --- */
 
@@ -138,7 +43,7 @@ static const char *const cuts_names[] = {
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_SECTION("model", T, model, &culm_model_config_table),
     CULM_CONFIG_SECTION("data", T, data, &culm_data_config_table),
-    CULM_CONFIG_SECTION("batch", T, batch, &batch_table),
+    CULM_CONFIG_SECTION("batch", T, batch, &culm_batch_config_table),
     CULM_CONFIG_INT("pipelines", T, pipelines, "2", 1, 64, FREE,
                     "copies of the model that work side by side; at most `batch.lanes`"),
     CULM_CONFIG_INT("stages", T, stages, "3", 1, 64, FREE,
@@ -167,9 +72,9 @@ static const struct culm_config_row rows[] = {
                     "optimizer steps; 0 writes the initial model"),
     CULM_CONFIG_SECTION("optimizer", T, optimizer, &culm_optimizer_config_table),
     CULM_CONFIG_SECTION("schedule", T, schedule, &culm_schedule_config_table),
-    CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &checkpoint_table),
+    CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &culm_checkpoint_config_table),
     CULM_CONFIG_SECTION("eval", T, eval, &eval_table),
-    CULM_CONFIG_SECTION("cluster", T, cluster, &cluster_table),
+    CULM_CONFIG_SECTION("cluster", T, cluster, &culm_cluster_config_table),
 };
 
 /* What each architecture learns from; an ONNX file's inputs say it themselves: none. */
@@ -251,7 +156,7 @@ static enum culm_status check_batch(const T *c, const struct culm_config_place *
 static void fill_nodes(T *c, const struct culm_config_place *place) {
     int64_t roles = c->pipelines * c->stages;
     if (!culm_config_given(place, "cluster.max_nodes") && c->cluster.max_nodes < roles &&
-        roles <= MAX_NODES) {
+        roles <= CULM_MAX_NODES) {
         c->cluster.max_nodes = roles;
     }
 }

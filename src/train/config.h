@@ -12,20 +12,12 @@
 #include "data/config.h"
 #include "graph/precision.h"
 #include "model/config.h"
+#include "pipeline/config.h"
 #include "pipeline/settings.h"
+#include "store/config.h"
 
-/* What the kernels, and messages of a bounded size, can take; plan.c holds them against the device.
- */
+/* What the kernels can take; plan.c holds it against the device. */
 #define CULM_TRAIN_MAX_ROWS (1 << 20)
-#define CULM_TRAIN_MAX_MICROS 4096
-
-struct culm_batch_config {
-    int64_t global, micro, lanes; /* in samples; lanes a count */
-};
-
-struct culm_checkpoint_config {
-    int64_t every, keep; /* every 0: only at the end */
-};
 
 struct culm_eval_config {
     int64_t every, samples; /* every 0: never; samples 0: all that are held out */
@@ -35,11 +27,6 @@ enum culm_recompute { CULM_RECOMPUTE_NONE, CULM_RECOMPUTE_BLOCK, CULM_RECOMPUTE_
 extern const char *const culm_recompute_names[];
 enum culm_kernels { CULM_KERNELS_DEFAULT, CULM_KERNELS_TRIAL };
 enum culm_cuts { CULM_CUTS_ANALYTIC, CULM_CUTS_MEASURED };
-
-struct culm_cluster_config {
-    int64_t heartbeat_ms, suspect_ms, kill_suspect_ms, replace_ms, join_ms, wait_ms, stuck_ms,
-        orphan_ms, max_nodes;
-};
 
 struct culm_train_config {
     struct culm_model_config model;
