@@ -11,10 +11,10 @@
 #define ALIGN 64
 #define BUCKETS 64 /* hash of size classes; a list per bucket, searched for the exact capacity */
 
-struct culm_pool {
+struct culm_blob_pool {
     pthread_mutex_t lock;
     size_t limit_bytes;
-    struct culm_pool_stats stats;
+    struct culm_blob_pool_stats stats;
     struct culm_blob *cached[BUCKETS];
     uint64_t fail_in; /* this request from now fails; 0: none does */
 };
@@ -24,8 +24,8 @@ static size_t bucket_of(size_t capacity) {
     return (capacity / ALIGN * 0x9E3779B97F4A7C15ull) >> 58;
 }
 
-struct culm_pool *culm_pool_new(size_t limit_bytes) {
-    struct culm_pool *pool = calloc(1, sizeof *pool);
+struct culm_blob_pool *culm_blob_pool_new(size_t limit_bytes) {
+    struct culm_blob_pool *pool = calloc(1, sizeof *pool);
     if (pool) {
         pool->limit_bytes = limit_bytes;
         pthread_mutex_init(&pool->lock, NULL);
@@ -38,7 +38,7 @@ static void blob_destroy(struct culm_blob *blob) {
     free(blob);
 }
 
-static void drop_cached(struct culm_pool *pool) {
+static void drop_cached(struct culm_blob_pool *pool) {
     for (size_t i = 0; i < BUCKETS; i++) {
         while (pool->cached[i]) {
             struct culm_blob *blob = pool->cached[i];
@@ -49,7 +49,7 @@ static void drop_cached(struct culm_pool *pool) {
     }
 }
 
-void culm_pool_free(struct culm_pool *pool) {
+void culm_blob_pool_free(struct culm_blob_pool *pool) {
     if (!pool) {
         return;
     }
@@ -59,7 +59,7 @@ void culm_pool_free(struct culm_pool *pool) {
     free(pool);
 }
 
-static struct culm_blob *take_cached(struct culm_pool *pool, size_t capacity) {
+static struct culm_blob *take_cached(struct culm_blob_pool *pool, size_t capacity) {
     for (struct culm_blob **link = &pool->cached[bucket_of(capacity)]; *link;
          link = &(*link)->next) {
         if ((*link)->capacity_bytes == capacity) {
@@ -72,7 +72,7 @@ static struct culm_blob *take_cached(struct culm_pool *pool, size_t capacity) {
     return NULL;
 }
 
-static struct culm_blob *blob_new(struct culm_pool *pool, size_t capacity) {
+static struct culm_blob *blob_new(struct culm_blob_pool *pool, size_t capacity) {
     struct culm_blob *blob = calloc(1, sizeof *blob);
     if (!blob) {
         return NULL;
@@ -88,7 +88,7 @@ static struct culm_blob *blob_new(struct culm_pool *pool, size_t capacity) {
     return blob;
 }
 
-static void note_peak(struct culm_pool *pool) {
+static void note_peak(struct culm_blob_pool *pool) {
     size_t held = pool->stats.used_bytes + pool->stats.cached_bytes;
     if (held > pool->stats.peak_bytes) {
         pool->stats.peak_bytes = held;
@@ -96,19 +96,19 @@ static void note_peak(struct culm_pool *pool) {
 }
 
 /* Whether the limit allows for `bytes` more in use; what is kept for reuse makes room. */
-static bool room_for(struct culm_pool *pool, size_t bytes) {
+static bool room_for(struct culm_blob_pool *pool, size_t bytes) {
     size_t limit = pool->limit_bytes, used = pool->stats.used_bytes;
     return limit == 0 || (bytes <= limit && used <= limit - bytes);
 }
 
-static void make_room(struct culm_pool *pool, size_t bytes) {
+static void make_room(struct culm_blob_pool *pool, size_t bytes) {
     if (pool->limit_bytes &&
         pool->stats.used_bytes + pool->stats.cached_bytes + bytes > pool->limit_bytes) {
         drop_cached(pool);
     }
 }
 
-enum culm_status culm_pool_charge(struct culm_pool *pool, size_t size_bytes) {
+enum culm_status culm_blob_pool_charge(struct culm_blob_pool *pool, size_t size_bytes) {
     enum culm_status status = CULM_ERR_MEMORY;
     pthread_mutex_lock(&pool->lock);
     if (room_for(pool, size_bytes)) {
@@ -121,15 +121,15 @@ enum culm_status culm_pool_charge(struct culm_pool *pool, size_t size_bytes) {
     return status;
 }
 
-void culm_pool_return(struct culm_pool *pool, size_t size_bytes) {
+void culm_blob_pool_return(struct culm_blob_pool *pool, size_t size_bytes) {
     pthread_mutex_lock(&pool->lock);
     assert(pool->stats.used_bytes >= size_bytes && "more is returned than was charged");
     pool->stats.used_bytes -= size_bytes;
     pthread_mutex_unlock(&pool->lock);
 }
 
-enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
-                               struct culm_blob **ret_blob) {
+enum culm_status culm_blob_pool_get(struct culm_blob_pool *pool, size_t size_bytes,
+                                    struct culm_blob **ret_blob) {
     if (size_bytes > SIZE_MAX / 2) {
         return CULM_ERR_MEMORY;
     }
@@ -160,13 +160,13 @@ enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
     return status;
 }
 
-void culm_pool_fail(struct culm_pool *pool, uint64_t after) {
+void culm_blob_pool_fail(struct culm_blob_pool *pool, uint64_t after) {
     pthread_mutex_lock(&pool->lock);
     pool->fail_in = after + 1;
     pthread_mutex_unlock(&pool->lock);
 }
 
-void culm_pool_stats(struct culm_pool *pool, struct culm_pool_stats *ret_stats) {
+void culm_blob_pool_stats(struct culm_blob_pool *pool, struct culm_blob_pool_stats *ret_stats) {
     pthread_mutex_lock(&pool->lock);
     *ret_stats = pool->stats;
     pthread_mutex_unlock(&pool->lock);
@@ -183,7 +183,7 @@ void culm_blob_unref(struct culm_blob *blob) {
     if (!blob || __atomic_sub_fetch(&blob->refs, 1, __ATOMIC_ACQ_REL) > 0) {
         return;
     }
-    struct culm_pool *pool = blob->pool;
+    struct culm_blob_pool *pool = blob->pool;
     pthread_mutex_lock(&pool->lock);
     pool->stats.used_bytes -= blob->capacity_bytes;
     pool->stats.cached_bytes += blob->capacity_bytes;

@@ -19,37 +19,37 @@
 
 #include "base/status.h"
 
-struct culm_pool;
+struct culm_blob_pool;
 
 struct culm_blob {
-    void *data;             /* 64-byte aligned; contents undefined after culm_pool_get */
-    size_t size_bytes;      /* as asked for */
-    struct culm_pool *pool; /* where it returns to */
-    struct culm_blob *next; /* pool's own */
-    size_t capacity_bytes;  /* pool's own */
-    int refs;               /* atomic */
+    void *data;                  /* 64-byte aligned; contents undefined after culm_blob_pool_get */
+    size_t size_bytes;           /* as asked for */
+    struct culm_blob_pool *pool; /* where it returns to */
+    struct culm_blob *next;      /* pool's own */
+    size_t capacity_bytes;       /* pool's own */
+    int refs;                    /* atomic */
 };
 
-struct culm_pool_stats {
+struct culm_blob_pool_stats {
     size_t used_bytes;   /* out now, or charged */
     size_t cached_bytes; /* kept for reuse */
     size_t peak_bytes;   /* highest used + cached */
     size_t allocations;  /* calls that reached the system allocator */
-    size_t refused;      /* by culm_pool_fail */
+    size_t refused;      /* by culm_blob_pool_fail */
 };
 
 /* limit_bytes 0: no limit. The pool must outlive its blobs. */
-struct culm_pool *culm_pool_new(size_t limit_bytes);
-void culm_pool_free(struct culm_pool *pool); /* NULL is fine */
+struct culm_blob_pool *culm_blob_pool_new(size_t limit_bytes);
+void culm_blob_pool_free(struct culm_blob_pool *pool); /* NULL is fine */
 /* Counts bytes that its owner keeps elsewhere, until they are returned: CULM_ERR_MEMORY when they
  * pass the limit. */
-enum culm_status culm_pool_charge(struct culm_pool *pool, size_t size_bytes);
-void culm_pool_return(struct culm_pool *pool, size_t size_bytes);
-enum culm_status culm_pool_get(struct culm_pool *pool, size_t size_bytes,
-                               struct culm_blob **ret_blob);
+enum culm_status culm_blob_pool_charge(struct culm_blob_pool *pool, size_t size_bytes);
+void culm_blob_pool_return(struct culm_blob_pool *pool, size_t size_bytes);
+enum culm_status culm_blob_pool_get(struct culm_blob_pool *pool, size_t size_bytes,
+                                    struct culm_blob **ret_blob);
 /* For tests: the request after the next `after` ones fails, once, as if memory were out. */
-void culm_pool_fail(struct culm_pool *pool, uint64_t after);
-void culm_pool_stats(struct culm_pool *pool, struct culm_pool_stats *ret_stats);
+void culm_blob_pool_fail(struct culm_blob_pool *pool, uint64_t after);
+void culm_blob_pool_stats(struct culm_blob_pool *pool, struct culm_blob_pool_stats *ret_stats);
 
 struct culm_blob *culm_blob_ref(struct culm_blob *blob); /* NULL gives NULL */
 void culm_blob_unref(struct culm_blob *blob);            /* NULL is fine */

@@ -1,9 +1,26 @@
-/* One list of links. See link.h. */
+/* One list of links, and in it one of those that are unknown, by age. See link.h. */
 #include "cluster/link.h"
 
 #include "cluster/wire.h"
 
 #include <stdlib.h>
+
+static void unknown_add(struct culm_link *link) {
+    struct culm_link_set *set = link->set;
+    link->older = set->newest;
+    link->newer = NULL;
+    link->since_ns = set->network->ops->now_ns(set->network);
+    *(link->older ? &link->older->newer : &set->oldest) = link;
+    set->newest = link;
+    set->unknown_count++;
+}
+
+static void unknown_remove(struct culm_link *link) {
+    struct culm_link_set *set = link->set;
+    *(link->older ? &link->older->newer : &set->oldest) = link->newer;
+    *(link->newer ? &link->newer->older : &set->newest) = link->older;
+    set->unknown_count--;
+}
 
 struct culm_link *culm_link_new(struct culm_link_set *set, int kind, int32_t node,
                                 struct culm_stream *take_stream, bool connecting) {
@@ -12,7 +29,7 @@ struct culm_link *culm_link_new(struct culm_link_set *set, int kind, int32_t nod
         take_stream->ops->close(take_stream, NULL, NULL);
         return NULL;
     }
-    bool trusted = kind != CULM_LINK_STRANGER;
+    bool trusted = kind != CULM_LINK_UNKNOWN;
     const struct culm_conn_options options = {
         .pool = set->pool,
         .meta_max = trusted ? CULM_FRAME_META_MAX : CULM_WIRE_HELLO_MAX,
@@ -33,30 +50,30 @@ struct culm_link *culm_link_new(struct culm_link_set *set, int kind, int32_t nod
     }
     set->first = link;
     if (!trusted) {
-        culm_guests_add(&set->strangers, &link->guest, set->network->ops->now_ns(set->network));
+        unknown_add(link);
     }
     return link;
 }
 
 bool culm_link_evict(struct culm_link_set *set) {
-    if (set->strangers.oldest) {
-        culm_link_free((struct culm_link *)set->strangers.oldest);
-        return true;
+    bool any = set->oldest != NULL;
+    if (any) {
+        culm_link_free(set->oldest);
     }
-    return false;
+    return any;
 }
 
 struct culm_link *culm_link_accepted(struct culm_link_set *set, struct culm_stream *take_stream,
                                      int64_t pid) {
     uint8_t nonce[CULM_NONCE_BYTES];
-    if (set->strangers.count >= set->strangers_max) {
+    if (set->unknown_count >= set->unknown_max) {
         (void)culm_link_evict(set);
     }
     if (set->network->ops->random(set->network, nonce, sizeof nonce) != CULM_OK) {
         take_stream->ops->close(take_stream, NULL, NULL);
         return NULL;
     }
-    struct culm_link *link = culm_link_new(set, CULM_LINK_STRANGER, -1, take_stream, false);
+    struct culm_link *link = culm_link_new(set, CULM_LINK_UNKNOWN, -1, take_stream, false);
     if (link) {
         link->pid = pid;
         culm_handshake_listen(&link->handshake, set->token, set->self, nonce);
@@ -139,13 +156,13 @@ enum culm_status culm_link_challenged(struct culm_link *link, const struct culm_
 void culm_link_known(struct culm_link *link, int kind, int32_t node) {
     link->kind = kind;
     link->node = node;
-    culm_guests_remove(&link->set->strangers, &link->guest);
+    unknown_remove(link);
     culm_conn_limits(link->conn, CULM_FRAME_META_MAX, link->set->payload_max);
 }
 
 void culm_link_free(struct culm_link *link) {
-    if (link->kind == CULM_LINK_STRANGER) {
-        culm_guests_remove(&link->set->strangers, &link->guest);
+    if (link->kind == CULM_LINK_UNKNOWN) {
+        unknown_remove(link);
     }
     *link->slot = link->next;
     if (link->next) {
@@ -157,7 +174,7 @@ void culm_link_free(struct culm_link *link) {
 
 void culm_link_sweep(struct culm_link_set *set) {
     uint64_t now = set->network->ops->now_ns(set->network);
-    while (set->strangers.oldest && now > set->strangers.oldest->since_ns + set->hello_ns) {
+    while (set->oldest && now > set->oldest->since_ns + set->hello_ns) {
         (void)culm_link_evict(set);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * A worker's links: to the coordinator, out to peers, in from peers, and strangers. See member.h.
+ * A worker's links: to the coordinator, out to peers, in from peers, and unknown ones. See member.h.
  *
  * A peer that cannot be reached from within send is told of by an alarm of no delay, because a
  * world never calls back from an operation.
@@ -15,12 +15,12 @@
 
 #define MS 1000000ull
 #define SWEEP_NS (100 * MS)
-#define STRANGERS_MAX 256
+#define UNKNOWN_MAX 256
 #define DIAL_NS (20 * MS) /* how often those that are dialed are looked at */
 #define PAUSE_NS (10 * MS)
 #define PAUSE_MAX_NS (500 * MS)
 
-enum kind { STRANGER = CULM_LINK_STRANGER, COORDINATOR, OUT, IN };
+enum kind { UNKNOWN = CULM_LINK_UNKNOWN, COORDINATOR, OUT, IN };
 
 /* One who is to be reached and is not. */
 struct dial {
@@ -65,7 +65,7 @@ static void set_alarm(struct culm_member *member) {
     if (member->joined && member->o.orphan_ms) {
         delay = (uint64_t)member->o.orphan_ms * MS / 4;
     }
-    if (member->links.strangers.count && SWEEP_NS < delay) {
+    if (member->links.unknown_count && SWEEP_NS < delay) {
         delay = SWEEP_NS;
     }
     if (member->dialing && DIAL_NS < delay) {
@@ -444,7 +444,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     if (member->ended) {
         return;
     }
-    if (link->kind == STRANGER) {
+    if (link->kind == UNKNOWN) {
         if (!admit(member, link, message)) {
             culm_link_free(link);
         }
@@ -473,7 +473,7 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     struct culm_error error = *why;
     (void)conn;
     drop_link(member, link);
-    if (kind == STRANGER) {
+    if (kind == UNKNOWN) {
         return;
     }
     if (!open) {
@@ -501,7 +501,7 @@ static const struct culm_conn_ops link_ops = {on_message, on_closed};
 /* --- from outside --- */
 
 void culm_member_accepted(struct culm_member *member, struct culm_stream *take_stream) {
-    bool first = member->links.strangers.count == 0;
+    bool first = member->links.unknown_count == 0;
     if (culm_link_accepted(&member->links, take_stream, 0) && first) {
         set_alarm(member);
     }
@@ -591,7 +591,7 @@ struct culm_member *culm_member_new(const struct culm_member_options *options) {
             .scratch_bytes = options->scratch_bytes,
             .token = options->token,
             .self = options->node,
-            .strangers_max = STRANGERS_MAX,
+            .unknown_max = UNKNOWN_MAX,
             .hello_ns = CULM_WIRE_HELLO_NS(options->hello_limit_ms),
             .ops = &link_ops,
             .owner = member,

@@ -38,10 +38,10 @@ struct culm_member_options {      /* all borrowed until _free */
     const char *token;
     int32_t node;
     const char *name, *signature; /* NULL: "" */
-    struct culm_pool *pool;       /* for received payloads */
+    struct culm_blob_pool *pool;  /* for received payloads */
     size_t payload_max;
     size_t scratch_bytes;   /* of a connection; 0: as many as are good */
-    int64_t hello_limit_ms; /* a stranger that proves nothing is closed then; 0: 10000 */
+    int64_t hello_limit_ms; /* one that proves nothing is closed then; 0: 10000 */
     int64_t join_limit_ms;  /* 0: 30000 */
     int64_t orphan_ms;      /* ends when the coordinator says nothing for so long; 0: never */
     int64_t dial_limit_ms;  /* a peer that cannot be reached for so long is lost; 0: 6000 */
@@ -62,7 +62,7 @@ void culm_member_accepted(struct culm_member *member, struct culm_stream *take_s
 void culm_member_alarm(struct culm_member *member); /* it rang; calls back */
 /* Dropped when the node is not known or is lost. */
 void culm_member_send(struct culm_member *member, int32_t node, const struct culm_message *message);
-/* Closes the oldest stranger; false: there is none. */
+/* Closes the oldest unknown link; false: there is none. */
 bool culm_member_evict(struct culm_member *member);
 
 /* --- for a process that is to end at an exact byte --- */

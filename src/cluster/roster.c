@@ -1,4 +1,4 @@
-/* The coordinator's links: strangers, the proof that makes one a worker's, the address book. */
+/* The coordinator's links: unknown ones, the proof that makes one a worker's, the address book. */
 #include "cluster/roster.h"
 
 #include "cluster/link.h"
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define SWEEP_NS 100000000ull
-#define STRANGERS_MAX 1024
+#define UNKNOWN_MAX 1024
 
-enum kind { STRANGER = CULM_LINK_STRANGER, PREPARING, WORKER };
+enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER };
 
 struct place {
     struct culm_link *link;
@@ -25,11 +25,11 @@ struct culm_roster {
 
 static void set_alarm(struct culm_roster *roster) {
     roster->o.network->ops->alarm(roster->o.network,
-                                  roster->links.strangers.count ? SWEEP_NS : CULM_NEVER);
+                                  roster->links.unknown_count ? SWEEP_NS : CULM_NEVER);
 }
 
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
-    if (link->kind != STRANGER) {
+    if (link->kind != UNKNOWN) {
         roster->place[link->node].link = NULL;
     }
     culm_link_free(link);
@@ -185,7 +185,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     if (link->refused) {
         return;
     }
-    if (link->kind == STRANGER) {
+    if (link->kind == UNKNOWN) {
         admit(roster, link, message);
     } else if (link->kind == PREPARING) {
         hear_preparing(roster, link, message);
@@ -199,12 +199,12 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
 static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error *why) {
     struct culm_link *link = ctx;
     struct culm_roster *roster = link->set->owner;
-    bool stranger = link->kind == STRANGER;
+    bool unknown = link->kind == UNKNOWN;
     int32_t node = link->node;
     struct culm_error error = *why;
     (void)conn;
     drop_link(roster, link);
-    if (!stranger) {
+    if (!unknown) {
         roster->o.ops->eof(roster->o.ctx, node, &error);
     }
 }
@@ -215,7 +215,7 @@ static const struct culm_conn_ops link_ops = {on_message, on_closed};
 
 void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream,
                           int64_t pid) {
-    bool first = roster->links.strangers.count == 0;
+    bool first = roster->links.unknown_count == 0;
     if (culm_link_accepted(&roster->links, take_stream, pid) && first) {
         set_alarm(roster);
     }
@@ -284,7 +284,7 @@ struct culm_roster *culm_roster_new(const struct culm_roster_options *options) {
             .scratch_bytes = options->scratch_bytes,
             .token = options->token,
             .self = CULM_COORDINATOR,
-            .strangers_max = STRANGERS_MAX,
+            .unknown_max = UNKNOWN_MAX,
             .hello_ns = CULM_WIRE_HELLO_NS(options->hello_limit_ms),
             .ops = &link_ops,
             .owner = roster,

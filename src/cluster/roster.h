@@ -43,7 +43,7 @@ struct culm_roster_options { /* all borrowed until _free */
     struct culm_network *network;
     const char *token;
     int64_t pid; /* told to those that come in */
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     size_t payload_max;
     size_t scratch_bytes;   /* of a connection; 0: as many as are good */
     int64_t hello_limit_ms; /* 0: 10000 */

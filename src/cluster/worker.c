@@ -110,7 +110,7 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
     worker->o = *options;
     worker->thread = pthread_self();
     worker->coordinator_fd = worker->listen_fd = -1;
-    worker->brief_pool = culm_pool_new(2 * CULM_WIRE_BRIEF_MAX);
+    worker->brief_pool = culm_blob_pool_new(2 * CULM_WIRE_BRIEF_MAX);
     if (!worker->brief_pool) {
         free(worker);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a worker");
@@ -119,14 +119,14 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
     enum culm_status status = culm_faults_init(&worker->faults, options->faults,
                                                options->fault_count, options->fault_fd, error);
     if (status != CULM_OK) {
-        culm_pool_free(worker->brief_pool);
+        culm_blob_pool_free(worker->brief_pool);
         free(worker);
         return status;
     }
     status = culm_real_init(&worker->real, &worker_ops, error);
     if (status != CULM_OK) {
         culm_faults_release(&worker->faults);
-        culm_pool_free(worker->brief_pool);
+        culm_blob_pool_free(worker->brief_pool);
         free(worker);
         return status;
     }
@@ -219,6 +219,6 @@ void culm_worker_free(struct culm_worker *worker) {
     }
     culm_faults_release(&worker->faults);
     culm_blob_unref(worker->brief);
-    culm_pool_free(worker->brief_pool);
+    culm_blob_pool_free(worker->brief_pool);
     free(worker);
 }

@@ -33,16 +33,16 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
     size_t fault_count;
     void (*flip)(void *flip_ctx, const struct culm_fault_point *point); /* any thread; or NULL */
     void *flip_ctx;
-    int64_t hello_limit_ms; /* a stranger that proves nothing is closed then; 0: 10000 */
+    int64_t hello_limit_ms; /* one that proves nothing is closed then; 0: 10000 */
 };
 
 /* What it can say of itself once it has prepared; borrowed until culm_worker_free. */
 struct culm_worker_ready {
-    const char *signature;  /* what must be the same in all workers; NULL: "" */
-    struct culm_pool *pool; /* for received payloads */
-    size_t payload_max;     /* bytes of the largest payload that may be received */
-    int64_t dial_limit_ms;  /* a peer that cannot be reached for so long is lost; 0: 6000 */
-    int64_t orphan_ms;      /* the longest silence of the coordinator; 0: 60000 */
+    const char *signature;       /* what must be the same in all workers; NULL: "" */
+    struct culm_blob_pool *pool; /* for received payloads */
+    size_t payload_max;          /* bytes of the largest payload that may be received */
+    int64_t dial_limit_ms;       /* a peer that cannot be reached for so long is lost; 0: 6000 */
+    int64_t orphan_ms;           /* the longest silence of the coordinator; 0: 60000 */
 };
 
 struct culm_worker;

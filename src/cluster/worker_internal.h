@@ -18,7 +18,7 @@ struct culm_worker {
     struct culm_real real; /* first */
     struct culm_worker_options o;
     struct culm_worker_ready ready;
-    struct culm_pool *brief_pool;
+    struct culm_blob_pool *brief_pool;
     struct culm_blob *brief; /* NULL: nothing */
     struct culm_preparing *preparing;
     struct culm_faults faults;

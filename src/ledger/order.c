@@ -64,13 +64,13 @@ uint64_t culm_order_ids(const struct culm_order *order, uint64_t first, int64_t 
     return ids;
 }
 
-uint32_t culm_order_ids_piece(uint64_t ids, int piece) {
-    return (uint32_t)(culm_rng_mix(ids, 5) >> 12 * piece) & 4095;
+uint32_t culm_order_ids_part(uint64_t ids, int part) {
+    return (uint32_t)(culm_rng_mix(ids, 5) >> 12 * part) & 4095;
 }
 
-uint64_t culm_order_ids_told(const uint32_t sum[CULM_IDS_PIECES]) {
+uint64_t culm_order_ids_told(const uint32_t sum[CULM_IDS_PARTS]) {
     uint64_t told = 1;
-    for (int i = 0; i < CULM_IDS_PIECES; i++) {
+    for (int i = 0; i < CULM_IDS_PARTS; i++) {
         told = culm_rng_mix(told, sum[i]);
     }
     return told ? told : 1;

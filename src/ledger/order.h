@@ -26,13 +26,13 @@ void culm_order_init(struct culm_order *order, uint64_t seed, int64_t samples);
 int64_t culm_order_sample(const struct culm_order *order, uint64_t position);
 
 /* Which samples were read at which positions, as numbers that can be added up in any order: the ids
- * of a micro-batch are the sum of those of its samples, and CULM_IDS_PIECES small numbers are added
+ * of a micro-batch are the sum of those of its samples, and CULM_IDS_PARTS small numbers are added
  * up over the micro-batches of an iteration (at most 4096: then each is below 2^24, which a float32
  * holds exactly). */
-#define CULM_IDS_PIECES 5
+#define CULM_IDS_PARTS 5
 uint64_t culm_order_id(uint64_t position, int64_t sample);
 uint64_t culm_order_ids(const struct culm_order *order, uint64_t first, int64_t count);
-uint32_t culm_order_ids_piece(uint64_t ids, int piece);            /* below 4096 */
-uint64_t culm_order_ids_told(const uint32_t sum[CULM_IDS_PIECES]); /* never 0 */
+uint32_t culm_order_ids_part(uint64_t ids, int part);             /* below 4096 */
+uint64_t culm_order_ids_told(const uint32_t sum[CULM_IDS_PARTS]); /* never 0 */
 
 #endif

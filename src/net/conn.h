@@ -25,8 +25,8 @@ struct culm_conn_ops {
 };
 
 struct culm_conn_options {
-    uv_loop_t *loop;        /* culm_conn_new's only */
-    struct culm_pool *pool; /* for received payloads */
+    uv_loop_t *loop;             /* culm_conn_new's only */
+    struct culm_blob_pool *pool; /* for received payloads */
     size_t meta_max, payload_max;
     size_t turn_bytes;    /* a direction, in one turn of the loop; 0: 8 MB */
     size_t scratch_bytes; /* what is read at once beside a payload; 0: 64 KB */

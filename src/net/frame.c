@@ -51,7 +51,7 @@ void culm_frame_header_encode(const struct culm_message *message,
     culm_frame_header_seal(ret_header);
 }
 
-void culm_frame_reader_init(struct culm_frame_reader *reader, struct culm_pool *pool,
+void culm_frame_reader_init(struct culm_frame_reader *reader, struct culm_blob_pool *pool,
                             size_t meta_max, size_t payload_max) {
     assert(meta_max <= CULM_FRAME_META_MAX);
     *reader =
@@ -99,7 +99,8 @@ static enum culm_status start_frame(struct culm_frame_reader *reader, struct cul
         reader->meta_capacity = meta_bytes;
     }
     struct culm_blob *payload = NULL;
-    if (payload_bytes && culm_pool_get(reader->pool, (size_t)payload_bytes, &payload) != CULM_OK) {
+    if (payload_bytes &&
+        culm_blob_pool_get(reader->pool, (size_t)payload_bytes, &payload) != CULM_OK) {
         return culm_error_set(error, CULM_ERR_MEMORY,
                               "no room for a payload of %llu bytes within the memory limit",
                               (unsigned long long)payload_bytes);

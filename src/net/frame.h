@@ -32,7 +32,7 @@ void culm_frame_header_encode(const struct culm_message *message,
 void culm_frame_header_seal(uint8_t header[CULM_FRAME_HEADER_BYTES]);
 
 struct culm_frame_reader {
-    struct culm_pool *pool; /* borrowed */
+    struct culm_blob_pool *pool; /* borrowed */
     size_t meta_max, payload_max;
     uint8_t header[CULM_FRAME_HEADER_BYTES];
     size_t header_got, meta_got, payload_got;
@@ -45,7 +45,7 @@ struct culm_frame_reader {
 };
 
 /* meta_max: at most CULM_FRAME_META_MAX. payload_max 0: frames have no payload. */
-void culm_frame_reader_init(struct culm_frame_reader *reader, struct culm_pool *pool,
+void culm_frame_reader_init(struct culm_frame_reader *reader, struct culm_blob_pool *pool,
                             size_t meta_max, size_t payload_max);
 void culm_frame_reader_release(struct culm_frame_reader *reader);
 

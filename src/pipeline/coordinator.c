@@ -1,4 +1,4 @@
-/* The coordinator: members, losses, suspicion, and dispatch. See coordinator.h. */
+/* The coordinator: workers, losses, suspicion, and dispatch. See coordinator.h. */
 #include "pipeline/coordinator_internal.h"
 
 #include "base/json.h"
@@ -53,10 +53,10 @@ void culm_coordinator_free(struct culm_coordinator *c) {
     free(c->draft);
     free(c->norm);
     free(c->norm_known);
-    for (int32_t i = 0; i < c->member_count; i++) {
-        culm_coordinator_words_free(&c->member[i]);
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        culm_coordinator_words_free(&c->worker[i]);
     }
-    free(c->member);
+    free(c->worker);
     free(c->pause_ms);
     free(c->complaint);
     culm_buf_release(&c->meta);
@@ -85,10 +85,10 @@ void culm_coordinator_totals(const struct culm_coordinator *c,
     };
 }
 
-struct member *culm_coordinator_member(const struct culm_coordinator *c, int32_t id) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        if (c->member[i].id == id) {
-            return &c->member[i];
+struct worker *culm_coordinator_worker(const struct culm_coordinator *c, int32_t id) {
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        if (c->worker[i].id == id) {
+            return &c->worker[i];
         }
     }
     return NULL;
@@ -125,9 +125,9 @@ void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
     }
     c->phase = ENDED;
     (void)culm_coordinator_meta(c);
-    for (int32_t i = 0; i < c->member_count; i++) {
-        if (c->member[i].alive) {
-            culm_coordinator_send(c, c->member[i].id, CULM_MSG_END);
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        if (c->worker[i].alive) {
+            culm_coordinator_send(c, c->worker[i].id, CULM_MSG_END);
         }
     }
     c->o.world->ops->leave(c->o.world, exit_code, error);
@@ -151,8 +151,8 @@ void culm_coordinator_fail(struct culm_coordinator *c, enum culm_status status, 
 
 int32_t culm_coordinator_alive(const struct culm_coordinator *c) {
     int32_t alive = 0;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        alive += c->member[i].alive;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        alive += c->worker[i].alive;
     }
     return alive;
 }
@@ -160,23 +160,23 @@ int32_t culm_coordinator_alive(const struct culm_coordinator *c) {
 /* --- slots --- */
 
 static bool taken(const struct culm_coordinator *c, int32_t pipeline, int32_t stage) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        const struct member *member = &c->member[i];
-        if (member->alive && member->pipeline == pipeline && member->stage == stage) {
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        const struct worker *worker = &c->worker[i];
+        if (worker->alive && worker->pipeline == pipeline && worker->stage == stage) {
             return true;
         }
     }
     return false;
 }
 
-/* Gives a standing-by member a slot: its own by number at the first start, else the first vacancy
+/* Gives a standing-by worker a slot: its own by number at the first start, else the first vacancy
  * of the pipeline that misses fewest. */
-void culm_coordinator_seat(struct culm_coordinator *c, struct member *member) {
+void culm_coordinator_seat(struct culm_coordinator *c, struct worker *worker) {
     int32_t stages = c->o.shape.stages, pipelines = c->o.shape.pipelines;
-    if (c->first_start && member->id < pipelines * stages &&
-        !taken(c, member->id / stages, member->id % stages)) {
-        member->pipeline = member->id / stages;
-        member->stage = member->id % stages;
+    if (c->first_start && worker->id < pipelines * stages &&
+        !taken(c, worker->id / stages, worker->id % stages)) {
+        worker->pipeline = worker->id / stages;
+        worker->stage = worker->id % stages;
         return;
     }
     int32_t best = -1, best_vacant = stages + 1, best_stage = -1;
@@ -195,26 +195,26 @@ void culm_coordinator_seat(struct culm_coordinator *c, struct member *member) {
         }
     }
     if (best >= 0) {
-        member->pipeline = best;
-        member->stage = best_stage;
+        worker->pipeline = best;
+        worker->stage = best_stage;
     }
 }
 
 /* --- joining --- */
 
-static void member_up(struct culm_coordinator *c, int32_t id, const struct culm_peer_info *info) {
-    if (c->member_count == c->member_capacity) {
-        int32_t capacity = c->member_capacity ? 2 * c->member_capacity : 32;
-        struct member *member = realloc(c->member, (size_t)capacity * sizeof *member);
-        if (!member) {
+static void worker_up(struct culm_coordinator *c, int32_t id, const struct culm_peer_info *info) {
+    if (c->worker_count == c->worker_capacity) {
+        int32_t capacity = c->worker_capacity ? 2 * c->worker_capacity : 32;
+        struct worker *worker = realloc(c->worker, (size_t)capacity * sizeof *worker);
+        if (!worker) {
             culm_coordinator_fail(c, CULM_ERR_MEMORY, "register worker %d", id);
             return;
         }
-        c->member = member;
-        c->member_capacity = capacity;
+        c->worker = worker;
+        c->worker_capacity = capacity;
     }
-    struct member *member = &c->member[c->member_count++];
-    *member = (struct member){.id = id,
+    struct worker *worker = &c->worker[c->worker_count++];
+    *worker = (struct worker){.id = id,
                               .alive = true,
                               .pid = info->pid,
                               .pipeline = -1,
@@ -222,17 +222,17 @@ static void member_up(struct culm_coordinator *c, int32_t id, const struct culm_
                               .seen_ns = culm_coordinator_now(c),
                               .task_kind = -1,
                               .kill_ns = CULM_NEVER};
-    snprintf(member->name, sizeof member->name, "%s", info->name);
+    snprintf(worker->name, sizeof worker->name, "%s", info->name);
     culm_coordinator_start_came(c);
     if (!c->first_start || id < c->o.shape.pipelines * c->o.shape.stages) {
         culm_coordinator_seat(
-            c, member); /* later ones wait: a slot may be that of one still starting */
+            c, worker); /* later ones wait: a slot may be that of one still starting */
     }
     json_t *event = json_pack("{s:s, s:i, s:I, s:o}", "event", "joined", "node", id, "pid",
-                              (json_int_t)info->pid, "name", culm_json_text(member->name));
-    bool seated = member->pipeline >= 0;
-    json_object_set_new(event, "pipeline", seated ? json_integer(member->pipeline) : json_null());
-    json_object_set_new(event, "stage", seated ? json_integer(member->stage) : json_null());
+                              (json_int_t)info->pid, "name", culm_json_text(worker->name));
+    bool seated = worker->pipeline >= 0;
+    json_object_set_new(event, "pipeline", seated ? json_integer(worker->pipeline) : json_null());
+    json_object_set_new(event, "stage", seated ? json_integer(worker->stage) : json_null());
     culm_coordinator_event(c, event);
     if (c->phase == WAITING) {
         culm_coordinator_start_if_ready(c);
@@ -251,10 +251,10 @@ static void replacement_due(struct culm_coordinator *c) {
         culm_coordinator_now(c) + (uint64_t)c->o.settings.replace_ms * MS;
 }
 
-static uint64_t stages_owned(const struct culm_coordinator *c, const struct member *member) {
+static uint64_t stages_owned(const struct culm_coordinator *c, const struct worker *worker) {
     uint64_t owned = 0;
-    for (int32_t s = 0; s < c->view->stages && member->pipeline >= 0; s++) {
-        if (c->view->role[member->pipeline][s].owner == member->id) {
+    for (int32_t s = 0; s < c->view->stages && worker->pipeline >= 0; s++) {
+        if (c->view->role[worker->pipeline][s].owner == worker->id) {
             owned |= 1ull << s;
         }
     }
@@ -320,22 +320,22 @@ static const char *cause_name(enum culm_cause cause) {
     return name[cause];
 }
 
-void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, enum culm_cause cause,
+void culm_coordinator_lose(struct culm_coordinator *c, struct worker *worker, enum culm_cause cause,
                            const char *message) {
-    if (!member->alive || c->phase == ENDED) {
+    if (!worker->alive || c->phase == ENDED) {
         return;
     }
-    uint64_t owned = stages_owned(c, member);
-    int32_t id = member->id, pipeline = member->pipeline;
-    member->alive = false;
-    member->holds = 0;
-    member->pipeline = member->stage = -1;
+    uint64_t owned = stages_owned(c, worker);
+    int32_t id = worker->id, pipeline = worker->pipeline;
+    worker->alive = false;
+    worker->holds = 0;
+    worker->pipeline = worker->stage = -1;
     forget_complaints(c, id);
     c->losses++;
     if (cause == CULM_CAUSE_HEARTBEAT || cause == CULM_CAUSE_STUCK) {
-        member->kill_ns = culm_coordinator_now(c) + (uint64_t)c->o.settings.kill_suspect_ms * MS;
+        worker->kill_ns = culm_coordinator_now(c) + (uint64_t)c->o.settings.kill_suspect_ms * MS;
     } else if (cause == CULM_CAUSE_FAILED) {
-        member->kill_ns = culm_coordinator_now(c) + LEAVE_MS * MS;
+        worker->kill_ns = culm_coordinator_now(c) + LEAVE_MS * MS;
     } else {
         c->o.world->ops->kill(c->o.world, id);
     }
@@ -346,7 +346,7 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, en
         }
     }
     json_t *event = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "event", "lost", "node", id, "pid",
-                              (json_int_t)member->pid, "cause", cause_name(cause), "step",
+                              (json_int_t)worker->pid, "cause", cause_name(cause), "step",
                               (json_int_t)c->iteration, "stages", stages);
     if (message) {
         json_object_set_new(event, "message", json_string(message));
@@ -377,7 +377,7 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, en
     }
 }
 
-static void taken_over(struct culm_coordinator *c, const struct member *member,
+static void taken_over(struct culm_coordinator *c, const struct worker *worker,
                        const struct culm_message *message) {
     struct culm_taken_over said;
     if (culm_taken_over_decode(message->meta, message->meta_bytes, &said) != CULM_OK ||
@@ -386,7 +386,7 @@ static void taken_over(struct culm_coordinator *c, const struct member *member,
     }
     for (int32_t i = 0; i < c->pending_count; i++) {
         struct pending *pending = &c->pending[i];
-        bool elsewhere = member->pipeline != pending->pipeline;
+        bool elsewhere = worker->pipeline != pending->pipeline;
         if (!(pending->stages >> said.stage & 1) || said.view < pending->view ||
             (elsewhere && culm_view_whole(c->view, pending->pipeline) &&
              said.origin != CULM_ORIGIN_CHECKPOINT)) {
@@ -429,27 +429,27 @@ static void settle_complaints(struct culm_coordinator *c, uint64_t now) {
         int32_t by = complaints_about(c, complaint.by);
         bool turned = by > about || (by == about && complaint.by > complaint.about);
         culm_coordinator_lose(c,
-                              culm_coordinator_member(c, turned ? complaint.by : complaint.about),
+                              culm_coordinator_worker(c, turned ? complaint.by : complaint.about),
                               CULM_CAUSE_EOF, NULL);
         i = 0; /* fewer now */
     }
 }
 
-static void check_members(struct culm_coordinator *c, uint64_t now) {
+static void check_workers(struct culm_coordinator *c, uint64_t now) {
     uint64_t suspect = (uint64_t)c->o.settings.suspect_ms * MS;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        struct member *member = &c->member[i];
-        if (member->kill_ns <= now) {
-            member->kill_ns = CULM_NEVER;
-            c->o.world->ops->kill(c->o.world, member->id);
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        struct worker *worker = &c->worker[i];
+        if (worker->kill_ns <= now) {
+            worker->kill_ns = CULM_NEVER;
+            c->o.world->ops->kill(c->o.world, worker->id);
         }
-        if (!member->alive) {
+        if (!worker->alive) {
             continue;
         }
-        if (now > member->seen_ns + suspect) {
-            culm_coordinator_lose(c, member, CULM_CAUSE_HEARTBEAT, NULL);
+        if (now > worker->seen_ns + suspect) {
+            culm_coordinator_lose(c, worker, CULM_CAUSE_HEARTBEAT, NULL);
         } else {
-            culm_coordinator_check_task(c, member);
+            culm_coordinator_check_task(c, worker);
         }
     }
     settle_complaints(c, now);
@@ -458,8 +458,8 @@ static void check_members(struct culm_coordinator *c, uint64_t now) {
 /* Processes there are, or will be: suspects not yet killed still take their place. */
 static int32_t processes(const struct culm_coordinator *c) {
     int32_t count = culm_coordinator_alive(c) + c->starting;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        count += !c->member[i].alive && c->member[i].kill_ns != CULM_NEVER;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        count += !c->worker[i].alive && c->worker[i].kill_ns != CULM_NEVER;
     }
     return count;
 }
@@ -483,12 +483,12 @@ static void tick(struct culm_coordinator *c) {
     bool slept = c->tick_ns && now - c->tick_ns > (uint64_t)c->o.settings.suspect_ms * MS / 2;
     if (slept) {
         /* We were the ones who slept: what the others said in the meantime is still to be read. */
-        for (int32_t i = 0; i < c->member_count; i++) {
-            c->member[i].seen_ns = now;
+        for (int32_t i = 0; i < c->worker_count; i++) {
+            c->worker[i].seen_ns = now;
         }
     }
     c->tick_ns = now;
-    check_members(c, now);
+    check_workers(c, now);
     if (c->phase == ENDED) {
         return;
     }
@@ -525,29 +525,29 @@ static void on_start(void *actor) {
     tick(c);
 }
 
-static void fence(struct culm_coordinator *c, struct member *member) {
+static void fence(struct culm_coordinator *c, struct worker *worker) {
     struct culm_fenced fenced;
     snprintf(fenced.why, sizeof fenced.why,
-             "node %d was put out of the run while it was silent; the view is %llu", member->id,
+             "node %d was put out of the run while it was silent; the view is %llu", worker->id,
              (unsigned long long)c->view->number);
     culm_fenced_encode(&fenced, culm_coordinator_meta(c));
-    culm_coordinator_send(c, member->id, CULM_MSG_FENCED);
-    if (!member->fenced) {
-        member->fenced = true;
-        culm_coordinator_event(c, json_pack("{s:s, s:i}", "event", "fenced", "node", member->id));
+    culm_coordinator_send(c, worker->id, CULM_MSG_FENCED);
+    if (!worker->fenced) {
+        worker->fenced = true;
+        culm_coordinator_event(c, json_pack("{s:s, s:i}", "event", "fenced", "node", worker->id));
     }
 }
 
 /* If the one it is about is dead, its own connection tells us at once; if only the link is, this
  * does. */
-static void peer_lost(struct culm_coordinator *c, const struct member *member,
+static void peer_lost(struct culm_coordinator *c, const struct worker *worker,
                       const struct culm_message *message) {
     struct culm_peer_lost said;
     if (culm_peer_lost_decode(message->meta, message->meta_bytes, &said) != CULM_OK) {
         return;
     }
-    int32_t by = member->id, about = said.node;
-    const struct member *other = culm_coordinator_member(c, about);
+    int32_t by = worker->id, about = said.node;
+    const struct worker *other = culm_coordinator_worker(c, about);
     bool known = !other || !other->alive || about == by;
     for (int32_t i = 0; i < c->complaint_count && !known; i++) {
         known = c->complaint[i].by == by && c->complaint[i].about == about;
@@ -572,29 +572,29 @@ static void peer_lost(struct culm_coordinator *c, const struct member *member,
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_coordinator *c = actor;
-    struct member *member = culm_coordinator_member(c, from);
-    if (!member || c->phase == ENDED) {
+    struct worker *worker = culm_coordinator_worker(c, from);
+    if (!worker || c->phase == ENDED) {
         return;
     }
-    if (!member->alive) {
-        fence(c, member);
+    if (!worker->alive) {
+        fence(c, worker);
         return;
     }
-    member->seen_ns = culm_coordinator_now(c);
+    worker->seen_ns = culm_coordinator_now(c);
     switch (message->type) {
-    case CULM_MSG_PREPARED: culm_coordinator_prepared(c, member, message); break;
-    case CULM_MSG_DIGESTS: culm_coordinator_digests(c, member, message); break;
-    case CULM_MSG_WAITS: culm_coordinator_waits(c, member, message); break;
-    case CULM_MSG_HEARTBEAT: culm_coordinator_heartbeat(member, message); break;
+    case CULM_MSG_PREPARED: culm_coordinator_prepared(c, worker, message); break;
+    case CULM_MSG_DIGESTS: culm_coordinator_digests(c, worker, message); break;
+    case CULM_MSG_WAITS: culm_coordinator_waits(c, worker, message); break;
+    case CULM_MSG_HEARTBEAT: culm_coordinator_heartbeat(worker, message); break;
     case CULM_MSG_TOOK: culm_coordinator_took(c, message); break;
-    case CULM_MSG_LOADED: culm_coordinator_loaded(c, member, message); break;
-    case CULM_MSG_UNLOADED: culm_coordinator_unloaded(c, member, message); break;
-    case CULM_MSG_JOINED: culm_coordinator_joined(c, member, message); break;
-    case CULM_MSG_SAVED: culm_coordinator_saved(c, member, message); break;
-    case CULM_MSG_TAKEN_OVER: taken_over(c, member, message); break;
-    case CULM_MSG_PEER_LOST: peer_lost(c, member, message); break;
-    case CULM_MSG_FAILED: culm_coordinator_failed(c, member, message); break;
-    case CULM_MSG_DAMAGED: culm_coordinator_damaged(c, member, message); break;
+    case CULM_MSG_LOADED: culm_coordinator_loaded(c, worker, message); break;
+    case CULM_MSG_UNLOADED: culm_coordinator_unloaded(c, worker, message); break;
+    case CULM_MSG_JOINED: culm_coordinator_joined(c, worker, message); break;
+    case CULM_MSG_SAVED: culm_coordinator_saved(c, worker, message); break;
+    case CULM_MSG_TAKEN_OVER: taken_over(c, worker, message); break;
+    case CULM_MSG_PEER_LOST: peer_lost(c, worker, message); break;
+    case CULM_MSG_FAILED: culm_coordinator_failed(c, worker, message); break;
+    case CULM_MSG_DAMAGED: culm_coordinator_damaged(c, worker, message); break;
     default: break; /* not for a coordinator */
     }
 }
@@ -605,16 +605,16 @@ static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
     if (c->phase == ENDED) {
         return;
     }
-    struct member *member = culm_coordinator_member(c, node);
+    struct worker *worker = culm_coordinator_worker(c, node);
     if (change == CULM_PEER_UP) {
-        if (!member) {
-            member_up(c, node, info);
+        if (!worker) {
+            worker_up(c, node, info);
         }
-    } else if (member) {
-        culm_coordinator_lose(c, member, change == CULM_PEER_EOF ? CULM_CAUSE_EOF : CULM_CAUSE_EXIT,
+    } else if (worker) {
+        culm_coordinator_lose(c, worker, change == CULM_PEER_EOF ? CULM_CAUSE_EOF : CULM_CAUSE_EXIT,
                               NULL);
         if (change == CULM_PEER_EXIT) {
-            member->kill_ns = CULM_NEVER; /* a closed connection alone ends no process */
+            worker->kill_ns = CULM_NEVER; /* a closed connection alone ends no process */
         }
     } else if (change == CULM_PEER_EXIT) {
         culm_coordinator_start_failed(c, info->why);
@@ -639,9 +639,9 @@ static void on_request(void *actor, enum culm_request request, int32_t node) {
         return;
     }
     if (request == CULM_REQUEST_REMOVE) {
-        struct member *member = culm_coordinator_member(c, node);
-        if (member) {
-            culm_coordinator_lose(c, member, CULM_CAUSE_REMOVED, NULL);
+        struct worker *worker = culm_coordinator_worker(c, node);
+        if (worker) {
+            culm_coordinator_lose(c, worker, CULM_CAUSE_REMOVED, NULL);
         }
         return;
     }

@@ -9,7 +9,7 @@
  * no tensors. What it does follows from who lives, what each node holds (acknowledged, never
  * assumed) and who is PREPARED. Nodes act only on what it says, in the order in which it says it.
  *
- * Files: coordinator.c members and dispatch; coordinator_view.c views, loading, roll-back;
+ * Files: coordinator.c workers and dispatch; coordinator_view.c views, loading, roll-back;
  * coordinator_commit.c iterations, checkpoints and the end. Thread: the loop thread of its world.
  */
 #ifndef CULM_PIPELINE_COORDINATOR_H

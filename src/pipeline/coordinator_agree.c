@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a member has said of the iteration in progress and of the version before it. */
+/* What a worker has said of the iteration in progress and of the version before it. */
 struct words {
     uint64_t
         prepared;    /* stages whose tensors `norm` is of; with the last one, the statistics too */
@@ -38,8 +38,8 @@ struct words {
     uint64_t *digest; /* [params] */
 };
 
-/* Who says what of thing number `thing`; false: m says nothing of it. */
-typedef bool saying(const struct culm_coordinator *c, const struct member *m, int32_t thing,
+/* Who says what of thing number `thing`; false: w says nothing of it. */
+typedef bool saying(const struct culm_coordinator *c, const struct worker *w, int32_t thing,
                     uint64_t *ret_value);
 
 struct verdict {
@@ -47,33 +47,33 @@ struct verdict {
     int32_t thing;     /* the first that differs */
 };
 
-void culm_coordinator_words_free(struct member *member) {
-    struct words *words = member->words;
+void culm_coordinator_words_free(struct worker *worker) {
+    struct words *words = worker->words;
     if (words) {
         free(words->norm[0]);
         free(words->norm[1]);
         free(words->digest);
         free(words);
-        member->words = NULL;
+        worker->words = NULL;
     }
 }
 
 /* NULL: out of memory, and the run has ended. */
-static struct words *words_of(struct culm_coordinator *c, struct member *member) {
-    if (!member->words) {
+static struct words *words_of(struct culm_coordinator *c, struct worker *worker) {
+    if (!worker->words) {
         size_t params = (size_t)c->o.layout->param_count;
-        struct words *words = member->words = calloc(1, sizeof *words);
+        struct words *words = worker->words = calloc(1, sizeof *words);
         if (words) {
             words->norm[0] = calloc(params, sizeof *words->norm[0]);
             words->norm[1] = calloc(params, sizeof *words->norm[1]);
             words->digest = calloc(params, sizeof *words->digest);
         }
         if (!words || !words->norm[0] || !words->norm[1] || !words->digest) {
-            culm_coordinator_words_free(member);
-            culm_coordinator_fail(c, CULM_ERR_MEMORY, "keep what worker %d says", member->id);
+            culm_coordinator_words_free(worker);
+            culm_coordinator_fail(c, CULM_ERR_MEMORY, "keep what worker %d says", worker->id);
         }
     }
-    return member->words;
+    return worker->words;
 }
 
 static uint64_t bits_of(double value) {
@@ -110,21 +110,21 @@ static bool says_of_gradient_at(const struct culm_coordinator *c, const struct w
     return last_among(c, stages);
 }
 
-static bool says_of_gradient(const struct culm_coordinator *c, const struct member *m,
+static bool says_of_gradient(const struct culm_coordinator *c, const struct worker *w,
                              int32_t thing, uint64_t *ret_value) {
-    return says_of_gradient_at(c, m->words, 0, thing, ret_value);
+    return says_of_gradient_at(c, w->words, 0, thing, ret_value);
 }
 
-static bool says_of_state(const struct culm_coordinator *c, const struct member *m, int32_t thing,
+static bool says_of_state(const struct culm_coordinator *c, const struct worker *w, int32_t thing,
                           uint64_t *ret_value) {
-    *ret_value = m->words->digest[thing];
-    return (m->words->stated & c->o.layout->param[thing].stages) != 0;
+    *ret_value = w->words->digest[thing];
+    return (w->words->stated & c->o.layout->param[thing].stages) != 0;
 }
 
 /* Has it come to this state by itself? One that was sent a copy only repeats its source. */
-static bool independent(const struct culm_coordinator *c, const struct member *m, saying *says,
+static bool independent(const struct culm_coordinator *c, const struct worker *w, saying *says,
                         int32_t thing) {
-    return says == says_of_gradient || (m->stepped & c->o.layout->param[thing].stages);
+    return says == says_of_gradient || (w->stepped & c->o.layout->param[thing].stages);
 }
 
 /* Notes in `contradicted` whom a majority of the voices on `thing` contradicts. */
@@ -133,15 +133,15 @@ static void judge(struct culm_coordinator *c, saying *says, int32_t thing,
     int32_t voices = 0;
     uint64_t right = 0, value = 0, other;
     bool known = false;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        const struct member *m = &c->member[i];
-        voices += m->words && says(c, m, thing, &value) && independent(c, m, says, thing);
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        const struct worker *w = &c->worker[i];
+        voices += w->words && says(c, w, thing, &value) && independent(c, w, says, thing);
     }
-    for (int32_t i = 0; i < c->member_count && !known; i++) {
+    for (int32_t i = 0; i < c->worker_count && !known; i++) {
         int32_t votes = 0;
-        const struct member *m = &c->member[i];
-        for (int32_t k = 0; k < c->member_count && m->words && says(c, m, thing, &value); k++) {
-            const struct member *voice = &c->member[k];
+        const struct worker *w = &c->worker[i];
+        for (int32_t k = 0; k < c->worker_count && w->words && says(c, w, thing, &value); k++) {
+            const struct worker *voice = &c->worker[k];
             votes += voice->words && says(c, voice, thing, &other) && other == value &&
                      independent(c, voice, says, thing);
         }
@@ -149,23 +149,23 @@ static void judge(struct culm_coordinator *c, saying *says, int32_t thing,
         right = value;
     }
     verdict->open |= !known;
-    for (int32_t i = 0; i < c->member_count && known; i++) {
-        struct member *m = &c->member[i];
-        m->contradicted |= m->words && says(c, m, thing, &value) && value != right;
+    for (int32_t i = 0; i < c->worker_count && known; i++) {
+        struct worker *w = &c->worker[i];
+        w->contradicted |= w->words && says(c, w, thing, &value) && value != right;
     }
 }
 
 static struct verdict compare(struct culm_coordinator *c, saying *says, int32_t things) {
     struct verdict verdict = {0};
-    for (int32_t i = 0; i < c->member_count; i++) {
-        c->member[i].contradicted = false;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        c->worker[i].contradicted = false;
     }
     for (int32_t thing = 0; thing < things; thing++) {
         bool any = false, differ = false;
         uint64_t first = 0, value;
-        for (int32_t i = 0; i < c->member_count; i++) {
-            const struct member *m = &c->member[i];
-            if (m->words && says(c, m, thing, &value)) {
+        for (int32_t i = 0; i < c->worker_count; i++) {
+            const struct worker *w = &c->worker[i];
+            if (w->words && says(c, w, thing, &value)) {
                 differ |= any && value != first;
                 first = any ? first : value;
                 any = true;
@@ -205,16 +205,16 @@ static void tell(struct culm_coordinator *c, saying *says, const struct verdict 
                                                                    : "statistics";
     json_t *nodes = json_array(), *out = json_array();
     char list[64] = "";
-    for (int32_t i = 0; i < c->member_count; i++) {
-        const struct member *m = &c->member[i];
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        const struct worker *w = &c->worker[i];
         uint64_t value;
-        if (m->words && says(c, m, verdict->thing, &value)) {
-            json_array_append_new(nodes, json_integer(m->id));
+        if (w->words && says(c, w, verdict->thing, &value)) {
+            json_array_append_new(nodes, json_integer(w->id));
             size_t used = strlen(list);
-            snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", m->id);
+            snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", w->id);
         }
-        if (m->contradicted) {
-            json_array_append_new(out, json_integer(m->id));
+        if (w->contradicted) {
+            json_array_append_new(out, json_integer(w->id));
         }
     }
     snprintf(ret_text, CULM_REASON_MAX, "the %s of stage %d differs among workers %s (step %lld)",
@@ -225,31 +225,31 @@ static void tell(struct culm_coordinator *c, saying *says, const struct verdict 
 }
 
 /* It is out; what it wrote of a checkpoint that is not published yet does not count. */
-static void put_out(struct culm_coordinator *c, struct member *member, bool afresh,
+static void put_out(struct culm_coordinator *c, struct worker *worker, bool afresh,
                     const char *why) {
-    int32_t id = member->id;
-    culm_coordinator_words_free(member);
-    member->contradicted = false;
+    int32_t id = worker->id;
+    culm_coordinator_words_free(worker);
+    worker->contradicted = false;
     for (int32_t s = 0; s < c->o.shape.stages && c->saving.active; s++) {
         if (c->saving.writer[s] == id && !c->saving.publishing) {
             c->saving.saved &= ~(1ull << s);
         }
     }
     c->afresh |= afresh;
-    culm_coordinator_lose(c, member, CULM_CAUSE_DIFFERS, why);
+    culm_coordinator_lose(c, worker, CULM_CAUSE_DIFFERS, why);
 }
 
 /* False: they all were lost already, and no longer count. */
 static bool put_out_contradicted(struct culm_coordinator *c, bool afresh, const char *why) {
     bool any = false;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        if (!c->member[i].alive && c->member[i].contradicted) {
-            culm_coordinator_words_free(&c->member[i]);
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        if (!c->worker[i].alive && c->worker[i].contradicted) {
+            culm_coordinator_words_free(&c->worker[i]);
         }
     }
-    for (int32_t i = 0; i < c->member_count && c->phase != ENDED; i++) {
-        if (c->member[i].alive && c->member[i].contradicted) {
-            put_out(c, &c->member[i], afresh, why);
+    for (int32_t i = 0; i < c->worker_count && c->phase != ENDED; i++) {
+        if (c->worker[i].alive && c->worker[i].contradicted) {
+            put_out(c, &c->worker[i], afresh, why);
             any = true;
         }
     }
@@ -263,7 +263,7 @@ static void cannot_be_told(struct culm_coordinator *c, const char *what) {
                           what);
 }
 
-void culm_coordinator_damaged(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_damaged(struct culm_coordinator *c, struct worker *worker,
                               const struct culm_message *message) {
     struct culm_damaged damaged;
     if (culm_damaged_decode(message->meta, message->meta_bytes, &damaged) != CULM_OK) {
@@ -271,18 +271,18 @@ void culm_coordinator_damaged(struct culm_coordinator *c, struct member *member,
     }
     culm_coordinator_event(c, json_pack("{s:s, s:I, s:i, s:s, s:[i], s:[i], s:s}", "event",
                                         "differs", "step", (json_int_t)damaged.iteration, "stage",
-                                        damaged.stage, "what", "memory", "nodes", member->id,
-                                        "put_out", member->id, "message", damaged.why));
+                                        damaged.stage, "what", "memory", "nodes", worker->id,
+                                        "put_out", worker->id, "message", damaged.why));
     /* A step that found it changed nothing for others: what it stepped from was looked at when the
      * step was prepared. */
-    put_out(c, member, damaged.iteration == c->iteration, damaged.why);
+    put_out(c, worker, damaged.iteration == c->iteration, damaged.why);
 }
 
 /* --- gradients --- */
 
-void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct worker *worker,
                                     const struct culm_prepared *prepared) {
-    struct words *words = words_of(c, member);
+    struct words *words = words_of(c, worker);
     if (words) {
         words->prepared = prepared->stages;
         words->loss[0] = prepared->loss;
@@ -296,8 +296,8 @@ void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct member *m
 
 /* Nobody can say which is right: what is said now is kept, and the iteration is done once more. */
 static void once_more(struct culm_coordinator *c, const char *why) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        struct words *words = c->member[i].words;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        struct words *words = c->worker[i].words;
         if (words) {
             double *norm = words->norm[0];
             words->norm[0] = words->norm[1];
@@ -319,27 +319,27 @@ static void once_more(struct culm_coordinator *c, const char *why) {
 static bool settled(struct culm_coordinator *c, int32_t things) {
     bool all = true;
     c->once_more = false;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        struct member *m = &c->member[i];
-        for (int32_t thing = 0; thing < things && m->words; thing++) {
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        struct worker *w = &c->worker[i];
+        for (int32_t thing = 0; thing < things && w->words; thing++) {
             uint64_t said, value = 0;
             bool known = false;
-            if (!says_of_gradient_at(c, m->words, 1, thing, &said)) {
+            if (!says_of_gradient_at(c, w->words, 1, thing, &said)) {
                 continue;
             }
-            for (int32_t k = 0; k < c->member_count && !known; k++) {
-                known = c->member[k].words && says_of_gradient(c, &c->member[k], thing, &value);
+            for (int32_t k = 0; k < c->worker_count && !known; k++) {
+                known = c->worker[k].words && says_of_gradient(c, &c->worker[k], thing, &value);
             }
-            m->contradicted |= known && said != value;
+            w->contradicted |= known && said != value;
         }
-        all &= !m->contradicted;
+        all &= !w->contradicted;
     }
     return all || !put_out_contradicted(c, false, "the same step, done once more, contradicts it");
 }
 
 static void take(struct culm_coordinator *c) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        const struct words *words = c->member[i].words;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        const struct words *words = c->worker[i].words;
         for (int32_t p = 0; p < c->o.layout->param_count && words; p++) {
             if (c->o.layout->param[p].stages & words->prepared) {
                 c->norm[p] = words->norm[0][p];
@@ -358,12 +358,12 @@ static void take(struct culm_coordinator *c) {
 
 /* What a stage that reads the samples of `iteration` says of them. */
 static uint64_t ids_of(const struct culm_coordinator *c, int64_t iteration) {
-    uint32_t sum[CULM_IDS_PIECES] = {0};
+    uint32_t sum[CULM_IDS_PARTS] = {0};
     for (int32_t m = 0; m < c->o.shape.micros; m++) {
         uint64_t first = culm_run_shape_first_sample(&c->o.shape, iteration, m);
         uint64_t ids = culm_order_ids(&c->o.order, first, c->o.shape.micro_samples);
-        for (int i = 0; i < CULM_IDS_PIECES; i++) {
-            sum[i] += culm_order_ids_piece(ids, i);
+        for (int i = 0; i < CULM_IDS_PARTS; i++) {
+            sum[i] += culm_order_ids_part(ids, i);
         }
     }
     return culm_order_ids_told(sum);
@@ -405,8 +405,8 @@ static void misread(struct culm_coordinator *c, int32_t stage, uint64_t ids) {
 /* Were the samples read that the ledger is about to say were? */
 static bool read_as_ordered(struct culm_coordinator *c) {
     uint64_t wanted = 0;
-    for (int32_t i = 0; i < c->member_count && c->o.order.samples > 0; i++) {
-        const struct words *words = c->member[i].words;
+    for (int32_t i = 0; i < c->worker_count && c->o.order.samples > 0; i++) {
+        const struct words *words = c->worker[i].words;
         for (int32_t s = 0; s < c->o.shape.stages && words; s++) {
             if (!(words->prepared >> s & 1) || !c->o.layout->stage[s].reads) {
                 continue;
@@ -449,11 +449,11 @@ bool culm_coordinator_agree(struct culm_coordinator *c) {
 
 /* --- state --- */
 
-void culm_coordinator_digests(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_digests(struct culm_coordinator *c, struct worker *worker,
                               const struct culm_message *message) {
     int32_t params = c->o.layout->param_count;
     uint64_t *digest = malloc((size_t)params * sizeof *digest);
-    struct words *words = words_of(c, member);
+    struct words *words = words_of(c, worker);
     if (!digest || !words) {
         free(digest);
         culm_coordinator_fail(c, CULM_ERR_MEMORY, "read DIGESTS");
@@ -475,38 +475,38 @@ void culm_coordinator_digests(struct culm_coordinator *c, struct member *member,
 
 void culm_coordinator_words_stepped(struct culm_coordinator *c) {
     c->once_more = false;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        struct member *m = &c->member[i];
-        const struct culm_view_node *node = m->alive ? culm_view_find(c->view, m->id) : NULL;
-        m->stepped = node ? node->holds : 0;
-        if (!m->alive) {
-            culm_coordinator_words_free(m);
-        } else if (m->words) {
-            m->words->prepared = m->words->before = m->words->stated = 0;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        struct worker *w = &c->worker[i];
+        const struct culm_view_node *node = w->alive ? culm_view_find(c->view, w->id) : NULL;
+        w->stepped = node ? node->holds : 0;
+        if (!w->alive) {
+            culm_coordinator_words_free(w);
+        } else if (w->words) {
+            w->words->prepared = w->words->before = w->words->stated = 0;
         }
     }
 }
 
 void culm_coordinator_words_afresh(struct culm_coordinator *c) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        if (c->member[i].words) {
-            c->member[i].words->prepared = 0;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        if (c->worker[i].words) {
+            c->worker[i].words->prepared = 0;
         }
     }
 }
 
 void culm_coordinator_words_loaded(struct culm_coordinator *c) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        c->member[i].stepped = c->member[i].alive ? c->member[i].holds : 0;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        c->worker[i].stepped = c->worker[i].alive ? c->worker[i].holds : 0;
     }
 }
 
 void culm_coordinator_words_forget(struct culm_coordinator *c) {
     c->once_more = false;
     c->agreed_version = -1;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        c->member[i].stepped = 0;
-        culm_coordinator_words_free(&c->member[i]);
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        c->worker[i].stepped = 0;
+        culm_coordinator_words_free(&c->worker[i]);
     }
 }
 
@@ -514,10 +514,10 @@ bool culm_coordinator_state_agreed(struct culm_coordinator *c) {
     if (c->phase != RUNNING) {
         return false;
     }
-    for (int32_t i = 0; i < c->member_count; i++) {
-        const struct member *m = &c->member[i];
-        uint64_t stated = m->words ? m->words->stated : 0;
-        if (m->alive && (m->stepped & m->holds & ~stated)) {
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        const struct worker *w = &c->worker[i];
+        uint64_t stated = w->words ? w->words->stated : 0;
+        if (w->alive && (w->stepped & w->holds & ~stated)) {
             return false; /* it has yet to say what it stepped to */
         }
     }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_prepared(struct culm_coordinator *c, struct worker *worker,
                                const struct culm_message *message) {
     int32_t params = c->o.layout->param_count;
     double *norm = malloc((size_t)params * sizeof *norm);
@@ -27,8 +27,8 @@ void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member
     if (culm_prepared_decode(message->meta, message->meta_bytes, &prepared) == CULM_OK &&
         c->phase == RUNNING && prepared.view == c->view->number &&
         prepared.iteration == c->iteration) {
-        member->prepared = prepared.stages;
-        culm_coordinator_keep_prepared(c, member, &prepared);
+        worker->prepared = prepared.stages;
+        culm_coordinator_keep_prepared(c, worker, &prepared);
         culm_coordinator_try_commit(c);
     }
     free(norm);
@@ -37,8 +37,8 @@ void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member
 static bool all_prepared(const struct culm_coordinator *c) {
     for (int32_t i = 0; i < c->view->node_count; i++) {
         const struct culm_view_node *node = &c->view->node[i];
-        const struct member *member = culm_coordinator_member(c, node->id);
-        if (!member->alive || (member->prepared & node->holds) != node->holds) {
+        const struct worker *worker = culm_coordinator_worker(c, node->id);
+        if (!worker->alive || (worker->prepared & node->holds) != node->holds) {
             return false;
         }
     }
@@ -112,8 +112,8 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
     culm_ledger_commit(c->ledger, c->iteration, first,
                        first + (uint64_t)c->o.shape.global_samples - 1);
     step_event(c, norm);
-    for (int32_t i = 0; i < c->member_count; i++) {
-        c->member[i].prepared = 0;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        c->worker[i].prepared = 0;
     }
     culm_coordinator_words_stepped(c);
     int64_t step = c->iteration++;
@@ -176,8 +176,8 @@ void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why) 
 
 /* Has it tried to write this part, in this attempt, in vain? */
 static bool could_not_write(const struct culm_coordinator *c, int32_t id, int32_t stage) {
-    const struct member *member = culm_coordinator_member(c, id);
-    return member->unsaved_attempt == c->saving.attempt && (member->unsaved >> stage & 1);
+    const struct worker *worker = culm_coordinator_worker(c, id);
+    return worker->unsaved_attempt == c->saving.attempt && (worker->unsaved >> stage & 1);
 }
 
 /* -1: nobody is left who could. */
@@ -257,12 +257,12 @@ void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node) {
 }
 
 /* One worker's disk may be full where another's is not. */
-static bool another_writer(struct culm_coordinator *c, struct member *member, int32_t stage) {
-    if (member->unsaved_attempt != c->saving.attempt) {
-        member->unsaved_attempt = c->saving.attempt;
-        member->unsaved = 0;
+static bool another_writer(struct culm_coordinator *c, struct worker *worker, int32_t stage) {
+    if (worker->unsaved_attempt != c->saving.attempt) {
+        worker->unsaved_attempt = c->saving.attempt;
+        worker->unsaved = 0;
     }
-    member->unsaved |= 1ull << stage;
+    worker->unsaved |= 1ull << stage;
     if (writer_of(c, stage) < 0) {
         return false;
     }
@@ -290,7 +290,7 @@ void culm_coordinator_settle(struct culm_coordinator *c) {
     }
 }
 
-void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message) {
     struct culm_saved saved;
     if (culm_saved_decode(message->meta, message->meta_bytes, &saved) != CULM_OK) {
@@ -299,11 +299,11 @@ void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
     struct saving *saving = &c->saving;
     if (!saving->active || saving->publishing || saved.version != saving->version ||
         saved.attempt != saving->attempt || saved.stage < 0 || saved.stage >= c->o.shape.stages ||
-        saving->writer[saved.stage] != member->id) {
+        saving->writer[saved.stage] != worker->id) {
         return;
     }
     if (saved.status != CULM_OK) {
-        if (culm_coordinator_last_save(c) && another_writer(c, member, saved.stage)) {
+        if (culm_coordinator_last_save(c) && another_writer(c, worker, saved.stage)) {
             return;
         }
         if (culm_coordinator_last_save(c)) {

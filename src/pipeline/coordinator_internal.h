@@ -23,7 +23,7 @@ enum culm_cause {
     CULM_CAUSE_REMOVED,   /* a preemption trace took it away */
 };
 
-struct member {
+struct worker {
     int32_t id;
     bool alive, fenced;
     int64_t pid;
@@ -92,8 +92,8 @@ struct culm_coordinator {
     struct culm_coordinator_options o;
     enum phase phase;
     bool first_start, stop_requested;
-    struct member *member;
-    int32_t member_count, member_capacity;
+    struct worker *worker;
+    int32_t worker_count, worker_capacity;
     int64_t iteration; /* in progress: committed + 1 */
     struct culm_view *view, *draft;
     uint32_t transfer_ids;
@@ -151,7 +151,7 @@ struct culm_coordinator {
 };
 
 /* coordinator.c */
-struct member *culm_coordinator_member(const struct culm_coordinator *c, int32_t id);
+struct worker *culm_coordinator_worker(const struct culm_coordinator *c, int32_t id);
 uint64_t culm_coordinator_now(const struct culm_coordinator *c);
 void culm_coordinator_event(struct culm_coordinator *c, json_t *take_event); /* adds "view" */
 struct culm_buf *culm_coordinator_meta(struct culm_coordinator *c);
@@ -160,63 +160,63 @@ void culm_coordinator_fail(struct culm_coordinator *c, enum culm_status status, 
                            ...) __attribute__((format(printf, 3, 4)));
 void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
                             const struct culm_error *error);
-void culm_coordinator_seat(struct culm_coordinator *c, struct member *member);
+void culm_coordinator_seat(struct culm_coordinator *c, struct worker *worker);
 void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending);
 int32_t culm_coordinator_alive(const struct culm_coordinator *c);
 /* Puts it out of the run, which goes on without it. `message` (why, in words) may be NULL. */
-void culm_coordinator_lose(struct culm_coordinator *c, struct member *member, enum culm_cause cause,
+void culm_coordinator_lose(struct culm_coordinator *c, struct worker *worker, enum culm_cause cause,
                            const char *message);
 
 /* coordinator_watch.c */
-void culm_coordinator_heartbeat(struct member *member, const struct culm_message *message);
+void culm_coordinator_heartbeat(struct worker *worker, const struct culm_message *message);
 void culm_coordinator_took(struct culm_coordinator *c, const struct culm_message *message);
-/* Puts the member out if its task has taken too long; ends the run if nobody finishes it. */
-void culm_coordinator_check_task(struct culm_coordinator *c, struct member *member);
+/* Puts the worker out if its task has taken too long; ends the run if nobody finishes it. */
+void culm_coordinator_check_task(struct culm_coordinator *c, struct worker *worker);
 
 /* coordinator_stall.c */
 void culm_coordinator_watch(struct culm_coordinator *c, uint64_t now, bool slept);
 void culm_coordinator_watch_step(struct culm_coordinator *c, double step_ms);
-void culm_coordinator_waits(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_waits(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message);
 void culm_coordinator_watch_release(struct culm_coordinator *c);
 
 /* coordinator_trouble.c */
-void culm_coordinator_failed(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_failed(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message);
 void culm_coordinator_got_on(struct culm_coordinator *c); /* a step was committed */
 /* A worker that was asked for has ended. `why`: what it said; or NULL. */
 void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm_error *why);
 void culm_coordinator_start_came(struct culm_coordinator *c);
-void culm_coordinator_unloaded(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_unloaded(struct culm_coordinator *c, struct worker *worker,
                                const struct culm_message *message);
 void culm_coordinator_find_if_due(struct culm_coordinator *c);
 void culm_coordinator_found(struct culm_coordinator *c);
 
 /* coordinator_view.c */
 void culm_coordinator_start_if_ready(struct culm_coordinator *c);
-void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_loaded(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message);
 /* Leaves when a stop was asked for and nothing is newer than the last checkpoint. */
 bool culm_coordinator_stop_if_safe(struct culm_coordinator *c);
 /* A view from who lives now. boundary: an iteration has just been committed. */
 void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const char *reason);
 bool culm_coordinator_parked(const struct culm_coordinator *c); /* some lane has no pipeline */
-void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_joined(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message);
 void culm_coordinator_give_up_joins(struct culm_coordinator *c);
 void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason);
 
 /* coordinator_agree.c */
-void culm_coordinator_words_free(struct member *member);
+void culm_coordinator_words_free(struct worker *worker);
 void culm_coordinator_words_stepped(struct culm_coordinator *c); /* a step was committed */
 void culm_coordinator_words_afresh(struct culm_coordinator *c);  /* its norms do not count */
 void culm_coordinator_words_loaded(struct culm_coordinator *c);  /* all hold what they loaded */
 void culm_coordinator_words_forget(struct culm_coordinator *c);  /* at a roll-back */
-void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct worker *worker,
                                     const struct culm_prepared *prepared);
-void culm_coordinator_digests(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_digests(struct culm_coordinator *c, struct worker *worker,
                               const struct culm_message *message);
-void culm_coordinator_damaged(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_damaged(struct culm_coordinator *c, struct worker *worker,
                               const struct culm_message *message);
 /* All are prepared: do they agree? Then norms, loss, samples and weight are known. False: someone
  * has yet to say what it stepped to, or was put out, or the iteration begins afresh, or the run has
@@ -228,11 +228,11 @@ bool culm_coordinator_state_agreed(struct culm_coordinator *c);
 /* coordinator_commit.c */
 /* Whoever may have waited for what has just been said, or for one that was lost: looks again. */
 void culm_coordinator_settle(struct culm_coordinator *c);
-void culm_coordinator_prepared(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_prepared(struct culm_coordinator *c, struct worker *worker,
                                const struct culm_message *message);
 void culm_coordinator_try_commit(struct culm_coordinator *c);
 void culm_coordinator_save(struct culm_coordinator *c);
-void culm_coordinator_saved(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message);
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);

@@ -70,8 +70,8 @@ static bool watched(const struct culm_coordinator *c) {
 }
 
 static bool someone_works(const struct culm_coordinator *c) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        if (c->member[i].alive && c->member[i].task_kind >= 0) {
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        if (c->worker[i].alive && c->worker[i].task_kind >= 0) {
             return true;
         }
     }
@@ -81,16 +81,16 @@ static bool someone_works(const struct culm_coordinator *c) {
 /* Changes whenever anything gets on. */
 static int64_t progress(const struct culm_coordinator *c) {
     int64_t sum = c->iteration + (int64_t)c->view->number + c->transfer_count;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        sum += c->member[i].progress + c->member[i].loaded;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        sum += c->worker[i].progress + c->worker[i].loaded;
     }
     return sum;
 }
 
 static void forget_answers(struct culm_coordinator *c) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        culm_waits_free(c->member[i].waits);
-        c->member[i].waits = NULL;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        culm_waits_free(c->worker[i].waits);
+        c->worker[i].waits = NULL;
     }
     c->watch.asked_ns = 0;
 }
@@ -109,20 +109,20 @@ static void ask(struct culm_coordinator *c, uint64_t now) {
     }
 }
 
-void culm_coordinator_waits(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_waits(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message) {
-    if (!c->watch.asked_ns || member->waits) {
+    if (!c->watch.asked_ns || worker->waits) {
         return;
     }
     struct culm_waits *waits =
         culm_waits_new(c->o.shape.stages, c->o.shape.micros, c->o.layout->grad_count);
     if (!waits) {
-        culm_coordinator_fail(c, CULM_ERR_MEMORY, "read what worker %d waits for", member->id);
+        culm_coordinator_fail(c, CULM_ERR_MEMORY, "read what worker %d waits for", worker->id);
         return;
     }
     if (culm_waits_decode(message->meta, message->meta_bytes, waits) == CULM_OK &&
         waits->question == c->watch.question && waits->have.view == c->view->number) {
-        member->waits = waits;
+        worker->waits = waits;
     } else {
         culm_waits_free(waits);
     }
@@ -131,8 +131,8 @@ void culm_coordinator_waits(struct culm_coordinator *c, struct member *member,
 /* --- who should have sent what to whom --- */
 
 static const struct culm_waits *answer_of(const struct culm_coordinator *c, int32_t id) {
-    const struct member *member = id < 0 ? NULL : culm_coordinator_member(c, id);
-    return member ? member->waits : NULL;
+    const struct worker *worker = id < 0 ? NULL : culm_coordinator_worker(c, id);
+    return worker ? worker->waits : NULL;
 }
 
 static void add(struct wants *wants, int32_t node, int32_t from, const char *what, int32_t stage,
@@ -284,7 +284,7 @@ static int32_t culprit(const struct culm_coordinator *c, const struct wants *wan
     }
     for (int32_t i = c->view->node_count - 1; i >= 0 && out < 0 && c->phase == LOADING; i--) {
         const struct culm_view_node *node = &c->view->node[i];
-        if (node->holds && !culm_coordinator_member(c, node->id)->loaded) {
+        if (node->holds && !culm_coordinator_worker(c, node->id)->loaded) {
             out = node->id; /* it has nothing to do and has not loaded */
         }
     }
@@ -336,7 +336,7 @@ static void judge(struct culm_coordinator *c, uint64_t now) {
                          "did not arrive"
                        : "nothing moved for %llu ms, and it did not answer",
                  (unsigned long long)silent_ms);
-        culm_coordinator_lose(c, culm_coordinator_member(c, out), CULM_CAUSE_STALLED, why);
+        culm_coordinator_lose(c, culm_coordinator_worker(c, out), CULM_CAUSE_STALLED, why);
     } else if (c->phase == RUNNING) {
         snprintf(why, sizeof why, "nothing moved for %llu ms", (unsigned long long)silent_ms);
         culm_coordinator_publish(c, false, why);

@@ -28,14 +28,14 @@ static bool nobody_comes(const struct culm_coordinator *c) {
            c->starting + c->spawn_count == 0;
 }
 
-static void lose_failed(struct culm_coordinator *c, struct member *member, enum culm_status status,
+static void lose_failed(struct culm_coordinator *c, struct worker *worker, enum culm_status status,
                         const char *text) {
-    int32_t id = member->id, failures = ++c->failures[status];
+    int32_t id = worker->id, failures = ++c->failures[status];
     if (status == CULM_ERR_CHANGED) { /* for everyone who reads that file */
         culm_coordinator_fail(c, status, "worker %d: %s", id, text);
         return;
     }
-    culm_coordinator_lose(c, member, CULM_CAUSE_FAILED, text);
+    culm_coordinator_lose(c, worker, CULM_CAUSE_FAILED, text);
     if (c->phase == FINISHING) {
         return; /* nothing is asked of workers any more */
     }
@@ -47,11 +47,11 @@ static void lose_failed(struct culm_coordinator *c, struct member *member, enum 
     }
 }
 
-void culm_coordinator_failed(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_failed(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message) {
     struct culm_failed failed;
     if (culm_failed_decode(message->meta, message->meta_bytes, &failed) == CULM_OK) {
-        lose_failed(c, member, failed.status, failed.why);
+        lose_failed(c, worker, failed.status, failed.why);
     }
 }
 
@@ -109,16 +109,16 @@ void culm_coordinator_start_came(struct culm_coordinator *c) {
 
 /* --- checkpoints that cannot be loaded --- */
 
-void culm_coordinator_unloaded(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_unloaded(struct culm_coordinator *c, struct worker *worker,
                                const struct culm_message *message) {
     struct culm_unloaded unloaded;
     if (culm_unloaded_decode(message->meta, message->meta_bytes, &unloaded) != CULM_OK ||
         c->phase != LOADING || unloaded.view != c->view->number) {
         return;
     }
-    member->unloaded_view = unloaded.view;
-    member->unloaded_status = unloaded.status;
-    snprintf(member->unloaded, sizeof member->unloaded, "%.*s", (int)sizeof member->unloaded - 1,
+    worker->unloaded_view = unloaded.view;
+    worker->unloaded_status = unloaded.status;
+    snprintf(worker->unloaded, sizeof worker->unloaded, "%.*s", (int)sizeof worker->unloaded - 1,
              unloaded.why);
     c->find_due = true;
     culm_coordinator_find_if_due(c);
@@ -132,10 +132,10 @@ void culm_coordinator_find_if_due(struct culm_coordinator *c) {
 }
 
 static void lose_unloaded(struct culm_coordinator *c) {
-    for (int32_t i = 0; i < c->member_count && c->phase == LOADING; i++) {
-        struct member *member = &c->member[i];
-        if (member->alive && member->unloaded_view == c->view->number) {
-            lose_failed(c, member, member->unloaded_status, member->unloaded);
+    for (int32_t i = 0; i < c->worker_count && c->phase == LOADING; i++) {
+        struct worker *worker = &c->worker[i];
+        if (worker->alive && worker->unloaded_view == c->view->number) {
+            lose_failed(c, worker, worker->unloaded_status, worker->unloaded);
             return; /* a new view: the others try once more */
         }
     }

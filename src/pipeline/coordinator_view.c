@@ -33,9 +33,9 @@ static void assign(struct culm_coordinator *c, const struct culm_view *before) {
 }
 
 static void seat_all(struct culm_coordinator *c) {
-    for (int32_t i = 0; i < c->member_count; i++) {
-        if (c->member[i].alive && c->member[i].pipeline < 0) {
-            culm_coordinator_seat(c, &c->member[i]);
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        if (c->worker[i].alive && c->worker[i].pipeline < 0) {
+            culm_coordinator_seat(c, &c->worker[i]);
         }
     }
 }
@@ -47,11 +47,11 @@ static void draft_nodes(struct culm_coordinator *c) {
     draft->stages = c->o.shape.stages;
     draft->lanes = c->o.shape.lanes;
     draft->iteration = c->iteration;
-    for (int32_t i = 0; i < c->member_count && draft->node_count < CULM_MAX_NODES; i++) {
-        const struct member *member = &c->member[i];
-        if (member->alive) {
+    for (int32_t i = 0; i < c->worker_count && draft->node_count < CULM_MAX_NODES; i++) {
+        const struct worker *worker = &c->worker[i];
+        if (worker->alive) {
             draft->node[draft->node_count++] =
-                (struct culm_view_node){member->id, member->pipeline, member->stage, member->holds};
+                (struct culm_view_node){worker->id, worker->pipeline, worker->stage, worker->holds};
         }
     }
 }
@@ -93,8 +93,8 @@ static void issue(struct culm_coordinator *c, enum culm_view_phase phase, const 
     struct culm_view *old = c->view;
     c->view = c->draft;
     c->draft = old;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        c->member[i].prepared = 0;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        c->worker[i].prepared = 0;
     }
     culm_coordinator_event(c, view_event(c->view));
     culm_view_encode(c->view, culm_coordinator_meta(c));
@@ -190,9 +190,9 @@ void culm_coordinator_start_if_ready(struct culm_coordinator *c) {
         return;
     }
     wait_no_more(c);
-    for (int32_t i = 0; i < c->member_count; i++) {
-        c->member[i].loaded = false;
-        c->member[i].holds = 0;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        c->worker[i].loaded = false;
+        c->worker[i].holds = 0;
     }
     culm_coordinator_words_forget(c);
     c->phase = LOADING;
@@ -203,7 +203,7 @@ void culm_coordinator_start_if_ready(struct culm_coordinator *c) {
     issue(c, CULM_VIEW_LOAD, reason);
 }
 
-void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_loaded(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message) {
     struct culm_loaded loaded;
     if (culm_loaded_decode(message->meta, message->meta_bytes, &loaded) != CULM_OK ||
@@ -211,15 +211,15 @@ void culm_coordinator_loaded(struct culm_coordinator *c, struct member *member,
         loaded.version != c->iteration - 1) {
         return;
     }
-    member->loaded = true;
+    worker->loaded = true;
     for (int32_t i = 0; i < c->view->node_count; i++) {
         const struct culm_view_node *node = &c->view->node[i];
-        if (node->holds && !culm_coordinator_member(c, node->id)->loaded) {
+        if (node->holds && !culm_coordinator_worker(c, node->id)->loaded) {
             return;
         }
     }
     for (int32_t i = 0; i < c->view->node_count; i++) {
-        culm_coordinator_member(c, c->view->node[i].id)->holds = c->view->node[i].holds;
+        culm_coordinator_worker(c, c->view->node[i].id)->holds = c->view->node[i].holds;
     }
     c->phase = RUNNING;
     culm_coordinator_words_loaded(c);
@@ -335,7 +335,7 @@ static void drop_unwanted(struct culm_coordinator *c) {
                 node->holds &= ~(1ull << s);
             }
         }
-        culm_coordinator_member(c, node->id)->holds = node->holds;
+        culm_coordinator_worker(c, node->id)->holds = node->holds;
     }
 }
 
@@ -397,7 +397,7 @@ void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const c
     culm_coordinator_try_commit(c);
 }
 
-void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
+void culm_coordinator_joined(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message) {
     struct culm_joined joined;
     if (culm_joined_decode(message->meta, message->meta_bytes, &joined) != CULM_OK ||
@@ -406,15 +406,15 @@ void culm_coordinator_joined(struct culm_coordinator *c, struct member *member,
     }
     for (int32_t i = 0; i < c->transfer_count; i++) {
         const struct culm_transfer t = c->transfer[i];
-        if (t.id != joined.transfer || t.destination != member->id) {
+        if (t.id != joined.transfer || t.destination != worker->id) {
             continue;
         }
-        member->holds |= 1ull << t.stage;
+        worker->holds |= 1ull << t.stage;
         c->transfer[i] = c->transfer[--c->transfer_count];
         c->transfers_settled = true;
         if (c->transfer_count == 0) {
             char reason[CULM_REASON_MAX];
-            snprintf(reason, sizeof reason, "node %d has its copy of stage %d", member->id,
+            snprintf(reason, sizeof reason, "node %d has its copy of stage %d", worker->id,
                      t.stage);
             culm_coordinator_publish(c, false, reason);
         }
@@ -458,8 +458,8 @@ void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason) {
     culm_ledger_truncate(c->ledger, to);
     c->transfer_count = 0;
     c->join_ns = CULM_NEVER;
-    for (int32_t i = 0; i < c->member_count; i++) {
-        c->member[i].holds = 0;
+    for (int32_t i = 0; i < c->worker_count; i++) {
+        c->worker[i].holds = 0;
     }
     for (int32_t i = 0; i < c->pending_count; i++) {
         c->pending[i].origin = CULM_ORIGIN_CHECKPOINT;

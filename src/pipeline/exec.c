@@ -27,18 +27,18 @@ enum culm_status culm_task_execute(struct culm_job *job) {
 
 struct folding {
     struct culm_task *task;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     const struct culm_fold_ops *ops;
     void *self;
 };
 
-/* Writes the sum over `node` to out. A node is either given as a piece or is the sum of its two
+/* Writes the sum over `node` to out. A node is either given as a slice or is the sum of its two
  * halves; the left half comes first. */
 static enum culm_status fold(const struct folding *f, int32_t node, void *out) {
     struct culm_task *task = f->task;
-    const struct culm_piece_ref *piece = &task->piece[node];
-    if (piece->blob) {
-        f->ops->copy(f->self, out, (const char *)piece->blob->data + piece->offset_bytes,
+    const struct culm_slice *slice = &task->slice[node];
+    if (slice->blob) {
+        f->ops->copy(f->self, out, (const char *)slice->blob->data + slice->offset_bytes,
                      task->size_bytes);
         return CULM_OK;
     }
@@ -50,14 +50,14 @@ static enum culm_status fold(const struct folding *f, int32_t node, void *out) {
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_piece_ref *right = &task->piece[at->right];
+    const struct culm_slice *right = &task->slice[at->right];
     if (right->blob) {
         f->ops->add(f->self, out, out, (const char *)right->blob->data + right->offset_bytes,
                     task->size_bytes);
         return CULM_OK;
     }
     struct culm_blob *partial = NULL;
-    status = culm_pool_get(f->pool, task->size_bytes, &partial);
+    status = culm_blob_pool_get(f->pool, task->size_bytes, &partial);
     if (status != CULM_OK) {
         return culm_error_set(&task->job.error, status, "out of memory for a sum of %zu bytes",
                               task->size_bytes);
@@ -70,7 +70,7 @@ static enum culm_status fold(const struct folding *f, int32_t node, void *out) {
     return status;
 }
 
-enum culm_status culm_task_fold(struct culm_task *task, struct culm_pool *pool,
+enum culm_status culm_task_fold(struct culm_task *task, struct culm_blob_pool *pool,
                                 const struct culm_fold_ops *ops, void *self) {
     const struct folding f = {task, pool, ops, self};
     return fold(&f, task->root, task->output->data);

@@ -25,7 +25,7 @@ enum culm_task_kind {
     CULM_TASK_DROP, /* stage: forget its state */
     CULM_TASK_FORWARD,  /* stage, micro, iteration, input -> output, activations */
     CULM_TASK_BACKWARD, /* ... activations, d_output -> d_input; grads = (first) or += its share */
-    CULM_TASK_FOLD,     /* output[i] = fold over the lane tree of piece[node][i] for `size_bytes` */
+    CULM_TASK_FOLD,     /* output[i] = fold over the lane tree of slice[node][i] for `size_bytes` */
     CULM_TASK_NORM,   /* stages, grad[] -> norm[param] for every parameter those stages hold; loss,
                          samples */
     CULM_TASK_STEP,   /* stage, iteration, grad[], clip: state := version `iteration` */
@@ -45,7 +45,7 @@ enum culm_task_kind {
 };
 
 /* A slice of a blob that holds the sum over one node of the lane tree. */
-struct culm_piece_ref {
+struct culm_slice {
     struct culm_blob *blob; /* NULL: none */
     size_t offset_bytes;
 };
@@ -69,7 +69,7 @@ struct culm_task {
 
     struct culm_blob *input, *output, *activations, *grads, *d_output, *d_input;
     const struct culm_lane_tree *tree; /* FOLD */
-    struct culm_piece_ref *piece;      /* FOLD: [tree->count] */
+    struct culm_slice *slice;          /* FOLD: [tree->count] */
     int32_t root;                      /* FOLD: which node of the tree */
     size_t size_bytes;                 /* FOLD: of the output */
     struct culm_blob *const *grad;     /* NORM, STEP: [grad_count], reduced */
@@ -105,7 +105,7 @@ struct culm_exec {
 
 /* job.execute of every task. */
 enum culm_status culm_task_execute(struct culm_job *job);
-/* FOLD for executors whose pieces are arrays of float32: out = left + right, element by element, in
+/* FOLD for executors whose slices are arrays of float32: out = left + right, element by element, in
  * tree order. `add` computes out[i] = a[i] + b[i] over `bytes`; `scratch` gives room for one
  * partial sum per level. */
 struct culm_fold_ops {
@@ -113,7 +113,7 @@ struct culm_fold_ops {
     void (*add)(void *self, void *out, const void *a, const void *b,
                 size_t bytes); /* out may be a */
 };
-enum culm_status culm_task_fold(struct culm_task *task, struct culm_pool *pool,
+enum culm_status culm_task_fold(struct culm_task *task, struct culm_blob_pool *pool,
                                 const struct culm_fold_ops *ops, void *self);
 
 #endif

@@ -8,7 +8,7 @@
  *
  *   a process without a part      base
  *   a stage held                  state, and its reduced gradients
- *   a stage owned                 boundaries and sums until COMMIT, pieces of others as reducer,
+ *   a stage owned                 boundaries and sums until COMMIT, slices of others as reducer,
  *                                 activations between forward and backward, and a copy of the
  *                                 state while it is saved
  *   a stage run ahead (FRC)       activations and outputs of every micro-batch until COMMIT

@@ -92,7 +92,7 @@ void culm_node_free(struct culm_node *node) {
         }
     }
     for (int32_t i = 0; i < node->tree.count; i++) {
-        culm_blob_clear(&node->fold_piece[i].blob);
+        culm_blob_clear(&node->fold_slice[i].blob);
     }
     for (int32_t s = 0; node->stage && s < node->o.layout->stages; s++) {
         free(node->stage[s].digest);
@@ -174,7 +174,7 @@ void culm_node_fail(struct culm_node *node, enum culm_status status, const char 
 }
 
 bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob **ret_blob) {
-    if (culm_pool_get(node->o.pool, size_bytes, ret_blob) == CULM_OK) {
+    if (culm_blob_pool_get(node->o.pool, size_bytes, ret_blob) == CULM_OK) {
         return true;
     }
     culm_node_fail(node, CULM_ERR_MEMORY,

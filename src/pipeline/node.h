@@ -26,7 +26,7 @@ struct culm_node_options {
     int32_t id;
     struct culm_world *world; /* borrowed, like everything below; must outlive the node */
     struct culm_exec *exec;
-    struct culm_pool *pool; /* every blob comes from here; its limit is the plan's promise */
+    struct culm_blob_pool *pool; /* every blob comes from here; its limit is the plan's promise */
     const struct culm_layout *layout;
     struct culm_run_shape shape;
     int64_t heartbeat_ms;

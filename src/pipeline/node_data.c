@@ -74,7 +74,7 @@ static void accept(struct culm_node *node, uint16_t type, const struct culm_data
             cell->d_output = culm_blob_ref(payload);
         }
         break;
-    case CULM_MSG_SUM: culm_node_piece_add(node, key->where, key->which, payload, 0); break;
+    case CULM_MSG_SUM: culm_node_slice_add(node, key->where, key->which, payload, 0); break;
     default:
         grad = &node->grad[key->where];
         if (!grad->reduced) {
@@ -154,7 +154,7 @@ void culm_node_have_fill(struct culm_node *node) {
     }
     for (int32_t g = 0; g < layout->grad_count; g++) {
         have->reduced[g] = node->grad[g].reduced != NULL;
-        have->lanes[g] = culm_node_piece_lanes(node, g);
+        have->lanes[g] = culm_node_slice_lanes(node, g);
     }
 }
 

@@ -30,8 +30,8 @@ struct stage_state {
 };
 
 struct grad_state {
-    struct culm_blob *reduced;                       /* G */
-    struct culm_piece_ref piece[2 * CULM_MAX_LANES]; /* as reducer: sums by tree node */
+    struct culm_blob *reduced;                   /* G */
+    struct culm_slice slice[2 * CULM_MAX_LANES]; /* as reducer: sums by tree node */
     uint64_t sent_lanes; /* as contributor: lanes the reducer has, or was sent, in this view */
 };
 
@@ -130,7 +130,7 @@ struct culm_node {
     struct culm_task frc;  /* the redundant forward running or suspended */
     bool busy;             /* a compute task runs */
     bool frc_running, frc_suspended;
-    struct culm_piece_ref fold_piece[2 * CULM_MAX_LANES];
+    struct culm_slice fold_slice[2 * CULM_MAX_LANES];
     uint32_t order_transfer;            /* of the EXPORT or IMPORT running */
     int64_t order_epoch;                /* of the cells when the running order began */
     char order_source[CULM_SOURCE_MAX]; /* what a running LOAD reads: views come and go meanwhile */
@@ -211,9 +211,9 @@ void culm_node_fold_done(struct culm_node *node, struct culm_task *task);
 void culm_node_norm_done(struct culm_node *node, struct culm_task *task);
 void culm_node_contribute(struct culm_node *node);
 void culm_node_distribute(struct culm_node *node);
-void culm_node_piece_add(struct culm_node *node, int32_t grad, int32_t tree_node,
+void culm_node_slice_add(struct culm_node *node, int32_t grad, int32_t tree_node,
                          struct culm_blob *blob, size_t offset_bytes);
-uint64_t culm_node_piece_lanes(const struct culm_node *node, int32_t grad);
+uint64_t culm_node_slice_lanes(const struct culm_node *node, int32_t grad);
 void culm_node_prepare(struct culm_node *node);
 void culm_node_commit(struct culm_node *node, const struct culm_message *message);
 void culm_node_grads_clear(struct culm_node *node);

@@ -28,31 +28,31 @@ void culm_node_grads_clear(struct culm_node *node) {
     for (int32_t g = 0; g < node->o.layout->grad_count; g++) {
         culm_blob_clear(&node->grad[g].reduced);
         for (int32_t i = 0; i < node->tree.count; i++) {
-            culm_blob_clear(&node->grad[g].piece[i].blob);
+            culm_blob_clear(&node->grad[g].slice[i].blob);
         }
         node->grad[g].sent_lanes = 0;
     }
 }
 
-/* --- pieces at the reducer --- */
+/* --- slices at the reducer --- */
 
-void culm_node_piece_add(struct culm_node *node, int32_t grad, int32_t tree_node,
+void culm_node_slice_add(struct culm_node *node, int32_t grad, int32_t tree_node,
                          struct culm_blob *blob, size_t offset_bytes) {
     struct grad_state *state = &node->grad[grad];
     if (state->reduced) {
         return;
     }
     for (int32_t i = 0; i < node->tree.count; i++) {
-        if (state->piece[i].blob && culm_lane_tree_covers(&node->tree, i, tree_node)) {
+        if (state->slice[i].blob && culm_lane_tree_covers(&node->tree, i, tree_node)) {
             return;
         }
     }
     for (int32_t i = 0; i < node->tree.count; i++) {
-        if (state->piece[i].blob && culm_lane_tree_covers(&node->tree, tree_node, i)) {
-            culm_blob_clear(&state->piece[i].blob);
+        if (state->slice[i].blob && culm_lane_tree_covers(&node->tree, tree_node, i)) {
+            culm_blob_clear(&state->slice[i].blob);
         }
     }
-    state->piece[tree_node] = (struct culm_piece_ref){culm_blob_ref(blob), offset_bytes};
+    state->slice[tree_node] = (struct culm_slice){culm_blob_ref(blob), offset_bytes};
 }
 
 static uint64_t lanes_of(const struct culm_node *node, int32_t tree_node) {
@@ -63,13 +63,13 @@ static uint64_t lanes_of(const struct culm_node *node, int32_t tree_node) {
     return lanes;
 }
 
-uint64_t culm_node_piece_lanes(const struct culm_node *node, int32_t grad) {
+uint64_t culm_node_slice_lanes(const struct culm_node *node, int32_t grad) {
     if (node->grad[grad].reduced) {
         return UINT64_MAX;
     }
     uint64_t lanes = 0;
     for (int32_t i = 0; i < node->tree.count; i++) {
-        if (node->grad[grad].piece[i].blob) {
+        if (node->grad[grad].slice[i].blob) {
             lanes |= lanes_of(node, i);
         }
     }
@@ -86,7 +86,7 @@ static void start_fold(struct culm_node *node, int32_t stage, int32_t grad, int3
                                .index = grad,
                                .iteration = node->iteration,
                                .tree = &node->tree,
-                               .piece = node->fold_piece,
+                               .slice = node->fold_slice,
                                .root = root,
                                .size_bytes = size_bytes,
                                .epoch = node->epoch};
@@ -94,14 +94,14 @@ static void start_fold(struct culm_node *node, int32_t stage, int32_t grad, int3
         return;
     }
     for (int32_t i = 0; i < node->tree.count; i++) {
-        struct culm_piece_ref *piece = &node->fold_piece[i];
-        *piece = (struct culm_piece_ref){0};
+        struct culm_slice *slice = &node->fold_slice[i];
+        *slice = (struct culm_slice){0};
         if (grad >= 0) {
-            *piece = node->grad[grad].piece[i];
+            *slice = node->grad[grad].slice[i];
         } else if (node->tree.node[i].parent == root) {
-            piece->blob = node->stage[stage].sum[i];
+            slice->blob = node->stage[stage].sum[i];
         }
-        culm_blob_ref(piece->blob);
+        culm_blob_ref(slice->blob);
     }
     culm_node_submit(node, task);
 }
@@ -129,7 +129,7 @@ static bool reduce_next(struct culm_node *node) {
     for (int32_t g = 0; g < node->o.layout->grad_count; g++) {
         const struct culm_grad_desc *desc = &node->o.layout->grad[g];
         int32_t index = g - node->o.layout->stage[desc->stage].first_grad;
-        if (node->grad[g].reduced || culm_node_piece_lanes(node, g) != all ||
+        if (node->grad[g].reduced || culm_node_slice_lanes(node, g) != all ||
             culm_view_reducer(node->view, desc->stage, index) != node->o.id) {
             continue;
         }
@@ -152,7 +152,7 @@ static void count_reduce_frame(struct culm_node *node, int32_t stage) {
 
 void culm_node_fold_done(struct culm_node *node, struct culm_task *task) {
     for (int32_t i = 0; i < node->tree.count; i++) {
-        culm_blob_clear(&node->fold_piece[i].blob);
+        culm_blob_clear(&node->fold_slice[i].blob);
     }
     if (!task) {
         return; /* made for an iteration that is over */
@@ -169,7 +169,7 @@ void culm_node_fold_done(struct culm_node *node, struct culm_task *task) {
         grad->reduced = culm_blob_ref(task->output);
     }
     for (int32_t i = 0; i < node->tree.count; i++) {
-        culm_blob_clear(&grad->piece[i].blob);
+        culm_blob_clear(&grad->slice[i].blob);
     }
     count_reduce_frame(node, task->stage);
 }
@@ -219,7 +219,7 @@ static void contribute_grad(struct culm_node *node, int32_t stage, int32_t grad)
         }
         if (reducer == node->o.id) {
             state->sent_lanes |= lanes;
-            culm_node_piece_add(node, grad, i, node->stage[stage].sum[i], desc->offset_bytes);
+            culm_node_slice_add(node, grad, i, node->stage[stage].sum[i], desc->offset_bytes);
         } else if (culm_node_said_have(node, reducer)) {
             state->sent_lanes |= lanes;
             send_grad(node, reducer, CULM_MSG_SUM, grad, i, node->stage[stage].sum[i],

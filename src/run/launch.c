@@ -5,7 +5,7 @@
  */
 #include "run/launch.h"
 
-#include "cluster/coordinator.h"
+#include "cluster/host.h"
 #include "net/socket.h"
 #include "pipeline/coordinator.h"
 #include "run/eval_watch.h"
@@ -38,10 +38,10 @@ struct launch {
     struct culm_warnings warnings;
     struct culm_summary *summary; /* the result's */
     struct culm_sink *sink;       /* events.jsonl and the summary */
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_host_fault *faults;
     char logs[CULM_PATH_MAX];
-    struct culm_coordinator_host *host;
+    struct culm_host *host;
     struct culm_exec *exec;
     struct culm_coordinator *coordinator;
     bool sink_failed;
@@ -264,7 +264,7 @@ static enum culm_status open_sinks(struct launch *l, struct culm_error *error) {
 static void count_fired(struct launch *l) {
     l->fired = 0;
     for (size_t i = 0; i < l->o->fault_count && l->host; i++) {
-        l->fired += culm_coordinator_host_fired(l->host, i) > 0;
+        l->fired += culm_host_fired(l->host, i) > 0;
     }
 }
 
@@ -397,7 +397,7 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     if (status != CULM_OK) {
         return status;
     }
-    l->pool = culm_pool_new((size_t)256 << 20);
+    l->pool = culm_blob_pool_new((size_t)256 << 20);
     l->faults = calloc(l->o->fault_count + 1, sizeof *l->faults);
     if (!l->pool || !l->faults) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -407,7 +407,7 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
         l->faults[i] = (struct culm_host_fault){spec->worker, culm_phase_name(spec->point.phase),
                                                 spec->how, spec->for_ms};
     }
-    const struct culm_coordinator_host_options options = {
+    const struct culm_host_options options = {
         .token = l->o->token,
         .signature = l->signature,
         .brief = write_brief,
@@ -426,12 +426,12 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
         .stop_fd = l->o->stop_fd,
     };
     culm_socket_raise_limit();
-    return culm_coordinator_host_new(&options, &l->host, error);
+    return culm_host_new(&options, &l->host, error);
 }
 
 static enum culm_status make_coordinator(struct launch *l, struct culm_error *error) {
     const struct culm_train_config *config = l->o->config;
-    struct culm_world *world = culm_coordinator_host_world(l->host);
+    struct culm_world *world = culm_host_world(l->host);
     const struct culm_numeric_options numeric = {
         .config = config,
         .config_text = l->o->config_text,
@@ -470,7 +470,7 @@ static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
     culm_launch_inputs_stop(&l->digests);
     culm_coordinator_free(l->coordinator);
-    culm_coordinator_host_free(l->host);
+    culm_host_free(l->host);
     culm_numeric_free(l->exec);
     culm_sink_free(l->sink);
     culm_warnings_release(&l->warnings);
@@ -480,7 +480,7 @@ static void release(struct launch *l) {
     free(l->faults);
     culm_trace_release(&l->trace);
     culm_plan_free(l->plan);
-    culm_pool_free(l->pool);
+    culm_blob_pool_free(l->pool);
 }
 
 static enum culm_status begin(struct launch *l, struct culm_error *error) {
@@ -521,7 +521,7 @@ enum culm_status culm_launch_plan(const struct culm_launch_options *options, jso
 static void note_fired(const struct launch *l, struct culm_launch_result *result) {
     result->fired = calloc(l->o->fault_count + 1, sizeof *result->fired);
     for (size_t i = 0; i < l->o->fault_count && result->fired; i++) {
-        result->fired[i] = culm_coordinator_host_fired(l->host, i) > 0;
+        result->fired[i] = culm_host_fired(l->host, i) > 0;
     }
 }
 
@@ -541,7 +541,7 @@ int culm_launch_run(const struct culm_launch_options *options,
         warn_of_slow_tasks(&l);
         publish_start(&l);
         culm_launch_inputs_start(&l.digests, l.inputs.pins);
-        code = culm_coordinator_host_run(l.host, &culm_coordinator_actor, l.coordinator, ret_error);
+        code = culm_host_run(l.host, &culm_coordinator_actor, l.coordinator, ret_error);
         note_fired(&l, ret_result);
     }
     release(&l);

@@ -28,7 +28,7 @@ struct worker {
     struct culm_plan *plan;
     struct culm_source *source;
     struct culm_cpu *cpu;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_worker_fault *faults;
     size_t fault_count;
     struct culm_worker *world;
@@ -125,7 +125,7 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
         return status;
     }
     culm_signature(w->cpu, &w->brief.config, w->signature);
-    w->pool = culm_pool_new(w->plan->limit_bytes);
+    w->pool = culm_blob_pool_new(w->plan->limit_bytes);
     return w->pool ? make_exec(w, dir, error)
                    : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
@@ -214,8 +214,8 @@ static long peak_kb(void) {
 }
 
 static void note_memory(const struct worker *w, struct culm_worker_memory *ret_memory) {
-    struct culm_pool_stats stats;
-    culm_pool_stats(w->pool, &stats);
+    struct culm_blob_pool_stats stats;
+    culm_blob_pool_stats(w->pool, &stats);
     *ret_memory = (struct culm_worker_memory){.blobs_bytes = stats.peak_bytes,
                                               .process_bytes = (size_t)peak_kb() * 1024,
                                               .allocations = stats.allocations};
@@ -244,7 +244,7 @@ int culm_worker_main(int argc, char **argv, struct culm_worker_memory *ret_memor
     culm_cpu_free(w.cpu);
     culm_source_free(w.source);
     culm_plan_free(w.plan);
-    culm_pool_free(w.pool);
+    culm_blob_pool_free(w.pool);
     free(w.faults);
     culm_brief_release(&w.brief);
     return code;

@@ -215,7 +215,7 @@ static void on_event(void *context, json_t *event) {
 /* --- building the run --- */
 
 static void *make_worker(void *context, int32_t id, struct culm_world *world,
-                         struct culm_pool *pool) {
+                         struct culm_blob_pool *pool) {
     struct running *run = context;
     const struct culm_history *history = run->history;
     struct culm_exec **exec = realloc(run->exec, (size_t)(id + 1) * sizeof *exec);
@@ -364,7 +364,7 @@ static void judge_end(struct running *run) {
     }
     bool stopped = false;
     for (int32_t i = 0; i < history->fault_count; i++) {
-        stopped |= history->fault[i].fired && history->fault[i].harm == CULM_HARM_STOP;
+        stopped |= history->fault[i].fired && history->fault[i].kind == CULM_FAULT_STOP;
     }
     if (run->exit_code == 75 && !stopped) {
         complain(run, "it ended as if stopped, and was not");
@@ -512,8 +512,8 @@ void culm_history_result_add(struct culm_history_result *sum,
     sum->resumes += result->resumes;
     sum->faults_fired += result->faults_fired;
     sum->faults_missed += result->faults_missed;
-    for (int i = 0; i < CULM_HARM_COUNT; i++) {
-        sum->harm_fired[i] += result->harm_fired[i];
+    for (int i = 0; i < CULM_FAULT_COUNT; i++) {
+        sum->kind_fired[i] += result->kind_fired[i];
     }
     for (int i = 0; i < CULM_PHASE_COUNT; i++) {
         sum->phase_fired[i] += result->phase_fired[i];
@@ -568,7 +568,7 @@ void culm_history_run(struct culm_history *history, struct culm_history_result *
         history->fault[i].fired = fault->fired;
         result.faults_fired += fault->fired;
         result.faults_missed += !fault->fired;
-        result.harm_fired[fault->harm] += fault->fired;
+        result.kind_fired[fault->kind] += fault->fired;
         if (fault->when == CULM_AT_PHASE) {
             result.phase_fired[fault->phase] += fault->fired;
         }

@@ -33,24 +33,24 @@
 
 #define CULM_HISTORY_FAULTS_MAX 16
 
-enum culm_harm {
-    CULM_HARM_KILL,
-    CULM_HARM_FREEZE,
-    CULM_HARM_STICK,  /* its tasks end no more, and it talks on */
-    CULM_HARM_CUT,    /* it and the next node of the ring cannot reach each other any more */
-    CULM_HARM_STOP,   /* the run, by a signal */
-    CULM_HARM_FLIP,   /* a bit of its memory: `flip` says of what */
-    CULM_HARM_DAMAGE, /* the newest checkpoint, where `node` modulo parameters is */
+enum culm_fault_kind {
+    CULM_FAULT_KILL,
+    CULM_FAULT_FREEZE,
+    CULM_FAULT_STICK,  /* its tasks end no more, and it talks on */
+    CULM_FAULT_CUT,    /* it and the next node of the ring cannot reach each other any more */
+    CULM_FAULT_STOP,   /* the run, by a signal */
+    CULM_FAULT_FLIP,   /* a bit of its memory: `flip` says of what */
+    CULM_FAULT_DAMAGE, /* the newest checkpoint, where `node` modulo parameters is */
     /* Of its link to the `far` end, one direction: */
-    CULM_HARM_DROP, /* nothing passes any more, and nobody is told; after freeze_ms it goes on */
-    CULM_HARM_SLOW,
-    CULM_HARM_GARBLE,      /* one bit */
-    CULM_HARM_DESCRIPTORS, /* it can open no connection */
-    CULM_HARM_MEMORY,      /* the n-th thing it asks memory for is refused */
-    CULM_HARM_COUNT,
+    CULM_FAULT_DROP, /* nothing passes any more, and nobody is told; after freeze_ms it goes on */
+    CULM_FAULT_SLOW,
+    CULM_FAULT_GARBLE,      /* one bit */
+    CULM_FAULT_DESCRIPTORS, /* it can open no connection */
+    CULM_FAULT_MEMORY,      /* the n-th thing it asks memory for is refused */
+    CULM_FAULT_COUNT,
 };
 
-/* The other end of a link that is harmed. */
+/* The other end of a link at fault. */
 enum culm_far {
     CULM_FAR_NEXT, /* of the ring */
     CULM_FAR_ANYONE,
@@ -88,9 +88,9 @@ struct culm_history_fault {
     int32_t delay, skip;
     enum culm_target target;
     int32_t node;
-    enum culm_harm harm;
+    enum culm_fault_kind kind;
     enum culm_far far;
-    bool inward;        /* the direction that is harmed: towards whom it befalls */
+    bool inward;        /* the direction at fault: towards whom it befalls */
     uint64_t freeze_ms; /* how long it lasts; 0: for good */
     enum culm_flip flip;
     int32_t far_node;
@@ -137,7 +137,7 @@ struct culm_history_result {
     char why[512]; /* when not ok */
     int64_t losses, rollbacks, recovered, views, resumes;
     int32_t faults_fired, faults_missed; /* missed: planned, and did nothing */
-    int64_t harm_fired[CULM_HARM_COUNT], phase_fired[CULM_PHASE_COUNT];
+    int64_t kind_fired[CULM_FAULT_COUNT], phase_fired[CULM_PHASE_COUNT];
     struct culm_sim_totals world;
     int64_t flips, noticed;                 /* bits flipped; workers put out for it */
     int64_t misread;                        /* the run ended because other samples were read, */

@@ -22,7 +22,7 @@ struct running {
     struct culm_exec **exec; /* by worker */
     int32_t exec_count;
     bool put_out[WORKERS_MAX]; /* workers that the coordinator has declared lost */
-    bool doomed[WORKERS_MAX];  /* workers that were harmed for good */
+    bool doomed[WORKERS_MAX];  /* workers that a fault befell for good */
     bool pinched[WORKERS_MAX]; /* workers that were refused memory */
     int32_t owed[WORKERS_MAX]; /* lost with a stage and not recovered: steps since, plus one */
     struct culm_role role[CULM_MAX_PIPELINES][CULM_MAX_STAGES]; /* of the newest view */
@@ -53,11 +53,11 @@ struct running {
 /* history.c: looks whether any have come to pass. */
 void culm_history_look_for_flips(struct running *run);
 
-/* history_harm.c */
+/* history_fault.c */
 void culm_history_arm(struct running *run, const char *event); /* it was published */
-void culm_history_lost(struct running *run, int32_t node);     /* who was not harmed itself, too */
+void culm_history_lost(struct running *run, int32_t node);     /* also one that no fault befell */
 void culm_history_at_point(void *context, int32_t node, const struct culm_fault_point *point);
-/* Was it harmed in a way that makes a worker fail? */
+/* Has a fault befallen it that makes a worker fail? */
 bool culm_history_may_fail(const struct running *run, int64_t node);
 /* Between two happenings: faults by time, those after an event, and workers that a trace adds. */
 void culm_history_timed(struct running *run);

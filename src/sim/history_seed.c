@@ -51,11 +51,11 @@ static void pick_fault(struct dice *dice, const struct culm_history *h,
     fault->phase = (enum culm_phase)pick(dice, CULM_PHASE_COUNT);
     fault->step = 1 + pick(dice, h->shape.steps);
     fault->at_ms = (uint64_t)(10 + pick(dice, 600));
-    fault->harm = pick(dice, 3)   ? CULM_HARM_KILL
-                  : pick(dice, 4) ? CULM_HARM_FREEZE
-                  : pick(dice, 2) ? CULM_HARM_STICK
-                                  : CULM_HARM_CUT;
-    fault->freeze_ms = fault->harm == CULM_HARM_FREEZE ? pick_freeze_ms(dice) : 0;
+    fault->kind = pick(dice, 3)   ? CULM_FAULT_KILL
+                  : pick(dice, 4) ? CULM_FAULT_FREEZE
+                  : pick(dice, 2) ? CULM_FAULT_STICK
+                                  : CULM_FAULT_CUT;
+    fault->freeze_ms = fault->kind == CULM_FAULT_FREEZE ? pick_freeze_ms(dice) : 0;
     if (pick(dice, 2)) {
         fault->when = pick(dice, 3) ? CULM_AT_PHASE : CULM_AT_TIME;
         fault->target = pick(dice, 2) ? CULM_TARGET_ANY : CULM_TARGET_NODE;
@@ -93,20 +93,21 @@ static void pick_network(struct dice *dice, struct culm_history_network *network
 static void pick_outer_fault(struct dice *dice, const struct culm_history *h,
                              struct culm_history_fault *fault) {
     static const char *const event[] = {"lost", "view", "joined", "step", "rollback", "checkpoint"};
-    static const enum culm_harm harm[] = {CULM_HARM_DROP,   CULM_HARM_DROP,   CULM_HARM_SLOW,
-                                          CULM_HARM_GARBLE, CULM_HARM_GARBLE, CULM_HARM_DESCRIPTORS,
-                                          CULM_HARM_MEMORY, CULM_HARM_CUT,    CULM_HARM_FREEZE};
+    static const enum culm_fault_kind kinds[] = {
+        CULM_FAULT_DROP,   CULM_FAULT_DROP,   CULM_FAULT_SLOW,
+        CULM_FAULT_GARBLE, CULM_FAULT_GARBLE, CULM_FAULT_DESCRIPTORS,
+        CULM_FAULT_MEMORY, CULM_FAULT_CUT,    CULM_FAULT_FREEZE};
     *fault = (struct culm_history_fault){.micro = -1, .step = -1};
-    fault->harm = harm[pick(dice, sizeof harm / sizeof *harm)];
+    fault->kind = kinds[pick(dice, sizeof kinds / sizeof *kinds)];
     fault->far =
         pick(dice, 3) ? pick(dice, 2) ? CULM_FAR_NEXT : CULM_FAR_ANYONE : CULM_FAR_COORDINATOR;
     fault->inward = pick(dice, 2);
     fault->freeze_ms = (uint64_t)(1 + pick(dice, pick(dice, 2) ? 150 : 900));
-    if (fault->harm == CULM_HARM_DROP && pick(dice, 3) == 0) {
+    if (fault->kind == CULM_FAULT_DROP && pick(dice, 3) == 0) {
         fault->freeze_ms = 0;
     }
     fault->target = pick(dice, 2) ? CULM_TARGET_ANY : CULM_TARGET_TAKER;
-    if (fault->harm == CULM_HARM_FREEZE) {
+    if (fault->kind == CULM_FAULT_FREEZE) {
         fault->target = CULM_TARGET_COORDINATOR;
         fault->freeze_ms = (uint64_t)(1 + pick(dice, pick(dice, 2) ? 190 : 20000));
     }
@@ -165,7 +166,7 @@ static void flips(uint64_t seed, struct culm_history *h) {
             .skip = (int32_t)pick(&dice, 6),
             .at_ms = (uint64_t)(10 + pick(&dice, 600)),
             .target = pick(&dice, 2) ? CULM_TARGET_ANY : CULM_TARGET_SHADOW,
-            .harm = CULM_HARM_FLIP,
+            .kind = CULM_FAULT_FLIP,
             .flip = pick(&dice, 4) ? CULM_FLIP_STATE : CULM_FLIP_APPLIED,
         };
     }
@@ -211,7 +212,7 @@ void culm_history_from_seed(uint64_t seed, struct culm_history *ret_history) {
         chain_of_roll_back(&dice, &h);
     }
     if (h.fault_count > 0 && pick(&dice, 4) == 0) {
-        h.fault[pick(&dice, h.fault_count)].harm = CULM_HARM_STOP;
+        h.fault[pick(&dice, h.fault_count)].kind = CULM_FAULT_STOP;
     }
     for (int64_t more = pick(&other, 2) ? pick(&other, 4) : 0;
          more > 0 && h.fault_count < CULM_HISTORY_FAULTS_MAX; more--) {

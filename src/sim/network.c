@@ -584,7 +584,7 @@ const struct culm_network_ops culm_sim_network_ops = {
     .alarm = network_alarm,
 };
 
-/* --- harm --- */
+/* --- faults --- */
 
 /* A random suffix of what is on the way to `end` never arrives; it may be cut within a frame. */
 static void tear(struct end *end) {

@@ -302,7 +302,7 @@ struct process *culm_sim_process_new(struct culm_sim *sim) {
     process->id = sim->process_count - 1;
     process->alive = true;
     bool worker = process->id >= 0;
-    process->pool = must(culm_pool_new(worker ? sim->o.pool_bytes : 0));
+    process->pool = must(culm_blob_pool_new(worker ? sim->o.pool_bytes : 0));
     sim->process[sim->process_count++] = process;
     if (worker) {
         snprintf(process->address, sizeof process->address, CULM_SIM_ADDRESS, process->id);

@@ -36,11 +36,11 @@ size_t culm_sim_free(struct culm_sim *sim) {
     }
     culm_sim_network_free(sim);
     for (int32_t i = 0; i < sim->process_count; i++) {
-        struct culm_pool_stats stats = {0};
-        culm_pool_stats(sim->process[i]->pool, &stats);
+        struct culm_blob_pool_stats stats = {0};
+        culm_blob_pool_stats(sim->process[i]->pool, &stats);
         left += stats.used_bytes;
         if (stats.used_bytes == 0) { /* else its blobs stay, to be told of rather than asserted */
-            culm_pool_free(sim->process[i]->pool);
+            culm_blob_pool_free(sim->process[i]->pool);
         }
         free(sim->process[i]);
     }
@@ -54,7 +54,7 @@ struct culm_world *culm_sim_coordinator_world(struct culm_sim *sim) {
     return &sim->process[0]->world;
 }
 
-struct culm_pool *culm_sim_pool(struct culm_sim *sim, int32_t id) {
+struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id) {
     return culm_sim_process(sim, id)->pool;
 }
 
@@ -130,8 +130,8 @@ bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **
 void culm_sim_totals(const struct culm_sim *sim, struct culm_sim_totals *ret_totals) {
     *ret_totals = sim->totals;
     for (int32_t i = 0; i < sim->process_count; i++) {
-        struct culm_pool_stats stats = {0};
-        culm_pool_stats(sim->process[i]->pool, &stats);
+        struct culm_blob_pool_stats stats = {0};
+        culm_blob_pool_stats(sim->process[i]->pool, &stats);
         ret_totals->memory += (int64_t)stats.refused;
     }
 }

@@ -26,7 +26,7 @@ struct culm_sim_factory {
     void *context;
     const struct culm_actor_ops *ops;
     void *(*make)(void *context, int32_t id, struct culm_world *world,
-                  struct culm_pool *pool); /* NULL: failure */
+                  struct culm_blob_pool *pool); /* NULL: failure */
     void (*destroy)(void *context, int32_t id, void *actor);
 };
 
@@ -52,7 +52,7 @@ struct culm_sim_options {
     /* Told of every event published, after "t_ms" was added; borrows it. */
     void (*event)(void *context, json_t *event);
     void *event_context;
-    /* Asked at every fault point of a worker; may call what harms. May be NULL. */
+    /* Asked at every fault point of a worker; may fire faults. May be NULL. */
     void (*fault)(void *context, int32_t node, const struct culm_fault_point *point);
     /* How long a worker's job takes; 0: as job_ns and io_ns say. May be NULL. */
     uint64_t (*cost)(void *context, int32_t node, const struct culm_job *job);
@@ -66,7 +66,7 @@ struct culm_sim_totals {
     int64_t flips;      /* bits flipped */
     int64_t torn;       /* streams cut within a piece by a death */
     int64_t exit_first; /* ends of a process that were told before the end of its stream */
-    int64_t memory;     /* requests for memory refused by culm_pool_fail */
+    int64_t memory;     /* requests for memory refused by culm_blob_pool_fail */
     int64_t refused;    /* workers asked for beyond spawn_max */
 };
 
@@ -74,7 +74,7 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options); /* NULL: 
 /* Bytes of blobs of the simulator's pools that were never let go. */
 size_t culm_sim_free(struct culm_sim *sim);
 struct culm_world *culm_sim_coordinator_world(struct culm_sim *sim);
-struct culm_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
+struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
 /* Gives the coordinator's actor; must be called before the first step. Borrowed. */
 void culm_sim_coordinator(struct culm_sim *sim, void *actor);
 
@@ -86,7 +86,7 @@ uint64_t culm_sim_random(struct culm_sim *sim,
 bool culm_sim_left(const struct culm_sim *sim, int *ret_exit_code, const char **ret_error);
 void culm_sim_totals(const struct culm_sim *sim, struct culm_sim_totals *ret_totals);
 
-/* --- harm --- */
+/* --- faults --- */
 
 void culm_sim_kill(struct culm_sim *sim, int32_t node);
 /* Its tasks end no more; it talks on. */

@@ -44,7 +44,7 @@ struct process {
     char address[32], coordinator[32]; /* of a worker: its own, and whom it joins */
     void *actor;
     const struct culm_actor_ops *ops;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_member *member; /* of a worker */
     struct culm_roster *roster; /* of the coordinator */
     bool alive, listening, started, left, stuck, up;

@@ -10,14 +10,14 @@
 
 struct element {
     uint64_t digest, count;
-    uint32_t ids[CULM_IDS_PIECES + 1]; /* no padding */
+    uint32_t ids[CULM_IDS_PARTS + 1]; /* no padding */
 };
 
 struct symbolic {
     struct culm_exec exec; /* first member */
     const struct culm_layout *layout;
     const struct culm_run_shape *shape;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_symbolic_store *store;
     uint64_t seed, random;
     uint64_t *state[CULM_MAX_STAGES]; /* [param_count] digests; NULL: none */
@@ -254,7 +254,7 @@ static enum culm_status run_forward(struct symbolic *x, struct culm_task *task) 
 
 static struct element sum_of(struct element left, struct element right, uint64_t digest) {
     struct element sum = {.digest = digest, .count = left.count + right.count};
-    for (int p = 0; p < CULM_IDS_PIECES; p++) {
+    for (int p = 0; p < CULM_IDS_PARTS; p++) {
         sum.ids[p] = left.ids[p] + right.ids[p];
     }
     return sum;
@@ -278,8 +278,8 @@ static enum culm_status run_backward(struct symbolic *x, struct culm_task *task)
     for (int32_t i = 0; i < desc->grad_count; i++) {
         uint64_t share = mix3(digest, (uint64_t)(desc->first_grad + i), 9);
         struct element own = {.digest = share, .count = 1};
-        for (int p = 0; p < CULM_IDS_PIECES && desc->reads; p++) {
-            own.ids[p] = culm_order_ids_piece(ids, p);
+        for (int p = 0; p < CULM_IDS_PARTS && desc->reads; p++) {
+            own.ids[p] = culm_order_ids_part(ids, p);
         }
         grads[i] = task->first ? own : sum_of(grads[i], own, culm_rng_mix(grads[i].digest, share));
     }
@@ -608,7 +608,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
 static const struct culm_exec_ops symbolic_ops = {sizeof symbolic_ops, execute};
 
 struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
-                                    const struct culm_run_shape *shape, struct culm_pool *pool,
+                                    const struct culm_run_shape *shape, struct culm_blob_pool *pool,
                                     struct culm_symbolic_store *store, struct culm_world *world,
                                     uint64_t seed) {
     struct symbolic *x = calloc(1, sizeof *x);

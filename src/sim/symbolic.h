@@ -59,7 +59,7 @@ bool culm_symbolic_store_damage(struct culm_symbolic_store *store, int32_t param
 
 /* NULL: out of memory. Borrows all; `world` may be NULL (the coordinator's). */
 struct culm_exec *culm_symbolic_new(const struct culm_layout *layout,
-                                    const struct culm_run_shape *shape, struct culm_pool *pool,
+                                    const struct culm_run_shape *shape, struct culm_blob_pool *pool,
                                     struct culm_symbolic_store *store, struct culm_world *world,
                                     uint64_t seed);
 void culm_symbolic_free(struct culm_exec *exec);

@@ -34,10 +34,11 @@ enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
     if (!state->record || !state->saved) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    if (!x->state[stage].data && culm_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
+    if (!x->state[stage].data &&
+        culm_blob_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
         x->state[stage].data = culm_pages_alloc(bytes);
         if (!x->state[stage].data) {
-            culm_pool_return(x->o.pool, culm_pages_size(bytes));
+            culm_blob_pool_return(x->o.pool, culm_pages_size(bytes));
         }
     }
     return x->state[stage].data ? CULM_OK
@@ -48,7 +49,8 @@ enum culm_status culm_numeric_state(struct culm_numeric *x, int32_t stage,
 static void drop_state(struct culm_numeric *x, int32_t stage) {
     x->state[stage].whole = false;
     if (x->state[stage].data) {
-        culm_pool_return(x->o.pool, culm_pages_size(x->o.plan->layout.stage[stage].state_bytes));
+        culm_blob_pool_return(x->o.pool,
+                              culm_pages_size(x->o.plan->layout.stage[stage].state_bytes));
         free(x->state[stage].data);
         x->state[stage].data = NULL;
     }
@@ -58,7 +60,7 @@ static void drop_state(struct culm_numeric *x, int32_t stage) {
 
 static void drop_scratch(struct culm_numeric *x, struct numeric_scratch *scratch) {
     if (scratch->data) {
-        culm_pool_return(x->o.pool, culm_pages_size(scratch->size_bytes));
+        culm_blob_pool_return(x->o.pool, culm_pages_size(scratch->size_bytes));
         free(scratch->data);
         scratch->data = NULL;
     }
@@ -71,11 +73,11 @@ static enum culm_status need_scratch(struct culm_numeric *x, struct numeric_scra
         return CULM_OK;
     }
     drop_scratch(x, scratch);
-    if (culm_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
+    if (culm_blob_pool_charge(x->o.pool, culm_pages_size(bytes)) == CULM_OK) {
         scratch->data = culm_pages_alloc(bytes);
         scratch->size_bytes = bytes;
         if (!scratch->data) {
-            culm_pool_return(x->o.pool, culm_pages_size(bytes));
+            culm_blob_pool_return(x->o.pool, culm_pages_size(bytes));
         }
     }
     return scratch->data ? CULM_OK
@@ -174,8 +176,8 @@ static void add_statistics(struct culm_numeric *x, const struct culm_task *task,
         /* Forward and backward must have been given the same. */
         uint64_t ids = x->samples.ids, forward = *saved_ids(x, task);
         ids = forward == ids ? ids : culm_rng_mix(ids, forward);
-        for (int i = 0; i < CULM_IDS_PIECES; i++) {
-            own[CULM_STATISTIC_IDS + i] = (float)culm_order_ids_piece(ids, i);
+        for (int i = 0; i < CULM_IDS_PARTS; i++) {
+            own[CULM_STATISTIC_IDS + i] = (float)culm_order_ids_part(ids, i);
         }
     }
     for (int i = 0; i < CULM_STATISTICS_FLOATS; i++) {
@@ -258,8 +260,8 @@ static uint64_t ids_of(const struct culm_layout *layout, const struct culm_task 
         return 0;
     }
     const float *statistics = task->grad[desc->first_grad + desc->grad_count - 1]->data;
-    uint32_t sum[CULM_IDS_PIECES];
-    for (int i = 0; i < CULM_IDS_PIECES; i++) {
+    uint32_t sum[CULM_IDS_PARTS];
+    for (int i = 0; i < CULM_IDS_PARTS; i++) {
         sum[i] = (uint32_t)statistics[CULM_STATISTIC_IDS + i];
     }
     return culm_order_ids_told(sum);

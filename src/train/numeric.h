@@ -25,7 +25,7 @@ struct culm_numeric_options {
     const char *signature;
     const char *run_dir;
     const struct culm_plan *plan;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_world *world;         /* for fault points; may be NULL */
     struct culm_cpu *cpu;             /* NULL: store tasks only */
     const struct culm_source *source; /* NULL: store tasks only */

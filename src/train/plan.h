@@ -69,7 +69,7 @@ enum {
     CULM_STATISTIC_SAMPLES,
     CULM_STATISTIC_ROWS,        /* in two floats: 4096 times the first and the second */
     CULM_STATISTIC_COUNTED = 4, /* likewise: rows without a negative target */
-    CULM_STATISTIC_IDS = 6,     /* CULM_IDS_PIECES of them: which samples were read */
+    CULM_STATISTIC_IDS = 6,     /* CULM_IDS_PARTS of them: which samples were read */
     CULM_STATISTICS_FLOATS = 16
 };
 

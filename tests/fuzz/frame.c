@@ -1,5 +1,5 @@
 /*
- * Fuzz target: a byte stream from a stranger. Whatever the bytes and however they are cut, the
+ * Fuzz target: a byte stream from anyone. Whatever the bytes and however they are cut, the
  * frame reader gives the same frames or refuses with a message, stays within its limits, and the
  * worlds' own messages among the frames decode or do not.
  *
@@ -71,7 +71,7 @@ static void see(struct outcome *outcome, const struct culm_message *message) {
     }
 }
 
-static struct outcome read_all(struct culm_pool *pool, const uint8_t *data, size_t size,
+static struct outcome read_all(struct culm_blob_pool *pool, const uint8_t *data, size_t size,
                                size_t chunk) {
     struct culm_frame_reader reader;
     struct outcome outcome = {0};
@@ -130,12 +130,12 @@ static void mend(uint8_t *data, size_t size) {
 }
 
 static void both_ways(const uint8_t *data, size_t size, size_t chunk) {
-    struct culm_pool *pool = culm_pool_new(0);
+    struct culm_blob_pool *pool = culm_blob_pool_new(0);
     struct outcome whole = read_all(pool, data, size, size + 1);
     struct outcome cut = read_all(pool, data, size, chunk);
     FUZZ_REQUIRE(whole.frames == cut.frames && whole.sum == cut.sum && whole.status == cut.status,
                  "%zu and %zu frames", whole.frames, cut.frames);
-    culm_pool_free(pool);
+    culm_blob_pool_free(pool);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -72,7 +72,7 @@ static bool run_one(const struct shape *shape, int32_t node, int64_t step, enum 
                                                                        .micro = -1,
                                                                        .target = CULM_TARGET_NODE,
                                                                        .node = node,
-                                                                       .harm = CULM_HARM_FLIP,
+                                                                       .kind = CULM_FAULT_FLIP,
                                                                        .flip = flip};
     struct culm_history_result result;
     culm_history_run(&history, &result);
@@ -105,7 +105,7 @@ static bool misread_one(const struct shape *shape, int32_t node, int64_t step, u
                                                                        .micro = -1,
                                                                        .target = CULM_TARGET_NODE,
                                                                        .node = node,
-                                                                       .harm = CULM_HARM_FLIP,
+                                                                       .kind = CULM_FAULT_FLIP,
                                                                        .flip = CULM_FLIP_READER};
     struct culm_history_result result;
     culm_history_run(&history, &result);

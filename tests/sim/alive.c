@@ -124,7 +124,7 @@ static int damaged_checkpoints(int *ret_count) {
                         .delay = i < damaged ? 0 : 4,
                         .target = CULM_TARGET_ALL,
                         .node = param,
-                        .harm = i < damaged ? CULM_HARM_DAMAGE : CULM_HARM_KILL};
+                        .kind = i < damaged ? CULM_FAULT_DAMAGE : CULM_FAULT_KILL};
                 }
                 snprintf(what, sizeof what, "%d checkpoints damaged, %d kept, parameter %d",
                          damaged, keep, param);
@@ -152,7 +152,7 @@ static int swallowing_links(int *ret_count) {
                                                     .event = skip ? "step" : "view",
                                                     .skip = skip ? skip - 1 : 1,
                                                     .delay = 7 * skip,
-                                                    .harm = CULM_HARM_DROP,
+                                                    .kind = CULM_FAULT_DROP,
                                                     .target = CULM_TARGET_NODE,
                                                     .node = from < 0 ? to : from,
                                                     .far = CULM_FAR_NODE,

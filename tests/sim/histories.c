@@ -1,12 +1,12 @@
 /*
  * Runs seeded failure histories on the symbolic executor.
  *
- *     histories [--first SEED] [--count N] [--harm NUMBER] [--log]
+ *     histories [--first SEED] [--count N] [--fault NUMBER] [--log]
  *
  * A seed that fails is printed with the one line that replays it. `regressions` seeds, which failed
  * once, run always. What befell the runs is counted, and from FLOORS_FROM histories on there are
- * floors: a simulator in which no fault fires any more must not pass. `--harm`: what befalls links,
- * memory and the coordinator is of that one kind (enum culm_harm), to look for its failures alone.
+ * floors: a simulator in which no fault fires any more must not pass. `--fault`: what befalls links,
+ * memory and the coordinator is of that one kind (enum culm_fault_kind), to look for its failures alone.
  */
 #include "sim/history.h"
 
@@ -21,7 +21,8 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static int only = -1; /* a harm: what befalls links, memory and the coordinator is this alone */
+static int only =
+    -1; /* a kind of fault: what befalls links, memory and the coordinator is this alone */
 
 static bool run(uint64_t seed, bool log, struct culm_history_result *totals) {
     struct culm_history history;
@@ -30,10 +31,10 @@ static bool run(uint64_t seed, bool log, struct culm_history_result *totals) {
     culm_history_from_seed(seed, &history);
     for (int32_t i = 0; i < history.fault_count && only >= 0; i++) {
         struct culm_history_fault *fault = &history.fault[i];
-        if (fault->harm > CULM_HARM_FLIP || fault->target == CULM_TARGET_COORDINATOR ||
-            fault->harm == CULM_HARM_CUT) {
-            fault->harm = (enum culm_harm)only;
-            fault->target = only == CULM_HARM_FREEZE ? CULM_TARGET_COORDINATOR : CULM_TARGET_ANY;
+        if (fault->kind > CULM_FAULT_FLIP || fault->target == CULM_TARGET_COORDINATOR ||
+            fault->kind == CULM_FAULT_CUT) {
+            fault->kind = (enum culm_fault_kind)only;
+            fault->target = only == CULM_FAULT_FREEZE ? CULM_TARGET_COORDINATOR : CULM_TARGET_ANY;
         }
     }
     history.log = log;
@@ -52,18 +53,18 @@ static bool run(uint64_t seed, bool log, struct culm_history_result *totals) {
 
 #define FLOORS_FROM 1000
 
-static const char *const harm_name[CULM_HARM_COUNT] = {[CULM_HARM_KILL] = "kill",
-                                                       [CULM_HARM_FREEZE] = "freeze",
-                                                       [CULM_HARM_STICK] = "stick",
-                                                       [CULM_HARM_CUT] = "cut",
-                                                       [CULM_HARM_STOP] = "stop",
-                                                       [CULM_HARM_DAMAGE] = "damage",
-                                                       [CULM_HARM_FLIP] = "flip",
-                                                       [CULM_HARM_DROP] = "drop",
-                                                       [CULM_HARM_SLOW] = "slow",
-                                                       [CULM_HARM_GARBLE] = "garble",
-                                                       [CULM_HARM_DESCRIPTORS] = "descriptors",
-                                                       [CULM_HARM_MEMORY] = "memory"};
+static const char *const kind_name[CULM_FAULT_COUNT] = {[CULM_FAULT_KILL] = "kill",
+                                                        [CULM_FAULT_FREEZE] = "freeze",
+                                                        [CULM_FAULT_STICK] = "stick",
+                                                        [CULM_FAULT_CUT] = "cut",
+                                                        [CULM_FAULT_STOP] = "stop",
+                                                        [CULM_FAULT_DAMAGE] = "damage",
+                                                        [CULM_FAULT_FLIP] = "flip",
+                                                        [CULM_FAULT_DROP] = "drop",
+                                                        [CULM_FAULT_SLOW] = "slow",
+                                                        [CULM_FAULT_GARBLE] = "garble",
+                                                        [CULM_FAULT_DESCRIPTORS] = "descriptors",
+                                                        [CULM_FAULT_MEMORY] = "memory"};
 /* False: there were fewer of these than one in `per` histories. */
 static bool at_least(const char *what, int64_t number, uint64_t histories, uint64_t per) {
     printf(" %s %lld", what, (long long)number);
@@ -83,11 +84,11 @@ static bool floors(const struct culm_history_result *t, uint64_t n) {
     ok &= at_least("views", t->views / 3, n, 1);
     ok &= at_least("resumes", t->resumes, n, 20);
     printf("\nfaults that did nothing %d; that fired %d:", t->faults_missed, t->faults_fired);
-    for (int i = 0; i < CULM_HARM_COUNT; i++) {
-        ok &= at_least(harm_name[i], t->harm_fired[i], n,
-                       i == CULM_HARM_KILL     ? 1
-                       : i == CULM_HARM_DAMAGE ? UINT64_MAX
-                                               : 100);
+    for (int i = 0; i < CULM_FAULT_COUNT; i++) {
+        ok &= at_least(kind_name[i], t->kind_fired[i], n,
+                       i == CULM_FAULT_KILL     ? 1
+                       : i == CULM_FAULT_DAMAGE ? UINT64_MAX
+                                                : 100);
     }
     printf("\nat phases:");
     for (int i = 0; i < CULM_PHASE_COUNT; i++) {
@@ -118,7 +119,7 @@ int main(int argc, char **argv) {
             first = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc) {
             count = strtoull(argv[++i], NULL, 10);
-        } else if (strcmp(argv[i], "--harm") == 0 && i + 1 < argc) {
+        } else if (strcmp(argv[i], "--fault") == 0 && i + 1 < argc) {
             only = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--log") == 0) {
             log = true;

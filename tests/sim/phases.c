@@ -1,5 +1,5 @@
 /*
- * Every worker x every phase x every harm, and ordered pairs of neighbours, on the symbolic
+ * Every worker x every phase x every fault, and ordered pairs of neighbours, on the symbolic
  * executor.
  *
  * Two pipelines of three stages. Each planned fault must fire; whatever it is, the run ends with
@@ -14,9 +14,9 @@
 #define STAGES 3
 #define WORKERS 6
 
-enum harm { KILL, FREEZE_SHORT, FREEZE_LONG, FREEZE_FOR_GOOD, HARMS };
+enum how { KILL, FREEZE_SHORT, FREEZE_LONG, FREEZE_FOR_GOOD, HOW_COUNT };
 
-static const char *const harm_name[] = {"kill", "freeze 60 ms", "freeze 300 ms", "freeze for good"};
+static const char *const how_name[] = {"kill", "freeze 60 ms", "freeze 300 ms", "freeze for good"};
 static struct culm_history history_of(enum culm_redundancy redundancy, uint64_t seed) {
     return (struct culm_history){
         .seed = seed,
@@ -48,7 +48,7 @@ static struct culm_history history_of(enum culm_redundancy redundancy, uint64_t 
     };
 }
 
-static struct culm_history_fault fault_of(enum culm_phase phase, int32_t node, enum harm how) {
+static struct culm_history_fault fault_of(enum culm_phase phase, int32_t node, enum how how) {
     static const uint64_t freeze_ms[] = {0, 60, 300, 0};
     return (struct culm_history_fault){
         .when = CULM_AT_PHASE,
@@ -57,7 +57,7 @@ static struct culm_history_fault fault_of(enum culm_phase phase, int32_t node, e
         .micro = -1,
         .target = node < 0 ? CULM_TARGET_ANY : CULM_TARGET_NODE,
         .node = node,
-        .harm = how == KILL ? CULM_HARM_KILL : CULM_HARM_FREEZE,
+        .kind = how == KILL ? CULM_FAULT_KILL : CULM_FAULT_FREEZE,
         .freeze_ms = freeze_ms[how],
     };
 }
@@ -88,14 +88,14 @@ static int single(enum culm_redundancy redundancy, int *ret_count) {
     char what[160];
     for (int32_t node = 0; node < WORKERS; node++) {
         for (int phase = 0; phase < CULM_PHASE_COUNT; phase++) {
-            for (int how = 0; how < HARMS && passes((enum culm_phase)phase, node, redundancy);
+            for (int how = 0; how < HOW_COUNT && passes((enum culm_phase)phase, node, redundancy);
                  how++) {
                 struct culm_history history = history_of(redundancy, (uint64_t)*ret_count);
                 history.fault[history.fault_count++] =
-                    fault_of((enum culm_phase)phase, node, (enum harm)how);
+                    fault_of((enum culm_phase)phase, node, (enum how)how);
                 snprintf(what, sizeof what, "%s, worker %d, %s, %s",
                          culm_redundancy_name(redundancy), node, culm_phase_name((size_t)phase),
-                         harm_name[how]);
+                         how_name[how]);
                 failed += run_one(&history, what, how == FREEZE_SHORT ? 0 : 1);
                 ++*ret_count;
             }
@@ -104,22 +104,22 @@ static int single(enum culm_redundancy redundancy, int *ret_count) {
     return failed;
 }
 
-/* The replacement of a worker gets its copies, and whoever takes part in that is harmed. */
+/* The replacement of a worker gets its copies, and whoever takes part in that is killed or frozen. */
 static int during_transfer(enum culm_redundancy redundancy, int *ret_count) {
     int failed = 0;
     char what[160];
     for (int32_t node = 0; node < WORKERS; node++) {
-        for (int how = 0; how < HARMS; how++) {
+        for (int how = 0; how < HOW_COUNT; how++) {
             for (int32_t skip = 0; skip < 12; skip++) {
                 struct culm_history history = history_of(redundancy, (uint64_t)*ret_count);
                 history.shape.steps = 12; /* so that it joins before the end */
                 history.fault[history.fault_count++] = fault_of(CULM_PHASE_FORWARD, node, KILL);
                 struct culm_history_fault *second = &history.fault[history.fault_count++];
-                *second = fault_of(CULM_PHASE_TRANSFER, -1, (enum harm)how);
+                *second = fault_of(CULM_PHASE_TRANSFER, -1, (enum how)how);
                 second->step = -1;
                 second->skip = skip;
                 snprintf(what, sizeof what, "%s, worker %d lost, transfer %d, %s",
-                         culm_redundancy_name(redundancy), node, skip, harm_name[how]);
+                         culm_redundancy_name(redundancy), node, skip, how_name[how]);
                 failed += run_one(&history, what, how == FREEZE_SHORT ? 1 : 2);
                 ++*ret_count;
             }
@@ -143,13 +143,13 @@ static int pairs(enum culm_redundancy redundancy, int *ret_count) {
                     continue;
                 }
                 struct culm_history history = history_of(redundancy, (uint64_t)*ret_count);
-                enum harm how = *ret_count % 5 == 0 ? FREEZE_LONG : KILL;
+                enum how how = *ret_count % 5 == 0 ? FREEZE_LONG : KILL;
                 history.fault[history.fault_count++] = fault_of((enum culm_phase)a, node, KILL);
                 history.fault[history.fault_count++] = fault_of((enum culm_phase)b, next, how);
                 history.must_fire = b != CULM_PHASE_FRC && a != CULM_PHASE_FRC;
                 snprintf(what, sizeof what, "%s, worker %d, %s, then %d, %s, %s",
                          culm_redundancy_name(redundancy), node, culm_phase_name((size_t)a), next,
-                         culm_phase_name((size_t)b), harm_name[how]);
+                         culm_phase_name((size_t)b), how_name[how]);
                 failed += run_one(&history, what, -1);
                 ++*ret_count;
             }

@@ -40,14 +40,14 @@ struct run {
     struct culm_source *other; /* of other samples, for a worker that is to read them; NULL */
     int32_t astray;            /* that worker */
     struct culm_cpu *cpu;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_sim *sim;
     struct culm_coordinator *coordinator;
     struct culm_exec *coordinator_exec, *exec[256];
     int32_t execs;
     uint64_t random;
-    int32_t harms_left, odds;
-    int wanted; /* the phase that one of the harms is kept for; -1 */
+    int32_t faults_left, odds;
+    int wanted; /* the phase that one of the faults is kept for; -1 */
     struct happened *happened;
     bool done;
     char weights[65], state[65], error[CULM_ERROR_MAX];
@@ -79,13 +79,13 @@ static void on_event(void *context, json_t *event) {
 static void on_fault_point(void *context, int32_t node, const struct culm_fault_point *point) {
     struct run *run = context;
     bool wanted = (int)point->phase == run->wanted && culm_rng_below(&run->random, 4) == 0;
-    bool any = run->harms_left > (run->wanted >= 0) &&
+    bool any = run->faults_left > (run->wanted >= 0) &&
                culm_rng_below(&run->random, (uint64_t)run->odds) == 0;
-    if (run->harms_left == 0 || !(wanted || any)) {
+    if (run->faults_left == 0 || !(wanted || any)) {
         return;
     }
     run->wanted = wanted ? -1 : run->wanted;
-    run->harms_left--;
+    run->faults_left--;
     run->happened->phase[point->phase]++;
     if (culm_rng_below(&run->random, 4) == 0) {
         run->happened->freezes++;
@@ -97,7 +97,7 @@ static void on_fault_point(void *context, int32_t node, const struct culm_fault_
 }
 
 static void *make_worker(void *context, int32_t id, struct culm_world *world,
-                         struct culm_pool *pool) {
+                         struct culm_blob_pool *pool) {
     struct run *run = context;
     struct culm_error error;
     const struct culm_numeric_options numeric = {
@@ -159,7 +159,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
         return false;
     }
     run->config_text = culm_train_config_dump(&run->config);
-    run->pool = culm_pool_new(0);
+    run->pool = culm_blob_pool_new(0);
     const struct culm_sim_options options = {
         .seed = run->random,
         .latency_ns = 100000,
@@ -206,7 +206,7 @@ static void finish(struct run *run) {
     culm_source_free(run->source);
     culm_source_free(run->other);
     culm_plan_free(run->plan);
-    culm_pool_free(run->pool);
+    culm_blob_pool_free(run->pool);
     free(run->config_text);
     culm_train_config_release(&run->config);
     (void)culm_tree_remove(NULL, run->dir, NULL);
@@ -214,14 +214,14 @@ static void finish(struct run *run) {
 
 /* Runs one history; true when it is done with these hashes (NULL: any, which are then given back).
  */
-static bool play(const struct shape *shape, uint64_t seed, int32_t harms, char weights[65],
+static bool play(const struct shape *shape, uint64_t seed, int32_t faults, char weights[65],
                  char state[65], struct happened *happened) {
     struct run *run = calloc(1, sizeof *run);
     struct culm_error error = {0};
     run->random = culm_rng_mix(seed, 77);
-    run->harms_left = harms;
+    run->faults_left = faults;
     run->happened = happened;
-    run->wanted = harms ? (int)(seed % CULM_PHASE_COUNT) : -1;
+    run->wanted = faults ? (int)(seed % CULM_PHASE_COUNT) : -1;
     run->odds = 400;
     bool ok = prepare(run, shape, &error);
     if (!ok) {
@@ -258,7 +258,7 @@ static bool enough(const struct happened *happened, int64_t count) {
                happened->rollbacks >= count / 25;
     for (int phase = 0; phase < CULM_PHASE_COUNT; phase++) {
         if (happened->phase[phase] == 0) {
-            printf("nobody was harmed in phase %d\n", phase);
+            printf("nothing befell anyone in phase %d\n", phase);
             all = false;
         }
     }

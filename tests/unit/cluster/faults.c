@@ -108,8 +108,7 @@ static void one_that_prepares_without_getting_on_is_ended(void **state) {
 
 static int visit(struct test *t) {
     int fd;
-    assert_int_equal(culm_socket_connect(culm_coordinator_host_address(t->host), &fd, NULL),
-                     CULM_OK);
+    assert_int_equal(culm_socket_connect(culm_host_address(t->host), &fd, NULL), CULM_OK);
     assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
     t->pid[7] = fd;
     t->since_ns = culm_clock_ns();
@@ -148,7 +147,7 @@ static void garbage_harms_nobody(void **state) {
     test_release(&t, 0);
 }
 
-static void a_silent_guest_is_shown_out(void **state) {
+static void a_silent_connection_is_shown_out(void **state) {
     (void)state;
     RUN(.start = 1, .hello_limit_ms = 300, .all_up = visit_in_silence, .on_timer = until_closed,
         .on_report = report_ends);
@@ -224,15 +223,14 @@ static void an_impossible_start_is_told(void **state) {
 
 /* --- floods --- */
 
-#define GUESTS 20
+#define CALLERS 20
 #define FLOOD 1100 /* more than a coordinator keeps */
 
 static int flood[FLOOD];
 
 static void knock_often(struct test *t) {
     for (int i = 0; i < FLOOD; i++) {
-        assert_int_equal(
-            culm_socket_connect(culm_coordinator_host_address(t->host), &flood[i], NULL), CULM_OK);
+        assert_int_equal(culm_socket_connect(culm_host_address(t->host), &flood[i], NULL), CULM_OK);
     }
     t->world->ops->spawn(t->world);
 }
@@ -261,21 +259,20 @@ static void a_worker_gets_in_through_a_crowd(void **state) {
     test_release(&t, 0);
 }
 
-/* The system has no descriptor left for whom the coordinator awaits: a guest makes room. */
+/* The system has no descriptor left for whom the coordinator awaits: an unknown connection makes room. */
 static void knock_until_full(struct test *t) {
     struct rlimit limit;
     int next = dup(0);
     assert_true(next > 0);
     close(next);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    for (int i = 0; i < GUESTS; i++) {
-        assert_int_equal(
-            culm_socket_connect(culm_coordinator_host_address(t->host), &flood[i], NULL), CULM_OK);
+    for (int i = 0; i < CALLERS; i++) {
+        assert_int_equal(culm_socket_connect(culm_host_address(t->host), &flood[i], NULL), CULM_OK);
     }
     t->world->ops->spawn(t->world);
-    /* What is open stays; half of the guests find room, and the worker does when one of them goes.
+    /* What is open stays; half of the callers find room, and the worker does when one of them goes.
      */
-    limit.rlim_cur = (rlim_t)(next + GUESTS + GUESTS / 2);
+    limit.rlim_cur = (rlim_t)(next + CALLERS + CALLERS / 2);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
@@ -288,14 +285,14 @@ static void a_worker_gets_in_without_descriptors(void **state) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(t.code, 0);
     assert_true(t.up[1]);
-    assert_true(culm_clock_ns() - since < 9 * SECOND); /* not because guests ran out of time */
+    assert_true(culm_clock_ns() - since < 9 * SECOND); /* not because they ran out of time */
     int shown_out = 0;
-    for (int i = 0; i < GUESTS; i++) {
+    for (int i = 0; i < CALLERS; i++) {
         char byte;
         shown_out += recv(flood[i], &byte, 1, MSG_DONTWAIT) == 0;
         close(flood[i]);
     }
-    assert_in_range(shown_out, 1, GUESTS);
+    assert_in_range(shown_out, 1, CALLERS);
     test_release(&t, 0);
 }
 
@@ -310,7 +307,7 @@ static void start_impostor(struct test *t) {
     if (impostor == 0) { /* a program of its own: threads and fork do not go together */
         (void)!freopen("/dev/null", "w", stderr);
         execv("/proc/self/exe", toy_argv("worker", TOY_TOKEN, "sig", 0, "impostor",
-                                         culm_coordinator_host_address(t->host), -1, NULL));
+                                         culm_host_address(t->host), -1, NULL));
         _exit(127);
     }
     t->world->ops->timer(t->world, 0, SECOND / 100);
@@ -564,7 +561,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_that_prepares_for_long_joins),
         cmocka_unit_test(one_that_prepares_without_getting_on_is_ended),
         cmocka_unit_test(garbage_harms_nobody),
-        cmocka_unit_test(a_silent_guest_is_shown_out),
+        cmocka_unit_test(a_silent_connection_is_shown_out),
         cmocka_unit_test(a_silent_start_is_ended),
         cmocka_unit_test(the_same_failure_is_told_once),
         cmocka_unit_test(an_end_before_the_hello_is_told_once),

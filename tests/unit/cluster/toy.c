@@ -27,7 +27,7 @@ struct toy_job {
 
 struct toy_worker {
     struct culm_world *world;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct toy_report report[NODES]; /* by sender */
     struct toy_job job[2 * JOBS_MAX], fault_job;
     int64_t executed[2]; /* atomic; jobs begun, by thread */
@@ -88,7 +88,7 @@ static void blast(struct toy_worker *toy, const struct toy_order *order) {
         struct culm_blob *blob = NULL;
         size_t size = toy_size(order->size, i);
         if (size) {
-            if (culm_pool_get(toy->pool, size, &blob) != CULM_OK) {
+            if (culm_blob_pool_get(toy->pool, size, &blob) != CULM_OK) {
                 abort();
             }
             fill(blob->data, size, i);
@@ -126,7 +126,7 @@ static void report(struct toy_worker *toy, int32_t from, struct culm_blob *paylo
 
 static void leave(struct toy_worker *toy, const struct toy_order *order) {
     struct culm_blob *blob;
-    if (culm_pool_get(toy->pool, TOY_MB, &blob) != CULM_OK) {
+    if (culm_blob_pool_get(toy->pool, TOY_MB, &blob) != CULM_OK) {
         abort();
     }
     memset(blob->data, 0, TOY_MB);
@@ -293,7 +293,7 @@ static bool prepare(const char *mode, struct culm_worker *worker, struct culm_er
 
 /* token signature node name address fault_fd index,phase,step,part,how|- */
 static int run_worker(const char *mode, char **arg) {
-    struct culm_pool *pool = culm_pool_new(0);
+    struct culm_blob_pool *pool = culm_blob_pool_new(0);
     struct culm_worker_fault fault;
     int phase, how, part;
     long step;
@@ -316,7 +316,7 @@ static int run_worker(const char *mode, char **arg) {
     struct culm_error error = {0};
     if (culm_worker_new(&options, &worker, &error) != CULM_OK) {
         fprintf(stderr, "%s\n", error.text);
-        culm_pool_free(pool);
+        culm_blob_pool_free(pool);
         return 1;
     }
     const struct culm_worker_ready ready = {
@@ -324,7 +324,7 @@ static int run_worker(const char *mode, char **arg) {
     if (!prepare(mode, worker, &error) || culm_worker_ready(worker, &ready, &error) != CULM_OK) {
         fprintf(stderr, "%s\n", error.text);
         culm_worker_free(worker);
-        culm_pool_free(pool);
+        culm_blob_pool_free(pool);
         return 1;
     }
     static struct toy_worker toy;
@@ -333,7 +333,7 @@ static int run_worker(const char *mode, char **arg) {
     int code = culm_worker_run(worker, &toy_ops, &toy, &error);
     fprintf(stderr, "ends with %d %s\n", code, error.text);
     culm_worker_free(worker);
-    culm_pool_free(pool);
+    culm_blob_pool_free(pool);
     return code;
 }
 

@@ -5,7 +5,7 @@
 #ifndef CULM_TESTS_UNIT_CLUSTER_TOY_H
 #define CULM_TESTS_UNIT_CLUSTER_TOY_H
 
-#include "cluster/coordinator.h"
+#include "cluster/host.h"
 
 #define TOY_TOKEN "0123456789abcdef0123456789abcdef"
 #define TOY_MB ((size_t)1 << 20)

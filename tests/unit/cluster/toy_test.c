@@ -195,7 +195,7 @@ static void check_logs(struct test *t) {
 
 void test_run(struct test *t) {
     struct culm_error error = {0};
-    t->pool = culm_pool_new(0);
+    t->pool = culm_blob_pool_new(0);
     snprintf(t->dir, sizeof t->dir, "/tmp/culm-world-XXXXXX");
     assert_non_null(mkdtemp(t->dir));
     if (t->trace_text) {
@@ -206,7 +206,7 @@ void test_run(struct test *t) {
     t->mode = t->mode ? t->mode : "worker";
     t->stop_fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
     assert_true(t->stop_fd > 0);
-    const struct culm_coordinator_host_options options = {
+    const struct culm_host_options options = {
         .listen = t->listen,
         .token = TOY_TOKEN,
         .signature = "sig",
@@ -226,18 +226,18 @@ void test_run(struct test *t) {
         .hello_limit_ms = t->hello_limit_ms,
         .stop_fd = t->stop_fd,
     };
-    assert_int_equal(culm_coordinator_host_new(&options, &t->host, &error), CULM_OK);
-    t->world = culm_coordinator_host_world(t->host);
-    t->code = culm_coordinator_host_run(t->host, &test_ops, t, &error);
+    assert_int_equal(culm_host_new(&options, &t->host, &error), CULM_OK);
+    t->world = culm_host_world(t->host);
+    t->code = culm_host_run(t->host, &test_ops, t, &error);
 }
 
 void test_release(struct test *t, int32_t fired) {
-    assert_int_equal(culm_coordinator_host_fired(t->host, 0), fired);
+    assert_int_equal(culm_host_fired(t->host, 0), fired);
     assert_int_equal(t->fault_events, fired);
-    culm_coordinator_host_free(t->host);
+    culm_host_free(t->host);
     close(t->stop_fd);
     culm_trace_release(&t->trace);
-    culm_pool_free(t->pool);
+    culm_blob_pool_free(t->pool);
     check_logs(t);
     assert_int_equal(culm_tree_remove(NULL, t->dir, NULL), CULM_OK);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* all were reaped */

@@ -35,9 +35,9 @@ struct test {
     void (*on_timer)(struct test *t);
     void (*on_event)(struct test *t, const char *name);
     /* what has */
-    struct culm_coordinator_host *host;
+    struct culm_host *host;
     struct culm_world *world;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_trace trace;
     char dir[64];
     int32_t ups, eofs, exits, reports, losts, removes;

@@ -97,7 +97,7 @@ static const struct culm_actor_ops ops = {
 
 /* The worker's process. */
 static void be_worker(const char *address, const struct setting *setting) {
-    struct culm_pool *pool = culm_pool_new(setting->pool_bytes);
+    struct culm_blob_pool *pool = culm_blob_pool_new(setting->pool_bytes);
     struct culm_worker *worker = NULL;
     struct culm_error error = {0};
     const struct culm_worker_options options = {
@@ -115,7 +115,7 @@ static void be_worker(const char *address, const struct setting *setting) {
     }
     (void)!write(setting->words, error.text, strlen(error.text));
     culm_worker_free(worker);
-    culm_pool_free(pool);
+    culm_blob_pool_free(pool);
     _exit(code);
 }
 
@@ -273,7 +273,7 @@ static void one_that_leaves_at_its_start(void **state) {
     assert_int_equal(part(&w), 7);
 }
 
-static void a_silent_stranger_is_shown_out(void **state) {
+static void a_silent_connection_is_shown_out(void **state) {
     (void)state;
     struct joined w = join(0);
     int fd;
@@ -606,7 +606,7 @@ int main(void) {
     culm_socket_raise_limit();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_leaves_at_its_start),
-        cmocka_unit_test(a_silent_stranger_is_shown_out),
+        cmocka_unit_test(a_silent_connection_is_shown_out),
         cmocka_unit_test(a_coordinator_without_the_token_learns_nothing),
         cmocka_unit_test(a_worker_calls_until_it_is_answered),
         cmocka_unit_test(a_coordinator_that_is_gone_is_not_waited_for),

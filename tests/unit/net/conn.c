@@ -39,7 +39,7 @@ struct side {
 
 struct fixture {
     uv_loop_t loop;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct side a, b;
     size_t turn_bytes;
     int fd[2];
@@ -135,7 +135,7 @@ static struct culm_conn *conn_of(struct fixture *f, struct side *side, int fd, b
 static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
     uv_loop_init(&f->loop);
-    f->pool = culm_pool_new(0);
+    f->pool = culm_blob_pool_new(0);
     open_pair(f);
     f->a.conn = conn_of(f, &f->a, f->fd[0], true);
     *state = f;
@@ -148,7 +148,7 @@ static int tear_down(void **state) {
     culm_conn_close(f->b.conn);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f->loop), 0);
-    culm_pool_free(f->pool);
+    culm_blob_pool_free(f->pool);
     free(f);
     return 0;
 }
@@ -156,7 +156,7 @@ static int tear_down(void **state) {
 static void send_numbered(struct fixture *f, uint64_t index, size_t size) {
     struct culm_blob *blob = NULL;
     if (size) {
-        assert_int_equal(culm_pool_get(f->pool, size + 5, &blob), CULM_OK);
+        assert_int_equal(culm_blob_pool_get(f->pool, size + 5, &blob), CULM_OK);
         fill((uint8_t *)blob->data + 5, size, index);
     }
     const struct culm_message message = {.type = (uint16_t)(index & 0xfff),

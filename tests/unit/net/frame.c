@@ -18,7 +18,7 @@
 #define FRAMES 40
 
 struct fixture {
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_buf stream;
     size_t meta_bytes[FRAMES], payload_bytes[FRAMES];
     unsigned seed;
@@ -49,7 +49,7 @@ static int set_up(void **state) {
     const char *given = getenv("CULM_TEST_SEED");
     f->seed = given ? (unsigned)atoi(given) : (unsigned)time(NULL);
     print_message("CULM_TEST_SEED=%u\n", f->seed);
-    f->pool = culm_pool_new(0);
+    f->pool = culm_blob_pool_new(0);
     culm_buf_init(&f->stream, (size_t)1 << 24);
     for (size_t i = 0; i < FRAMES; i++) {
         f->meta_bytes[i] = i % 3 ? (size_t)rand_r(&f->seed) % 200 : 0;
@@ -64,7 +64,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     struct fixture *f = *state;
     culm_buf_release(&f->stream);
-    culm_pool_free(f->pool);
+    culm_blob_pool_free(f->pool);
     free(f);
     return 0;
 }
@@ -184,7 +184,7 @@ static void a_flipped_bit_is_noticed(void **state) {
 
 static void an_exhausted_pool_is_an_error(void **state) {
     (void)state;
-    struct culm_pool *pool = culm_pool_new(1024);
+    struct culm_blob_pool *pool = culm_blob_pool_new(1024);
     struct culm_buf stream;
     culm_buf_init(&stream, 4096);
     append(&stream, 0, 0, 2000);
@@ -195,7 +195,7 @@ static void an_exhausted_pool_is_an_error(void **state) {
     assert_non_null(strstr(error.text, "2000 bytes"));
     culm_frame_reader_release(&reader);
     culm_buf_release(&stream);
-    culm_pool_free(pool);
+    culm_blob_pool_free(pool);
 }
 
 int main(void) {

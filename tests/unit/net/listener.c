@@ -14,13 +14,13 @@
 #include <cmocka.h>
 
 #define SECOND 1000000000ull
-#define GUESTS 3
+#define CALLERS 3
 
 struct fixture {
     uv_loop_t loop;
     uv_prepare_t prepare;
     struct culm_listener listener;
-    int listen_fd, guest[GUESTS], accepted;
+    int listen_fd, caller[CALLERS], accepted;
     int64_t turns;
 };
 
@@ -65,25 +65,25 @@ static void out_of_descriptors(void **state) {
     assert_int_equal(
         culm_listener_init(&f.listener, &f.loop, f.listen_fd, on_accepted, NULL, &f, &error),
         CULM_OK);
-    for (int i = 0; i < GUESTS; i++) {
-        assert_int_equal(culm_socket_connect(address, &f.guest[i], &error), CULM_OK);
-        assert_true(culm_socket_wait(f.guest[i], 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
+    for (int i = 0; i < CALLERS; i++) {
+        assert_int_equal(culm_socket_connect(address, &f.caller[i], &error), CULM_OK);
+        assert_true(culm_socket_wait(f.caller[i], 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
     }
     culm_listener_start(&f.listener);
-    set_limit((rlim_t)f.guest[0]); /* no number below is free */
+    set_limit((rlim_t)f.caller[0]); /* no number below is free */
     run_for(&f, 350);
     assert_int_equal(f.accepted, 0);
     assert_true(f.turns < 50);
     set_limit(before.rlim_cur);
-    while (f.accepted < GUESTS) {
+    while (f.accepted < CALLERS) {
         uv_run(&f.loop, UV_RUN_ONCE);
     }
     culm_listener_close(&f.listener);
     uv_close((uv_handle_t *)&f.prepare, NULL);
     uv_run(&f.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f.loop), 0);
-    for (int i = 0; i < GUESTS; i++) {
-        close(f.guest[i]);
+    for (int i = 0; i < CALLERS; i++) {
+        close(f.caller[i]);
     }
     close(f.listen_fd);
 }

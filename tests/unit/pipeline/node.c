@@ -44,7 +44,7 @@ static const struct culm_layout layout = {STAGES, 3, STAGES, stage_descs, grad_d
 struct fixture {
     struct fake_world fake;
     struct culm_exec exec;
-    struct culm_pool *pool;
+    struct culm_blob_pool *pool;
     struct culm_node *node;
     struct culm_buf buf;
     struct culm_view view;
@@ -53,7 +53,7 @@ struct fixture {
 static void begin(struct fixture *f) {
     fake_world_init(&f->fake);
     culm_buf_init(&f->buf, CULM_META_MAX);
-    f->pool = culm_pool_new(0);
+    f->pool = culm_blob_pool_new(0);
     const struct culm_node_options options = {
         .id = 0,
         .world = &f->fake.world,
@@ -85,10 +85,10 @@ static void begin(struct fixture *f) {
 
 static void end(struct fixture *f) {
     culm_node_free(f->node);
-    struct culm_pool_stats stats;
-    culm_pool_stats(f->pool, &stats);
+    struct culm_blob_pool_stats stats;
+    culm_blob_pool_stats(f->pool, &stats);
     assert_int_equal(stats.used_bytes, 0);
-    culm_pool_free(f->pool);
+    culm_blob_pool_free(f->pool);
     culm_buf_release(&f->buf);
     fake_world_release(&f->fake);
 }
@@ -314,7 +314,7 @@ static void data(struct fixture *f, int32_t from, uint16_t type, int64_t iterati
                  int32_t which, size_t bytes) {
     const struct culm_data_key key = {.iteration = iteration, .where = where, .which = which};
     struct culm_blob *payload = NULL;
-    assert_int_equal(culm_pool_get(f->pool, bytes, &payload), CULM_OK);
+    assert_int_equal(culm_blob_pool_get(f->pool, bytes, &payload), CULM_OK);
     culm_data_key_encode(&key, &f->buf);
     const struct culm_message message = {.type = type,
                                          .meta = f->buf.data,

@@ -1,5 +1,5 @@
 /*
- * The real world of the coordinator: it starts workers as processes of this machine, admits those
+ * The host, the real world of the coordinator, in the launcher's process: it starts workers as processes of this machine, admits those
  * that say hello, watches their connections and their ends, and adds the clock and the view to
  * events.
  *
@@ -24,8 +24,8 @@
  * The host must be run on a thread that lives as long as the workers: they ask the kernel to be
  * killed when it ends. Thread: one, the loop's, for all of this.
  */
-#ifndef CULM_CLUSTER_COORDINATOR_H
-#define CULM_CLUSTER_COORDINATOR_H
+#ifndef CULM_CLUSTER_HOST_H
+#define CULM_CLUSTER_HOST_H
 
 #include "base/buf.h"
 #include "cluster/fault.h"
@@ -39,15 +39,15 @@ struct culm_host_fault {
     int64_t for_ms; /* CULM_HOW_STOP: thawed so long after; 0: never */
 };
 
-struct culm_coordinator_host_options { /* all borrowed until _free */
-    const char *listen;                /* where; socket.h; NULL: "unix:" */
-    const char *token;                 /* every worker must prove that it knows it */
-    const char *signature;             /* that each must have; NULL: any */
+struct culm_host_options { /* all borrowed until _free */
+    const char *listen;    /* where; socket.h; NULL: "unix:" */
+    const char *token;     /* every worker must prove that it knows it */
+    const char *signature; /* that each must have; NULL: any */
     /* What a worker is told; the bytes are copied at once. NULL: nothing. Out of memory: false. */
     bool (*brief)(void *ctx, struct culm_buf *out);
-    int32_t max_nodes;      /* processes alive at once, by a trace */
-    size_t payload_max;     /* bytes of the largest payload that may be received */
-    struct culm_pool *pool; /* for received payloads */
+    int32_t max_nodes;           /* processes alive at once, by a trace */
+    size_t payload_max;          /* bytes of the largest payload that may be received */
+    struct culm_blob_pool *pool; /* for received payloads */
     /* The command line of a new worker, ended by NULL; the vector and each string are malloc'd and
      * the host's to free. NULL: out of memory. fault_fd is open in the worker; its standard input
      * is the token, without an end of line. */
@@ -68,22 +68,21 @@ struct culm_coordinator_host_options { /* all borrowed until _free */
     int64_t alive_ms;       /* every worker hears something at least so often; 0: 1000 */
 };
 
-struct culm_coordinator_host;
+struct culm_host;
 
-enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_options *options,
-                                           struct culm_coordinator_host **ret_host,
-                                           struct culm_error *error);
-struct culm_world *culm_coordinator_host_world(struct culm_coordinator_host *host);
-const char *culm_coordinator_host_address(const struct culm_coordinator_host *host);
+enum culm_status culm_host_new(const struct culm_host_options *options, struct culm_host **ret_host,
+                               struct culm_error *error);
+struct culm_world *culm_host_world(struct culm_host *host);
+const char *culm_host_address(const struct culm_host *host);
 /* Runs the actor until it leaves; then workers are told what was sent to them and that it is over,
  * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped, or
  * with an "error" event for each that 5 s later is not.
  * The first count of stop_fd is CULM_REQUEST_STOP; the second kills all, and 75 is returned. Once a
  * host. */
-int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct culm_actor_ops *ops,
-                              void *actor, struct culm_error *ret_error);
+int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void *actor,
+                  struct culm_error *ret_error);
 /* How often fault `index` was fired; also after run. */
-int32_t culm_coordinator_host_fired(const struct culm_coordinator_host *host, size_t index);
-void culm_coordinator_host_free(struct culm_coordinator_host *host); /* NULL is fine */
+int32_t culm_host_fired(const struct culm_host *host, size_t index);
+void culm_host_free(struct culm_host *host); /* NULL is fine */
 
 #endif

@@ -73,10 +73,10 @@ static int32_t far_end(struct running *run, const struct culm_history_fault *fau
     return culm_sim_worker(run->sim, next) ? next : -2;
 }
 
-static bool harm_link(struct running *run, const struct culm_history_fault *fault, int32_t node) {
+static bool befall_link(struct running *run, const struct culm_history_fault *fault, int32_t node) {
     int32_t far = far_end(run, fault, node);
     uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
-    bool lasts = fault->harm == CULM_HARM_CUT || fault->harm == CULM_HARM_GARBLE ||
+    bool lasts = fault->kind == CULM_FAULT_CUT || fault->kind == CULM_FAULT_GARBLE ||
                  fault->freeze_ms == 0 ||
                  (int64_t)fault->freeze_ms > run->history->settings.suspect_ms / 2;
     if (far == node || far < CULM_COORDINATOR || far >= WORKERS_MAX ||
@@ -87,10 +87,10 @@ static bool harm_link(struct running *run, const struct culm_history_fault *faul
     if (far >= 0) {
         run->doomed[far] |= lasts;
     }
-    switch (fault->harm) {
-    case CULM_HARM_CUT: culm_sim_cut(run->sim, node, far); break;
-    case CULM_HARM_DROP: culm_sim_drop(run->sim, from, to, for_ns); break;
-    case CULM_HARM_SLOW:
+    switch (fault->kind) {
+    case CULM_FAULT_CUT: culm_sim_cut(run->sim, node, far); break;
+    case CULM_FAULT_DROP: culm_sim_drop(run->sim, from, to, for_ns); break;
+    case CULM_FAULT_SLOW:
         culm_sim_slow(run->sim, from, to, 2 + (uint32_t)culm_sim_random(run->sim, 20), for_ns);
         break;
     default: culm_sim_flip(run->sim, from, to, (int64_t)culm_sim_random(run->sim, 2000)); break;
@@ -99,10 +99,10 @@ static bool harm_link(struct running *run, const struct culm_history_fault *faul
 }
 
 /* False: nothing was done. */
-static bool harm_one(struct running *run, const struct culm_history_fault *fault, int32_t node) {
-    enum culm_harm what = fault->harm;
+static bool befall(struct running *run, const struct culm_history_fault *fault, int32_t node) {
+    enum culm_fault_kind what = fault->kind;
     uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
-    if (node == CULM_COORDINATOR && what == CULM_HARM_FREEZE && fault->freeze_ms) {
+    if (node == CULM_COORDINATOR && what == CULM_FAULT_FREEZE && fault->freeze_ms) {
         culm_sim_freeze(run->sim, node, for_ns);
         return true;
     }
@@ -112,7 +112,7 @@ static bool harm_one(struct running *run, const struct culm_history_fault *fault
             return false; /* one thing at a time: it is to be noticed */
         }
     }
-    bool passing = what == CULM_HARM_FREEZE || what == CULM_HARM_DROP || what == CULM_HARM_SLOW;
+    bool passing = what == CULM_FAULT_FREEZE || what == CULM_FAULT_DROP || what == CULM_FAULT_SLOW;
     bool lasts = !passing || fault->freeze_ms == 0 ||
                  (int64_t)fault->freeze_ms > run->history->settings.suspect_ms * 3 / 4;
     if (node < 0 || node >= WORKERS_MAX || !culm_sim_worker(run->sim, node) ||
@@ -122,25 +122,25 @@ static bool harm_one(struct running *run, const struct culm_history_fault *fault
     run->doomed[node] |= lasts;
     bool done = true;
     switch (what) {
-    case CULM_HARM_KILL:
+    case CULM_FAULT_KILL:
         culm_sim_kill(run->sim, node);
         if (run->history->traced) {
             culm_sim_request(run->sim, CULM_REQUEST_REMOVE, node);
         }
         break;
-    case CULM_HARM_STICK: culm_sim_stick(run->sim, node); break;
-    case CULM_HARM_FREEZE: culm_sim_freeze(run->sim, node, for_ns); break;
-    case CULM_HARM_FLIP:
+    case CULM_FAULT_STICK: culm_sim_stick(run->sim, node); break;
+    case CULM_FAULT_FREEZE: culm_sim_freeze(run->sim, node, for_ns); break;
+    case CULM_FAULT_FLIP:
         run->reader |= fault->flip == CULM_FLIP_READER;
         culm_symbolic_flip(run->exec[node], fault->flip, culm_sim_random(run->sim, UINT64_MAX));
         culm_history_look_for_flips(run);
         break;
-    case CULM_HARM_DESCRIPTORS: culm_sim_no_descriptors(run->sim, node, for_ns); break;
-    case CULM_HARM_MEMORY:
+    case CULM_FAULT_DESCRIPTORS: culm_sim_no_descriptors(run->sim, node, for_ns); break;
+    case CULM_FAULT_MEMORY:
         run->pinched[node] = true;
-        culm_pool_fail(culm_sim_pool(run->sim, node), culm_sim_random(run->sim, 12));
+        culm_blob_pool_fail(culm_sim_pool(run->sim, node), culm_sim_random(run->sim, 12));
         break;
-    default: done = harm_link(run, fault, node); break;
+    default: done = befall_link(run, fault, node); break;
     }
     if (run->history->traced && lasts && done && run->add_count < WORKERS_MAX) {
         run->add_ns[run->add_count++] =
@@ -151,7 +151,7 @@ static bool harm_one(struct running *run, const struct culm_history_fault *fault
 
 /* --- when, and whom --- */
 
-static void harm(struct running *run, struct culm_history_fault *fault, int32_t passing) {
+static void fire(struct running *run, struct culm_history_fault *fault, int32_t passing) {
     const struct culm_run_shape *shape = &run->history->shape;
     int32_t p = (int32_t)culm_sim_random(run->sim, (uint64_t)shape->pipelines);
     int32_t s = (int32_t)culm_sim_random(run->sim, (uint64_t)shape->stages);
@@ -160,12 +160,12 @@ static void harm(struct running *run, struct culm_history_fault *fault, int32_t 
     bool fired = false;
     fault->spent = true;
     run->last_fault_ns = culm_sim_now(run->sim) + fault->freeze_ms * 1000000;
-    if (fault->harm == CULM_HARM_STOP) {
+    if (fault->kind == CULM_FAULT_STOP) {
         culm_sim_request(run->sim, CULM_REQUEST_STOP, -1);
         fault->fired = true;
         return;
     }
-    if (fault->harm == CULM_HARM_DAMAGE) {
+    if (fault->kind == CULM_FAULT_DAMAGE) {
         fault->fired =
             culm_symbolic_store_damage(run->store, fault->node % run->layout.param_count);
         return;
@@ -177,38 +177,38 @@ static void harm(struct running *run, struct culm_history_fault *fault, int32_t 
     case CULM_TARGET_OWNER: node = role.owner; break;
     case CULM_TARGET_SHADOW: node = role.shadow; break;
     case CULM_TARGET_PAIR:
-        fired = harm_one(run, fault, role.owner);
+        fired = befall(run, fault, role.owner);
         node = role.shadow;
         break;
     case CULM_TARGET_PIPELINE:
         for (s = 0; s < shape->stages && run->views; s++) {
-            fired |= harm_one(run, fault, run->role[p][s].owner);
+            fired |= befall(run, fault, run->role[p][s].owner);
         }
         break;
     case CULM_TARGET_STAGE:
         for (int32_t i = 0; i < workers; i++) {
             if (culm_node_version(culm_sim_remains(run->sim, i), s) >= 0) {
-                fired |= harm_one(run, fault, i);
+                fired |= befall(run, fault, i);
             }
         }
         break;
     case CULM_TARGET_ALL:
     case CULM_TARGET_COUNT:
         for (int32_t i = 0; i < workers; i++) {
-            fired |= culm_sim_started(run->sim, i) && harm_one(run, fault, i);
+            fired |= culm_sim_started(run->sim, i) && befall(run, fault, i);
         }
         break;
     case CULM_TARGET_COORDINATOR: node = CULM_COORDINATOR; break;
     }
-    fired |= node != -2 && harm_one(run, fault, node);
+    fired |= node != -2 && befall(run, fault, node);
     fault->fired = fired;
     if (fault->with_neighbour && node >= 0) {
-        struct culm_history_fault kill = {.harm = CULM_HARM_KILL};
-        (void)harm_one(run, &kill, neighbour(run, node));
+        struct culm_history_fault kill = {.kind = CULM_FAULT_KILL};
+        (void)befall(run, &kill, neighbour(run, node));
     }
 }
 
-/* In a run by a trace nobody else replaces one that was put out because others were harmed. */
+/* In a run by a trace nobody else replaces one that was put out for the fault of another. */
 void culm_history_lost(struct running *run, int32_t node) {
     if (run->history->traced && !run->doomed[node] && run->add_count < WORKERS_MAX) {
         run->doomed[node] = true;
@@ -228,7 +228,7 @@ void culm_history_at_point(void *context, int32_t node, const struct culm_fault_
             (fault->step < 0 || fault->step == point->step) &&
             (fault->target != CULM_TARGET_NODE || fault->node == node) &&
             (fault->micro < 0 || fault->micro == point->part) && run->skipped[i]++ == fault->skip) {
-            harm(run, fault, node);
+            fire(run, fault, node);
             return;
         }
     }
@@ -241,7 +241,7 @@ void culm_history_timed(struct running *run) {
         bool due = fault->when == CULM_AT_TIME ? now >= BEGIN_NS + fault->at_ms * 1000000
                                                : run->armed[i] && run->countdown[i]-- <= 0;
         if (due && !fault->spent) {
-            harm(run, fault, -1);
+            fire(run, fault, -1);
         }
     }
     for (int32_t i = 0; i < run->add_count; i++) {

@@ -1,5 +1,5 @@
-/* The coordinator's world: its table, its run from start to the last process reaped, its life. */
-#include "cluster/coordinator_internal.h"
+/* The host, the coordinator's world: its table, its run from start to the last process reaped, its life. */
+#include "cluster/host_internal.h"
 
 #include "base/json.h"
 
@@ -15,7 +15,7 @@
 #define END_MS 2000
 #define REAP_MS 5000 /* from the kill to the end of a process that the system can end */
 
-void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event) {
+void culm_host_publish(struct culm_host *host, json_t *take_event) {
     double t_ms = (double)host->o.start_ms + (double)(culm_clock_ns() - host->birth_ns) / 1e6;
     json_t *event = json_object();
     if (take_event && event) {
@@ -31,26 +31,26 @@ void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event) {
     json_decref(take_event);
 }
 
-void culm_host_complain(struct culm_coordinator_host *host, const struct culm_error *error) {
+void culm_host_complain(struct culm_host *host, const struct culm_error *error) {
     culm_host_publish(host, json_pack("{s:s, s:s, s:o}", "event", "error", "code",
                                       culm_status_name(error->status), "message",
                                       culm_json_text(error->text)));
 }
 
-void culm_host_tell(struct child *child, enum culm_peer_change change) {
-    struct culm_real *real = &child->host->real;
-    bool silent = !child->up && change == CULM_PEER_EOF; /* the actor has not heard of it */
-    const struct culm_peer_info info = {child->pid, child->name, child->signature,
-                                        child->why.text[0] ? &child->why : NULL};
+void culm_host_tell(struct worker *worker, enum culm_peer_change change) {
+    struct culm_real *real = &worker->host->real;
+    bool silent = !worker->up && change == CULM_PEER_EOF; /* the actor has not heard of it */
+    const struct culm_peer_info info = {worker->pid, worker->name, worker->signature,
+                                        worker->why.text[0] ? &worker->why : NULL};
     if (culm_real_listens(real) && !silent) {
-        real->actor_ops->peer(real->actor, child->node, change, &info);
+        real->actor_ops->peer(real->actor, worker->node, change, &info);
     }
 }
 
 /* --- the table --- */
 
 static void host_send(struct culm_world *world, int32_t node, const struct culm_message *message) {
-    struct culm_coordinator_host *host = culm_host_of(world);
+    struct culm_host *host = culm_host_of(world);
     assert(message->type < CULM_WIRE_FIRST);
     if (!host->real.left) {
         culm_roster_send(host->roster, node, message);
@@ -68,16 +68,16 @@ static void host_publish(struct culm_world *world, json_t *take_event) {
 }
 
 static void host_spawn(struct culm_world *world) {
-    struct culm_coordinator_host *host = culm_host_of(world);
+    struct culm_host *host = culm_host_of(world);
     if (!host->o.trace && !host->real.left) {
         culm_host_start(host, host->host_name);
     }
 }
 
 static void host_kill(struct culm_world *world, int32_t node) {
-    struct culm_coordinator_host *host = culm_host_of(world);
-    if (node >= 0 && node < host->child_count) {
-        culm_host_kill(host->child[node]);
+    struct culm_host *host = culm_host_of(world);
+    if (node >= 0 && node < host->worker_count) {
+        culm_host_kill(host->worker[node]);
     }
 }
 
@@ -98,17 +98,17 @@ static const struct culm_world_ops host_ops = {
 /* --- running --- */
 
 static void on_sweep(uv_timer_t *timer) {
-    struct culm_coordinator_host *host = timer->data;
+    struct culm_host *host = timer->data;
     culm_host_starts_sweep(host, culm_clock_ns());
 }
 
 static void on_alive(uv_timer_t *timer) {
-    struct culm_coordinator_host *host = timer->data;
+    struct culm_host *host = timer->data;
     culm_roster_say_alive(host->roster);
 }
 
 static void on_stop(uv_poll_t *poll, int status, int events) {
-    struct culm_coordinator_host *host = poll->data;
+    struct culm_host *host = poll->data;
     uint64_t one;
     (void)status;
     (void)events;
@@ -124,17 +124,15 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
     }
 }
 
-static void on_give_up(uv_timer_t *timer) {
-    ((struct culm_coordinator_host *)timer->data)->given_up = true;
-}
+static void on_give_up(uv_timer_t *timer) { ((struct culm_host *)timer->data)->given_up = true; }
 
 static void on_end(uv_timer_t *timer) {
-    struct culm_coordinator_host *host = timer->data;
+    struct culm_host *host = timer->data;
     culm_host_kill_all(host);
     uv_timer_start(timer, on_give_up, REAP_MS, 0);
 }
 
-static void watch(struct culm_coordinator_host *host) {
+static void watch(struct culm_host *host) {
     culm_listener_start(&host->network.listener);
     uv_poll_start(&host->records, UV_READABLE, culm_host_on_records);
     uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
@@ -148,11 +146,11 @@ static void watch(struct culm_coordinator_host *host) {
 /* Workers get what was sent to them, then the end of the stream; those that have not joined, or do
  * not end in time, are killed; one that even so does not end (in a system call that does not
  * return) is left behind. */
-static void finish(struct culm_coordinator_host *host) {
+static void finish(struct culm_host *host) {
     culm_listener_stop(&host->network.listener);
-    for (int32_t i = 0; i < host->child_count; i++) {
-        if (!host->child[i]->up) {
-            culm_host_kill(host->child[i]);
+    for (int32_t i = 0; i < host->worker_count; i++) {
+        if (!host->worker[i]->up) {
+            culm_host_kill(host->worker[i]);
         }
     }
     culm_roster_finish(host->roster);
@@ -168,8 +166,8 @@ static void finish(struct culm_coordinator_host *host) {
     }
 }
 
-int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct culm_actor_ops *ops,
-                              void *actor, struct culm_error *ret_error) {
+int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void *actor,
+                  struct culm_error *ret_error) {
     struct culm_real *real = &host->real;
     real->actor_ops = ops;
     real->actor = actor;
@@ -189,22 +187,17 @@ int culm_coordinator_host_run(struct culm_coordinator_host *host, const struct c
     return real->exit_code;
 }
 
-int32_t culm_coordinator_host_fired(const struct culm_coordinator_host *host, size_t index) {
-    return host->fired[index];
-}
+int32_t culm_host_fired(const struct culm_host *host, size_t index) { return host->fired[index]; }
 
 /* --- life --- */
 
-struct culm_world *culm_coordinator_host_world(struct culm_coordinator_host *host) {
+struct culm_world *culm_host_world(struct culm_host *host) {
     return &host->real.world;
 }
 
-const char *culm_coordinator_host_address(const struct culm_coordinator_host *host) {
-    return host->address;
-}
+const char *culm_host_address(const struct culm_host *host) { return host->address; }
 
-static enum culm_status open_descriptors(struct culm_coordinator_host *host,
-                                         struct culm_error *error) {
+static enum culm_status open_descriptors(struct culm_host *host, struct culm_error *error) {
     enum culm_status status = culm_socket_listen(
         host->o.listen ? host->o.listen : "unix:", &host->listen_fd, host->address, error);
     if (status != CULM_OK) {
@@ -216,7 +209,7 @@ static enum culm_status open_descriptors(struct culm_coordinator_host *host,
     return CULM_OK;
 }
 
-static void close_descriptors(struct culm_coordinator_host *host) {
+static void close_descriptors(struct culm_host *host) {
     const int fds[] = {host->listen_fd, host->record_fd[0], host->record_fd[1]};
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
         if (fds[i] >= 0) {
@@ -225,7 +218,7 @@ static void close_descriptors(struct culm_coordinator_host *host) {
     }
 }
 
-static void init_handles(struct culm_coordinator_host *host) {
+static void init_handles(struct culm_host *host) {
     uv_loop_t *loop = &host->real.loop;
     uv_timer_t *timers[] = {&host->sweep, &host->alive_timer, &host->defer, &host->trace_timer,
                             &host->end};
@@ -235,7 +228,7 @@ static void init_handles(struct culm_coordinator_host *host) {
     }
 }
 
-static enum culm_status init_polls(struct culm_coordinator_host *host, struct culm_error *error) {
+static enum culm_status init_polls(struct culm_host *host, struct culm_error *error) {
     enum culm_status status = culm_host_links_new(host, error);
     if (status != CULM_OK) {
         return status;
@@ -256,7 +249,7 @@ static enum culm_status init_polls(struct culm_coordinator_host *host, struct cu
     return CULM_OK;
 }
 
-static void close_handles(struct culm_coordinator_host *host) {
+static void close_handles(struct culm_host *host) {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&host->sweep,       (uv_handle_t *)&host->defer,
         (uv_handle_t *)&host->trace_timer, (uv_handle_t *)&host->end,
@@ -265,30 +258,29 @@ static void close_handles(struct culm_coordinator_host *host) {
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], NULL);
     }
-    for (int32_t i = 0; i < host->child_count; i++) {
-        if (!host->child[i]->exited) { /* left behind */
-            culm_process_abandon(&host->child[i]->process);
-            uv_close((uv_handle_t *)&host->child[i]->process.poll, NULL);
+    for (int32_t i = 0; i < host->worker_count; i++) {
+        if (!host->worker[i]->exited) { /* left behind */
+            culm_process_abandon(&host->worker[i]->process);
+            uv_close((uv_handle_t *)&host->worker[i]->process.poll, NULL);
         }
     }
 }
 
-static void free_memory(struct culm_coordinator_host *host) {
-    for (int32_t i = 0; i < host->child_count; i++) {
-        free(host->child[i]);
+static void free_memory(struct culm_host *host) {
+    for (int32_t i = 0; i < host->worker_count; i++) {
+        free(host->worker[i]);
     }
-    free(host->child);
+    free(host->worker);
     free(host->queue);
     free(host->fired);
     free(host);
 }
 
-enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_options *options,
-                                           struct culm_coordinator_host **ret_host,
-                                           struct culm_error *error) {
-    struct culm_coordinator_host *host = calloc(1, sizeof *host);
+enum culm_status culm_host_new(const struct culm_host_options *options, struct culm_host **ret_host,
+                               struct culm_error *error) {
+    struct culm_host *host = calloc(1, sizeof *host);
     if (!host) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a coordinator");
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a host");
     }
     host->o = *options;
     host->birth_ns = culm_clock_ns();
@@ -300,7 +292,7 @@ enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_op
     host->queue = calloc((options->trace ? options->trace->count : 0) + 1, sizeof *host->queue);
     enum culm_status status = CULM_OK;
     if (!host->fired || !host->queue) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a coordinator");
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a host");
     }
     if (status == CULM_OK) {
         status = open_descriptors(host, error);
@@ -328,7 +320,7 @@ enum culm_status culm_coordinator_host_new(const struct culm_coordinator_host_op
     return CULM_OK;
 }
 
-void culm_coordinator_host_free(struct culm_coordinator_host *host) {
+void culm_host_free(struct culm_host *host) {
     if (!host) {
         return;
     }

@@ -1,14 +1,14 @@
 /* Replays a preemption trace on the host's loop: one timer for the next entry, a queue for names
  * that found no place. */
-#include "cluster/coordinator_internal.h"
+#include "cluster/host_internal.h"
 
 #include <string.h>
 
-static double scale_of(const struct culm_coordinator_host *host) {
+static double scale_of(const struct culm_host *host) {
     return host->o.time_scale > 0 ? host->o.time_scale : 1;
 }
 
-void culm_host_trace_place(struct culm_coordinator_host *host) {
+void culm_host_trace_place(struct culm_host *host) {
     while (host->o.trace && !host->real.left && host->queue_count &&
            host->alive < host->o.max_nodes) {
         const char *name = host->queue[0];
@@ -17,7 +17,7 @@ void culm_host_trace_place(struct culm_coordinator_host *host) {
     }
 }
 
-static bool drop_queued(struct culm_coordinator_host *host, const char *name) {
+static bool drop_queued(struct culm_host *host, const char *name) {
     for (size_t i = 0; i < host->queue_count; i++) {
         if (!strcmp(host->queue[i], name)) {
             memmove(host->queue + i, host->queue + i + 1,
@@ -28,18 +28,18 @@ static bool drop_queued(struct culm_coordinator_host *host, const char *name) {
     return false;
 }
 
-static void take_away(struct culm_coordinator_host *host, const char *name) {
+static void take_away(struct culm_host *host, const char *name) {
     if (drop_queued(host, name)) {
         return;
     }
-    for (int32_t node = host->child_count - 1; node >= 0; node--) {
-        struct child *child = host->child[node];
-        if (strcmp(child->name, name)) {
+    for (int32_t node = host->worker_count - 1; node >= 0; node--) {
+        struct worker *worker = host->worker[node];
+        if (strcmp(worker->name, name)) {
             continue;
         }
-        if (!child->exited) { /* else it had ended by itself before */
-            culm_host_kill(child);
-            if (child->up) {
+        if (!worker->exited) { /* else it had ended by itself before */
+            culm_host_kill(worker);
+            if (worker->up) {
                 host->real.actor_ops->request(host->real.actor, CULM_REQUEST_REMOVE, node);
             }
         }
@@ -48,7 +48,7 @@ static void take_away(struct culm_coordinator_host *host, const char *name) {
 }
 
 static void on_trace(uv_timer_t *timer) {
-    struct culm_coordinator_host *host = timer->data;
+    struct culm_host *host = timer->data;
     const struct culm_trace *trace = host->o.trace;
     double now_ms = (double)(culm_clock_ns() - host->run_ns) / 1e6 * scale_of(host);
     while (host->trace_at < trace->count && culm_real_listens(&host->real)) {
@@ -69,7 +69,7 @@ static void on_trace(uv_timer_t *timer) {
     }
 }
 
-void culm_host_trace_start(struct culm_coordinator_host *host) {
+void culm_host_trace_start(struct culm_host *host) {
     if (host->o.trace) {
         uv_timer_start(&host->trace_timer, on_trace, 0, 0);
     }

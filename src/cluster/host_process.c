@@ -4,7 +4,7 @@
  * A start that fails is an end without a process; it is told by a timer of no delay, since spawn
  * must not call back.
  */
-#include "cluster/coordinator_internal.h"
+#include "cluster/host_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,27 +18,27 @@
 
 #define FAULT_FD 3
 
-static void log_path(const struct child *child, char ret_path[PATH_MAX]) {
-    snprintf(ret_path, PATH_MAX, "%s/node-%d.log", child->host->o.log_dir, child->node);
+static void log_path(const struct worker *worker, char ret_path[PATH_MAX]) {
+    snprintf(ret_path, PATH_MAX, "%s/node-%d.log", worker->host->o.log_dir, worker->node);
 }
 
 /* --- the end --- */
 
-static void ended(struct child *child) {
-    struct culm_coordinator_host *host = child->host;
+static void ended(struct worker *worker) {
+    struct culm_host *host = worker->host;
     culm_host_records_read(host);
-    (void)culm_roster_end(host->roster, child->node);
-    child->told = true;
-    culm_host_tell(child, CULM_PEER_EXIT);
+    (void)culm_roster_end(host->roster, worker->node);
+    worker->told = true;
+    culm_host_tell(worker, CULM_PEER_EXIT);
     culm_host_trace_place(host);
 }
 
 /* The last line of its log, without the end of line, anything but ASCII as '?'; "" when there is
  * none. */
-static void last_words(const struct child *child, char *ret_text, size_t size) {
+static void last_words(const struct worker *worker, char *ret_text, size_t size) {
     char path[PATH_MAX], bytes[512];
     ret_text[0] = '\0';
-    log_path(child, path);
+    log_path(worker, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return;
@@ -58,112 +58,112 @@ static void last_words(const struct child *child, char *ret_text, size_t size) {
     }
 }
 
-void culm_host_start_error(struct child *child, struct culm_error *error) {
-    struct culm_coordinator_host *host = child->host;
+void culm_host_start_error(struct worker *worker, struct culm_error *error) {
+    struct culm_host *host = worker->host;
     if (!host->real.left && strcmp(host->start_error, error->text) != 0) {
         memcpy(host->start_error, error->text, sizeof error->text);
-        culm_error_prefix(error, "node %d", child->node);
+        culm_error_prefix(error, "node %d", worker->node);
         culm_host_complain(host, error);
     }
 }
 
-static void tell_early_end(struct child *child, int exit_status, int term_signal) {
+static void tell_early_end(struct worker *worker, int exit_status, int term_signal) {
     struct culm_error error;
     char words[256];
-    last_words(child, words, sizeof words);
+    last_words(worker, words, sizeof words);
     culm_error_set(&error, CULM_ERR_IO,
                    "ended with %s %d before it joined; its log, in '%.100s', ends with '%s'",
                    term_signal ? "signal" : "exit code", term_signal ? term_signal : exit_status,
-                   child->host->o.log_dir, words);
-    culm_host_start_error(child, &error);
+                   worker->host->o.log_dir, words);
+    culm_host_start_error(worker, &error);
 }
 
 static void on_exit_process(struct culm_process *process, int exit_status, int term_signal) {
-    struct child *child = process->data;
-    child->exited = true;
-    child->host->alive--;
+    struct worker *worker = process->data;
+    worker->exited = true;
+    worker->host->alive--;
     uv_close((uv_handle_t *)&process->poll, NULL);
-    if (!child->up && !child->ended) {
-        tell_early_end(child, exit_status, term_signal);
+    if (!worker->up && !worker->ended) {
+        tell_early_end(worker, exit_status, term_signal);
     }
-    ended(child);
+    ended(worker);
 }
 
 void culm_host_on_defer(uv_timer_t *timer) {
-    struct culm_coordinator_host *host = timer->data;
-    for (int32_t i = 0; i < host->child_count; i++) {
-        if (host->child[i]->exited && !host->child[i]->told) {
-            ended(host->child[i]);
+    struct culm_host *host = timer->data;
+    for (int32_t i = 0; i < host->worker_count; i++) {
+        if (host->worker[i]->exited && !host->worker[i]->told) {
+            ended(host->worker[i]);
         }
     }
 }
 
-void culm_host_kill(struct child *child) {
-    if (!child->exited) { /* not reaped: the number is still its own */
-        child->ended = true;
-        kill((pid_t)child->pid, SIGKILL);
+void culm_host_kill(struct worker *worker) {
+    if (!worker->exited) { /* not reaped: the number is still its own */
+        worker->ended = true;
+        kill((pid_t)worker->pid, SIGKILL);
     }
 }
 
-void culm_host_complain_of_rest(struct culm_coordinator_host *host) {
-    for (int32_t i = 0; i < host->child_count; i++) {
-        const struct child *child = host->child[i];
-        if (!child->exited) {
+void culm_host_complain_of_rest(struct culm_host *host) {
+    for (int32_t i = 0; i < host->worker_count; i++) {
+        const struct worker *worker = host->worker[i];
+        if (!worker->exited) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
                            "node %d does not end although it was killed and is left behind; look "
                            "what process %lld waits for (a disk or a network file system?)",
-                           child->node, (long long)child->pid);
+                           worker->node, (long long)worker->pid);
             culm_host_complain(host, &error);
         }
     }
 }
 
-void culm_host_kill_all(struct culm_coordinator_host *host) {
-    for (int32_t i = 0; i < host->child_count; i++) {
-        culm_host_kill(host->child[i]);
+void culm_host_kill_all(struct culm_host *host) {
+    for (int32_t i = 0; i < host->worker_count; i++) {
+        culm_host_kill(host->worker[i]);
     }
 }
 
-void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns) {
+void culm_host_starts_sweep(struct culm_host *host, uint64_t now_ns) {
     int64_t limit_ms = host->o.start_limit_ms ? host->o.start_limit_ms : 60000;
-    for (int32_t i = 0; i < host->child_count; i++) {
-        struct child *child = host->child[i];
-        if (!child->up && !child->ended && !child->exited &&
-            now_ns > child->heard_ns + (uint64_t)limit_ms * 1000000) {
+    for (int32_t i = 0; i < host->worker_count; i++) {
+        struct worker *worker = host->worker[i];
+        if (!worker->up && !worker->ended && !worker->exited &&
+            now_ns > worker->heard_ns + (uint64_t)limit_ms * 1000000) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
-                           child->prepares
+                           worker->prepares
                                ? "was silent for %lld ms while it prepared, and is killed"
                                : "did not join within %lld ms and is killed",
                            (long long)limit_ms);
-            culm_host_start_error(child, &error);
-            culm_host_kill(child);
+            culm_host_start_error(worker, &error);
+            culm_host_kill(worker);
         }
     }
 }
 
 /* --- the start --- */
 
-static struct child *child_new(struct culm_coordinator_host *host, const char *name) {
-    if (host->child_count == host->child_capacity) {
-        int32_t capacity = host->child_capacity ? 2 * host->child_capacity : 16;
-        struct child **grown = realloc(host->child, (size_t)capacity * sizeof *grown);
+static struct worker *worker_new(struct culm_host *host, const char *name) {
+    if (host->worker_count == host->worker_capacity) {
+        int32_t capacity = host->worker_capacity ? 2 * host->worker_capacity : 16;
+        struct worker **grown = realloc(host->worker, (size_t)capacity * sizeof *grown);
         if (!grown) {
             return NULL;
         }
-        host->child = grown;
-        host->child_capacity = capacity;
+        host->worker = grown;
+        host->worker_capacity = capacity;
     }
-    struct child *child = calloc(1, sizeof *child);
-    if (child) {
-        child->host = host;
-        child->node = host->child_count;
-        child->heard_ns = culm_clock_ns();
-        snprintf(child->name, sizeof child->name, "%s", name);
-        host->child[host->child_count++] = child;
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (worker) {
+        worker->host = host;
+        worker->node = host->worker_count;
+        worker->heard_ns = culm_clock_ns();
+        snprintf(worker->name, sizeof worker->name, "%s", name);
+        host->worker[host->worker_count++] = worker;
     }
-    return child;
+    return worker;
 }
 
 /* A pipe that holds the token, and its end: nobody can read it out of an environment or a command
@@ -184,27 +184,27 @@ static enum culm_status token_pipe(const char *token, int *ret_fd, struct culm_e
     return CULM_OK;
 }
 
-static enum culm_status spawn(struct child *child, char **argv, int token_fd, int log_fd,
+static enum culm_status spawn(struct worker *worker, char **argv, int token_fd, int log_fd,
                               struct culm_error *error) {
-    struct culm_coordinator_host *host = child->host;
+    struct culm_host *host = worker->host;
     /* In a session of its own: a signal to the launcher's group is for the launcher. */
     const int fds[CULM_PROCESS_FDS] = {token_fd, log_fd, log_fd, host->record_fd[1]};
-    child->process.data = child;
-    child->process.ended = on_exit_process;
+    worker->process.data = worker;
+    worker->process.ended = on_exit_process;
     enum culm_status status =
-        culm_process_start(&child->process, &host->real.loop, argv, fds, error);
+        culm_process_start(&worker->process, &host->real.loop, argv, fds, error);
     if (status != CULM_OK) {
         return status;
     }
-    child->pid = child->process.pid;
+    worker->pid = worker->process.pid;
     host->alive++;
     return CULM_OK;
 }
 
-static enum culm_status start(struct child *child, struct culm_error *error) {
-    struct culm_coordinator_host *host = child->host;
+static enum culm_status start(struct worker *worker, struct culm_error *error) {
+    struct culm_host *host = worker->host;
     char path[PATH_MAX];
-    log_path(child, path);
+    log_path(worker, path);
     int log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (log_fd < 0) {
         return culm_error_errno(error, errno, "open '%.400s'", path);
@@ -213,8 +213,8 @@ static enum culm_status start(struct child *child, struct culm_error *error) {
     int token_fd = -1;
     enum culm_status status = token_pipe(host->o.token, &token_fd, error);
     if (status == CULM_OK) {
-        host->o.command(host->o.ctx, child->node, child->name, host->address, FAULT_FD, &argv);
-        status = argv ? spawn(child, argv, token_fd, log_fd, error)
+        host->o.command(host->o.ctx, worker->node, worker->name, host->address, FAULT_FD, &argv);
+        status = argv ? spawn(worker, argv, token_fd, log_fd, error)
                       : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a command line");
         close(token_fd);
     }
@@ -226,15 +226,15 @@ static enum culm_status start(struct child *child, struct culm_error *error) {
     return status;
 }
 
-void culm_host_start(struct culm_coordinator_host *host, const char *name) {
+void culm_host_start(struct culm_host *host, const char *name) {
     struct culm_error error;
-    struct child *child = child_new(host, name);
-    if (!child) {
+    struct worker *worker = worker_new(host, name);
+    if (!worker) {
         culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a worker");
         culm_real_fail(&host->real, &error);
-    } else if (start(child, &error) != CULM_OK) {
-        culm_host_start_error(child, &error);
-        child->exited = true;
+    } else if (start(worker, &error) != CULM_OK) {
+        culm_host_start_error(worker, &error);
+        worker->exited = true;
         uv_timer_start(&host->defer, culm_host_on_defer, 0, 0);
     }
 }
@@ -252,22 +252,22 @@ void culm_host_thaw_free(struct thaw *thaw) {
 static void on_thaw(uv_timer_t *timer) {
     struct thaw *thaw = (struct thaw *)timer;
     siginfo_t stopped = {0};
-    if (thaw->child->exited) {
+    if (thaw->worker->exited) {
         culm_host_thaw_free(thaw);
         return;
     }
     /* The record comes before the signal: one not yet frozen must not be thawed too early. */
-    if (waitid(P_PID, (id_t)thaw->child->pid, &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-        stopped.si_pid == (pid_t)thaw->child->pid) {
-        kill((pid_t)thaw->child->pid, SIGCONT);
+    if (waitid(P_PID, (id_t)thaw->worker->pid, &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+        stopped.si_pid == (pid_t)thaw->worker->pid) {
+        kill((pid_t)thaw->worker->pid, SIGCONT);
         culm_host_thaw_free(thaw);
     } else {
         uv_timer_start(timer, on_thaw, 1, 0);
     }
 }
 
-static void thaw_later(struct child *child, int64_t for_ms) {
-    struct culm_coordinator_host *host = child->host;
+static void thaw_later(struct worker *worker, int64_t for_ms) {
+    struct culm_host *host = worker->host;
     struct thaw *thaw = calloc(1, sizeof *thaw);
     if (!thaw) {
         struct culm_error error;
@@ -275,7 +275,7 @@ static void thaw_later(struct child *child, int64_t for_ms) {
         culm_real_fail(&host->real, &error);
         return;
     }
-    thaw->child = child;
+    thaw->worker = worker;
     thaw->next = host->thaws;
     thaw->slot = &host->thaws;
     if (thaw->next) {
@@ -287,7 +287,7 @@ static void thaw_later(struct child *child, int64_t for_ms) {
     uv_timer_start(&thaw->timer, on_thaw, (uint64_t)for_ms, 0);
 }
 
-static void handle_record(struct culm_coordinator_host *host, const char *line) {
+static void handle_record(struct culm_host *host, const char *line) {
     struct culm_fault_record record;
     if (!culm_fault_record_parse(line, &record) || record.index < 0 ||
         (size_t)record.index >= host->o.fault_count) {
@@ -299,12 +299,12 @@ static void handle_record(struct culm_coordinator_host *host, const char *line) 
                       json_pack("{s:s, s:i, s:I, s:s}", "event", "fault", "node", (int)fault->node,
                                 "step", (json_int_t)record.step, "phase", fault->phase));
     if (fault->how == CULM_HOW_STOP && fault->for_ms > 0 && fault->node >= 0 &&
-        fault->node < host->child_count) {
-        thaw_later(host->child[fault->node], fault->for_ms);
+        fault->node < host->worker_count) {
+        thaw_later(host->worker[fault->node], fault->for_ms);
     }
 }
 
-void culm_host_records_read(struct culm_coordinator_host *host) {
+void culm_host_records_read(struct culm_host *host) {
     char bytes[512];
     ssize_t got;
     while ((got = read(host->record_fd[0], bytes, sizeof bytes)) > 0) {

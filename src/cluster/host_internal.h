@@ -1,8 +1,8 @@
-/* Shared by the files of the coordinator's world; nobody else includes it. */
-#ifndef CULM_CLUSTER_COORDINATOR_INTERNAL_H
-#define CULM_CLUSTER_COORDINATOR_INTERNAL_H
+/* Shared by the files of the host; nobody else includes it. See host.h. */
+#ifndef CULM_CLUSTER_HOST_INTERNAL_H
+#define CULM_CLUSTER_HOST_INTERNAL_H
 
-#include "cluster/coordinator.h"
+#include "cluster/host.h"
 #include "cluster/process.h"
 #include "cluster/real.h"
 #include "cluster/real_network.h"
@@ -13,8 +13,8 @@
 #define SECOND 1000000000ull
 
 /* A process, from its start to the end of the host. */
-struct child {
-    struct culm_coordinator_host *host;
+struct worker {
+    struct culm_host *host;
     int32_t node;
     char name[CULM_WIRE_TEXT_MAX], signature[CULM_WIRE_TEXT_MAX];
     struct culm_process process;
@@ -30,13 +30,13 @@ struct child {
 
 struct thaw {
     uv_timer_t timer;
-    struct child *child;
+    struct worker *worker;
     struct thaw *next, **slot;
 };
 
-struct culm_coordinator_host {
+struct culm_host {
     struct culm_real real; /* first */
-    struct culm_coordinator_host_options o;
+    struct culm_host_options o;
     uint64_t birth_ns, run_ns;
     json_int_t view; /* of the actor's last event: the host's own events are in it */
     char host_name[64];
@@ -48,8 +48,8 @@ struct culm_coordinator_host {
     int32_t *fired; /* by index of the fault */
     struct culm_real_network network;
     struct culm_roster *roster;
-    struct child **child; /* by node */
-    int32_t child_count, child_capacity, alive;
+    struct worker **worker; /* by node */
+    int32_t worker_count, worker_capacity, alive;
     struct thaw *thaws;
     const char **queue; /* trace names that wait for a place; [trace->count] */
     size_t queue_count, trace_at;
@@ -61,34 +61,34 @@ struct culm_coordinator_host {
     bool given_up; /* what has not ended is left behind */
 };
 
-static inline struct culm_coordinator_host *culm_host_of(struct culm_world *world) {
-    return (struct culm_coordinator_host *)world;
+static inline struct culm_host *culm_host_of(struct culm_world *world) {
+    return (struct culm_host *)world;
 }
 
-/* coordinator.c */
-void culm_host_publish(struct culm_coordinator_host *host, json_t *take_event);
-void culm_host_complain(struct culm_coordinator_host *host, const struct culm_error *error);
-void culm_host_tell(struct child *child, enum culm_peer_change change);
+/* host.c */
+void culm_host_publish(struct culm_host *host, json_t *take_event);
+void culm_host_complain(struct culm_host *host, const struct culm_error *error);
+void culm_host_tell(struct worker *worker, enum culm_peer_change change);
 
-/* coordinator_link.c */
-enum culm_status culm_host_links_new(struct culm_coordinator_host *host, struct culm_error *error);
-void culm_host_links_free(struct culm_coordinator_host *host); /* also when _new failed */
+/* host_link.c */
+enum culm_status culm_host_links_new(struct culm_host *host, struct culm_error *error);
+void culm_host_links_free(struct culm_host *host); /* also when _new failed */
 
-/* coordinator_process.c */
-void culm_host_start(struct culm_coordinator_host *host, const char *name);
+/* host_process.c */
+void culm_host_start(struct culm_host *host, const char *name);
 /* Of one that has not joined; what equals the one before is not told again. */
-void culm_host_start_error(struct child *child, struct culm_error *error);
-void culm_host_kill(struct child *child);
-void culm_host_kill_all(struct culm_coordinator_host *host);
-void culm_host_complain_of_rest(struct culm_coordinator_host *host); /* those not reaped */
-void culm_host_starts_sweep(struct culm_coordinator_host *host, uint64_t now_ns);
+void culm_host_start_error(struct worker *worker, struct culm_error *error);
+void culm_host_kill(struct worker *worker);
+void culm_host_kill_all(struct culm_host *host);
+void culm_host_complain_of_rest(struct culm_host *host); /* those not reaped */
+void culm_host_starts_sweep(struct culm_host *host, uint64_t now_ns);
 void culm_host_on_defer(uv_timer_t *timer);
 void culm_host_on_records(uv_poll_t *poll, int status, int events);
-void culm_host_records_read(struct culm_coordinator_host *host);
+void culm_host_records_read(struct culm_host *host);
 void culm_host_thaw_free(struct thaw *thaw);
 
-/* coordinator_trace.c */
-void culm_host_trace_start(struct culm_coordinator_host *host);
-void culm_host_trace_place(struct culm_coordinator_host *host); /* a place may be free */
+/* host_trace.c */
+void culm_host_trace_start(struct culm_host *host);
+void culm_host_trace_place(struct culm_host *host); /* a place may be free */
 
 #endif

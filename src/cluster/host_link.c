@@ -1,8 +1,8 @@
 /*
- * Links of a coordinator that is a process: its roster (roster.h) over sockets, and whom it awaits:
+ * Links of the host: its roster (roster.h) over sockets, and whom it awaits:
  * the processes that it has started itself.
  */
-#include "cluster/coordinator_internal.h"
+#include "cluster/host_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,22 +10,22 @@
 #include <unistd.h>
 
 /* NULL: there never was one. */
-static struct child *child_of(struct culm_coordinator_host *host, int32_t node) {
-    return node >= 0 && node < host->child_count ? host->child[node] : NULL;
+static struct worker *worker_of(struct culm_host *host, int32_t node) {
+    return node >= 0 && node < host->worker_count ? host->worker[node] : NULL;
 }
 
 /* --- the roster asks and tells --- */
 
 static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error) {
-    struct culm_coordinator_host *host = ctx;
-    struct child *child = child_of(host, caller->node);
-    if (!culm_real_listens(&host->real) || !child || child->exited || child->up) {
+    struct culm_host *host = ctx;
+    struct worker *worker = worker_of(host, caller->node);
+    if (!culm_real_listens(&host->real) || !worker || worker->exited || worker->up) {
         culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", caller->node);
         return false;
     }
-    if (caller->pid && caller->pid != child->pid) { /* it knows the token, but was not started */
+    if (caller->pid && caller->pid != worker->pid) { /* it knows the token, but was not started */
         culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is process %lld, not %lld",
-                       caller->node, (long long)child->pid, (long long)caller->pid);
+                       caller->node, (long long)worker->pid, (long long)caller->pid);
         culm_host_complain(host, ret_error);
         return false;
     }
@@ -34,12 +34,13 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
 
 /* As a blob, so that the queue need not copy it. */
 static bool on_brief(void *ctx, struct culm_blob **ret_brief) {
-    struct culm_coordinator_host *host = ctx;
+    struct culm_host *host = ctx;
     struct culm_blob *blob = NULL;
     struct culm_buf brief;
     culm_buf_init(&brief, CULM_WIRE_BRIEF_MAX);
-    bool failed = host->o.brief && (!host->o.brief(host->o.ctx, &brief) || brief.failed ||
-                                    (brief.len && culm_pool_get(host->o.pool, brief.len, &blob)));
+    bool failed =
+        host->o.brief && (!host->o.brief(host->o.ctx, &brief) || brief.failed ||
+                          (brief.len && culm_blob_pool_get(host->o.pool, brief.len, &blob)));
     if (blob) {
         memcpy(blob->data, brief.data, brief.len);
         *ret_brief = blob;
@@ -56,43 +57,43 @@ static bool on_brief(void *ctx, struct culm_blob **ret_brief) {
 }
 
 static void on_preparing(void *ctx, int32_t node) {
-    struct child *child = child_of(ctx, node);
-    child->heard_ns = culm_clock_ns();
-    child->prepares = true;
+    struct worker *worker = worker_of(ctx, node);
+    worker->heard_ns = culm_clock_ns();
+    worker->prepares = true;
 }
 
 static bool on_ready(void *ctx, int32_t node, const struct culm_ready *ready,
                      struct culm_error *ret_error) {
-    struct culm_coordinator_host *host = ctx;
-    struct child *child = child_of(host, node);
+    struct culm_host *host = ctx;
+    struct worker *worker = worker_of(host, node);
     if (ready->status != CULM_OK) {
-        culm_error_set(&child->why, ready->status, "%s", ready->text);
-        struct culm_error error = child->why;
-        culm_host_start_error(child, &error);
-        child->ended = true; /* its exit says nothing more */
+        culm_error_set(&worker->why, ready->status, "%s", ready->text);
+        struct culm_error error = worker->why;
+        culm_host_start_error(worker, &error);
+        worker->ended = true; /* its exit says nothing more */
         return true;
     }
     if (host->o.signature && strcmp(ready->signature, host->o.signature)) {
         culm_error_set(
             ret_error, CULM_ERR_CONFIG,
             "node %d has the signature '%.120s', not '%.120s'; start workers of the same build",
-            child->node, ready->signature, host->o.signature);
+            worker->node, ready->signature, host->o.signature);
         culm_host_complain(host, ret_error);
-        child->ended = true;
+        worker->ended = true;
         return false;
     }
     return true;
 }
 
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
-    struct child *child = child_of(ctx, node);
-    snprintf(child->signature, sizeof child->signature, "%s", ready->signature);
-    child->up = true;
-    culm_host_tell(child, CULM_PEER_UP);
+    struct worker *worker = worker_of(ctx, node);
+    snprintf(worker->signature, sizeof worker->signature, "%s", ready->signature);
+    worker->up = true;
+    culm_host_tell(worker, CULM_PEER_UP);
 }
 
 static void on_message(void *ctx, int32_t node, const struct culm_message *message) {
-    struct culm_coordinator_host *host = ctx;
+    struct culm_host *host = ctx;
     if (culm_real_listens(&host->real)) {
         host->real.actor_ops->message(host->real.actor, node, message);
     }
@@ -105,15 +106,15 @@ static void on_failed(void *ctx, int32_t node, const struct culm_ready *why) {
 }
 
 static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
-    struct culm_coordinator_host *host = ctx;
-    struct child *child = child_of(host, node);
+    struct culm_host *host = ctx;
+    struct worker *worker = worker_of(host, node);
     culm_host_records_read(host); /* why it ended comes before that it did */
     if (why->status != CULM_ERR_CLOSED) {
         struct culm_error error = *why;
         culm_error_prefix(&error, "node %d", node);
         culm_host_complain(host, &error);
     }
-    culm_host_tell(child, CULM_PEER_EOF);
+    culm_host_tell(worker, CULM_PEER_EOF);
 }
 
 static const struct culm_roster_ops roster_ops = {
@@ -130,17 +131,17 @@ static const struct culm_roster_ops roster_ops = {
 /* --- the network tells --- */
 
 static void on_rang(void *ctx) {
-    struct culm_coordinator_host *host = ctx;
+    struct culm_host *host = ctx;
     culm_roster_alarm(host->roster);
 }
 
 static void on_accepted(void *ctx, struct culm_stream *take_stream, int64_t pid) {
-    struct culm_coordinator_host *host = ctx;
+    struct culm_host *host = ctx;
     culm_roster_accepted(host->roster, take_stream, pid);
 }
 
 static bool on_evict(void *ctx) {
-    struct culm_coordinator_host *host = ctx;
+    struct culm_host *host = ctx;
     return culm_roster_evict(host->roster);
 }
 
@@ -148,7 +149,7 @@ static const struct culm_real_network_ops network_ops = {on_rang, on_accepted, o
 
 /* --- life --- */
 
-enum culm_status culm_host_links_new(struct culm_coordinator_host *host, struct culm_error *error) {
+enum culm_status culm_host_links_new(struct culm_host *host, struct culm_error *error) {
     culm_real_network_init(&host->network, &host->real.loop, &network_ops, host);
     const struct culm_roster_options options = {
         .network = &host->network.network,
@@ -162,10 +163,10 @@ enum culm_status culm_host_links_new(struct culm_coordinator_host *host, struct 
     };
     host->roster = culm_roster_new(&options);
     return host->roster ? culm_real_network_listen(&host->network, host->listen_fd, error)
-                        : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a coordinator");
+                        : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a host");
 }
 
-void culm_host_links_free(struct culm_coordinator_host *host) {
+void culm_host_links_free(struct culm_host *host) {
     culm_roster_free(host->roster);
     culm_real_network_close(&host->network);
 }
