@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Convolutions layer by layer: PyTorch beside Culm, in one run.
 
-    python conv.py --culm BUILD/tests/unit/device/bench_conv [--net resnet50] [--threads 2]
+    python conv.py --culm BUILD/bench/bench_conv [--net resnet50] [--threads 2]
                    [--batch N] [--reps 7] [--dtype f32|bf16] [--layers 0,3] [--cpu-time]
 
 For every distinct layer of the network: milliseconds of forward, backward data and backward weight

@@ -4,7 +4,7 @@
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python lstm.py [--threads N] [--iters N] [--time T] [--no-mkldnn]
 
 One JSON line for each batch and width (input as wide as the state, one layer, one direction, batch
-first). Culm's own: tests/unit/device/bench_sequence lstm.
+first). Culm's own: bench/bench_sequence lstm.
 """
 import argparse
 import json

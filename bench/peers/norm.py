@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory-bound operators of convolutional networks in PyTorch (channels_last) beside Culm's, in pairs.
 
-    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python norm.py --culm BUILD/tests/unit/device/bench_vision
+    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python norm.py --culm BUILD/bench/bench_vision
         [--threads N] [--bf16] [--shape N,H,W,C] [--rounds N] [CASE...]
 
 Each round runs every case once in PyTorch and once in Culm, so that both see the same machine; the

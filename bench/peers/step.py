@@ -3,7 +3,7 @@
 
     python step.py --model resnet50 --dtype f32 --threads 2 --culm build/src/cli/culm
     python step.py --model all --dtype f32,bf16 --threads 1,2 --culm build/src/cli/culm --json
-    python step.py --model lstm,adamw --kernels build/tests/unit/device
+    python step.py --model lstm,adamw --kernels build/bench
 
 One measurement is a model, a number format and a number of threads, in a process of its own. In it every
 way to run the model (eager and torch.compile, each memory layout that makes sense) is warmed up and timed for
