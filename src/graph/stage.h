@@ -7,8 +7,8 @@
  *
  *   activations  what forward leaves for backward, of one micro-batch; one relocatable run of bytes
  *   scratch      temporaries of one forward or one backward
- *   params       the stage's parameters, one flat vector; grads: its gradients, one per use,
- *                another
+ *   params       the stage's parameters, one flat vector
+ *   grads        its gradients, one per use, in another
  *   input        the values that cross the cut before the stage, one after the other, each aligned
  *                to 64 bytes; output: those that cross the cut behind it; the gradients of either
  *                lie at the same offsets

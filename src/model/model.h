@@ -47,18 +47,18 @@ struct culm_model_options {
     bool evaluate;  /* the loss as users measure it: no dropout, running statistics */
 
     int64_t hidden;    /* gpt2, bert: features inside the MLP [4 width]; vgg, alexnet: of the two
-                        * hidden    classifier layers [64 width] */
+                        * hidden classifier layers [64 width] */
     int64_t positions; /* gpt2, bert: rows of the position table [context] */
     int64_t types;     /* bert: segments [2] */
     int64_t masked;    /* bert: predicted positions in a sample [context * 0.15, rounded up] */
 
     int64_t image, channels, classes; /* image: height and width; channels [3]; classes [1000] */
-    int64_t
-        blocks[4];   /* resnet: residual blocks of each stage, instead of `layers`; a 0 ends them */
-    bool bottleneck; /* resnet with `blocks`: 1x1, 3x3, 1x1 instead of 3x3, 3x3 */
-    bool small_stem; /* resnet: 3x3 of stride 1 and no pooling first, for images of 28 or 32 */
-    bool batch_norm; /* vgg */
-    int64_t pool;    /* vgg, alexnet: height and width that the classifier sees [7, 6] */
+    int64_t blocks[4]; /* resnet: residual blocks of each stage, instead of `layers`; a 0 ends
+                        * them */
+    bool bottleneck;   /* resnet with `blocks`: 1x1, 3x3, 1x1 instead of 3x3, 3x3 */
+    bool small_stem;   /* resnet: 3x3 of stride 1 and no pooling first, for images of 28 or 32 */
+    bool batch_norm;   /* vgg */
+    int64_t pool;      /* vgg, alexnet: height and width that the classifier sees [7, 6] */
 
     int64_t source;         /* gnmt: tokens in a source sentence [context] */
     double label_smoothing; /* all but bert: 0 is none */

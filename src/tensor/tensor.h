@@ -1,9 +1,8 @@
 /*
- * Element types, shapes and views: what a value is, without saying where it lives or who computes
- * it.
+ * Element types and shapes: what a value is, without saying where it lives or who computes it.
  *
- * A shape has at most CULM_MAX_RANK dimensions, row-major, each at least 1. A tensor is a view: it
- * owns nothing. Thread: any; plain data.
+ * A shape has at most CULM_MAX_RANK dimensions, row-major, each at least 1. Thread: any; plain
+ * data.
  */
 #ifndef CULM_TENSOR_TENSOR_H
 #define CULM_TENSOR_TENSOR_H
@@ -20,12 +19,6 @@ const char *culm_dtype_name(enum culm_dtype dtype); /* "f32", "bf16", "i32" */
 struct culm_shape {
     int rank; /* 0: a scalar, of one element */
     int64_t dim[CULM_MAX_RANK];
-};
-
-struct culm_tensor {
-    enum culm_dtype dtype;
-    struct culm_shape shape;
-    void *data; /* borrowed; 64-byte aligned where a kernel reads it */
 };
 
 struct culm_shape culm_shape_of(int rank, const int64_t *dim);

@@ -11,8 +11,9 @@
  * itself, since a factor would overflow. So tanh is within 1e-6 everywhere.
  *
  *     forward   a tile is some queries of a sample: scores, 64 columns after the other,
- * probabilities, context backward  d scores like that; then d value by columns of value; then d
- * query, d key and the parameters' parts by groups of 64 columns, for which all is independent
+ *               probabilities, context
+ *     backward  d scores like that; then d value by columns of value; then d query, d key and the
+ *               parameters' parts by groups of 64 columns, for which all is independent
  *
  * Bits: a score's sum runs in 16 lanes over the columns in order, folded by halves; sums over keys
  * and over queries are chains in order, sums over samples are added in order.

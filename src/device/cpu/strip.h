@@ -13,7 +13,7 @@
  *     portable  one chain of fused multiply-adds from zero; of each pair of k the odd one first
  *               (VDPBF16PS)
  *     amx       for each 32 k, a chain of the 16 even ones and a chain of the 16 odd ones, each
- * from zero; their sum is added to C (TDPBF16PS)
+ *               from zero; their sum is added to C (TDPBF16PS)
  *
  * Which code runs, and how many rows a strip has, enters nowhere.
  */

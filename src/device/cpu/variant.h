@@ -1,5 +1,5 @@
-/* Names of this instruction set's variant of every kernel: `gelu_forward` becomes gelu_forward_avx2
- * and so on. Included by every kernel file. */
+/* Names of this instruction set's variant of every kernel: ISA_NAME(linear_forward) is
+ * linear_forward_avx2 and so on. Included by every kernel file. */
 #ifndef CULM_DEVICE_CPU_VARIANT_H
 #define CULM_DEVICE_CPU_VARIANT_H
 
