@@ -35,16 +35,16 @@ static struct culm_batchnorm norm(const struct bench *b, enum culm_function func
     return (struct culm_batchnorm){
         .n = b->n * b->h * b->w, .c = b->c, .eps = 1e-5, .function = function};
 }
-static struct culm_pool pool(const struct bench *b) {
-    return (struct culm_pool){.n = b->n,
-                              .c = b->c,
-                              .in = {b->h, b->w},
-                              .out = {(b->h - 1) / 2 + 1, (b->w - 1) / 2 + 1},
-                              .kernel = {3, 3},
-                              .stride = {2, 2},
-                              .pad = {1, 1},
-                              .pad_end = {1, 1},
-                              .dilation = {1, 1}};
+static struct culm_window window(const struct bench *b) {
+    return (struct culm_window){.n = b->n,
+                                .c = b->c,
+                                .in = {b->h, b->w},
+                                .out = {(b->h - 1) / 2 + 1, (b->w - 1) / 2 + 1},
+                                .kernel = {3, 3},
+                                .stride = {2, 2},
+                                .pad = {1, 1},
+                                .pad_end = {1, 1},
+                                .dilation = {1, 1}};
 }
 
 static void forward(struct bench *b, enum culm_function function, bool adds) {
@@ -84,22 +84,22 @@ static void gelu_backward(struct bench *b) {
                                  CULM_FUNCTION_GELU_ERF, 0);
 }
 static void maxpool_forward(struct bench *b) {
-    const struct culm_pool p = pool(b);
+    const struct culm_window p = window(b);
     culm_cpu_maxpool_forward(b->cpu, out(b, b->y), (struct culm_out){b->index, CULM_BF16},
                              in(b, b->x), &p);
 }
 static void maxpool_backward(struct bench *b) {
-    const struct culm_pool p = pool(b);
+    const struct culm_window p = window(b);
     culm_cpu_maxpool_backward(b->cpu, out(b, b->dx), in(b, b->dy),
                               (struct culm_in){b->index, CULM_BF16}, &p);
 }
 static void mean_forward(struct bench *b) {
-    const struct culm_pool p = {
+    const struct culm_window p = {
         .n = b->n, .c = b->c, .in = {b->h, b->w}, .out = {1, 1}, .adaptive = true};
     culm_cpu_avgpool_forward(b->cpu, out(b, b->y), in(b, b->x), &p);
 }
 static void mean_backward(struct bench *b) {
-    const struct culm_pool p = {
+    const struct culm_window p = {
         .n = b->n, .c = b->c, .in = {b->h, b->w}, .out = {1, 1}, .adaptive = true};
     culm_cpu_avgpool_backward(b->cpu, out(b, b->dx), in(b, b->dy), &p);
 }

@@ -19,7 +19,7 @@ struct culm_batchnorm {
 /* Windows over images [N,H,W,C]; pairs are height, width. Tap j of window o lies at o stride - pad
  * + j dilation. `adaptive`: window o is [floor(o in / out), ceil((o + 1) in / out)) instead, and
  * what follows out is not read. */
-struct culm_pool {
+struct culm_window {
     int64_t n, c, in[2], out[2];
     int64_t kernel[2], stride[2], pad[2], pad_end[2], dilation[2]; /* dilation 1 for averages */
     bool count_pad; /* averages: padding counts as zeros */

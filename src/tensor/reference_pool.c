@@ -6,7 +6,7 @@
 
 /* Tap t of window o in dimension d; -1: not in the image. Adaptive windows have as many taps as the
  * image is long, most of them outside. */
-static int64_t place(const struct culm_pool *p, int d, int64_t o, int64_t t) {
+static int64_t place(const struct culm_window *p, int d, int64_t o, int64_t t) {
     if (p->adaptive) {
         int64_t from = o * p->in[d] / p->out[d];
         int64_t to = ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
@@ -16,12 +16,12 @@ static int64_t place(const struct culm_pool *p, int d, int64_t o, int64_t t) {
     return i >= 0 && i < p->in[d] ? i : -1;
 }
 
-static int64_t taps(const struct culm_pool *p, int d) {
+static int64_t taps(const struct culm_window *p, int d) {
     return p->adaptive ? p->in[d] : p->kernel[d];
 }
 
 /* Taps that count in a mean: those in the image, or in the image with its padding. */
-static int64_t divisor(const struct culm_pool *p, int d, int64_t o) {
+static int64_t divisor(const struct culm_window *p, int d, int64_t o) {
     int64_t count = 0;
     for (int64_t t = 0; t < taps(p, d); t++) {
         int64_t i = o * p->stride[d] - p->pad[d] + t;
@@ -33,14 +33,14 @@ static int64_t divisor(const struct culm_pool *p, int d, int64_t o) {
     return count ? count : 1;
 }
 
-static int64_t x_at(const struct culm_pool *p, int64_t n, int64_t h, int64_t w, int64_t c) {
+static int64_t x_at(const struct culm_window *p, int64_t n, int64_t h, int64_t w, int64_t c) {
     return ((n * p->in[0] + h) * p->in[1] + w) * p->c + c;
 }
 
 /* One call of `visit` for every tap of every window that lies in the image. */
 typedef void visitor(void *context, int64_t y, int64_t x, int64_t tap, double divisor);
 
-static void walk(const struct culm_pool *p, visitor *visit, void *context) {
+static void walk(const struct culm_window *p, visitor *visit, void *context) {
     for (int64_t n = 0; n < p->n; n++) {
         for (int64_t oh = 0; oh < p->out[0]; oh++) {
             for (int64_t ow = 0; ow < p->out[1]; ow++) {
@@ -93,34 +93,34 @@ static void mean_back(void *context, int64_t y, int64_t x, int64_t tap, double b
     s->to[x] += (float)((double)s->from[y] / by);
 }
 
-static size_t out_count(const struct culm_pool *p) {
+static size_t out_count(const struct culm_window *p) {
     return (size_t)(p->n * p->out[0] * p->out[1] * p->c);
 }
-static size_t in_bytes(const struct culm_pool *p) {
+static size_t in_bytes(const struct culm_window *p) {
     return (size_t)(p->n * p->in[0] * p->in[1] * p->c) * sizeof(float);
 }
 
 void culm_ref_maxpool_forward(float *y, float *index, const float *x,
-                              const struct culm_pool *pool) {
-    for (size_t i = 0; i < out_count(pool); i++) {
+                              const struct culm_window *window) {
+    for (size_t i = 0; i < out_count(window); i++) {
         y[i] = -INFINITY;
         index[i] = -1;
     }
-    walk(pool, largest, &(struct arrays){.to = y, .index = index, .from = x});
+    walk(window, largest, &(struct arrays){.to = y, .index = index, .from = x});
 }
 
 void culm_ref_maxpool_backward(float *dx, const float *dy, const float *index,
-                               const struct culm_pool *pool) {
-    memset(dx, 0, in_bytes(pool));
-    walk(pool, largest_back, &(struct arrays){.to = dx, .from = dy, .places = index});
+                               const struct culm_window *window) {
+    memset(dx, 0, in_bytes(window));
+    walk(window, largest_back, &(struct arrays){.to = dx, .from = dy, .places = index});
 }
 
-void culm_ref_avgpool_forward(float *y, const float *x, const struct culm_pool *pool) {
-    memset(y, 0, out_count(pool) * sizeof *y);
-    walk(pool, mean, &(struct arrays){.to = y, .from = x});
+void culm_ref_avgpool_forward(float *y, const float *x, const struct culm_window *window) {
+    memset(y, 0, out_count(window) * sizeof *y);
+    walk(window, mean, &(struct arrays){.to = y, .from = x});
 }
 
-void culm_ref_avgpool_backward(float *dx, const float *dy, const struct culm_pool *pool) {
-    memset(dx, 0, in_bytes(pool));
-    walk(pool, mean_back, &(struct arrays){.to = dx, .from = dy});
+void culm_ref_avgpool_backward(float *dx, const float *dy, const struct culm_window *window) {
+    memset(dx, 0, in_bytes(window));
+    walk(window, mean_back, &(struct arrays){.to = dx, .from = dy});
 }

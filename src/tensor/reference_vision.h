@@ -26,11 +26,12 @@ void culm_ref_batchnorm_backward(float *dx, float *dresidual, float *dgamma, flo
                                  const float *beta, const float *mean, const float *variance,
                                  const struct culm_batchnorm *how, bool first);
 
-void culm_ref_maxpool_forward(float *y, float *index, const float *x, const struct culm_pool *pool);
+void culm_ref_maxpool_forward(float *y, float *index, const float *x,
+                              const struct culm_window *window);
 void culm_ref_maxpool_backward(float *dx, const float *dy, const float *index,
-                               const struct culm_pool *pool);
-void culm_ref_avgpool_forward(float *y, const float *x, const struct culm_pool *pool);
-void culm_ref_avgpool_backward(float *dx, const float *dy, const struct culm_pool *pool);
+                               const struct culm_window *window);
+void culm_ref_avgpool_forward(float *y, const float *x, const struct culm_window *window);
+void culm_ref_avgpool_backward(float *dx, const float *dy, const struct culm_window *window);
 
 void culm_ref_permute(float *y, const float *x, const struct culm_shape *x_shape,
                       const int64_t *order);

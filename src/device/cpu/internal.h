@@ -1,5 +1,5 @@
 /*
- * What the kernel files share: the thread pool, scratch memory, and the table through which the
+ * What the kernel files share: the team of threads, scratch memory, and the table through which the
  * public functions reach the variant compiled for this processor.
  */
 #ifndef CULM_DEVICE_CPU_INTERNAL_H
@@ -11,15 +11,15 @@
 #define SHARED_FLOATS ((int64_t)2 << 20)  /* 8 MiB, seen by all threads */
 #define PRIVATE_FLOATS ((int64_t)1 << 19) /* 2 MiB a thread */
 
-struct culm_pool_threads;
+struct culm_cpu_team;
 
 /* How sums of bf16 products run: gemm_bf16_micro.h. */
 enum culm_cpu_bf16 { CULM_BF16_PORTABLE, CULM_BF16_AMX };
 
 struct culm_cpu {
     int threads;
-    struct culm_pool_threads *pool; /* NULL with one thread */
-    float *memory;                  /* one block: shared, then one private part per thread */
+    struct culm_cpu_team *team; /* NULL with one thread */
+    float *memory;              /* one block: shared, then one private part per thread */
     size_t memory_bytes;
     const struct culm_cpu_ops *ops;
     enum culm_cpu_bf16 bf16_flavour;

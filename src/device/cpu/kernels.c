@@ -3,16 +3,16 @@
  * pass on to the chosen variant.
  */
 #include "device/cpu/gemm_amx.h"
-#include "device/cpu/pool.h"
+#include "device/cpu/team.h"
+
+#include "base/pages.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define MAX_THREADS 256
-#define HUGE_PAGE ((size_t)2 << 20)
 
 /* x86 looks whether a result is denormal after rounding it, ARM before: bits may differ there. */
 #if defined(__x86_64__)
@@ -93,15 +93,14 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     cpu->ops = ops[chosen];
     /* Touched only as far as kernels need it. */
     cpu->memory_bytes = culm_cpu_scratch_bytes(threads);
-    cpu->memory = aligned_alloc(HUGE_PAGE, cpu->memory_bytes); /* whole huge pages, all of them */
+    cpu->memory = culm_pages_alloc(cpu->memory_bytes);
     if (!cpu->memory) {
         culm_error_set(error, status, "cpu device: out of memory for %zu bytes of scratch",
                        cpu->memory_bytes);
         goto free_cpu;
     }
-    madvise(cpu->memory, cpu->memory_bytes, MADV_HUGEPAGE);
     if (threads > 1) {
-        status = culm_pool_threads_new(threads, &cpu->pool, error);
+        status = culm_cpu_team_new(threads, &cpu->team, error);
         if (status) {
             goto free_memory;
         }
@@ -113,15 +112,15 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     if (flavour) {
         status = culm_cpu_bf16_choose(cpu, flavour, error);
         if (status) {
-            goto free_pool;
+            goto free_team;
         }
     }
     snprintf(cpu->signature, sizeof cpu->signature, "cpu-f32-lanes16-kc256-philox16-v1" FAMILY);
     *ret_cpu = cpu;
     return CULM_OK;
 
-free_pool:
-    culm_pool_threads_free(cpu->pool);
+free_team:
+    culm_cpu_team_free(cpu->team);
 free_memory:
     free(cpu->memory);
 free_cpu:
@@ -133,7 +132,7 @@ void culm_cpu_free(struct culm_cpu *cpu) {
     if (!cpu) {
         return;
     }
-    culm_pool_threads_free(cpu->pool);
+    culm_cpu_team_free(cpu->team);
     free(cpu->memory);
     free(cpu);
 }

@@ -1,5 +1,5 @@
 /*
- * The arithmetic of one node on a CPU: every operator's forward and backward in float32, on a pool
+ * The arithmetic of one node on a CPU: every operator's forward and backward in f32, on a team
  * of threads of our own.
  *
  * All arrays are row-major, contiguous unless a leading dimension is given, 64-byte aligned, and

@@ -42,15 +42,15 @@ void culm_cpu_batchnorm_backward(struct culm_cpu *cpu, struct culm_out dx,
 /* y[N,h,w,C] = the largest of each window of x[N,H,W,C], and index (data NULL: not wanted) the
  * place of its first occurrence. Not NaN unless the first tap is. */
 void culm_cpu_maxpool_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_out index,
-                              struct culm_in x, const struct culm_pool *pool);
+                              struct culm_in x, const struct culm_window *window);
 /* dx[N,H,W,C] (=): each element's windows in order. */
 void culm_cpu_maxpool_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                               struct culm_in index, const struct culm_pool *pool);
+                               struct culm_in index, const struct culm_window *window);
 /* y = the mean of each window, and its gradient. */
 void culm_cpu_avgpool_forward(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                              const struct culm_pool *pool);
+                              const struct culm_window *window);
 void culm_cpu_avgpool_backward(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                               const struct culm_pool *pool);
+                               const struct culm_window *window);
 
 /* y = x with its dimensions in another order: dimension i of y is order[i] of x. i32 arrays count
  * as f32 here and in what follows: elements are moved. */

@@ -28,17 +28,17 @@
       (cpu, dx, dresidual, dgamma, dbeta, sum_mean, sum_variance, dy, x, y, gamma, beta, mean,     \
        variance, how, first))                                                                      \
     X(maxpool_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_out index,            \
-                        struct culm_in x, const struct culm_pool *pool),                           \
-      (cpu, y, index, x, pool))                                                                    \
+                        struct culm_in x, const struct culm_window *window),                           \
+      (cpu, y, index, x, window))                                                                    \
     X(maxpool_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,              \
-                         struct culm_in index, const struct culm_pool *pool),                      \
-      (cpu, dx, dy, index, pool))                                                                  \
+                         struct culm_in index, const struct culm_window *window),                      \
+      (cpu, dx, dy, index, window))                                                                  \
     X(avgpool_forward, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x,                 \
-                        const struct culm_pool *pool),                                             \
-      (cpu, y, x, pool))                                                                           \
+                        const struct culm_window *window),                                             \
+      (cpu, y, x, window))                                                                           \
     X(avgpool_backward, (struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,              \
-                         const struct culm_pool *pool),                                            \
-      (cpu, dx, dy, pool))                                                                         \
+                         const struct culm_window *window),                                            \
+      (cpu, dx, dy, window))                                                                         \
     X(permute, (struct culm_cpu *cpu, struct culm_out y, struct culm_in x,                         \
                 const struct culm_shape *x_shape, const int64_t *order),                           \
       (cpu, y, x, x_shape, order))                                                                 \

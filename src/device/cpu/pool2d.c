@@ -16,7 +16,7 @@
 #define OUTSIDE INT64_MAX /* no tap of this window is there */
 
 struct pooling {
-    struct culm_pool pool;
+    struct culm_window window;
     struct culm_in in, index; /* x or dy */
     struct culm_out out, index_out;
     int64_t rows, tile_rows, strips;
@@ -27,7 +27,7 @@ struct taps {
     int64_t start, step, count, first, divisor;
 };
 
-static struct taps taps_of(const struct culm_pool *p, int d, int64_t o) {
+static struct taps taps_of(const struct culm_window *p, int d, int64_t o) {
     if (p->adaptive) {
         int64_t start = o * p->in[d] / p->out[d];
         int64_t count = ceil_div((o + 1) * p->in[d], p->out[d]) - start;
@@ -44,7 +44,7 @@ static struct taps taps_of(const struct culm_pool *p, int d, int64_t o) {
 }
 
 /* The windows [*ret_from, return value) that may hold element i. */
-static int64_t windows_of(const struct culm_pool *p, int d, int64_t i, int64_t *ret_from) {
+static int64_t windows_of(const struct culm_window *p, int d, int64_t i, int64_t *ret_from) {
     if (p->adaptive) {
         *ret_from = i * p->out[d] / p->in[d];
         return ceil_div((i + 1) * p->out[d], p->in[d]);
@@ -55,7 +55,7 @@ static int64_t windows_of(const struct culm_pool *p, int d, int64_t i, int64_t *
 }
 
 /* Which tap of window o element i is. */
-static int64_t tap_of(const struct culm_pool *p, int d, int64_t i, int64_t o) {
+static int64_t tap_of(const struct culm_window *p, int d, int64_t i, int64_t o) {
     int64_t off = i + p->pad[d] - o * p->stride[d];
     return off % p->dilation[d] ? OUTSIDE : off / p->dilation[d];
 }
@@ -63,11 +63,11 @@ static int64_t tap_of(const struct culm_pool *p, int d, int64_t i, int64_t o) {
 /* Rows of `row` elements, of which each takes `loads` loads. */
 static void run(struct culm_cpu *cpu, struct pooling *s, int64_t rows, int64_t row, int64_t loads,
                 culm_cpu_tile *tile) {
-    int64_t cost = row * s->pool.c * at_most(loads, TILE_LOADS);
+    int64_t cost = row * s->window.c * at_most(loads, TILE_LOADS);
     s->rows = rows;
     s->tile_rows = at_least(1, TILE_LOADS / cost);
     s->tile_rows = at_least(s->tile_rows, ceil_div(rows, 1 << 20));
-    s->strips = cost > TILE_LOADS ? ceil_div(s->pool.c, STRIP) : 1;
+    s->strips = cost > TILE_LOADS ? ceil_div(s->window.c, STRIP) : 1;
     culm_cpu_run(cpu, ceil_div(rows, s->tile_rows) * s->strips, tile, s);
 }
 
@@ -77,11 +77,11 @@ struct span {
 
 static struct span span_of(const struct pooling *s, int64_t tile) {
     int64_t strip = tile % s->strips, group = tile / s->strips;
-    struct span span = {.row = group * s->tile_rows, .c = 0, .c_end = s->pool.c};
+    struct span span = {.row = group * s->tile_rows, .c = 0, .c_end = s->window.c};
     span.row_end = at_most(s->rows, span.row + s->tile_rows);
     if (s->strips > 1) {
         span.c = strip * STRIP;
-        span.c_end = at_most(s->pool.c, span.c + STRIP);
+        span.c_end = at_most(s->window.c, span.c + STRIP);
     }
     return span;
 }
@@ -91,7 +91,7 @@ static struct span span_of(const struct pooling *s, int64_t tile) {
 /* One window, channels [c, c_end); x and y begin at the image and at the output. */
 SIMD void max_window(const struct pooling *s, const struct span *span, struct taps h, struct taps w,
                      int64_t x, int64_t y, enum culm_dtype type, enum culm_dtype index_type) {
-    const struct culm_pool *p = &s->pool;
+    const struct culm_window *p = &s->window;
     struct culm_in in = {s->in.data, type};
     struct culm_out out = {s->out.data, type}, index = {s->index_out.data, index_type};
     if (type == CULM_DTYPE_COUNT) {
@@ -125,7 +125,7 @@ SIMD void max_window(const struct pooling *s, const struct span *span, struct ta
 
 static void max_forward_tile(void *context, int64_t tile, int thread) {
     const struct pooling *s = context;
-    const struct culm_pool *p = &s->pool;
+    const struct culm_window *p = &s->window;
     (void)thread;
     struct span span = span_of(s, tile);
     enum culm_dtype places = s->index_out.dtype;
@@ -148,7 +148,7 @@ static void max_forward_tile(void *context, int64_t tile, int thread) {
 
 SIMD void mean_window(const struct pooling *s, const struct span *span, struct taps h,
                       struct taps w, int64_t x, int64_t y, enum culm_dtype type) {
-    const struct culm_pool *p = &s->pool;
+    const struct culm_window *p = &s->window;
     struct culm_in in = {s->in.data, type};
     struct culm_out out = {s->out.data, type};
     if (type == CULM_DTYPE_COUNT) {
@@ -171,7 +171,7 @@ SIMD void mean_window(const struct pooling *s, const struct span *span, struct t
 
 static void mean_forward_tile(void *context, int64_t tile, int thread) {
     const struct pooling *s = context;
-    const struct culm_pool *p = &s->pool;
+    const struct culm_window *p = &s->window;
     (void)thread;
     struct span span = span_of(s, tile);
     for (int64_t row = span.row; row < span.row_end; row++) {
@@ -191,7 +191,7 @@ static void mean_forward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-static int64_t window_loads(const struct culm_pool *p) {
+static int64_t window_loads(const struct culm_window *p) {
     if (p->adaptive) {
         return ceil_div(p->in[0], p->out[0]) * ceil_div(p->in[1], p->out[1]);
     }
@@ -199,16 +199,18 @@ static int64_t window_loads(const struct culm_pool *p) {
 }
 
 void ISA_NAME(maxpool_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_out index,
-                               struct culm_in x, const struct culm_pool *pool) {
-    assert(!pool->adaptive);
-    struct pooling s = {.pool = *pool, .in = x, .out = y, .index_out = index};
-    run(cpu, &s, pool->n * pool->out[0], pool->out[1], window_loads(pool), max_forward_tile);
+                               struct culm_in x, const struct culm_window *window) {
+    assert(!window->adaptive);
+    struct pooling s = {.window = *window, .in = x, .out = y, .index_out = index};
+    run(cpu, &s, window->n * window->out[0], window->out[1], window_loads(window),
+        max_forward_tile);
 }
 
 void ISA_NAME(avgpool_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                               const struct culm_pool *pool) {
-    struct pooling s = {.pool = *pool, .in = x, .out = y};
-    run(cpu, &s, pool->n * pool->out[0], pool->out[1], window_loads(pool), mean_forward_tile);
+                               const struct culm_window *window) {
+    struct pooling s = {.window = *window, .in = x, .out = y};
+    run(cpu, &s, window->n * window->out[0], window->out[1], window_loads(window),
+        mean_forward_tile);
 }
 
 /* ---- backward ---- */
@@ -217,7 +219,7 @@ void ISA_NAME(avgpool_forward)(struct culm_cpu *cpu, struct culm_out y, struct c
  * image. */
 SIMD void gather(const struct pooling *s, const struct span *span, int64_t row, int64_t i,
                  int64_t oh, int64_t oh_end, bool largest, enum culm_dtype type) {
-    const struct culm_pool *p = &s->pool;
+    const struct culm_window *p = &s->window;
     struct culm_in dy = {s->in.data, type}, index = s->index;
     struct culm_out dx = {s->out.data, type};
     if (type == CULM_DTYPE_COUNT) {
@@ -252,7 +254,7 @@ SIMD void gather(const struct pooling *s, const struct span *span, int64_t row, 
 }
 
 SIMD void backward(const struct pooling *s, int64_t tile, bool largest) {
-    const struct culm_pool *p = &s->pool;
+    const struct culm_window *p = &s->window;
     struct span span = span_of(s, tile);
     for (int64_t row = span.row; row < span.row_end; row++) {
         int64_t oh, oh_end = windows_of(p, 0, row % p->in[0], &oh);
@@ -279,13 +281,13 @@ static void mean_backward_tile(void *context, int64_t tile, int thread) {
 }
 
 void ISA_NAME(maxpool_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                struct culm_in index, const struct culm_pool *pool) {
-    struct pooling s = {.pool = *pool, .in = dy, .out = dx, .index = index};
-    run(cpu, &s, pool->n * pool->in[0], pool->in[1], 2, max_backward_tile);
+                                struct culm_in index, const struct culm_window *window) {
+    struct pooling s = {.window = *window, .in = dy, .out = dx, .index = index};
+    run(cpu, &s, window->n * window->in[0], window->in[1], 2, max_backward_tile);
 }
 
 void ISA_NAME(avgpool_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                const struct culm_pool *pool) {
-    struct pooling s = {.pool = *pool, .in = dy, .out = dx};
-    run(cpu, &s, pool->n * pool->in[0], pool->in[1], 2, mean_backward_tile);
+                                const struct culm_window *window) {
+    struct pooling s = {.window = *window, .in = dy, .out = dx};
+    run(cpu, &s, window->n * window->in[0], window->in[1], 2, mean_backward_tile);
 }

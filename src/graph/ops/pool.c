@@ -6,24 +6,24 @@
 
 #define LARGEST ((int64_t)1 << 24) /* of a kernel's taps, a stride, a dilation */
 
-static struct culm_pool pool_of(const struct culm_shape *x, const struct culm_shape *y,
-                                const struct culm_node_desc *node) {
+static struct culm_window window_of(const struct culm_shape *x, const struct culm_shape *y,
+                                    const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
-    struct culm_pool pool = {.n = x->dim[0],
-                             .c = x->dim[3],
-                             .count_pad = a->count_pad,
-                             .adaptive = node->op == &culm_op_adaptive_avgpool ||
-                                         node->op == &culm_op_adaptive_avgpool_grad};
+    struct culm_window window = {.n = x->dim[0],
+                                 .c = x->dim[3],
+                                 .count_pad = a->count_pad,
+                                 .adaptive = node->op == &culm_op_adaptive_avgpool ||
+                                             node->op == &culm_op_adaptive_avgpool_grad};
     for (int d = 0; d < 2; d++) {
-        pool.in[d] = x->dim[1 + d];
-        pool.out[d] = y->dim[1 + d];
-        pool.kernel[d] = a->kernel[d];
-        pool.stride[d] = a->stride[d];
-        pool.dilation[d] = a->dilation[d] ? a->dilation[d] : 1;
-        pool.pad[d] = a->pad[d];
-        pool.pad_end[d] = a->pad[2 + d];
+        window.in[d] = x->dim[1 + d];
+        window.out[d] = y->dim[1 + d];
+        window.kernel[d] = a->kernel[d];
+        window.stride[d] = a->stride[d];
+        window.dilation[d] = a->dilation[d] ? a->dilation[d] : 1;
+        window.pad[d] = a->pad[d];
+        window.pad_end[d] = a->pad[2 + d];
     }
-    return pool;
+    return window;
 }
 
 /* PyTorch's number of windows: with ceil_mode the last one may reach past the padding, but begins
@@ -94,25 +94,27 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
         culm_gradient_node(g, op, inputs, node->op == &culm_op_maxpool ? 2 : 1, &x, 1, NULL, 0));
 }
 
-static struct culm_pool forward_pool(const struct culm_operands *o) {
-    return pool_of(typed_shape(o, o->node->input[0]), typed_shape(o, o->node->output[0]), o->node);
+static struct culm_window forward_window(const struct culm_operands *o) {
+    return window_of(typed_shape(o, o->node->input[0]), typed_shape(o, o->node->output[0]),
+                     o->node);
 }
-static struct culm_pool backward_pool(const struct culm_operands *o) {
-    return pool_of(typed_shape(o, o->node->output[0]), typed_shape(o, o->node->input[0]), o->node);
+static struct culm_window backward_window(const struct culm_operands *o) {
+    return window_of(typed_shape(o, o->node->output[0]), typed_shape(o, o->node->input[0]),
+                     o->node);
 }
 
 /* --- largest --- */
 
 static void maxpool(const struct culm_operands *o) {
-    const struct culm_pool pool = forward_pool(o);
+    const struct culm_window window = forward_window(o);
     culm_cpu_maxpool_forward(o->cpu, typed_output(o, 0), typed_output(o, 1), typed_input(o, 0),
-                             &pool);
+                             &window);
 }
 
 static void maxpool_grad(const struct culm_operands *o) {
-    const struct culm_pool pool = backward_pool(o);
+    const struct culm_window window = backward_window(o);
     culm_cpu_maxpool_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1),
-                              &pool);
+                              &window);
 }
 
 const struct culm_op culm_op_maxpool = {.name = "maxpool",
@@ -128,13 +130,13 @@ const struct culm_op culm_op_maxpool_grad = {
 /* --- means --- */
 
 static void avgpool(const struct culm_operands *o) {
-    const struct culm_pool pool = forward_pool(o);
-    culm_cpu_avgpool_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), &pool);
+    const struct culm_window window = forward_window(o);
+    culm_cpu_avgpool_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), &window);
 }
 
 static void avgpool_grad(const struct culm_operands *o) {
-    const struct culm_pool pool = backward_pool(o);
-    culm_cpu_avgpool_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), &pool);
+    const struct culm_window window = backward_window(o);
+    culm_cpu_avgpool_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), &window);
 }
 
 const struct culm_op culm_op_avgpool = {.name = "avgpool",

@@ -440,30 +440,30 @@ static void resize_grad(const struct culm_operands *o) {
 
 /* --- pooling --- */
 
-static struct culm_pool pool_how(const struct culm_operands *o, const struct culm_shape *x,
-                                 const struct culm_shape *y) {
-    struct culm_pool pool = {.n = x->dim[0],
-                             .c = x->dim[3],
-                             .count_pad = AT->count_pad,
-                             .adaptive = o->node->op == &culm_op_adaptive_avgpool ||
-                                         o->node->op == &culm_op_adaptive_avgpool_grad};
+static struct culm_window window_how(const struct culm_operands *o, const struct culm_shape *x,
+                                     const struct culm_shape *y) {
+    struct culm_window window = {.n = x->dim[0],
+                                 .c = x->dim[3],
+                                 .count_pad = AT->count_pad,
+                                 .adaptive = o->node->op == &culm_op_adaptive_avgpool ||
+                                             o->node->op == &culm_op_adaptive_avgpool_grad};
     for (int d = 0; d < 2; d++) {
-        pool.in[d] = x->dim[1 + d];
-        pool.out[d] = y->dim[1 + d];
-        pool.kernel[d] = AT->kernel[d];
-        pool.stride[d] = AT->stride[d];
-        pool.dilation[d] = AT->dilation[d] ? AT->dilation[d] : 1;
-        pool.pad[d] = AT->pad[d];
-        pool.pad_end[d] = AT->pad[2 + d];
+        window.in[d] = x->dim[1 + d];
+        window.out[d] = y->dim[1 + d];
+        window.kernel[d] = AT->kernel[d];
+        window.stride[d] = AT->stride[d];
+        window.dilation[d] = AT->dilation[d] ? AT->dilation[d] : 1;
+        window.pad[d] = AT->pad[d];
+        window.pad_end[d] = AT->pad[2 + d];
     }
-    return pool;
+    return window;
 }
 /* The places of maxima are kept as the device keeps them, in its type; here they are f32 beside. */
 static void maxpool(const struct culm_operands *o) {
-    struct culm_pool pool = pool_how(o, in_shape(o, 0), out_shape(o, 0));
+    struct culm_window window = window_how(o, in_shape(o, 0), out_shape(o, 0));
     int64_t n = count(out_shape(o, 0));
     float *index = calloc((size_t)n, sizeof *index);
-    culm_ref_maxpool_forward(OUT(0), index, IN(0), &pool);
+    culm_ref_maxpool_forward(OUT(0), index, IN(0), &window);
     for (int64_t i = 0; i < n; i++) { /* bf16: whole numbers up to 256 are exact */
         uint32_t bits;
         memcpy(&bits, &index[i], sizeof bits);
@@ -472,23 +472,23 @@ static void maxpool(const struct culm_operands *o) {
     free(index);
 }
 static void maxpool_grad(const struct culm_operands *o) {
-    struct culm_pool pool = pool_how(o, out_shape(o, 0), in_shape(o, 0));
+    struct culm_window window = window_how(o, out_shape(o, 0), in_shape(o, 0));
     int64_t n = count(in_shape(o, 0));
     float *index = calloc((size_t)n, sizeof *index);
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits = (uint32_t)((const uint16_t *)o->input[1])[i] << 16;
         memcpy(&index[i], &bits, sizeof bits);
     }
-    culm_ref_maxpool_backward(OUT(0), IN(0), index, &pool);
+    culm_ref_maxpool_backward(OUT(0), IN(0), index, &window);
     free(index);
 }
 static void avgpool(const struct culm_operands *o) {
-    struct culm_pool pool = pool_how(o, in_shape(o, 0), out_shape(o, 0));
-    culm_ref_avgpool_forward(OUT(0), IN(0), &pool);
+    struct culm_window window = window_how(o, in_shape(o, 0), out_shape(o, 0));
+    culm_ref_avgpool_forward(OUT(0), IN(0), &window);
 }
 static void avgpool_grad(const struct culm_operands *o) {
-    struct culm_pool pool = pool_how(o, out_shape(o, 0), in_shape(o, 0));
-    culm_ref_avgpool_backward(OUT(0), IN(0), &pool);
+    struct culm_window window = window_how(o, out_shape(o, 0), in_shape(o, 0));
+    culm_ref_avgpool_backward(OUT(0), IN(0), &window);
 }
 
 const struct support_reference support_references[] = {

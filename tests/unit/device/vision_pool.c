@@ -10,7 +10,7 @@
 
 enum { X, Y, INDEX, DY, DX };
 
-static const struct culm_pool windows[] = {
+static const struct culm_window windows[] = {
     {2, 17, {7, 5}, {3, 2}, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}, false, false},
     {1, 5, {9, 8}, {5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, false},
     {2, 3, {8, 9}, {4, 5}, {3, 3}, {2, 2}, {0, 1}, {1, 2}, {1, 1}, true, false}, /* ceil */
@@ -19,7 +19,7 @@ static const struct culm_pool windows[] = {
     {3, 600, {7, 7}, {1, 1}, {7, 7}, {7, 7}, {0, 0}, {0, 0}, {1, 1}, false, false},
     {1, 7, {9, 10}, {5, 6}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, {2, 2}, false, false}, /* dilated */
 };
-static const struct culm_pool adaptive[] = {
+static const struct culm_window adaptive[] = {
     {.n = 3, .c = 600, .in = {7, 7}, .out = {1, 1}, .adaptive = true},
     {.n = 1, .c = 9, .in = {7, 10}, .out = {3, 4}, .adaptive = true},
     {.n = 2, .c = 17, .in = {3, 2}, .out = {7, 5}, .adaptive = true},
@@ -28,11 +28,11 @@ static const struct culm_pool adaptive[] = {
 #define WINDOWS 7
 
 /* Means have neither dilation nor, in the last window of ceil mode, one that starts outside. */
-static const struct culm_pool *mean_of(int variant) {
+static const struct culm_window *mean_of(int variant) {
     return variant < WINDOWS - 1 ? &windows[variant] : &adaptive[variant - (WINDOWS - 1)];
 }
 
-static const char *describe_pool(const struct culm_pool *p) {
+static const char *describe_pool(const struct culm_window *p) {
     static char text[128];
     snprintf(text, sizeof text, "[%lld,%lld,%lld,%lld] to %lldx%lld, kernel %lldx%lld%s",
              (long long)p->n, (long long)p->in[0], (long long)p->in[1], (long long)p->c,
@@ -43,7 +43,7 @@ static const char *describe_pool(const struct culm_pool *p) {
 static const char *describe_max(int variant) { return describe_pool(&windows[variant]); }
 static const char *describe_mean(int variant) { return describe_pool(mean_of(variant)); }
 
-static void sizes(struct typed_run *run, const struct culm_pool *p) {
+static void sizes(struct typed_run *run, const struct culm_window *p) {
     int64_t x = p->n * p->in[0] * p->in[1] * p->c, y = p->n * p->out[0] * p->out[1] * p->c;
     typed_declare(run, X, "x", true, x, -1, 1);
     typed_declare(run, Y, "y", true, y, -1, 1);
@@ -53,7 +53,7 @@ static void sizes(struct typed_run *run, const struct culm_pool *p) {
 
 static void max_sizes(struct typed_run *run) {
     sizes(run, &windows[run->variant]);
-    const struct culm_pool *p = &windows[run->variant];
+    const struct culm_window *p = &windows[run->variant];
     bool narrow = p->kernel[0] * p->kernel[1] <= CULM_POOL_BF16_TAPS;
     typed_declare(run, INDEX, "index", narrow, run->array[Y].count, 0, 1);
 }

@@ -1,4 +1,4 @@
-/* The thread pool and the device object: every tile once, floating-point control kept, refusals. */
+/* The team of threads and the device object: every tile once, floating-point control kept, refusals. */
 #include "device/cpu/internal.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /*
- * The thread pool: persistent threads, one job at a time, tiles taken one by one.
+ * The thread team: persistent threads, one job at a time, tiles taken one by one.
  *
  * One atomic word says which job runs, how many tiles it has and which is next:
  *
@@ -11,7 +11,7 @@
  * none. Threads spin a little between jobs, because operators follow each other closely, then sleep
  * on a futex: cores are shared with other workers.
  */
-#include "device/cpu/pool.h"
+#include "device/cpu/team.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,12 +32,12 @@
 #define SPIN_NS 40000
 
 struct worker {
-    struct culm_pool_threads *pool;
+    struct culm_cpu_team *team;
     int thread;
     pthread_t id;
 };
 
-struct culm_pool_threads {
+struct culm_cpu_team {
     uint64_t state;
     int64_t done;      /* tiles of the job that are finished */
     uint32_t finished; /* futex: number of jobs whose last tile is done */
@@ -106,137 +106,136 @@ void culm_cpu_control_reset(void) {
 }
 
 /* Takes and does tiles until none is left. */
-static void work(struct culm_pool_threads *pool, int thread) {
-    uint64_t state = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE);
+static void work(struct culm_cpu_team *team, int thread) {
+    uint64_t state = __atomic_load_n(&team->state, __ATOMIC_ACQUIRE);
     for (;;) {
         uint32_t next = (uint32_t)state & TILE_MASK;
         uint32_t tiles = (uint32_t)(state >> TILE_BITS) & TILE_MASK;
         if (next >= tiles) {
             return;
         }
-        if (!__atomic_compare_exchange_n(&pool->state, &state, state + 1, false, __ATOMIC_ACQ_REL,
+        if (!__atomic_compare_exchange_n(&team->state, &state, state + 1, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_ACQUIRE)) {
             continue;
         }
-        pool->tile(pool->context, next, thread);
-        if (__atomic_add_fetch(&pool->done, 1, __ATOMIC_ACQ_REL) == (int64_t)tiles) {
-            __atomic_add_fetch(&pool->finished, 1, __ATOMIC_SEQ_CST);
-            if (__atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST)) {
-                futex_wake(&pool->finished, 1);
+        team->tile(team->context, next, thread);
+        if (__atomic_add_fetch(&team->done, 1, __ATOMIC_ACQ_REL) == (int64_t)tiles) {
+            __atomic_add_fetch(&team->finished, 1, __ATOMIC_SEQ_CST);
+            if (__atomic_load_n(&team->waiting, __ATOMIC_SEQ_CST)) {
+                futex_wake(&team->finished, 1);
             }
         }
-        state = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE);
+        state = __atomic_load_n(&team->state, __ATOMIC_ACQUIRE);
     }
 }
 
 static void *worker_main(void *argument) {
     struct worker *self = argument;
-    struct culm_pool_threads *pool = self->pool;
+    struct culm_cpu_team *team = self->team;
     control_enter();
     uint32_t seen = 0;
     for (;;) {
         uint32_t epoch;
         uint64_t deadline = now_ns() + SPIN_NS;
-        while ((epoch = __atomic_load_n(&pool->epoch, __ATOMIC_SEQ_CST)) == seen) {
+        while ((epoch = __atomic_load_n(&team->epoch, __ATOMIC_SEQ_CST)) == seen) {
             for (int i = 0; i < 32; i++) {
                 relax();
             }
             if (now_ns() < deadline) {
                 continue;
             }
-            __atomic_add_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
-            if (__atomic_load_n(&pool->epoch, __ATOMIC_SEQ_CST) == seen) {
-                futex_wait(&pool->epoch, seen);
+            __atomic_add_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
+            if (__atomic_load_n(&team->epoch, __ATOMIC_SEQ_CST) == seen) {
+                futex_wait(&team->epoch, seen);
             }
-            __atomic_sub_fetch(&pool->sleeping, 1, __ATOMIC_SEQ_CST);
+            __atomic_sub_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
             deadline = now_ns() + SPIN_NS;
         }
         seen = epoch;
-        if (__atomic_load_n(&pool->stop, __ATOMIC_SEQ_CST)) {
+        if (__atomic_load_n(&team->stop, __ATOMIC_SEQ_CST)) {
             return NULL;
         }
-        work(pool, self->thread);
+        work(team, self->thread);
     }
 }
 
-static void announce(struct culm_pool_threads *pool) {
-    __atomic_add_fetch(&pool->epoch, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&pool->sleeping, __ATOMIC_SEQ_CST)) {
-        futex_wake(&pool->epoch, pool->workers);
+static void announce(struct culm_cpu_team *team) {
+    __atomic_add_fetch(&team->epoch, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST)) {
+        futex_wake(&team->epoch, team->workers);
     }
 }
 
-enum culm_status culm_pool_threads_new(int threads, struct culm_pool_threads **ret_pool,
-                                       struct culm_error *error) {
-    struct culm_pool_threads *pool =
-        calloc(1, sizeof *pool + (size_t)threads * sizeof pool->worker[0]);
-    if (!pool) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "thread pool: out of memory");
+enum culm_status culm_cpu_team_new(int threads, struct culm_cpu_team **ret_team,
+                                   struct culm_error *error) {
+    struct culm_cpu_team *team = calloc(1, sizeof *team + (size_t)threads * sizeof team->worker[0]);
+    if (!team) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "thread team: out of memory");
     }
     for (int thread = 1; thread < threads; thread++) {
-        struct worker *worker = &pool->worker[pool->workers];
-        *worker = (struct worker){.pool = pool, .thread = thread};
+        struct worker *worker = &team->worker[team->workers];
+        *worker = (struct worker){.team = team, .thread = thread};
         int failed = pthread_create(&worker->id, NULL, worker_main, worker);
         if (failed) {
-            culm_pool_threads_free(pool);
+            culm_cpu_team_free(team);
             return culm_error_errno(error, failed, "start compute thread %d of %d; ask for fewer",
                                     thread + 1, threads);
         }
-        pool->workers++;
+        team->workers++;
     }
-    *ret_pool = pool;
+    *ret_team = team;
     return CULM_OK;
 }
 
-void culm_pool_threads_free(struct culm_pool_threads *pool) {
-    if (!pool) {
+void culm_cpu_team_free(struct culm_cpu_team *team) {
+    if (!team) {
         return;
     }
-    __atomic_store_n(&pool->stop, 1, __ATOMIC_SEQ_CST);
-    announce(pool);
-    for (int i = 0; i < pool->workers; i++) {
-        pthread_join(pool->worker[i].id, NULL);
+    __atomic_store_n(&team->stop, 1, __ATOMIC_SEQ_CST);
+    announce(team);
+    for (int i = 0; i < team->workers; i++) {
+        pthread_join(team->worker[i].id, NULL);
     }
-    free(pool);
+    free(team);
 }
 
-static void run_pool(struct culm_pool_threads *pool, int64_t tiles, culm_cpu_tile *tile,
+static void run_team(struct culm_cpu_team *team, int64_t tiles, culm_cpu_tile *tile,
                      void *context) {
-    uint64_t job = (__atomic_load_n(&pool->state, __ATOMIC_RELAXED) >> (2 * TILE_BITS)) + 1;
-    uint32_t finished = __atomic_load_n(&pool->finished, __ATOMIC_RELAXED);
-    pool->tile = tile;
-    pool->context = context;
-    __atomic_store_n(&pool->done, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&pool->state, job << (2 * TILE_BITS) | (uint64_t)tiles << TILE_BITS,
+    uint64_t job = (__atomic_load_n(&team->state, __ATOMIC_RELAXED) >> (2 * TILE_BITS)) + 1;
+    uint32_t finished = __atomic_load_n(&team->finished, __ATOMIC_RELAXED);
+    team->tile = tile;
+    team->context = context;
+    __atomic_store_n(&team->done, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&team->state, job << (2 * TILE_BITS) | (uint64_t)tiles << TILE_BITS,
                      __ATOMIC_RELEASE);
-    announce(pool);
-    work(pool, 0);
-    if (__atomic_load_n(&pool->finished, __ATOMIC_ACQUIRE) != finished) {
+    announce(team);
+    work(team, 0);
+    if (__atomic_load_n(&team->finished, __ATOMIC_ACQUIRE) != finished) {
         return;
     }
     uint64_t deadline = now_ns() + SPIN_NS;
-    while (__atomic_load_n(&pool->finished, __ATOMIC_SEQ_CST) == finished) {
+    while (__atomic_load_n(&team->finished, __ATOMIC_SEQ_CST) == finished) {
         relax();
         if (now_ns() < deadline) {
             continue;
         }
-        __atomic_store_n(&pool->waiting, 1, __ATOMIC_SEQ_CST);
-        while (__atomic_load_n(&pool->finished, __ATOMIC_SEQ_CST) == finished) {
-            futex_wait(&pool->finished, finished);
+        __atomic_store_n(&team->waiting, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&team->finished, __ATOMIC_SEQ_CST) == finished) {
+            futex_wait(&team->finished, finished);
         }
-        __atomic_store_n(&pool->waiting, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&team->waiting, 0, __ATOMIC_SEQ_CST);
     }
 }
 
 void culm_cpu_run(struct culm_cpu *cpu, int64_t tiles, culm_cpu_tile *tile, void *context) {
     assert(tiles <= (int64_t)TILE_MASK);
     uint64_t before = control_enter();
-    if (!cpu->pool || tiles == 1) {
+    if (!cpu->team || tiles == 1) {
         for (int64_t i = 0; i < tiles; i++) {
             tile(context, i, 0);
         }
     } else if (tiles > 0) {
-        run_pool(cpu->pool, tiles, tile, context);
+        run_team(cpu->team, tiles, tile, context);
     }
     control_leave(before);
 }
