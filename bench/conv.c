@@ -12,7 +12,7 @@
  * which measures the same layers in PyTorch beside this program. --cpu-time counts the calling
  * thread's time instead of the wall's: with one thread, for busy machines.
  */
-#include "device/cpu/kernels_conv.h"
+#include "device/cpu/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,9 +158,9 @@ int main(int argc, char **argv) {
     }
     batch = batch ? batch : nets[n].batch;
     enum culm_dtype dtype = strcmp(dtype_name, "bf16") ? CULM_F32 : CULM_BF16;
-    struct culm_cpu *cpu;
+    struct culm_device *cpu;
     struct culm_error error;
-    if (culm_cpu_new_isa((int)threads, isa, &cpu, &error)) {
+    if (culm_cpu_new((int)threads, isa, &cpu, &error)) {
         fprintf(stderr, "bench_conv: %s\n", error.text);
         return 1;
     }
@@ -196,15 +196,17 @@ int main(int argc, char **argv) {
             for (int64_t r = -1; r < reps; r++) {
                 double start = now();
                 if (pass == CULM_CONV_FORWARD) {
-                    culm_cpu_conv_forward(cpu, &v, algorithm, (struct culm_out){y, dtype},
-                                          (struct culm_in){x, dtype}, w, NULL);
+                    CULM_RUN(cpu, conv_forward, .conv = &v, .algorithm = algorithm,
+                             .y = (struct culm_out){y, dtype}, .x = (struct culm_in){x, dtype},
+                             .w = w);
                 } else if (pass == CULM_CONV_BACKWARD_DATA) {
-                    culm_cpu_conv_backward_data(cpu, &v, algorithm, (struct culm_out){dx, dtype},
-                                                (struct culm_in){y, dtype}, w);
+                    CULM_RUN(cpu, conv_backward_data, .conv = &v, .algorithm = algorithm,
+                             .dx = (struct culm_out){dx, dtype}, .dy = (struct culm_in){y, dtype},
+                             .w = w);
                 } else {
-                    culm_cpu_conv_backward_weight(cpu, &v, algorithm, dw, NULL,
-                                                  (struct culm_in){x, dtype},
-                                                  (struct culm_in){y, dtype}, true);
+                    CULM_RUN(cpu, conv_backward_weight, .conv = &v, .algorithm = algorithm,
+                             .dw = dw, .x = (struct culm_in){x, dtype},
+                             .dy = (struct culm_in){y, dtype}, .first = true);
                 }
                 if (r >= 0) {
                     times[r] = now() - start;
@@ -232,6 +234,6 @@ int main(int argc, char **argv) {
             total[0] * 1e3, work[0] / total[0] * 1e-9, total[1] * 1e3, work[1] / total[1] * 1e-9,
             total[2] * 1e3, work[2] / total[2] * 1e-9, (total[0] + total[1] + total[2]) * 1e3);
     }
-    culm_cpu_free(cpu);
+    culm_device_free(cpu);
     return 0;
 }

@@ -10,7 +10,7 @@
  * not causal) and the bytes that must move at least, per second. The last line is the step. The
  * same model in PyTorch: peers/step.py.
  */
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,20 +122,24 @@ struct block {
     float *ln1, *m1, *r1, *qkv, *att, *lse, *proj, *x1, *ln2, *m2, *r2, *fc, *gelu, *out, *x2;
 };
 
-static void linear(struct culm_cpu *cpu, struct account *a, enum kernel k, float *y, const float *x,
-                   const float *w, const float *b, int64_t n, int64_t in, int64_t out) {
-    culm_cpu_linear_forward(cpu, low_out(y), low_in(x), w, b, n, in, out, false);
+static void linear(struct culm_device *cpu, struct account *a, enum kernel k, float *y,
+                   const float *x, const float *w, const float *b, int64_t n, int64_t in,
+                   int64_t out) {
+    CULM_RUN(cpu, linear_forward, .y = low_out(y), .x = low_in(x), .w = w, .b = b, .n = n, .in = in,
+             .out = out);
     done(a, k, 2.0 * (double)n * (double)in * (double)out, (double)(n * in + in * out + n * out));
 }
 
-static void linear_back(struct culm_cpu *cpu, struct account *a, enum kernel k, float *dx,
+static void linear_back(struct culm_device *cpu, struct account *a, enum kernel k, float *dx,
                         float *dw, float *db, const float *dy, const float *x, const float *w,
                         int64_t n, int64_t in, int64_t out) {
     double flops = 2.0 * (double)n * (double)in * (double)out;
     double moved = (double)(n * in + in * out + n * out);
-    culm_cpu_linear_backward_weight(cpu, dw, db, low_in(x), low_in(dy), n, in, out, false, true);
+    CULM_RUN(cpu, linear_backward_weight, .dw = dw, .db = db, .x = low_in(x), .dy = low_in(dy),
+             .n = n, .in = in, .out = out, .first = true);
     done(a, k + 2, flops, moved);
-    culm_cpu_linear_backward_input(cpu, low_out(dx), low_in(dy), w, n, in, out, false);
+    CULM_RUN(cpu, linear_backward_input, .dx = low_out(dx), .dy = low_in(dy), .w = w, .n = n,
+             .in = in, .out = out);
     done(a, k + 1, flops, moved);
 }
 
@@ -173,8 +177,8 @@ int main(int argc, char **argv) {
         }
     }
     struct culm_error error;
-    struct culm_cpu *cpu;
-    if (culm_cpu_new_isa((int)m.threads, m.isa, &cpu, &error)) {
+    struct culm_device *cpu;
+    if (culm_cpu_new((int)m.threads, m.isa, &cpu, &error)) {
         fprintf(stderr, "bench_kernels: %s\n", error.text);
         return 4;
     }
@@ -233,96 +237,112 @@ int main(int argc, char **argv) {
         struct culm_loss loss;
         memset(a, 0, sizeof *a);
         double start = a->last = now();
-        culm_cpu_embedding_forward(cpu, culm_out_f32(emb), tokens, wte, wpe, m.batch, m.context, c,
-                                   v);
+        CULM_RUN(cpu, embedding_forward, .y = culm_out_f32(emb), .tokens = tokens, .wte = wte,
+                 .wpe = wpe, .b = m.batch, .t = m.context, .c = c, .v = v);
         done(a, EMBEDDING_F, 0, (double)(2 * n * c));
-        culm_cpu_dropout(cpu, culm_out_f32(x0), culm_in_f32(emb), n * c, &drop);
+        CULM_RUN(cpu, dropout, .y = culm_out_f32(x0), .x = culm_in_f32(emb), .count = n * c,
+                 .dropout = &drop);
         done(a, RESIDUAL_F, 0, (double)(2 * n * c));
         const float *x = x0;
         for (int64_t l = 0; l < L; l++) {
             struct block *b = &blocks[l];
             const float *w = p + l * (weights + 13 * c), *s = w + weights;
-            culm_cpu_layernorm_forward(cpu, low_out(b->ln1), b->m1, b->r1, culm_in_f32(x), s, s + c,
-                                       n, c, 1e-5);
+            CULM_RUN(cpu, layernorm_forward, .y = low_out(b->ln1), .mean = b->m1, .rstd = b->r1,
+                     .x = culm_in_f32(x), .gamma = s, .beta = s + c, .n = n, .c = c, .eps = 1e-5);
             done(a, LAYERNORM_F, 0, (double)(2 * n * c));
             linear(cpu, a, QKV_F, b->qkv, b->ln1, w, s + 2 * c, n, c, 3 * c);
             struct culm_attention_rows rows = culm_attention_packed(low_in(b->qkv), c);
-            culm_cpu_attention_forward(cpu, low_out(b->att), b->lse, &rows, &how);
+            CULM_RUN(cpu, attention_forward, .out = low_out(b->att), .lse = b->lse, .in = &rows,
+                     .how = &how);
             done(a, ATTENTION_F, attention, (double)(4 * n * c));
             linear(cpu, a, PROJ_F, b->proj, b->att, w + 3 * c * c, s + 5 * c, n, c, c);
-            culm_cpu_residual_dropout_forward(cpu, culm_out_f32(b->x1), culm_in_f32(x),
-                                              low_in(b->proj), n * c, &drop);
+            CULM_RUN(cpu, residual_dropout_forward, .y = culm_out_f32(b->x1), .x = culm_in_f32(x),
+                     .h = low_in(b->proj), .count = n * c, .dropout = &drop);
             done(a, RESIDUAL_F, 0, (double)(3 * n * c));
-            culm_cpu_layernorm_forward(cpu, low_out(b->ln2), b->m2, b->r2, culm_in_f32(b->x1),
-                                       s + 6 * c, s + 7 * c, n, c, 1e-5);
+            CULM_RUN(cpu, layernorm_forward, .y = low_out(b->ln2), .mean = b->m2, .rstd = b->r2,
+                     .x = culm_in_f32(b->x1), .gamma = s + 6 * c, .beta = s + 7 * c, .n = n, .c = c,
+                     .eps = 1e-5);
             done(a, LAYERNORM_F, 0, (double)(2 * n * c));
             linear(cpu, a, FC_F, b->fc, b->ln2, w + 4 * c * c, s + 8 * c, n, c, 4 * c);
-            culm_cpu_activation_forward(cpu, low_out(b->gelu), low_in(b->fc), 4 * n * c,
-                                        CULM_FUNCTION_GELU_TANH, 0);
+            CULM_RUN(cpu, activation_forward, .y = low_out(b->gelu), .x = low_in(b->fc),
+                     .count = 4 * n * c, .function = CULM_FUNCTION_GELU_TANH, .alpha = 0);
             done(a, GELU_F, 0, (double)(8 * n * c));
             linear(cpu, a, OUT_F, b->out, b->gelu, w + 8 * c * c, s + 12 * c, n, 4 * c, c);
-            culm_cpu_residual_dropout_forward(cpu, culm_out_f32(b->x2), culm_in_f32(b->x1),
-                                              low_in(b->out), n * c, &drop);
+            CULM_RUN(cpu, residual_dropout_forward, .y = culm_out_f32(b->x2),
+                     .x = culm_in_f32(b->x1), .h = low_in(b->out), .count = n * c,
+                     .dropout = &drop);
             done(a, RESIDUAL_F, 0, (double)(3 * n * c));
             x = b->x2;
         }
         double head = 2.0 * (double)n * (double)c * (double)v,
                moved = (double)(n * c + (n + c) * v);
-        culm_cpu_layernorm_forward(cpu, low_out(lnf), mf, rf, culm_in_f32(x), gf, gf + c, n, c,
-                                   1e-5);
+        CULM_RUN(cpu, layernorm_forward, .y = low_out(lnf), .mean = mf, .rstd = rf,
+                 .x = culm_in_f32(x), .gamma = gf, .beta = gf + c, .n = n, .c = c, .eps = 1e-5);
         done(a, LAYERNORM_F, 0, (double)(2 * n * c));
-        culm_cpu_linear_forward(cpu, low_out(logits), low_in(lnf), wte, NULL, n, c, v, true);
+        CULM_RUN(cpu, linear_forward, .y = low_out(logits), .x = low_in(lnf), .w = wte, .n = n,
+                 .in = c, .out = v, .transposed = true);
         done(a, HEAD_F, head, moved);
-        culm_cpu_cross_entropy(cpu, low_out(logits), tokens, n, v, 1.0 / (double)n, 0, true, &loss);
+        CULM_RUN(cpu, cross_entropy, .logits = low_out(logits), .targets = tokens, .n = n, .v = v,
+                 .scale = 1.0 / (double)n, .smoothing = 0, .want_gradient = true,
+                 .ret_loss = &loss);
         done(a, CROSS_ENTROPY, 0, (double)(2 * n * v));
-        culm_cpu_linear_backward_weight(cpu, g + (wte - p), NULL, low_in(lnf), low_in(logits), n, c,
-                                        v, true, true);
+        CULM_RUN(cpu, linear_backward_weight, .dw = g + (wte - p), .x = low_in(lnf),
+                 .dy = low_in(logits), .n = n, .in = c, .out = v, .transposed = true,
+                 .first = true);
         done(a, HEAD_DW, head, moved);
-        culm_cpu_linear_backward_input(cpu, low_out(dh), low_in(logits), wte, n, c, v, true);
+        CULM_RUN(cpu, linear_backward_input, .dx = low_out(dh), .dy = low_in(logits), .w = wte,
+                 .n = n, .in = c, .out = v, .transposed = true);
         done(a, HEAD_DX, head, moved);
         float *dgf = g + (gf - p);
-        culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), dgf, dgf + c, low_in(dh), culm_in_f32(x),
-                                    gf, mf, rf, culm_in_f32(NULL), n, c, true);
+        CULM_RUN(cpu, layernorm_backward, .dx = culm_out_f32(dx), .dgamma = dgf, .dbeta = dgf + c,
+                 .dy = low_in(dh), .x = culm_in_f32(x), .gamma = gf, .mean = mf, .rstd = rf, .n = n,
+                 .c = c, .first = true);
         done(a, LAYERNORM_B, 0, (double)(3 * n * c));
         for (int64_t l = L; l-- > 0;) {
             struct block *b = &blocks[l];
             const float *w = p + l * (weights + 13 * c), *s = w + weights;
             float *dw = g + (w - p), *ds = dw + weights;
             x = l ? blocks[l - 1].x2 : x0;
-            culm_cpu_dropout(cpu, low_out(dh), culm_in_f32(dx), n * c, &drop);
+            CULM_RUN(cpu, dropout, .y = low_out(dh), .x = culm_in_f32(dx), .count = n * c,
+                     .dropout = &drop);
             done(a, DROPOUT_B, 0, (double)(2 * n * c));
             linear_back(cpu, a, OUT_F, dwide, dw + 8 * c * c, ds + 12 * c, dh, b->gelu,
                         w + 8 * c * c, n, 4 * c, c);
-            culm_cpu_activation_backward(cpu, low_out(dwide2), low_in(dwide), low_in(b->fc),
-                                         4 * n * c, CULM_FUNCTION_GELU_TANH, 0);
+            CULM_RUN(cpu, activation_backward, .dx = low_out(dwide2), .dy = low_in(dwide),
+                     .kept = low_in(b->fc), .count = 4 * n * c, .function = CULM_FUNCTION_GELU_TANH,
+                     .alpha = 0);
             done(a, GELU_B, 0, (double)(12 * n * c));
             linear_back(cpu, a, FC_F, dh, dw + 4 * c * c, ds + 8 * c, dwide2, b->ln2, w + 4 * c * c,
                         n, c, 4 * c);
-            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds + 6 * c, ds + 7 * c, low_in(dh),
-                                        culm_in_f32(b->x1), s + 6 * c, b->m2, b->r2,
-                                        culm_in_f32(dx), n, c, true);
+            CULM_RUN(cpu, layernorm_backward, .dx = culm_out_f32(dx), .dgamma = ds + 6 * c,
+                     .dbeta = ds + 7 * c, .dy = low_in(dh), .x = culm_in_f32(b->x1),
+                     .gamma = s + 6 * c, .mean = b->m2, .rstd = b->r2, .add = culm_in_f32(dx),
+                     .n = n, .c = c, .first = true);
             done(a, LAYERNORM_B, 0, (double)(4 * n * c));
-            culm_cpu_dropout(cpu, low_out(dh), culm_in_f32(dx), n * c, &drop);
+            CULM_RUN(cpu, dropout, .y = low_out(dh), .x = culm_in_f32(dx), .count = n * c,
+                     .dropout = &drop);
             done(a, DROPOUT_B, 0, (double)(2 * n * c));
             linear_back(cpu, a, PROJ_F, dwide, dw + 3 * c * c, ds + 5 * c, dh, b->att,
                         w + 3 * c * c, n, c, c);
             struct culm_attention_rows rows = culm_attention_packed(low_in(b->qkv), c);
             struct culm_attention_grads grads = culm_attention_packed_grads(low_out(dwide2), c);
-            culm_cpu_attention_backward(cpu, &grads, low_in(dwide), &rows, low_in(b->att), b->lse,
-                                        &how);
+            CULM_RUN(cpu, attention_backward, .grads = &grads, .dout = low_in(dwide), .in = &rows,
+                     .out = low_in(b->att), .lse = b->lse, .how = &how);
             done(a, ATTENTION_B, 2.5 * attention, (double)(8 * n * c));
             linear_back(cpu, a, QKV_F, dh, dw, ds + 2 * c, dwide2, b->ln1, w, n, c, 3 * c);
-            culm_cpu_layernorm_backward(cpu, culm_out_f32(dx), ds, ds + c, low_in(dh),
-                                        culm_in_f32(x), s, b->m1, b->r1, culm_in_f32(dx), n, c,
-                                        true);
+            CULM_RUN(cpu, layernorm_backward, .dx = culm_out_f32(dx), .dgamma = ds, .dbeta = ds + c,
+                     .dy = low_in(dh), .x = culm_in_f32(x), .gamma = s, .mean = b->m1,
+                     .rstd = b->r1, .add = culm_in_f32(dx), .n = n, .c = c, .first = true);
             done(a, LAYERNORM_B, 0, (double)(4 * n * c));
         }
-        culm_cpu_dropout(cpu, culm_out_f32(dh), culm_in_f32(dx), n * c, &drop);
+        CULM_RUN(cpu, dropout, .y = culm_out_f32(dh), .x = culm_in_f32(dx), .count = n * c,
+                 .dropout = &drop);
         done(a, DROPOUT_B, 0, (double)(2 * n * c));
-        culm_cpu_embedding_backward(cpu, g + (wte - p), g + (wpe - p), culm_in_f32(dh), tokens,
-                                    m.batch, m.context, c, v, false);
+        CULM_RUN(cpu, embedding_backward, .dwte = g + (wte - p), .dwpe = g + (wpe - p),
+                 .dy = culm_in_f32(dh), .tokens = tokens, .b = m.batch, .t = m.context, .c = c,
+                 .v = v);
         done(a, EMBEDDING_B, 0, (double)(3 * n * c));
-        double squares = culm_cpu_sum_squares(cpu, g, params);
+        double squares = culm_device_sum_squares(cpu, g, params);
         done(a, SUM_SQUARES, 0, (double)params);
         struct culm_adamw hyper = {.lr = 1e-6,
                                    .beta1 = 0.9,
@@ -332,7 +352,7 @@ int main(int argc, char **argv) {
                                    .grad_scale = squares > 1 ? 0.5 : 1,
                                    .bias_correction1 = 0.5,
                                    .bias_correction2 = 0.5};
-        culm_cpu_adamw(cpu, p, m1, m2, g, params, &hyper);
+        CULM_RUN(cpu, adamw, .p = p, .m = m1, .v = m2, .g = g, .count = params, .hyper = &hyper);
         done(a, ADAMW, 0, (double)(7 * params));
         if (iteration < 0) {
             continue;
@@ -347,7 +367,7 @@ int main(int argc, char **argv) {
     }
     double medians = 0, products = 0, product_flops = 0;
     printf("%s, %s, %lld threads, batch %lld x %lld, %lld blocks x %lld, %.2f M parameters\n",
-           culm_cpu_isa(cpu), low == CULM_BF16 ? culm_cpu_bf16_flavour(cpu) : "f32",
+           culm_cpu_isa(cpu), low == CULM_BF16 ? cpu->ops->bf16_flavour(cpu) : "f32",
            (long long)m.threads, (long long)m.batch, (long long)m.context, (long long)L,
            (long long)c, (double)params * 1e-6);
     printf("%-20s %6s %9s %9s %8s\n", "kernel", "calls", "ms", "GFLOP/s", "GB/s");
@@ -370,6 +390,6 @@ int main(int argc, char **argv) {
            steps[0] * 1e3, (double)n / steps[m.iters / 2]);
     free(steps);
     free(blocks);
-    culm_cpu_free(cpu);
+    culm_device_free(cpu);
     return 0;
 }

@@ -9,7 +9,7 @@
  * process's seconds, not the wall's: for busy machines, with one thread. The same of PyTorch:
  * peers/lstm.py, and in pairs peers/step.py --model lstm.
  */
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define ITERS_MAX 1000
 
-static struct culm_cpu *cpu;
+static struct culm_device *cpu;
 static int threads = 2, iters = 9, steps = 50, batch = 0, width = 0;
 static bool cpu_time;
 
@@ -85,14 +85,15 @@ struct lstm {
 
 static void lstm_forward(void *context) {
     struct lstm *l = context;
-    culm_cpu_lstm_forward(cpu, culm_out_f32(l->y), l->gates, l->cells, l->work[0],
-                          culm_in_f32(l->x), &l->params, &l->how);
+    CULM_RUN(cpu, lstm_forward, .y = culm_out_f32(l->y), .gates = l->gates, .cells = l->cells,
+             .work = l->work[0], .x = culm_in_f32(l->x), .params = &l->params, .how = &l->how);
 }
 
 static void lstm_backward(void *context) {
     struct lstm *l = context;
-    culm_cpu_lstm_backward(cpu, &l->grads, l->work[1], culm_in_f32(l->dy), culm_in_f32(l->x),
-                           culm_in_f32(l->y), l->gates, l->cells, &l->params, &l->how, true);
+    CULM_RUN(cpu, lstm_backward, .grads = &l->grads, .work = l->work[1], .dy = culm_in_f32(l->dy),
+             .x = culm_in_f32(l->x), .y = culm_in_f32(l->y), .gates = l->gates, .cells = l->cells,
+             .params = &l->params, .how = &l->how, .first = true);
 }
 
 static void bench_lstm(int64_t b, int64_t h) {
@@ -110,8 +111,8 @@ static void bench_lstm(int64_t b, int64_t h) {
     l.y = array(n, 0);
     l.cells = array(n, 0);
     l.gates = array(4 * n, 0);
-    l.work[0] = array(culm_cpu_lstm_forward_floats(&l.how), 0);
-    l.work[1] = array(culm_cpu_lstm_backward_floats(&l.how), 0);
+    l.work[0] = array(culm_cpu_device_ops.lstm_forward_floats(&l.how), 0);
+    l.work[1] = array(culm_cpu_device_ops.lstm_backward_floats(&l.how), 0);
     char what[96];
     snprintf(what, sizeof what, "\"batch\": %d, \"time\": %d, \"width\": %d", (int)b, steps,
              (int)h);
@@ -139,13 +140,15 @@ struct bahdanau {
 
 static void bahdanau_forward(void *context) {
     struct bahdanau *l = context;
-    culm_cpu_bahdanau_forward(cpu, culm_out_f32(l->context), l->probabilities, &l->in, &l->how);
+    CULM_RUN(cpu, bahdanau_forward, .context = culm_out_f32(l->context),
+             .probabilities = l->probabilities, .in = &l->in, .how = &l->how);
 }
 
 static void bahdanau_backward(void *context) {
     struct bahdanau *l = context;
-    culm_cpu_bahdanau_backward(cpu, &l->grads, l->work, culm_in_f32(l->dcontext), l->probabilities,
-                               &l->in, &l->how, true);
+    CULM_RUN(cpu, bahdanau_backward, .grads = &l->grads, .work = l->work,
+             .dcontext = culm_in_f32(l->dcontext), .probabilities = l->probabilities, .in = &l->in,
+             .how = &l->how, .first = true);
 }
 
 static void bench_bahdanau(int64_t b, int64_t a) {
@@ -166,7 +169,7 @@ static void bench_bahdanau(int64_t b, int64_t a) {
     l.context = array(n, 0);
     l.dcontext = array(n, 1);
     l.probabilities = array(b * steps * steps, 0);
-    l.work = array(culm_cpu_bahdanau_backward_floats(&l.how), 0);
+    l.work = array(culm_cpu_device_ops.bahdanau_backward_floats(&l.how), 0);
     char what[96];
     snprintf(what, sizeof what, "\"batch\": %d, \"queries\": %d, \"keys\": %d, \"width\": %d",
              (int)b, steps, steps, (int)a);
@@ -184,13 +187,14 @@ struct attention {
 
 static void attention_forward(void *context) {
     struct attention *l = context;
-    culm_cpu_attention_forward(cpu, culm_out_f32(l->out), l->lse, &l->in, &l->how);
+    CULM_RUN(cpu, attention_forward, .out = culm_out_f32(l->out), .lse = l->lse, .in = &l->in,
+             .how = &l->how);
 }
 
 static void attention_backward(void *context) {
     struct attention *l = context;
-    culm_cpu_attention_backward(cpu, &l->grads, culm_in_f32(l->dout), &l->in, culm_in_f32(l->out),
-                                l->lse, &l->how);
+    CULM_RUN(cpu, attention_backward, .grads = &l->grads, .dout = culm_in_f32(l->dout),
+             .in = &l->in, .out = culm_in_f32(l->out), .lse = l->lse, .how = &l->how);
 }
 
 static void bench_attention(int64_t b, int64_t t, bool causal) {
@@ -238,7 +242,7 @@ int main(int argc, char **argv) {
                         "[--time T] [--isa NAME] [--batch N] [--width N] [--cpu-time]\n");
         return 2;
     }
-    if (culm_cpu_new_isa(threads, isa, &cpu, &error)) {
+    if (culm_cpu_new(threads, isa, &cpu, &error)) {
         fprintf(stderr, "bench_sequence: %s\n", error.text);
         return 1;
     }
@@ -256,6 +260,6 @@ int main(int argc, char **argv) {
         bench_attention(8, 128, false);
         bench_attention(4, 512, false);
     }
-    culm_cpu_free(cpu);
+    culm_device_free(cpu);
     return 0;
 }

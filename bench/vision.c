@@ -9,7 +9,7 @@
  * Between calls an array of 64 MiB is read, so that nothing comes out of the cache. The same in
  * PyTorch, beside it: peers/norm.py.
  */
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 
 struct bench {
-    struct culm_cpu *cpu;
+    struct culm_device *cpu;
     int64_t n, h, w, c;
     enum culm_dtype dtype;
     void *x, *y, *dy, *dx, *residual, *dresidual, *index;
@@ -49,16 +49,19 @@ static struct culm_window window(const struct bench *b) {
 
 static void forward(struct bench *b, enum culm_function function, bool adds) {
     const struct culm_batchnorm how = norm(b, function);
-    culm_cpu_batchnorm_forward(b->cpu, out(b, b->y), b->mean, b->variance, in(b, b->x), b->gamma,
-                               b->beta, in(b, adds ? b->residual : NULL), &how);
+    CULM_RUN(b->cpu, batchnorm_forward, .y = out(b, b->y), .mean = b->mean, .variance = b->variance,
+             .x = in(b, b->x), .gamma = b->gamma, .beta = b->beta,
+             .residual = in(b, adds ? b->residual : NULL), .how = &how);
 }
 static void backward(struct bench *b, enum culm_function function, bool adds) {
     const struct culm_batchnorm how = norm(b, function);
     bool looks = adds && function != CULM_FUNCTION_NONE;
-    culm_cpu_batchnorm_backward(b->cpu, out(b, b->dx), out(b, looks ? b->dresidual : NULL),
-                                b->dgamma, b->dbeta, b->sum_mean, b->sum_variance, in(b, b->dy),
-                                in(b, b->x), in(b, looks ? b->y : NULL), b->gamma, b->beta, b->mean,
-                                b->variance, &how, true);
+    CULM_RUN(b->cpu, batchnorm_backward, .dx = out(b, b->dx),
+             .dresidual = out(b, looks ? b->dresidual : NULL), .dgamma = b->dgamma,
+             .dbeta = b->dbeta, .sum_mean = b->sum_mean, .sum_variance = b->sum_variance,
+             .dy = in(b, b->dy), .x = in(b, b->x), .y = in(b, looks ? b->y : NULL),
+             .gamma = b->gamma, .beta = b->beta, .mean = b->mean, .variance = b->variance,
+             .how = &how, .first = true);
 }
 
 static void bn_forward(struct bench *b) { forward(b, CULM_FUNCTION_NONE, false); }
@@ -69,44 +72,47 @@ static void bn_add_relu_forward(struct bench *b) { forward(b, CULM_FUNCTION_RELU
 static void bn_add_relu_backward(struct bench *b) { backward(b, CULM_FUNCTION_RELU, true); }
 static int64_t count(const struct bench *b) { return b->n * b->h * b->w * b->c; }
 static void relu_forward(struct bench *b) {
-    culm_cpu_activation_forward(b->cpu, out(b, b->y), in(b, b->x), count(b), CULM_FUNCTION_RELU, 0);
+    CULM_RUN(b->cpu, activation_forward, .y = out(b, b->y), .x = in(b, b->x), .count = count(b),
+             .function = CULM_FUNCTION_RELU, .alpha = 0);
 }
 static void relu_backward(struct bench *b) {
-    culm_cpu_activation_backward(b->cpu, out(b, b->dx), in(b, b->dy), in(b, b->y), count(b),
-                                 CULM_FUNCTION_RELU, 0);
+    CULM_RUN(b->cpu, activation_backward, .dx = out(b, b->dx), .dy = in(b, b->dy),
+             .kept = in(b, b->y), .count = count(b), .function = CULM_FUNCTION_RELU, .alpha = 0);
 }
 static void gelu_forward(struct bench *b) {
-    culm_cpu_activation_forward(b->cpu, out(b, b->y), in(b, b->x), count(b), CULM_FUNCTION_GELU_ERF,
-                                0);
+    CULM_RUN(b->cpu, activation_forward, .y = out(b, b->y), .x = in(b, b->x), .count = count(b),
+             .function = CULM_FUNCTION_GELU_ERF, .alpha = 0);
 }
 static void gelu_backward(struct bench *b) {
-    culm_cpu_activation_backward(b->cpu, out(b, b->dx), in(b, b->dy), in(b, b->x), count(b),
-                                 CULM_FUNCTION_GELU_ERF, 0);
+    CULM_RUN(b->cpu, activation_backward, .dx = out(b, b->dx), .dy = in(b, b->dy),
+             .kept = in(b, b->x), .count = count(b), .function = CULM_FUNCTION_GELU_ERF,
+             .alpha = 0);
 }
 static void maxpool_forward(struct bench *b) {
     const struct culm_window p = window(b);
-    culm_cpu_maxpool_forward(b->cpu, out(b, b->y), (struct culm_out){b->index, CULM_BF16},
-                             in(b, b->x), &p);
+    CULM_RUN(b->cpu, maxpool_forward, .y = out(b, b->y),
+             .index = (struct culm_out){b->index, CULM_BF16}, .x = in(b, b->x), .window = &p);
 }
 static void maxpool_backward(struct bench *b) {
     const struct culm_window p = window(b);
-    culm_cpu_maxpool_backward(b->cpu, out(b, b->dx), in(b, b->dy),
-                              (struct culm_in){b->index, CULM_BF16}, &p);
+    CULM_RUN(b->cpu, maxpool_backward, .dx = out(b, b->dx), .dy = in(b, b->dy),
+             .index = (struct culm_in){b->index, CULM_BF16}, .window = &p);
 }
 static void mean_forward(struct bench *b) {
     const struct culm_window p = {
         .n = b->n, .c = b->c, .in = {b->h, b->w}, .out = {1, 1}, .adaptive = true};
-    culm_cpu_avgpool_forward(b->cpu, out(b, b->y), in(b, b->x), &p);
+    CULM_RUN(b->cpu, avgpool_forward, .y = out(b, b->y), .x = in(b, b->x), .window = &p);
 }
 static void mean_backward(struct bench *b) {
     const struct culm_window p = {
         .n = b->n, .c = b->c, .in = {b->h, b->w}, .out = {1, 1}, .adaptive = true};
-    culm_cpu_avgpool_backward(b->cpu, out(b, b->dx), in(b, b->dy), &p);
+    CULM_RUN(b->cpu, avgpool_backward, .dx = out(b, b->dx), .dy = in(b, b->dy), .window = &p);
 }
 static void to_nchw(struct bench *b) {
     const struct culm_shape shape = {4, {b->n, b->h, b->w, b->c}};
     const int64_t order[] = {0, 3, 1, 2};
-    culm_cpu_permute(b->cpu, out(b, b->y), in(b, b->x), &shape, order);
+    CULM_RUN(b->cpu, permute, .y = out(b, b->y), .x = in(b, b->x), .x_shape = &shape,
+             .order = order);
 }
 
 static const struct {
@@ -207,7 +213,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bench_vision: iters are 1 to 1000, a shape has up to 2^31 elements\n");
         return 2;
     }
-    if (culm_cpu_new_isa((int)threads, isa, &b.cpu, &error)) {
+    if (culm_cpu_new((int)threads, isa, &b.cpu, &error)) {
         fprintf(stderr, "bench_vision: %s\n", error.text);
         return 1;
     }
@@ -261,6 +267,6 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         free(*columns[i]);
     }
-    culm_cpu_free(b.cpu);
+    culm_device_free(b.cpu);
     return 0;
 }

@@ -110,7 +110,7 @@ static void run_ops(struct bench *b, struct culm_stage_run *run) {
     const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
     for (int32_t i = 0; i < info->forward_ops + info->backward_ops; i++) {
         double start = seconds();
-        culm_stage_execute(b->runner.stage, b->runner.cpu, run, i);
+        culm_stage_execute(b->runner.stage, b->runner.device, run, i);
         b->op_s[i] += seconds() - start;
     }
 }
@@ -124,8 +124,8 @@ static void step(struct bench *b) {
     if (b->op_s) {
         run_ops(b, &run);
     } else {
-        (void)culm_stage_forward(r->stage, r->cpu, &run); /* without a stop flag both end */
-        (void)culm_stage_backward(r->stage, r->cpu, &run);
+        (void)culm_stage_forward(r->stage, r->device, &run); /* without a stop flag both end */
+        (void)culm_stage_backward(r->stage, r->device, &run);
     }
     struct culm_adamw hyper = culm_adamw_at(b->steps, 0.9, 0.95);
     hyper.lr = 1e-4;
@@ -133,17 +133,17 @@ static void step(struct bench *b) {
     hyper.weight_decay = 0.1;
     /* Training looks at what it reads and writes (train/numeric_digest.c): so does this. */
     struct culm_step_digest digest;
-    uint64_t values = culm_cpu_digest(r->cpu, r->params, info->param_floats), grads;
+    uint64_t values = culm_device_digest(r->device, r->params, info->param_floats), grads;
     hyper.digest = &digest;
-    hyper.grad_scale =
-        1.0 / (1.0 + culm_cpu_sum_squares_digest(r->cpu, r->grads, info->grad_floats, &grads));
+    hyper.grad_scale = 1.0 / (1.0 + culm_device_sum_squares_digest(r->device, r->grads,
+                                                                   info->grad_floats, &grads));
     (void)values;
     for (int32_t g = 0; g < info->grad_count; g++) {
         const struct culm_param_info *param = &info->params[info->grads[g].param];
         if (!param->statistic) {
-            culm_cpu_adamw(r->cpu, r->params + param->offset, b->m + param->offset,
-                           b->v + param->offset, r->grads + info->grads[g].offset, param->count,
-                           &hyper);
+            CULM_RUN(r->device, adamw, .p = r->params + param->offset, .m = b->m + param->offset,
+                     .v = b->v + param->offset, .g = r->grads + info->grads[g].offset,
+                     .count = param->count, .hyper = &hyper);
         }
     }
 }
@@ -171,8 +171,8 @@ static double measured_peak(struct bench *b) {
     int64_t rows = FEW; /* on an emulated processor the whole would take minutes */
     for (int i = 0; i < TRIES && x && y && w; i++) {
         double start = seconds();
-        culm_cpu_linear_forward(b->runner.cpu, (struct culm_out){y, dtype},
-                                (struct culm_in){x, dtype}, w, NULL, rows, K, N, false);
+        CULM_RUN(b->runner.device, linear_forward, .y = (struct culm_out){y, dtype},
+                 .x = (struct culm_in){x, dtype}, .w = w, .n = rows, .in = K, .out = N);
         double took = seconds() - start, rate = 2.0 * (double)rows * N * K / took / 1e9;
         best = rate > best ? rate : best;
         if (took > 1) {
@@ -212,8 +212,8 @@ static void report_step(const struct bench *b, const struct values *values, doub
         json_t *object = json_pack(
             "{s:o, s:s, s:i, s:I, s:{s:f, s:f}, s:f, s:s, s:f, s:f, s:f, s:f, s:I}", "model",
             culm_json_text(b->subject.name), "dtype", dtype, "threads",
-            culm_cpu_threads(b->runner.cpu), "batch", (json_int_t)b->subject.batch, "step_s",
-            "median", median, "min", least, "rate_per_s", rate, "rate_of",
+            b->runner.device->ops->threads(b->runner.device), "batch", (json_int_t)b->subject.batch,
+            "step_s", "median", median, "min", least, "rate_per_s", rate, "rate_of",
             images ? "samples" : "tokens", "gflops", gflops, "gflops_done", done, "peak_gflops",
             peak, "percent_of_peak", 100 * done / peak, "peak_memory_bytes", memory);
         char *text = json_dumps(object, JSON_COMPACT);
@@ -224,9 +224,9 @@ static void report_step(const struct bench *b, const struct values *values, doub
     }
     printf("%s, %s, %d threads, batch %lld: step %.4f s (min %.4f), %.0f %s/s, %.1f GFLOP/s, "
            "%.1f done (%.0f %% of %.0f), %.0f MB\n",
-           b->subject.name, dtype, culm_cpu_threads(b->runner.cpu), (long long)b->subject.batch,
-           median, least, rate, images ? "samples" : "tokens", gflops, done, 100 * done / peak,
-           peak, (double)memory / 1e6);
+           b->subject.name, dtype, b->runner.device->ops->threads(b->runner.device),
+           (long long)b->subject.batch, median, least, rate, images ? "samples" : "tokens", gflops,
+           done, 100 * done / peak, peak, (double)memory / 1e6);
 }
 
 /* --- by operator --- */

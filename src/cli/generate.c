@@ -177,7 +177,7 @@ static enum culm_status generate(struct generator *g, const char *prompt, int64_
             memmove(g->tokens, g->tokens + context - length, (size_t)length * sizeof *g->tokens);
         }
         struct culm_stage_run run = culm_runner_run(&g->runner);
-        (void)culm_stage_forward(g->runner.stage, g->runner.cpu, &run); /* it ends */
+        (void)culm_stage_forward(g->runner.stage, g->runner.device, &run); /* it ends */
         const float *logits = (const float *)g->runner.output + (length - 1) * g->logits;
         int32_t token = choose(logits, g->vocab, temperature, &random);
         g->tokens[length++] = token;

@@ -83,8 +83,12 @@ const struct culm_op *culm_op_find(const char *name) {
     return NULL;
 }
 
-struct culm_graph *culm_graph_new(void) {
-    return calloc(1, sizeof(struct culm_graph));
+struct culm_graph *culm_graph_new(const struct culm_device_ops *device) {
+    struct culm_graph *graph = calloc(1, sizeof *graph);
+    if (graph) {
+        graph->device = device;
+    }
+    return graph;
 }
 
 void culm_graph_free(struct culm_graph *graph) {

@@ -15,8 +15,7 @@
 #ifndef CULM_GRAPH_GRAPH_H
 #define CULM_GRAPH_GRAPH_H
 
-#include "tensor/hyper.h"
-#include "tensor/tensor.h"
+#include "device/device.h"
 
 #define CULM_NODE_INPUTS_MAX 12
 #define CULM_NODE_OUTPUTS_MAX 8
@@ -103,6 +102,7 @@ struct culm_use {
 };
 
 struct culm_graph {
+    const struct culm_device_ops *device; /* built for: shape rules ask for its limits */
     struct culm_value *value;
     int32_t value_count, value_capacity;
     struct culm_node_desc *node;
@@ -120,7 +120,8 @@ struct culm_graph {
     struct culm_error error; /* the first that building met; later calls do nothing */
 };
 
-struct culm_graph *culm_graph_new(void); /* NULL: out of memory */
+/* An empty graph for devices of this kind. NULL: out of memory. */
+struct culm_graph *culm_graph_new(const struct culm_device_ops *device);
 void culm_graph_free(struct culm_graph *graph);
 
 int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, enum culm_dtype dtype,

@@ -55,7 +55,7 @@
 #ifndef CULM_GRAPH_OPS_H
 #define CULM_GRAPH_OPS_H
 
-#include "device/cpu/kernels.h"
+#include "device/device.h"
 #include "graph/graph.h"
 
 struct culm_gradients;
@@ -72,7 +72,7 @@ struct culm_loss_total {
 
 /* Memory of one node during a run. */
 struct culm_operands {
-    struct culm_cpu *cpu;
+    struct culm_device *device;
     const struct culm_node_desc *node;
     const struct culm_value *value; /* the stage's values, for shapes */
     void *input[CULM_NODE_INPUTS_MAX];

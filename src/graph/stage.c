@@ -106,12 +106,12 @@ static void *address(const struct culm_stage *stage, const struct culm_stage_run
     return base + place->offset_bytes;
 }
 
-void culm_stage_execute(const struct culm_stage *stage, struct culm_cpu *cpu,
+void culm_stage_execute(const struct culm_stage *stage, struct culm_device *device,
                         struct culm_stage_run *run, int32_t index) {
     const struct culm_node_desc *node = &stage->graph->node[index];
     struct culm_loss_total again = {0}; /* of a loss that is recomputed: it counted in forward */
     struct culm_operands operands = {
-        .cpu = cpu,
+        .device = device,
         .node = node,
         .value = stage->graph->value,
         .first = run->first,
@@ -137,13 +137,13 @@ void culm_stage_execute(const struct culm_stage *stage, struct culm_cpu *cpu,
     node->op->execute(&operands);
 }
 
-enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_cpu *cpu,
+enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_device *device,
                                     struct culm_stage_run *run) {
     if (run->cursor == 0) {
         run->loss = (struct culm_loss_total){0};
     }
     while (run->cursor < stage->info.forward_ops) {
-        culm_stage_execute(stage, cpu, run, run->cursor++);
+        culm_stage_execute(stage, device, run, run->cursor++);
         if (run->stop && __atomic_load_n(run->stop, __ATOMIC_RELAXED) &&
             run->cursor < stage->info.forward_ops) {
             return CULM_ERR_AGAIN;
@@ -160,10 +160,10 @@ enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_
     return CULM_OK;
 }
 
-enum culm_status culm_stage_backward(const struct culm_stage *stage, struct culm_cpu *cpu,
+enum culm_status culm_stage_backward(const struct culm_stage *stage, struct culm_device *device,
                                      struct culm_stage_run *run) {
     for (int32_t i = stage->info.forward_ops; i < stage->graph->node_count; i++) {
-        culm_stage_execute(stage, cpu, run, i);
+        culm_stage_execute(stage, device, run, i);
     }
     for (int32_t i = 0; i < stage->input.count; i++) {
         const struct crossing *in = &stage->input.item[i];

@@ -122,12 +122,12 @@ struct culm_stage_run {
 
 /* CULM_ERR_AGAIN when *stop was seen between two operators: call again with the same run to go on.
  * No other error. */
-enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_cpu *cpu,
+enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_device *device,
                                     struct culm_stage_run *run);
-enum culm_status culm_stage_backward(const struct culm_stage *stage, struct culm_cpu *cpu,
+enum culm_status culm_stage_backward(const struct culm_stage *stage, struct culm_device *device,
                                      struct culm_stage_run *run);
 /* One operator of the program, for benchmarks; `index` in [0, forward_ops + backward_ops). */
-void culm_stage_execute(const struct culm_stage *stage, struct culm_cpu *cpu,
+void culm_stage_execute(const struct culm_stage *stage, struct culm_device *device,
                         struct culm_stage_run *run, int32_t index);
 
 #endif

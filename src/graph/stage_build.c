@@ -24,7 +24,7 @@ static bool inside(const struct culm_stage *stage, const struct culm_graph *grap
  */
 static enum culm_status extract(struct culm_stage *stage, const struct culm_graph *graph,
                                 struct culm_error *error) {
-    struct culm_graph *own = culm_graph_new();
+    struct culm_graph *own = culm_graph_new(graph->device);
     stage->graph = own;
     if (!own) {
         return out_of_memory(error);

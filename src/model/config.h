@@ -12,7 +12,7 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 
-/* What the kernels can take; plan.c holds them against the device. */
+/* What the kernels can take; a test holds them against the device. */
 #define CULM_MODEL_MAX_WIDTH 16384
 #define CULM_MODEL_MAX_HEAD 256
 #define CULM_MODEL_MAX_CONTEXT 32768

@@ -141,18 +141,19 @@ enum culm_status culm_model_gnmt(const struct culm_model_options *options,
                                  struct culm_graph *graph) {
     const struct culm_model_options *o = options;
     int64_t source = o->source ? o->source : o->context;
-    if (o->layers < 2 || o->layers > LAYERS_MAX || o->width < 1 ||
-        4 * o->width > CULM_CPU_MAX_WIDTH || o->vocab < 2 || o->batch < 1 || o->context < 1 ||
-        source < 1 || o->context > CULM_CPU_MAX_CONTEXT || source > CULM_CPU_MAX_CONTEXT ||
-        o->batch * o->context > CULM_CPU_MAX_ROWS) {
-        return culm_error_set(&graph->error, CULM_ERR_CONFIG,
-                              "%lld layers, width %lld, context %lld, source %lld, batch %lld are "
-                              "not possible; 2 to %d layers, width up to %d, sentences up to %d, "
-                              "batch * context up to %ld",
-                              (long long)o->layers, (long long)o->width, (long long)o->context,
-                              (long long)source, (long long)o->batch, LAYERS_MAX,
-                              CULM_CPU_MAX_WIDTH / 4, CULM_CPU_MAX_CONTEXT,
-                              (long)CULM_CPU_MAX_ROWS);
+    const struct culm_device_limits *most = &graph->device->limits;
+    if (o->layers < 2 || o->layers > LAYERS_MAX || o->width < 1 || 4 * o->width > most->width ||
+        o->vocab < 2 || o->batch < 1 || o->context < 1 || source < 1 ||
+        o->context > most->context || source > most->context ||
+        o->batch * o->context > most->rows) {
+        return culm_error_set(
+            &graph->error, CULM_ERR_CONFIG,
+            "%lld layers, width %lld, context %lld, source %lld, batch %lld are "
+            "not possible; 2 to %d layers, width up to %lld, sentences up to %lld, "
+            "batch * context up to %lld",
+            (long long)o->layers, (long long)o->width, (long long)o->context, (long long)source,
+            (long long)o->batch, LAYERS_MAX, (long long)(most->width / 4), (long long)most->context,
+            (long long)most->rows);
     }
     struct builder b = {.graph = graph,
                         .o = o,

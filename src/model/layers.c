@@ -172,7 +172,7 @@ void culm_layer_classify(struct culm_graph *graph, const struct culm_model_optio
 enum culm_status culm_layer_image_sizes(struct culm_graph *graph,
                                         const struct culm_model_options *o, int64_t factor,
                                         int64_t pool, struct culm_image_sizes *ret_sizes) {
-    const int64_t most = CULM_CPU_MAX_WIDTH;
+    const int64_t most = graph->device->limits.width;
     struct culm_image_sizes sizes = {.width = o->width ? o->width : 64,
                                      .classes = o->classes ? o->classes : 1000,
                                      .pool = o->pool ? o->pool : pool};
@@ -197,19 +197,20 @@ enum culm_status culm_layer_image_sizes(struct culm_graph *graph,
 
 enum culm_status culm_layer_check_text(struct culm_graph *graph, const struct culm_model_options *o,
                                        int64_t hidden) {
+    const struct culm_device_limits *most = &graph->device->limits;
     if (o->width >= 1 && o->heads >= 1 && o->layers >= 1 && o->context >= 1 && o->vocab >= 2 &&
-        o->batch >= 1 && o->width % o->heads == 0 && o->width / o->heads <= CULM_CPU_MAX_HEAD &&
+        o->batch >= 1 && o->width % o->heads == 0 && o->width / o->heads <= most->head &&
         (o->positions == 0 || (o->positions >= o->context && o->positions <= 1 << 24)) &&
-        hidden >= 1 && hidden <= CULM_CPU_MAX_WIDTH && 3 * o->width <= CULM_CPU_MAX_WIDTH &&
-        o->context <= CULM_CPU_MAX_CONTEXT && o->batch * o->context <= CULM_CPU_MAX_ROWS) {
+        hidden >= 1 && hidden <= most->width && 3 * o->width <= most->width &&
+        o->context <= most->context && o->batch * o->context <= most->rows) {
         return CULM_OK;
     }
     return culm_error_set(&graph->error, CULM_ERR_CONFIG,
                           "%lld layers, width %lld, %lld heads, context %lld, positions %lld, "
-                          "batch %lld are not possible; heads of up to %d, width up to %d, context "
-                          "up to %d and the positions, batch * context up to %ld",
+                          "batch %lld are not possible; heads of up to %lld, width up to %lld, "
+                          "context up to %lld and the positions, batch * context up to %lld",
                           (long long)o->layers, (long long)o->width, (long long)o->heads,
                           (long long)o->context, (long long)o->positions, (long long)o->batch,
-                          CULM_CPU_MAX_HEAD, CULM_CPU_MAX_WIDTH / 4, CULM_CPU_MAX_CONTEXT,
-                          (long)CULM_CPU_MAX_ROWS);
+                          (long long)most->head, (long long)(most->width / 4),
+                          (long long)most->context, (long long)most->rows);
 }

@@ -26,7 +26,8 @@ enum culm_status culm_model_build(enum culm_arch arch, const struct culm_model_o
         return culm_error_set(error, CULM_ERR_CONFIG, "model.arch: '%s' is read from a file",
                               culm_arch_names[arch]);
     }
-    struct culm_graph *graph = culm_graph_new();
+    struct culm_graph *graph =
+        culm_graph_new(options->device ? options->device : culm_device_default());
     if (!graph) {
         return culm_error_set(error, CULM_ERR_MEMORY, "model '%s': out of memory",
                               culm_arch_names[arch]);

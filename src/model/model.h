@@ -45,6 +45,7 @@ struct culm_model_options {
     int64_t batch;  /* samples in a micro-batch */
     bool inference; /* no loss: the last stage's output is the logits */
     bool evaluate;  /* the loss as users measure it: no dropout, running statistics */
+    const struct culm_device_ops *device; /* what it will run on; NULL: culm_device_default() */
 
     int64_t hidden;    /* gpt2, bert: features inside the MLP [4 width]; vgg, alexnet: of the two
                         * hidden classifier layers [64 width] */

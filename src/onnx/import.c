@@ -103,7 +103,7 @@ static enum culm_status import(struct culm_onnx_graph *file,
                                struct culm_onnx_model **ret_model, struct culm_graph **ret_graph,
                                struct culm_error *error) {
     struct culm_onnx_model *model = calloc(1, sizeof *model);
-    struct culm_graph *graph = culm_graph_new();
+    struct culm_graph *graph = culm_graph_new(culm_device_default());
     const struct culm_onnx_sizes sizes = {.batch = options->batch,
                                           .context = options->context,
                                           .height = options->height,

@@ -83,7 +83,7 @@ static enum culm_status run(const struct culm_runner *runner, const struct culm_
             return status;
         }
         struct culm_stage_run stage_run = culm_runner_run(runner);
-        (void)culm_stage_forward(runner->stage, runner->cpu, &stage_run); /* it ends */
+        (void)culm_stage_forward(runner->stage, runner->device, &stage_run); /* it ends */
         loss += stage_run.loss.loss;
         counted += stage_run.loss.counted;
         correct += stage_run.loss.correct;

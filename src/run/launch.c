@@ -95,15 +95,15 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
 static enum culm_status check(struct launch *l, struct culm_error *error) {
     const struct culm_train_config *config = l->o->config;
     enum culm_status status;
-    struct culm_cpu *cpu = NULL;
+    struct culm_device *device = NULL;
     if ((status = make_plan(l, error)) || (status = check_data(l, config, error)) ||
         (l->o->plan_path && (status = culm_plan_check(l->plan, l->o->plan_path, error))) ||
         (l->o->trace_path && (status = culm_trace_read(l->o->trace_path, &l->trace, error))) ||
-        (status = culm_cpu_new(1, &cpu, error))) {
+        (status = culm_device_new(1, &device, error))) {
         return status;
     }
-    culm_signature(cpu, config, l->signature);
-    culm_cpu_free(cpu);
+    culm_signature(device, config, l->signature);
+    culm_device_free(device);
     return CULM_OK;
 }
 

@@ -21,7 +21,7 @@ enum culm_status culm_runner_init(struct culm_runner *runner,
     enum culm_status status;
     if ((status = culm_network_build(config, batch, purpose, &runner->graph, error)) ||
         (status = culm_stages_compile(runner->graph, 1, &options, &runner->stage, error)) ||
-        (status = culm_cpu_new(threads, &runner->cpu, error))) {
+        (status = culm_device_new(threads, &runner->device, error))) {
         return status;
     }
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
@@ -55,7 +55,7 @@ void culm_runner_release(struct culm_runner *runner) {
     free(runner->activations);
     free(runner->scratch);
     free(runner->grads);
-    culm_cpu_free(runner->cpu);
+    culm_device_free(runner->device);
     culm_stage_free(runner->stage);
     culm_graph_free(runner->graph);
     *runner = (struct culm_runner){0};

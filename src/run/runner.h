@@ -12,7 +12,7 @@
 struct culm_runner {
     struct culm_graph *graph;
     struct culm_stage *stage;
-    struct culm_cpu *cpu;
+    struct culm_device *device;
     int64_t batch;
     float *params;
     void **field; /* by field of the graph */

@@ -27,7 +27,7 @@ struct worker {
     char signature[CULM_SIGNATURE_SIZE], token[TOKEN_SIZE];
     struct culm_plan *plan;
     struct culm_source *source;
-    struct culm_cpu *cpu;
+    struct culm_device *device;
     struct culm_blob_pool *pool;
     struct culm_worker_fault *faults;
     size_t fault_count;
@@ -36,7 +36,7 @@ struct worker {
     struct culm_node *node;
 };
 
-void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *config,
+void culm_signature(const struct culm_device *device, const struct culm_train_config *config,
                     char ret_text[CULM_SIGNATURE_SIZE]) {
     bool half = config->precision == CULM_PRECISION_BF16;
     char images[96] = "";
@@ -44,8 +44,8 @@ void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *
         culm_image_libraries(images, sizeof images);
     }
     snprintf(ret_text, CULM_SIGNATURE_SIZE, "culm-%s+%s/%s%s%s/glibc-%s/gcc-%s%s%s%s%s",
-             CULM_VERSION, CULM_GIT, culm_cpu_signature(cpu), half ? "/bf16-" : "",
-             half ? culm_cpu_bf16_flavour(cpu) : "", gnu_get_libc_version(), __VERSION__,
+             CULM_VERSION, CULM_GIT, device->ops->signature(device), half ? "/bf16-" : "",
+             half ? device->ops->bf16_flavour(device) : "", gnu_get_libc_version(), __VERSION__,
              images[0] ? "/" : "", images, config->data.tokenizer_count ? "/utf8proc-" : "",
              config->data.tokenizer_count ? culm_unicode_version() : "");
 }
@@ -104,7 +104,7 @@ static enum culm_status make_exec(struct worker *w, const char *dir, struct culm
         .plan = w->plan,
         .pool = w->pool,
         .world = culm_worker_world(w->world),
-        .cpu = w->cpu,
+        .device = w->device,
         .source = w->source,
     };
     return culm_numeric_new(&numeric, &w->exec, error);
@@ -121,10 +121,10 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
     if ((status = culm_pins_look(w->brief.inputs.pins, error)) ||
         (status = culm_plan_new(&w->brief.config, &w->brief.choices, &w->plan, error)) ||
         (status = open_source(w, error)) ||
-        (status = culm_cpu_new((int)w->brief.config.threads, &w->cpu, error))) {
+        (status = culm_device_new((int)w->brief.config.threads, &w->device, error))) {
         return status;
     }
-    culm_signature(w->cpu, &w->brief.config, w->signature);
+    culm_signature(w->device, &w->brief.config, w->signature);
     w->pool = culm_blob_pool_new(w->plan->limit_bytes);
     return w->pool ? make_exec(w, dir, error)
                    : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -241,7 +241,7 @@ int culm_worker_main(int argc, char **argv, struct culm_worker_memory *ret_memor
     culm_node_free(w.node);
     culm_worker_free(w.world);
     culm_numeric_free(w.exec);
-    culm_cpu_free(w.cpu);
+    culm_device_free(w.device);
     culm_source_free(w.source);
     culm_plan_free(w.plan);
     culm_blob_pool_free(w.pool);

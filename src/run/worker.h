@@ -9,7 +9,7 @@
 #ifndef CULM_RUN_WORKER_H
 #define CULM_RUN_WORKER_H
 
-#include "device/cpu/kernels.h"
+#include "device/device.h"
 #include "train/plan.h"
 
 #define CULM_SIGNATURE_SIZE 256
@@ -26,7 +26,7 @@ int culm_worker_main(int argc, char **argv, struct culm_worker_memory *ret_memor
 
 /* Everything of build and machine that can change bits, with the libraries that make samples of
  * this run's data: a worker with another one is refused. */
-void culm_signature(const struct culm_cpu *cpu, const struct culm_train_config *config,
+void culm_signature(const struct culm_device *device, const struct culm_train_config *config,
                     char ret_text[CULM_SIGNATURE_SIZE]);
 /* The largest payload of any frame of this plan. */
 size_t culm_payload_max(const struct culm_plan *plan);

@@ -72,7 +72,7 @@ struct culm_adamw {
     struct culm_step_digest *digest;           /* out; NULL: not wanted */
 };
 
-/* Digests (culm_cpu_digest) of what a step read and wrote: the gradient; the parameter and the
+/* Digests (culm_device_digest) of what a step read and wrote: the gradient; the parameter and the
  * optimizer's one or two vectors, before it and after. 0 for a vector that there is not. */
 struct culm_step_digest {
     uint64_t grad, before[3], after[3];

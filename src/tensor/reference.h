@@ -3,7 +3,7 @@
  * beside its forward. Devices are tested against these, and these against finite differences.
  *
  * They accumulate in float64 and round once, run on the calling thread, and are slow. Arguments are
- * those of the kernel of the same name in device/cpu/kernels.h, which documents shapes and meaning:
+ * those of the kernel of the same name in device/kernels.h, which documents shapes and meaning:
  * row-major float32; `first` stores a parameter's gradient, else it is added. Thread: any.
  */
 #ifndef CULM_TENSOR_REFERENCE_H

@@ -1,6 +1,6 @@
 /*
  * Reference kernels of convolution; see reference.h. Arguments are those of the kernels of the same
- * name in device/cpu/kernels_conv.h, all f32.
+ * name in device/kernels.h, all f32.
  */
 #ifndef CULM_TENSOR_REFERENCE_CONV_H
 #define CULM_TENSOR_REFERENCE_CONV_H

@@ -1,6 +1,6 @@
 /*
  * Reference kernels of images and of the general operators: see reference.h for what they are.
- * Everything is float32; shapes and meaning are those of device/cpu/kernels_vision.h. Thread: any.
+ * Everything is float32; shapes and meaning are those of device/kernels.h. Thread: any.
  */
 #ifndef CULM_TENSOR_REFERENCE_VISION_H
 #define CULM_TENSOR_REFERENCE_VISION_H

@@ -16,7 +16,7 @@
 #include "pipeline/settings.h"
 #include "store/config.h"
 
-/* What the kernels can take; plan.c holds it against the device. */
+/* What the kernels can take; a test holds it against the device. */
 #define CULM_TRAIN_MAX_ROWS (1 << 20)
 
 struct culm_eval_config {

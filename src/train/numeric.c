@@ -1,6 +1,7 @@
 /* The numeric executor: compute tasks. See numeric.h. */
 #include "train/numeric_internal.h"
 
+#include "base/control.h"
 #include "base/pages.h"
 #include "base/rng.h"
 #include "model/optimizer.h"
@@ -136,7 +137,7 @@ static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *ta
         run.output = task->output ? task->output->data : NULL;
     }
     run.stop = task->frc ? &task->job.stop : NULL;
-    enum culm_status status = culm_stage_forward(x->o.plan->stage[task->stage], x->o.cpu, &run);
+    enum culm_status status = culm_stage_forward(x->o.plan->stage[task->stage], x->o.device, &run);
     if (status == CULM_ERR_AGAIN) {
         x->frc_run = run;
         task->cursor = run.cursor;
@@ -195,7 +196,7 @@ static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *t
     run.first = task->first;
     run.d_output = task->d_output ? task->d_output->data : NULL;
     run.d_input = task->d_input ? task->d_input->data : NULL;
-    status = culm_stage_backward(x->o.plan->stage[task->stage], x->o.cpu, &run);
+    status = culm_stage_backward(x->o.plan->stage[task->stage], x->o.device, &run);
     if (status != CULM_OK ||
         !(numeric_info(x, task->stage)->has_loss || x->o.plan->layout.stage[task->stage].reads)) {
         return status;
@@ -217,8 +218,8 @@ static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
 
 static void fold_add(void *self, void *out, const void *a, const void *b, size_t bytes) {
     struct culm_numeric *x = self;
-    culm_cpu_add(x->o.cpu, culm_out_f32(out), culm_in_f32(a), culm_in_f32(b),
-                 (int64_t)(bytes / sizeof(float)));
+    CULM_RUN(x->o.device, add, .y = culm_out_f32(out), .a = culm_in_f32(a), .b = culm_in_f32(b),
+             .count = (int64_t)(bytes / sizeof(float)));
 }
 
 /* The gradient of a parameter: its use, or embedding + head, added once. NULL: a use is missing. */
@@ -237,8 +238,8 @@ static const float *total(struct culm_numeric *x, const struct culm_task *task, 
         *ret_count = (int64_t)(layout->grad[g].size_bytes / sizeof(float));
         const float *use = task->grad[g] == x->flipped ? x->flip_copy : task->grad[g]->data;
         if (uses++ > 0) {
-            culm_cpu_add(x->o.cpu, culm_out_f32(x->tied), culm_in_f32(sum), culm_in_f32(use),
-                         *ret_count);
+            CULM_RUN(x->o.device, add, .y = culm_out_f32(x->tied), .a = culm_in_f32(sum),
+                     .b = culm_in_f32(use), .count = *ret_count);
             use = x->tied;
         }
         sum = use;
@@ -282,7 +283,7 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
         if (!grad) {
             return missing(task, p);
         }
-        double squares = culm_cpu_sum_squares_digest(x->o.cpu, grad, count, &x->normed[p]);
+        double squares = culm_device_sum_squares_digest(x->o.device, grad, count, &x->normed[p]);
         /* What is no gradient has no part in the norm, but must be finite all the same. */
         bool apart = x->o.plan->graph->param[p].statistic && isfinite(squares);
         task->norm[p] = apart ? 0 : squares;
@@ -343,18 +344,19 @@ static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task)
         step.adamw.digest = step.descent.digest = &digest;
         double decay = param->decay ? x->o.config->optimizer.weight_decay : 0;
         if (param->statistic) {
-            digest.grad = culm_cpu_digest(x->o.cpu, grad, param->count);
-            digest.before[0] = culm_cpu_digest(x->o.cpu, p + at, param->count);
+            digest.grad = culm_device_digest(x->o.device, grad, param->count);
+            digest.before[0] = culm_device_digest(x->o.device, p + at, param->count);
             culm_statistic_step(p + at, grad, param->count, param->momentum,
                                 x->o.plan->shape.micros);
-            digest.after[0] = culm_cpu_digest(x->o.cpu, p + at, param->count);
+            digest.after[0] = culm_device_digest(x->o.device, p + at, param->count);
         } else if (step.sgd) {
             step.descent.weight_decay = decay;
-            culm_cpu_sgd(x->o.cpu, p + at, m + at, grad, param->count, &step.descent);
+            CULM_RUN(x->o.device, sgd, .p = p + at, .buffer = m + at, .g = grad,
+                     .count = param->count, .hyper = &step.descent);
         } else {
             step.adamw.weight_decay = decay;
-            culm_cpu_adamw(x->o.cpu, p + at, m + at, m + info->param_floats + at, grad,
-                           param->count, &step.adamw);
+            CULM_RUN(x->o.device, adamw, .p = p + at, .m = m + at, .v = m + info->param_floats + at,
+                     .g = grad, .count = param->count, .hyper = &step.adamw);
         }
         /* Statistics, and SGD without momentum, leave the optimizer's vectors alone. */
         bool rest = !param->statistic && !(step.sgd && step.descent.momentum == 0);
@@ -433,8 +435,8 @@ static enum culm_status run_import(struct culm_numeric *x, struct culm_task *tas
 static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) {
     struct culm_numeric *x = (struct culm_numeric *)exec;
     static const struct culm_fold_ops fold = {fold_copy, fold_add};
-    if (x->o.cpu) {
-        culm_cpu_control_reset();
+    if (x->o.device) {
+        culm_control_reset();
     }
     if (__atomic_load_n(&x->flip, __ATOMIC_ACQUIRE)) {
         culm_numeric_flip_now(x, task);
@@ -501,7 +503,7 @@ enum culm_status culm_numeric_new(const struct culm_numeric_options *options,
     }
     x->exec = (struct culm_exec){&numeric_ops, options->world};
     x->o = *options;
-    if (options->cpu) {
+    if (options->device) {
         enum culm_status status = culm_numeric_fields_init(x, error);
         if (status == CULM_OK) {
             size_t tied = largest_tied(&options->plan->layout);

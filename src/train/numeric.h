@@ -13,7 +13,7 @@
 #ifndef CULM_TRAIN_NUMERIC_H
 #define CULM_TRAIN_NUMERIC_H
 
-#include "device/cpu/kernels.h"
+#include "device/device.h"
 #include "pipeline/exec.h"
 #include "train/inputs.h"
 #include "train/network.h"
@@ -27,7 +27,7 @@ struct culm_numeric_options {
     const struct culm_plan *plan;
     struct culm_blob_pool *pool;
     struct culm_world *world;         /* for fault points; may be NULL */
-    struct culm_cpu *cpu;             /* NULL: store tasks only */
+    struct culm_device *device;       /* NULL: store tasks only */
     const struct culm_source *source; /* NULL: store tasks only */
     const struct culm_inputs *inputs; /* as checkpoints record them; NULL: not */
 };

@@ -21,8 +21,8 @@ uint64_t culm_numeric_told(struct numeric_record record) {
 }
 
 static uint64_t digest(struct culm_numeric *x, const float *data, int64_t count, bool here) {
-    return here ? culm_cpu_digest_here(x->o.cpu, data, count)
-                : culm_cpu_digest(x->o.cpu, data, count);
+    return here ? culm_device_digest_here(x->o.device, data, count)
+                : culm_device_digest(x->o.device, data, count);
 }
 
 struct numeric_record culm_numeric_look(struct culm_numeric *x, const struct culm_stage_info *info,
@@ -68,7 +68,7 @@ enum culm_status culm_numeric_check_values(struct culm_numeric *x, struct culm_t
         const struct numeric_state *state = &x->state[s];
         for (int32_t i = 0; i < info->param_count && (stages >> s & 1) && state->whole; i++) {
             const struct culm_param_info *param = &info->params[i];
-            if (culm_cpu_digest(x->o.cpu, state->data + param->offset, param->count) !=
+            if (culm_device_digest(x->o.device, state->data + param->offset, param->count) !=
                 state->record[i].value) {
                 return culm_numeric_damaged(task, s, "the state", param->name);
             }

@@ -1,7 +1,7 @@
 /* A guess at the longest task. See pace.h. */
 #include "train/pace.h"
 
-#include "device/cpu/kernels.h"
+#include "device/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,20 +21,20 @@ static double seconds(void) {
 }
 
 double culm_pace_measure(void) {
-    struct culm_cpu *cpu = NULL;
+    struct culm_device *device = NULL;
     size_t count = (size_t)SIDE * SIDE;
     float *all = calloc(3 * count, sizeof *all);
     double best = 0;
-    if (all && culm_cpu_new(1, &cpu, NULL) == CULM_OK) {
+    if (all && culm_device_new(1, &device, NULL) == CULM_OK) {
         for (int i = 0; i < REPEATS; i++) {
             double begin = seconds();
-            culm_cpu_gemm(cpu, false, false, SIDE, SIDE, SIDE, all, SIDE, all + count, SIDE, 0,
-                          all + 2 * count, SIDE);
+            CULM_RUN(device, gemm, .m = SIDE, .n = SIDE, .k = SIDE, .a = all, .lda = SIDE,
+                     .b = all + count, .ldb = SIDE, .beta = 0, .c = all + 2 * count, .ldc = SIDE);
             double took = seconds() - begin;
             best = i == 0 || took < best ? took : best;
         }
     }
-    culm_cpu_free(cpu);
+    culm_device_free(device);
     free(all);
     return best > 0 ? 2.0 * SIDE * SIDE * SIDE / best : 0;
 }

@@ -9,11 +9,6 @@
 
 #define MB 1048576.0
 
-_Static_assert(4 * CULM_MODEL_MAX_WIDTH <= CULM_CPU_MAX_WIDTH, "the widest layer is 4 width");
-_Static_assert(CULM_MODEL_MAX_HEAD <= CULM_CPU_MAX_HEAD, "attention");
-_Static_assert(CULM_MODEL_MAX_CONTEXT <= CULM_CPU_MAX_CONTEXT, "attention");
-_Static_assert(CULM_TRAIN_MAX_ROWS <= CULM_CPU_MAX_ROWS, "cross-entropy");
-
 #define SAVED_LOSS_BYTES                                                                           \
     64 /* behind the activations of the last stage: the loss on its way to B                       \
         */
@@ -117,7 +112,7 @@ static void plan_memory(struct culm_plan *plan, const struct culm_train_config *
     *memory = (struct culm_memory){
         .layout = &plan->layout,
         .base_bytes = PROGRAM_BYTES + (size_t)plan->graph->node_count * GRAPH_NODE_BYTES +
-                      culm_cpu_scratch_bytes((int)config->threads),
+                      plan->graph->device->scratch_bytes((int)config->threads),
         .node_bytes = (size_t)config->memory_mb << 20,
         .total_bytes = config->memory_mb ? 0 : culm_machine_memory(),
     };

@@ -19,7 +19,7 @@
 #define MARGIN 0.95 /* an algorithm must beat the default one by this much */
 
 struct trial {
-    struct culm_cpu *cpu;
+    struct culm_device *device;
     struct culm_stage *stage;
     float *params, *grads;
     void *activations, *scratch, **field;
@@ -36,7 +36,7 @@ static void release(struct trial *t) {
     free(t->activations);
     free(t->scratch);
     culm_stage_free(t->stage);
-    culm_cpu_free(t->cpu);
+    culm_device_free(t->device);
     *t = (struct trial){0};
 }
 
@@ -88,7 +88,7 @@ static void time_nodes(const struct trial *t, int32_t nodes, double *took) {
                                      .first = true};
         for (int32_t i = 0; i < nodes; i++) {
             double start = seconds();
-            culm_stage_execute(t->stage, t->cpu, &run, i);
+            culm_stage_execute(t->stage, t->device, &run, i);
             double now = seconds() - start;
             took[i] = repeat == 0 || now < took[i] ? now : took[i];
         }
@@ -118,7 +118,7 @@ static enum culm_status try_algorithm(const struct culm_train_config *config,
         }
     }
     struct trial t = {0};
-    enum culm_status status = culm_cpu_new((int)config->threads, &t.cpu, error);
+    enum culm_status status = culm_device_new((int)config->threads, &t.device, error);
     if (status == CULM_OK) {
         status = culm_stages_compile(graph, 1, NULL, &t.stage, error);
     }

@@ -39,7 +39,7 @@ struct run {
     struct culm_source *source;
     struct culm_source *other; /* of other samples, for a worker that is to read them; NULL */
     int32_t astray;            /* that worker */
-    struct culm_cpu *cpu;
+    struct culm_device *cpu;
     struct culm_blob_pool *pool;
     struct culm_sim *sim;
     struct culm_coordinator *coordinator;
@@ -108,7 +108,7 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world,
         .plan = run->plan,
         .pool = pool,
         .world = world,
-        .cpu = run->cpu,
+        .device = run->cpu,
         .source = run->other && id == run->astray ? run->other : run->source};
     if (id >= 256 || culm_numeric_new(&numeric, &run->exec[id], &error) != CULM_OK) {
         return NULL;
@@ -155,7 +155,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
     culm_train_config_source(&run->config, false, &source);
     if (culm_plan_new(&run->config, NULL, &run->plan, error) ||
         culm_source_open(&source, &run->source, error) ||
-        culm_cpu_new(shape->threads, &run->cpu, error)) {
+        culm_device_new(shape->threads, &run->cpu, error)) {
         return false;
     }
     run->config_text = culm_train_config_dump(&run->config);
@@ -202,7 +202,7 @@ static void finish(struct run *run) {
     culm_sim_free(run->sim);
     culm_coordinator_free(run->coordinator);
     culm_numeric_free(run->coordinator_exec);
-    culm_cpu_free(run->cpu);
+    culm_device_free(run->cpu);
     culm_source_free(run->source);
     culm_source_free(run->other);
     culm_plan_free(run->plan);

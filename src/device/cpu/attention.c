@@ -497,36 +497,33 @@ static bool all_bf16(const struct culm_attention_rows *in) {
     return in->q.dtype == CULM_BF16 && in->k.dtype == CULM_BF16 && in->v.dtype == CULM_BF16;
 }
 
-void ISA_NAME(attention_forward)(struct culm_cpu *cpu, struct culm_out out, float *lse,
-                                 const struct culm_attention_rows *in,
-                                 const struct culm_attention *how) {
-    struct attention s = describe(cpu, in, how);
-    s.out = out;
-    s.lse = lse;
-    if (all_bf16(in)) {
+void ISA_NAME(attention_forward)(struct culm_cpu *cpu,
+                                 const struct culm_attention_forward_args *args) {
+    struct attention s = describe(cpu, args->in, args->how);
+    s.out = args->out;
+    s.lse = args->lse;
+    if (all_bf16(args->in)) {
         ISA_NAME(attention_forward_bf16)(&s);
         return;
     }
-    culm_cpu_run(cpu, how->b * how->heads * s.q_blocks, forward_tile, &s);
+    culm_cpu_run(cpu, args->how->b * args->how->heads * s.q_blocks, forward_tile, &s);
 }
 
-void ISA_NAME(attention_backward)(struct culm_cpu *cpu, const struct culm_attention_grads *grads,
-                                  struct culm_in dout, const struct culm_attention_rows *in,
-                                  struct culm_in out, const float *lse,
-                                  const struct culm_attention *how) {
-    struct attention s = describe(cpu, in, how);
-    int64_t heads = how->b * how->heads;
-    s.grads = *grads;
-    s.dout = dout;
-    s.saved_out = out;
-    s.lse = (float *)lse;
-    if (all_bf16(in)) {
+void ISA_NAME(attention_backward)(struct culm_cpu *cpu,
+                                  const struct culm_attention_backward_args *args) {
+    struct attention s = describe(cpu, args->in, args->how);
+    int64_t heads = args->how->b * args->how->heads;
+    s.grads = *args->grads;
+    s.dout = args->dout;
+    s.saved_out = args->out;
+    s.lse = (float *)args->lse;
+    if (all_bf16(args->in)) {
         ISA_NAME(attention_backward_bf16)(&s);
         return;
     }
-    s.slot = round_up(how->tq, GROUP) * s.wide;
+    s.slot = round_up(args->how->tq, GROUP) * s.wide;
     int64_t room = SHARED_FLOATS / s.slot; /* slots */
-    bool in_place = grads->dq.dtype == CULM_F32;
+    bool in_place = args->grads->dq.dtype == CULM_F32;
     if (in_place && (cpu->threads == 1 || heads >= 4 * cpu->threads || room < 2)) {
         culm_cpu_run(cpu, heads, backward_head_tile, &s);
         return;

@@ -280,13 +280,12 @@ static struct bahdanau describe(struct culm_cpu *cpu, const struct culm_bahdanau
     return s;
 }
 
-void ISA_NAME(bahdanau_forward)(struct culm_cpu *cpu, struct culm_out context, float *probabilities,
-                                const struct culm_bahdanau_inputs *in,
-                                const struct culm_bahdanau *how) {
-    struct bahdanau s = describe(cpu, in, how, cpu_shared(cpu));
-    s.context = context;
-    s.probabilities = probabilities;
-    culm_cpu_run(cpu, how->b * ceil_div(how->t, s.queries), forward_tile, &s);
+void ISA_NAME(bahdanau_forward)(struct culm_cpu *cpu,
+                                const struct culm_bahdanau_forward_args *args) {
+    struct bahdanau s = describe(cpu, args->in, args->how, cpu_shared(cpu));
+    s.context = args->context;
+    s.probabilities = args->probabilities;
+    culm_cpu_run(cpu, args->how->b * ceil_div(args->how->t, s.queries), forward_tile, &s);
 }
 
 /* --- backward --- */
@@ -469,23 +468,22 @@ static void give_parameters(const struct bahdanau *s) {
     g->dscale[0] = s->first ? dscale : g->dscale[0] + dscale;
 }
 
-void ISA_NAME(bahdanau_backward)(struct culm_cpu *cpu, const struct culm_bahdanau_grads *grads,
-                                 float *work, struct culm_in dcontext, const float *probabilities,
-                                 const struct culm_bahdanau_inputs *in,
-                                 const struct culm_bahdanau *how, bool first) {
-    const float *end = work + culm_cpu_bahdanau_backward_floats(how);
-    float *vhat = take(&work, round_up(how->a, GROUP));
-    struct bahdanau s = describe(cpu, in, how, vhat);
-    s.grads = *grads;
-    s.dcontext = dcontext;
-    s.probabilities = (float *)probabilities;
-    s.first = first;
-    s.ds = take(&work, how->b * how->t * how->s);
-    s.parts = take(&work, how->b * 2 * s.width);
+void ISA_NAME(bahdanau_backward)(struct culm_cpu *cpu,
+                                 const struct culm_bahdanau_backward_args *args) {
+    float *work = args->work;
+    const float *end = work + culm_cpu_bahdanau_backward_floats(args->how);
+    float *vhat = take(&work, round_up(args->how->a, GROUP));
+    struct bahdanau s = describe(cpu, args->in, args->how, vhat);
+    s.grads = *args->grads;
+    s.dcontext = args->dcontext;
+    s.probabilities = (float *)args->probabilities;
+    s.first = args->first;
+    s.ds = take(&work, args->how->b * args->how->t * args->how->s);
+    s.parts = take(&work, args->how->b * 2 * s.width);
     assert(work <= end);
-    culm_cpu_run(cpu, how->b * ceil_div(how->t, ROWS), scores_tile, &s);
-    culm_cpu_run(cpu, how->b * ceil_div(how->c, GROUP), value_tile, &s);
-    culm_cpu_run(cpu, how->b * (s.width / GROUP), columns_tile, &s);
+    culm_cpu_run(cpu, args->how->b * ceil_div(args->how->t, ROWS), scores_tile, &s);
+    culm_cpu_run(cpu, args->how->b * ceil_div(args->how->c, GROUP), value_tile, &s);
+    culm_cpu_run(cpu, args->how->b * (s.width / GROUP), columns_tile, &s);
     culm_cpu_run(cpu, 2 * s.width / LANES, fold_tile, &s);
     give_parameters(&s);
 }

@@ -300,48 +300,49 @@ static enum culm_conv_algorithm chosen(const struct culm_conv *v, enum culm_conv
     return algorithm == CULM_CONV_AUTO ? culm_conv_algorithm_default(v, pass) : algorithm;
 }
 
-void ISA_NAME(conv_forward)(struct culm_cpu *cpu, const struct culm_conv *v,
-                            enum culm_conv_algorithm algorithm, struct culm_out y, struct culm_in x,
-                            const float *w, const float *b) {
-    algorithm = chosen(v, CULM_CONV_FORWARD, algorithm);
+void ISA_NAME(conv_forward)(struct culm_cpu *cpu, const struct culm_conv_forward_args *args) {
+    enum culm_conv_algorithm algorithm = chosen(args->conv, CULM_CONV_FORWARD, args->algorithm);
     if (algorithm == CULM_CONV_WINOGRAD) {
-        ISA_NAME(winograd_forward)(cpu, v, y, x, w, b);
-    } else if (conv_is_depthwise(v)) {
-        ISA_NAME(conv_depthwise_forward)(cpu, v, y, x, w, b);
+        ISA_NAME(winograd_forward)(cpu, args->conv, args->y, args->x, args->w, args->b);
+    } else if (conv_is_depthwise(args->conv)) {
+        ISA_NAME(conv_depthwise_forward)(cpu, args->conv, args->y, args->x, args->w, args->b);
     } else {
-        forward(cpu, v, y, x, w, b);
+        forward(cpu, args->conv, args->y, args->x, args->w, args->b);
     }
 }
 
-void ISA_NAME(conv_backward_data)(struct culm_cpu *cpu, const struct culm_conv *v,
-                                  enum culm_conv_algorithm algorithm, struct culm_out dx,
-                                  struct culm_in dy, const float *w) {
-    algorithm = chosen(v, CULM_CONV_BACKWARD_DATA, algorithm);
+void ISA_NAME(conv_backward_data)(struct culm_cpu *cpu,
+                                  const struct culm_conv_backward_data_args *args) {
+    enum culm_conv_algorithm algorithm =
+        chosen(args->conv, CULM_CONV_BACKWARD_DATA, args->algorithm);
     if (algorithm == CULM_CONV_WINOGRAD) {
-        ISA_NAME(winograd_backward_data)(cpu, v, dx, dy, w);
-    } else if (conv_is_depthwise(v)) {
-        ISA_NAME(conv_depthwise_backward_data)(cpu, v, dx, dy, w);
+        ISA_NAME(winograd_backward_data)(cpu, args->conv, args->dx, args->dy, args->w);
+    } else if (conv_is_depthwise(args->conv)) {
+        ISA_NAME(conv_depthwise_backward_data)(cpu, args->conv, args->dx, args->dy, args->w);
     } else {
-        backward_data(cpu, v, dx, dy, w);
+        backward_data(cpu, args->conv, args->dx, args->dy, args->w);
     }
 }
 
-void ISA_NAME(conv_backward_weight)(struct culm_cpu *cpu, const struct culm_conv *v,
-                                    enum culm_conv_algorithm algorithm, float *dw, float *db,
-                                    struct culm_in x, struct culm_in dy, bool first) {
-    algorithm = chosen(v, CULM_CONV_BACKWARD_WEIGHT, algorithm);
-    bool product = algorithm == CULM_CONV_DIRECT && !conv_is_depthwise(v);
+void ISA_NAME(conv_backward_weight)(struct culm_cpu *cpu,
+                                    const struct culm_conv_backward_weight_args *args) {
+    enum culm_conv_algorithm algorithm =
+        chosen(args->conv, CULM_CONV_BACKWARD_WEIGHT, args->algorithm);
+    bool product = algorithm == CULM_CONV_DIRECT && !conv_is_depthwise(args->conv);
     if (product) {
-        backward_weight(cpu, v, dw, db, x, dy, first);
+        backward_weight(cpu, args->conv, args->dw, args->db, args->x, args->dy, args->first);
         return;
     }
-    if (db) {
-        culm_cpu_run(cpu, ceil_div(v->o, LANES), sum_bias,
-                     &(struct bias){.v = v, .db = db, .dy = dy, .first = first});
+    if (args->db) {
+        culm_cpu_run(
+            cpu, ceil_div(args->conv->o, LANES), sum_bias,
+            &(struct bias){.v = args->conv, .db = args->db, .dy = args->dy, .first = args->first});
     }
     if (algorithm == CULM_CONV_WINOGRAD) {
-        ISA_NAME(winograd_backward_weight)(cpu, v, dw, x, dy, first);
+        ISA_NAME(winograd_backward_weight)
+        (cpu, args->conv, args->dw, args->x, args->dy, args->first);
     } else {
-        ISA_NAME(conv_depthwise_backward_weight)(cpu, v, dw, x, dy, first);
+        ISA_NAME(conv_depthwise_backward_weight)
+        (cpu, args->conv, args->dw, args->x, args->dy, args->first);
     }
 }

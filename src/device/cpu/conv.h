@@ -2,7 +2,7 @@
 #ifndef CULM_DEVICE_CPU_CONV_H
 #define CULM_DEVICE_CPU_CONV_H
 
-#include "device/cpu/kernels_conv.h"
+#include "device/cpu/internal.h"
 #include "device/cpu/simd.h"
 
 /* One channel a group, as many outputs: no matrix product. */

@@ -146,24 +146,22 @@ static void cross_entropy_tile(void *context, int64_t tile, int thread) {
     __atomic_fetch_add(&s->correct, correct, __ATOMIC_RELAXED);
 }
 
-void ISA_NAME(cross_entropy)(struct culm_cpu *cpu, struct culm_out logits, const int32_t *targets,
-                             int64_t n, int64_t v, double scale, double smoothing,
-                             bool want_gradient, struct culm_loss *ret_loss) {
-    assert(n <= CULM_CPU_MAX_ROWS && smoothing >= 0 && smoothing < 1);
+void ISA_NAME(cross_entropy)(struct culm_cpu *cpu, const struct culm_cross_entropy_args *args) {
+    assert(args->n <= CULM_CPU_MAX_ROWS && args->smoothing >= 0 && args->smoothing < 1);
     struct cross_entropy s = {.cpu = cpu,
-                              .logits = logits,
-                              .targets = targets,
-                              .n = n,
-                              .v = v,
-                              .scale = (float)scale,
-                              .target_share = (float)((1 - smoothing) * scale),
-                              .spread = (float)(smoothing * scale / (double)v),
-                              .smoothing = smoothing,
-                              .want_gradient = want_gradient,
+                              .logits = args->logits,
+                              .targets = args->targets,
+                              .n = args->n,
+                              .v = args->v,
+                              .scale = (float)args->scale,
+                              .target_share = (float)((1 - args->smoothing) * args->scale),
+                              .spread = (float)(args->smoothing * args->scale / (double)args->v),
+                              .smoothing = args->smoothing,
+                              .want_gradient = args->want_gradient,
                               .loss = (double *)cpu_shared(cpu)};
-    culm_cpu_run(cpu, ceil_div(n, ROW_TILE), cross_entropy_tile, &s);
-    *ret_loss = (struct culm_loss){.counted = s.counted, .correct = s.correct};
-    for (int64_t row = 0; row < n; row++) {
-        ret_loss->loss += s.loss[row];
+    culm_cpu_run(cpu, ceil_div(args->n, ROW_TILE), cross_entropy_tile, &s);
+    *args->ret_loss = (struct culm_loss){.counted = s.counted, .correct = s.correct};
+    for (int64_t row = 0; row < args->n; row++) {
+        args->ret_loss->loss += s.loss[row];
     }
 }

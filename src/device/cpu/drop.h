@@ -1,6 +1,6 @@
 /*
  * Dropout's random bits, sixteen Philox blocks at a time: the definition stands at struct
- * culm_dropout in kernels.h. One call gives the bits of 128 consecutive elements, and the layout is
+ * culm_dropout in tensor/hyper.h. One call gives the bits of 128 consecutive elements, and the layout is
  * such that each 16 of them lie in one vector.
  */
 #ifndef CULM_DEVICE_CPU_DROP_H

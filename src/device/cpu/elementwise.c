@@ -58,10 +58,9 @@ static void add_tile(void *context, int64_t tile, int thread) {
     TYPED(add_loop, s, from, to);
 }
 
-void ISA_NAME(add)(struct culm_cpu *cpu, struct culm_out y, struct culm_in a, struct culm_in b,
-                   int64_t count) {
-    struct arrays s = {.y = y, .a = a, .b = b, .count = count};
-    culm_cpu_run(cpu, ceil_div(count, CHUNK), add_tile, &s);
+void ISA_NAME(add)(struct culm_cpu *cpu, const struct culm_add_args *args) {
+    struct arrays s = {.y = args->y, .a = args->a, .b = args->b, .count = args->count};
+    culm_cpu_run(cpu, ceil_div(args->count, CHUNK), add_tile, &s);
 }
 
 /* ---- dropout ---- */
@@ -114,13 +113,16 @@ static void drop(struct culm_cpu *cpu, struct arrays *s, int64_t count) {
     culm_cpu_run(cpu, s->dropout->samples * s->tiles_per_sample, dropout_tile, s);
 }
 
-void ISA_NAME(residual_dropout_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                                        struct culm_in h, int64_t count,
-                                        const struct culm_dropout *dropout) {
-    if (!dropout || dropout->p == 0) {
-        ISA_NAME(add)(cpu, y, x, h, count);
+void ISA_NAME(residual_dropout_forward)(struct culm_cpu *cpu,
+                                        const struct culm_residual_dropout_forward_args *args) {
+    if (!args->dropout || args->dropout->p == 0) {
+        ISA_NAME(add)
+        (cpu,
+         &(struct culm_add_args){.y = args->y, .a = args->x, .b = args->h, .count = args->count});
     } else {
-        drop(cpu, &(struct arrays){.y = y, .a = x, .b = h, .dropout = dropout}, count);
+        drop(cpu,
+             &(struct arrays){.y = args->y, .a = args->x, .b = args->h, .dropout = args->dropout},
+             args->count);
     }
 }
 
@@ -133,13 +135,16 @@ static void copy_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(dropout)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t count,
-                       const struct culm_dropout *dropout) {
-    struct arrays s = {.y = y, .a = {NULL, x.dtype}, .b = x, .count = count, .dropout = dropout};
-    if (dropout && dropout->p != 0) {
-        drop(cpu, &s, count);
-    } else if (y.data != x.data) {
-        culm_cpu_run(cpu, ceil_div(count, CHUNK), copy_tile, &s);
+void ISA_NAME(dropout)(struct culm_cpu *cpu, const struct culm_dropout_args *args) {
+    struct arrays s = {.y = args->y,
+                       .a = {NULL, args->x.dtype},
+                       .b = args->x,
+                       .count = args->count,
+                       .dropout = args->dropout};
+    if (args->dropout && args->dropout->p != 0) {
+        drop(cpu, &s, args->count);
+    } else if (args->y.data != args->x.data) {
+        culm_cpu_run(cpu, ceil_div(args->count, CHUNK), copy_tile, &s);
     }
 }
 
@@ -211,28 +216,27 @@ static void adamw_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(adamw)(struct culm_cpu *cpu, float *p, float *m, float *v, const float *g,
-                     int64_t count, const struct culm_adamw *hyper) {
+void ISA_NAME(adamw)(struct culm_cpu *cpu, const struct culm_adamw_args *args) {
     struct adamw s = {
-        .p = p,
-        .m = m,
-        .v = v,
-        .g = g,
-        .count = count,
-        .keep = (float)(1.0 - hyper->lr * hyper->weight_decay),
-        .rate1 = (float)(1.0 - hyper->beta1),
-        .beta2 = (float)hyper->beta2,
-        .rate2 = (float)(1.0 - hyper->beta2),
-        .grad_scale = (float)hyper->grad_scale,
-        .step = (float)(hyper->lr / hyper->bias_correction1),
-        .root2 = (float)(1.0 / sqrt(hyper->bias_correction2)),
-        .eps = (float)hyper->eps,
-        .digest = hyper->digest,
+        .p = args->p,
+        .m = args->m,
+        .v = args->v,
+        .g = args->g,
+        .count = args->count,
+        .keep = (float)(1.0 - args->hyper->lr * args->hyper->weight_decay),
+        .rate1 = (float)(1.0 - args->hyper->beta1),
+        .beta2 = (float)args->hyper->beta2,
+        .rate2 = (float)(1.0 - args->hyper->beta2),
+        .grad_scale = (float)args->hyper->grad_scale,
+        .step = (float)(args->hyper->lr / args->hyper->bias_correction1),
+        .root2 = (float)(1.0 / sqrt(args->hyper->bias_correction2)),
+        .eps = (float)args->hyper->eps,
+        .digest = args->hyper->digest,
     };
     if (s.digest) {
         *s.digest = (struct culm_step_digest){0};
     }
-    culm_cpu_run(cpu, ceil_div(count, CHUNK), adamw_tile, &s);
+    culm_cpu_run(cpu, ceil_div(args->count, CHUNK), adamw_tile, &s);
 }
 
 /* ---- sum of squares: blocks of SQUARES elements, 16 double lanes each, then the blocks in order,
@@ -281,24 +285,23 @@ static void squares_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(sum_squares_into)(struct culm_cpu *cpu, const float *x, int64_t count,
-                                double *ret_sum, uint64_t *ret_digest) {
+void ISA_NAME(sum_squares)(struct culm_cpu *cpu, const struct culm_sum_squares_args *args) {
     _Static_assert(SQUARES == DIGEST_RUN, "a block is a run");
     double sum = 0;
-    if (ret_digest) {
-        *ret_digest = 0;
+    if (args->ret_digest) {
+        *args->ret_digest = 0;
     }
     double *block = (double *)cpu_shared(cpu);
-    for (int64_t from = 0; from < count; from += (int64_t)SQUARES * ROUND) {
-        struct squares s = {x + from, at_most(count - from, (int64_t)SQUARES * ROUND), block,
-                            ret_digest, from};
+    for (int64_t from = 0; from < args->count; from += (int64_t)SQUARES * ROUND) {
+        struct squares s = {args->x + from, at_most(args->count - from, (int64_t)SQUARES * ROUND),
+                            block, args->ret_digest, from};
         int64_t tiles = ceil_div(s.count, SQUARES);
         culm_cpu_run(cpu, tiles, squares_tile, &s);
         for (int64_t i = 0; i < tiles; i++) {
             sum += block[i];
         }
     }
-    *ret_sum = sum;
+    *args->ret_sum = sum;
 }
 
 /* ---- digests ---- */
@@ -318,19 +321,17 @@ static void digest_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(digest_into)(struct culm_cpu *cpu, const float *x, int64_t count,
-                           uint64_t *ret_digest) {
-    struct digest s = {x, count, 0};
-    culm_cpu_run(cpu, ceil_div(count, CHUNK), digest_tile, &s);
-    *ret_digest = s.sum;
+void ISA_NAME(digest)(struct culm_cpu *cpu, const struct culm_digest_args *args) {
+    struct digest s = {args->x, args->count, 0};
+    culm_cpu_run(cpu, ceil_div(args->count, CHUNK), digest_tile, &s);
+    *args->ret_digest = s.sum;
 }
 
-void ISA_NAME(digest_here_into)(struct culm_cpu *cpu, const float *x, int64_t count,
-                                uint64_t *ret_digest) {
-    struct digest s = {x, count, 0};
+void ISA_NAME(digest_here)(struct culm_cpu *cpu, const struct culm_digest_here_args *args) {
+    struct digest s = {args->x, args->count, 0};
     (void)cpu;
-    for (int64_t tile = 0; tile < ceil_div(count, CHUNK); tile++) {
+    for (int64_t tile = 0; tile < ceil_div(args->count, CHUNK); tile++) {
         digest_tile(&s, tile, 0);
     }
-    *ret_digest = s.sum;
+    *args->ret_digest = s.sum;
 }

@@ -285,11 +285,10 @@ static struct product plain(bool trans_a, bool trans_b, int64_t m, int64_t n, in
                             .c = result_rows(culm_out_f32(c), ldc)};
 }
 
-void ISA_NAME(gemm)(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n,
-                    int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                    float *c, int64_t ldc) {
-    assert(beta == 0.0f || beta == 1.0f);
-    struct product p = plain(trans_a, trans_b, m, n, k, a, lda, b, ldb, c, ldc);
-    p.add = beta == 1.0f;
+void ISA_NAME(gemm)(struct culm_cpu *cpu, const struct culm_gemm_args *args) {
+    assert(args->beta == 0.0f || args->beta == 1.0f);
+    struct product p = plain(args->trans_a, args->trans_b, args->m, args->n, args->k, args->a,
+                             args->lda, args->b, args->ldb, args->c, args->ldc);
+    p.add = args->beta == 1.0f;
     ISA_NAME(product)(cpu, &p);
 }

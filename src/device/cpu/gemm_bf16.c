@@ -277,18 +277,16 @@ void ISA_NAME(product_bf16)(struct culm_cpu *cpu, const struct product *p) {
     culm_cpu_run(cpu, job.blocks * job.row_blocks, multiply, &job);
 }
 
-void ISA_NAME(gemm_bf16)(struct culm_cpu *cpu, bool trans_a, bool trans_b, int64_t m, int64_t n,
-                         int64_t k, struct culm_in a, int64_t lda, struct culm_in b, int64_t ldb,
-                         const float *bias, bool add, struct culm_out c, int64_t ldc) {
-    struct product p = {.m = m,
-                        .n = n,
-                        .k = k,
-                        .a = operand_rows(a, lda),
-                        .b = operand_rows(b, ldb),
-                        .trans_a = trans_a,
-                        .trans_b = trans_b,
-                        .c = result_rows(c, ldc),
-                        .bias = bias,
-                        .add = add};
+void ISA_NAME(gemm_bf16)(struct culm_cpu *cpu, const struct culm_gemm_bf16_args *args) {
+    struct product p = {.m = args->m,
+                        .n = args->n,
+                        .k = args->k,
+                        .a = operand_rows(args->a, args->lda),
+                        .b = operand_rows(args->b, args->ldb),
+                        .trans_a = args->trans_a,
+                        .trans_b = args->trans_b,
+                        .c = result_rows(args->c, args->ldc),
+                        .bias = args->bias,
+                        .add = args->add};
     ISA_NAME(product_bf16)(cpu, &p);
 }

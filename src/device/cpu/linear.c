@@ -11,30 +11,29 @@
 #define SUM_ROWS 256
 #define SUM_COLUMNS 64 /* of a tile */
 
-void ISA_NAME(linear_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                              const float *w, const float *b, int64_t n, int64_t in, int64_t out,
-                              bool transposed) {
-    struct product p = {.m = n,
-                        .n = out,
-                        .k = in,
-                        .a = operand_rows(x, in),
-                        .b = operand_rows(culm_in_f32(w), transposed ? in : out),
-                        .trans_b = transposed,
-                        .c = result_rows(y, out),
-                        .bias = b};
+void ISA_NAME(linear_forward)(struct culm_cpu *cpu, const struct culm_linear_forward_args *args) {
+    struct product p = {
+        .m = args->n,
+        .n = args->out,
+        .k = args->in,
+        .a = operand_rows(args->x, args->in),
+        .b = operand_rows(culm_in_f32(args->w), args->transposed ? args->in : args->out),
+        .trans_b = args->transposed,
+        .c = result_rows(args->y, args->out),
+        .bias = args->b};
     ISA_NAME(product)(cpu, &p);
 }
 
-void ISA_NAME(linear_backward_input)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                     const float *w, int64_t n, int64_t in, int64_t out,
-                                     bool transposed) {
-    struct product p = {.m = n,
-                        .n = in,
-                        .k = out,
-                        .a = operand_rows(dy, out),
-                        .b = operand_rows(culm_in_f32(w), transposed ? in : out),
-                        .trans_b = !transposed,
-                        .c = result_rows(dx, in)};
+void ISA_NAME(linear_backward_input)(struct culm_cpu *cpu,
+                                     const struct culm_linear_backward_input_args *args) {
+    struct product p = {
+        .m = args->n,
+        .n = args->in,
+        .k = args->out,
+        .a = operand_rows(args->dy, args->out),
+        .b = operand_rows(culm_in_f32(args->w), args->transposed ? args->in : args->out),
+        .trans_b = !args->transposed,
+        .c = result_rows(args->dx, args->in)};
     ISA_NAME(product)(cpu, &p);
 }
 
@@ -61,30 +60,29 @@ static void sum_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(linear_backward_weight)(struct culm_cpu *cpu, float *dw, float *db, struct culm_in x,
-                                      struct culm_in dy, int64_t n, int64_t in, int64_t out,
-                                      bool transposed, bool first) {
-    struct product p = {.m = in,
-                        .n = out,
-                        .k = n,
-                        .a = operand_rows(x, in),
-                        .b = operand_rows(dy, out),
+void ISA_NAME(linear_backward_weight)(struct culm_cpu *cpu,
+                                      const struct culm_linear_backward_weight_args *args) {
+    struct product p = {.m = args->in,
+                        .n = args->out,
+                        .k = args->n,
+                        .a = operand_rows(args->x, args->in),
+                        .b = operand_rows(args->dy, args->out),
                         .trans_a = true,
-                        .c = result_rows(culm_out_f32(dw), out),
-                        .add = !first};
-    if (transposed) {
-        p.m = out;
-        p.n = in;
-        p.a = operand_rows(dy, out);
-        p.b = operand_rows(x, in);
-        p.c.ld = in;
+                        .c = result_rows(culm_out_f32(args->dw), args->out),
+                        .add = !args->first};
+    if (args->transposed) {
+        p.m = args->out;
+        p.n = args->in;
+        p.a = operand_rows(args->dy, args->out);
+        p.b = operand_rows(args->x, args->in);
+        p.c.ld = args->in;
     } else {
-        p.column_sum = db;
-        p.column_add = !first;
+        p.column_sum = args->db;
+        p.column_add = !args->first;
     }
     ISA_NAME(product)(cpu, &p);
-    if (transposed && db) {
-        struct sums s = {db, dy, n, out, first};
-        culm_cpu_run(cpu, ceil_div(out, SUM_COLUMNS), sum_tile, &s);
+    if (args->transposed && args->db) {
+        struct sums s = {args->db, args->dy, args->n, args->out, args->first};
+        culm_cpu_run(cpu, ceil_div(args->out, SUM_COLUMNS), sum_tile, &s);
     }
 }

@@ -49,10 +49,14 @@ static void lookup_forward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(lookup_forward)(struct culm_cpu *cpu, struct culm_out y, const int32_t *ids,
-                              struct culm_in table, int64_t n, int64_t c, int64_t v) {
-    struct lookup s = {.y = y, .ids = ids, .table = table, .n = n, .c = c, .v = v};
-    culm_cpu_run(cpu, ceil_div(n, ROW_TILE), lookup_forward_tile, &s);
+void ISA_NAME(lookup_forward)(struct culm_cpu *cpu, const struct culm_lookup_forward_args *args) {
+    struct lookup s = {.y = args->y,
+                       .ids = args->ids,
+                       .table = args->table,
+                       .n = args->n,
+                       .c = args->c,
+                       .v = args->v};
+    culm_cpu_run(cpu, ceil_div(args->n, ROW_TILE), lookup_forward_tile, &s);
 }
 
 static void lookup_backward_tile(void *context, int64_t tile, int thread) {
@@ -78,10 +82,15 @@ static void lookup_backward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(lookup_backward)(struct culm_cpu *cpu, float *dtable, struct culm_in dy,
-                               const int32_t *ids, int64_t n, int64_t c, int64_t v, bool first) {
-    struct lookup s = {.sum = dtable, .x = dy, .ids = ids, .n = n, .c = c, .v = v, .first = first};
-    culm_cpu_run(cpu, ceil_div(c, STRIP), lookup_backward_tile, &s);
+void ISA_NAME(lookup_backward)(struct culm_cpu *cpu, const struct culm_lookup_backward_args *args) {
+    struct lookup s = {.sum = args->dtable,
+                       .x = args->dy,
+                       .ids = args->ids,
+                       .n = args->n,
+                       .c = args->c,
+                       .v = args->v,
+                       .first = args->first};
+    culm_cpu_run(cpu, ceil_div(args->c, STRIP), lookup_backward_tile, &s);
 }
 
 /* ---- positions ---- */
@@ -98,10 +107,11 @@ static void positions_forward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(positions_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                                 struct culm_in wpe, int64_t b, int64_t t, int64_t c) {
-    struct lookup s = {.y = y, .x = x, .table = wpe, .b = b, .t = t, .c = c};
-    culm_cpu_run(cpu, ceil_div(b * t, ROW_TILE), positions_forward_tile, &s);
+void ISA_NAME(positions_forward)(struct culm_cpu *cpu,
+                                 const struct culm_positions_forward_args *args) {
+    struct lookup s = {
+        .y = args->y, .x = args->x, .table = args->wpe, .b = args->b, .t = args->t, .c = args->c};
+    culm_cpu_run(cpu, ceil_div(args->b * args->t, ROW_TILE), positions_forward_tile, &s);
 }
 
 static void positions_backward_tile(void *context, int64_t p, int thread) {
@@ -124,11 +134,16 @@ static void positions_backward_tile(void *context, int64_t p, int thread) {
     }
 }
 
-void ISA_NAME(positions_backward)(struct culm_cpu *cpu, float *dwpe, struct culm_in dy, int64_t b,
-                                  int64_t t, int64_t c, int64_t p, bool first) {
-    struct lookup s = {.sum = dwpe, .x = dy, .b = b, .t = t, .c = c, .first = first};
-    assert(b > 0 && t <= p);
-    culm_cpu_run(cpu, p, positions_backward_tile, &s);
+void ISA_NAME(positions_backward)(struct culm_cpu *cpu,
+                                  const struct culm_positions_backward_args *args) {
+    struct lookup s = {.sum = args->dwpe,
+                       .x = args->dy,
+                       .b = args->b,
+                       .t = args->t,
+                       .c = args->c,
+                       .first = args->first};
+    assert(args->b > 0 && args->t <= args->p);
+    culm_cpu_run(cpu, args->p, positions_backward_tile, &s);
 }
 
 /* ---- gathered rows ---- */
@@ -147,11 +162,16 @@ static void gather_forward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(gather_rows_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                                   const int32_t *index, int64_t b, int64_t t, int64_t k,
-                                   int64_t c) {
-    struct lookup s = {.y = y, .x = x, .ids = index, .b = b, .t = t, .k = k, .c = c};
-    culm_cpu_run(cpu, ceil_div(b * k, ROW_TILE), gather_forward_tile, &s);
+void ISA_NAME(gather_rows_forward)(struct culm_cpu *cpu,
+                                   const struct culm_gather_rows_forward_args *args) {
+    struct lookup s = {.y = args->y,
+                       .x = args->x,
+                       .ids = args->index,
+                       .b = args->b,
+                       .t = args->t,
+                       .k = args->k,
+                       .c = args->c};
+    culm_cpu_run(cpu, ceil_div(args->b * args->k, ROW_TILE), gather_forward_tile, &s);
 }
 
 static void gather_backward_tile(void *context, int64_t tile, int thread) {
@@ -175,10 +195,16 @@ static void gather_backward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(gather_rows_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                    const int32_t *index, int64_t b, int64_t t, int64_t k,
-                                    int64_t c) {
-    struct lookup s = {.cpu = cpu, .y = dx, .x = dy, .ids = index, .b = b, .t = t, .k = k, .c = c};
-    assert(k <= CULM_CPU_MAX_CONTEXT);
-    culm_cpu_run(cpu, ceil_div(b * t, ROW_TILE), gather_backward_tile, &s);
+void ISA_NAME(gather_rows_backward)(struct culm_cpu *cpu,
+                                    const struct culm_gather_rows_backward_args *args) {
+    struct lookup s = {.cpu = cpu,
+                       .y = args->dx,
+                       .x = args->dy,
+                       .ids = args->index,
+                       .b = args->b,
+                       .t = args->t,
+                       .k = args->k,
+                       .c = args->c};
+    assert(args->k <= CULM_CPU_MAX_CONTEXT);
+    culm_cpu_run(cpu, ceil_div(args->b * args->t, ROW_TILE), gather_backward_tile, &s);
 }

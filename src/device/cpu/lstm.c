@@ -304,36 +304,35 @@ static struct lstm describe(struct culm_cpu *cpu, const struct culm_lstm_params 
     return s;
 }
 
-void ISA_NAME(lstm_forward)(struct culm_cpu *cpu, struct culm_out y, float *gates, float *cells,
-                            float *work, struct culm_in x, const struct culm_lstm_params *w,
-                            const struct culm_lstm *how) {
-    const float *end = work + culm_cpu_lstm_forward_floats(how);
-    struct lstm s = describe(cpu, w, how, &work);
-    int64_t h = how->h, blocks = ceil_div(h, UNITS);
-    s.y = y;
-    s.gates = gates;
-    s.cells = cells;
+void ISA_NAME(lstm_forward)(struct culm_cpu *cpu, const struct culm_lstm_forward_args *args) {
+    float *work = args->work;
+    const float *end = work + culm_cpu_lstm_forward_floats(args->how);
+    struct lstm s = describe(cpu, args->params, args->how, &work);
+    int64_t h = args->how->h, blocks = ceil_div(h, UNITS);
+    s.y = args->y;
+    s.gates = args->gates;
+    s.cells = args->cells;
     s.terms = h;
     s.packed = take(&work, blocks * UNITS * 4 * h);
-    s.state[0] = take(&work, state_floats(how->b, h));
-    s.state[1] = take(&work, state_floats(how->b, h));
+    s.state[0] = take(&work, state_floats(args->how->b, h));
+    s.state[1] = take(&work, state_floats(args->how->b, h));
     float *bias = take(&work, 4 * h);
     assert(work <= end);
-    if (w->b_ih || w->b_hh) {
-        add_biases(bias, w->b_ih, w->b_hh, 4 * h);
+    if (args->params->b_ih || args->params->b_hh) {
+        add_biases(bias, args->params->b_ih, args->params->b_hh, 4 * h);
     }
     ISA_NAME(product)
-    (cpu, &(struct product){.m = how->b * how->t,
+    (cpu, &(struct product){.m = args->how->b * args->how->t,
                             .n = 4 * h,
-                            .k = how->i,
-                            .a = operand_rows(x, how->i),
-                            .b = operand_rows(culm_in_f32(w->w_ih), how->i),
+                            .k = args->how->i,
+                            .a = operand_rows(args->x, args->how->i),
+                            .b = operand_rows(culm_in_f32(args->params->w_ih), args->how->i),
                             .trans_b = true,
-                            .c = result_rows(culm_out_f32(gates), 4 * h),
-                            .bias = w->b_ih || w->b_hh ? bias : NULL});
+                            .c = result_rows(culm_out_f32(args->gates), 4 * h),
+                            .bias = args->params->b_ih || args->params->b_hh ? bias : NULL});
     culm_cpu_run(cpu, blocks, pack_forward, &s);
-    culm_cpu_run(cpu, how->b, start_forward, &s);
-    for (s.step = 0; s.step < how->t; s.step++) {
+    culm_cpu_run(cpu, args->how->b, start_forward, &s);
+    for (s.step = 0; s.step < args->how->t; s.step++) {
         s.t = time_of(&s, s.step, false);
         culm_cpu_run(cpu, blocks, forward_tile, &s);
     }
@@ -519,34 +518,31 @@ static void backward_products(const struct lstm *s, const struct culm_lstm_grads
     }
 }
 
-void ISA_NAME(lstm_backward)(struct culm_cpu *cpu, const struct culm_lstm_grads *grads, float *work,
-                             struct culm_in dy, struct culm_in x, struct culm_in y,
-                             const float *gates, const float *cells,
-                             const struct culm_lstm_params *w, const struct culm_lstm *how,
-                             bool first) {
-    const float *end = work + culm_cpu_lstm_backward_floats(how);
-    struct lstm s = describe(cpu, w, how, &work);
-    int64_t h = how->h, hp = padded(h), blocks = ceil_div(h, WIDE);
-    s.dy = dy;
-    s.gates = (float *)gates;
-    s.cells = (float *)cells;
+void ISA_NAME(lstm_backward)(struct culm_cpu *cpu, const struct culm_lstm_backward_args *args) {
+    float *work = args->work;
+    const float *end = work + culm_cpu_lstm_backward_floats(args->how);
+    struct lstm s = describe(cpu, args->params, args->how, &work);
+    int64_t h = args->how->h, hp = padded(h), blocks = ceil_div(h, WIDE);
+    s.dy = args->dy;
+    s.gates = (float *)args->gates;
+    s.cells = (float *)args->cells;
     s.terms = 4 * hp;
     s.packed = take(&work, blocks * WIDE * s.terms);
-    s.state[0] = take(&work, state_floats(how->b, s.terms));
-    s.state[1] = take(&work, state_floats(how->b, s.terms));
-    s.dc = take(&work, how->b * hp);
+    s.state[0] = take(&work, state_floats(args->how->b, s.terms));
+    s.state[1] = take(&work, state_floats(args->how->b, s.terms));
+    s.dc = take(&work, args->how->b * hp);
     s.db = take(&work, s.terms);
-    s.dgates = take(&work, how->b * how->t * 4 * h);
-    float *dgates0 = take(&work, how->b * 4 * h);
+    s.dgates = take(&work, args->how->b * args->how->t * 4 * h);
+    float *dgates0 = take(&work, args->how->b * 4 * h);
     assert(work <= end);
     culm_cpu_run(cpu, blocks, pack_backward, &s);
-    culm_cpu_run(cpu, how->b, start_backward, &s);
-    for (s.step = 0; s.step < how->t; s.step++) {
+    culm_cpu_run(cpu, args->how->b, start_backward, &s);
+    for (s.step = 0; s.step < args->how->t; s.step++) {
         s.t = time_of(&s, s.step, true);
         culm_cpu_run(cpu, blocks, backward_tile, &s);
     }
-    give_bias(&s, grads->db_ih, first);
-    give_bias(&s, grads->db_hh, first);
-    give_dc0(&s, grads->dc0);
-    backward_products(&s, grads, x, y, dgates0, first);
+    give_bias(&s, args->grads->db_ih, args->first);
+    give_bias(&s, args->grads->db_hh, args->first);
+    give_dc0(&s, args->grads->dc0);
+    backward_products(&s, args->grads, args->x, args->y, dgates0, args->first);
 }

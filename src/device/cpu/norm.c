@@ -216,23 +216,21 @@ static void normalise_tile(void *context, int64_t tile, int thread) {
 #undef CASE
 }
 
-void ISA_NAME(batchnorm_forward)(struct culm_cpu *cpu, struct culm_out y, float *mean,
-                                 float *variance, struct culm_in x, const float *gamma,
-                                 const float *beta, struct culm_in residual,
-                                 const struct culm_batchnorm *how) {
-    struct norm s = norm_of(cpu, how);
-    s.out = y;
-    s.mean = mean;
-    s.variance = variance;
-    s.x = x;
-    s.gamma = gamma;
-    s.beta = beta;
-    s.residual = residual;
-    if (how->inference) {
-        culm_cpu_run(cpu, ceil_div(how->c, STRIP), prepare_tile, &s);
+void ISA_NAME(batchnorm_forward)(struct culm_cpu *cpu,
+                                 const struct culm_batchnorm_forward_args *args) {
+    struct norm s = norm_of(cpu, args->how);
+    s.out = args->y;
+    s.mean = args->mean;
+    s.variance = args->variance;
+    s.x = args->x;
+    s.gamma = args->gamma;
+    s.beta = args->beta;
+    s.residual = args->residual;
+    if (args->how->inference) {
+        culm_cpu_run(cpu, ceil_div(args->how->c, STRIP), prepare_tile, &s);
     } else {
         culm_cpu_run(cpu, s.blocks, statistics_tile, &s);
-        culm_cpu_run(cpu, ceil_div(how->c, STRIP), statistics_fold_tile, &s);
+        culm_cpu_run(cpu, ceil_div(args->how->c, STRIP), statistics_fold_tile, &s);
     }
     culm_cpu_run(cpu, s.blocks, normalise_tile, &s);
 }
@@ -406,36 +404,33 @@ static void backward_fold_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(batchnorm_backward)(struct culm_cpu *cpu, struct culm_out dx,
-                                  struct culm_out dresidual, float *dgamma, float *dbeta,
-                                  float *sum_mean, float *sum_variance, struct culm_in dy,
-                                  struct culm_in x, struct culm_in y, const float *gamma,
-                                  const float *beta, const float *mean, const float *variance,
-                                  const struct culm_batchnorm *how, bool first) {
-    struct norm s = norm_of(cpu, how);
-    s.dy = dy;
-    s.x = x;
-    s.y = y;
-    s.dresidual = dresidual;
-    s.gamma = gamma;
-    s.beta = beta;
-    s.mean = (float *)mean;
-    s.variance = (float *)variance;
-    s.dgamma = dgamma;
-    s.dbeta = dbeta;
-    s.sum_mean = sum_mean;
-    s.sum_variance = sum_variance;
-    s.first = first;
-    culm_cpu_run(cpu, ceil_div(how->c, STRIP), prepare_tile, &s);
+void ISA_NAME(batchnorm_backward)(struct culm_cpu *cpu,
+                                  const struct culm_batchnorm_backward_args *args) {
+    struct norm s = norm_of(cpu, args->how);
+    s.dy = args->dy;
+    s.x = args->x;
+    s.y = args->y;
+    s.dresidual = args->dresidual;
+    s.gamma = args->gamma;
+    s.beta = args->beta;
+    s.mean = (float *)args->mean;
+    s.variance = (float *)args->variance;
+    s.dgamma = args->dgamma;
+    s.dbeta = args->dbeta;
+    s.sum_mean = args->sum_mean;
+    s.sum_variance = args->sum_variance;
+    s.first = args->first;
+    culm_cpu_run(cpu, ceil_div(args->how->c, STRIP), prepare_tile, &s);
     culm_cpu_run(cpu, s.blocks, backward_sums_tile, &s);
-    culm_cpu_run(cpu, ceil_div(how->c, STRIP), backward_fold_tile, &s);
-    if (!dx.data) {
+    culm_cpu_run(cpu, ceil_div(args->how->c, STRIP), backward_fold_tile, &s);
+    if (!args->dx.data) {
         return;
     }
-    s.out = dx;
-    bool exact = dresidual.dtype == CULM_F32 || how->function != CULM_FUNCTION_LEAKY_RELU;
-    if (dresidual.data && exact) { /* the gradient before the function */
-        s.dy = culm_in_of(dresidual);
+    s.out = args->dx;
+    bool exact =
+        args->dresidual.dtype == CULM_F32 || args->how->function != CULM_FUNCTION_LEAKY_RELU;
+    if (args->dresidual.data && exact) { /* the gradient before the function */
+        s.dy = culm_in_of(args->dresidual);
         s.how.function = CULM_FUNCTION_NONE;
         s.y.data = NULL;
     }

@@ -100,23 +100,26 @@ static void function_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(activation_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                                  int64_t count, enum culm_function function, double alpha) {
-    assert(function <= CULM_FUNCTION_RECIPROCAL);
-    struct map s = {.y = y, .x = x, .count = count, .function = function, .scale = (float)alpha};
+void ISA_NAME(activation_forward)(struct culm_cpu *cpu,
+                                  const struct culm_activation_forward_args *args) {
+    assert(args->function <= CULM_FUNCTION_RECIPROCAL);
+    struct map s = {.y = args->y,
+                    .x = args->x,
+                    .count = args->count,
+                    .function = args->function,
+                    .scale = (float)args->alpha};
     run(cpu, &s, function_tile);
 }
 
-void ISA_NAME(activation_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                   struct culm_in kept, int64_t count, enum culm_function function,
-                                   double alpha) {
-    assert(function <= CULM_FUNCTION_RECIPROCAL);
-    struct map s = {.y = dx,
-                    .x = dy,
-                    .kept = kept,
-                    .count = count,
-                    .function = function,
-                    .scale = (float)alpha};
+void ISA_NAME(activation_backward)(struct culm_cpu *cpu,
+                                   const struct culm_activation_backward_args *args) {
+    assert(args->function <= CULM_FUNCTION_RECIPROCAL);
+    struct map s = {.y = args->dx,
+                    .x = args->dy,
+                    .kept = args->kept,
+                    .count = args->count,
+                    .function = args->function,
+                    .scale = (float)args->alpha};
     run(cpu, &s, function_tile);
 }
 
@@ -130,9 +133,12 @@ static void affine_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(affine)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t count,
-                      double scale, double shift) {
-    struct map s = {.y = y, .x = x, .count = count, .scale = (float)scale, .shift = (float)shift};
+void ISA_NAME(affine)(struct culm_cpu *cpu, const struct culm_affine_args *args) {
+    struct map s = {.y = args->y,
+                    .x = args->x,
+                    .count = args->count,
+                    .scale = (float)args->scale,
+                    .shift = (float)args->shift};
     run(cpu, &s, affine_tile);
 }
 
@@ -146,8 +152,8 @@ static void accumulate_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(accumulate)(struct culm_cpu *cpu, float *sum, struct culm_in x, int64_t count) {
-    struct map s = {.y = culm_out_f32(sum), .x = x, .count = count};
+void ISA_NAME(accumulate)(struct culm_cpu *cpu, const struct culm_accumulate_args *args) {
+    struct map s = {.y = culm_out_f32(args->sum), .x = args->x, .count = args->count};
     run(cpu, &s, accumulate_tile);
 }
 
@@ -204,22 +210,21 @@ static void sgd_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(sgd)(struct culm_cpu *cpu, float *p, float *buffer, const float *g, int64_t count,
-                   const struct culm_sgd *hyper) {
-    struct sgd s = {.p = p,
-                    .buffer = hyper->momentum != 0 ? buffer : NULL,
-                    .g = g,
-                    .count = count,
-                    .grad_scale = (float)hyper->grad_scale,
-                    .weight_decay = (float)hyper->weight_decay,
-                    .momentum = (float)hyper->momentum,
-                    .share = (float)(1.0 - hyper->dampening),
-                    .lr = (float)hyper->lr,
-                    .nesterov = hyper->nesterov,
-                    .first = hyper->first,
-                    .digest = hyper->digest};
+void ISA_NAME(sgd)(struct culm_cpu *cpu, const struct culm_sgd_args *args) {
+    struct sgd s = {.p = args->p,
+                    .buffer = args->hyper->momentum != 0 ? args->buffer : NULL,
+                    .g = args->g,
+                    .count = args->count,
+                    .grad_scale = (float)args->hyper->grad_scale,
+                    .weight_decay = (float)args->hyper->weight_decay,
+                    .momentum = (float)args->hyper->momentum,
+                    .share = (float)(1.0 - args->hyper->dampening),
+                    .lr = (float)args->hyper->lr,
+                    .nesterov = args->hyper->nesterov,
+                    .first = args->hyper->first,
+                    .digest = args->hyper->digest};
     if (s.digest) {
         *s.digest = (struct culm_step_digest){0};
     }
-    culm_cpu_run(cpu, ceil_div(count, CHUNK), sgd_tile, &s);
+    culm_cpu_run(cpu, ceil_div(args->count, CHUNK), sgd_tile, &s);
 }

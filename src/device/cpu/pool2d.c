@@ -198,19 +198,18 @@ static int64_t window_loads(const struct culm_window *p) {
     return p->kernel[0] * p->kernel[1];
 }
 
-void ISA_NAME(maxpool_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_out index,
-                               struct culm_in x, const struct culm_window *window) {
-    assert(!window->adaptive);
-    struct pooling s = {.window = *window, .in = x, .out = y, .index_out = index};
-    run(cpu, &s, window->n * window->out[0], window->out[1], window_loads(window),
-        max_forward_tile);
+void ISA_NAME(maxpool_forward)(struct culm_cpu *cpu, const struct culm_maxpool_forward_args *args) {
+    assert(!args->window->adaptive);
+    struct pooling s = {
+        .window = *args->window, .in = args->x, .out = args->y, .index_out = args->index};
+    run(cpu, &s, args->window->n * args->window->out[0], args->window->out[1],
+        window_loads(args->window), max_forward_tile);
 }
 
-void ISA_NAME(avgpool_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                               const struct culm_window *window) {
-    struct pooling s = {.window = *window, .in = x, .out = y};
-    run(cpu, &s, window->n * window->out[0], window->out[1], window_loads(window),
-        mean_forward_tile);
+void ISA_NAME(avgpool_forward)(struct culm_cpu *cpu, const struct culm_avgpool_forward_args *args) {
+    struct pooling s = {.window = *args->window, .in = args->x, .out = args->y};
+    run(cpu, &s, args->window->n * args->window->out[0], args->window->out[1],
+        window_loads(args->window), mean_forward_tile);
 }
 
 /* ---- backward ---- */
@@ -280,14 +279,15 @@ static void mean_backward_tile(void *context, int64_t tile, int thread) {
     backward(context, tile, false);
 }
 
-void ISA_NAME(maxpool_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                struct culm_in index, const struct culm_window *window) {
-    struct pooling s = {.window = *window, .in = dy, .out = dx, .index = index};
-    run(cpu, &s, window->n * window->in[0], window->in[1], 2, max_backward_tile);
+void ISA_NAME(maxpool_backward)(struct culm_cpu *cpu,
+                                const struct culm_maxpool_backward_args *args) {
+    struct pooling s = {
+        .window = *args->window, .in = args->dy, .out = args->dx, .index = args->index};
+    run(cpu, &s, args->window->n * args->window->in[0], args->window->in[1], 2, max_backward_tile);
 }
 
-void ISA_NAME(avgpool_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                const struct culm_window *window) {
-    struct pooling s = {.window = *window, .in = dy, .out = dx};
-    run(cpu, &s, window->n * window->in[0], window->in[1], 2, mean_backward_tile);
+void ISA_NAME(avgpool_backward)(struct culm_cpu *cpu,
+                                const struct culm_avgpool_backward_args *args) {
+    struct pooling s = {.window = *args->window, .in = args->dy, .out = args->dx};
+    run(cpu, &s, args->window->n * args->window->in[0], args->window->in[1], 2, mean_backward_tile);
 }

@@ -208,13 +208,12 @@ static void reduce(struct culm_cpu *cpu, struct reduce *s, const struct culm_sha
     }
 }
 
-void ISA_NAME(reduce)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                      struct culm_in factor, const struct culm_shape *x_shape, int64_t axes,
-                      enum culm_function function, double scale) {
-    struct reduce s = {.y = y, .x = x, .factor = factor, .scale = (float)scale};
-    s.largest = function == CULM_FUNCTION_MAX;
-    assert(s.largest || function == CULM_FUNCTION_SUM);
-    reduce(cpu, &s, x_shape, axes);
+void ISA_NAME(reduce)(struct culm_cpu *cpu, const struct culm_reduce_args *args) {
+    struct reduce s = {
+        .y = args->y, .x = args->x, .factor = args->factor, .scale = (float)args->scale};
+    s.largest = args->function == CULM_FUNCTION_MAX;
+    assert(s.largest || args->function == CULM_FUNCTION_SUM);
+    reduce(cpu, &s, args->x_shape, args->axes);
 }
 
 /* ---- the gradient of a largest element, shared by all that are as large ---- */
@@ -255,11 +254,10 @@ static void largest_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(reduce_max_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                   struct culm_in x, struct culm_in y,
-                                   const struct culm_shape *x_shape, int64_t axes) {
-    struct largest s = {.r = {.y = dx, .x = x}, .dy = dy, .y = y};
-    collapse(&s.r, x_shape, axes);
+void ISA_NAME(reduce_max_backward)(struct culm_cpu *cpu,
+                                   const struct culm_reduce_max_backward_args *args) {
+    struct largest s = {.r = {.y = args->dx, .x = args->x}, .dy = args->dy, .y = args->y};
+    collapse(&s.r, args->x_shape, args->axes);
     const int64_t *d = s.r.dim;
     s.r.results = s.r.columns ? d[1] * d[3] : d[0] * d[2];
     s.r.terms = s.r.columns ? d[0] * d[2] : d[1] * d[3];
@@ -330,14 +328,14 @@ static void run_softmax(struct culm_cpu *cpu, struct softmax *s, culm_cpu_tile *
     culm_cpu_run(cpu, ceil_div(s->n, s->tile_rows), tile, s);
 }
 
-void ISA_NAME(softmax_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n,
-                               int64_t c) {
-    struct softmax s = {.cpu = cpu, .y = y, .x = x, .n = n, .c = c};
+void ISA_NAME(softmax_forward)(struct culm_cpu *cpu, const struct culm_softmax_forward_args *args) {
+    struct softmax s = {.cpu = cpu, .y = args->y, .x = args->x, .n = args->n, .c = args->c};
     run_softmax(cpu, &s, softmax_tile);
 }
 
-void ISA_NAME(softmax_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                                struct culm_in y, int64_t n, int64_t c) {
-    struct softmax s = {.cpu = cpu, .y = dx, .x = y, .dy = dy, .n = n, .c = c};
+void ISA_NAME(softmax_backward)(struct culm_cpu *cpu,
+                                const struct culm_softmax_backward_args *args) {
+    struct softmax s = {
+        .cpu = cpu, .y = args->dx, .x = args->y, .dy = args->dy, .n = args->n, .c = args->c};
     run_softmax(cpu, &s, softmax_backward_tile);
 }

@@ -88,10 +88,9 @@ static void forward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(resize_forward)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                              const struct culm_resize *how) {
-    struct resizing s = {.how = *how, .in = x, .out = y};
-    run(cpu, &s, how->n * how->out[0], how->out[1] * how->c, forward_tile);
+void ISA_NAME(resize_forward)(struct culm_cpu *cpu, const struct culm_resize_forward_args *args) {
+    struct resizing s = {.how = *args->how, .in = args->x, .out = args->y};
+    run(cpu, &s, args->how->n * args->how->out[0], args->how->out[1] * args->how->c, forward_tile);
 }
 
 /* What output o of a dimension takes of input i. */
@@ -125,8 +124,7 @@ static void backward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(resize_backward)(struct culm_cpu *cpu, struct culm_out dx, struct culm_in dy,
-                               const struct culm_resize *how) {
-    struct resizing s = {.how = *how, .in = dy, .out = dx};
-    run(cpu, &s, how->n * how->in[0], how->in[1] * how->c, backward_tile);
+void ISA_NAME(resize_backward)(struct culm_cpu *cpu, const struct culm_resize_backward_args *args) {
+    struct resizing s = {.how = *args->how, .in = args->dy, .out = args->dx};
+    run(cpu, &s, args->how->n * args->how->in[0], args->how->in[1] * args->how->c, backward_tile);
 }

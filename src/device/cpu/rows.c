@@ -40,12 +40,17 @@ static void embedding_forward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(embedding_forward)(struct culm_cpu *cpu, struct culm_out y, const int32_t *tokens,
-                                 const float *wte, const float *wpe, int64_t b, int64_t t,
-                                 int64_t c, int64_t v) {
-    struct embedding s = {
-        .y = y, .tokens = tokens, .wte = wte, .wpe = wpe, .b = b, .t = t, .c = c, .v = v};
-    culm_cpu_run(cpu, ceil_div(b * t, ROW_TILE), embedding_forward_tile, &s);
+void ISA_NAME(embedding_forward)(struct culm_cpu *cpu,
+                                 const struct culm_embedding_forward_args *args) {
+    struct embedding s = {.y = args->y,
+                          .tokens = args->tokens,
+                          .wte = args->wte,
+                          .wpe = args->wpe,
+                          .b = args->b,
+                          .t = args->t,
+                          .c = args->c,
+                          .v = args->v};
+    culm_cpu_run(cpu, ceil_div(args->b * args->t, ROW_TILE), embedding_forward_tile, &s);
 }
 
 static void dwte_tile(void *context, int64_t tile, int thread) {
@@ -82,21 +87,20 @@ static void dwpe_tile(void *context, int64_t t, int thread) {
     }
 }
 
-void ISA_NAME(embedding_backward)(struct culm_cpu *cpu, float *dwte, float *dwpe, struct culm_in dy,
-                                  const int32_t *tokens, int64_t b, int64_t t, int64_t c, int64_t v,
-                                  bool first) {
-    struct embedding s = {.dwte = dwte,
-                          .dwpe = dwpe,
-                          .dy = dy,
-                          .tokens = tokens,
-                          .b = b,
-                          .t = t,
-                          .c = c,
-                          .v = v,
-                          .first = first};
-    assert(b > 0);
-    culm_cpu_run(cpu, ceil_div(c, STRIP), dwte_tile, &s);
-    culm_cpu_run(cpu, t, dwpe_tile, &s);
+void ISA_NAME(embedding_backward)(struct culm_cpu *cpu,
+                                  const struct culm_embedding_backward_args *args) {
+    struct embedding s = {.dwte = args->dwte,
+                          .dwpe = args->dwpe,
+                          .dy = args->dy,
+                          .tokens = args->tokens,
+                          .b = args->b,
+                          .t = args->t,
+                          .c = args->c,
+                          .v = args->v,
+                          .first = args->first};
+    assert(args->b > 0);
+    culm_cpu_run(cpu, ceil_div(args->c, STRIP), dwte_tile, &s);
+    culm_cpu_run(cpu, args->t, dwpe_tile, &s);
 }
 
 /* ---- layer norm ---- */
@@ -155,19 +159,18 @@ static void layernorm_forward_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(layernorm_forward)(struct culm_cpu *cpu, struct culm_out y, float *mean, float *rstd,
-                                 struct culm_in x, const float *gamma, const float *beta, int64_t n,
-                                 int64_t c, double eps) {
-    struct layernorm s = {.y = y,
-                          .mean = mean,
-                          .rstd = rstd,
-                          .x = x,
-                          .gamma = gamma,
-                          .beta = beta,
-                          .n = n,
-                          .c = c,
-                          .eps = eps};
-    culm_cpu_run(cpu, ceil_div(n, ROW_TILE), layernorm_forward_tile, &s);
+void ISA_NAME(layernorm_forward)(struct culm_cpu *cpu,
+                                 const struct culm_layernorm_forward_args *args) {
+    struct layernorm s = {.y = args->y,
+                          .mean = args->mean,
+                          .rstd = args->rstd,
+                          .x = args->x,
+                          .gamma = args->gamma,
+                          .beta = args->beta,
+                          .n = args->n,
+                          .c = args->c,
+                          .eps = args->eps};
+    culm_cpu_run(cpu, ceil_div(args->n, ROW_TILE), layernorm_forward_tile, &s);
 }
 
 /* One block of rows: dx, and the block's share of dgamma and dbeta. */
@@ -238,30 +241,28 @@ static void layernorm_fold_tile(void *context, int64_t tile, int thread) {
     store_part(s->dbeta + i, dbeta, n);
 }
 
-void ISA_NAME(layernorm_backward)(struct culm_cpu *cpu, struct culm_out dx, float *dgamma,
-                                  float *dbeta, struct culm_in dy, struct culm_in x,
-                                  const float *gamma, const float *mean, const float *rstd,
-                                  struct culm_in add, int64_t n, int64_t c, bool first) {
-    assert(n > 0 && c <= CULM_CPU_MAX_WIDTH && dx.dtype == x.dtype);
-    int64_t width = round_up(c, LANES);
+void ISA_NAME(layernorm_backward)(struct culm_cpu *cpu,
+                                  const struct culm_layernorm_backward_args *args) {
+    assert(args->n > 0 && args->c <= CULM_CPU_MAX_WIDTH && args->dx.dtype == args->x.dtype);
+    int64_t width = round_up(args->c, LANES);
     int64_t most = at_most(64, SHARED_FLOATS / (2 * width));
-    int64_t block_rows = at_least(32, ceil_div(n, most));
-    struct layernorm s = {.y = dx,
-                          .dgamma = dgamma,
-                          .dbeta = dbeta,
-                          .dy = dy,
-                          .x = x,
-                          .gamma = gamma,
-                          .mean = (float *)mean,
-                          .rstd = (float *)rstd,
-                          .add = add,
-                          .n = n,
-                          .c = c,
+    int64_t block_rows = at_least(32, ceil_div(args->n, most));
+    struct layernorm s = {.y = args->dx,
+                          .dgamma = args->dgamma,
+                          .dbeta = args->dbeta,
+                          .dy = args->dy,
+                          .x = args->x,
+                          .gamma = args->gamma,
+                          .mean = (float *)args->mean,
+                          .rstd = (float *)args->rstd,
+                          .add = args->add,
+                          .n = args->n,
+                          .c = args->c,
                           .width = width,
                           .block_rows = block_rows,
-                          .blocks = ceil_div(n, block_rows),
+                          .blocks = ceil_div(args->n, block_rows),
                           .partial = cpu_shared(cpu),
-                          .first = first};
+                          .first = args->first};
     culm_cpu_run(cpu, s.blocks, layernorm_backward_tile, &s);
-    culm_cpu_run(cpu, ceil_div(c, LANES), layernorm_fold_tile, &s);
+    culm_cpu_run(cpu, ceil_div(args->c, LANES), layernorm_fold_tile, &s);
 }

@@ -141,10 +141,9 @@ static void transpose_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(permute)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x,
-                       const struct culm_shape *shape, const int64_t *order) {
-    struct permute s = {.y = y, .x = x};
-    collapse(&s, shape, order);
+void ISA_NAME(permute)(struct culm_cpu *cpu, const struct culm_permute_args *args) {
+    struct permute s = {.y = args->y, .x = args->x};
+    collapse(&s, args->x_shape, args->order);
     int last = s.rank - 1;
     int64_t count = s.y_stride[0] * s.dim[0];
     if (s.run == last) {
@@ -207,16 +206,33 @@ static void run(struct culm_cpu *cpu, struct box *s, int64_t rows, int64_t row,
     culm_cpu_run(cpu, ceil_div(rows, s->tile_rows), tile, s);
 }
 
-void ISA_NAME(pad)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n, int64_t h,
-                   int64_t w, int64_t c, const int64_t *pad, double value) {
-    struct box s = {y, x, n, h, w, c, {pad[0], pad[1], pad[2], pad[3]}, (float)value, 0, 0};
-    run(cpu, &s, n * (pad[0] + h + pad[2]), (pad[1] + w + pad[3]) * c, pad_tile);
+void ISA_NAME(pad)(struct culm_cpu *cpu, const struct culm_pad_args *args) {
+    struct box s = {args->y,
+                    args->x,
+                    args->n,
+                    args->h,
+                    args->w,
+                    args->c,
+                    {args->pad[0], args->pad[1], args->pad[2], args->pad[3]},
+                    (float)args->value,
+                    0,
+                    0};
+    run(cpu, &s, args->n * (args->pad[0] + args->h + args->pad[2]),
+        (args->pad[1] + args->w + args->pad[3]) * args->c, pad_tile);
 }
 
-void ISA_NAME(crop)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t n, int64_t h,
-                    int64_t w, int64_t c, const int64_t *pad) {
-    struct box s = {y, x, n, h, w, c, {pad[0], pad[1], pad[2], pad[3]}, 0, 0, 0};
-    run(cpu, &s, n * h, w * c, crop_tile);
+void ISA_NAME(crop)(struct culm_cpu *cpu, const struct culm_crop_args *args) {
+    struct box s = {args->y,
+                    args->x,
+                    args->n,
+                    args->h,
+                    args->w,
+                    args->c,
+                    {args->pad[0], args->pad[1], args->pad[2], args->pad[3]},
+                    0,
+                    0,
+                    0};
+    run(cpu, &s, args->n * args->h, args->w * args->c, crop_tile);
 }
 
 /* ---- one part of a concatenation ---- */
@@ -248,12 +264,12 @@ static void place_tile(void *context, int64_t tile, int thread) {
     }
 }
 
-void ISA_NAME(place)(struct culm_cpu *cpu, struct culm_out y, struct culm_in x, int64_t rows,
-                     int64_t row, int64_t pitch, int64_t offset, bool add) {
-    struct place s = {y, x, rows, row, pitch, offset, 0, 1, add};
-    s.tile_rows = at_least(at_least(1, TILE / row), ceil_div(rows, 1 << 20));
-    if (s.tile_rows == 1 && rows * ceil_div(row, TILE) <= 1 << 20) {
-        s.parts = ceil_div(row, TILE);
+void ISA_NAME(place)(struct culm_cpu *cpu, const struct culm_place_args *args) {
+    struct place s = {args->y,      args->x, args->rows, args->row, args->pitch,
+                      args->offset, 0,       1,          args->add};
+    s.tile_rows = at_least(at_least(1, TILE / args->row), ceil_div(args->rows, 1 << 20));
+    if (s.tile_rows == 1 && args->rows * ceil_div(args->row, TILE) <= 1 << 20) {
+        s.parts = ceil_div(args->row, TILE);
     }
-    culm_cpu_run(cpu, ceil_div(rows, s.tile_rows) * s.parts, place_tile, &s);
+    culm_cpu_run(cpu, ceil_div(args->rows, s.tile_rows) * s.parts, place_tile, &s);
 }

@@ -10,7 +10,7 @@
 #ifndef CULM_DEVICE_CPU_SIMD_H
 #define CULM_DEVICE_CPU_SIMD_H
 
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -141,17 +141,14 @@ static void run(struct culm_cpu *cpu, struct spread *s, const struct culm_shape 
     culm_cpu_run(cpu, ceil_div(s->rows, s->tile_rows) * s->chunks, spread_tile, s);
 }
 
-void ISA_NAME(binary)(struct culm_cpu *cpu, struct culm_out y, struct culm_in a, struct culm_in b,
-                      const struct culm_shape *a_shape, const struct culm_shape *b_shape,
-                      enum culm_function function) {
-    assert(function >= CULM_FUNCTION_ADD && function <= CULM_FUNCTION_DIV);
-    struct spread s = {.y = y, .a = a, .b = b, .function = function};
-    run(cpu, &s, a_shape, b_shape);
+void ISA_NAME(binary)(struct culm_cpu *cpu, const struct culm_binary_args *args) {
+    assert(args->function >= CULM_FUNCTION_ADD && args->function <= CULM_FUNCTION_DIV);
+    struct spread s = {.y = args->y, .a = args->a, .b = args->b, .function = args->function};
+    run(cpu, &s, args->a_shape, args->b_shape);
 }
 
-void ISA_NAME(spread)(struct culm_cpu *cpu, struct culm_out y, struct culm_in b,
-                      const struct culm_shape *y_shape, const struct culm_shape *b_shape,
-                      double scale) {
-    struct spread s = {.y = y, .a = {NULL, y.dtype}, .b = b, .scale = (float)scale};
-    run(cpu, &s, y_shape, b_shape);
+void ISA_NAME(spread)(struct culm_cpu *cpu, const struct culm_spread_args *args) {
+    struct spread s = {
+        .y = args->y, .a = {NULL, args->y.dtype}, .b = args->b, .scale = (float)args->scale};
+    run(cpu, &s, args->y_shape, args->b_shape);
 }

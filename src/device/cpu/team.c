@@ -13,6 +13,8 @@
  */
 #include "device/cpu/team.h"
 
+#include "base/control.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <linux/futex.h>
@@ -71,40 +73,6 @@ static void relax(void) {
 #endif
 }
 
-/* Round to nearest, exceptions masked, results and operands flushed when denormal. */
-static uint64_t control_enter(void) {
-#if defined(__x86_64__)
-    uint32_t before = _mm_getcsr();
-    _mm_setcsr(0x1f80 | 0x8000 | 0x0040);
-    return before;
-#elif defined(__aarch64__)
-    uint64_t before;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
-    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)1 << 24));
-    return before;
-#else
-    return 0;
-#endif
-}
-
-static void control_leave(uint64_t before) {
-#if defined(__x86_64__)
-    _mm_setcsr((uint32_t)before);
-#elif defined(__aarch64__)
-    __asm__ volatile("msr fpcr, %0" : : "r"(before));
-#else
-    (void)before;
-#endif
-}
-
-void culm_cpu_control_reset(void) {
-#if defined(__x86_64__)
-    control_leave(0x1f80);
-#else
-    control_leave(0);
-#endif
-}
-
 /* Takes and does tiles until none is left. */
 static void work(struct culm_cpu_team *team, int thread) {
     uint64_t state = __atomic_load_n(&team->state, __ATOMIC_ACQUIRE);
@@ -132,7 +100,7 @@ static void work(struct culm_cpu_team *team, int thread) {
 static void *worker_main(void *argument) {
     struct worker *self = argument;
     struct culm_cpu_team *team = self->team;
-    control_enter();
+    culm_control_enter();
     uint32_t seen = 0;
     for (;;) {
         uint32_t epoch;
@@ -229,7 +197,7 @@ static void run_team(struct culm_cpu_team *team, int64_t tiles, culm_cpu_tile *t
 
 void culm_cpu_run(struct culm_cpu *cpu, int64_t tiles, culm_cpu_tile *tile, void *context) {
     assert(tiles <= (int64_t)TILE_MASK);
-    uint64_t before = control_enter();
+    uint64_t before = culm_control_enter();
     if (!cpu->team || tiles == 1) {
         for (int64_t i = 0; i < tiles; i++) {
             tile(context, i, 0);
@@ -237,5 +205,5 @@ void culm_cpu_run(struct culm_cpu *cpu, int64_t tiles, culm_cpu_tile *tile, void
     } else if (tiles > 0) {
         run_team(cpu->team, tiles, tile, context);
     }
-    control_leave(before);
+    culm_control_set(before);
 }

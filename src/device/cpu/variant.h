@@ -6,8 +6,9 @@
 #include "device/cpu/internal.h"
 #include "device/cpu/simd.h"
 
-#define CULM_CPU_DECLARE(name, parameters, arguments) void ISA_NAME(name) parameters;
-CULM_CPU_OPS(CULM_CPU_DECLARE)
-#undef CULM_CPU_DECLARE
+#define CULM_CPU_KERNEL(name)                                                                      \
+    void ISA_NAME(name)(struct culm_cpu * cpu, const struct culm_##name##_args *args);
+CULM_KERNELS(CULM_CPU_KERNEL)
+#undef CULM_CPU_KERNEL
 
 #endif

@@ -37,13 +37,15 @@ static void activation_gradient(struct culm_gradients *g, const struct culm_node
 }
 
 static void activation(const struct culm_operands *o) {
-    culm_cpu_activation_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), count(o),
-                                o->node->attributes.function, o->node->attributes.alpha);
+    CULM_RUN(o->device, activation_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .count = count(o), .function = o->node->attributes.function,
+             .alpha = o->node->attributes.alpha);
 }
 
 static void activation_grad(const struct culm_operands *o) {
-    culm_cpu_activation_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1),
-                                 count(o), o->node->attributes.function, o->node->attributes.alpha);
+    CULM_RUN(o->device, activation_backward, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+             .kept = typed_input(o, 1), .count = count(o), .function = o->node->attributes.function,
+             .alpha = o->node->attributes.alpha);
 }
 
 const struct culm_op culm_op_activation = {.name = "activation",
@@ -70,13 +72,13 @@ static void affine_gradient(struct culm_gradients *g, const struct culm_node_des
 }
 
 static void affine(const struct culm_operands *o) {
-    culm_cpu_affine(o->cpu, typed_output(o, 0), typed_input(o, 0), count(o),
-                    o->node->attributes.scale, o->node->attributes.shift);
+    CULM_RUN(o->device, affine, .y = typed_output(o, 0), .x = typed_input(o, 0), .count = count(o),
+             .scale = o->node->attributes.scale, .shift = o->node->attributes.shift);
 }
 
 static void affine_grad(const struct culm_operands *o) {
-    culm_cpu_affine(o->cpu, typed_output(o, 0), typed_input(o, 0), count(o),
-                    o->node->attributes.scale, 0);
+    CULM_RUN(o->device, affine, .y = typed_output(o, 0), .x = typed_input(o, 0), .count = count(o),
+             .scale = o->node->attributes.scale, .shift = 0);
 }
 
 const struct culm_op culm_op_affine = {.name = "affine",
@@ -93,9 +95,10 @@ const struct culm_op culm_op_affine_grad = {
 static void accumulate(const struct culm_operands *o) {
     int64_t n = count(o);
     if (o->first) {
-        culm_cpu_affine(o->cpu, culm_out_f32(o->use[0]), typed_input(o, 0), n, 1, 0);
+        CULM_RUN(o->device, affine, .y = culm_out_f32(o->use[0]), .x = typed_input(o, 0),
+                 .count = n, .scale = 1, .shift = 0);
     } else {
-        culm_cpu_accumulate(o->cpu, o->use[0], typed_input(o, 0), n);
+        CULM_RUN(o->device, accumulate, .sum = o->use[0], .x = typed_input(o, 0), .count = n);
     }
 }
 

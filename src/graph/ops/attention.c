@@ -57,13 +57,14 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
                                 error);
     }
     int64_t heads = node->attributes.heads;
-    if (out.dim[2] / heads > CULM_CPU_MAX_HEAD || out.dim[1] > CULM_CPU_MAX_CONTEXT ||
-        k->dim[1] > CULM_CPU_MAX_CONTEXT) {
+    const struct culm_device_limits *most = &graph->device->limits;
+    if (out.dim[2] / heads > most->head || out.dim[1] > most->context ||
+        k->dim[1] > most->context) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "operator 'attention': heads of %lld features and %lld keys; at most "
-                              "%d and %d are possible",
+                              "%lld and %lld are possible",
                               (long long)(out.dim[2] / heads), (long long)k->dim[1],
-                              CULM_CPU_MAX_HEAD, CULM_CPU_MAX_CONTEXT);
+                              (long long)most->head, (long long)most->context);
     }
     const struct culm_shape lse = {3, {out.dim[0], heads, out.dim[1]}};
     culm_output_set(graph, node, 0, graph->value[node->input[0]].dtype, &out);
@@ -119,7 +120,8 @@ static void execute(const struct culm_operands *o) {
     const struct culm_shape *out = &o->value[o->node->output[0]].shape;
     struct culm_attention how = how_of(o, 0, out);
     struct culm_attention_rows rows = rows_of(o, 0, out->dim[2]);
-    culm_cpu_attention_forward(o->cpu, typed_output(o, 0), o->output[1], &rows, &how);
+    CULM_RUN(o->device, attention_forward, .out = typed_output(o, 0), .lse = o->output[1],
+             .in = &rows, .how = &how);
 }
 
 /* Scores and weighted values, as if not causal. */
@@ -155,8 +157,8 @@ static void execute_grad(const struct culm_operands *o) {
     if (o->node->input[2] < 0) {
         grads = culm_attention_packed_grads(typed_output(o, 0), c);
     }
-    culm_cpu_attention_backward(o->cpu, &grads, typed_input(o, 0), &rows, typed_input(o, 5),
-                                o->input[6], &how);
+    CULM_RUN(o->device, attention_backward, .grads = &grads, .dout = typed_input(o, 0), .in = &rows,
+             .out = typed_input(o, 5), .lse = o->input[6], .how = &how);
 }
 
 static double flops_grad(const struct culm_graph *graph, const struct culm_node_desc *node) {

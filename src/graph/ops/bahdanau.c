@@ -38,11 +38,13 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
                                error);
         }
     }
-    if (key->dim[1] > CULM_CPU_MAX_BAHDANAU_KEYS || a > CULM_CPU_MAX_WIDTH) {
+    const struct culm_device_limits *most = &graph->device->limits;
+    if (key->dim[1] > most->bahdanau_keys || a > most->width) {
         return culm_error_set(
             error, CULM_ERR_CONFIG,
-            "operator 'bahdanau': %lld keys of width %lld; at most %d and %d are possible",
-            (long long)key->dim[1], (long long)a, CULM_CPU_MAX_BAHDANAU_KEYS, CULM_CPU_MAX_WIDTH);
+            "operator 'bahdanau': %lld keys of width %lld; at most %lld and %lld are possible",
+            (long long)key->dim[1], (long long)a, (long long)most->bahdanau_keys,
+            (long long)most->width);
     }
     const struct culm_shape context = {3, {b, query->dim[1], value->dim[2]}};
     const struct culm_shape probabilities = {3, {b, query->dim[1], key->dim[1]}};
@@ -70,7 +72,7 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
         return;
     }
     struct culm_bahdanau how = how_of(g->graph->value, node->input);
-    const struct culm_shape floats = {1, {culm_cpu_bahdanau_backward_floats(&how)}};
+    const struct culm_shape floats = {1, {g->graph->device->bahdanau_backward_floats(&how)}};
     int32_t work = culm_graph_value(g->graph, CULM_VALUE_TEMPORARY, CULM_F32, &floats);
     int32_t inputs[GRAD_INPUTS];
     for (int32_t i = 0; i < INPUTS; i++) {
@@ -104,7 +106,8 @@ static void execute(const struct culm_operands *o) {
     struct culm_bahdanau how = how_of(o->value, o->node->input);
     struct culm_bahdanau_inputs in = inputs_of(o);
     how.length = o->input[LENGTH];
-    culm_cpu_bahdanau_forward(o->cpu, typed_output(o, 0), o->output[1], &in, &how);
+    CULM_RUN(o->device, bahdanau_forward, .context = typed_output(o, 0),
+             .probabilities = o->output[1], .in = &in, .how = &how);
 }
 
 /* A tanh counts as much as the 16 operations that it takes. */
@@ -132,8 +135,9 @@ static void execute_grad(const struct culm_operands *o) {
                                               .dscale = o->use[1],
                                               .dbias = o->use[2]};
     how.length = o->input[LENGTH];
-    culm_cpu_bahdanau_backward(o->cpu, &grads, o->output[3], typed_input(o, DCONTEXT),
-                               o->input[PROBABILITIES], &in, &how, o->first);
+    CULM_RUN(o->device, bahdanau_backward, .grads = &grads, .work = o->output[3],
+             .dcontext = typed_input(o, DCONTEXT), .probabilities = o->input[PROBABILITIES],
+             .in = &in, .how = &how, .first = o->first);
 }
 
 static double work_of_grad(const struct culm_graph *graph, const struct culm_node_desc *node) {

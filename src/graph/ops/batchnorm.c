@@ -7,6 +7,8 @@
  */
 #include "graph/ops/typed.h"
 
+#include <stdio.h>
+
 static struct culm_batchnorm how_of(const struct culm_shape *x,
                                     const struct culm_attributes *attributes) {
     return (struct culm_batchnorm){.n = culm_row_count(x),
@@ -21,9 +23,11 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
                               struct culm_error *error) {
     const struct culm_shape x = *culm_input_shape(graph, node, 0);
     const struct culm_attributes *a = &node->attributes;
-    if (x.rank < 2 || culm_last_dim(&x) > CULM_CPU_MAX_WIDTH) {
-        return culm_shape_error(graph, node, 0, 1, "one to 65536 channels, last, are needed",
-                                error);
+    int64_t most = graph->device->limits.width;
+    if (x.rank < 2 || culm_last_dim(&x) > most) {
+        char what[64];
+        snprintf(what, sizeof what, "one to %lld channels, last, are needed", (long long)most);
+        return culm_shape_error(graph, node, 0, 1, what, error);
     }
     for (int32_t i = 1; i <= 4; i++) {
         const struct culm_shape *p = culm_input_shape(graph, node, i);
@@ -85,8 +89,9 @@ static void execute(const struct culm_operands *o) {
         how_of(typed_shape(o, o->node->input[0]), &o->node->attributes);
     float *mean = how.inference ? o->input[3] : o->output[1];
     float *variance = how.inference ? o->input[4] : o->output[2];
-    culm_cpu_batchnorm_forward(o->cpu, typed_output(o, 0), mean, variance, typed_input(o, 0),
-                               o->input[1], o->input[2], typed_input(o, 5), &how);
+    CULM_RUN(o->device, batchnorm_forward, .y = typed_output(o, 0), .mean = mean,
+             .variance = variance, .x = typed_input(o, 0), .gamma = o->input[1],
+             .beta = o->input[2], .residual = typed_input(o, 5), .how = &how);
 }
 
 const struct culm_op culm_op_batchnorm = {.name = "batchnorm",
@@ -101,10 +106,12 @@ const struct culm_op culm_op_batchnorm = {.name = "batchnorm",
 static void execute_grad(const struct culm_operands *o) {
     const struct culm_batchnorm how =
         how_of(typed_shape(o, o->node->input[1]), &o->node->attributes);
-    culm_cpu_batchnorm_backward(o->cpu, typed_output(o, 0), typed_output(o, 1), o->use[0],
-                                o->use[1], o->use[2], o->use[3], typed_input(o, 0),
-                                typed_input(o, 1), typed_input(o, 2), o->input[3], o->input[4],
-                                o->input[5], o->input[6], &how, o->first);
+    CULM_RUN(o->device, batchnorm_backward, .dx = typed_output(o, 0),
+             .dresidual = typed_output(o, 1), .dgamma = o->use[0], .dbeta = o->use[1],
+             .sum_mean = o->use[2], .sum_variance = o->use[3], .dy = typed_input(o, 0),
+             .x = typed_input(o, 1), .y = typed_input(o, 2), .gamma = o->input[3],
+             .beta = o->input[4], .mean = o->input[5], .variance = o->input[6], .how = &how,
+             .first = o->first);
 }
 
 const struct culm_op culm_op_batchnorm_grad = {

@@ -9,8 +9,6 @@
 #include "graph/ops/inputs.h"
 #include "graph/ops/typed.h"
 
-#include "device/cpu/kernels_conv.h"
-
 #define MOST (1 << 20) /* of sizes and attributes of one dimension */
 
 static int64_t or_one(int64_t x) { return x ? x : 1; }
@@ -79,8 +77,9 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
     if ((a->kernel[0] && a->kernel[0] != v.kh) || (a->kernel[1] && a->kernel[1] != v.kw)) {
         return culm_shape_error(graph, node, 0, 1, "the kernel is not that of the weights", error);
     }
-    if (v.kh * v.kw > CULM_CPU_CONV_TAPS || culm_conv_scattered_terms(&v) > CULM_CPU_CONV_TERMS ||
-        v.c > CULM_CPU_MAX_WIDTH || v.o > CULM_CPU_MAX_WIDTH) {
+    const struct culm_device_limits *most = &graph->device->limits;
+    if (v.kh * v.kw > most->conv_taps || culm_conv_scattered_terms(&v) > most->conv_terms ||
+        v.c > most->width || v.o > most->width) {
         return culm_shape_error(graph, node, 0, 1, "the kernel or the channels are too many",
                                 error);
     }
@@ -133,9 +132,9 @@ static enum culm_conv_algorithm algorithm_of(const struct culm_operands *o,
 
 static void execute(const struct culm_operands *o) {
     struct culm_conv v = geometry(operand_shape(o, 0), operand_shape(o, 1), &o->node->attributes);
-    culm_cpu_conv_forward(o->cpu, &v, algorithm_of(o, CULM_CONV_FORWARD), typed_output(o, 0),
-                          typed_input(o, 0), o->input[1],
-                          o->node->input[2] < 0 ? NULL : o->input[2]);
+    CULM_RUN(o->device, conv_forward, .conv = &v, .algorithm = algorithm_of(o, CULM_CONV_FORWARD),
+             .y = typed_output(o, 0), .x = typed_input(o, 0), .w = o->input[1],
+             .b = o->node->input[2] < 0 ? NULL : o->input[2]);
 }
 
 static double flops(const struct culm_graph *graph, const struct culm_node_desc *node) {
@@ -156,8 +155,9 @@ const struct culm_op culm_op_conv = {.name = "conv",
 static void execute_data(const struct culm_operands *o) {
     struct culm_conv v =
         geometry(typed_shape(o, o->node->output[0]), operand_shape(o, 1), &o->node->attributes);
-    culm_cpu_conv_backward_data(o->cpu, &v, algorithm_of(o, CULM_CONV_BACKWARD_DATA),
-                                typed_output(o, 0), typed_input(o, 0), o->input[1]);
+    CULM_RUN(o->device, conv_backward_data, .conv = &v,
+             .algorithm = algorithm_of(o, CULM_CONV_BACKWARD_DATA), .dx = typed_output(o, 0),
+             .dy = typed_input(o, 0), .w = o->input[1]);
 }
 
 static double data_flops(const struct culm_graph *graph, const struct culm_node_desc *node) {
@@ -175,9 +175,10 @@ const struct culm_op culm_op_conv_grad_data = {.name = "conv_grad_data",
 /* (x, dy, w for its shape) accumulates into w, and b if there is one */
 static void execute_weight(const struct culm_operands *o) {
     struct culm_conv v = geometry(operand_shape(o, 0), operand_shape(o, 2), &o->node->attributes);
-    culm_cpu_conv_backward_weight(o->cpu, &v, algorithm_of(o, CULM_CONV_BACKWARD_WEIGHT), o->use[0],
-                                  o->node->use[1] < 0 ? NULL : o->use[1], typed_input(o, 0),
-                                  typed_input(o, 1), o->first);
+    CULM_RUN(o->device, conv_backward_weight, .conv = &v,
+             .algorithm = algorithm_of(o, CULM_CONV_BACKWARD_WEIGHT), .dw = o->use[0],
+             .db = o->node->use[1] < 0 ? NULL : o->use[1], .x = typed_input(o, 0),
+             .dy = typed_input(o, 1), .first = o->first);
 }
 
 static double weight_flops(const struct culm_graph *graph, const struct culm_node_desc *node) {

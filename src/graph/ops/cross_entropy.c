@@ -36,9 +36,10 @@ static void execute(const struct culm_operands *o) {
     struct culm_loss loss;
     int64_t rows = culm_row_count(&logits->shape);
     double rows_per_sample = (double)(rows / logits->shape.dim[0]);
-    culm_cpu_cross_entropy(o->cpu, (struct culm_out){o->input[0], logits->dtype}, o->input[1], rows,
-                           culm_last_dim(&logits->shape), o->loss_scale / rows_per_sample,
-                           o->node->attributes.alpha, !o->node->attributes.inference, &loss);
+    CULM_RUN(o->device, cross_entropy, .logits = (struct culm_out){o->input[0], logits->dtype},
+             .targets = o->input[1], .n = rows, .v = culm_last_dim(&logits->shape),
+             .scale = o->loss_scale / rows_per_sample, .smoothing = o->node->attributes.alpha,
+             .want_gradient = !o->node->attributes.inference, .ret_loss = &loss);
     o->loss->loss += loss.loss / rows_per_sample;
     o->loss->rows += rows;
     o->loss->counted += loss.counted;

@@ -35,7 +35,8 @@ static void dropout_gradient(struct culm_gradients *g, const struct culm_node_de
 
 /* Forward and backward. */
 static void dropout(const struct culm_operands *o) {
-    culm_cpu_dropout(o->cpu, typed_output(o, 0), typed_input(o, 0), count(o), &o->dropout);
+    CULM_RUN(o->device, dropout, .y = typed_output(o, 0), .x = typed_input(o, 0), .count = count(o),
+             .dropout = &o->dropout);
 }
 
 static void residual_gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
@@ -47,8 +48,8 @@ static void residual_gradient(struct culm_gradients *g, const struct culm_node_d
 }
 
 static void residual(const struct culm_operands *o) {
-    culm_cpu_residual_dropout_forward(o->cpu, typed_output(o, 0), typed_input(o, 0),
-                                      typed_input(o, 1), count(o), &o->dropout);
+    CULM_RUN(o->device, residual_dropout_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .h = typed_input(o, 1), .count = count(o), .dropout = &o->dropout);
 }
 
 const struct culm_op culm_op_dropout = {.name = "dropout",
@@ -76,7 +77,8 @@ static void add_gradient(struct culm_gradients *g, const struct culm_node_desc *
 }
 
 static void add(const struct culm_operands *o) {
-    culm_cpu_add(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1), count(o));
+    CULM_RUN(o->device, add, .y = typed_output(o, 0), .a = typed_input(o, 0),
+             .b = typed_input(o, 1), .count = count(o));
 }
 
 const struct culm_op culm_op_add = {.name = "add",

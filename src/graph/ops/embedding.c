@@ -28,8 +28,9 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 static void execute(const struct culm_operands *o) {
     const struct culm_shape *out = &o->value[o->node->output[0]].shape;
     const struct culm_shape *wte = &o->value[o->node->input[1]].shape;
-    culm_cpu_embedding_forward(o->cpu, typed_output(o, 0), o->input[0], o->input[1], o->input[2],
-                               out->dim[0], out->dim[1], out->dim[2], wte->dim[0]);
+    CULM_RUN(o->device, embedding_forward, .y = typed_output(o, 0), .tokens = o->input[0],
+             .wte = o->input[1], .wpe = o->input[2], .b = out->dim[0], .t = out->dim[1],
+             .c = out->dim[2], .v = wte->dim[0]);
 }
 
 const struct culm_op culm_op_embedding = {.name = "embedding",
@@ -42,9 +43,9 @@ const struct culm_op culm_op_embedding = {.name = "embedding",
 /* (tokens, dy, wte for its shape) accumulates into wte and wpe */
 static void execute_grad(const struct culm_operands *o) {
     const struct culm_shape *dy = &o->value[o->node->input[1]].shape;
-    culm_cpu_embedding_backward(o->cpu, o->use[0], o->use[1], typed_input(o, 1), o->input[0],
-                                dy->dim[0], dy->dim[1], dy->dim[2],
-                                o->value[o->node->input[2]].shape.dim[0], o->first);
+    CULM_RUN(o->device, embedding_backward, .dwte = o->use[0], .dwpe = o->use[1],
+             .dy = typed_input(o, 1), .tokens = o->input[0], .b = dy->dim[0], .t = dy->dim[1],
+             .c = dy->dim[2], .v = o->value[o->node->input[2]].shape.dim[0], .first = o->first);
 }
 
 const struct culm_op culm_op_embedding_grad = {

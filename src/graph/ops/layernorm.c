@@ -34,9 +34,10 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 
 static void execute(const struct culm_operands *o) {
     const struct culm_shape *x = &o->value[o->node->input[0]].shape;
-    culm_cpu_layernorm_forward(o->cpu, typed_output(o, 0), o->output[1], o->output[2],
-                               typed_input(o, 0), o->input[1], o->input[2], culm_row_count(x),
-                               culm_last_dim(x), o->node->attributes.eps);
+    CULM_RUN(o->device, layernorm_forward, .y = typed_output(o, 0), .mean = o->output[1],
+             .rstd = o->output[2], .x = typed_input(o, 0), .gamma = o->input[1],
+             .beta = o->input[2], .n = culm_row_count(x), .c = culm_last_dim(x),
+             .eps = o->node->attributes.eps);
 }
 
 const struct culm_op culm_op_layernorm = {.name = "layernorm",
@@ -49,9 +50,11 @@ const struct culm_op culm_op_layernorm = {.name = "layernorm",
 /* (dy, x, gamma, mean, rstd, past or nothing) -> dx; accumulates into gamma and beta */
 static void execute_grad(const struct culm_operands *o) {
     const struct culm_shape *x = &o->value[o->node->input[1]].shape;
-    culm_cpu_layernorm_backward(o->cpu, typed_output(o, 0), o->use[0], o->use[1], typed_input(o, 0),
-                                typed_input(o, 1), o->input[2], o->input[3], o->input[4],
-                                typed_input(o, 5), culm_row_count(x), culm_last_dim(x), o->first);
+    CULM_RUN(o->device, layernorm_backward, .dx = typed_output(o, 0), .dgamma = o->use[0],
+             .dbeta = o->use[1], .dy = typed_input(o, 0), .x = typed_input(o, 1),
+             .gamma = o->input[2], .mean = o->input[3], .rstd = o->input[4],
+             .add = typed_input(o, 5), .n = culm_row_count(x), .c = culm_last_dim(x),
+             .first = o->first);
 }
 
 const struct culm_op culm_op_layernorm_grad = {

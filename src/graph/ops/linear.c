@@ -57,9 +57,10 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 static void execute(const struct culm_operands *o) {
     bool transposed = o->node->attributes.transposed;
     struct widths width = widths_of(operand_shape(o, 1), transposed);
-    culm_cpu_linear_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), o->input[1],
-                            o->node->input[2] < 0 ? NULL : o->input[2],
-                            culm_row_count(operand_shape(o, 0)), width.in, width.out, transposed);
+    CULM_RUN(o->device, linear_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .w = o->input[1], .b = o->node->input[2] < 0 ? NULL : o->input[2],
+             .n = culm_row_count(operand_shape(o, 0)), .in = width.in, .out = width.out,
+             .transposed = transposed);
 }
 
 static double flops(const struct culm_graph *graph, const struct culm_node_desc *node) {
@@ -80,9 +81,9 @@ const struct culm_op culm_op_linear = {.name = "linear",
 static void execute_input(const struct culm_operands *o) {
     bool transposed = o->node->attributes.transposed;
     struct widths width = widths_of(operand_shape(o, 1), transposed);
-    culm_cpu_linear_backward_input(o->cpu, typed_output(o, 0), typed_input(o, 0), o->input[1],
-                                   culm_row_count(operand_shape(o, 0)), width.in, width.out,
-                                   transposed);
+    CULM_RUN(o->device, linear_backward_input, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+             .w = o->input[1], .n = culm_row_count(operand_shape(o, 0)), .in = width.in,
+             .out = width.out, .transposed = transposed);
 }
 
 const struct culm_op culm_op_linear_grad_input = {.name = "linear_grad_input",
@@ -94,10 +95,11 @@ const struct culm_op culm_op_linear_grad_input = {.name = "linear_grad_input",
 /* (x [..,I], dy [..,O]) accumulates into w, and b if there is one */
 static void execute_weight(const struct culm_operands *o) {
     const struct culm_shape *x = operand_shape(o, 0), *dy = operand_shape(o, 1);
-    culm_cpu_linear_backward_weight(o->cpu, o->use[0], o->node->use[1] < 0 ? NULL : o->use[1],
-                                    typed_input(o, 0), typed_input(o, 1), culm_row_count(x),
-                                    culm_last_dim(x), culm_last_dim(dy),
-                                    o->node->attributes.transposed, o->first);
+    CULM_RUN(o->device, linear_backward_weight, .dw = o->use[0],
+             .db = o->node->use[1] < 0 ? NULL : o->use[1], .x = typed_input(o, 0),
+             .dy = typed_input(o, 1), .n = culm_row_count(x), .in = culm_last_dim(x),
+             .out = culm_last_dim(dy), .transposed = o->node->attributes.transposed,
+             .first = o->first);
 }
 
 static double weight_flops(const struct culm_graph *graph, const struct culm_node_desc *node) {

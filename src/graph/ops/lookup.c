@@ -36,8 +36,9 @@ static void gradient_lookup(struct culm_gradients *g, const struct culm_node_des
 
 static void execute_lookup(const struct culm_operands *o) {
     const struct culm_shape *table = operand_shape(o, 1);
-    culm_cpu_lookup_forward(o->cpu, typed_output(o, 0), o->input[0], typed_input(o, 1),
-                            culm_elements(operand_shape(o, 0)), table->dim[1], table->dim[0]);
+    CULM_RUN(o->device, lookup_forward, .y = typed_output(o, 0), .ids = o->input[0],
+             .table = typed_input(o, 1), .n = culm_elements(operand_shape(o, 0)),
+             .c = table->dim[1], .v = table->dim[0]);
 }
 
 const struct culm_op culm_op_lookup = {.name = "lookup",
@@ -50,9 +51,9 @@ const struct culm_op culm_op_lookup = {.name = "lookup",
 /* (ids, dy, table for its shape) accumulates into the table */
 static void execute_lookup_grad(const struct culm_operands *o) {
     const struct culm_shape *table = operand_shape(o, 2);
-    culm_cpu_lookup_backward(o->cpu, o->use[0], typed_input(o, 1), o->input[0],
-                             culm_elements(operand_shape(o, 0)), table->dim[1], table->dim[0],
-                             o->first);
+    CULM_RUN(o->device, lookup_backward, .dtable = o->use[0], .dy = typed_input(o, 1),
+             .ids = o->input[0], .n = culm_elements(operand_shape(o, 0)), .c = table->dim[1],
+             .v = table->dim[0], .first = o->first);
 }
 
 const struct culm_op culm_op_lookup_grad = {
@@ -92,8 +93,8 @@ static void gradient_positions(struct culm_gradients *g, const struct culm_node_
 
 static void execute_positions(const struct culm_operands *o) {
     const struct culm_shape *x = operand_shape(o, 0);
-    culm_cpu_positions_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1),
-                               x->dim[0], x->dim[1], x->dim[2]);
+    CULM_RUN(o->device, positions_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .wpe = typed_input(o, 1), .b = x->dim[0], .t = x->dim[1], .c = x->dim[2]);
 }
 
 const struct culm_op culm_op_positions = {.name = "positions",
@@ -106,8 +107,9 @@ const struct culm_op culm_op_positions = {.name = "positions",
 /* (dy, wpe for its shape) accumulates into wpe */
 static void execute_positions_grad(const struct culm_operands *o) {
     const struct culm_shape *dy = operand_shape(o, 0);
-    culm_cpu_positions_backward(o->cpu, o->use[0], typed_input(o, 0), dy->dim[0], dy->dim[1],
-                                dy->dim[2], operand_shape(o, 1)->dim[0], o->first);
+    CULM_RUN(o->device, positions_backward, .dwpe = o->use[0], .dy = typed_input(o, 0),
+             .b = dy->dim[0], .t = dy->dim[1], .c = dy->dim[2], .p = operand_shape(o, 1)->dim[0],
+             .first = o->first);
 }
 
 const struct culm_op culm_op_positions_grad = {
@@ -122,7 +124,7 @@ static enum culm_status infer_gather(struct culm_graph *graph, struct culm_node_
     }
     struct culm_shape out = *culm_input_shape(graph, node, 0);
     const struct culm_shape *index = culm_input_shape(graph, node, 1);
-    if (out.dim[0] != index->dim[0] || index->dim[1] > CULM_CPU_MAX_CONTEXT) {
+    if (out.dim[0] != index->dim[0] || index->dim[1] > graph->device->limits.context) {
         return culm_shape_error(graph, node, 0, 1, "one row of indices a sample is needed", error);
     }
     out.dim[1] = index->dim[1];
@@ -142,8 +144,9 @@ static void gradient_gather(struct culm_gradients *g, const struct culm_node_des
 
 static void execute_gather(const struct culm_operands *o) {
     const struct culm_shape *x = operand_shape(o, 0);
-    culm_cpu_gather_rows_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), o->input[1],
-                                 x->dim[0], x->dim[1], operand_shape(o, 1)->dim[1], x->dim[2]);
+    CULM_RUN(o->device, gather_rows_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .index = o->input[1], .b = x->dim[0], .t = x->dim[1], .k = operand_shape(o, 1)->dim[1],
+             .c = x->dim[2]);
 }
 
 const struct culm_op culm_op_gather_rows = {.name = "gather_rows",
@@ -156,8 +159,9 @@ const struct culm_op culm_op_gather_rows = {.name = "gather_rows",
 /* (dy, index) -> dx */
 static void execute_gather_grad(const struct culm_operands *o) {
     const struct culm_shape *dx = &o->value[o->node->output[0]].shape;
-    culm_cpu_gather_rows_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), o->input[1],
-                                  dx->dim[0], dx->dim[1], operand_shape(o, 1)->dim[1], dx->dim[2]);
+    CULM_RUN(o->device, gather_rows_backward, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+             .index = o->input[1], .b = dx->dim[0], .t = dx->dim[1],
+             .k = operand_shape(o, 1)->dim[1], .c = dx->dim[2]);
 }
 
 const struct culm_op culm_op_gather_rows_grad = {

@@ -62,16 +62,17 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
          culm_elements(culm_input_shape(graph, node, LENGTH)) != how.b)) {
         return culm_shape_error(graph, node, X, LENGTH, "one i32 length a sample is needed", error);
     }
-    if (how.b > CULM_CPU_MAX_LSTM_BATCH || how.h > CULM_CPU_MAX_WIDTH / 4 ||
-        how.i > CULM_CPU_MAX_WIDTH) {
+    const struct culm_device_limits *most = &graph->device->limits;
+    if (how.b > most->lstm_batch || how.h > most->width / 4 || how.i > most->width) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "operator 'lstm': %lld samples, %lld inputs and %lld units; at most "
-                              "%d, %d and %d are possible",
+                              "%lld, %lld and %lld are possible",
                               (long long)how.b, (long long)how.i, (long long)how.h,
-                              CULM_CPU_MAX_LSTM_BATCH, CULM_CPU_MAX_WIDTH, CULM_CPU_MAX_WIDTH / 4);
+                              (long long)most->lstm_batch, (long long)most->width,
+                              (long long)(most->width / 4));
     }
     const struct culm_shape y = {3, {how.b, how.t, how.h}}, gates = {3, {how.b, how.t, 4 * how.h}};
-    const struct culm_shape work = {1, {culm_cpu_lstm_forward_floats(&how)}};
+    const struct culm_shape work = {1, {graph->device->lstm_forward_floats(&how)}};
     culm_output_set(graph, node, 0, typed_dtype(graph, node, X), &y);
     culm_output_set(graph, node, 1, CULM_F32, &gates);
     culm_output_set(graph, node, 2, CULM_F32, &y);
@@ -89,7 +90,7 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
     }
     struct culm_lstm how =
         how_of(&g->graph->value[node->input[X]].shape, &g->graph->value[node->input[W_HH]].shape);
-    const struct culm_shape floats = {1, {culm_cpu_lstm_backward_floats(&how)}};
+    const struct culm_shape floats = {1, {g->graph->device->lstm_backward_floats(&how)}};
     int32_t work = culm_graph_value(g->graph, CULM_VALUE_TEMPORARY, CULM_F32, &floats);
     int32_t inputs[GRAD_INPUTS];
     for (int32_t i = 0; i < INPUTS; i++) {
@@ -135,8 +136,9 @@ static struct culm_lstm_params params_of(const struct culm_operands *o) {
 static void execute(const struct culm_operands *o) {
     struct culm_lstm how = how_of_operands(o);
     struct culm_lstm_params params = params_of(o);
-    culm_cpu_lstm_forward(o->cpu, typed_output(o, 0), o->output[1], o->output[2], o->output[3],
-                          typed_input(o, X), &params, &how);
+    CULM_RUN(o->device, lstm_forward, .y = typed_output(o, 0), .gates = o->output[1],
+             .cells = o->output[2], .work = o->output[3], .x = typed_input(o, X), .params = &params,
+             .how = &how);
 }
 
 static double products(const struct culm_graph *graph, const struct culm_node_desc *node) {
@@ -164,9 +166,10 @@ static void execute_grad(const struct culm_operands *o) {
                                           .dx = typed_output(o, 0),
                                           .dh0 = typed_output(o, 2),
                                           .dc0 = typed_output(o, 3)};
-    culm_cpu_lstm_backward(o->cpu, &grads, o->output[1], typed_input(o, DY), typed_input(o, X),
-                           typed_input(o, Y), o->input[GATES], o->input[CELLS], &params, &how,
-                           o->first);
+    CULM_RUN(o->device, lstm_backward, .grads = &grads, .work = o->output[1],
+             .dy = typed_input(o, DY), .x = typed_input(o, X), .y = typed_input(o, Y),
+             .gates = o->input[GATES], .cells = o->input[CELLS], .params = &params, .how = &how,
+             .first = o->first);
 }
 
 static double products_grad(const struct culm_graph *graph, const struct culm_node_desc *node) {

@@ -71,7 +71,8 @@ static void gradient(struct culm_gradients *g, const struct culm_node_desc *node
 static void execute(const struct culm_operands *o) {
     const struct culm_matmul how = how_of(typed_shape(o, o->node->input[0]),
                                           typed_shape(o, o->node->input[1]), &o->node->attributes);
-    culm_cpu_matmul(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1), &how);
+    CULM_RUN(o->device, matmul, .c = typed_output(o, 0), .a = typed_input(o, 0),
+             .b = typed_input(o, 1), .how = &how);
 }
 
 static double flops_of(const struct culm_shape *a, const struct culm_shape *b,
@@ -100,8 +101,8 @@ static void execute_a(const struct culm_operands *o) {
                &o->node->attributes);
     const struct culm_matmul how = culm_matmul_of_a(&forward);
     bool turned = forward.trans_a;
-    culm_cpu_matmul(o->cpu, typed_output(o, 0), typed_input(o, turned ? 1 : 0),
-                    typed_input(o, turned ? 0 : 1), &how);
+    CULM_RUN(o->device, matmul, .c = typed_output(o, 0), .a = typed_input(o, turned ? 1 : 0),
+             .b = typed_input(o, turned ? 0 : 1), .how = &how);
 }
 
 static double flops_a(const struct culm_graph *graph, const struct culm_node_desc *node) {
@@ -119,8 +120,8 @@ static void execute_b(const struct culm_operands *o) {
                &o->node->attributes);
     const struct culm_matmul how = culm_matmul_of_b(&forward);
     bool turned = forward.trans_b;
-    culm_cpu_matmul(o->cpu, typed_output(o, 0), typed_input(o, turned ? 0 : 1),
-                    typed_input(o, turned ? 1 : 0), &how);
+    CULM_RUN(o->device, matmul, .c = typed_output(o, 0), .a = typed_input(o, turned ? 0 : 1),
+             .b = typed_input(o, turned ? 1 : 0), .how = &how);
 }
 
 static double flops_b(const struct culm_graph *graph, const struct culm_node_desc *node) {

@@ -1,6 +1,8 @@
 /* binary: (a, b) -> a (+ - * /) b, b spread over a; reduce; softmax. */
 #include "graph/ops/typed.h"
 
+#include <stdio.h>
+
 static enum culm_status refuse(const struct culm_graph *graph, const struct culm_node_desc *node,
                                int32_t other, const char *what, struct culm_error *error) {
     return culm_shape_error(graph, node, 0, other, what, error);
@@ -59,9 +61,10 @@ static void binary_gradient(struct culm_gradients *g, const struct culm_node_des
 }
 
 static void binary(const struct culm_operands *o) {
-    culm_cpu_binary(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1),
-                    typed_shape(o, o->node->input[0]), typed_shape(o, o->node->input[1]),
-                    o->node->attributes.function);
+    CULM_RUN(o->device, binary, .y = typed_output(o, 0), .a = typed_input(o, 0),
+             .b = typed_input(o, 1), .a_shape = typed_shape(o, o->node->input[0]),
+             .b_shape = typed_shape(o, o->node->input[1]),
+             .function = o->node->attributes.function);
 }
 
 /* dy times or over b is what forward does with a. */
@@ -88,10 +91,11 @@ static void binary_grad_b(const struct culm_operands *o) {
         }
     }
     struct culm_out db = typed_output(o, 0);
-    culm_cpu_reduce(o->cpu, db, typed_input(o, 0), typed_input(o, 1), a, axes, CULM_FUNCTION_SUM,
-                    negative ? -1 : 1);
+    CULM_RUN(o->device, reduce, .y = db, .x = typed_input(o, 0), .factor = typed_input(o, 1),
+             .x_shape = a, .axes = axes, .function = CULM_FUNCTION_SUM, .scale = negative ? -1 : 1);
     if (function == CULM_FUNCTION_DIV) {
-        culm_cpu_binary(o->cpu, db, culm_in_of(db), typed_input(o, 2), b, b, function);
+        CULM_RUN(o->device, binary, .y = db, .a = culm_in_of(db), .b = typed_input(o, 2),
+                 .a_shape = b, .b_shape = b, .function = function);
     }
 }
 
@@ -142,20 +146,22 @@ static void reduce(const struct culm_operands *o) {
     const struct culm_shape *x = typed_shape(o, o->node->input[0]);
     const struct culm_shape *y = typed_shape(o, o->node->output[0]);
     bool largest = o->node->attributes.function == CULM_FUNCTION_MAX;
-    culm_cpu_reduce(o->cpu, typed_output(o, 0), typed_input(o, 0), (struct culm_in){NULL, CULM_F32},
-                    x, o->node->attributes.axes, largest ? CULM_FUNCTION_MAX : CULM_FUNCTION_SUM,
-                    scale_of(o, x, y));
+    CULM_RUN(o->device, reduce, .y = typed_output(o, 0), .x = typed_input(o, 0), .x_shape = x,
+             .axes = o->node->attributes.axes,
+             .function = largest ? CULM_FUNCTION_MAX : CULM_FUNCTION_SUM,
+             .scale = scale_of(o, x, y));
 }
 
 static void reduce_grad(const struct culm_operands *o) {
     const struct culm_shape *x = typed_shape(o, o->node->output[0]);
     const struct culm_shape *y = typed_shape(o, o->node->input[0]);
     if (o->node->attributes.function == CULM_FUNCTION_MAX) {
-        culm_cpu_reduce_max_backward(o->cpu, typed_output(o, 0), typed_input(o, 0),
-                                     typed_input(o, 1), typed_input(o, 2), x,
-                                     o->node->attributes.axes);
+        CULM_RUN(o->device, reduce_max_backward, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+                 .x = typed_input(o, 1), .y = typed_input(o, 2), .x_shape = x,
+                 .axes = o->node->attributes.axes);
     } else {
-        culm_cpu_spread(o->cpu, typed_output(o, 0), typed_input(o, 0), x, y, scale_of(o, x, y));
+        CULM_RUN(o->device, spread, .y = typed_output(o, 0), .b = typed_input(o, 0), .y_shape = x,
+                 .b_shape = y, .scale = scale_of(o, x, y));
     }
 }
 
@@ -174,9 +180,11 @@ const struct culm_op culm_op_reduce_grad = {
 static enum culm_status softmax_infer(struct culm_graph *graph, struct culm_node_desc *node,
                                       struct culm_error *error) {
     const struct culm_shape x = *culm_input_shape(graph, node, 0);
-    if (x.rank < 1 || culm_last_dim(&x) > CULM_CPU_MAX_SOFTMAX ||
-        typed_dtype(graph, node, 0) == CULM_I32) {
-        return refuse(graph, node, 0, "rows of 1 to 2^19 numbers are needed", error);
+    int64_t most = graph->device->limits.softmax;
+    if (x.rank < 1 || culm_last_dim(&x) > most || typed_dtype(graph, node, 0) == CULM_I32) {
+        char what[64];
+        snprintf(what, sizeof what, "rows of 1 to %lld numbers are needed", (long long)most);
+        return refuse(graph, node, 0, what, error);
     }
     culm_output_set(graph, node, 0, typed_dtype(graph, node, 0), &x);
     return CULM_OK;
@@ -193,14 +201,14 @@ static void softmax_gradient(struct culm_gradients *g, const struct culm_node_de
 
 static void softmax(const struct culm_operands *o) {
     const struct culm_shape *x = typed_shape(o, o->node->input[0]);
-    culm_cpu_softmax_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), culm_row_count(x),
-                             culm_last_dim(x));
+    CULM_RUN(o->device, softmax_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .n = culm_row_count(x), .c = culm_last_dim(x));
 }
 
 static void softmax_grad(const struct culm_operands *o) {
     const struct culm_shape *x = typed_shape(o, o->node->output[0]);
-    culm_cpu_softmax_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1),
-                              culm_row_count(x), culm_last_dim(x));
+    CULM_RUN(o->device, softmax_backward, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+             .y = typed_input(o, 1), .n = culm_row_count(x), .c = culm_last_dim(x));
 }
 
 const struct culm_op culm_op_softmax = {.name = "softmax",

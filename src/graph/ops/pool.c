@@ -107,14 +107,14 @@ static struct culm_window backward_window(const struct culm_operands *o) {
 
 static void maxpool(const struct culm_operands *o) {
     const struct culm_window window = forward_window(o);
-    culm_cpu_maxpool_forward(o->cpu, typed_output(o, 0), typed_output(o, 1), typed_input(o, 0),
-                             &window);
+    CULM_RUN(o->device, maxpool_forward, .y = typed_output(o, 0), .index = typed_output(o, 1),
+             .x = typed_input(o, 0), .window = &window);
 }
 
 static void maxpool_grad(const struct culm_operands *o) {
     const struct culm_window window = backward_window(o);
-    culm_cpu_maxpool_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), typed_input(o, 1),
-                              &window);
+    CULM_RUN(o->device, maxpool_backward, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+             .index = typed_input(o, 1), .window = &window);
 }
 
 const struct culm_op culm_op_maxpool = {.name = "maxpool",
@@ -131,12 +131,14 @@ const struct culm_op culm_op_maxpool_grad = {
 
 static void avgpool(const struct culm_operands *o) {
     const struct culm_window window = forward_window(o);
-    culm_cpu_avgpool_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), &window);
+    CULM_RUN(o->device, avgpool_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .window = &window);
 }
 
 static void avgpool_grad(const struct culm_operands *o) {
     const struct culm_window window = backward_window(o);
-    culm_cpu_avgpool_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), &window);
+    CULM_RUN(o->device, avgpool_backward, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+             .window = &window);
 }
 
 const struct culm_op culm_op_avgpool = {.name = "avgpool",

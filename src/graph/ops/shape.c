@@ -91,8 +91,8 @@ static void permute_gradient(struct culm_gradients *g, const struct culm_node_de
 }
 
 static void permute(const struct culm_operands *o) {
-    culm_cpu_permute(o->cpu, typed_output(o, 0), typed_input(o, 0),
-                     typed_shape(o, o->node->input[0]), o->node->attributes.dims);
+    CULM_RUN(o->device, permute, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .x_shape = typed_shape(o, o->node->input[0]), .order = o->node->attributes.dims);
 }
 
 static void permute_grad(const struct culm_operands *o) {
@@ -101,7 +101,8 @@ static void permute_grad(const struct culm_operands *o) {
     for (int i = 0; i < dy->rank; i++) {
         inverse[o->node->attributes.dims[i]] = i;
     }
-    culm_cpu_permute(o->cpu, typed_output(o, 0), typed_input(o, 0), dy, inverse);
+    CULM_RUN(o->device, permute, .y = typed_output(o, 0), .x = typed_input(o, 0), .x_shape = dy,
+             .order = inverse);
 }
 
 const struct culm_op culm_op_permute = {.name = "permute",
@@ -134,14 +135,16 @@ static int64_t count_after(const struct culm_shape *shape, int64_t axis) {
 static void take(const struct culm_operands *o, const struct culm_shape *x,
                  const struct culm_shape *y, int64_t axis, int64_t start) {
     const int64_t pad[4] = {start, 0, x->dim[axis] - start - y->dim[axis], 0};
-    culm_cpu_crop(o->cpu, typed_output(o, 0), typed_input(o, 0), count_before(y, axis),
-                  y->dim[axis], 1, count_after(y, axis), pad);
+    CULM_RUN(o->device, crop, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .n = count_before(y, axis), .h = y->dim[axis], .w = 1, .c = count_after(y, axis),
+             .pad = pad);
 }
 static void put_back(const struct culm_operands *o, const struct culm_shape *dx,
                      const struct culm_shape *dy, int64_t axis, int64_t start) {
     const int64_t pad[4] = {start, 0, dx->dim[axis] - start - dy->dim[axis], 0};
-    culm_cpu_pad(o->cpu, typed_output(o, 0), typed_input(o, 0), count_before(dy, axis),
-                 dy->dim[axis], 1, count_after(dy, axis), pad, 0);
+    CULM_RUN(o->device, pad, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .n = count_before(dy, axis), .h = dy->dim[axis], .w = 1, .c = count_after(dy, axis),
+             .pad = pad, .value = 0);
 }
 
 /* --- slice --- */
@@ -212,9 +215,10 @@ static void slice_grad(const struct culm_operands *o) {
     if (o->node->input[1] < 0) {
         put_back(o, dx, dy, axis, o->node->attributes.start);
     } else {
-        culm_cpu_place(o->cpu, typed_output(o, 0), typed_input(o, 0), count_before(dx, axis),
-                       dy->dim[axis] * inner, dx->dim[axis] * inner,
-                       o->node->attributes.start * inner, true);
+        CULM_RUN(o->device, place, .y = typed_output(o, 0), .x = typed_input(o, 0),
+                 .rows = count_before(dx, axis), .row = dy->dim[axis] * inner,
+                 .pitch = dx->dim[axis] * inner, .offset = o->node->attributes.start * inner,
+                 .add = true);
     }
 }
 
@@ -280,8 +284,9 @@ static void concat(const struct culm_operands *o) {
     int64_t axis = o->node->attributes.axis, inner = count_after(y, axis), offset = 0;
     for (int32_t i = 0; i < PARTS && o->node->input[i] >= 0; i++) {
         int64_t row = typed_shape(o, o->node->input[i])->dim[axis] * inner;
-        culm_cpu_place(o->cpu, typed_output(o, 0), typed_input(o, i), count_before(y, axis), row,
-                       y->dim[axis] * inner, offset, false);
+        CULM_RUN(o->device, place, .y = typed_output(o, 0), .x = typed_input(o, i),
+                 .rows = count_before(y, axis), .row = row, .pitch = y->dim[axis] * inner,
+                 .offset = offset);
         offset += row;
     }
 }
@@ -325,14 +330,15 @@ static void pad_gradient(struct culm_gradients *g, const struct culm_node_desc *
 
 static void pad(const struct culm_operands *o) {
     const int64_t *d = typed_shape(o, o->node->input[0])->dim;
-    culm_cpu_pad(o->cpu, typed_output(o, 0), typed_input(o, 0), d[0], d[1], d[2], d[3],
-                 o->node->attributes.pad, o->node->attributes.shift);
+    CULM_RUN(o->device, pad, .y = typed_output(o, 0), .x = typed_input(o, 0), .n = d[0], .h = d[1],
+             .w = d[2], .c = d[3], .pad = o->node->attributes.pad,
+             .value = o->node->attributes.shift);
 }
 
 static void pad_grad(const struct culm_operands *o) {
     const int64_t *d = typed_shape(o, o->node->output[0])->dim;
-    culm_cpu_crop(o->cpu, typed_output(o, 0), typed_input(o, 0), d[0], d[1], d[2], d[3],
-                  o->node->attributes.pad);
+    CULM_RUN(o->device, crop, .y = typed_output(o, 0), .x = typed_input(o, 0), .n = d[0], .h = d[1],
+             .w = d[2], .c = d[3], .pad = o->node->attributes.pad);
 }
 
 const struct culm_op culm_op_pad = {.name = "pad",
@@ -385,14 +391,16 @@ static void resize(const struct culm_operands *o) {
     const struct culm_resize how =
         resize_of(typed_shape(o, o->node->input[0]), typed_shape(o, o->node->output[0]),
                   &o->node->attributes);
-    culm_cpu_resize_forward(o->cpu, typed_output(o, 0), typed_input(o, 0), &how);
+    CULM_RUN(o->device, resize_forward, .y = typed_output(o, 0), .x = typed_input(o, 0),
+             .how = &how);
 }
 
 static void resize_grad(const struct culm_operands *o) {
     const struct culm_resize how =
         resize_of(typed_shape(o, o->node->output[0]), typed_shape(o, o->node->input[0]),
                   &o->node->attributes);
-    culm_cpu_resize_backward(o->cpu, typed_output(o, 0), typed_input(o, 0), &how);
+    CULM_RUN(o->device, resize_backward, .dx = typed_output(o, 0), .dy = typed_input(o, 0),
+             .how = &how);
 }
 
 const struct culm_op culm_op_resize = {.name = "resize",

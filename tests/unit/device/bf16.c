@@ -4,7 +4,7 @@
  *
  *     CULM_TEST_SEED=N     another seed than 1
  */
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include "base/rng.h"
 
@@ -21,14 +21,14 @@ static const char *const flavours[] = {"portable", "amx"};
 #define ISAS 5
 #define THREADS 3
 
-static struct culm_cpu *cpus[ISAS][THREADS];
+static struct culm_device *cpus[ISAS][THREADS];
 
 static int open_devices(void **state) {
     (void)state;
     for (int t = 0; t < THREADS; t++) {
         setenv("CULM_BF16_DOT", t == 1 ? "1" : "0", 1); /* two ways of the same bits */
         for (int i = 0; i < ISAS; i++) {
-            culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+            culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL);
         }
     }
     return cpus[ISAS - 1][0] ? 0 : -1;
@@ -38,7 +38,7 @@ static int close_devices(void **state) {
     (void)state;
     for (int i = 0; i < ISAS; i++) {
         for (int t = 0; t < THREADS; t++) {
-            culm_cpu_free(cpus[i][t]);
+            culm_device_free(cpus[i][t]);
         }
     }
     return 0;
@@ -131,14 +131,16 @@ static void product_check(void **state) {
         for (int f = 0; f < 2; f++) {
             bool first = true; /* of this flavour: checked against the reference */
             for (int v = 0; v < ISAS * THREADS; v++) {
-                struct culm_cpu *cpu = cpus[v / THREADS][v % THREADS];
+                struct culm_device *cpu = cpus[v / THREADS][v % THREADS];
                 if (!cpu) {
                     continue;
                 }
                 assert_int_equal(culm_cpu_bf16_choose(cpu, flavours[f], NULL), CULM_OK);
                 memcpy(c.data, before.data, bytes);
-                culm_cpu_gemm_bf16(cpu, p->trans_a, p->trans_b, p->m, p->n, p->k, in(&a), lda,
-                                   in(&b), ldb, p->bias ? bias.data : NULL, p->add, out(&c), ldc);
+                CULM_RUN(cpu, gemm_bf16, .trans_a = p->trans_a, .trans_b = p->trans_b, .m = p->m,
+                         .n = p->n, .k = p->k, .a = in(&a), .lda = lda, .b = in(&b), .ldb = ldb,
+                         .bias = p->bias ? bias.data : NULL, .add = p->add, .c = out(&c),
+                         .ldc = ldc);
                 if (!first) {
                     if (memcmp(c.data, leader.data, bytes)) {
                         fail_msg("seed %llu, shape %zu: other bits on %s, %d threads, %s",
@@ -188,12 +190,12 @@ static void product_check(void **state) {
 
 static void flavours_are_named(void **state) {
     (void)state;
-    struct culm_cpu *cpu = cpus[ISAS - 1][0];
+    struct culm_device *cpu = cpus[ISAS - 1][0];
     struct culm_error error;
     assert_int_equal(culm_cpu_bf16_choose(cpu, "amx", NULL), CULM_OK);
-    assert_string_equal(culm_cpu_bf16_flavour(cpu), "amx");
+    assert_string_equal(cpu->ops->bf16_flavour(cpu), "amx");
     assert_int_equal(culm_cpu_bf16_choose(cpu, "fast", &error), CULM_ERR_ARGUMENT);
-    assert_string_equal(culm_cpu_bf16_flavour(cpu), "amx");
+    assert_string_equal(cpu->ops->bf16_flavour(cpu), "amx");
     assert_non_null(strstr(error.text, "'fast'"));
 }
 

@@ -5,7 +5,7 @@
  *
  *     CULM_TEST_SEED=N     another seed than 1
  */
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include "base/rng.h"
 #include "tensor/reference.h"
@@ -24,12 +24,12 @@ static const char *const flavours[] = {"portable", "amx"};
 #define THREADS 3
 #define CPUS (ISAS * THREADS)
 
-static struct culm_cpu *cpus[CPUS]; /* NULL: not on this processor */
+static struct culm_device *cpus[CPUS]; /* NULL: not on this processor */
 
 static int open_devices(void **state) {
     (void)state;
     for (int i = 0; i < CPUS; i++) {
-        culm_cpu_new_isa(i % THREADS + 1, isas[i / THREADS], &cpus[i], NULL);
+        culm_cpu_new(i % THREADS + 1, isas[i / THREADS], &cpus[i], NULL);
     }
     return cpus[CPUS - THREADS] ? 0 : -1;
 }
@@ -37,7 +37,7 @@ static int open_devices(void **state) {
 static int close_devices(void **state) {
     (void)state;
     for (int i = 0; i < CPUS; i++) {
-        culm_cpu_free(cpus[i]);
+        culm_device_free(cpus[i]);
     }
     return 0;
 }
@@ -131,16 +131,18 @@ static void maps(void **state) {
                 const enum culm_dtype *type = types[t];
                 struct culm_in a = in(x, type[1]), b = in(h, type[2]);
                 struct culm_out to = out(y, type[0]), exact = culm_out_f32(want.f32);
-                culm_cpu_add(cpus[c], exact, in(x, F), in(h, F), n);
-                culm_cpu_add(cpus[c], to, a, b, n);
+                CULM_RUN(cpus[c], add, .y = exact, .a = in(x, F), .b = in(h, F), .count = n);
+                CULM_RUN(cpus[c], add, .y = to, .a = a, .b = b, .count = n);
                 expect_rounded(want, y, type[0], "add", c);
-                culm_cpu_residual_dropout_forward(cpus[c], exact, in(x, F), in(h, F), n, &drop);
-                culm_cpu_residual_dropout_forward(cpus[c], to, a, b, n, &drop);
+                CULM_RUN(cpus[c], residual_dropout_forward, .y = exact, .x = in(x, F),
+                         .h = in(h, F), .count = n, .dropout = &drop);
+                CULM_RUN(cpus[c], residual_dropout_forward, .y = to, .x = a, .h = b, .count = n,
+                         .dropout = &drop);
                 expect_rounded(want, y, type[0], "residual", c);
-                culm_cpu_dropout(cpus[c], exact, in(h, F), n, &drop);
-                culm_cpu_dropout(cpus[c], to, b, n, &drop);
+                CULM_RUN(cpus[c], dropout, .y = exact, .x = in(h, F), .count = n, .dropout = &drop);
+                CULM_RUN(cpus[c], dropout, .y = to, .x = b, .count = n, .dropout = &drop);
                 expect_rounded(want, y, type[0], "dropout", c);
-                culm_cpu_dropout(cpus[c], to, b, n, &none);
+                CULM_RUN(cpus[c], dropout, .y = to, .x = b, .count = n, .dropout = &none);
                 expect_rounded(h, y, type[0], "dropout of nothing", c);
             }
         }
@@ -173,16 +175,21 @@ static void layernorm(void **state) {
             for (size_t t = 0; cpus[cpu] && t < 4; t++) {
                 const enum culm_dtype *type = types[t];
                 struct culm_out exact = culm_out_f32(want.f32);
-                culm_cpu_layernorm_forward(cpus[cpu], exact, mean, rstd, in(x, F), gamma.f32,
-                                           beta.f32, n, c, 1e-5);
-                culm_cpu_layernorm_forward(cpus[cpu], out(y, type[1]), mean2, rstd2, in(x, type[0]),
-                                           gamma.f32, beta.f32, n, c, 1e-5);
+                CULM_RUN(cpus[cpu], layernorm_forward, .y = exact, .mean = mean, .rstd = rstd,
+                         .x = in(x, F), .gamma = gamma.f32, .beta = beta.f32, .n = n, .c = c,
+                         .eps = 1e-5);
+                CULM_RUN(cpus[cpu], layernorm_forward, .y = out(y, type[1]), .mean = mean2,
+                         .rstd = rstd2, .x = in(x, type[0]), .gamma = gamma.f32, .beta = beta.f32,
+                         .n = n, .c = c, .eps = 1e-5);
                 expect_rounded(want, y, type[1], "layernorm forward", cpu);
-                culm_cpu_layernorm_backward(cpus[cpu], exact, dgamma, dbeta, in(dy, F), in(x, F),
-                                            gamma.f32, mean, rstd, in(add, F), n, c, true);
-                culm_cpu_layernorm_backward(cpus[cpu], out(y, type[0]), dgamma2, dbeta2,
-                                            in(dy, type[1]), in(x, type[0]), gamma.f32, mean, rstd,
-                                            in(add, type[2]), n, c, true);
+                CULM_RUN(cpus[cpu], layernorm_backward, .dx = exact, .dgamma = dgamma,
+                         .dbeta = dbeta, .dy = in(dy, F), .x = in(x, F), .gamma = gamma.f32,
+                         .mean = mean, .rstd = rstd, .add = in(add, F), .n = n, .c = c,
+                         .first = true);
+                CULM_RUN(cpus[cpu], layernorm_backward, .dx = out(y, type[0]), .dgamma = dgamma2,
+                         .dbeta = dbeta2, .dy = in(dy, type[1]), .x = in(x, type[0]),
+                         .gamma = gamma.f32, .mean = mean, .rstd = rstd, .add = in(add, type[2]),
+                         .n = n, .c = c, .first = true);
                 expect_rounded(want, y, type[0], "layernorm backward", cpu);
                 assert_memory_equal(mean, mean2, (size_t)(2 * n + 2 * c) * sizeof(float));
             }
@@ -210,17 +217,18 @@ static void embedding(void **state) {
         if (!cpus[cpu]) {
             continue;
         }
-        culm_cpu_embedding_forward(cpus[cpu], culm_out_f32(want.f32), tokens, wte.f32, wpe.f32, b,
-                                   t, c, v);
-        culm_cpu_embedding_forward(cpus[cpu], out(y, H), tokens, wte.f32, wpe.f32, b, t, c, v);
+        CULM_RUN(cpus[cpu], embedding_forward, .y = culm_out_f32(want.f32), .tokens = tokens,
+                 .wte = wte.f32, .wpe = wpe.f32, .b = b, .t = t, .c = c, .v = v);
+        CULM_RUN(cpus[cpu], embedding_forward, .y = out(y, H), .tokens = tokens, .wte = wte.f32,
+                 .wpe = wpe.f32, .b = b, .t = t, .c = c, .v = v);
         expect_rounded(want, y, H, "embedding forward", cpu);
         for (int64_t i = 0; i < y.count; i++) {
             y.f32[i] = widen(y.bf16[i]);
         }
-        culm_cpu_embedding_backward(cpus[cpu], dwte.f32, dwpe.f32, in(y, F), tokens, b, t, c, v,
-                                    true);
-        culm_cpu_embedding_backward(cpus[cpu], dwte2.f32, dwpe2.f32, in(y, H), tokens, b, t, c, v,
-                                    true);
+        CULM_RUN(cpus[cpu], embedding_backward, .dwte = dwte.f32, .dwpe = dwpe.f32, .dy = in(y, F),
+                 .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
+        CULM_RUN(cpus[cpu], embedding_backward, .dwte = dwte2.f32, .dwpe = dwpe2.f32,
+                 .dy = in(y, H), .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
         assert_memory_equal(dwte.f32, dwte2.f32, (size_t)dwte.count * 4);
         assert_memory_equal(dwpe.f32, dwpe2.f32, (size_t)dwpe.count * 4);
     }
@@ -241,8 +249,9 @@ static void linear_bias(void **state) {
     bool led = false;
     for (int cpu = 0; cpu < CPUS; cpu++) {
         for (int transposed = 0; cpus[cpu] && transposed < 2; transposed++) {
-            culm_cpu_linear_backward_weight(cpus[cpu], dw.f32, db.f32, in(x, H), in(dy, H), n, wide,
-                                            outputs, transposed, true);
+            CULM_RUN(cpus[cpu], linear_backward_weight, .dw = dw.f32, .db = db.f32, .x = in(x, H),
+                     .dy = in(dy, H), .n = n, .in = wide, .out = outputs, .transposed = transposed,
+                     .first = true);
             if (!led) {
                 memcpy(leader.f32, db.f32, (size_t)outputs * 4);
             }
@@ -341,8 +350,10 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
             }
             assert_int_equal(culm_cpu_bf16_choose(cpus[c], flavours[f], NULL), CULM_OK);
             memset(grads.bf16, 0, (size_t)grads.count * 2);
-            culm_cpu_attention_forward(cpus[c], out(o, H), lse.f32, &rows, &how);
-            culm_cpu_attention_backward(cpus[c], &to, in(dout, H), &rows, in(o, H), lse.f32, &how);
+            CULM_RUN(cpus[c], attention_forward, .out = out(o, H), .lse = lse.f32, .in = &rows,
+                     .how = &how);
+            CULM_RUN(cpus[c], attention_backward, .grads = &to, .dout = in(dout, H), .in = &rows,
+                     .out = in(o, H), .lse = lse.f32, .how = &how);
             memcpy(now, o.bf16, (size_t)nq * 2);
             memcpy(now + nq, lse.f32, (size_t)nl * 4);
             memcpy(now + nq + 2 * nl, grads.bf16, (size_t)grads.count * 2);

@@ -6,7 +6,7 @@
  *     CULM_TEST_SEED=N      another seed than 1
  */
 #include "base/rng.h"
-#include "device/cpu/kernels_conv.h"
+#include "device/cpu/cpu.h"
 #include "tensor/reference_conv.h"
 
 #include <math.h>
@@ -161,7 +161,7 @@ static const char *const passes[] = {"forward", "backward data", "backward weigh
 #endif
 
 /* NULL where this processor has no such instructions. */
-static struct culm_cpu *cpus[ISAS][THREADS];
+static struct culm_device *cpus[ISAS][THREADS];
 
 static int open_devices(void **state) {
     (void)state;
@@ -169,7 +169,7 @@ static int open_devices(void **state) {
     printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
     for (int i = 0; i < ISAS; i++) {
         for (int t = 0; t < (i == ISAS - 1 ? BASE_THREADS : THREADS); t++) {
-            opened += culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL) == CULM_OK;
+            opened += culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL) == CULM_OK;
         }
     }
     return opened > 0 ? 0 : -1;
@@ -179,7 +179,7 @@ static int close_devices(void **state) {
     (void)state;
     for (int i = 0; i < ISAS; i++) {
         for (int t = 0; t < THREADS; t++) {
-            culm_cpu_free(cpus[i][t]);
+            culm_device_free(cpus[i][t]);
         }
     }
     return 0;
@@ -212,27 +212,28 @@ static void set_free(struct set *s) {
     }
 }
 
-static void pass_run(struct culm_cpu *cpu, const struct culm_conv *v, enum culm_conv_pass pass,
+static void pass_run(struct culm_device *cpu, const struct culm_conv *v, enum culm_conv_pass pass,
                      enum culm_conv_algorithm algorithm, struct set *s, bool bias, bool first) {
     struct array *a = s->a;
     if (pass == CULM_CONV_FORWARD) {
         if (cpu) {
-            culm_cpu_conv_forward(cpu, v, algorithm, out(&a[Y]), in(&a[X]), a[W].f32,
-                                  bias ? a[B].f32 : NULL);
+            CULM_RUN(cpu, conv_forward, .conv = v, .algorithm = algorithm, .y = out(&a[Y]),
+                     .x = in(&a[X]), .w = a[W].f32, .b = bias ? a[B].f32 : NULL);
         } else {
             culm_ref_conv_forward(v, a[Y].f32, a[X].f32, a[W].f32, bias ? a[B].f32 : NULL);
         }
     } else if (pass == CULM_CONV_BACKWARD_DATA) {
         if (cpu) {
-            culm_cpu_conv_backward_data(cpu, v, algorithm, out(&a[DX]), in(&a[DY]), a[W].f32);
+            CULM_RUN(cpu, conv_backward_data, .conv = v, .algorithm = algorithm, .dx = out(&a[DX]),
+                     .dy = in(&a[DY]), .w = a[W].f32);
         } else {
             culm_ref_conv_backward_data(v, a[DX].f32, a[DY].f32, a[W].f32);
         }
     } else {
         float *db = bias ? a[DB].f32 : NULL;
         if (cpu) {
-            culm_cpu_conv_backward_weight(cpu, v, algorithm, a[DW].f32, db, in(&a[X]), in(&a[DY]),
-                                          first);
+            CULM_RUN(cpu, conv_backward_weight, .conv = v, .algorithm = algorithm, .dw = a[DW].f32,
+                     .db = db, .x = in(&a[X]), .dy = in(&a[DY]), .first = first);
         } else {
             culm_ref_conv_backward_weight(v, a[DW].f32, db, a[X].f32, a[DY].f32, first);
         }
@@ -251,7 +252,7 @@ static void geometry_test(int index, enum culm_conv_pass pass, enum culm_conv_al
     bool led = false;
     pass_run(NULL, &v, pass, algorithm, &want, bias, first);
     for (int k = 0; k < ISAS * THREADS; k++) {
-        struct culm_cpu *cpu = cpus[k / THREADS][k % THREADS];
+        struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
         if (!cpu) {
             continue;
         }

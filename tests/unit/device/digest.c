@@ -1,8 +1,7 @@
 /* Digests: the same on every instruction set and number of threads, changed by each flipped bit,
  * and what a step says on the way is what the arrays say. */
 #include "base/rng.h"
-#include "device/cpu/kernels.h"
-#include "device/cpu/kernels_vision.h"
+#include "device/cpu/cpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,20 +30,20 @@ static void test_same_everywhere(void **state) {
     fill(x, MOST, 1);
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         for (int threads = 1; threads <= 3; threads += 2) {
-            struct culm_cpu *cpu = NULL;
-            if (culm_cpu_new_isa(threads, isas[i], &cpu, NULL) != CULM_OK) {
+            struct culm_device *cpu = NULL;
+            if (culm_cpu_new(threads, isas[i], &cpu, NULL) != CULM_OK) {
                 continue;
             }
             for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-                uint64_t got = culm_cpu_digest(cpu, x, counts[c]), squares;
+                uint64_t got = culm_device_digest(cpu, x, counts[c]), squares;
                 assert_true(!cpus || got == want[c]);
-                assert_true(culm_cpu_digest_here(cpu, x, counts[c]) == got);
-                (void)culm_cpu_sum_squares_digest(cpu, x, counts[c], &squares);
+                assert_true(culm_device_digest_here(cpu, x, counts[c]) == got);
+                (void)culm_device_sum_squares_digest(cpu, x, counts[c], &squares);
                 assert_true(squares == got);
                 want[c] = got;
             }
             cpus++;
-            culm_cpu_free(cpu);
+            culm_device_free(cpu);
         }
     }
     assert_true(cpus >= 2);
@@ -53,14 +52,14 @@ static void test_same_everywhere(void **state) {
 static void test_each_bit_counts(void **state) {
     (void)state;
     static float x[MOST];
-    struct culm_cpu *cpu = NULL;
-    assert_int_equal(culm_cpu_new(1, &cpu, NULL), CULM_OK);
+    struct culm_device *cpu = NULL;
+    assert_int_equal(culm_device_new(1, &cpu, NULL), CULM_OK);
     fill(x, MOST, 2);
-    uint64_t right = culm_cpu_digest(cpu, x, MOST), random = 3;
+    uint64_t right = culm_device_digest(cpu, x, MOST), random = 3;
     for (int i = 0; i < 2000; i++) {
         size_t at = culm_rng_below(&random, MOST * sizeof *x);
         ((unsigned char *)x)[at] ^= (unsigned char)(1u << i % 8);
-        assert_true(culm_cpu_digest(cpu, x, MOST) != right);
+        assert_true(culm_device_digest(cpu, x, MOST) != right);
         ((unsigned char *)x)[at] ^= (unsigned char)(1u << i % 8);
     }
     for (int i = 0; i < 200; i++) { /* two of another order */
@@ -68,12 +67,12 @@ static void test_each_bit_counts(void **state) {
         float swap = x[a];
         x[a] = x[b];
         x[b] = swap;
-        assert_true(swap == x[a] || culm_cpu_digest(cpu, x, MOST) != right);
+        assert_true(swap == x[a] || culm_device_digest(cpu, x, MOST) != right);
         x[b] = x[a];
         x[a] = swap;
     }
-    assert_true(culm_cpu_digest(cpu, x, MOST) == right);
-    culm_cpu_free(cpu);
+    assert_true(culm_device_digest(cpu, x, MOST) == right);
+    culm_device_free(cpu);
 }
 
 /* With the digests asked for a step has the same bits, and says what is in the arrays. */
@@ -87,8 +86,8 @@ static void test_of_a_step(void **state) {
         start[2][i] *= start[2][i]; /* exp_avg_sq */
     }
     for (size_t i = 0; i < 2 * sizeof isas / sizeof *isas; i++) {
-        struct culm_cpu *cpu = NULL;
-        if (culm_cpu_new_isa(2, isas[i / 2], &cpu, NULL) != CULM_OK) {
+        struct culm_device *cpu = NULL;
+        if (culm_cpu_new(2, isas[i / 2], &cpu, NULL) != CULM_OK) {
             continue;
         }
         bool sgd = i % 2;
@@ -112,23 +111,25 @@ static void test_of_a_step(void **state) {
                                            .grad_scale = 0.5,
                                            .digest = with ? &digest : NULL};
                 if (sgd) {
-                    culm_cpu_sgd(cpu, at[0], at[1], start[3], counts[c], &descent);
+                    CULM_RUN(cpu, sgd, .p = at[0], .buffer = at[1], .g = start[3],
+                             .count = counts[c], .hyper = &descent);
                 } else {
-                    culm_cpu_adamw(cpu, at[0], at[1], at[2], start[3], counts[c], &adamw);
+                    CULM_RUN(cpu, adamw, .p = at[0], .m = at[1], .v = at[2], .g = start[3],
+                             .count = counts[c], .hyper = &adamw);
                 }
             }
             assert_memory_equal(plain, told, sizeof plain);
             int vectors = !sgd ? 3 : c % 3 ? 2 : 1;
-            assert_true(digest.grad == culm_cpu_digest(cpu, start[3], counts[c]));
+            assert_true(digest.grad == culm_device_digest(cpu, start[3], counts[c]));
             for (int v = 0; v < 3; v++) {
                 bool there = v < vectors;
                 assert_true(digest.before[v] ==
-                            (there ? culm_cpu_digest(cpu, start[v], counts[c]) : 0));
+                            (there ? culm_device_digest(cpu, start[v], counts[c]) : 0));
                 assert_true(digest.after[v] ==
-                            (there ? culm_cpu_digest(cpu, told[v], counts[c]) : 0));
+                            (there ? culm_device_digest(cpu, told[v], counts[c]) : 0));
             }
         }
-        culm_cpu_free(cpu);
+        culm_device_free(cpu);
     }
 }
 

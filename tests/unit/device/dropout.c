@@ -1,5 +1,5 @@
 /* Dropout: identity at p = 0, the same masks however the batch is cut, and statistics. */
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include "base/rng.h"
 
@@ -14,10 +14,12 @@
 static float x[COUNT] __attribute__((aligned(64))), y[COUNT] __attribute__((aligned(64))),
     z[COUNT] __attribute__((aligned(64)));
 
-static int fill(void **state) { return culm_cpu_new(2, (struct culm_cpu **)state, NULL) ? -1 : 0; }
+static int fill(void **state) {
+    return culm_device_new(2, (struct culm_device **)state, NULL) ? -1 : 0;
+}
 
 static int release(void **state) {
-    culm_cpu_free(*state);
+    culm_device_free(*state);
     return 0;
 }
 
@@ -34,11 +36,13 @@ static void test_identity(void **state) {
         x[i] = culm_rng_unit((uint32_t)culm_rng_next(&stream)) - 0.5f;
     }
     x[0] = -0.0f;
-    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &none);
+    CULM_RUN(*state, dropout, .y = culm_out_f32(y), .x = culm_in_f32(x), .count = COUNT,
+             .dropout = &none);
     assert_memory_equal(x, y, sizeof x);
-    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, NULL);
+    CULM_RUN(*state, dropout, .y = culm_out_f32(y), .x = culm_in_f32(x), .count = COUNT);
     assert_memory_equal(x, y, sizeof x);
-    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(y), COUNT, &none);
+    CULM_RUN(*state, dropout, .y = culm_out_f32(y), .x = culm_in_f32(y), .count = COUNT,
+             .dropout = &none);
     assert_memory_equal(x, y, sizeof x);
 }
 
@@ -47,7 +51,8 @@ static void test_cut_does_not_matter(void **state) {
     const int64_t per_sample = COUNT / 8;
     struct culm_dropout drop = {.p = 0.1, .key = 99, .first_sample = 1000, .samples = 8};
     ones();
-    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &drop);
+    CULM_RUN(*state, dropout, .y = culm_out_f32(y), .x = culm_in_f32(x), .count = COUNT,
+             .dropout = &drop);
     for (int64_t cut = 1; cut <= 8; cut++) {
         for (int64_t from = 0; from < 8; from += cut) {
             int64_t samples = from + cut > 8 ? 8 - from : cut;
@@ -55,8 +60,8 @@ static void test_cut_does_not_matter(void **state) {
             part.first_sample += (uint64_t)from;
             part.samples = samples;
             memset(z, 0, sizeof z);
-            culm_cpu_dropout(*state, culm_out_f32(z), culm_in_f32(x + from * per_sample),
-                             samples * per_sample, &part);
+            CULM_RUN(*state, dropout, .y = culm_out_f32(z), .x = culm_in_f32(x + from * per_sample),
+                     .count = samples * per_sample, .dropout = &part);
             assert_memory_equal(z, y + from * per_sample,
                                 (size_t)(samples * per_sample) * sizeof *z);
         }
@@ -70,7 +75,8 @@ static void test_statistics(void **state) {
         double p = rates[r], pairs = 0, mean = 0;
         int64_t dropped = 0;
         struct culm_dropout drop = {.p = p, .key = 1234567 + (uint64_t)r, .samples = 8};
-        culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &drop);
+        CULM_RUN(*state, dropout, .y = culm_out_f32(y), .x = culm_in_f32(x), .count = COUNT,
+                 .dropout = &drop);
         for (int i = 0; i < COUNT; i++) {
             assert_true(y[i] == 0 || y[i] == (float)(1 / (1 - p)));
             dropped += y[i] == 0;
@@ -91,10 +97,12 @@ static void test_keys_and_samples_differ(void **state) {
     c.first_sample = (uint64_t)1 << 40;
     struct culm_dropout *others[] = {&b, &c};
     ones();
-    culm_cpu_dropout(*state, culm_out_f32(y), culm_in_f32(x), COUNT, &a);
+    CULM_RUN(*state, dropout, .y = culm_out_f32(y), .x = culm_in_f32(x), .count = COUNT,
+             .dropout = &a);
     for (int o = 0; o < 2; o++) {
         int64_t same = 0;
-        culm_cpu_dropout(*state, culm_out_f32(z), culm_in_f32(x), COUNT, others[o]);
+        CULM_RUN(*state, dropout, .y = culm_out_f32(z), .x = culm_in_f32(x), .count = COUNT,
+                 .dropout = others[o]);
         for (int i = 0; i < COUNT; i++) {
             same += y[i] == z[i];
         }

@@ -19,13 +19,14 @@ static int64_t gemm_sizes(const struct shape *s, int64_t *count, int64_t *bound)
     return 0;
 }
 
-static void gemm(struct culm_cpu *cpu, struct run *run) {
+static void gemm(struct culm_device *cpu, struct run *run) {
     int64_t m = DIM(0), n = DIM(1), k = DIM(2);
     bool ta = DIM(3) & 1, tb = DIM(3) & 2;
     float beta = DIM(3) & 4 ? 1 : 0;
     int64_t lda = 3 + (ta ? m : k), ldb = 3 + (tb ? k : n);
     if (cpu) {
-        culm_cpu_gemm(cpu, ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
+        CULM_RUN(cpu, gemm, .trans_a = ta, .trans_b = tb, .m = m, .n = n, .k = k, .a = BUF(0),
+                 .lda = lda, .b = BUF(1), .ldb = ldb, .beta = beta, .c = BUF(2), .ldc = n + 3);
     } else {
         culm_ref_gemm(ta, tb, m, n, k, BUF(0), lda, BUF(1), ldb, beta, BUF(2), n + 3);
     }
@@ -46,31 +47,32 @@ static int64_t linear_sizes(const struct shape *s, int64_t *count, int64_t *boun
 static struct culm_in in_f32(const float *x) { return culm_in_f32(x); }
 static struct culm_out out_f32(float *x) { return culm_out_f32(x); }
 
-static void linear_forward(struct culm_cpu *cpu, struct run *run) {
+static void linear_forward(struct culm_device *cpu, struct run *run) {
     const float *b = DIM(3) & 1 ? BUF(LB) : NULL;
     if (cpu) {
-        culm_cpu_linear_forward(cpu, out_f32(BUF(LY)), in_f32(BUF(LX)), BUF(LW), b, DIM(0), DIM(1),
-                                DIM(2), DIM(3) & 2);
+        CULM_RUN(cpu, linear_forward, .y = out_f32(BUF(LY)), .x = in_f32(BUF(LX)), .w = BUF(LW),
+                 .b = b, .n = DIM(0), .in = DIM(1), .out = DIM(2), .transposed = DIM(3) & 2);
     } else {
         culm_ref_linear_forward(BUF(LY), BUF(LX), BUF(LW), b, DIM(0), DIM(1), DIM(2), DIM(3) & 2);
     }
 }
 
-static void linear_input(struct culm_cpu *cpu, struct run *run) {
+static void linear_input(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_linear_backward_input(cpu, out_f32(BUF(LDX)), in_f32(BUF(LDY)), BUF(LW), DIM(0),
-                                       DIM(1), DIM(2), DIM(3) & 2);
+        CULM_RUN(cpu, linear_backward_input, .dx = out_f32(BUF(LDX)), .dy = in_f32(BUF(LDY)),
+                 .w = BUF(LW), .n = DIM(0), .in = DIM(1), .out = DIM(2), .transposed = DIM(3) & 2);
     } else {
         culm_ref_linear_backward_input(BUF(LDX), BUF(LDY), BUF(LW), DIM(0), DIM(1), DIM(2),
                                        DIM(3) & 2);
     }
 }
 
-static void linear_weight(struct culm_cpu *cpu, struct run *run) {
+static void linear_weight(struct culm_device *cpu, struct run *run) {
     float *db = DIM(3) & 1 ? BUF(LDB) : NULL;
     if (cpu) {
-        culm_cpu_linear_backward_weight(cpu, BUF(LDW), db, in_f32(BUF(LX)), in_f32(BUF(LDY)),
-                                        DIM(0), DIM(1), DIM(2), DIM(3) & 2, run->first);
+        CULM_RUN(cpu, linear_backward_weight, .dw = BUF(LDW), .db = db, .x = in_f32(BUF(LX)),
+                 .dy = in_f32(BUF(LDY)), .n = DIM(0), .in = DIM(1), .out = DIM(2),
+                 .transposed = DIM(3) & 2, .first = run->first);
     } else {
         culm_ref_linear_backward_weight(BUF(LDW), db, BUF(LX), BUF(LDY), DIM(0), DIM(1), DIM(2),
                                         DIM(3) & 2, run->first);
@@ -92,20 +94,22 @@ static int64_t embedding_sizes(const struct shape *s, int64_t *count, int64_t *b
     return b * t;
 }
 
-static void embedding_forward(struct culm_cpu *cpu, struct run *run) {
+static void embedding_forward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_embedding_forward(cpu, culm_out_f32(BUF(EY)), run->tokens, BUF(EWTE), BUF(EWPE),
-                                   DIM(0), DIM(1), DIM(2), DIM(3));
+        CULM_RUN(cpu, embedding_forward, .y = culm_out_f32(BUF(EY)), .tokens = run->tokens,
+                 .wte = BUF(EWTE), .wpe = BUF(EWPE), .b = DIM(0), .t = DIM(1), .c = DIM(2),
+                 .v = DIM(3));
     } else {
         culm_ref_embedding_forward(BUF(EY), run->tokens, BUF(EWTE), BUF(EWPE), DIM(0), DIM(1),
                                    DIM(2));
     }
 }
 
-static void embedding_backward(struct culm_cpu *cpu, struct run *run) {
+static void embedding_backward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_embedding_backward(cpu, BUF(EDWTE), BUF(EDWPE), culm_in_f32(BUF(EDY)), run->tokens,
-                                    DIM(0), DIM(1), DIM(2), DIM(3), run->first);
+        CULM_RUN(cpu, embedding_backward, .dwte = BUF(EDWTE), .dwpe = BUF(EDWPE),
+                 .dy = culm_in_f32(BUF(EDY)), .tokens = run->tokens, .b = DIM(0), .t = DIM(1),
+                 .c = DIM(2), .v = DIM(3), .first = run->first);
     } else {
         culm_ref_embedding_backward(BUF(EDWTE), BUF(EDWPE), BUF(EDY), run->tokens, DIM(0), DIM(1),
                                     DIM(2), DIM(3), run->first);
@@ -124,26 +128,27 @@ static int64_t layernorm_sizes(const struct shape *s, int64_t *count, int64_t *b
     return 0;
 }
 
-static void layernorm_forward(struct culm_cpu *cpu, struct run *run) {
+static void layernorm_forward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_layernorm_forward(cpu, culm_out_f32(BUF(NY)), BUF(NMEAN), BUF(NRSTD),
-                                   culm_in_f32(BUF(NX)), BUF(NG), BUF(NB), DIM(0), DIM(1), 1e-5);
+        CULM_RUN(cpu, layernorm_forward, .y = culm_out_f32(BUF(NY)), .mean = BUF(NMEAN),
+                 .rstd = BUF(NRSTD), .x = culm_in_f32(BUF(NX)), .gamma = BUF(NG), .beta = BUF(NB),
+                 .n = DIM(0), .c = DIM(1), .eps = 1e-5);
     } else {
         culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB),
                                    DIM(0), DIM(1), 1e-5);
     }
 }
 
-static void layernorm_backward(struct culm_cpu *cpu, struct run *run) {
+static void layernorm_backward(struct culm_device *cpu, struct run *run) {
     const float *add = DIM(2) ? BUF(NADD) : NULL;
     /* Both from the reference's statistics, so that only this kernel is compared. */
     culm_ref_layernorm_forward(BUF(NY), BUF(NMEAN), BUF(NRSTD), BUF(NX), BUF(NG), BUF(NB), DIM(0),
                                DIM(1), 1e-5);
     if (cpu) {
-        culm_cpu_layernorm_backward(cpu, culm_out_f32(BUF(NDX)), BUF(NDG), BUF(NDB),
-                                    culm_in_f32(BUF(NDY)), culm_in_f32(BUF(NX)), BUF(NG),
-                                    BUF(NMEAN), BUF(NRSTD), culm_in_f32(add), DIM(0), DIM(1),
-                                    run->first);
+        CULM_RUN(cpu, layernorm_backward, .dx = culm_out_f32(BUF(NDX)), .dgamma = BUF(NDG),
+                 .dbeta = BUF(NDB), .dy = culm_in_f32(BUF(NDY)), .x = culm_in_f32(BUF(NX)),
+                 .gamma = BUF(NG), .mean = BUF(NMEAN), .rstd = BUF(NRSTD), .add = culm_in_f32(add),
+                 .n = DIM(0), .c = DIM(1), .first = run->first);
     } else {
         culm_ref_layernorm_backward(BUF(NDX), BUF(NDG), BUF(NDB), BUF(NDY), BUF(NX), BUF(NG),
                                     BUF(NMEAN), BUF(NRSTD), add, DIM(0), DIM(1), run->first);
@@ -180,17 +185,18 @@ static void attention_reference(struct run *run) {
     culm_ref_attention_forward(BUF(AOUT), BUF(ALSE), &in, &how, run->scratch);
 }
 
-static void attention_forward(struct culm_cpu *cpu, struct run *run) {
+static void attention_forward(struct culm_device *cpu, struct run *run) {
     struct culm_attention how = attention_how(run);
     struct culm_attention_rows in = culm_attention_packed(culm_in_f32(BUF(AQKV)), DIM(2));
     if (cpu) {
-        culm_cpu_attention_forward(cpu, culm_out_f32(BUF(AOUT)), BUF(ALSE), &in, &how);
+        CULM_RUN(cpu, attention_forward, .out = culm_out_f32(BUF(AOUT)), .lse = BUF(ALSE),
+                 .in = &in, .how = &how);
     } else {
         attention_reference(run);
     }
 }
 
-static void attention_backward(struct culm_cpu *cpu, struct run *run) {
+static void attention_backward(struct culm_device *cpu, struct run *run) {
     struct culm_attention how = attention_how(run);
     struct culm_attention_rows in = culm_attention_packed(culm_in_f32(BUF(AQKV)), DIM(2));
     int64_t c = DIM(2);
@@ -198,8 +204,8 @@ static void attention_backward(struct culm_cpu *cpu, struct run *run) {
         struct culm_attention_grads grads =
             culm_attention_packed_grads(culm_out_f32(BUF(ADQKV)), c);
         attention_reference(run);
-        culm_cpu_attention_backward(cpu, &grads, culm_in_f32(BUF(ADOUT)), &in,
-                                    culm_in_f32(BUF(AOUT)), BUF(ALSE), &how);
+        CULM_RUN(cpu, attention_backward, .grads = &grads, .dout = culm_in_f32(BUF(ADOUT)),
+                 .in = &in, .out = culm_in_f32(BUF(AOUT)), .lse = BUF(ALSE), .how = &how);
     } else {
         const struct culm_ref_attention plain = {BUF(AQKV), BUF(AQKV) + c, BUF(AQKV) + 2 * c,
                                                  3 * c,     3 * c,         3 * c};
@@ -220,35 +226,38 @@ static int64_t unary_sizes(const struct shape *s, int64_t *count, int64_t *bound
     return 0;
 }
 
-static void gelu_forward(struct culm_cpu *cpu, struct run *run) {
+static void gelu_forward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_activation_forward(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), DIM(0),
-                                    CULM_FUNCTION_GELU_TANH, 0);
+        CULM_RUN(cpu, activation_forward, .y = culm_out_f32(BUF(UY)), .x = culm_in_f32(BUF(UX)),
+                 .count = DIM(0), .function = CULM_FUNCTION_GELU_TANH, .alpha = 0);
     } else {
         culm_ref_gelu_forward(BUF(UY), BUF(UX), DIM(0));
     }
 }
 
-static void gelu_backward(struct culm_cpu *cpu, struct run *run) {
+static void gelu_backward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_activation_backward(cpu, culm_out_f32(BUF(UDX)), culm_in_f32(BUF(UDY)),
-                                     culm_in_f32(BUF(UX)), DIM(0), CULM_FUNCTION_GELU_TANH, 0);
+        CULM_RUN(cpu, activation_backward, .dx = culm_out_f32(BUF(UDX)),
+                 .dy = culm_in_f32(BUF(UDY)), .kept = culm_in_f32(BUF(UX)), .count = DIM(0),
+                 .function = CULM_FUNCTION_GELU_TANH, .alpha = 0);
     } else {
         culm_ref_gelu_backward(BUF(UDX), BUF(UDY), BUF(UX), DIM(0));
     }
 }
 
-static void dropout_forward(struct culm_cpu *cpu, struct run *run) {
+static void dropout_forward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_dropout(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), DIM(0), &run->dropout);
+        CULM_RUN(cpu, dropout, .y = culm_out_f32(BUF(UY)), .x = culm_in_f32(BUF(UX)),
+                 .count = DIM(0), .dropout = &run->dropout);
     } else {
         culm_ref_dropout(BUF(UY), BUF(UX), DIM(0), &run->dropout);
     }
 }
 
-static void dropout_backward(struct culm_cpu *cpu, struct run *run) {
+static void dropout_backward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_dropout(cpu, culm_out_f32(BUF(UDX)), culm_in_f32(BUF(UDY)), DIM(0), &run->dropout);
+        CULM_RUN(cpu, dropout, .y = culm_out_f32(BUF(UDX)), .x = culm_in_f32(BUF(UDY)),
+                 .count = DIM(0), .dropout = &run->dropout);
     } else {
         culm_ref_dropout(BUF(UDX), BUF(UDY), DIM(0), &run->dropout);
     }
@@ -264,27 +273,29 @@ static int64_t residual_sizes(const struct shape *s, int64_t *count, int64_t *bo
     return 0;
 }
 
-static void residual_forward(struct culm_cpu *cpu, struct run *run) {
+static void residual_forward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_residual_dropout_forward(cpu, culm_out_f32(BUF(RY)), culm_in_f32(BUF(RX)),
-                                          culm_in_f32(BUF(RH)), DIM(0), &run->dropout);
+        CULM_RUN(cpu, residual_dropout_forward, .y = culm_out_f32(BUF(RY)),
+                 .x = culm_in_f32(BUF(RX)), .h = culm_in_f32(BUF(RH)), .count = DIM(0),
+                 .dropout = &run->dropout);
     } else {
         culm_ref_residual_dropout_forward(BUF(RY), BUF(RX), BUF(RH), DIM(0), &run->dropout);
     }
 }
 
-static void residual_backward(struct culm_cpu *cpu, struct run *run) {
+static void residual_backward(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_dropout(cpu, culm_out_f32(BUF(RDH)), culm_in_f32(BUF(RDY)), DIM(0), &run->dropout);
+        CULM_RUN(cpu, dropout, .y = culm_out_f32(BUF(RDH)), .x = culm_in_f32(BUF(RDY)),
+                 .count = DIM(0), .dropout = &run->dropout);
     } else {
         culm_ref_dropout(BUF(RDH), BUF(RDY), DIM(0), &run->dropout);
     }
 }
 
-static void add(struct culm_cpu *cpu, struct run *run) {
+static void add(struct culm_device *cpu, struct run *run) {
     if (cpu) {
-        culm_cpu_add(cpu, culm_out_f32(BUF(UY)), culm_in_f32(BUF(UX)), culm_in_f32(BUF(UDY)),
-                     DIM(0));
+        CULM_RUN(cpu, add, .y = culm_out_f32(BUF(UY)), .a = culm_in_f32(BUF(UX)),
+                 .b = culm_in_f32(BUF(UDY)), .count = DIM(0));
     } else {
         for (int64_t i = 0; i < DIM(0); i++) {
             BUF(UY)[i] = BUF(UX)[i] + BUF(UDY)[i];
@@ -311,12 +322,13 @@ static void ignore_some(struct run *run) {
     }
 }
 
-static void cross_entropy(struct culm_cpu *cpu, struct run *run, float *logits, bool gradient) {
+static void cross_entropy(struct culm_device *cpu, struct run *run, float *logits, bool gradient) {
     struct culm_loss loss;
     ignore_some(run);
     if (cpu) {
-        culm_cpu_cross_entropy(cpu, culm_out_f32(logits), run->tokens, DIM(0), DIM(1), 1, SMOOTHING,
-                               gradient, &loss);
+        CULM_RUN(cpu, cross_entropy, .logits = culm_out_f32(logits), .targets = run->tokens,
+                 .n = DIM(0), .v = DIM(1), .scale = 1, .smoothing = SMOOTHING,
+                 .want_gradient = gradient, .ret_loss = &loss);
     } else {
         loss = culm_ref_cross_entropy(gradient ? logits : NULL, BUF(CX), run->tokens, DIM(0),
                                       DIM(1), 1, SMOOTHING);
@@ -326,11 +338,11 @@ static void cross_entropy(struct culm_cpu *cpu, struct run *run, float *logits, 
     BUF(CLOSS)[2] = (float)loss.correct;
 }
 
-static void cross_entropy_loss(struct culm_cpu *cpu, struct run *run) {
+static void cross_entropy_loss(struct culm_device *cpu, struct run *run) {
     cross_entropy(cpu, run, BUF(CX), false);
 }
 
-static void cross_entropy_gradient(struct culm_cpu *cpu, struct run *run) {
+static void cross_entropy_gradient(struct culm_device *cpu, struct run *run) {
     memcpy(BUF(CDX), BUF(CX), (size_t)run->count[CX] * sizeof(float));
     cross_entropy(cpu, run, BUF(CDX), true);
 }
@@ -339,7 +351,7 @@ static void cross_entropy_gradient(struct culm_cpu *cpu, struct run *run) {
 
 enum { OP, OM, OV, OG };
 
-static void adamw(struct culm_cpu *cpu, struct run *run) {
+static void adamw(struct culm_device *cpu, struct run *run) {
     const struct culm_adamw hyper = {.lr = 1e-2,
                                      .beta1 = 0.9,
                                      .beta2 = 0.95,
@@ -352,7 +364,8 @@ static void adamw(struct culm_cpu *cpu, struct run *run) {
         BUF(OV)[i] *= BUF(OV)[i]; /* a second moment is not negative */
     }
     if (cpu) {
-        culm_cpu_adamw(cpu, BUF(OP), BUF(OM), BUF(OV), BUF(OG), DIM(0), &hyper);
+        CULM_RUN(cpu, adamw, .p = BUF(OP), .m = BUF(OM), .v = BUF(OV), .g = BUF(OG),
+                 .count = DIM(0), .hyper = &hyper);
     } else {
         culm_ref_adamw(BUF(OP), BUF(OM), BUF(OV), BUF(OG), DIM(0), &hyper);
     }
@@ -365,9 +378,9 @@ static int64_t squares_sizes(const struct shape *s, int64_t *count, int64_t *bou
     return 0;
 }
 
-static void sum_squares(struct culm_cpu *cpu, struct run *run) {
+static void sum_squares(struct culm_device *cpu, struct run *run) {
     BUF(1)
-    [0] = (float)(cpu ? culm_cpu_sum_squares(cpu, BUF(0), DIM(0))
+    [0] = (float)(cpu ? culm_device_sum_squares(cpu, BUF(0), DIM(0))
                       : culm_ref_sum_squares(BUF(0), DIM(0)));
 }
 

@@ -98,13 +98,13 @@ static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "bas
 #define THREADS 3
 
 /* NULL where this processor has no such instructions. */
-static struct culm_cpu *cpus[ISAS][THREADS];
+static struct culm_device *cpus[ISAS][THREADS];
 
 static int open_devices(void **state) {
     (void)state;
     for (int i = 0; i < ISAS; i++) {
         for (int t = 0; t < THREADS; t++) {
-            culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+            culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL);
         }
     }
     return cpus[ISAS - 1][0] ? 0 : -1;
@@ -114,7 +114,7 @@ static int close_devices(void **state) {
     (void)state;
     for (int i = 0; i < ISAS; i++) {
         for (int t = 0; t < THREADS; t++) {
-            culm_cpu_free(cpus[i][t]);
+            culm_device_free(cpus[i][t]);
         }
     }
     return 0;
@@ -154,7 +154,7 @@ static void family_test(void **state) {
                 reference.first = first;
                 kernel->call(NULL, &reference);
                 for (int v = 0; v < ISAS * THREADS; v++) {
-                    struct culm_cpu *cpu = cpus[v / THREADS][v % THREADS];
+                    struct culm_device *cpu = cpus[v / THREADS][v % THREADS];
                     if (!cpu) {
                         continue;
                     }
@@ -278,7 +278,7 @@ static void perf(const char *only) {
                 run_init(&run, family, &family->shapes[s], 0);
                 for (int t = 0; t < 2; t++) {
                     double times[31];
-                    struct culm_cpu *cpu = NULL;
+                    struct culm_device *cpu = NULL;
                     for (int i = 0; i < ISAS && !cpu; i++) {
                         cpu = cpus[i][t];
                     }

@@ -6,7 +6,7 @@
 #ifndef CULM_TESTS_DEVICE_OPS_H
 #define CULM_TESTS_DEVICE_OPS_H
 
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 #include "tensor/reference.h"
 
 #define MAX_BUFFERS 24
@@ -31,7 +31,7 @@ struct run {
 };
 
 /* cpu NULL: the reference. */
-typedef void kernel_call(struct culm_cpu *cpu, struct run *run);
+typedef void kernel_call(struct culm_device *cpu, struct run *run);
 
 struct kernel_row {
     const char *name;

@@ -46,25 +46,25 @@ static int64_t lookup_sizes(const struct shape *s, int64_t *count, int64_t *boun
     return n;
 }
 
-static void lookup_forward(struct culm_cpu *cpu, struct run *run) {
+static void lookup_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     some_negative(run, DIM(0));
     if (cpu) {
-        culm_cpu_lookup_forward(cpu, typed_out(&t, KY), run->tokens, culm_in_f32(BUF(KTABLE)),
-                                DIM(0), DIM(1), DIM(2));
+        CULM_RUN(cpu, lookup_forward, .y = typed_out(&t, KY), .ids = run->tokens,
+                 .table = culm_in_f32(BUF(KTABLE)), .n = DIM(0), .c = DIM(1), .v = DIM(2));
     } else {
         culm_ref_lookup_forward(BUF(KY), run->tokens, BUF(KTABLE), DIM(0), DIM(1));
     }
     typed_end(&t);
 }
 
-static void lookup_backward(struct culm_cpu *cpu, struct run *run) {
+static void lookup_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(KDY));
     some_negative(run, DIM(0));
     if (cpu) {
-        culm_cpu_lookup_backward(cpu, BUF(KDTABLE), typed_in(&t, KDY), run->tokens, DIM(0), DIM(1),
-                                 DIM(2), run->first);
+        CULM_RUN(cpu, lookup_backward, .dtable = BUF(KDTABLE), .dy = typed_in(&t, KDY),
+                 .ids = run->tokens, .n = DIM(0), .c = DIM(1), .v = DIM(2), .first = run->first);
     } else {
         culm_ref_lookup_backward(BUF(KDTABLE), BUF(KDY), run->tokens, DIM(0), DIM(1), DIM(2),
                                  run->first);
@@ -84,24 +84,24 @@ static int64_t positions_sizes(const struct shape *s, int64_t *count, int64_t *b
     return 0;
 }
 
-static void positions_forward(struct culm_cpu *cpu, struct run *run) {
+static void positions_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(PX));
     if (cpu) {
-        culm_cpu_positions_forward(cpu, typed_out(&t, PY), typed_in(&t, PX), culm_in_f32(BUF(PWPE)),
-                                   DIM(0), DIM(1), DIM(2));
+        CULM_RUN(cpu, positions_forward, .y = typed_out(&t, PY), .x = typed_in(&t, PX),
+                 .wpe = culm_in_f32(BUF(PWPE)), .b = DIM(0), .t = DIM(1), .c = DIM(2));
     } else {
         culm_ref_positions_forward(BUF(PY), BUF(PX), BUF(PWPE), DIM(0), DIM(1), DIM(2));
     }
     typed_end(&t);
 }
 
-static void positions_backward(struct culm_cpu *cpu, struct run *run) {
+static void positions_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(PDY));
     if (cpu) {
-        culm_cpu_positions_backward(cpu, BUF(PDWPE), typed_in(&t, PDY), DIM(0), DIM(1), DIM(2),
-                                    DIM(3), run->first);
+        CULM_RUN(cpu, positions_backward, .dwpe = BUF(PDWPE), .dy = typed_in(&t, PDY), .b = DIM(0),
+                 .t = DIM(1), .c = DIM(2), .p = DIM(3), .first = run->first);
     } else {
         culm_ref_positions_backward(BUF(PDWPE), BUF(PDY), DIM(0), DIM(1), DIM(2), DIM(3),
                                     run->first);
@@ -121,26 +121,26 @@ static int64_t gather_sizes(const struct shape *s, int64_t *count, int64_t *boun
     return b * k;
 }
 
-static void gather_forward(struct culm_cpu *cpu, struct run *run) {
+static void gather_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(GX));
     some_negative(run, DIM(0) * DIM(2));
     if (cpu) {
-        culm_cpu_gather_rows_forward(cpu, typed_out(&t, GY), typed_in(&t, GX), run->tokens, DIM(0),
-                                     DIM(1), DIM(2), DIM(3));
+        CULM_RUN(cpu, gather_rows_forward, .y = typed_out(&t, GY), .x = typed_in(&t, GX),
+                 .index = run->tokens, .b = DIM(0), .t = DIM(1), .k = DIM(2), .c = DIM(3));
     } else {
         culm_ref_gather_rows_forward(BUF(GY), BUF(GX), run->tokens, DIM(0), DIM(1), DIM(2), DIM(3));
     }
     typed_end(&t);
 }
 
-static void gather_backward(struct culm_cpu *cpu, struct run *run) {
+static void gather_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     typed_round(run, DIM(7), BIT(GDY));
     some_negative(run, DIM(0) * DIM(2));
     if (cpu) {
-        culm_cpu_gather_rows_backward(cpu, typed_out(&t, GDX), typed_in(&t, GDY), run->tokens,
-                                      DIM(0), DIM(1), DIM(2), DIM(3));
+        CULM_RUN(cpu, gather_rows_backward, .dx = typed_out(&t, GDX), .dy = typed_in(&t, GDY),
+                 .index = run->tokens, .b = DIM(0), .t = DIM(1), .k = DIM(2), .c = DIM(3));
     } else {
         culm_ref_gather_rows_backward(BUF(GDX), BUF(GDY), run->tokens, DIM(0), DIM(1), DIM(2),
                                       DIM(3));
@@ -203,13 +203,14 @@ static void finite_lse(struct run *run) {
     }
 }
 
-static void attention_forward(struct culm_cpu *cpu, struct run *run) {
+static void attention_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_attention how = attention_how(run);
     typed_round(run, DIM(7), BIT(AQ) | BIT(AK) | BIT(AV));
     struct culm_attention_rows in = attention_rows(run, &t);
     if (cpu) {
-        culm_cpu_attention_forward(cpu, typed_out(&t, AOUT), BUF(ALSE), &in, &how);
+        CULM_RUN(cpu, attention_forward, .out = typed_out(&t, AOUT), .lse = BUF(ALSE), .in = &in,
+                 .how = &how);
     } else {
         attention_reference(run);
     }
@@ -217,7 +218,7 @@ static void attention_forward(struct culm_cpu *cpu, struct run *run) {
     finite_lse(run);
 }
 
-static void attention_backward(struct culm_cpu *cpu, struct run *run) {
+static void attention_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_attention how = attention_how(run);
     int64_t c = DIM(3);
@@ -230,8 +231,8 @@ static void attention_backward(struct culm_cpu *cpu, struct run *run) {
         struct culm_attention_rows in = attention_rows(run, &t);
         struct culm_attention_grads grads = {
             typed_out(&t, ADQ), typed_out(&t, ADK), typed_out(&t, ADV), LD(c), LD(c), c};
-        culm_cpu_attention_backward(cpu, &grads, typed_in(&t, ADOUT), &in, typed_in(&t, AOUT),
-                                    BUF(ALSE), &how);
+        CULM_RUN(cpu, attention_backward, .grads = &grads, .dout = typed_in(&t, ADOUT), .in = &in,
+                 .out = typed_in(&t, AOUT), .lse = BUF(ALSE), .how = &how);
     } else {
         struct culm_ref_attention plain = attention_plain(run);
         culm_ref_attention_backward(BUF(ADQ), BUF(ADK), BUF(ADV), BUF(ADOUT), &plain, &how,
@@ -321,7 +322,7 @@ static struct culm_lstm_params lstm_params(struct run *run, struct typed *t) {
     return params;
 }
 
-static void lstm_forward(struct culm_cpu *cpu, struct run *run) {
+static void lstm_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_lstm how = lstm_how(run);
     if (cpu || run->dropout.key) { /* once, not before every finite difference */
@@ -330,10 +331,11 @@ static void lstm_forward(struct culm_cpu *cpu, struct run *run) {
     }
     if (cpu) {
         struct culm_lstm_params params = lstm_params(run, &t);
-        float *work = scratch_new(culm_cpu_lstm_forward_floats(&how));
-        culm_cpu_lstm_forward(cpu, typed_out(&t, MY), BUF(MGATES), BUF(MCELLS), work,
-                              typed_in(&t, MX), &params, &how);
-        scratch_free(work, culm_cpu_lstm_forward_floats(&how));
+        float *work = scratch_new(culm_cpu_device_ops.lstm_forward_floats(&how));
+        CULM_RUN(cpu, lstm_forward, .y = typed_out(&t, MY), .gates = BUF(MGATES),
+                 .cells = BUF(MCELLS), .work = work, .x = typed_in(&t, MX), .params = &params,
+                 .how = &how);
+        scratch_free(work, culm_cpu_device_ops.lstm_forward_floats(&how));
     } else {
         lstm_reference(run);
     }
@@ -370,7 +372,7 @@ static void lstm_backward_reference(struct run *run) {
     free(scratch);
 }
 
-static void lstm_backward(struct culm_cpu *cpu, struct run *run) {
+static void lstm_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_lstm how = lstm_how(run);
     const bool bias = !LSTM_BITS(8), state = LSTM_BITS(4);
@@ -393,11 +395,11 @@ static void lstm_backward(struct culm_cpu *cpu, struct run *run) {
             grads.dh0 = typed_out(&t, MDH0);
             grads.dc0 = typed_out(&t, MDC0);
         }
-        float *work = scratch_new(culm_cpu_lstm_backward_floats(&how));
-        culm_cpu_lstm_backward(cpu, &grads, work, typed_in(&t, MDY), typed_in(&t, MX),
-                               typed_in(&t, MY), BUF(MGATES), BUF(MCELLS), &params, &how,
-                               run->first);
-        scratch_free(work, culm_cpu_lstm_backward_floats(&how));
+        float *work = scratch_new(culm_cpu_device_ops.lstm_backward_floats(&how));
+        CULM_RUN(cpu, lstm_backward, .grads = &grads, .work = work, .dy = typed_in(&t, MDY),
+                 .x = typed_in(&t, MX), .y = typed_in(&t, MY), .gates = BUF(MGATES),
+                 .cells = BUF(MCELLS), .params = &params, .how = &how, .first = run->first);
+        scratch_free(work, culm_cpu_device_ops.lstm_backward_floats(&how));
     } else {
         lstm_backward_reference(run);
     }
@@ -472,19 +474,20 @@ static void bahdanau_reference(struct run *run) {
     free(scratch);
 }
 
-static void bahdanau_forward(struct culm_cpu *cpu, struct run *run) {
+static void bahdanau_forward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_bahdanau how = bahdanau_how(run);
     struct culm_bahdanau_inputs in = bahdanau_inputs(run, &t);
     if (cpu) {
-        culm_cpu_bahdanau_forward(cpu, typed_out(&t, BCONTEXT), BUF(BPROB), &in, &how);
+        CULM_RUN(cpu, bahdanau_forward, .context = typed_out(&t, BCONTEXT),
+                 .probabilities = BUF(BPROB), .in = &in, .how = &how);
     } else {
         bahdanau_reference(run);
     }
     typed_end(&t);
 }
 
-static void bahdanau_backward(struct culm_cpu *cpu, struct run *run) {
+static void bahdanau_backward(struct culm_device *cpu, struct run *run) {
     struct typed t = {.run = run, .bf16 = DIM(7)};
     struct culm_bahdanau how = bahdanau_how(run);
     if (cpu) {
@@ -493,10 +496,11 @@ static void bahdanau_backward(struct culm_cpu *cpu, struct run *run) {
         struct culm_bahdanau_grads grads = {typed_out(&t, BDQUERY), typed_out(&t, BDKEY),
                                             typed_out(&t, BDVALUE), BUF(BDV),
                                             BUF(BDSCALE),           BUF(BDBIAS)};
-        float *work = scratch_new(culm_cpu_bahdanau_backward_floats(&how));
-        culm_cpu_bahdanau_backward(cpu, &grads, work, typed_in(&t, BDCONTEXT), BUF(BPROB), &in,
-                                   &how, run->first);
-        scratch_free(work, culm_cpu_bahdanau_backward_floats(&how));
+        float *work = scratch_new(culm_cpu_device_ops.bahdanau_backward_floats(&how));
+        CULM_RUN(cpu, bahdanau_backward, .grads = &grads, .work = work,
+                 .dcontext = typed_in(&t, BDCONTEXT), .probabilities = BUF(BPROB), .in = &in,
+                 .how = &how, .first = run->first);
+        scratch_free(work, culm_cpu_device_ops.bahdanau_backward_floats(&how));
     } else {
         const struct culm_ref_bahdanau in = {BUF(BQUERY), BUF(BKEY),   BUF(BVALUE),
                                              BUF(BV),     BUF(BSCALE), BUF(BBIAS)};

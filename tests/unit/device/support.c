@@ -264,7 +264,7 @@ static void (*reference_of(const struct culm_op *op))(const struct culm_operands
 }
 
 static struct culm_graph *copy_of(const struct culm_graph *graph) {
-    struct culm_graph *copy = culm_graph_new();
+    struct culm_graph *copy = culm_graph_new(graph->device);
     assert_non_null(copy);
     copy->value = calloc((size_t)graph->value_count, sizeof *copy->value);
     copy->node = calloc((size_t)graph->node_count, sizeof *copy->node);
@@ -325,7 +325,7 @@ static int64_t use_floats(const struct net *net, int32_t use) {
 }
 
 /* cpu NULL: by the references. bf16: the operator whose values are bf16; NULL: none. */
-static void run(struct ran *ran, const struct net *net, struct culm_cpu *cpu, const char *bf16) {
+static void run(struct ran *ran, const struct net *net, struct culm_device *cpu, const char *bf16) {
     struct culm_error error;
     *ran = (struct ran){.graph = copy_of(net->graph), .forward = net->graph->node_count};
     if (bf16) {
@@ -343,7 +343,7 @@ static void run(struct ran *ran, const struct net *net, struct culm_cpu *cpu, co
     }
     for (int32_t n = 0; n < ran->graph->node_count; n++) {
         const struct culm_node_desc *node = &ran->graph->node[n];
-        struct culm_operands o = {.cpu = cpu,
+        struct culm_operands o = {.device = cpu,
                                   .node = node,
                                   .value = ran->graph->value,
                                   .first = true,

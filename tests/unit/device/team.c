@@ -41,42 +41,42 @@ static void count_tile(void *context, int64_t tile, int thread) {
 static void test_every_tile_once(void **state) {
     (void)state;
     for (int threads = 1; threads <= 4; threads++) {
-        struct culm_cpu *cpu;
-        assert_int_equal(culm_cpu_new(threads, &cpu, NULL), CULM_OK);
-        assert_int_equal(culm_cpu_threads(cpu), threads);
+        struct culm_device *cpu;
+        assert_int_equal(culm_device_new(threads, &cpu, NULL), CULM_OK);
+        assert_int_equal(cpu->ops->threads(cpu), threads);
         for (int round = 0; round < 300; round++) {
             struct counting c = {.threads = threads};
             int64_t tiles = round % 3 ? round % 7 : TILES;
-            culm_cpu_run(cpu, tiles, count_tile, &c);
+            culm_cpu_run(cpu_of(cpu), tiles, count_tile, &c);
             for (int64_t i = 0; i < TILES; i++) {
                 assert_int_equal(c.seen[i], i < tiles);
             }
             assert_int_equal(c.overlaps + c.bad_control + c.bad_thread, 0);
         }
-        culm_cpu_free(cpu);
+        culm_device_free(cpu);
     }
 }
 
 static void test_control_word(void **state) {
     (void)state;
 #if defined(__x86_64__)
-    struct culm_cpu *cpu;
-    assert_int_equal(culm_cpu_new(2, &cpu, NULL), CULM_OK);
+    struct culm_device *cpu;
+    assert_int_equal(culm_device_new(2, &cpu, NULL), CULM_OK);
     float x[4096] __attribute__((aligned(64))), toward_zero[4096], nearest[4096];
     for (int i = 0; i < 4096; i++) {
         x[i] = (float)(i - 2048) * 0.00317f;
     }
-    culm_cpu_activation_forward(cpu, culm_out_f32(nearest), culm_in_f32(x), 4096,
-                                CULM_FUNCTION_GELU_TANH, 0);
+    CULM_RUN(cpu, activation_forward, .y = culm_out_f32(nearest), .x = culm_in_f32(x),
+             .count = 4096, .function = CULM_FUNCTION_GELU_TANH, .alpha = 0);
     uint32_t before = _mm_getcsr();
     _mm_setcsr(0x1f80 | 0x6000); /* toward zero */
-    culm_cpu_activation_forward(cpu, culm_out_f32(toward_zero), culm_in_f32(x), 4096,
-                                CULM_FUNCTION_GELU_TANH, 0);
+    CULM_RUN(cpu, activation_forward, .y = culm_out_f32(toward_zero), .x = culm_in_f32(x),
+             .count = 4096, .function = CULM_FUNCTION_GELU_TANH, .alpha = 0);
     uint32_t after = _mm_getcsr();
     _mm_setcsr(before);
     assert_int_equal(after & 0xFFC0, (0x1f80 | 0x6000) & 0xFFC0);
     assert_memory_equal(nearest, toward_zero, sizeof nearest);
-    culm_cpu_free(cpu);
+    culm_device_free(cpu);
 #else
     skip();
 #endif
@@ -88,47 +88,48 @@ static void *use_elsewhere(void *argument) {
     for (int i = 0; i < 1024; i++) {
         x[i] = 1;
     }
-    culm_cpu_add(argument, culm_out_f32(y), culm_in_f32(x), culm_in_f32(x), 1024);
+    CULM_RUN(argument, add, .y = culm_out_f32(y), .a = culm_in_f32(x), .b = culm_in_f32(x),
+             .count = 1024);
     return (void *)(intptr_t)(y[1023] == 2.0f);
 }
 
 static void test_other_thread(void **state) {
     (void)state;
-    struct culm_cpu *cpu;
+    struct culm_device *cpu;
     pthread_t id;
     void *right;
-    assert_int_equal(culm_cpu_new(3, &cpu, NULL), CULM_OK);
+    assert_int_equal(culm_device_new(3, &cpu, NULL), CULM_OK);
     assert_int_equal(pthread_create(&id, NULL, use_elsewhere, cpu), 0);
     pthread_join(id, &right);
     assert_true((intptr_t)right);
-    culm_cpu_free(cpu);
+    culm_device_free(cpu);
 }
 
 static void test_refusals(void **state) {
     (void)state;
-    struct culm_cpu *cpu = NULL;
+    struct culm_device *cpu = NULL;
     struct culm_error error;
-    assert_int_equal(culm_cpu_new(0, &cpu, &error), CULM_ERR_ARGUMENT);
+    assert_int_equal(culm_device_new(0, &cpu, &error), CULM_ERR_ARGUMENT);
     assert_string_equal(error.text, "threads: 0 is not in 1..256");
-    assert_int_equal(culm_cpu_new(257, &cpu, NULL), CULM_ERR_ARGUMENT);
-    assert_int_equal(culm_cpu_new_isa(1, "abacus", &cpu, &error), CULM_ERR_MACHINE);
+    assert_int_equal(culm_device_new(257, &cpu, NULL), CULM_ERR_ARGUMENT);
+    assert_int_equal(culm_cpu_new(1, "abacus", &cpu, &error), CULM_ERR_MACHINE);
     assert_non_null(strstr(error.text, "abacus"));
     assert_null(cpu);
-    culm_cpu_free(NULL);
+    culm_device_free(NULL);
 }
 
 /* What can change bits: not the threads, not the instruction set. */
 static void test_signature(void **state) {
     (void)state;
-    struct culm_cpu *one, *three;
-    assert_int_equal(culm_cpu_new(1, &one, NULL), CULM_OK);
-    assert_int_equal(culm_cpu_new_isa(3, "base", &three, NULL), CULM_OK);
-    assert_string_equal(culm_cpu_signature(one), culm_cpu_signature(three));
-    assert_null(strchr(culm_cpu_signature(one), ' '));
+    struct culm_device *one, *three;
+    assert_int_equal(culm_device_new(1, &one, NULL), CULM_OK);
+    assert_int_equal(culm_cpu_new(3, "base", &three, NULL), CULM_OK);
+    assert_string_equal(one->ops->signature(one), three->ops->signature(three));
+    assert_null(strchr(one->ops->signature(one), ' '));
     assert_string_equal(culm_cpu_isa(three), "base");
-    assert_true(culm_cpu_scratch_bytes(1) < culm_cpu_scratch_bytes(3));
-    culm_cpu_free(one);
-    culm_cpu_free(three);
+    assert_true(culm_cpu_device_ops.scratch_bytes(1) < culm_cpu_device_ops.scratch_bytes(3));
+    culm_device_free(one);
+    culm_device_free(three);
 }
 
 static void test_log(void **state) {

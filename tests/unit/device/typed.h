@@ -6,7 +6,7 @@
 #ifndef CULM_TESTS_DEVICE_TYPED_H
 #define CULM_TESTS_DEVICE_TYPED_H
 
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #define TYPED_ARRAYS 14
 #define TYPED_KERNELS 4
@@ -29,7 +29,7 @@ struct typed_run {
 
 struct typed_kernel {
     const char *name;
-    void (*device)(struct culm_cpu *cpu, struct typed_run *run);
+    void (*device)(struct culm_device *cpu, struct typed_run *run);
     void (*reference)(struct typed_run *run);
     uint32_t writes; /* bit i: array i */
     bool accumulates;

@@ -26,7 +26,7 @@
 #define THREADS 3
 
 static const char *const isas[ISAS] = {"avx512", "avx2", "neon", "base"};
-static struct culm_cpu *cpus[ISAS][THREADS]; /* NULL where there are no such instructions */
+static struct culm_device *cpus[ISAS][THREADS]; /* NULL where there are no such instructions */
 
 static uint64_t seed(void) {
     const char *text = getenv("CULM_TEST_SEED");
@@ -189,7 +189,7 @@ static void test_kernel(const struct typed_operator *op, int k, int variant, enu
     }
     kernel->reference(&reference);
     for (int v = 0; v < ISAS * THREADS; v++) {
-        struct culm_cpu *cpu = cpus[v / THREADS][v % THREADS];
+        struct culm_device *cpu = cpus[v / THREADS][v % THREADS];
         char where[64];
         if (!cpu) {
             continue;
@@ -302,7 +302,7 @@ static void perf(const char *only) {
                 load(&run);
                 for (int t = 0; t < 2; t++) {
                     for (int i = 0; i < 15; i++) {
-                        struct culm_cpu *cpu = NULL;
+                        struct culm_device *cpu = NULL;
                         for (int isa = 0; isa < ISAS && !cpu; isa++) {
                             cpu = cpus[isa][t];
                         }
@@ -326,7 +326,7 @@ static int open_devices(void **state) {
     (void)state;
     for (int i = 0; i < ISAS; i++) {
         for (int t = 0; t < THREADS; t++) {
-            culm_cpu_new_isa(t + 1, isas[i], &cpus[i][t], NULL);
+            culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL);
         }
     }
     return cpus[ISAS - 1][0] ? 0 : -1;
@@ -336,7 +336,7 @@ static int close_devices(void **state) {
     (void)state;
     for (int i = 0; i < ISAS; i++) {
         for (int t = 0; t < THREADS; t++) {
-            culm_cpu_free(cpus[i][t]);
+            culm_device_free(cpus[i][t]);
         }
     }
     return 0;

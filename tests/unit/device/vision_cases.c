@@ -48,17 +48,17 @@ static void activation_sizes(struct typed_run *run) {
 static int kept(const struct typed_run *run) {
     return culm_function_keeps_output(function_of(run->variant), ALPHA) ? AY : AX;
 }
-static void activation(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_activation_forward(cpu, typed_out(run, AY), typed_in(run, AX), COUNT(AX),
-                                function_of(run->variant), ALPHA);
+static void activation(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, activation_forward, .y = typed_out(run, AY), .x = typed_in(run, AX),
+             .count = COUNT(AX), .function = function_of(run->variant), .alpha = ALPHA);
 }
 static void activation_ref(struct typed_run *run) {
     culm_ref_activation_forward(F32(AY), F32(AX), COUNT(AX), function_of(run->variant), ALPHA);
 }
-static void activation_back(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_activation_backward(cpu, typed_out(run, ADX), typed_in(run, ADY),
-                                 typed_in(run, kept(run)), COUNT(AX), function_of(run->variant),
-                                 ALPHA);
+static void activation_back(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, activation_backward, .dx = typed_out(run, ADX), .dy = typed_in(run, ADY),
+             .kept = typed_in(run, kept(run)), .count = COUNT(AX),
+             .function = function_of(run->variant), .alpha = ALPHA);
 }
 static void activation_back_ref(struct typed_run *run) {
     culm_ref_activation_backward(F32(ADX), F32(ADY), F32(kept(run)), COUNT(AX),
@@ -89,20 +89,23 @@ static void affine_sizes(struct typed_run *run) {
     typed_declare(run, FDX, "dx", true, n, -1, 1);
     typed_declare(run, FSUM, "sum", false, n, -1, 1);
 }
-static void affine(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_affine(cpu, typed_out(run, FY), typed_in(run, FX), COUNT(FX), 0.7, -0.3);
+static void affine(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, affine, .y = typed_out(run, FY), .x = typed_in(run, FX), .count = COUNT(FX),
+             .scale = 0.7, .shift = -0.3);
 }
 static void affine_ref(struct typed_run *run) {
     culm_ref_affine(F32(FY), F32(FX), COUNT(FX), 0.7, -0.3);
 }
-static void affine_back(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_affine(cpu, typed_out(run, FDX), typed_in(run, FDY), COUNT(FX), 0.7, 0);
+static void affine_back(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, affine, .y = typed_out(run, FDX), .x = typed_in(run, FDY), .count = COUNT(FX),
+             .scale = 0.7, .shift = 0);
 }
 static void affine_back_ref(struct typed_run *run) {
     culm_ref_affine(F32(FDX), F32(FDY), COUNT(FX), 0.7, 0);
 }
-static void accumulate(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_accumulate(cpu, run->array[FSUM].memory, typed_in(run, FX), COUNT(FX));
+static void accumulate(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, accumulate, .sum = run->array[FSUM].memory, .x = typed_in(run, FX),
+             .count = COUNT(FX));
 }
 static void accumulate_ref(struct typed_run *run) {
     for (int64_t i = 0; i < COUNT(FX); i++) {
@@ -149,10 +152,11 @@ static struct culm_sgd sgd_of(const struct typed_run *run) {
                              .nesterov = how == 3,
                              .first = how == 1};
 }
-static void sgd(struct culm_cpu *cpu, struct typed_run *run) {
+static void sgd(struct culm_device *cpu, struct typed_run *run) {
     struct culm_sgd hyper = sgd_of(run);
-    culm_cpu_sgd(cpu, run->array[SP].memory, hyper.momentum != 0 ? run->array[SB].memory : NULL,
-                 run->array[SG].memory, COUNT(SP), &hyper);
+    CULM_RUN(cpu, sgd, .p = run->array[SP].memory,
+             .buffer = hyper.momentum != 0 ? run->array[SB].memory : NULL,
+             .g = run->array[SG].memory, .count = COUNT(SP), .hyper = &hyper);
 }
 static void sgd_ref(struct typed_run *run) {
     struct culm_sgd hyper = sgd_of(run);

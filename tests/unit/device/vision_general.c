@@ -65,17 +65,17 @@ static void binary_sizes(struct typed_run *run) {
     typed_declare(run, DA, "da", true, a, -1, 1);
     typed_declare(run, DB, "db", true, b, -1, 1);
 }
-static void binary(struct culm_cpu *cpu, struct typed_run *run) {
+static void binary(struct culm_device *cpu, struct typed_run *run) {
     int v = run->variant;
-    culm_cpu_binary(cpu, typed_out(run, Y), typed_in(run, A), typed_in(run, B), &pairs[v].a,
-                    &pairs[v].b, pairs[v].function);
+    CULM_RUN(cpu, binary, .y = typed_out(run, Y), .a = typed_in(run, A), .b = typed_in(run, B),
+             .a_shape = &pairs[v].a, .b_shape = &pairs[v].b, .function = pairs[v].function);
 }
 static void binary_ref(struct typed_run *run) {
     int v = run->variant;
     culm_ref_binary(F32(Y), F32(A), F32(B), &pairs[v].a, &pairs[v].b, pairs[v].function);
 }
 /* Put together as the graph does it. */
-static void binary_back(struct culm_cpu *cpu, struct typed_run *run) {
+static void binary_back(struct culm_device *cpu, struct typed_run *run) {
     int v = run->variant;
     const struct culm_shape *a = &pairs[v].a, *b = &pairs[v].b;
     enum culm_function function = pairs[v].function;
@@ -86,16 +86,19 @@ static void binary_back(struct culm_cpu *cpu, struct typed_run *run) {
     }
     bool scales = function == MUL || function == DIV;
     if (scales) {
-        culm_cpu_binary(cpu, typed_out(run, DA), typed_in(run, DY), typed_in(run, B), a, b,
-                        function);
+        CULM_RUN(cpu, binary, .y = typed_out(run, DA), .a = typed_in(run, DY),
+                 .b = typed_in(run, B), .a_shape = a, .b_shape = b, .function = function);
     } else {
-        culm_cpu_affine(cpu, typed_out(run, DA), typed_in(run, DY), count_of(a), 1, 0);
+        CULM_RUN(cpu, affine, .y = typed_out(run, DA), .x = typed_in(run, DY), .count = count_of(a),
+                 .scale = 1, .shift = 0);
     }
     struct culm_in factor = function == MUL ? typed_in(run, A) : typed_in(run, Y);
-    culm_cpu_reduce(cpu, typed_out(run, DB), typed_in(run, DY), scales ? factor : nothing, a, axes,
-                    SUM, function == SUB || function == DIV ? -1 : 1);
+    CULM_RUN(cpu, reduce, .y = typed_out(run, DB), .x = typed_in(run, DY),
+             .factor = scales ? factor : nothing, .x_shape = a, .axes = axes, .function = SUM,
+             .scale = function == SUB || function == DIV ? -1 : 1);
     if (function == DIV) {
-        culm_cpu_binary(cpu, typed_out(run, DB), typed_in(run, DB), typed_in(run, B), b, b, DIV);
+        CULM_RUN(cpu, binary, .y = typed_out(run, DB), .a = typed_in(run, DB),
+                 .b = typed_in(run, B), .a_shape = b, .b_shape = b, .function = DIV);
     }
 }
 static void binary_back_ref(struct typed_run *run) {
@@ -158,24 +161,26 @@ static void reduce_sizes(struct typed_run *run) {
     typed_declare(run, RDY, "dy", true, count_of(&y), -1, 1);
     typed_declare(run, DX, "dx", true, count_of(&reductions[run->variant].x), -1, 1);
 }
-static void reduce(struct culm_cpu *cpu, struct typed_run *run) {
+static void reduce(struct culm_device *cpu, struct typed_run *run) {
     int v = run->variant;
-    culm_cpu_reduce(cpu, typed_out(run, RY), typed_in(run, X), nothing, &reductions[v].x,
-                    reductions[v].axes, reductions[v].function == MAX ? MAX : SUM, share_of(v));
+    CULM_RUN(cpu, reduce, .y = typed_out(run, RY), .x = typed_in(run, X), .factor = nothing,
+             .x_shape = &reductions[v].x, .axes = reductions[v].axes,
+             .function = reductions[v].function == MAX ? MAX : SUM, .scale = share_of(v));
 }
 static void reduce_ref(struct typed_run *run) {
     int v = run->variant;
     culm_ref_reduce(F32(RY), F32(X), &reductions[v].x, reductions[v].axes, reductions[v].function);
 }
-static void reduce_back(struct culm_cpu *cpu, struct typed_run *run) {
+static void reduce_back(struct culm_device *cpu, struct typed_run *run) {
     int v = run->variant;
     const struct culm_shape y = result_of(v);
     if (reductions[v].function == MAX) {
-        culm_cpu_reduce_max_backward(cpu, typed_out(run, DX), typed_in(run, RDY), typed_in(run, X),
-                                     typed_in(run, RY), &reductions[v].x, reductions[v].axes);
+        CULM_RUN(cpu, reduce_max_backward, .dx = typed_out(run, DX), .dy = typed_in(run, RDY),
+                 .x = typed_in(run, X), .y = typed_in(run, RY), .x_shape = &reductions[v].x,
+                 .axes = reductions[v].axes);
     } else {
-        culm_cpu_spread(cpu, typed_out(run, DX), typed_in(run, RDY), &reductions[v].x, &y,
-                        share_of(v));
+        CULM_RUN(cpu, spread, .y = typed_out(run, DX), .b = typed_in(run, RDY),
+                 .y_shape = &reductions[v].x, .b_shape = &y, .scale = share_of(v));
     }
 }
 static void reduce_back_ref(struct typed_run *run) {
@@ -214,12 +219,14 @@ static void softmax_sizes(struct typed_run *run) {
     typed_declare(run, DX, "dx", true, count, -1, 1);
 }
 #define ROWS rows[run->variant][0], rows[run->variant][1]
-static void softmax(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_softmax_forward(cpu, typed_out(run, RY), typed_in(run, X), ROWS);
+static void softmax(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, softmax_forward, .y = typed_out(run, RY), .x = typed_in(run, X),
+             .n = rows[run->variant][0], .c = rows[run->variant][1]);
 }
 static void softmax_ref(struct typed_run *run) { culm_ref_softmax_forward(F32(RY), F32(X), ROWS); }
-static void softmax_back(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_softmax_backward(cpu, typed_out(run, DX), typed_in(run, RDY), typed_in(run, RY), ROWS);
+static void softmax_back(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, softmax_backward, .dx = typed_out(run, DX), .dy = typed_in(run, RDY),
+             .y = typed_in(run, RY), .n = rows[run->variant][0], .c = rows[run->variant][1]);
 }
 static void softmax_back_ref(struct typed_run *run) {
     culm_ref_softmax_backward(F32(DX), F32(RDY), F32(RY), ROWS);
@@ -264,21 +271,21 @@ static void matmul_sizes(struct typed_run *run) {
     typed_declare(run, DA, "da", true, a, -1, 1);
     typed_declare(run, DB, "db", true, b, -1, 1);
 }
-static void matmul(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_matmul(cpu, typed_out(run, Y), typed_in(run, A), typed_in(run, B),
-                    &products[run->variant]);
+static void matmul(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, matmul, .c = typed_out(run, Y), .a = typed_in(run, A), .b = typed_in(run, B),
+             .how = &products[run->variant]);
 }
 static void matmul_ref(struct typed_run *run) {
     culm_ref_matmul(F32(Y), F32(A), F32(B), &products[run->variant]);
 }
-static void matmul_back(struct culm_cpu *cpu, struct typed_run *run) {
+static void matmul_back(struct culm_device *cpu, struct typed_run *run) {
     struct culm_matmul da = culm_matmul_of_a(&products[run->variant]);
     struct culm_matmul db = culm_matmul_of_b(&products[run->variant]);
     bool ta = products[run->variant].trans_a, tb = products[run->variant].trans_b;
-    culm_cpu_matmul(cpu, typed_out(run, DA), typed_in(run, ta ? B : DY), typed_in(run, ta ? DY : B),
-                    &da);
-    culm_cpu_matmul(cpu, typed_out(run, DB), typed_in(run, tb ? DY : A), typed_in(run, tb ? A : DY),
-                    &db);
+    CULM_RUN(cpu, matmul, .c = typed_out(run, DA), .a = typed_in(run, ta ? B : DY),
+             .b = typed_in(run, ta ? DY : B), .how = &da);
+    CULM_RUN(cpu, matmul, .c = typed_out(run, DB), .a = typed_in(run, tb ? DY : A),
+             .b = typed_in(run, tb ? A : DY), .how = &db);
 }
 static void matmul_back_ref(struct typed_run *run) {
     struct culm_matmul da = culm_matmul_of_a(&products[run->variant]);

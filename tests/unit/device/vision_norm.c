@@ -67,10 +67,11 @@ static const char *describe(int variant) {
     return text;
 }
 
-static void forward(struct culm_cpu *cpu, struct typed_run *run) {
+static void forward(struct culm_device *cpu, struct typed_run *run) {
     struct culm_batchnorm how = how_of(run);
-    culm_cpu_batchnorm_forward(cpu, typed_out(run, Y), DATA(MEAN), DATA(VAR), typed_in(run, X),
-                               DATA(G), DATA(B), typed_in(run, RES), &how);
+    CULM_RUN(cpu, batchnorm_forward, .y = typed_out(run, Y), .mean = DATA(MEAN),
+             .variance = DATA(VAR), .x = typed_in(run, X), .gamma = DATA(G), .beta = DATA(B),
+             .residual = typed_in(run, RES), .how = &how);
 }
 static void forward_ref(struct typed_run *run) {
     struct culm_batchnorm how = how_of(run);
@@ -79,12 +80,14 @@ static void forward_ref(struct typed_run *run) {
 static bool looks_at_y(const struct typed_run *run) {
     return shapes[run->variant].residual && shapes[run->variant].function != CULM_FUNCTION_NONE;
 }
-static void backward(struct culm_cpu *cpu, struct typed_run *run) {
+static void backward(struct culm_device *cpu, struct typed_run *run) {
     struct culm_batchnorm how = how_of(run);
     struct culm_in y = looks_at_y(run) ? typed_in(run, Y) : (struct culm_in){NULL, CULM_F32};
-    culm_cpu_batchnorm_backward(cpu, typed_out(run, DX), typed_out(run, DRES), DATA(DG), DATA(DB),
-                                DATA(SM), DATA(SV), typed_in(run, DY), typed_in(run, X), y, DATA(G),
-                                DATA(B), DATA(MEAN), DATA(VAR), &how, run->first);
+    CULM_RUN(cpu, batchnorm_backward, .dx = typed_out(run, DX), .dresidual = typed_out(run, DRES),
+             .dgamma = DATA(DG), .dbeta = DATA(DB), .sum_mean = DATA(SM), .sum_variance = DATA(SV),
+             .dy = typed_in(run, DY), .x = typed_in(run, X), .y = y, .gamma = DATA(G),
+             .beta = DATA(B), .mean = DATA(MEAN), .variance = DATA(VAR), .how = &how,
+             .first = run->first);
 }
 static void backward_ref(struct typed_run *run) {
     struct culm_batchnorm how = how_of(run);

@@ -57,30 +57,32 @@ static void max_sizes(struct typed_run *run) {
     bool narrow = p->kernel[0] * p->kernel[1] <= CULM_POOL_BF16_TAPS;
     typed_declare(run, INDEX, "index", narrow, run->array[Y].count, 0, 1);
 }
-static void max_forward(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_maxpool_forward(cpu, typed_out(run, Y), typed_out(run, INDEX), typed_in(run, X),
-                             &windows[run->variant]);
+static void max_forward(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, maxpool_forward, .y = typed_out(run, Y), .index = typed_out(run, INDEX),
+             .x = typed_in(run, X), .window = &windows[run->variant]);
 }
 static void max_forward_ref(struct typed_run *run) {
     culm_ref_maxpool_forward(F32(Y), F32(INDEX), F32(X), &windows[run->variant]);
 }
-static void max_backward(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_maxpool_backward(cpu, typed_out(run, DX), typed_in(run, DY), typed_in(run, INDEX),
-                              &windows[run->variant]);
+static void max_backward(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, maxpool_backward, .dx = typed_out(run, DX), .dy = typed_in(run, DY),
+             .index = typed_in(run, INDEX), .window = &windows[run->variant]);
 }
 static void max_backward_ref(struct typed_run *run) {
     culm_ref_maxpool_backward(F32(DX), F32(DY), F32(INDEX), &windows[run->variant]);
 }
 
 static void mean_sizes(struct typed_run *run) { sizes(run, mean_of(run->variant)); }
-static void mean_forward(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_avgpool_forward(cpu, typed_out(run, Y), typed_in(run, X), mean_of(run->variant));
+static void mean_forward(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, avgpool_forward, .y = typed_out(run, Y), .x = typed_in(run, X),
+             .window = mean_of(run->variant));
 }
 static void mean_forward_ref(struct typed_run *run) {
     culm_ref_avgpool_forward(F32(Y), F32(X), mean_of(run->variant));
 }
-static void mean_backward(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_avgpool_backward(cpu, typed_out(run, DX), typed_in(run, DY), mean_of(run->variant));
+static void mean_backward(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, avgpool_backward, .dx = typed_out(run, DX), .dy = typed_in(run, DY),
+             .window = mean_of(run->variant));
 }
 static void mean_backward_ref(struct typed_run *run) {
     culm_ref_avgpool_backward(F32(DX), F32(DY), mean_of(run->variant));

@@ -57,18 +57,19 @@ static struct culm_shape permuted(int variant) {
     }
     return y;
 }
-static void permute(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_permute(cpu, typed_out(run, Y), typed_in(run, X), &permutations[run->variant].shape,
-                     permutations[run->variant].order);
+static void permute(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, permute, .y = typed_out(run, Y), .x = typed_in(run, X),
+             .x_shape = &permutations[run->variant].shape,
+             .order = permutations[run->variant].order);
 }
 static void permute_ref(struct typed_run *run) {
     culm_ref_permute(F32(Y), F32(X), &permutations[run->variant].shape,
                      permutations[run->variant].order);
 }
-static void permute_back(struct culm_cpu *cpu, struct typed_run *run) {
+static void permute_back(struct culm_device *cpu, struct typed_run *run) {
     const struct culm_shape y = permuted(run->variant);
-    culm_cpu_permute(cpu, typed_out(run, DX), typed_in(run, DY), &y,
-                     permutations[run->variant].inverse);
+    CULM_RUN(cpu, permute, .y = typed_out(run, DX), .x = typed_in(run, DY), .x_shape = &y,
+             .order = permutations[run->variant].inverse);
 }
 static void permute_back_ref(struct typed_run *run) {
     const struct culm_shape y = permuted(run->variant);
@@ -110,12 +111,16 @@ static void pad_sizes(struct typed_run *run) {
     declare(run, box_count(v), boxes[v].n * high * wide * boxes[v].c);
 }
 #define BOX(v) boxes[v].n, boxes[v].h, boxes[v].w, boxes[v].c, boxes[v].pad
-static void pad(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_pad(cpu, typed_out(run, Y), typed_in(run, X), BOX(run->variant), 0.5);
+static void pad(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, pad, .y = typed_out(run, Y), .x = typed_in(run, X), .n = boxes[run->variant].n,
+             .h = boxes[run->variant].h, .w = boxes[run->variant].w, .c = boxes[run->variant].c,
+             .pad = boxes[run->variant].pad, .value = 0.5);
 }
 static void pad_ref(struct typed_run *run) { culm_ref_pad(F32(Y), F32(X), BOX(run->variant), 0.5); }
-static void pad_back(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_crop(cpu, typed_out(run, DX), typed_in(run, DY), BOX(run->variant));
+static void pad_back(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, crop, .y = typed_out(run, DX), .x = typed_in(run, DY), .n = boxes[run->variant].n,
+             .h = boxes[run->variant].h, .w = boxes[run->variant].w, .c = boxes[run->variant].c,
+             .pad = boxes[run->variant].pad);
 }
 static void pad_back_ref(struct typed_run *run) {
     culm_ref_crop(F32(DX), F32(DY), BOX(run->variant));
@@ -149,15 +154,20 @@ static void place_sizes(struct typed_run *run) {
     declare(run, places[v].rows * places[v].row, places[v].rows * places[v].pitch);
 }
 #define PLACE(v) places[v].rows, places[v].row, places[v].pitch, places[v].offset
-static void place(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_place(cpu, typed_out(run, Y), typed_in(run, X), PLACE(run->variant), false);
+static void place(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, place, .y = typed_out(run, Y), .x = typed_in(run, X),
+             .rows = places[run->variant].rows, .row = places[run->variant].row,
+             .pitch = places[run->variant].pitch, .offset = places[run->variant].offset);
 }
 static void place_ref(struct typed_run *run) {
     culm_ref_place(F32(Y), F32(X), PLACE(run->variant), false);
 }
 
-static void place_add(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_place(cpu, typed_out(run, Y), typed_in(run, X), PLACE(run->variant), true);
+static void place_add(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, place, .y = typed_out(run, Y), .x = typed_in(run, X),
+             .rows = places[run->variant].rows, .row = places[run->variant].row,
+             .pitch = places[run->variant].pitch, .offset = places[run->variant].offset,
+             .add = true);
 }
 static void place_add_ref(struct typed_run *run) {
     culm_ref_place(F32(Y), F32(X), PLACE(run->variant), true);
@@ -194,14 +204,16 @@ static void resize_sizes(struct typed_run *run) {
     const struct culm_resize *r = &resizes[run->variant];
     declare(run, r->n * r->in[0] * r->in[1] * r->c, r->n * r->out[0] * r->out[1] * r->c);
 }
-static void resize(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_resize_forward(cpu, typed_out(run, Y), typed_in(run, X), &resizes[run->variant]);
+static void resize(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, resize_forward, .y = typed_out(run, Y), .x = typed_in(run, X),
+             .how = &resizes[run->variant]);
 }
 static void resize_ref(struct typed_run *run) {
     culm_ref_resize_forward(F32(Y), F32(X), &resizes[run->variant]);
 }
-static void resize_back(struct culm_cpu *cpu, struct typed_run *run) {
-    culm_cpu_resize_backward(cpu, typed_out(run, DX), typed_in(run, DY), &resizes[run->variant]);
+static void resize_back(struct culm_device *cpu, struct typed_run *run) {
+    CULM_RUN(cpu, resize_backward, .dx = typed_out(run, DX), .dy = typed_in(run, DY),
+             .how = &resizes[run->variant]);
 }
 static void resize_back_ref(struct typed_run *run) {
     culm_ref_resize_backward(F32(DX), F32(DY), &resizes[run->variant]);

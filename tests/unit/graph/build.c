@@ -19,7 +19,7 @@ int32_t net_param(struct net *net, int rank, int64_t d0, int64_t d1) {
 }
 
 int32_t net_begin(struct net *net, int64_t batch, int64_t context, int64_t width, int64_t vocab) {
-    *net = (struct net){.graph = culm_graph_new(),
+    *net = (struct net){.graph = culm_graph_new(culm_device_default()),
                         .batch = batch,
                         .context = context,
                         .width = width,

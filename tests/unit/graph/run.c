@@ -37,14 +37,14 @@ void fence_free(void *data) {
     free(bytes - 64);
 }
 
-static struct culm_cpu *cpu;
+static struct culm_device *cpu;
 
-static void free_cpu(void) { culm_cpu_free(cpu); }
+static void free_cpu(void) { culm_device_free(cpu); }
 
-struct culm_cpu *run_cpu(void) {
+struct culm_device *run_cpu(void) {
     struct culm_error error;
     if (!cpu) {
-        assert_int_equal(culm_cpu_new(1, &cpu, &error), CULM_OK);
+        assert_int_equal(culm_device_new(1, &cpu, &error), CULM_OK);
         atexit(free_cpu);
     }
     return cpu;
@@ -183,7 +183,7 @@ void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recomp
 
 /* A copy that differentiation may append to. */
 static struct culm_graph *copy_of(const struct culm_graph *graph) {
-    struct culm_graph *copy = culm_graph_new();
+    struct culm_graph *copy = culm_graph_new(graph->device);
     assert_non_null(copy);
     *copy = *graph;
     copy->field = NULL;
@@ -237,7 +237,7 @@ void run_plainly(const struct culm_graph *graph, const struct batch *batch,
         const struct culm_node_desc *node = &copy->node[n];
         uint64_t key =
             culm_rng_mix(culm_rng_mix(batch->seed, batch->iteration), (uint64_t)node->operator_id);
-        struct culm_operands operands = {.cpu = run_cpu(),
+        struct culm_operands operands = {.device = run_cpu(),
                                          .node = node,
                                          .value = copy->value,
                                          .first = true,

@@ -30,7 +30,7 @@ void result_release(struct result *result);
 void result_expect_equal(const struct result *a, const struct result *b,
                          const struct culm_graph *graph, const char *what);
 
-struct culm_cpu *run_cpu(void); /* one for the program; freed at exit */
+struct culm_device *run_cpu(void); /* one for the program; freed at exit */
 /* Forward and backward of every stage in turn; with recomputation or without. */
 void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recompute,
                      const struct batch *batch, struct result *ret_result);

@@ -455,7 +455,7 @@ void test_convolution_limits(void **state) {
         {{4, {1, 1, 1, 1}}, {4, {65537, 1, 1, 1}}, 1, 1, false},
     };
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++) {
-        struct culm_graph *graph = culm_graph_new();
+        struct culm_graph *graph = culm_graph_new(culm_device_default());
         const int32_t inputs[] = {
             culm_graph_field(graph, "image", CULM_F32, &convs[i].x),
             culm_graph_param(graph, "w", &convs[i].w, CULM_INIT_ZEROS, 0, true), -1};

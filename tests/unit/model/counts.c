@@ -2,6 +2,7 @@
  * Published sizes: every preset has the parameter count of its reference implementation to the unit
  * (torchvision, transformers), can be cut as its file says, and exists at an eighth of its width.
  */
+#include "model/config.h"
 #include "model/model.h"
 
 #include <setjmp.h>
@@ -157,12 +158,22 @@ static void test_refused(void **state) {
     }
 }
 
+/* What a configuration may ask for, the device can. */
+static void test_limits(void **state) {
+    (void)state;
+    const struct culm_device_limits *most = &culm_device_default()->limits;
+    assert_true(4 * CULM_MODEL_MAX_WIDTH <= most->width);
+    assert_true(CULM_MODEL_MAX_HEAD <= most->head);
+    assert_true(CULM_MODEL_MAX_CONTEXT <= most->context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published_sizes),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_an_eighth),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("model/counts", tests, NULL, NULL);
 }

@@ -202,7 +202,7 @@ static void optimize(struct pipeline *p, int64_t step, bool sgd, const float *lr
         grads[i] = gradient(p, i);
         if (!p->graph->param[i].statistic) {
             squares +=
-                culm_cpu_sum_squares(p->cpu, grads[i], culm_elements(&p->graph->param[i].shape));
+                culm_device_sum_squares(p->cpu, grads[i], culm_elements(&p->graph->param[i].shape));
         }
     }
     *ret_norm = sqrt(squares);
@@ -225,10 +225,11 @@ static void optimize(struct pipeline *p, int64_t step, bool sgd, const float *lr
                                                .weight_decay = param->decay ? 0.01 : 0,
                                                .grad_scale = 1,
                                                .first = step == 1};
-                culm_cpu_sgd(p->cpu, data, m, grad, param->count, &hyper);
+                CULM_RUN(p->cpu, sgd, .p = data, .buffer = m, .g = grad, .count = param->count,
+                         .hyper = &hyper);
             } else {
-                culm_cpu_adamw(p->cpu, data, m, p->v[s] + param->offset, grad, param->count,
-                               &adamw);
+                CULM_RUN(p->cpu, adamw, .p = data, .m = m, .v = p->v[s] + param->offset, .g = grad,
+                         .count = param->count, .hyper = &adamw);
             }
         }
     }

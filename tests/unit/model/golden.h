@@ -5,7 +5,7 @@
 #ifndef CULM_TESTS_GOLDEN_H
 #define CULM_TESTS_GOLDEN_H
 
-#include "device/cpu/kernels.h"
+#include "device/device.h"
 #include "graph/precision.h"
 #include "graph/stage.h"
 #include "model/model.h"
@@ -47,7 +47,7 @@ struct pipeline {
     float *params[STAGES_MAX], *m[STAGES_MAX], *v[STAGES_MAX], *grads[STAGES_MAX];
     void *activations[STAGES_MAX], *scratch[STAGES_MAX];
     void *boundary[STAGES_MAX], *d_boundary[STAGES_MAX];
-    struct culm_cpu *cpu;
+    struct culm_device *cpu;
     double loss; /* a mean over samples */
     struct culm_loss_total total;
 };

@@ -171,7 +171,7 @@ void pipeline_new(struct pipeline *p, struct variant variant) {
     if (culm_model_build(family->arch, &options, &p->graph, &error) ||
         (variant.bf16 && culm_graph_lower_bf16(p->graph, &error)) ||
         culm_stages_compile(p->graph, p->stages, &how, p->stage, &error) ||
-        culm_cpu_new(variant.threads, &p->cpu, &error)) {
+        culm_device_new(variant.threads, &p->cpu, &error)) {
         fail_msg("%s", error.text);
     }
     assert_true(p->graph->param_count <= PARAMS_MAX);
@@ -209,7 +209,7 @@ void pipeline_free(struct pipeline *p) {
         free(p->boundary[s]);
         free(p->d_boundary[s]);
     }
-    culm_cpu_free(p->cpu);
+    culm_device_free(p->cpu);
     culm_graph_free(p->graph);
 }
 
@@ -275,8 +275,8 @@ float *gradient(struct pipeline *p, int32_t param) {
                 float *use = memory((size_t)grad->count * sizeof(float));
                 memcpy(use, p->grads[s] + grad->offset, (size_t)grad->count * sizeof(float));
                 if (sum) {
-                    culm_cpu_add(p->cpu, culm_out_f32(sum), culm_in_f32(sum), culm_in_f32(use),
-                                 grad->count);
+                    CULM_RUN(p->cpu, add, .y = culm_out_f32(sum), .a = culm_in_f32(sum),
+                             .b = culm_in_f32(use), .count = grad->count);
                     free(use);
                 } else {
                     sum = use;

@@ -62,10 +62,11 @@ static void logits_of(const int32_t *tokens, int32_t stages, float ret_logits[LO
                                                .inference = true};
     struct culm_graph *graph;
     struct culm_stage *stage[2];
-    struct culm_cpu *cpu;
+    struct culm_device *cpu;
     struct culm_error error;
     if (culm_model_build(CULM_ARCH_GPT2, &options, &graph, &error) ||
-        culm_stages_compile(graph, stages, NULL, stage, &error) || culm_cpu_new(1, &cpu, &error)) {
+        culm_stages_compile(graph, stages, NULL, stage, &error) ||
+        culm_device_new(1, &cpu, &error)) {
         fail_msg("%s", error.text);
     }
     void *input = NULL;
@@ -93,7 +94,7 @@ static void logits_of(const int32_t *tokens, int32_t stages, float ret_logits[LO
     }
     memcpy(ret_logits, input, LOGITS * sizeof *ret_logits);
     free(input);
-    culm_cpu_free(cpu);
+    culm_device_free(cpu);
     culm_graph_free(graph);
 }
 

@@ -8,7 +8,7 @@
 #include "writer.h"
 
 #include "base/file.h"
-#include "device/cpu/kernels.h"
+#include "device/device.h"
 #include "graph/stage.h"
 #include "model/model.h"
 
@@ -91,11 +91,11 @@ struct result {
 static struct result run(const struct culm_graph *graph, const struct culm_onnx_model *model) {
     const struct culm_stage_options how = {.forward_only = true};
     struct culm_stage *stage = NULL;
-    struct culm_cpu *cpu = NULL;
+    struct culm_device *cpu = NULL;
     struct culm_error error = {0};
     struct result result = {0};
     void *fields[8] = {0};
-    if (culm_stages_compile(graph, 1, &how, &stage, &error) || culm_cpu_new(1, &cpu, &error)) {
+    if (culm_stages_compile(graph, 1, &how, &stage, &error) || culm_device_new(1, &cpu, &error)) {
         fail_msg("%s", error.text);
     }
     const struct culm_stage_info *info = culm_stage_info(stage);
@@ -153,7 +153,7 @@ static struct result run(const struct culm_graph *graph, const struct culm_onnx_
     free(scratch);
     free(output);
     culm_stage_free(stage);
-    culm_cpu_free(cpu);
+    culm_device_free(cpu);
     return result;
 }
 

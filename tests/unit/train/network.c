@@ -155,7 +155,7 @@ static void test_longer_names(void **state) {
         struct culm_train_config config;
         struct culm_initial *initial = NULL;
         struct culm_error error = {0};
-        struct culm_graph *graph = culm_graph_new();
+        struct culm_graph *graph = culm_graph_new(culm_device_default());
         const struct culm_shape shape = {1, {3}};
         culm_graph_param(graph, "embeddings.LayerNorm.weight", &shape, CULM_INIT_ZEROS, 0, false);
         culm_graph_param(graph, "embeddings.LayerNorm.bias", &shape, CULM_INIT_ZEROS, 0, false);
@@ -197,11 +197,18 @@ static void test_missing(void **state) {
     culm_train_config_release(&plain);
 }
 
+/* What a configuration may ask for, the device can. */
+static void test_limits(void **state) {
+    (void)state;
+    assert_true(CULM_TRAIN_MAX_ROWS <= culm_device_default()->limits.rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_longer_names),
         cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("train/network", tests, make_folder, drop_folder);
 }

@@ -1,7 +1,9 @@
 /*
- * The device itself: memory, the choice of instruction set, and the public functions, which only
- * pass on to the chosen variant.
+ * The device itself: memory, the choice of instruction set, and the device's table, whose kernels
+ * only pass on to the chosen variant.
  */
+#include "device/cpu/cpu.h"
+
 #include "device/cpu/gemm_amx.h"
 #include "device/cpu/team.h"
 
@@ -24,7 +26,7 @@
 #endif
 
 /* The variants this processor can run, fastest first, up to a NULL. A build may leave out some. */
-static void variants(const struct culm_cpu_ops *ret_ops[5]) {
+static void variants(const struct culm_cpu_kernels *ret_kernels[5]) {
     int count = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -32,21 +34,25 @@ static void variants(const struct culm_cpu_ops *ret_ops[5]) {
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
 #ifdef CULM_WITH_AVX512_BF16
         if (__builtin_cpu_supports("avx512bf16")) {
-            ret_ops[count++] = &culm_cpu_ops_avx512_bf16;
+            ret_kernels[count++] = &culm_cpu_kernels_avx512_bf16;
         }
 #endif
 #ifdef CULM_WITH_AVX512
-        ret_ops[count++] = &culm_cpu_ops_avx512;
+        ret_kernels[count++] = &culm_cpu_kernels_avx512;
 #endif
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        ret_ops[count++] = &culm_cpu_ops_avx2;
+        ret_kernels[count++] = &culm_cpu_kernels_avx2;
     }
 #elif defined(__aarch64__)
-    ret_ops[count++] = &culm_cpu_ops_neon;
+    ret_kernels[count++] = &culm_cpu_kernels_neon;
 #endif
-    ret_ops[count++] = &culm_cpu_ops_base;
-    ret_ops[count] = NULL;
+    ret_kernels[count++] = &culm_cpu_kernels_base;
+    ret_kernels[count] = NULL;
+}
+
+static size_t scratch_bytes(int threads) {
+    return (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float);
 }
 
 /* Intel's processors so far take as long for VDPBF16PS as for four f32 multiply-adds. */
@@ -62,25 +68,20 @@ static bool fast_dot(void) {
 #endif
 }
 
-enum culm_status culm_cpu_new(int threads, struct culm_cpu **ret_cpu, struct culm_error *error) {
-    const char *isa = getenv("CULM_ISA");
-    return culm_cpu_new_isa(threads, isa && *isa ? isa : NULL, ret_cpu, error);
-}
-
-enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu **ret_cpu,
-                                  struct culm_error *error) {
+enum culm_status culm_cpu_new(int threads, const char *isa, struct culm_device **ret_device,
+                              struct culm_error *error) {
     enum culm_status status = CULM_ERR_MEMORY;
     if (threads < 1 || threads > MAX_THREADS) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "threads: %d is not in 1..%d", threads,
                               MAX_THREADS);
     }
-    const struct culm_cpu_ops *ops[5];
-    variants(ops);
+    const struct culm_cpu_kernels *kernels[5];
+    variants(kernels);
     int chosen = 0;
-    while (isa && ops[chosen] && strcmp(ops[chosen]->isa, isa)) {
+    while (isa && kernels[chosen] && strcmp(kernels[chosen]->isa, isa)) {
         chosen++;
     }
-    if (!ops[chosen]) {
+    if (!kernels[chosen]) {
         return culm_error_set(error, CULM_ERR_MACHINE,
                               "cpu device: this processor or build has no instruction set '%s'",
                               isa);
@@ -89,10 +90,11 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     if (!cpu) {
         return culm_error_set(error, CULM_ERR_MEMORY, "cpu device: out of memory");
     }
+    cpu->device.ops = &culm_cpu_device_ops;
     cpu->threads = threads;
-    cpu->ops = ops[chosen];
+    cpu->kernels = kernels[chosen];
     /* Touched only as far as kernels need it. */
-    cpu->memory_bytes = culm_cpu_scratch_bytes(threads);
+    cpu->memory_bytes = scratch_bytes(threads);
     cpu->memory = culm_pages_alloc(cpu->memory_bytes);
     if (!cpu->memory) {
         culm_error_set(error, status, "cpu device: out of memory for %zu bytes of scratch",
@@ -110,13 +112,13 @@ enum culm_status culm_cpu_new_isa(int threads, const char *isa, struct culm_cpu 
     cpu->fast_dot = fast_dot();
     const char *flavour = getenv("CULM_BF16_FLAVOUR");
     if (flavour) {
-        status = culm_cpu_bf16_choose(cpu, flavour, error);
+        status = culm_cpu_bf16_choose(&cpu->device, flavour, error);
         if (status) {
             goto free_team;
         }
     }
     snprintf(cpu->signature, sizeof cpu->signature, "cpu-f32-lanes16-kc256-philox16-v1" FAMILY);
-    *ret_cpu = cpu;
+    *ret_device = &cpu->device;
     return CULM_OK;
 
 free_team:
@@ -128,33 +130,52 @@ free_cpu:
     return status;
 }
 
-void culm_cpu_free(struct culm_cpu *cpu) {
-    if (!cpu) {
-        return;
-    }
+static enum culm_status create(int threads, struct culm_device **ret_device,
+                               struct culm_error *error) {
+    const char *isa = getenv("CULM_ISA");
+    return culm_cpu_new(threads, isa && *isa ? isa : NULL, ret_device, error);
+}
+
+static void destroy(struct culm_device *device) {
+    struct culm_cpu *cpu = cpu_of(device);
     culm_cpu_team_free(cpu->team);
     free(cpu->memory);
     free(cpu);
 }
 
-int culm_cpu_threads(const struct culm_cpu *cpu) { return cpu->threads; }
-size_t culm_cpu_scratch_bytes(int threads) {
-    return (size_t)(SHARED_FLOATS + threads * PRIVATE_FLOATS) * sizeof(float);
+static void *alloc(struct culm_device *device, size_t bytes) {
+    (void)device;
+    return culm_pages_zeroed(bytes);
 }
-const char *culm_cpu_signature(const struct culm_cpu *cpu) { return cpu->signature; }
-const char *culm_cpu_isa(const struct culm_cpu *cpu) { return cpu->ops->isa; }
+
+static void release(struct culm_device *device, void *memory) {
+    (void)device;
+    free(memory);
+}
+
+static int threads_of(const struct culm_device *device) {
+    return ((const struct culm_cpu *)device)->threads;
+}
+
+static const char *signature(const struct culm_device *device) {
+    return ((const struct culm_cpu *)device)->signature;
+}
+
+const char *culm_cpu_isa(const struct culm_device *device) {
+    return ((const struct culm_cpu *)device)->kernels->isa;
+}
 
 static const char *const flavours[] = {[CULM_BF16_PORTABLE] = "portable", [CULM_BF16_AMX] = "amx"};
 
-const char *culm_cpu_bf16_flavour(const struct culm_cpu *cpu) {
-    return flavours[cpu->bf16_flavour];
+static const char *bf16_flavour(const struct culm_device *device) {
+    return flavours[((const struct culm_cpu *)device)->bf16_flavour];
 }
 
-enum culm_status culm_cpu_bf16_choose(struct culm_cpu *cpu, const char *flavour,
+enum culm_status culm_cpu_bf16_choose(struct culm_device *device, const char *flavour,
                                       struct culm_error *error) {
     for (size_t i = 0; i < sizeof flavours / sizeof flavours[0]; i++) {
         if (strcmp(flavour, flavours[i]) == 0) {
-            cpu->bf16_flavour = (enum culm_cpu_bf16)i;
+            cpu_of(device)->bf16_flavour = (enum culm_cpu_bf16)i;
             return CULM_OK;
         }
     }
@@ -162,34 +183,40 @@ enum culm_status culm_cpu_bf16_choose(struct culm_cpu *cpu, const char *flavour,
                           "bf16 flavour '%s' is unknown; 'portable' or 'amx'", flavour);
 }
 
-#define PUBLIC(name, parameters, arguments)                                                        \
-    void culm_cpu_##name parameters { cpu->ops->name arguments; }
-CULM_CPU_OPS(PUBLIC)
+/* --- the table --- */
 
-double culm_cpu_sum_squares(struct culm_cpu *cpu, const float *x, int64_t count) {
-    double sum;
-    culm_cpu_sum_squares_into(cpu, x, count, &sum, NULL);
-    return sum;
-}
+#define PASS_ON(name)                                                                              \
+    static void run_##name(struct culm_device *device, const struct culm_##name##_args *args) {    \
+        struct culm_cpu *cpu = cpu_of(device);                                                     \
+        cpu->kernels->name(cpu, args);                                                             \
+    }
+CULM_KERNELS(PASS_ON)
 
-double culm_cpu_sum_squares_digest(struct culm_cpu *cpu, const float *x, int64_t count,
-                                   uint64_t *ret_digest) {
-    double sum;
-    culm_cpu_sum_squares_into(cpu, x, count, &sum, ret_digest);
-    return sum;
-}
-
-uint64_t culm_cpu_digest(struct culm_cpu *cpu, const float *x, int64_t count) {
-    uint64_t digest;
-    culm_cpu_digest_into(cpu, x, count, &digest);
-    return digest;
-}
-
-uint64_t culm_cpu_digest_here(struct culm_cpu *cpu, const float *x, int64_t count) {
-    uint64_t digest;
-    culm_cpu_digest_here_into(cpu, x, count, &digest);
-    return digest;
-}
+#define ENTRY(name) .name = run_##name,
+const struct culm_device_ops culm_cpu_device_ops = {
+    .size = sizeof(struct culm_device_ops),
+    .name = "cpu",
+    .limits = {.width = CULM_CPU_MAX_WIDTH,
+               .head = CULM_CPU_MAX_HEAD,
+               .context = CULM_CPU_MAX_CONTEXT,
+               .rows = CULM_CPU_MAX_ROWS,
+               .softmax = CULM_CPU_MAX_SOFTMAX,
+               .lstm_batch = CULM_CPU_MAX_LSTM_BATCH,
+               .bahdanau_keys = CULM_CPU_MAX_BAHDANAU_KEYS,
+               .conv_taps = CULM_CPU_CONV_TAPS,
+               .conv_terms = CULM_CPU_CONV_TERMS},
+    .create = create,
+    .destroy = destroy,
+    .alloc = alloc,
+    .release = release,
+    .scratch_bytes = scratch_bytes,
+    .threads = threads_of,
+    .signature = signature,
+    .bf16_flavour = bf16_flavour,
+    .lstm_forward_floats = culm_cpu_lstm_forward_floats,
+    .lstm_backward_floats = culm_cpu_lstm_backward_floats,
+    .bahdanau_backward_floats = culm_cpu_bahdanau_backward_floats,
+    CULM_KERNELS(ENTRY)};
 
 double culm_cpu_log(double x) {
     if (!(x > 0) || x > 1.7e308) {
