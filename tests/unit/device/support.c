@@ -1,11 +1,12 @@
 /*
- * The support matrix: every operator, by its reference, on the CPU in f32 and on the CPU in bf16,
- * forward and backward. Each cell is run:
+ * The support matrix: every operator, by its reference, on the device `reference`, on the CPU in f32
+ * and on the CPU in bf16, forward and backward. Each cell is run:
  *
  *     reference   the operator in a small graph with a loss; forward gives numbers, and backward's
  *                 gradient is the slope of the loss along a random direction
- *     cpu f32     the same graph by the kernels; each value the operator makes, and each gradient
- *                 its backward makes, near the reference's
+ *     device      the same graph by the kernels of the device `reference`; each value the operator
+ *                 makes, and each gradient its backward makes, near the reference's
+ *     cpu f32     likewise, by the CPU's kernels
  *     cpu bf16    likewise, with everything that the operator reads, makes and passes back in bf16
  *
  * Nets are built with tests/unit/graph's builders. A row of the table of operators without a net, a
@@ -16,6 +17,7 @@
 #include "../graph/build.h"
 
 #include "base/rng.h"
+#include "device/reference/reference.h"
 #include "graph/autodiff.h"
 
 #include <math.h>
@@ -534,9 +536,11 @@ static bool slope_agrees(struct net *net, const struct ran *ran) {
 static void test_matrix(void **state) {
     (void)state;
     int holes = 0;
-    printf("%-18s %-13s %-13s %-13s\n", "", "reference", "cpu f32", "cpu bf16");
+    struct culm_device *plain;
+    assert_int_equal(culm_reference_device_ops.create(1, &plain, NULL), CULM_OK);
+    printf("%-18s %-13s %-13s %-13s %-13s\n", "", "reference", "device", "cpu f32", "cpu bf16");
     printf("%-18s", "operator");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         printf(" %-6s %-6s", "fwd", "bwd");
     }
     printf("\n");
@@ -552,28 +556,31 @@ static void test_matrix(void **state) {
             holes++;
             continue;
         }
-        struct ran reference, device[2];
+        struct ran reference, device[3];
         run(&reference, &net, NULL, NULL);
-        run(&device[0], &net, run_cpu(), NULL);
-        run(&device[1], &net, run_cpu(), op);
-        bool cell[6] = {finite_values(&reference, op), slope_agrees(&net, &reference)};
-        for (int type = 0; type < 2; type++) {
-            double tolerance = type ? 0.03 : 1e-4;
+        run(&device[0], &net, plain, NULL);
+        run(&device[1], &net, run_cpu(), NULL);
+        run(&device[2], &net, run_cpu(), op);
+        bool cell[8] = {finite_values(&reference, op), slope_agrees(&net, &reference)};
+        for (int type = 0; type < 3; type++) {
+            double tolerance = type == 2 ? 0.03 : 1e-4;
             cell[2 + 2 * type] = agrees(&reference, &device[type], &net, op, false, tolerance);
             cell[3 + 2 * type] = passes_on(op)
                                      ? gradients_agree(&reference, &device[type], &net, tolerance)
                                      : agrees(&reference, &device[type], &net, op, true, tolerance);
         }
-        for (int c = 0; c < 6; c++) {
+        for (int c = 0; c < 8; c++) {
             printf(" %-6s", cell[c] ? "yes" : "NO");
             holes += !cell[c];
         }
         printf("\n");
         ran_release(&reference, &net);
-        ran_release(&device[0], &net);
-        ran_release(&device[1], &net);
+        for (int type = 0; type < 3; type++) {
+            ran_release(&device[type], &net);
+        }
         net_release(&net);
     }
+    culm_device_free(plain);
     fflush(stdout);
     assert_int_equal(holes, 0);
 }

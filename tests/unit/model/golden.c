@@ -1,13 +1,15 @@
 /*
  * Every family against PyTorch: logits, loss, all gradients, ten losses with SGD and with AdamW,
  * running statistics (tests/golden/golden.py says what the vectors are); and the same bits for
- * every number of stages and threads, with and without recomputation.
+ * every number of stages and threads, with and without recomputation. What is f32 is also run on the
+ * device `reference`.
  *
  *     CULM_GOLDEN=tests/golden unit_model_golden FAMILY
  */
 #include "golden.h"
 #include "golden_file.h"
 
+#include "device/reference/reference.h"
 #include "model/optimizer.h"
 
 #include <math.h>
@@ -288,6 +290,23 @@ static void test_ten_losses_of_adamw(void **state) {
     ten_losses(false);
 }
 
+/* --- the same on the device that defines what operators mean --- */
+
+static int on_reference(void **state) {
+    (void)state;
+    golden_device = &culm_reference_device_ops;
+    return 0;
+}
+
+static int on_default(void **state) {
+    (void)state;
+    golden_device = NULL;
+    return 0;
+}
+
+#define ON_REFERENCE(test)                                                                         \
+    { #test " on the reference", test, on_reference, on_default, NULL }
+
 /* --- in bf16: about as far off as PyTorch's mixed precision is, which the file tells --- */
 
 /* The gradient as a whole: single tensors may be small differences of large terms. */
@@ -468,7 +487,17 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_same_bits_of_bf16),
         cmocka_unit_test(test_suspended_forward),
     };
+    const struct CMUnitTest on_references[] = {
+        ON_REFERENCE(test_logits),
+        ON_REFERENCE(test_evaluation),
+        ON_REFERENCE(test_loss_and_gradients),
+        ON_REFERENCE(test_ten_losses_of_sgd),
+        ON_REFERENCE(test_ten_losses_of_adamw),
+    };
     int failed = cmocka_run_group_tests_name("model/golden", tests, NULL, NULL);
+    if (!getenv("CULM_ONNX")) { /* graphs of ONNX files are too large for it */
+        failed += cmocka_run_group_tests_name("model/golden", on_references, NULL, NULL);
+    }
     culm_safetensors_close(golden);
     free(bytes);
     return failed;

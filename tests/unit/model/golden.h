@@ -25,6 +25,8 @@ struct family {
 
 extern const struct family *family;     /* under test */
 extern struct culm_safetensors *golden; /* its vectors */
+extern const struct culm_device_ops
+    *golden_device; /* what pipelines run on; NULL: as programs do */
 
 const struct family *family_find(const char *name);
 const struct culm_safetensors_entry *entry_of(const char *prefix, const char *name);

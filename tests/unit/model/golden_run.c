@@ -86,6 +86,7 @@ static const struct family families[] = {
 
 const struct family *family;
 struct culm_safetensors *golden;
+const struct culm_device_ops *golden_device;
 
 const struct family *family_find(const char *name) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -165,13 +166,14 @@ void pipeline_new(struct pipeline *p, struct variant variant) {
     options.dropout = variant.dropout ? options.dropout : 0;
     options.inference = variant.inference;
     options.evaluate = variant.evaluate;
+    options.device = golden_device ? golden_device : culm_device_default();
     const struct culm_stage_options how = {.recompute = variant.recompute,
                                            .forward_only = variant.inference || variant.evaluate};
     *p = (struct pipeline){.stages = variant.stages};
     if (culm_model_build(family->arch, &options, &p->graph, &error) ||
         (variant.bf16 && culm_graph_lower_bf16(p->graph, &error)) ||
         culm_stages_compile(p->graph, p->stages, &how, p->stage, &error) ||
-        culm_device_new(variant.threads, &p->cpu, &error)) {
+        options.device->create(variant.threads, &p->cpu, &error)) {
         fail_msg("%s", error.text);
     }
     assert_true(p->graph->param_count <= PARAMS_MAX);
