@@ -5,14 +5,15 @@
  * is a blob, so one allocation serves as the kernel's output, the frame's payload and the copy kept
  * until the iteration commits.
  *
- *     pool ──get──▶ blob (refs = 1) ──ref──▶ refs = 2 ──unref──▶ refs = 1 ──unref──▶ back to the
- * pool
+ *     pool ──get──▶ blob (refs = 1) ──ref──▶ refs = 2 ──unref──▶ refs = 1 ──unref──▶ pool
  *
  * A pool keeps freed blobs by exact size, so that a training loop, whose sizes repeat, allocates
  * nothing after its first iterations. The bytes in use never exceed the limit given at creation;
  * passing it is CULM_ERR_MEMORY, not a crash. What must not be a blob may be charged to a pool, so
- * that one limit holds for all. Thread: ref and unref are safe from any thread; a
- * pool is internally locked. The bytes belong to whoever writes first and are constant afterwards.
+ * that one limit holds for all.
+ *
+ * Thread: ref and unref are safe from any thread; a pool is internally locked. The bytes belong to
+ * whoever writes first and are constant afterwards.
  */
 #ifndef CULM_BASE_BLOB_H
 #define CULM_BASE_BLOB_H

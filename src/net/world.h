@@ -8,11 +8,11 @@
  *
  * Delivery promised by a world:
  *   - frames between two actors arrive in the order sent, each at most once, whole or not at all; a
- * death may lose a suffix;
+ *     death may lose a suffix;
  *   - an actor's callbacks never overlap and never nest: an operation of the table never calls back
- * into the actor;
+ *     into the actor;
  *   - `run` jobs execute one after another, in order, off the loop; so do `io` jobs, on a thread of
- * their own;
+ *     their own;
  *   - the address of a peer is known to a world before its actor can have heard of that peer.
  *
  * Thread: every call and callback is on the actor's loop thread, except `fault` and the job
@@ -26,8 +26,8 @@
 
 #include <jansson.h>
 
-#define CULM_COORDINATOR                                                                           \
-    (-1) /* the coordinator's address; workers are 0, 1, 2, ... and never reused */
+/* The coordinator's address. Workers are 0, 1, 2, ...; no number is used again. */
+#define CULM_COORDINATOR (-1)
 
 #define CULM_NEVER UINT64_MAX
 
@@ -38,8 +38,8 @@ struct culm_message {
     uint32_t meta_bytes;
     const uint8_t *meta;
     struct culm_blob *payload; /* NULL: none */
-    size_t payload_offset,
-        payload_bytes; /* the slice of it that is meant; a received payload starts at 0 */
+    size_t payload_offset;     /* of the part that is meant; 0 when received */
+    size_t payload_bytes;      /* of that part */
 };
 
 /* Work off the loop thread. Embed it in a struct of your own; it must live until job_done. */
@@ -47,8 +47,8 @@ struct culm_job {
     enum culm_status (*execute)(struct culm_job *job); /* on the compute or the I/O thread */
     enum culm_status status;                           /* what execute returned */
     struct culm_error error;                           /* filled by execute when it fails */
-    int stop; /* atomic; set by the loop to ask a sliced job to return CULM_ERR_AGAIN at its next
-                 slice */
+    int stop;         /* atomic; set by the loop to ask a job that may be interrupted to return
+                       * CULM_ERR_AGAIN as soon as it can */
     uint64_t cost_ns; /* how long a simulated world lets it take; 0: the world's default */
     void *owner;      /* the actor's own */
 };
@@ -77,8 +77,7 @@ struct culm_peer_info {
 /* What people and schedulers ask of the coordinator. */
 enum culm_request {
     CULM_REQUEST_STOP,   /* SIGINT, SIGTERM: checkpoint, then end resumable */
-    CULM_REQUEST_REMOVE, /* a preemption trace takes `node` away: it has been killed without warning
-                          */
+    CULM_REQUEST_REMOVE, /* a preemption trace has killed `node` without warning */
 };
 
 struct culm_world {

@@ -10,7 +10,11 @@
  * assumed) and who is PREPARED. Nodes act only on what it says, in the order in which it says it.
  *
  * Files: coordinator.c workers and dispatch; coordinator_view.c views, loading, roll-back;
- * coordinator_commit.c iterations, checkpoints and the end. Thread: the loop thread of its world.
+ * coordinator_commit.c iterations, checkpoints and the end; coordinator_agree.c whether those who
+ * speak of the same thing say the same; coordinator_watch.c who lives and does not get on;
+ * coordinator_stall.c who is to blame when nothing moves; coordinator_trouble.c what fails.
+ *
+ * Thread: the loop thread of its world.
  */
 #ifndef CULM_PIPELINE_COORDINATOR_H
 #define CULM_PIPELINE_COORDINATOR_H

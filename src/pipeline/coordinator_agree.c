@@ -8,8 +8,9 @@
  * version k is published.
  *
  *   a norm or a statistic   More than half agree: the others are put out. Else the iteration is
- * done once more; whoever that contradicts is put out. If it still cannot be told, the run ends. a
- * digest of state       More than half of those who stepped agree: the others are put out, and
+ *                           done once more; whoever that contradicts is put out. If it still cannot
+ *                           be told, the run ends.
+ *   a digest of state       More than half of those who stepped agree: the others are put out, and
  *                           whoever has copied from them. Else the run ends, with the last
  *                           checkpoint as it is: the version before is no more.
  *   DAMAGED                 A node found its own copy not to be what it had made of it: it is out.

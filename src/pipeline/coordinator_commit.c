@@ -129,7 +129,6 @@ void culm_coordinator_try_commit(struct culm_coordinator *c) {
 
 /* --- checkpoints --- */
 
-/* Is the checkpoint of the newest version what everyone waits for? */
 bool culm_coordinator_last_save(const struct culm_coordinator *c) {
     return c->saving.active && c->saving.version == c->iteration - 1 &&
            (c->stop_requested || c->iteration > c->o.shape.steps);
@@ -344,7 +343,6 @@ static void published(struct culm_coordinator *c) {
     }
 }
 
-/* The version everyone waited for is on disk. */
 void culm_coordinator_finish(struct culm_coordinator *c) {
     if (c->iteration <= c->o.shape.steps) {
         culm_coordinator_leave(c, 75, NULL);

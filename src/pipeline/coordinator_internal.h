@@ -23,9 +23,11 @@ enum culm_cause {
     CULM_CAUSE_REMOVED,   /* a preemption trace took it away */
 };
 
+/* A worker that has joined, from then to the end of the run. */
 struct worker {
-    int32_t id;
-    bool alive, fenced;
+    int32_t id;  /* its node */
+    bool alive;  /* in the run; false: lost */
+    bool fenced; /* lost, spoke again, and was told so */
     int64_t pid;
     char name[64];
     int32_t pipeline, stage; /* slot; -1: standing by */
@@ -150,70 +152,121 @@ struct culm_coordinator {
     struct culm_buf meta;
 };
 
-/* coordinator.c */
+/*
+ * Every function below is called on the loop thread. Most may end the run (culm_coordinator_fail and
+ * culm_coordinator_leave set `phase` to ENDED), lose workers, or issue another view, in which what
+ * was said under the one before does not count: whoever goes on after them looks again. They do
+ * nothing in a phase in which they mean nothing, unless it says otherwise.
+ */
+
+/* --- coordinator.c --- */
+
+/* NULL: it has never joined. The pointer is good until another worker joins. */
 struct worker *culm_coordinator_worker(const struct culm_coordinator *c, int32_t id);
 uint64_t culm_coordinator_now(const struct culm_coordinator *c);
-void culm_coordinator_event(struct culm_coordinator *c, json_t *take_event); /* adds "view" */
+/* Publishes it, with "view" added. */
+void culm_coordinator_event(struct culm_coordinator *c, json_t *take_event);
+/* Where a message is encoded, emptied. Good until the next call. */
 struct culm_buf *culm_coordinator_meta(struct culm_coordinator *c);
+/* Sends what culm_coordinator_meta holds; again for each that is to get the same. */
 void culm_coordinator_send(struct culm_coordinator *c, int32_t to, uint16_t type);
+/* Ends the run with an error, which is published. */
 void culm_coordinator_fail(struct culm_coordinator *c, enum culm_status status, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));
+/* Ends the run: tells every worker END, and leaves. */
 void culm_coordinator_leave(struct culm_coordinator *c, int exit_code,
                             const struct culm_error *error);
+/* Gives a worker that stands by a slot, if one is vacant. */
 void culm_coordinator_seat(struct culm_coordinator *c, struct worker *worker);
+/* All stages of a lost worker have been taken over: publishes it and counts the pause. The caller
+ * takes `pending` off the list. */
 void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pending);
-int32_t culm_coordinator_alive(const struct culm_coordinator *c);
-/* Puts it out of the run, which goes on without it. `message` (why, in words) may be NULL. */
+int32_t culm_coordinator_alive(const struct culm_coordinator *c); /* workers */
+/* Puts it out of the run, which goes on without it: another view follows, or a roll-back. Its
+ * process is killed, now or (one that is silent) later. `message` (why, in words) may be NULL. Does
+ * nothing to one that is lost already. */
 void culm_coordinator_lose(struct culm_coordinator *c, struct worker *worker, enum culm_cause cause,
                            const char *message);
 
-/* coordinator_watch.c */
+/* --- coordinator_watch.c --- */
+
+/* HEARTBEAT, TOOK have come. */
 void culm_coordinator_heartbeat(struct worker *worker, const struct culm_message *message);
 void culm_coordinator_took(struct culm_coordinator *c, const struct culm_message *message);
-/* Puts the worker out if its task has taken too long; ends the run if nobody finishes it. */
+/* Puts the worker out if its task has taken too long; ends the run if nobody finishes it. At every
+ * tick, of one that is alive. */
 void culm_coordinator_check_task(struct culm_coordinator *c, struct worker *worker);
 
-/* coordinator_stall.c */
+/* --- coordinator_stall.c --- */
+
+/* At every tick: does anything move? Asks, or judges what was answered. `slept`: this process did
+ * not run for a while, so no time counts. */
 void culm_coordinator_watch(struct culm_coordinator *c, uint64_t now, bool slept);
+/* A step was committed and has taken so long. */
 void culm_coordinator_watch_step(struct culm_coordinator *c, double step_ms);
+/* WAITS has come. */
 void culm_coordinator_waits(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message);
-void culm_coordinator_watch_release(struct culm_coordinator *c);
+void culm_coordinator_watch_release(struct culm_coordinator *c); /* frees the answers */
 
-/* coordinator_trouble.c */
+/* --- coordinator_trouble.c --- */
+
+/* FAILED has come. */
 void culm_coordinator_failed(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message);
-void culm_coordinator_got_on(struct culm_coordinator *c); /* a step was committed */
-/* A worker that was asked for has ended. `why`: what it said; or NULL. */
+/* A step was committed: failures before it do not count. */
+void culm_coordinator_got_on(struct culm_coordinator *c);
+/* A worker that was asked for has ended before it joined; another is asked for, later each time.
+ * `why`: what it declined for; or NULL. */
 void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm_error *why);
+/* A worker that was asked for has joined. */
 void culm_coordinator_start_came(struct culm_coordinator *c);
+/* UNLOADED has come: the checkpoint is looked at. */
 void culm_coordinator_unloaded(struct culm_coordinator *c, struct worker *worker,
                                const struct culm_message *message);
+/* Starts to look, if that is due and no other I/O runs. */
 void culm_coordinator_find_if_due(struct culm_coordinator *c);
+/* FIND has ended: if the checkpoint is not whole the run goes back to the one before, else the
+ * trouble is the worker's. */
 void culm_coordinator_found(struct culm_coordinator *c);
 
-/* coordinator_view.c */
+/* --- coordinator_view.c --- */
+
+/* While waiting: makes everyone load, if there are enough workers and memory, else says what is
+ * missing. */
 void culm_coordinator_start_if_ready(struct culm_coordinator *c);
+/* LOADED has come; when it was the last, the run goes on. */
 void culm_coordinator_loaded(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message);
-/* Leaves when a stop was asked for and nothing is newer than the last checkpoint. */
+/* Leaves when a stop was asked for and nothing is newer than the last checkpoint. True: the run has
+ * ended. */
 bool culm_coordinator_stop_if_safe(struct culm_coordinator *c);
-/* A view from who lives now. boundary: an iteration has just been committed. */
+/* While running: a view from who lives now, or a roll-back if a stage has no copy left. boundary: an
+ * iteration has just been committed, so roles may move; a view that would change nothing is then not
+ * issued. */
 void culm_coordinator_publish(struct culm_coordinator *c, bool boundary, const char *reason);
-bool culm_coordinator_parked(const struct culm_coordinator *c); /* some lane has no pipeline */
+/* Is some lane without a pipeline? Then the run waits. */
+bool culm_coordinator_parked(const struct culm_coordinator *c);
+/* JOINED has come: a copy is whole, and its holder holds the stage. */
 void culm_coordinator_joined(struct culm_coordinator *c, struct worker *worker,
                              const struct culm_message *message);
+/* Copies have taken join_ms: the step no longer waits for them, unless nothing else can bring it
+ * on. */
 void culm_coordinator_give_up_joins(struct culm_coordinator *c);
+/* Everyone goes back to the last checkpoint; later, if one is being published just now. */
 void culm_coordinator_rollback(struct culm_coordinator *c, const char *reason);
 
-/* coordinator_agree.c */
-void culm_coordinator_words_free(struct worker *worker);
+/* --- coordinator_agree.c --- */
+
+void culm_coordinator_words_free(struct worker *worker);         /* it has said nothing */
 void culm_coordinator_words_stepped(struct culm_coordinator *c); /* a step was committed */
 void culm_coordinator_words_afresh(struct culm_coordinator *c);  /* its norms do not count */
 void culm_coordinator_words_loaded(struct culm_coordinator *c);  /* all hold what they loaded */
 void culm_coordinator_words_forget(struct culm_coordinator *c);  /* at a roll-back */
+/* Remembers what a worker said of this iteration; a later word takes the place of an earlier. */
 void culm_coordinator_keep_prepared(struct culm_coordinator *c, struct worker *worker,
                                     const struct culm_prepared *prepared);
+/* DIGESTS, DAMAGED have come. */
 void culm_coordinator_digests(struct culm_coordinator *c, struct worker *worker,
                               const struct culm_message *message);
 void culm_coordinator_damaged(struct culm_coordinator *c, struct worker *worker,
@@ -225,23 +278,38 @@ bool culm_coordinator_agree(struct culm_coordinator *c);
 /* The same of the state at the version before: agreed_version is that one. */
 bool culm_coordinator_state_agreed(struct culm_coordinator *c);
 
-/* coordinator_commit.c */
+/* --- coordinator_commit.c --- */
+
 /* Whoever may have waited for what has just been said, or for one that was lost: looks again. */
 void culm_coordinator_settle(struct culm_coordinator *c);
+/* PREPARED has come. */
 void culm_coordinator_prepared(struct culm_coordinator *c, struct worker *worker,
                                const struct culm_message *message);
+/* Commits the iteration, if every holder of the view is prepared, they agree, and nothing is being
+ * copied. */
 void culm_coordinator_try_commit(struct culm_coordinator *c);
+/* Begins a checkpoint of the version that was committed last, or says why not; one that is wanted
+ * (the last one, or at a stop) follows when the one before is done. */
 void culm_coordinator_save(struct culm_coordinator *c);
+/* SAVED has come; when it was the last piece, the checkpoint is published. */
 void culm_coordinator_saved(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message);
+/* A worker is lost: another one writes its pieces, if the checkpoint is wanted; else it is given
+ * up. */
 void culm_coordinator_writer_lost(struct culm_coordinator *c, int32_t node);
+/* The checkpoint being written is not to be: says so, and removes what there is of it. */
 void culm_coordinator_give_up_save(struct culm_coordinator *c, const char *why);
+/* Starts an I/O task. Only when none runs (io_busy). */
 void culm_coordinator_io_start(struct culm_coordinator *c, enum culm_task_kind kind,
                                int64_t version);
+/* It has ended; starts what waited for it. */
 void culm_coordinator_io_done(struct culm_coordinator *c);
+/* Publishes what became of a checkpoint; `why` may be NULL. */
 void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
                                        bool ok, const char *why);
+/* The version that everyone waited for is on disk: leaves (after a stop), or writes the model. */
 void culm_coordinator_finish(struct culm_coordinator *c);
+/* Is the checkpoint being written that of the newest version, and what everyone waits for? */
 bool culm_coordinator_last_save(const struct culm_coordinator *c);
 
 #endif

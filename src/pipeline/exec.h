@@ -19,29 +19,28 @@
 #include "pipeline/layout.h"
 #include "pipeline/phase.h"
 
+/* Each with what the request names -> what the result names; the fields are those of culm_task. */
 enum culm_task_kind {
-    CULM_TASK_LOAD, /* stage, version, source: state := that version, from a checkpoint or the seed
-                     */
-    CULM_TASK_DROP, /* stage: forget its state */
+    CULM_TASK_LOAD,     /* stage, version, source: state := that version, of a checkpoint or seed */
+    CULM_TASK_DROP,     /* stage: forget its state */
     CULM_TASK_FORWARD,  /* stage, micro, iteration, input -> output, activations */
     CULM_TASK_BACKWARD, /* ... activations, d_output -> d_input; grads = (first) or += its share */
-    CULM_TASK_FOLD,     /* output[i] = fold over the lane tree of slice[node][i] for `size_bytes` */
-    CULM_TASK_NORM,   /* stages, grad[] -> norm[param] for every parameter those stages hold; loss,
-                         samples */
-    CULM_TASK_STEP,   /* stage, iteration, grad[], clip: state := version `iteration` */
-    CULM_TASK_EXPORT, /* stage, index (of the stage's params) -> output: its state; digest */
-    CULM_TASK_IMPORT, /* stage, index, input, digest: state := that; CULM_ERR_FORMAT when the digest
-                         differs */
+    CULM_TASK_FOLD,     /* output := the sum over the lane tree of `slice`, of `size_bytes` */
+    CULM_TASK_NORM,     /* stages, grad[] -> norm[] of every parameter those stages hold; loss,
+                         * samples, weight, ids */
+    CULM_TASK_STEP,     /* stage, iteration, grad[], clip: state := version `iteration` */
+    CULM_TASK_EXPORT,   /* stage, index (of the stage's params) -> output: its state; digest */
+    CULM_TASK_IMPORT,   /* stage, index, input, digest: state := that; CULM_ERR_FORMAT when the
+                         * digest differs */
     CULM_TASK_SNAPSHOT, /* stage -> output: the whole state of the stage, opaque */
-    CULM_TASK_SAVE,     /* I/O: stage, version, input (a snapshot), node -> piece: one file of a
-                           checkpoint */
-    CULM_TASK_PUBLISH,  /* I/O, coordinator: version, pieces -> path: the checkpoint exists, or does
-                           not */
-    CULM_TASK_DISCARD,  /* I/O, coordinator: version: forget an unpublished checkpoint */
-    CULM_TASK_FINISH, /* I/O, coordinator: path -> weights, state: final model written and hashed */
-    CULM_TASK_FIND, /* I/O, coordinator: version -> version, path: the newest whole checkpoint, all
-                       bytes read, of that version or before; 0 and "" (the seed) if there is none
-                     */
+    CULM_TASK_SAVE,     /* I/O: stage, version, input (a snapshot), node -> text: one piece, a file
+                         * of a checkpoint */
+    /* I/O, of the coordinator: */
+    CULM_TASK_PUBLISH, /* version, pieces -> text: path. The checkpoint exists, or does not */
+    CULM_TASK_DISCARD, /* version: forget an unpublished checkpoint */
+    CULM_TASK_FINISH,  /* text: path -> weights, state: final model written and hashed */
+    CULM_TASK_FIND,    /* version -> version, text: path of the newest whole checkpoint, all bytes
+                        * read, of that version or before; 0 and "" (the seed) if there is none */
 };
 
 /* A slice of a blob that holds the sum over one node of the lane tree. */

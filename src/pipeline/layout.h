@@ -1,13 +1,14 @@
 /*
  * What the protocol knows of a model and a run: counts and sizes, no names and no numbers.
  *
- *   grad   one gradient per *use* of a tensor (a tied tensor has two), numbered over the uncut
- * model; the grads of a stage follow each other. The last grad of the last stage, and of each stage
- * that reads samples, carries statistics (loss, samples; which samples were read) and has no
- * parameter. param  one tensor with its optimizer state,
- * numbered over the uncut model; a tied one lives in several stages. lane   a fixed run of
- * micro-batches; the tree over lanes fixes the order of every sum, whatever
- * machines computed its parts.
+ *   grad    One gradient per *use* of a tensor (a tied tensor has two), numbered over the uncut
+ *           model; the grads of a stage follow each other. The last grad of the last stage, and of
+ *           each stage that reads samples, carries statistics (loss, samples; which samples were
+ *           read) and has no parameter.
+ *   param   One tensor with its optimizer state, numbered over the uncut model; a tied one lives in
+ *           several stages.
+ *   lane    A fixed run of micro-batches. The tree over lanes fixes the order of every sum, whatever
+ *           machines computed its parts.
  *
  * Thread: constant after construction.
  */
@@ -49,9 +50,17 @@ struct culm_layout {
     struct culm_param_desc *param;
 };
 
+/* Frees what it points to and zeroes it; fine on a zeroed one. */
 void culm_layout_release(struct culm_layout *layout);
 
-/* Fixed balanced tree over lanes: [lo, hi) splits at lo + ceil((hi - lo) / 2). Node 0 is the root.
+/* Fixed balanced tree over lanes: [lo, hi) splits at lo + ceil((hi - lo) / 2). Of five lanes, with
+ * node 0, the root, on the left:
+ *
+ *     [0,5) ─┬─ [0,3) ─┬─ [0,2) ─┬─ lane 0
+ *            │         │         └─ lane 1
+ *            │         └─ lane 2
+ *            └─ [3,5) ─┬─ lane 3
+ *                      └─ lane 4
  */
 struct culm_lane_node {
     int32_t lo, hi, left, right, parent; /* -1: none */

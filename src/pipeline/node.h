@@ -7,12 +7,14 @@
  * they have) follow its next task and its next frame; there is no other memory of "where it was",
  * so a loss at any point is only another view.
  *
- *   ready task, by priority: state (load, step, copies) > folds > norms > B(s,m) > F(s,m), bounded
- * in flight > FRC
+ *   ready task, by priority:
+ *     state (load, step, copies) > folds > norms > B(s,m) > F(s,m), bounded in flight > FRC
  *
  * Files: node.c life and views; node_task.c choosing and finishing tasks; node_data.c what is kept
  * and who is sent it; node_reduce.c sums, reduction, PREPARED and COMMIT; node_state.c versions,
- * transfers, checkpoints. Thread: the loop thread of its world.
+ * transfers, checkpoints; node_agree.c what it says of its state; node_watch.c signs of life.
+ *
+ * Thread: the loop thread of its world.
  */
 #ifndef CULM_PIPELINE_NODE_H
 #define CULM_PIPELINE_NODE_H
@@ -37,7 +39,7 @@ void culm_node_free(struct culm_node *node); /* NULL is fine; no task of it may 
 
 extern const struct culm_actor_ops culm_node_actor; /* its `actor` is a struct culm_node * */
 
-/* For tests and oracles: version of stage s that the node has, or -1. */
+/* For tests and oracles, at any time: the version of `stage` that the node has, or -1. */
 int64_t culm_node_version(const struct culm_node *node, int32_t stage);
 /* The same: how long its queues are. */
 struct culm_node_queues {

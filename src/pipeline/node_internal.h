@@ -13,20 +13,20 @@ struct cell {
     struct culm_blob *d_output;    /* GRADIENT of the stage's output */
     struct culm_blob *activations; /* what F left for B */
     bool forward, backward;        /* done here */
-    bool sent_input,
-        sent_d_output; /* the peer that wants it has it, or was sent it, in this view */
+    /* The peer that wants it has it, or was sent it, in this view. */
+    bool sent_input, sent_d_output;
 };
 
 struct stage_state {
     bool held;        /* by the view */
     int64_t version;  /* of the state here; -1: none */
     uint64_t *digest; /* [params of the stage] of that state */
-    struct culm_blob
-        *sum[2 * CULM_MAX_LANES]; /* by tree node: whole sums, and a leaf being filled */
-    uint64_t lanes_done;          /* lanes whose leaf is, or has been, whole */
-    bool took_over;               /* report the first task done at this stage */
-    enum culm_origin origin;      /* of its state then */
-    int32_t reduce_frames;        /* SUM and REDUCED frames of this stage sent in this iteration */
+    /* By node of the lane tree: whole sums, and a leaf being filled. */
+    struct culm_blob *sum[2 * CULM_MAX_LANES];
+    uint64_t lanes_done;     /* lanes whose leaf is, or has been, whole */
+    bool took_over;          /* report the first task done at this stage */
+    enum culm_origin origin; /* of its state then */
+    int32_t reduce_frames;   /* SUM and REDUCED frames of this stage sent in this iteration */
 };
 
 struct grad_state {
@@ -52,9 +52,11 @@ struct order {
     uint32_t transfer;
 };
 
+/* A copy of a stage that comes here. */
 struct incoming {
-    uint32_t id; /* 0: none */
-    int32_t stage, source, ordered, imported;
+    uint32_t id; /* of the transfer; 0: none */
+    int32_t stage, source;
+    int32_t ordered, imported; /* tensors that have come, and that are done */
 };
 
 /* A SAVE that came while the one before, given up since, was still being written. */
@@ -64,10 +66,12 @@ struct save_order {
     int32_t attempt;
 };
 
+/* A copy of a stage that this node sends. */
 struct outgoing {
-    uint32_t id;
-    int32_t stage, destination, next;
-    bool ordered; /* an EXPORT for `next` waits or runs */
+    uint32_t id; /* of the transfer */
+    int32_t stage, destination;
+    int32_t next; /* tensor to send */
+    bool ordered; /* an EXPORT for it waits or runs */
 };
 
 /* A frame of the next iteration, come before its COMMIT has reached us. */
@@ -81,6 +85,7 @@ struct early {
 #define EARLY_MAX 8192
 #define CULM_NODE_TIMER_HEARTBEAT 0
 
+/* HAVE of a view that has not come yet: the newest of each node. */
 struct early_have {
     int32_t from;
     struct culm_have have;
@@ -132,7 +137,6 @@ struct culm_node {
     bool frc_running, frc_suspended;
     struct culm_slice fold_slice[2 * CULM_MAX_LANES];
     uint32_t order_transfer;            /* of the EXPORT or IMPORT running */
-    int64_t order_epoch;                /* of the cells when the running order began */
     char order_source[CULM_SOURCE_MAX]; /* what a running LOAD reads: views come and go meanwhile */
     bool frc_stale; /* the running or suspended redundant forward is of no use any more */
 
@@ -167,76 +171,154 @@ static inline bool runs(const struct culm_node *node, int32_t micro) {
 static inline bool owns(const struct culm_node *node, int32_t stage) {
     return node->pipeline >= 0 && node->view->role[node->pipeline][stage].owner == node->o.id;
 }
+/* Does a node that holds the stages of the mask `holds` step with this gradient? Of statistics: does
+ * it have to know them? */
 bool culm_node_needs_grad(const struct culm_node *node, int32_t grad, uint64_t holds);
 
-/* node.c */
+/*
+ * Every function below is called on the loop thread, and none is called again before it returns.
+ * Those that may end the node's life (culm_node_fail, and what calls it) set node->left; whoever
+ * goes on after them looks at it, or does nothing that would be wrong then.
+ */
+
+/* --- node.c --- */
+
+/* Tells the coordinator that this node cannot go on, and why, and leaves. Does nothing if it has
+ * left already. Tasks that run are dropped when they end. */
 void culm_node_fail(struct culm_node *node, enum culm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Where a message is encoded: node->meta, emptied. Good until the next call. */
+struct culm_buf *culm_node_meta(struct culm_node *node);
+/* Sends what culm_node_meta holds, with `size_bytes` of payload from `offset_bytes` (NULL: none),
+ * which is referenced until written. May be called again for another receiver of the same. */
 void culm_node_send(struct culm_node *node, int32_t to, uint16_t type, struct culm_blob *payload,
-                    size_t offset_bytes, size_t size_bytes); /* meta: node->meta, already encoded */
-struct culm_buf *culm_node_meta(struct culm_node *node);     /* empty, to encode a message into */
-void culm_node_tell(struct culm_node *node, uint16_t type);  /* the coordinator; meta as above */
+                    size_t offset_bytes, size_t size_bytes);
+/* The same to the coordinator, without a payload. */
+void culm_node_tell(struct culm_node *node, uint16_t type);
+/* Passes a fault point of the iteration in progress. May not return, or return late. */
 void culm_node_fault(struct culm_node *node, enum culm_phase phase, int64_t micro);
-void culm_node_advance(struct culm_node *node); /* send what can be sent, run what can be run */
+/* Sends what can be sent and runs what can be run, after anything has changed. Before the first
+ * view, and after leaving, nothing. */
+void culm_node_advance(struct culm_node *node);
+/* A blob from the node's pool. False: the promise of the plan is reached, and the node has failed. */
 bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob **ret_blob);
 
-/* node_watch.c */
-void culm_node_heartbeat(struct culm_node *node);
-void culm_node_asked(struct culm_node *node, const struct culm_message *message);
-void culm_node_took(struct culm_node *node, const struct culm_task *task); /* it has ended well */
+/* --- node_watch.c --- */
 
-/* node_task.c */
+/* Says what runs and for how long, and sets the timer for the next time. At the start, then by the
+ * timer only. */
+void culm_node_heartbeat(struct culm_node *node);
+/* ASK has come: answers with WAITS. */
+void culm_node_asked(struct culm_node *node, const struct culm_message *message);
+/* The task has ended well, and its times are still those of node->running_since_ns, or of
+ * writing_since_ns: says TOOK if that is news. */
+void culm_node_took(struct culm_node *node, const struct culm_task *task);
+
+/* --- node_task.c --- */
+
+/* Gives a task whose request is filled in, node->task or node->frc, to the world. Only when no
+ * compute task runs; afterwards node->busy, until culm_node_task_done. */
 void culm_node_submit(struct culm_node *node, struct culm_task *task);
+/* Starts the first task that is ready, in the order of node.h, or asks a redundant forward that runs
+ * to give way to it. With something else running it does nothing. */
 void culm_node_run_next(struct culm_node *node);
+/* A compute task has ended, well or not: takes what it made, unless the cells have been reset since
+ * it was submitted, and lets go of its blobs. */
 void culm_node_task_done(struct culm_node *node, struct culm_task *task);
+/* No redundant forward that runs or is suspended is of use any more: under a new view, or with the
+ * cells reset. One that runs is asked to stop and dropped when it has. */
 void culm_node_frc_forget(struct culm_node *node);
 
-/* node_data.c */
-void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message);
-void culm_node_replay_early(struct culm_node *node);
-void culm_node_have_fill(struct culm_node *node); /* node->have := what it has */
-void culm_node_have_send(struct culm_node *node);
-void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message);
-void culm_node_have_replay(struct culm_node *node);
-void culm_node_push(struct culm_node *node);
-void culm_node_cells_clear(struct culm_node *node);
-bool culm_node_known_lost(const struct culm_node *node, int32_t id);
-bool culm_node_said_have(const struct culm_node *node, int32_t id); /* in the current view */
-void culm_node_early_clear(struct culm_node *node);
+/* --- node_data.c --- */
 
-/* node_reduce.c */
+/* A data frame has come: of this iteration it is taken unless it is here already, of the next it is
+ * kept (early), of any other, of another attempt or of a lost node it is dropped. */
+void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message);
+/* The iteration has just become the next one: takes the early frames, which are of it. */
+void culm_node_replay_early(struct culm_node *node);
+/* Drops them: everyone loads. */
+void culm_node_early_clear(struct culm_node *node);
+/* node->have := what this node has now, under the current view. */
+void culm_node_have_fill(struct culm_node *node);
+/* Once a view, when all of it has been entered: HAVE to every peer. */
+void culm_node_have_send(struct culm_node *node);
+/* HAVE has come: of the current view it counts at once, of a later one when that view comes, of an
+ * earlier one never. Overwrites node->have. */
+void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message);
+/* A view has been entered: those of it that came before it count now. */
+void culm_node_have_replay(struct culm_node *node);
+/* Sends what peers that have said HAVE want and do not have: boundaries to owners of the node's own
+ * pipeline, sums to reducers, reduced gradients to holders. Nothing while everyone loads. */
+void culm_node_push(struct culm_node *node);
+/* Forgets all boundaries and activations of the iteration; tasks made for them are of an older
+ * epoch from here on. */
+void culm_node_cells_clear(struct culm_node *node);
+/* Was it in a view, and no longer is? Ids are never used again. */
+bool culm_node_known_lost(const struct culm_node *node, int32_t id);
+/* Has its HAVE of the current view come? Before that nothing goes to it. */
+bool culm_node_said_have(const struct culm_node *node, int32_t id);
+
+/* --- node_reduce.c --- */
+
+/* Starts a fold that is ready. True: one is; it was not started if something else runs. */
 bool culm_node_fold_next(struct culm_node *node);
+/* The same of the norms, once all reduced gradients of what it holds are here and the step before
+ * is done. */
 bool culm_node_norm_next(struct culm_node *node);
+/* The fold, or the norms, that ran have ended well. NULL: they were of an older epoch, and only what
+ * the task borrowed is let go of. */
 void culm_node_fold_done(struct culm_node *node, struct culm_task *task);
 void culm_node_norm_done(struct culm_node *node, struct culm_task *task);
+/* As owner: gives the sums of stages that are summed to the reducers that lack them (itself, too). */
 void culm_node_contribute(struct culm_node *node);
+/* As reducer: sends reduced gradients to the holders that lack them. */
 void culm_node_distribute(struct culm_node *node);
+/* As reducer: the sum of `grad` over a node of the lane tree, from `offset_bytes` of the blob, which
+ * is referenced. One that is covered by what is here changes nothing; one that covers others takes
+ * their place. */
 void culm_node_slice_add(struct culm_node *node, int32_t grad, int32_t tree_node,
                          struct culm_blob *blob, size_t offset_bytes);
+/* Lanes whose sums of `grad` are here; all bits when it is reduced already. */
 uint64_t culm_node_slice_lanes(const struct culm_node *node, int32_t grad);
+/* Says PREPARED, once a view, when the norms of all that this node holds are known. */
 void culm_node_prepare(struct culm_node *node);
+/* COMMIT has come; one of another view or iteration does not count. Orders the steps, and begins the
+ * next iteration. */
 void culm_node_commit(struct culm_node *node, const struct culm_message *message);
+/* Forgets all sums and reduced gradients of the iteration. */
 void culm_node_grads_clear(struct culm_node *node);
 
-/* node_agree.c */
-/* What `stages` are at `version`, to the coordinator. */
+/* --- node_agree.c --- */
+
+/* Tells the coordinator the digests of `stages` at `version`, which they have just come to. */
 void culm_node_tell_digests(struct culm_node *node, uint64_t stages, int64_t version);
 /* A task found memory of this node damaged: says so and does no more. */
 void culm_node_damaged(struct culm_node *node, const struct culm_task *task);
 
-/* node_state.c */
-void culm_node_state_view(struct culm_node *node); /* holds, loads and transfers of the new view */
-bool culm_node_order_next(struct culm_node *node);
-void culm_node_order_done(struct culm_node *node, struct culm_task *task);
-/* The task was to load a checkpoint that is not as it was written: says so, and waits. False: that
- * was not it. */
-bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task);
+/* --- node_state.c --- */
+
+/* The view is new: what it lets this node hold, load and copy. Before HAVE is sent. */
+void culm_node_state_view(struct culm_node *node);
+/* At the end of the queue. Takes order.input, also when it fails. */
 void culm_node_order_add(struct culm_node *node, struct order order);
+/* Starts the first of the queue. True: there is one; it was not started if something else runs. */
+bool culm_node_order_next(struct culm_node *node);
+/* The order that ran has ended well. */
+void culm_node_order_done(struct culm_node *node, struct culm_task *task);
+/* A task has failed. If it was to load a checkpoint that is not as it was written: says so, and
+ * waits for another view. False: that was not it. */
+bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task);
+/* A STATE frame has come. It counts if it is the next tensor of a transfer of the view, from its
+ * source, at the version that all hold. */
 void culm_node_state_message(struct culm_node *node, int32_t from, const struct culm_data_key *key,
                              struct culm_blob *payload, size_t payload_bytes);
+/* Orders the next tensor of each transfer that this node is the source of. */
 void culm_node_transfers(struct culm_node *node);
+/* COMMIT has come: what has not been copied by now is of an old version, and given up. */
 void culm_node_transfers_end(struct culm_node *node);
+/* SAVE has come: orders a snapshot, or remembers it while another one of the stage is written. */
 void culm_node_save(struct culm_node *node, const struct culm_message *message);
+/* The file is written, or could not be: says SAVED, then does what was remembered. */
 void culm_node_save_done(struct culm_node *node, struct culm_task *task);
 
 #endif

@@ -83,6 +83,7 @@ bool culm_node_order_next(struct culm_node *node) {
                                .index = order.index,
                                .node = node->o.id,
                                .iteration = node->iteration,
+                               .epoch = node->epoch,
                                .version = order.version,
                                .grad = node->stepping,
                                .clip = order.clip,
@@ -106,7 +107,6 @@ bool culm_node_order_next(struct culm_node *node) {
         snprintf(node->order_source, sizeof node->order_source, "%s", node->view->source);
     }
     node->order_transfer = order.transfer;
-    node->order_epoch = node->epoch;
     culm_node_submit(node, task);
     return true;
 }
@@ -325,7 +325,7 @@ static void imported(struct culm_node *node, const struct culm_task *task) {
 /* --- done --- */
 
 static void loaded(struct culm_node *node, const struct culm_task *task) {
-    if (node->view->phase != CULM_VIEW_LOAD || node->order_epoch != node->epoch ||
+    if (node->view->phase != CULM_VIEW_LOAD || task->epoch != node->epoch ||
         !node->stage[task->stage].held) {
         return; /* ordered by a view before: this one has ordered it again */
     }
@@ -349,7 +349,7 @@ bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task) {
         (status != CULM_ERR_FORMAT && status != CULM_ERR_NOT_FOUND && status != CULM_ERR_IO)) {
         return false;
     }
-    if (node->view->phase == CULM_VIEW_LOAD && node->order_epoch == node->epoch) {
+    if (node->view->phase == CULM_VIEW_LOAD && task->epoch == node->epoch) {
         struct culm_unloaded unloaded = {.view = node->view->number, .status = status};
         snprintf(unloaded.why, sizeof unloaded.why, "%s", task->job.error.text);
         culm_unloaded_encode(&unloaded, culm_node_meta(node));

@@ -5,14 +5,22 @@
  * (which node sits where), of what every node holds, of the view before it, and of whether an
  * iteration boundary has been reached:
  *
- *   owner(p, s)   inside an iteration the owner stays while it lives; else, and at a boundary, it
- * is the first live holder of s going back around the ring of p's slots from s: the node of the
- * slot itself, its shadow, ... shadow(p, s)  the first live holder of s, other than the owner,
- * going back from the owner's slot. lanes         a pipeline with an owner for every stage is
- * *whole*. Lanes of one that is not go whole to others.
+ *   owner(p, s)    Inside an iteration the owner stays while it lives. Else, and at a boundary, it
+ *                  is the first live holder of s going back around the ring of p's slots from s:
+ *                  the node of the slot itself, its shadow, ...
+ *   shadow(p, s)   The first live holder of s, other than the owner, going back from the owner's
+ *                  slot.
+ *   lanes          A pipeline with an owner for every stage is *whole*. Lanes of one that is not
+ *                  go whole to others.
+ *
+ *   slot    0    1    2    3      Back from slot 1 are 0, 3 and 2. While all live b owns stage 1
+ *   node    a    b    c    d      and a is its shadow; when b is lost a owns it, and its shadow is
+ *                                 d as soon as d has a copy.
  *
  * What a node *should* hold follows in the same way from the slots alone; what it should hold and
- * does not is a transfer (ARCHITECTURE.md, "The life of one loss"). Thread: none of its own.
+ * does not is a transfer (ARCHITECTURE.md, "The life of one loss").
+ *
+ * Thread: none of its own.
  */
 #ifndef CULM_PIPELINE_VIEW_H
 #define CULM_PIPELINE_VIEW_H
@@ -63,8 +71,9 @@ struct culm_view {
     char source[CULM_SOURCE_MAX]; /* LOAD: checkpoint directory; empty: from the seed */
 };
 
-const struct culm_view_node *culm_view_find(const struct culm_view *view,
-                                            int32_t node); /* or NULL */
+/* NULL: it is not in the view. */
+const struct culm_view_node *culm_view_find(const struct culm_view *view, int32_t node);
+/* Does every stage of the pipeline have an owner? */
 bool culm_view_whole(const struct culm_view *view, int32_t pipeline);
 /* The reducer of grad `index_in_stage` of `stage`: owners in whole pipelines take turns. -1 when
  * there is none. */

@@ -1,25 +1,26 @@
 /*
  * Histories: whole runs of the protocol in the simulated world, with faults, judged by an oracle.
  *
- * A history is made from its seed alone: the shape of the run, the timing, and when whom what
- * befalls. The oracle stands outside the protocol. It asks that
+ * A history is made from its seed alone: the shape of the run, the timing, and the faults: when,
+ * whom and which. The oracle stands outside the protocol. It asks that
  *   - the run ends, within a bounded virtual time after its last fault; one that was stopped, or
  *     whose last checkpoint could not be written and that said so, is resumed and ends then;
  *   - weights and every step's loss are those of the undisturbed run of the same shape with one
- * pipeline and no redundancy;
+ *     pipeline and no redundancy;
  *   - a roll-back happens if no worker in the run has a copy of some stage, and only then;
  *   - no step is committed unless every stage has a copy at the version before, nor while a copy is
- * under way;
+ *     under way;
  *   - no sample is lost or counts twice;
  *   - every worker lost with a stage is reported recovered once, within two steps;
  *   - whoever is lost is replaced, where that is asked for, and never by too many;
  *   - queues stay within bounds and no blob is left at the end;
  *   - a bit that was flipped in a worker's memory is noticed: that worker is put out, unless it is
- * lost or let go before, or nothing uses the bit any more. (One that was lost meanwhile, for
- * another reason, may have had others use what it made: then the bits at the end are not judged. So
- * is a run that ended because two copies differ and nobody could say which is right: it is
- * resumed.)
+ *     lost or let go before, or nothing uses the bit any more. (One that was lost meanwhile, for
+ *     another reason, may have had others use what it made: then the bits at the end are not
+ *     judged. Nor are those of a run that ended because two copies differ and nobody could say
+ *     which is right: it is resumed.)
  *   - a fault that the plan says must fire has fired.
+ *
  * Thread: one a history; histories are independent.
  */
 #ifndef CULM_SIM_HISTORY_H
