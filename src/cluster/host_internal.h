@@ -12,7 +12,7 @@
 
 #define SECOND 1000000000ull
 
-/* A process, from its start to the end of the host. */
+/* A worker's process, from its start to the end of the host. */
 struct worker {
     struct culm_host *host;
     int32_t node;
@@ -28,6 +28,7 @@ struct worker {
     bool told;             /* the actor heard EXIT */
 };
 
+/* A worker that froze itself and is to go on after a while. */
 struct thaw {
     uv_timer_t timer;
     struct worker *worker;
@@ -65,30 +66,50 @@ static inline struct culm_host *culm_host_of(struct culm_world *world) {
     return (struct culm_host *)world;
 }
 
-/* host.c */
+/* All of these are called on the loop thread, between culm_host_new and culm_host_free. */
+
+/* --- host.c --- */
+
+/* Takes the event, and gives it to the host's user with "t_ms" and "view" behind "event". */
 void culm_host_publish(struct culm_host *host, json_t *take_event);
+/* An "error" event: something that the actor need not hear of. */
 void culm_host_complain(struct culm_host *host, const struct culm_error *error);
+/* Tells the actor what became of a worker; not EOF of one of which it has not heard. */
 void culm_host_tell(struct worker *worker, enum culm_peer_change change);
 
-/* host_link.c */
+/* --- host_link.c --- */
+
+/* The roster and the listener on the host's socket; nothing is accepted before the host runs. */
 enum culm_status culm_host_links_new(struct culm_host *host, struct culm_error *error);
 void culm_host_links_free(struct culm_host *host); /* also when _new failed */
 
-/* host_process.c */
+/* --- host_process.c --- */
+
+/* Starts a process as the next node. One that could not be started has ended: the actor hears EXIT,
+ * from the loop, and not before this returns. */
 void culm_host_start(struct culm_host *host, const char *name);
-/* Of one that has not joined; what equals the one before is not told again. */
+/* Complains of one that has not joined, with its node in front; what equals the one before is not
+ * told again. */
 void culm_host_start_error(struct worker *worker, struct culm_error *error);
+/* SIGKILL. Nothing if it has been reaped. */
 void culm_host_kill(struct worker *worker);
 void culm_host_kill_all(struct culm_host *host);
-void culm_host_complain_of_rest(struct culm_host *host); /* those not reaped */
+/* Complains of each that has been killed and not reaped, when it is not waited for any longer. */
+void culm_host_complain_of_rest(struct culm_host *host);
+/* Kills those of which nothing was heard for start_limit_ms before they were ready. */
 void culm_host_starts_sweep(struct culm_host *host, uint64_t now_ns);
-void culm_host_on_defer(uv_timer_t *timer);
+/* The loop calls it when there is something in the pipe of fault records. */
 void culm_host_on_records(uv_poll_t *poll, int status, int events);
+/* The same at any time: counts and publishes what workers have said they do to themselves. */
 void culm_host_records_read(struct culm_host *host);
+/* Takes it off the host's list; its memory goes when the loop has run once more. */
 void culm_host_thaw_free(struct thaw *thaw);
 
-/* host_trace.c */
+/* --- host_trace.c --- */
+
+/* The run begins: so does the trace, if there is one. */
 void culm_host_trace_start(struct culm_host *host);
-void culm_host_trace_place(struct culm_host *host); /* a place may be free */
+/* A place may be free: starts the first of those that wait for one. */
+void culm_host_trace_place(struct culm_host *host);
 
 #endif

@@ -89,7 +89,7 @@ static void on_exit_process(struct culm_process *process, int exit_status, int t
     ended(worker);
 }
 
-void culm_host_on_defer(uv_timer_t *timer) {
+static void on_defer(uv_timer_t *timer) {
     struct culm_host *host = timer->data;
     for (int32_t i = 0; i < host->worker_count; i++) {
         if (host->worker[i]->exited && !host->worker[i]->told) {
@@ -235,7 +235,7 @@ void culm_host_start(struct culm_host *host, const char *name) {
     } else if (start(worker, &error) != CULM_OK) {
         culm_host_start_error(worker, &error);
         worker->exited = true;
-        uv_timer_start(&host->defer, culm_host_on_defer, 0, 0);
+        uv_timer_start(&host->defer, on_defer, 0, 0);
     }
 }
 

@@ -64,11 +64,13 @@ enum culm_status culm_link_challenged(struct culm_link *link, const struct culm_
                                       struct culm_error *error);
 /* The unknown one has proved who it is. */
 void culm_link_known(struct culm_link *link, int kind, int32_t node);
+/* Closes it; nothing comes of it any more. */
 void culm_link_free(struct culm_link *link);
 /* Closes the oldest unknown one; false: there is none. */
 bool culm_link_evict(struct culm_link_set *set);
 /* Closes unknown ones that proved nothing in time. */
 void culm_link_sweep(struct culm_link_set *set);
+/* A message of the worlds (wire.h), without a payload. */
 void culm_link_send(struct culm_link *link, uint16_t type, const void *meta, size_t meta_bytes);
 
 #endif

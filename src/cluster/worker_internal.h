@@ -29,21 +29,32 @@ struct culm_worker {
     struct culm_member *member; /* NULL: it does not run yet */
 };
 
-/* worker.c */
+/* All of these are called on the loop thread. */
+
+/* --- worker.c --- */
+
+/* Ends the worker with an error of its own making: the actor is not told, run returns. */
 void culm_worker_end(struct culm_worker *worker, enum culm_status status, const char *text);
 
-/* worker_join.c */
+/* --- worker_join.c --- */
+
+/* Before there is a loop: calls the coordinator until it is let in, and has the brief. Blocks, at
+ * most 30 s. Afterwards signs of life are sent until culm_worker_say_ready. */
 enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error);
+/* Says READY (or why not: its status), over the socket that the loop takes over next. */
 enum culm_status culm_worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
                                        struct culm_error *error);
 
-/* worker_link.c */
+/* --- worker_link.c --- */
+
 void culm_worker_network_init(struct culm_worker *worker);
+/* From here on the loop has the links: the coordinator's, and those of peers. If memory or
+ * descriptors are out the worker ends. */
 void culm_worker_links_open(struct culm_worker *worker);
-void culm_worker_links_close(struct culm_worker *worker);
+void culm_worker_links_close(struct culm_worker *worker); /* also if they were never opened */
 /* Waits until a peer that is dialed is open or lost; never calls back. */
 void culm_worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t deadline_ns);
-/* All that was sent leaves this process; never calls back. */
+/* All that was sent leaves this process, in at most 2 s; never calls back. */
 void culm_worker_flush_all(struct culm_worker *worker);
 
 #endif
