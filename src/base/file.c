@@ -5,6 +5,8 @@
  */
 #include "base/file.h"
 
+#include "base/grow.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -390,16 +392,8 @@ enum culm_status culm_dir_list(const char *path, struct culm_names *ret_names,
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
             continue;
         }
-        if (names.count == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
-            char **grown = realloc(names.name, capacity * sizeof *grown);
-            if (!grown) {
-                status = culm_error_set(error, CULM_ERR_MEMORY, "list '%s': out of memory", path);
-                break;
-            }
-            names.name = grown;
-        }
-        char *copy = strdup(entry->d_name);
+        char *copy =
+            CULM_GROW(names.name, capacity, names.count + 1) ? strdup(entry->d_name) : NULL;
         if (!copy) {
             status = culm_error_set(error, CULM_ERR_MEMORY, "list '%s': out of memory", path);
             break;

@@ -3,6 +3,7 @@
 #include "base/pins.h"
 
 #include "base/checksum.h"
+#include "base/grow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ struct entry {
 
 struct culm_pins {
     struct entry *entry;
-    size_t count;
+    size_t count, capacity;
     bool sealed;
     pthread_mutex_t lock;
 };
@@ -83,13 +84,8 @@ static struct entry *find(const struct culm_pins *pins, const char *path) {
 }
 
 static struct entry *add(struct culm_pins *pins, const struct culm_pin *pin) {
-    if (!(pins->count & (pins->count - 1))) { /* a power of two: full */
-        size_t capacity = pins->count ? 2 * pins->count : 1;
-        struct entry *grown = realloc(pins->entry, capacity * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        pins->entry = grown;
+    if (!CULM_GROW(pins->entry, pins->capacity, pins->count + 1)) {
+        return NULL;
     }
     struct entry *entry = &pins->entry[pins->count];
     *entry = (struct entry){.pin = *pin, .seen = pin->stamp};

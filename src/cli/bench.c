@@ -11,6 +11,8 @@
 #include "run/runner.h"
 #include "run/subject.h"
 
+#include "base/clock.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/pages.h"
 #include "base/rng.h"
@@ -68,10 +70,8 @@ struct bench {
     double *op_s;          /* by operator of the program; NULL: not timed */
 };
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+static double seconds_since(uint64_t start_ns) {
+    return (double)(culm_clock_ns() - start_ns) / 1e9;
 }
 
 /* --- random samples --- */
@@ -109,9 +109,9 @@ static void fill_fields(struct bench *b) {
 static void run_ops(struct bench *b, struct culm_stage_run *run) {
     const struct culm_stage_info *info = culm_stage_info(b->runner.stage);
     for (int32_t i = 0; i < info->forward_ops + info->backward_ops; i++) {
-        double start = seconds();
+        uint64_t start = culm_clock_ns();
         culm_stage_execute(b->runner.stage, b->runner.device, run, i);
-        b->op_s[i] += seconds() - start;
+        b->op_s[i] += seconds_since(start);
     }
 }
 
@@ -148,16 +148,6 @@ static void step(struct bench *b) {
     }
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *took, size_t count) {
-    qsort(took, count, sizeof *took, compare);
-    return count % 2 ? took[count / 2] : (took[count / 2 - 1] + took[count / 2]) / 2;
-}
-
 /* GFLOP/s of a product of the layers' kind, in the number format of the model. The clock changes
  * and other processes come and go, so one that was measured once bounds nothing. */
 static double measured_peak(struct bench *b) {
@@ -170,10 +160,10 @@ static double measured_peak(struct bench *b) {
     double best = 0;
     int64_t rows = FEW; /* on an emulated processor the whole would take minutes */
     for (int i = 0; i < TRIES && x && y && w; i++) {
-        double start = seconds();
+        uint64_t start = culm_clock_ns();
         CULM_RUN(b->runner.device, linear_forward, .y = (struct culm_out){y, dtype},
                  .x = (struct culm_in){x, dtype}, .w = w, .n = rows, .in = K, .out = N);
-        double took = seconds() - start, rate = 2.0 * (double)rows * N * K / took / 1e9;
+        double took = seconds_since(start), rate = 2.0 * (double)rows * N * K / took / 1e9;
         best = rate > best ? rate : best;
         if (took > 1) {
             break;
@@ -216,10 +206,7 @@ static void report_step(const struct bench *b, const struct values *values, doub
             "step_s", "median", median, "min", least, "rate_per_s", rate, "rate_of",
             images ? "samples" : "tokens", "gflops", gflops, "gflops_done", done, "peak_gflops",
             peak, "percent_of_peak", 100 * done / peak, "peak_memory_bytes", memory);
-        char *text = json_dumps(object, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
-        json_decref(object);
+        culm_cli_print_json(object);
         return;
     }
     printf("%s, %s, %d threads, batch %lld: step %.4f s (min %.4f), %.0f %s/s, %.1f GFLOP/s, "
@@ -278,9 +265,7 @@ static void report_ops(const struct bench *b, const struct values *values, doubl
         }
     }
     if (values->json) {
-        char *text = json_dumps(list, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
+        culm_cli_print_json(json_incref(list));
     }
     json_decref(list);
 }
@@ -303,11 +288,11 @@ static enum culm_status measure(struct bench *b, const struct values *values, bo
         b->op_s = calloc((size_t)count, sizeof *b->op_s);
     }
     for (size_t i = 0; i < iters; i++) {
-        double start = seconds();
+        uint64_t start = culm_clock_ns();
         step(b);
-        took[i] = seconds() - start;
+        took[i] = seconds_since(start);
     }
-    double median = median_of(took, iters);
+    double median = culm_median(took, iters);
     if (ops && b->op_s) {
         report_ops(b, values, (double)iters);
     } else {
@@ -352,8 +337,9 @@ static enum culm_status apply(struct bench *b, const struct values *values,
 
 static enum culm_status bench(struct bench *b, const struct culm_arguments *arguments,
                               const struct values *values, struct culm_error *error) {
-    bool ops = strcmp(arguments->items[0], "ops") == 0;
-    if (!ops && strcmp(arguments->items[0], "step") != 0) {
+    static const char *const actions[] = {"step", "ops", NULL};
+    int ops = culm_word_find(actions, arguments->items[0]);
+    if (ops < 0) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "'%s' cannot be measured; write 'culm bench step NAME|CONFIG' or "
                               "'culm bench ops NAME|CONFIG'",
@@ -379,23 +365,20 @@ static enum culm_status bench(struct bench *b, const struct culm_arguments *argu
     return measure(b, values, ops, error);
 }
 
-int culm_cli_bench(int argc, char **argv) {
-    struct values values = {.threads = 1, .iters = 10};
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    enum culm_status status = culm_options_parse(&usage, argc, argv, &values, &arguments, &error);
-    if (status == CULM_OK && arguments.help) {
-        culm_usage_print(&usage, stdout);
-        return 0;
-    }
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
     struct bench b = {0};
-    if (status == CULM_OK) {
-        status = bench(&b, &arguments, &values, &error);
-    }
+    enum culm_status status = bench(&b, arguments, values, error);
+    (void)ret_code;
     free(b.m);
     free(b.v);
     free(b.op_s);
     culm_runner_release(&b.runner);
     culm_subject_release(&b.subject);
-    return status == CULM_OK ? 0 : culm_cli_fail("bench", &error);
+    return status;
+}
+
+int culm_cli_bench(int argc, char **argv) {
+    struct values values = {.threads = 1, .iters = 10};
+    return culm_cli_run(&usage, argc, argv, &values, run);
 }

@@ -5,7 +5,10 @@
  */
 #include "cli/ckpt.h"
 
+#include "cli/command.h"
+
 #include "base/json.h"
+#include "base/words.h"
 #include "store/checkpoint.h"
 
 #include <inttypes.h>
@@ -14,16 +17,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: culm ckpt show PATH [--json]\n"
-    "       culm ckpt diff A B\n"
-    "\n"
-    "A path is a checkpoint directory, a run directory (its newest whole checkpoint),\n"
-    "or a .safetensors file.\n"
-    "\n"
-    "show prints step, hashes and tensors. diff compares weights bit for bit, and\n"
-    "optimizer state and step where both have them: exit 0 when all is equal, 1 and the\n"
-    "first difference otherwise. Exit 2: usage; 3: input that cannot be read.\n";
+struct values {
+    bool json;
+};
+
+static const struct culm_option options[] = {
+    {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json), "show: prints one JSON object"},
+};
+
+static const struct culm_usage usage = {
+    .command = "ckpt",
+    .arguments = "show PATH | diff A B",
+    .min_arguments = 1,
+    .max_arguments = 3,
+    .summary = "Shows a checkpoint or compares two bit for bit",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .details =
+        "A path is a checkpoint directory, a run directory (its newest whole checkpoint),\n"
+        "or a .safetensors file.\n"
+        "\n"
+        "show prints step, hashes and tensors. diff compares weights bit for bit, and\n"
+        "optimizer state and step where both have them: exit 0 when all is equal, 1 and the\n"
+        "first difference otherwise. Exit 2: usage; 3: input that cannot be read.\n",
+};
 
 /* Whatever a path leads to, seen as tensors sorted by name. */
 struct source {
@@ -143,7 +160,7 @@ static json_t *pieces_json(const struct culm_checkpoint *checkpoint) {
     return list;
 }
 
-static enum culm_status show_json(const struct source *source, const struct summary *summary) {
+static void show_json(const struct source *source, const struct summary *summary) {
     json_t *tensors = json_array();
     for (size_t i = 0; i < source->count; i++) {
         const struct culm_safetensors_entry *entry = source->entry[i];
@@ -176,14 +193,7 @@ static enum culm_status show_json(const struct source *source, const struct summ
                         summary->state[0] ? json_string(summary->state) : json_null());
     json_object_set_new(root, "parameters", json_integer(summary->parameters));
     json_object_set_new(root, "tensors", tensors);
-    char *text = json_dumps(root, JSON_COMPACT);
-    json_decref(root);
-    if (!text) {
-        return CULM_ERR_MEMORY;
-    }
-    puts(text);
-    free(text);
-    return CULM_OK;
+    culm_cli_print_json(root);
 }
 
 static void show_text(const struct source *source, const struct summary *summary) {
@@ -217,10 +227,7 @@ static int show(const char *path, bool as_json, struct culm_error *error) {
     }
     struct summary summary = summarise(&source);
     if (as_json) {
-        status = show_json(&source, &summary);
-        if (status != CULM_OK) {
-            culm_error_set(error, status, "'%s': out of memory", path);
-        }
+        show_json(&source, &summary);
     } else {
         show_text(&source, &summary);
     }
@@ -384,56 +391,39 @@ static int diff(const char *path_a, const char *path_b, struct culm_error *error
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static int wrong_usage(const char *what, const char *which) {
-    fprintf(stderr, "culm ckpt: %s%s%s%s; try 'culm ckpt --help'\n", what, which ? " '" : "",
-            which ? which : "", which ? "'" : "");
-    return 2;
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    enum { SHOW, DIFF };
+    static const char *const actions[] = {"show", "diff", NULL};
+    bool json = ((const struct values *)values)->json;
+    const char *const *words = arguments->items;
+    struct culm_error problem = {0};
+    switch (culm_word_find(actions, words[0])) {
+    case SHOW:
+        if (arguments->count != 2) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "show takes one path; see 'culm ckpt --help'");
+        }
+        *ret_code = show(words[1], json, &problem);
+        break;
+    case DIFF:
+        if (arguments->count != 3 || json) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "diff takes two paths and no option; see 'culm ckpt --help'");
+        }
+        *ret_code = diff(words[1], words[2], &problem);
+        break;
+    default:
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "no such command: '%.60s'; see 'culm ckpt --help'", words[0]);
+    }
+    if (problem.text[0]) {
+        fprintf(stderr, "culm ckpt %s: %s\n", words[0], problem.text);
+    }
+    return CULM_OK;
 }
 
 int culm_cli_ckpt(int argc, char **argv) {
-    const char *words[3];
-    int count = 0;
-    bool as_json = false, only_paths = false;
-    for (int i = 1; i < argc; i++) {
-        if (!only_paths && strcmp(argv[i], "--") == 0) {
-            only_paths = true;
-        } else if (!only_paths && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
-            fputs(usage, stdout);
-            return 0;
-        } else if (!only_paths && strcmp(argv[i], "--json") == 0) {
-            as_json = true;
-        } else if (!only_paths && argv[i][0] == '-' && argv[i][1]) {
-            return wrong_usage("unknown option", argv[i]);
-        } else if (count == 3) {
-            return wrong_usage("one argument too many:", argv[i]);
-        } else {
-            words[count++] = argv[i];
-        }
-    }
-    if (count == 0) {
-        return wrong_usage("show or diff?", NULL);
-    }
-    struct culm_error error = {0};
-    int code;
-    if (strcmp(words[0], "show") == 0) {
-        if (count != 2) {
-            return wrong_usage("show takes one path", NULL);
-        }
-        code = show(words[1], as_json, &error);
-    } else if (strcmp(words[0], "diff") == 0) {
-        if (count != 3 || as_json) {
-            return wrong_usage("diff takes two paths and no option", NULL);
-        }
-        code = diff(words[1], words[2], &error);
-    } else {
-        return wrong_usage("no such command:", words[0]);
-    }
-    if (error.text[0]) {
-        fprintf(stderr, "culm ckpt %s: %s\n", words[0], error.text);
-    }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "culm ckpt %s: cannot write to standard output\n", words[0]);
-        return 4;
-    }
-    return code;
+    struct values values = {0};
+    return culm_cli_run(&usage, argc, argv, &values, run);
 }

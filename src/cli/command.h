@@ -6,7 +6,9 @@
 #ifndef CULM_CLI_COMMAND_H
 #define CULM_CLI_COMMAND_H
 
-#include "base/status.h"
+#include "cli/options.h"
+
+#include <jansson.h>
 
 struct culm_command {
     const char *name;
@@ -31,5 +33,17 @@ const struct culm_command *culm_commands(void);
 int culm_cli_fail(const char *command, const struct culm_error *error);
 /* The same of something that is no error; "": nothing. */
 void culm_cli_note(const char *command, const char *note);
+
+/* Prints one line of JSON to standard output. NULL, out of memory: an empty line. */
+void culm_cli_print_json(json_t *take_value);
+
+/* What a command does with its arguments and the values of its options. An error is printed by whoever
+ * calls it; *ret_code, 0 before, is the exit code of what went well. */
+typedef enum culm_status (*culm_cli_body)(const struct culm_arguments *arguments, void *values,
+                                          int *ret_code, struct culm_error *error);
+/* The frame of a command: options, --help, the body, its error. `values` has the defaults. Returns the
+ * exit code. */
+int culm_cli_run(const struct culm_usage *usage, int argc, char **argv, void *values,
+                 culm_cli_body body);
 
 #endif

@@ -1,21 +1,10 @@
-/* Finding a command, listing them, and the one place where an error is printed. */
+/* Finding a command, and listing them. */
 #include "cli/dispatch.h"
 
 #include "base/words.h"
 
 #include <errno.h>
 #include <string.h>
-
-int culm_cli_fail(const char *command, const struct culm_error *error) {
-    fprintf(stderr, "culm %s: %s\n", command, error->text);
-    return culm_status_exit_code(error->status);
-}
-
-void culm_cli_note(const char *command, const char *note) {
-    if (note[0]) {
-        fprintf(stderr, "culm %s: %s\n", command, note);
-    }
-}
 
 const struct culm_command *culm_command_find(const char *name) {
     for (const struct culm_command *row = culm_commands(); row->name; row++) {

@@ -56,10 +56,7 @@ static void print(const char *name, const struct culm_evaluation *e, bool json) 
         if (e->perplexity > 0) {
             json_object_set_new(object, "perplexity", json_real(e->perplexity));
         }
-        char *text = json_dumps(object, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
-        json_decref(object);
+        culm_cli_print_json(object);
         return;
     }
     printf("%s: loss %.4f, accuracy %.2f %%", name, e->loss, 100 * e->accuracy);
@@ -115,18 +112,13 @@ static enum culm_status eval(const char *subject, const struct values *values,
     return status;
 }
 
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    (void)ret_code;
+    return eval(arguments->items[0], values, error);
+}
+
 int culm_cli_eval(int argc, char **argv) {
     struct values values = {.threads = 2};
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    int code = 0;
-    if (culm_options_parse(&usage, argc, argv, &values, &arguments, &error)) {
-        code = culm_cli_fail("eval", &error);
-    } else if (arguments.help) {
-        culm_usage_print(&usage, stdout);
-    } else if (eval(arguments.items[0], &values, &error)) {
-        code = culm_cli_fail("eval", &error);
-    }
-    culm_options_release(&usage, &values);
-    return code;
+    return culm_cli_run(&usage, argc, argv, &values, run);
 }

@@ -196,30 +196,27 @@ static void release(struct generator *g) {
     culm_train_config_release(&g->config);
 }
 
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    const struct values *v = values;
+    struct generator g = {0};
+    enum culm_status status;
+    (void)ret_code;
+    if (!v->prompt[0]) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--prompt: an empty text; give at least one byte");
+    }
+    status = prepare(&g, arguments->items[0], (int)v->threads, error);
+    if (status == CULM_OK) {
+        status =
+            generate(&g, v->prompt, (int64_t)v->bytes, v->temperature, (uint64_t)v->seed, error);
+    }
+    release(&g);
+    return status;
+}
+
 int culm_cli_generate(int argc, char **argv) {
     struct values values = {
         .prompt = "\n", .bytes = 200, .temperature = 0.8, .seed = 1, .threads = 2};
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    if (culm_options_parse(&usage, argc, argv, &values, &arguments, &error)) {
-        return culm_cli_fail("generate", &error);
-    }
-    if (arguments.help) {
-        culm_usage_print(&usage, stdout);
-        return 0;
-    }
-    struct generator g = {0};
-    int code = 0;
-    if (!values.prompt[0]) {
-        culm_error_set(&error, CULM_ERR_ARGUMENT,
-                       "--prompt: an empty text; give at least one byte");
-        code = culm_cli_fail("generate", &error);
-    } else if (prepare(&g, arguments.items[0], (int)values.threads, &error)) {
-        code = culm_cli_fail("generate", &error);
-    } else if (generate(&g, values.prompt, (int64_t)values.bytes, values.temperature,
-                        (uint64_t)values.seed, &error)) {
-        code = culm_cli_fail("generate", &error);
-    }
-    release(&g);
-    return code;
+    return culm_cli_run(&usage, argc, argv, &values, run);
 }

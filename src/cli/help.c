@@ -26,39 +26,33 @@ static const struct culm_usage usage = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static int print_reference(bool markdown) {
-    char *text = culm_train_config_reference(markdown);
-    if (!text) {
-        fprintf(stderr, "culm help: out of memory\n");
-        return 4;
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    const struct values *v = values;
+    if (!arguments->count) {
+        culm_commands_print(stdout);
+        return CULM_OK;
     }
-    fputs(text, stdout);
-    free(text);
-    return 0;
+    if (strcmp(arguments->items[0], "config") == 0) {
+        char *text = culm_train_config_reference(v->markdown);
+        if (!text) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        }
+        fputs(text, stdout);
+        free(text);
+        return CULM_OK;
+    }
+    const struct culm_command *command = culm_command_find(arguments->items[0]);
+    if (!command) {
+        *ret_code = culm_command_unknown(arguments->items[0]);
+        return CULM_OK;
+    }
+    char *call[] = {(char *)command->name, (char *)"--help", NULL};
+    *ret_code = command->run(2, call);
+    return CULM_OK;
 }
 
 int culm_cli_help(int argc, char **argv) {
     struct values values = {0};
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    if (culm_options_parse(&usage, argc, argv, &values, &arguments, &error)) {
-        return culm_cli_fail("help", &error);
-    }
-    if (arguments.help) {
-        culm_usage_print(&usage, stdout);
-        return 0;
-    }
-    if (!arguments.count) {
-        culm_commands_print(stdout);
-        return 0;
-    }
-    if (!strcmp(arguments.items[0], "config")) {
-        return print_reference(values.markdown);
-    }
-    const struct culm_command *command = culm_command_find(arguments.items[0]);
-    if (!command) {
-        return culm_command_unknown(arguments.items[0]);
-    }
-    char *call[] = {(char *)command->name, (char *)"--help", NULL};
-    return command->run(2, call);
+    return culm_cli_run(&usage, argc, argv, &values, run);
 }

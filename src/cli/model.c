@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "onnx/onnx.h"
 
 #include <jansson.h>
@@ -88,13 +89,6 @@ static json_t *json_of(const char *name, const struct cost *cost, const struct c
                      (json_int_t)cost->memory, "blocks", (json_int_t)graph->blocks);
 }
 
-static void print_json(json_t *object) {
-    char *text = json_dumps(object, JSON_COMPACT);
-    puts(text ? text : "");
-    free(text);
-    json_decref(object);
-}
-
 /* --- import --- */
 
 static void print_import_json(const char *path, const struct culm_onnx_model *model,
@@ -118,7 +112,7 @@ static void print_import_json(const char *path, const struct culm_onnx_model *mo
     }
     json_object_set_new(object, "fields", fields);
     json_object_set_new(object, "notes", notes);
-    print_json(object);
+    culm_cli_print_json(object);
 }
 
 static void print_import(const char *path, const struct culm_onnx_model *model,
@@ -142,8 +136,8 @@ static void print_import(const char *path, const struct culm_onnx_model *model,
     }
 }
 
-static enum culm_status import(const char *path, const struct values *values,
-                               struct culm_error *error) {
+static enum culm_status import_model(const char *path, const struct values *values,
+                                     struct culm_error *error) {
     const struct culm_onnx_options how = {.batch = values->batch >= 1 ? (int64_t)values->batch : 1,
                                           .context = (int64_t)values->context,
                                           .height = (int64_t)values->image,
@@ -183,56 +177,67 @@ static enum culm_status weight_of(void *arg, const struct culm_param *param, flo
 }
 
 /* The graph of evaluation, since that has all heads; in f32, which the weights are. */
-static enum culm_status export(const char *what, const char *path, struct culm_error *error) {
+static enum culm_status export_model(const char *what, const char *path, struct culm_error *error) {
     char config[CULM_PATH_MAX], weights[CULM_PATH_MAX], note[CULM_INITIAL_NOTE_SIZE] = "";
-    bool run = culm_file_is_directory(what); struct culm_subject subject = {0};
-    struct culm_runner runner = {0}; enum culm_status status;
+    bool run = culm_file_is_directory(what);
+    struct culm_subject subject = {0};
+    struct culm_runner runner = {0};
+    enum culm_status status;
     if ((status = culm_path_format(config, error, run ? "%s/config.yaml" : "%s", what)) ||
         (status = culm_path_format(weights, error, "%s/model.safetensors", what)) ||
-        (status = culm_subject_find(config, false, &subject, error))){return status;}
-subject.config.precision = CULM_PRECISION_F32;
-status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_LOSS, 1, error);
-if (status == CULM_OK) {
-    status = run ? culm_runner_load(&runner, weights, error)
-                 : culm_runner_begin(&runner, &subject.config, note, error);
-    culm_cli_note("model", note);
+        (status = culm_subject_find(config, false, &subject, error))) {
+        return status;
+    }
+    subject.config.precision = CULM_PRECISION_F32;
+    status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_LOSS, 1, error);
+    if (status == CULM_OK) {
+        status = run ? culm_runner_load(&runner, weights, error)
+                     : culm_runner_begin(&runner, &subject.config, note, error);
+        culm_cli_note("model", note);
+    }
+    if (status == CULM_OK) {
+        status = culm_onnx_export(runner.graph, weight_of, &runner, path, error);
+    }
+    culm_runner_release(&runner);
+    culm_subject_release(&subject);
+    return status;
 }
-if (status == CULM_OK) {
-    status = culm_onnx_export(runner.graph, weight_of, &runner, path, error);
+
+static enum culm_status list(const struct values *values, struct culm_error *error) {
+    const struct culm_model_preset *preset;
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; (preset = culm_model_preset(i)) && status == CULM_OK; i++) {
+        status = culm_model_show(preset->name, false, values->json, error);
+    }
+    return status;
 }
-culm_runner_release(&runner);
-culm_subject_release(&subject);
-return status;
+
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    enum { LIST, SHOW, IMPORT, EXPORT };
+    static const char *const actions[] = {"list", "show", "import", "export", NULL};
+    const struct values *v = values;
+    const char *subject = arguments->count == 2 ? arguments->items[1] : NULL;
+    int action = culm_word_find(actions, arguments->items[0]);
+    (void)ret_code;
+    if (action == LIST && !subject) {
+        return list(v, error);
+    }
+    if (action == SHOW && subject) {
+        return culm_model_show(subject, true, v->json, error);
+    }
+    if (action == IMPORT && subject) {
+        return import_model(subject, v, error);
+    }
+    if (action == EXPORT && subject && v->onnx) {
+        return export_model(subject, v->onnx, error);
+    }
+    return culm_error_set(error, CULM_ERR_ARGUMENT,
+                          "write 'culm model list', 'culm model show NAME|CONFIG', 'culm model "
+                          "import FILE.onnx' or 'culm model export NAME|CONFIG|DIR --onnx FILE'");
 }
 
 int culm_cli_model(int argc, char **argv) {
     struct values values = {0};
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    enum culm_status status = culm_options_parse(&usage, argc, argv, &values, &arguments, &error);
-    if (status == CULM_OK && arguments.help) {
-        culm_usage_print(&usage, stdout);
-        return 0;
-    }
-    if (status == CULM_OK && arguments.count == 1 && strcmp(arguments.items[0], "list") == 0) {
-        const struct culm_model_preset *preset;
-        for (size_t i = 0; (preset = culm_model_preset(i)) && status == CULM_OK; i++) {
-            status = culm_model_show(preset->name, false, values.json, &error);
-        }
-    } else if (status == CULM_OK && arguments.count == 2 &&
-               strcmp(arguments.items[0], "show") == 0) {
-        status = culm_model_show(arguments.items[1], true, values.json, &error);
-    } else if (status == CULM_OK && arguments.count == 2 &&
-               strcmp(arguments.items[0], "import") == 0) {
-        status = import(arguments.items[1], &values, &error);
-    } else if (status == CULM_OK && arguments.count == 2 && values.onnx &&
-               strcmp(arguments.items[0], "export") == 0) {
-        status = export(arguments.items[1], values.onnx, &error);
-    } else if (status == CULM_OK) {
-        status = culm_error_set(&error, CULM_ERR_ARGUMENT,
-                                "write 'culm model list', 'culm model show NAME|CONFIG', 'culm "
-                                "model import FILE.onnx' or 'culm model export NAME|CONFIG|DIR "
-                                "--onnx FILE'");
-    }
-    return status == CULM_OK ? 0 : culm_cli_fail("model", &error);
+    return culm_cli_run(&usage, argc, argv, &values, run);
 }

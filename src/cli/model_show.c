@@ -1,6 +1,8 @@
 /* What a model costs. See model_show.h. */
 #include "cli/model_show.h"
 
+#include "cli/command.h"
+
 #include "base/json.h"
 #include "run/subject.h"
 
@@ -56,11 +58,8 @@ static void print(const struct shown *s, bool stages, bool json) {
         if (stages) {
             json_object_set(object, "stages", list);
         }
-        char *text = json_dumps(object, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
         json_decref(list);
-        json_decref(object);
+        culm_cli_print_json(object);
         return;
     }
     printf("%-12s %14lld parameters  %10.2f GFLOP a sample  %8.1f MB to train  %d blocks\n",

@@ -23,35 +23,28 @@ static const struct culm_usage usage = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static int report(const char *dir, const char *against) {
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    const char *dir = arguments->items[0], *against = ((const struct values *)values)->against;
     struct culm_summary summary, other;
-    struct culm_error error = {0};
     char difference[256];
-    int code = 0;
     culm_summary_init(&summary);
     culm_summary_init(&other);
-    if (culm_summary_read(&summary, dir, &error) ||
-        (against && culm_summary_read(&other, against, &error))) {
-        code = culm_cli_fail("report", &error);
-    } else {
+    enum culm_status status = culm_summary_read(&summary, dir, error);
+    if (status == CULM_OK && against) {
+        status = culm_summary_read(&other, against, error);
+    }
+    if (status == CULM_OK) {
         culm_summary_print(&summary, dir, against ? &other : NULL, stdout);
-        code = against && !culm_summary_identical(&summary, &other, difference, sizeof difference);
+        *ret_code =
+            against && !culm_summary_identical(&summary, &other, difference, sizeof difference);
     }
     culm_summary_release(&other);
     culm_summary_release(&summary);
-    return code;
+    return status;
 }
 
 int culm_cli_report(int argc, char **argv) {
     struct values values = {0};
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    if (culm_options_parse(&usage, argc, argv, &values, &arguments, &error)) {
-        return culm_cli_fail("report", &error);
-    }
-    if (arguments.help) {
-        culm_usage_print(&usage, stdout);
-        return 0;
-    }
-    return report(arguments.items[0], values.against);
+    return culm_cli_run(&usage, argc, argv, &values, run);
 }

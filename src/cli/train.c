@@ -68,7 +68,7 @@ static const struct culm_usage usage = {
 };
 
 struct train {
-    struct values values;
+    struct values values; /* first: see `body` */
     struct culm_train_config config;
     char *config_text;
     char out_dir[CULM_PATH_MAX];
@@ -195,9 +195,7 @@ static void print_plan(const struct train *t, const json_t *plan) {
     json_t *stages = json_object_get(plan, "stages"), *stage;
     size_t s;
     if (t->values.json) {
-        char *text = json_dumps(plan, JSON_COMPACT);
-        puts(text ? text : "");
-        free(text);
+        culm_cli_print_json(json_incref((json_t *)plan));
         return;
     }
     printf("%s: %lld parameters, %lld pipelines of %lld stages, %lld lanes of %lld micro-batches, "
@@ -310,24 +308,21 @@ static int launch(struct train *t) {
     return t->values.dry_run ? dry_run(t) : run(t);
 }
 
+static enum culm_status body(const struct culm_arguments *arguments, void *values, int *ret_code,
+                             struct culm_error *error) {
+    struct train *t = values; /* they are its first member */
+    enum culm_status status = prepare(t, arguments->items[0], error);
+    if (status == CULM_OK) {
+        *ret_code = launch(t);
+    }
+    free(t->faults);
+    free(t->config_text);
+    culm_pins_free(t->config.pins);
+    culm_train_config_release(&t->config);
+    return status;
+}
+
 int culm_cli_train(int argc, char **argv) {
     struct train t = {0};
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    int code = 0;
-    if (culm_options_parse(&usage, argc, argv, &t.values, &arguments, &error)) {
-        code = culm_cli_fail("train", &error);
-    } else if (arguments.help) {
-        culm_usage_print(&usage, stdout);
-    } else if (prepare(&t, arguments.items[0], &error)) {
-        code = culm_cli_fail("train", &error);
-    } else {
-        code = launch(&t);
-    }
-    free(t.faults);
-    free(t.config_text);
-    culm_pins_free(t.config.pins);
-    culm_train_config_release(&t.config);
-    culm_options_release(&usage, &t.values);
-    return code;
+    return culm_cli_run(&usage, argc, argv, &t, body);
 }

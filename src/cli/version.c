@@ -15,18 +15,16 @@ static const struct culm_usage usage = {
     .summary = "Prints the version of the program and its libraries",
 };
 
-int culm_cli_version(int argc, char **argv) {
-    struct culm_arguments arguments;
-    struct culm_error error = {0};
-    if (culm_options_parse(&usage, argc, argv, NULL, &arguments, &error)) {
-        return culm_cli_fail("version", &error);
-    }
-    if (arguments.help) {
-        culm_usage_print(&usage, stdout);
-        return 0;
-    }
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    (void)arguments;
+    (void)values;
+    (void)ret_code;
+    (void)error;
     printf("culm %s (%s)\n", CULM_VERSION, CULM_GIT);
     printf("libuv %s, libyaml %s, jansson %s, %s\n", uv_version_string(), yaml_get_version_string(),
            jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
-    return 0;
+    return CULM_OK;
 }
+
+int culm_cli_version(int argc, char **argv) { return culm_cli_run(&usage, argc, argv, NULL, run); }

@@ -5,7 +5,7 @@
  */
 #include "cluster/jobs.h"
 
-#include "net/socket.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Timers and jobs for an actor in a process of its own. */
 #include "cluster/real.h"
 
-#include "net/socket.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <string.h>

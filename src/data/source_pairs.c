@@ -16,6 +16,7 @@
  */
 #include "data/source_internal.h"
 
+#include "base/grow.h"
 #include "data/files.h"
 #include "data/tokenizer_internal.h"
 #include "data/unicode.h"
@@ -142,7 +143,7 @@ static enum culm_status read_line(const struct pairs *pairs, int64_t pair, struc
                 (file + 1 < pairs->files->count && pair + 1 == pairs->file_first[file + 1]);
     uint64_t end = last ? entry->bytes : pairs->at[pair + 1];
     size_t len = end - at > LINE_MAX_BYTES + 1 ? LINE_MAX_BYTES + 1 : (size_t)(end - at);
-    if (!culm_encoder_grow(&space->line, &space->line_capacity, len, 1)) {
+    if (!CULM_GROW(space->line, space->line_capacity, len)) {
         return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", pairs->name);
     }
     enum culm_status status = culm_files_read(pairs->files, file, at, space->line, len, error);
@@ -229,14 +230,8 @@ static const struct culm_source_ops pairs_ops = {pairs_fill, pairs_free};
 /* --- opening: lines --- */
 
 static enum culm_status add_pair(struct pairs *pairs, uint64_t at, struct culm_error *error) {
-    if (pairs->count == pairs->capacity) {
-        int64_t capacity = pairs->capacity ? 2 * pairs->capacity : 1024;
-        uint64_t *larger = realloc(pairs->at, (size_t)capacity * sizeof *larger);
-        if (!larger) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", pairs->name);
-        }
-        pairs->at = larger;
-        pairs->capacity = capacity;
+    if (!CULM_GROW(pairs->at, pairs->capacity, pairs->count + 1)) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", pairs->name);
     }
     pairs->at[pairs->count++] = at;
     return CULM_OK;
@@ -312,16 +307,11 @@ static bool count_words(struct counts *counts, const char *text, size_t len) {
             if (number < 0) {
                 return false;
             }
-            if ((size_t)number >= counts->capacity) {
-                size_t larger = counts->capacity ? 2 * counts->capacity : 1024;
-                int64_t *moved = realloc(counts->count, larger * sizeof *moved);
-                if (!moved) {
-                    return false;
-                }
-                memset(moved + counts->capacity, 0, (larger - counts->capacity) * sizeof *moved);
-                counts->count = moved;
-                counts->capacity = larger;
+            size_t before = counts->capacity;
+            if (!CULM_GROW(counts->count, counts->capacity, (size_t)number + 1)) {
+                return false;
             }
+            memset(counts->count + before, 0, (counts->capacity - before) * sizeof *counts->count);
             counts->count[number]++;
         }
         word = next;

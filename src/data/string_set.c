@@ -1,6 +1,8 @@
 /* Numbered byte strings; see the header. The table is at most half full. */
 #include "data/string_set.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,24 +71,6 @@ static bool grow_slots(struct culm_strings *strings) {
     return true;
 }
 
-static bool grow(void *pointer, size_t *capacity, size_t needed, size_t size) {
-    void **memory = pointer;
-    if (needed <= *capacity) {
-        return true;
-    }
-    size_t larger = *capacity ? *capacity : 128;
-    while (larger < needed) {
-        larger *= 2;
-    }
-    void *moved = realloc(*memory, larger * size);
-    if (!moved) {
-        return false;
-    }
-    *memory = moved;
-    *capacity = larger;
-    return true;
-}
-
 int32_t culm_strings_add(struct culm_strings *strings, const void *data, size_t len) {
     int32_t known = culm_strings_find(strings, data, len);
     if (known >= 0) {
@@ -95,9 +79,8 @@ int32_t culm_strings_add(struct culm_strings *strings, const void *data, size_t 
     uint64_t first = strings->count ? strings->end[strings->count - 1] : 0;
     if (strings->count == CULM_STRINGS_MAX || len > SIZE_MAX / 4 ||
         ((size_t)strings->count * 2 >= strings->slot_count && !grow_slots(strings)) ||
-        !grow(&strings->end, &strings->end_capacity, (size_t)strings->count + 1,
-              sizeof *strings->end) ||
-        !grow(&strings->bytes, &strings->bytes_capacity, (size_t)first + len + 1, 1)) {
+        !CULM_GROW(strings->end, strings->end_capacity, (size_t)strings->count + 1) ||
+        !CULM_GROW(strings->bytes, strings->bytes_capacity, (size_t)first + len + 1)) {
         return -1;
     }
     size_t slot = slot_of(strings, data, len);

@@ -1,5 +1,6 @@
 /* Tokenizers: encoding around added tokens, decoding, looking up. See tokenizer.h; how text becomes
  * ids is in tokenizer_bpe.c and tokenizer_wordpiece.c, files are read in tokenizer_load.c. */
+#include "base/grow.h"
 #include "data/tokenizer_internal.h"
 #include "data/unicode.h"
 
@@ -50,30 +51,8 @@ int32_t culm_tokenizer_role(const struct culm_tokenizer *tokenizer, enum culm_to
 
 /* --- the encoder --- */
 
-bool culm_encoder_grow(void *pointer, size_t *capacity, size_t needed, size_t size) {
-    void **memory = pointer;
-    if (needed <= *capacity) {
-        return true;
-    }
-    size_t larger = *capacity ? *capacity : 256;
-    while (larger < needed) {
-        if (larger > SIZE_MAX / 2 / size) {
-            return false;
-        }
-        larger *= 2;
-    }
-    void *moved = realloc(*memory, larger * size);
-    if (!moved) {
-        return false;
-    }
-    *memory = moved;
-    *capacity = larger;
-    return true;
-}
-
 bool culm_encoder_push(struct culm_encoder *encoder, int32_t id) {
-    if (!culm_encoder_grow(&encoder->id, &encoder->capacity, encoder->count + 1,
-                           sizeof *encoder->id)) {
+    if (!CULM_GROW(encoder->id, encoder->capacity, encoder->count + 1)) {
         return false;
     }
     encoder->id[encoder->count++] = id;

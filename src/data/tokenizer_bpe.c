@@ -6,6 +6,7 @@
  * that they were made for: n log n for a piece of n bytes, however long. Short pieces are kept in a
  * cache, which natural text hits nearly always.
  */
+#include "base/grow.h"
 #include "data/tokenizer_internal.h"
 #include "data/unicode.h"
 
@@ -82,9 +83,8 @@ static bool merge_piece(const struct culm_tokenizer *tokenizer, struct culm_enco
                         const char *text, size_t len) {
     struct culm_encoder_state *state = encoder->state;
     size_t heap = 0;
-    if (len > INT32_MAX / 4 ||
-        !culm_encoder_grow(&state->symbol, &state->symbol_capacity, len, sizeof *state->symbol) ||
-        !culm_encoder_grow(&state->heap, &state->heap_capacity, 3 * len, sizeof *state->heap)) {
+    if (len > INT32_MAX / 4 || !CULM_GROW(state->symbol, state->symbol_capacity, len) ||
+        !CULM_GROW(state->heap, state->heap_capacity, 3 * len)) {
         return false;
     }
     struct culm_encoder_symbol *symbol = state->symbol;
@@ -156,7 +156,7 @@ bool culm_tokenizer_bpe(const struct culm_tokenizer *tokenizer, struct culm_enco
                         const char *text, size_t len) {
     struct culm_encoder_state *state = encoder->state;
     if (tokenizer->prefix_space && text[0] != ' ') {
-        if (!culm_encoder_grow(&state->text, &state->text_capacity, len + 1, 1)) {
+        if (!CULM_GROW(state->text, state->text_capacity, len + 1)) {
             return false;
         }
         state->text[0] = ' ';

@@ -71,8 +71,6 @@ struct culm_encoder_state {
     } cache[CULM_ENCODER_CACHE];
 };
 
-/* Makes room for `needed` elements of `size` bytes; false: out of memory. */
-bool culm_encoder_grow(void *pointer, size_t *capacity, size_t needed, size_t size);
 bool culm_encoder_push(struct culm_encoder *encoder, int32_t id);
 
 /* Encode a stretch of text without added tokens; false: out of memory. */

@@ -5,6 +5,7 @@
  * is turned back into bytes at once. Everything is checked: ids, that each byte has a token, that
  * the parts and the result of each merge exist.
  */
+#include "base/grow.h"
 #include "data/tokenizer_load.h"
 #include "data/unicode.h"
 
@@ -68,7 +69,7 @@ static bool to_bytes(struct culm_load *load, const char *text, size_t len, size_
 }
 
 static bool need_buffer(struct culm_load *load, size_t size) {
-    return culm_encoder_grow(&load->buffer, &load->buffer_size, size, 1);
+    return CULM_GROW(load->buffer, load->buffer_size, size);
 }
 
 /* --- the vocabulary --- */

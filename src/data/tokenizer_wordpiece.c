@@ -6,13 +6,14 @@
  * punctuation, and a word becomes the longest tokens from left to right, those inside of it with a
  * prefix ("##"). A word with a rest that no token begins is unknown as a whole.
  */
+#include "base/grow.h"
 #include "data/tokenizer_internal.h"
 #include "data/unicode.h"
 
 #include <string.h>
 
 static bool put(struct culm_encoder_state *state, int32_t c) {
-    if (!culm_encoder_grow(&state->text, &state->text_capacity, state->text_len + 4, 1)) {
+    if (!CULM_GROW(state->text, state->text_capacity, state->text_len + 4)) {
         return false;
     }
     state->text_len += culm_unicode_put(c, state->text + state->text_len);

@@ -1,6 +1,8 @@
 /* Building graphs, and the table of operators. */
 #include "graph/ops.h"
 
+#include "base/grow.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,30 +112,19 @@ enum culm_status culm_graph_check(const struct culm_graph *graph, struct culm_er
 }
 
 /* Makes room for one more element of an array; false after an error. */
-static bool room(struct culm_graph *graph, void **array, int32_t count, int32_t *capacity,
-                 size_t size) {
-    if (graph->error.status != CULM_OK) {
-        return false;
-    }
-    if (count < *capacity) {
-        return true;
-    }
-    int32_t more = *capacity ? 2 * *capacity : 64;
-    void *grown = realloc(*array, (size_t)more * size);
-    if (!grown) {
-        culm_error_set(&graph->error, CULM_ERR_MEMORY, "graph: out of memory");
-        return false;
-    }
-    *array = grown;
-    *capacity = more;
-    return true;
+#define ROOM(graph_, array_, count_, capacity_)                                                    \
+    ((graph_)->error.status == CULM_OK &&                                                          \
+     (CULM_GROW(array_, capacity_, (count_) + 1) || no_memory(graph_)))
+
+static bool no_memory(struct culm_graph *graph) {
+    culm_error_set(&graph->error, CULM_ERR_MEMORY, "graph: out of memory");
+    return false;
 }
 
 int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, enum culm_dtype dtype,
                          const struct culm_shape *shape) {
     int64_t count;
-    if (!room(graph, (void **)&graph->value, graph->value_count, &graph->value_capacity,
-              sizeof *graph->value) ||
+    if (!ROOM(graph, graph->value, graph->value_count, graph->value_capacity) ||
         culm_shape_count(shape, &count, &graph->error) != CULM_OK) {
         return -1;
     }
@@ -144,8 +135,7 @@ int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, en
 
 int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struct culm_shape *shape,
                          enum culm_init_kind init, double std, bool decay) {
-    if (!room(graph, (void **)&graph->param, graph->param_count, &graph->param_capacity,
-              sizeof *graph->param)) {
+    if (!ROOM(graph, graph->param, graph->param_count, graph->param_capacity)) {
         return -1;
     }
     int32_t value = culm_graph_value(graph, CULM_VALUE_PARAM, CULM_F32, shape);
@@ -189,8 +179,7 @@ int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_d
             return graph->field[i].value;
         }
     }
-    if (!room(graph, (void **)&graph->field, graph->field_count, &graph->field_capacity,
-              sizeof *graph->field)) {
+    if (!ROOM(graph, graph->field, graph->field_count, graph->field_capacity)) {
         return -1;
     }
     int32_t value = culm_graph_value(graph, CULM_VALUE_FIELD, dtype, shape);
@@ -223,8 +212,7 @@ static void number_uses(struct culm_graph *graph, struct culm_node_desc *node) {
     for (int32_t i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
         node->param_use[i] = -1;
         if (node->input[i] < 0 || graph->value[node->input[i]].kind != CULM_VALUE_PARAM ||
-            !room(graph, (void **)&graph->use, graph->use_count, &graph->use_capacity,
-                  sizeof *graph->use)) {
+            !ROOM(graph, graph->use, graph->use_count, graph->use_capacity)) {
             continue;
         }
         graph->use[graph->use_count] =
@@ -234,8 +222,7 @@ static void number_uses(struct culm_graph *graph, struct culm_node_desc *node) {
 }
 
 bool culm_graph_append(struct culm_graph *graph, const struct culm_node_desc *node) {
-    if (!room(graph, (void **)&graph->node, graph->node_count, &graph->node_capacity,
-              sizeof *graph->node)) {
+    if (!ROOM(graph, graph->node, graph->node_count, graph->node_capacity)) {
         return false;
     }
     graph->node[graph->node_count++] = *node;

@@ -1,6 +1,7 @@
 /* The sample ledger: a growing list of records; the audit sorts a copy and sweeps it once. */
 #include "ledger/ledger.h"
 
+#include "base/grow.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
@@ -32,14 +33,8 @@ enum culm_status culm_ledger_commit(struct culm_ledger *ledger, int64_t step, ui
     if (last < first || last == UINT64_MAX) {
         return CULM_ERR_ARGUMENT;
     }
-    if (ledger->count == ledger->capacity) {
-        size_t capacity = ledger->capacity ? 2 * ledger->capacity : 256;
-        struct record *grown = realloc(ledger->record, capacity * sizeof *grown);
-        if (!grown) {
-            return CULM_ERR_MEMORY;
-        }
-        ledger->record = grown;
-        ledger->capacity = capacity;
+    if (!CULM_GROW(ledger->record, ledger->capacity, ledger->count + 1)) {
+        return CULM_ERR_MEMORY;
     }
     ledger->record[ledger->count++] = (struct record){step, first, last};
     return CULM_OK;

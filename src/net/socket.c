@@ -328,9 +328,3 @@ void culm_socket_raise_limit(void) {
         (void)setrlimit(RLIMIT_NOFILE, &limit); /* what is left is what there was */
     }
 }
-
-uint64_t culm_clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}

@@ -11,6 +11,7 @@
 #ifndef CULM_NET_SOCKET_H
 #define CULM_NET_SOCKET_H
 
+#include "base/clock.h" /* of all deadlines */
 #include "base/status.h"
 
 #define CULM_ADDRESS_SIZE 64
@@ -40,7 +41,5 @@ enum culm_status culm_socket_write(int fd, const void *data, size_t len, uint64_
 
 /* As many descriptors as this user may have, for processes with many connections. */
 void culm_socket_raise_limit(void);
-
-uint64_t culm_clock_ns(void); /* CLOCK_MONOTONIC */
 
 #endif

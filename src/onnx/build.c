@@ -1,6 +1,7 @@
 /* The frame of the builder, and those operators that are ours already. */
 #include "onnx/build.h"
 
+#include "base/grow.h"
 #include "onnx/ops.h"
 
 #include <stdio.h>
@@ -162,14 +163,8 @@ static bool is_uniform(const struct culm_onnx_tensor *data) {
 }
 
 static bool add_name(struct culm_onnx_build *build, const char *name, int32_t value) {
-    if (build->name_count == build->name_capacity) {
-        int32_t capacity = build->name_capacity ? 2 * build->name_capacity : 64;
-        struct culm_onnx_name *grown = realloc(build->name, (size_t)capacity * sizeof *build->name);
-        if (!grown) {
-            return false;
-        }
-        build->name = grown;
-        build->name_capacity = capacity;
+    if (!CULM_GROW(build->name, build->name_capacity, build->name_count + 1)) {
+        return false;
     }
     struct culm_onnx_name *added = &build->name[build->name_count++];
     snprintf(added->name, sizeof added->name, "%s", name);

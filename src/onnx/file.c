@@ -7,6 +7,7 @@
 #include "onnx/read.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/pins.h"
 
 #include <errno.h>
@@ -294,16 +295,8 @@ static enum culm_status read_initializer(struct culm_onnx_graph *graph,
 
 static enum culm_status add_node(struct culm_onnx_graph *graph,
                                  const struct culm_wire_field *message, struct culm_error *error) {
-    if (graph->node_count == graph->node_capacity) {
-        int32_t capacity = graph->node_capacity ? 2 * graph->node_capacity : 128;
-        struct culm_onnx_node *grown = capacity < INT32_MAX / 2
-                                           ? realloc(graph->node, (size_t)capacity * sizeof *grown)
-                                           : NULL;
-        if (!grown) {
-            return culm_onnx_no_memory(graph, error);
-        }
-        graph->node = grown;
-        graph->node_capacity = capacity;
+    if (!CULM_GROW(graph->node, graph->node_capacity, graph->node_count + 1)) {
+        return culm_onnx_no_memory(graph, error);
     }
     struct culm_onnx_node *node = &graph->node[graph->node_count];
     enum culm_status status = culm_onnx_read_node(graph, message, node, error);

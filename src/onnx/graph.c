@@ -1,6 +1,7 @@
 /* Values, names, attributes: what the reader and the passes share. */
 #include "onnx/graph.h"
 
+#include "base/grow.h"
 #include "onnx/read.h"
 
 #include <stdio.h>
@@ -73,18 +74,9 @@ int32_t culm_onnx_find(const struct culm_onnx_graph *graph, const char *name) {
 }
 
 int32_t culm_onnx_value_new(struct culm_onnx_graph *graph, const char *name) {
-    if (graph->value_count == graph->value_capacity) {
-        if (graph->value_capacity >= INT32_MAX / 4) {
-            return -1;
-        }
-        int32_t capacity = graph->value_capacity ? 2 * graph->value_capacity : 256;
-        struct culm_onnx_value *grown =
-            realloc(graph->value, (size_t)capacity * sizeof *graph->value);
-        if (!grown) {
-            return -1;
-        }
-        graph->value = grown;
-        graph->value_capacity = capacity;
+    if (graph->value_count >= INT32_MAX / 4 ||
+        !CULM_GROW(graph->value, graph->value_capacity, graph->value_count + 1)) {
+        return -1;
     }
     if ((uint32_t)graph->value_count >= graph->names_size / 2 && !names_grow(graph)) {
         return -1;

@@ -1,6 +1,7 @@
 /* What the passes share, and their order. */
 #include "onnx/pass.h"
 
+#include "base/grow.h"
 #include "onnx/ops.h"
 
 #include <math.h>
@@ -152,16 +153,8 @@ bool culm_onnx_become_transpose(struct culm_onnx_graph *graph, int32_t index, in
 int32_t culm_onnx_insert(struct culm_onnx_graph *graph, int32_t before, const char *op,
                          const int32_t *inputs, int32_t count,
                          const struct culm_attributes *attributes, int rank, const int64_t *dim) {
-    if (graph->node_count == graph->node_capacity) {
-        int32_t capacity = 2 * graph->node_capacity;
-        struct culm_onnx_node *grown = capacity < INT32_MAX / 2
-                                           ? realloc(graph->node, (size_t)capacity * sizeof *grown)
-                                           : NULL;
-        if (!grown) {
-            return -1;
-        }
-        graph->node = grown;
-        graph->node_capacity = capacity;
+    if (!CULM_GROW(graph->node, graph->node_capacity, graph->node_count + 1)) {
+        return -1;
     }
     struct culm_onnx_node *node = &graph->node[graph->node_count];
     const struct culm_onnx_node *root = &graph->node[before];

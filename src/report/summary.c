@@ -2,6 +2,7 @@
 #include "report/summary.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +17,8 @@ void culm_summary_release(struct culm_summary *summary) {
     culm_summary_init(summary);
 }
 
-/* Makes room for one more item. */
-static enum culm_status grow(void **items, size_t count, size_t *capacity, size_t item_bytes,
-                             struct culm_error *error) {
-    if (count < *capacity) {
-        return CULM_OK;
-    }
-    size_t wanted = *capacity ? 2 * *capacity : 64;
-    void *bigger = realloc(*items, wanted * item_bytes);
-    if (!bigger) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "summary: out of memory");
-    }
-    *items = bigger;
-    *capacity = wanted;
-    return CULM_OK;
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "summary: out of memory");
 }
 
 static void undo_steps_after(struct culm_summary *s, int64_t step) {
@@ -44,7 +33,7 @@ static enum culm_status add_step(struct culm_summary *s, const json_t *event,
     int64_t step = culm_event_int(event, "step", 0);
     undo_steps_after(s, step > INT64_MIN ? step - 1 : step);
     enum culm_status status =
-        grow((void **)&s->steps, s->step_count, &s->step_capacity, sizeof *s->steps, error);
+        CULM_GROW(s->steps, s->step_capacity, s->step_count + 1) ? CULM_OK : no_memory(error);
     if (status == CULM_OK) {
         struct culm_summary_step *at = &s->steps[s->step_count++];
         *at = (struct culm_summary_step){
@@ -79,8 +68,9 @@ enum culm_status culm_summary_add(struct culm_summary *s, const json_t *event,
         return add_step(s, event, error);
     }
     if (!strcmp(name, "recovered")) {
-        enum culm_status status = grow((void **)&s->pauses_ms, s->pause_count, &s->pause_capacity,
-                                       sizeof *s->pauses_ms, error);
+        enum culm_status status = CULM_GROW(s->pauses_ms, s->pause_capacity, s->pause_count + 1)
+                                      ? CULM_OK
+                                      : no_memory(error);
         if (status == CULM_OK) {
             s->pauses_ms[s->pause_count++] = culm_event_real(event, "pause_ms", 0);
         }
@@ -143,20 +133,6 @@ struct culm_sink *culm_sink_summary_new(struct culm_summary *summary) {
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts `values`. */
-static double median(double *values, size_t count) {
-    if (!count) {
-        return 0;
-    }
-    qsort(values, count, sizeof *values, compare_doubles);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 double culm_summary_pause_median_ms(const struct culm_summary *summary) {
     double *copy = malloc(summary->pause_count * sizeof *copy + 1);
     if (!copy) {
@@ -165,7 +141,7 @@ double culm_summary_pause_median_ms(const struct culm_summary *summary) {
     for (size_t i = 0; i < summary->pause_count; i++) {
         copy[i] = summary->pauses_ms[i];
     }
-    double result = median(copy, summary->pause_count);
+    double result = culm_median(copy, summary->pause_count);
     free(copy);
     return result;
 }
@@ -186,7 +162,7 @@ double culm_summary_tokens_per_s(const struct culm_summary *summary) {
     for (size_t i = 0; i < summary->step_count; i++) {
         copy[i] = summary->steps[i].tokens_per_s;
     }
-    double result = median(copy, summary->step_count);
+    double result = culm_median(copy, summary->step_count);
     free(copy);
     return result;
 }

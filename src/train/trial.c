@@ -6,6 +6,7 @@
 
 #include "graph/ops/conv.h"
 
+#include "base/clock.h"
 #include "base/pages.h"
 #include "base/rng.h"
 #include "train/network.h"
@@ -70,12 +71,6 @@ static bool fill(struct trial *t, const struct culm_graph *graph) {
     return true;
 }
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* The least time of every node of the program. */
 static void time_nodes(const struct trial *t, int32_t nodes, double *took) {
     for (int repeat = 0; repeat < REPEATS; repeat++) {
@@ -87,9 +82,9 @@ static void time_nodes(const struct trial *t, int32_t nodes, double *took) {
                                      .grads = t->grads,
                                      .first = true};
         for (int32_t i = 0; i < nodes; i++) {
-            double start = seconds();
+            uint64_t start = culm_clock_ns();
             culm_stage_execute(t->stage, t->device, &run, i);
-            double now = seconds() - start;
+            double now = (double)(culm_clock_ns() - start) / 1e9;
             took[i] = repeat == 0 || now < took[i] ? now : took[i];
         }
     }

@@ -198,5 +198,5 @@ int main(void) {
         cmocka_unit_test(test_diff),
         cmocka_unit_test(test_wrong_input),
     };
-    return cmocka_run_group_tests_name("store/cli_ckpt", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cli/ckpt", tests, NULL, NULL);
 }

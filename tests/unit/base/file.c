@@ -198,5 +198,5 @@ int main(void) {
         cmocka_unit_test(test_relative_paths),          cmocka_unit_test(test_long_path),
         cmocka_unit_test(test_directories_of_the_dead),
     };
-    return cmocka_run_group_tests_name("store/file", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("base/file", tests, NULL, NULL);
 }

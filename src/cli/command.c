@@ -1,0 +1,38 @@
+/* What all commands do alike. */
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int culm_cli_fail(const char *command, const struct culm_error *error) {
+    fprintf(stderr, "culm %s: %s\n", command, error->text);
+    return culm_status_exit_code(error->status);
+}
+
+void culm_cli_note(const char *command, const char *note) {
+    if (note[0]) {
+        fprintf(stderr, "culm %s: %s\n", command, note);
+    }
+}
+
+void culm_cli_print_json(json_t *take_value) {
+    char *text = json_dumps(take_value, JSON_COMPACT);
+    puts(text ? text : "");
+    free(text);
+    json_decref(take_value);
+}
+
+int culm_cli_run(const struct culm_usage *usage, int argc, char **argv, void *values,
+                 culm_cli_body body) {
+    struct culm_arguments arguments;
+    struct culm_error error = {0};
+    int code = 0;
+    enum culm_status status = culm_options_parse(usage, argc, argv, values, &arguments, &error);
+    if (status == CULM_OK && arguments.help) {
+        culm_usage_print(usage, stdout);
+    } else if (status == CULM_OK) {
+        status = body(&arguments, values, &code, &error);
+    }
+    culm_options_release(usage, values);
+    return status == CULM_OK ? code : culm_cli_fail(usage->command, &error);
+}
