@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHUNK ((size_t)1 << 20)
@@ -18,6 +19,7 @@
 #define BLOCKS 64u
 #define SOME_FILES 256u
 #define TRIES 3
+#define READ_TRIES 8
 
 #define BACK "put it back, then --resume goes on"
 
@@ -192,6 +194,22 @@ static enum culm_status stamp_of_fd(const char *path, int fd, struct culm_stamp 
     return CULM_OK;
 }
 
+/* Whether another write gives another stamp: the tick of the clock in which the last one fell is
+ * over. */
+static bool settled(const struct culm_stamp *stamp) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - stamp->ctime_ns;
+    return age > 0 || age < -1000000000; /* from a machine whose clock is another */
+}
+
+static void settle(const struct culm_stamp *stamp) {
+    const struct timespec part = {.tv_nsec = 500000};
+    for (int i = 0; i < 1000 && !settled(stamp); i++) {
+        nanosleep(&part, NULL);
+    }
+}
+
 /* Compares once; *ret_stamp is that before reading. */
 static enum culm_status compare_file(const struct entry *entry, int fd,
                                      struct culm_stamp *ret_stamp, struct culm_error *error) {
@@ -201,6 +219,7 @@ static enum culm_status compare_file(const struct entry *entry, int fd,
     if (status != CULM_OK) {
         return status;
     }
+    settle(ret_stamp);
     if (ret_stamp->bytes != pin->bytes) {
         return differs(error, pin->path, "it has %llu bytes, had %llu",
                        (unsigned long long)ret_stamp->bytes, (unsigned long long)pin->bytes);
@@ -237,6 +256,7 @@ static enum culm_status pin_file(struct culm_pins *pins, const char *path, int f
         pin.bytes = pin.stamp.bytes;
         bool small = pin.bytes <= CULM_PINS_WHOLE;
         if (status == CULM_OK) {
+            settle(&pin.stamp);
             status = digest(path, fd, pin.bytes, small, NULL, small ? pin.whole : pin.part, error);
         }
         if (status == CULM_OK) {
@@ -293,19 +313,70 @@ enum culm_status culm_pins_file(struct culm_pins *pins, const char *path, int fd
     return status;
 }
 
-enum culm_status culm_pins_still(struct culm_pins *pins, const char *path, int fd,
-                                 const struct culm_stamp *stamp, struct culm_error *error) {
-    struct culm_stamp now = {0};
-    enum culm_status status = pins ? stamp_of_fd(path, fd, &now, error) : CULM_OK;
-    if (!pins || status != CULM_OK || culm_stamp_same(&now, stamp)) {
-        return status;
+static enum culm_status read_bytes(const struct culm_pins_reader *reader, uint64_t at,
+                                   void *ret_data, size_t len, struct culm_error *error) {
+    char *to = ret_data;
+    while (len) {
+        ssize_t got = pread(reader->fd, to, len, (off_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return culm_error_errno(error, errno, "%s '%s': read at byte %llu", reader->what,
+                                    reader->path, (unsigned long long)at);
+        }
+        if (got == 0) {
+            return culm_error_set(error, CULM_ERR_IO,
+                                  "%s '%s': ends at byte %llu, had %llu when opened; restore it",
+                                  reader->what, reader->path, (unsigned long long)at,
+                                  (unsigned long long)reader->stamp.bytes);
+        }
+        to += got;
+        at += (uint64_t)got;
+        len -= (size_t)got;
     }
-    pthread_mutex_lock(&pins->lock);
-    struct entry *entry = find(pins, path);
-    bool known = entry && entry->shown && culm_stamp_same(&now, &entry->seen);
-    status = known ? CULM_OK : show_file(pins, path, fd, error);
-    pthread_mutex_unlock(&pins->lock);
+    return CULM_OK;
+}
+
+/* The stamp of what is there now, which is what was pinned. */
+static enum culm_status good_stamp(const struct culm_pins_reader *reader,
+                                   struct culm_stamp *ret_stamp, struct culm_error *error) {
+    pthread_mutex_lock(&reader->pins->lock);
+    struct entry *entry = find(reader->pins, reader->path);
+    enum culm_status status = stamp_of_fd(reader->path, reader->fd, ret_stamp, error);
+    bool known = entry && entry->shown && culm_stamp_same(ret_stamp, &entry->seen);
+    if (status == CULM_OK && !known) {
+        status = show_file(reader->pins, reader->path, reader->fd, error);
+        entry = find(reader->pins, reader->path);
+        *ret_stamp = status == CULM_OK ? entry->seen : *ret_stamp;
+    }
+    pthread_mutex_unlock(&reader->pins->lock);
     return status;
+}
+
+/* Whoever writes changes the stamp first. So bytes that were read between two looks at one stamp
+ * are of the content that goes with it; others are read again, whatever the file holds by now. */
+enum culm_status culm_pins_read(const struct culm_pins_reader *reader, uint64_t at, void *ret_data,
+                                size_t len, struct culm_error *error) {
+    struct culm_stamp before = reader->stamp, after = {0};
+    if (!reader->pins) {
+        return read_bytes(reader, at, ret_data, len, error);
+    }
+    for (int i = 0; i < READ_TRIES; i++) {
+        struct culm_error reason = {0};
+        enum culm_status status = read_bytes(reader, at, ret_data, len, &reason);
+        enum culm_status look = stamp_of_fd(reader->path, reader->fd, &after, error);
+        if (look != CULM_OK) {
+            return look;
+        }
+        if (culm_stamp_same(&before, &after)) {
+            return status == CULM_OK ? CULM_OK : culm_error_set(error, status, "%s", reason.text);
+        }
+        if ((look = good_stamp(reader, &before, error)) != CULM_OK) {
+            return look;
+        }
+    }
+    return differs(error, reader->path, "it is being written to");
 }
 
 /* --- folders --- */
@@ -402,6 +473,9 @@ static enum culm_status describe_folder(const struct folder *folder, struct culm
         enum culm_status status = stat_all(folder, pin, error);
         struct culm_pin after = *pin;
         bool small = pin->bytes <= CULM_PINS_WHOLE;
+        for (size_t f = 0; f < folder->count && status == CULM_OK; f++) {
+            settle(&folder->stamp[f]); /* all of them in one tick */
+        }
         if (status == CULM_OK) {
             status = digest_folder(folder, small, small ? pin->whole : pin->part, error);
         }
@@ -499,7 +573,7 @@ enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, si
             status = differs(error, path,
                              entry->file_sum[index] ? "its content is another"
                                                     : "it was written to or replaced");
-        } else {
+        } else if (settled(stamp)) {
             entry->file_stamp[index] = hash_stamp(stamp);
         }
     }

@@ -2,8 +2,8 @@
  * Pins: what the files that a run reads held when it began, so that nobody reads anything else.
  *
  * Whoever opens an input shows the open descriptor to culm_pins_file before it believes a byte, and
- * again when the file's *stamp* (inode, size, times) is no longer the one it saw. The launcher's
- * pins are open: a file that is shown for the first time is pinned as it is. A worker's are sealed:
+ * reads by culm_pins_read, which compares again when the file's *stamp* (inode, size, times) is no
+ * longer the one that the opener saw. The launcher's pins are open: a file that is shown for the first time is pinned as it is. A worker's are sealed:
  * a file must be pinned, and hold the same.
  *
  *     up to CULM_PINS_WHOLE bytes      SHA-256 of the content, at each opening
@@ -16,8 +16,9 @@
  *
  * A stamp changes with each write and each rename, also where somebody puts the time of change back
  * (the inode has a time of its own); another stamp alone is no difference. Two changes within one
- * tick of the file system's clock, some milliseconds, look like one. Thread: any; internally
- * locked.
+ * tick of the file system's clock, some milliseconds, have one stamp; so nothing is compared before
+ * the tick of the last change is over. (Not noticed: a page that a process has mapped and changed,
+ * changed again before the kernel has written it.) Thread: any; internally locked.
  */
 #ifndef CULM_BASE_PINS_H
 #define CULM_BASE_PINS_H
@@ -62,9 +63,18 @@ struct culm_pin culm_pins_at(struct culm_pins *pins, size_t index);
  * CULM_ERR_CHANGED, naming it; CULM_ERR_IO. `pins` NULL: CULM_OK. */
 enum culm_status culm_pins_file(struct culm_pins *pins, const char *path, int fd,
                                 struct culm_error *error);
-/* The same for one that was shown with `stamp` before; one fstat when nothing has changed. */
-enum culm_status culm_pins_still(struct culm_pins *pins, const char *path, int fd,
-                                 const struct culm_stamp *stamp, struct culm_error *error);
+struct culm_pins_reader {
+    struct culm_pins *pins; /* NULL: whatever is there is read */
+    const char *what;       /* in messages: "text" */
+    const char *path;
+    int fd;
+    struct culm_stamp stamp; /* the descriptor's, before it was shown to culm_pins_file */
+};
+/* Bytes [at, at + len) as they were pinned, though the file be edited meanwhile and put back; one
+ * fstat more than reading takes when nothing has changed. CULM_ERR_CHANGED when it is edited for
+ * good, or again and again; CULM_ERR_IO. */
+enum culm_status culm_pins_read(const struct culm_pins_reader *reader, uint64_t at, void *ret_data,
+                                size_t len, struct culm_error *error);
 
 /* A folder: `path_of` gives the path of each of its `count` files, in an order that its content
  * alone decides; ctx is for it. To be shown once, before culm_pins_inside. */

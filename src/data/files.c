@@ -79,46 +79,15 @@ enum culm_status culm_files_open(const char *what, const char *const *paths, siz
     return CULM_OK;
 }
 
-static enum culm_status read_bytes(const struct culm_files *files, size_t file, uint64_t at,
-                                   void *ret_data, size_t len, struct culm_error *error) {
-    const struct culm_files_entry *entry = &files->entry[file];
-    char *to = ret_data;
-    while (len) {
-        ssize_t got = pread(entry->fd, to, len, (off_t)at);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return culm_error_errno(error, errno, "%s '%s': read at byte %llu", files->what,
-                                    entry->path, (unsigned long long)at);
-        }
-        if (got == 0) {
-            return culm_error_set(
-                error, CULM_ERR_IO, "%s '%s': ends at byte %llu, had %llu when opened; restore it",
-                files->what, entry->path, (unsigned long long)at, (unsigned long long)entry->bytes);
-        }
-        to += got;
-        at += (uint64_t)got;
-        len -= (size_t)got;
-    }
-    return CULM_OK;
-}
-
-/* The stamp is looked at after reading: whoever writes changes it first. */
 enum culm_status culm_files_read(const struct culm_files *files, size_t file, uint64_t at,
                                  void *ret_data, size_t len, struct culm_error *error) {
     const struct culm_files_entry *entry = &files->entry[file];
-    enum culm_status status = read_bytes(files, file, at, ret_data, len, error);
-    if (status != CULM_OK && status != CULM_ERR_IO) {
-        return status;
-    }
-    struct culm_error changed = {0};
-    enum culm_status still =
-        culm_pins_still(files->pins, entry->path, entry->fd, &entry->stamp, &changed);
-    if (still != CULM_OK && error) {
-        *error = changed; /* says more than that the file ended */
-    }
-    return still != CULM_OK ? still : status;
+    const struct culm_pins_reader reader = {.pins = files->pins,
+                                            .what = files->what,
+                                            .path = entry->path,
+                                            .fd = entry->fd,
+                                            .stamp = entry->stamp};
+    return culm_pins_read(&reader, at, ret_data, len, error);
 }
 
 enum culm_status culm_files_slurp(const struct culm_files *files, size_t file, uint64_t max_bytes,

@@ -32,7 +32,7 @@ enum culm_status culm_files_open(const char *what, const char *const *paths, siz
                                  struct culm_error *error);
 void culm_files_free(struct culm_files *files); /* NULL is fine */
 /* Reads [at, at + len) of one file. CULM_ERR_IO when it cannot be read or became shorter;
- * CULM_ERR_CHANGED when what was read may not be what was pinned. */
+ * CULM_ERR_CHANGED when it holds other than what was pinned. */
 enum culm_status culm_files_read(const struct culm_files *files, size_t file, uint64_t at,
                                  void *ret_data, size_t len, struct culm_error *error);
 /* The whole of one file and a NUL that is not counted; the caller frees. CULM_ERR_CONFIG when it

@@ -392,30 +392,13 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
     return status;
 }
 
-static enum culm_status read_bytes(const char *path, int fd, uint8_t *to, size_t len,
-                                   struct culm_error *error) {
-    for (size_t at = 0; at < len;) {
-        ssize_t got = pread(fd, to + at, len - at, (off_t)at);
-        if (got == 0) {
-            return culm_error_set(error, CULM_ERR_IO,
-                                  "onnx '%s': ends at byte %zu, had %zu when opened; restore it",
-                                  path, at, len);
-        }
-        if (got < 0 && errno != EINTR) {
-            return culm_error_errno(error, errno, "onnx '%s': read at byte %zu", path, at);
-        }
-        at += got > 0 ? (size_t)got : 0;
-    }
-    return CULM_OK;
-}
-
 /* Into memory of its own: a file that is cut or written to while it is mapped ends the process. */
 static enum culm_status load_file(const char *path, struct culm_pins *pins,
                                   struct culm_onnx_map *ret_map, struct culm_error *error) {
     struct stat info;
-    struct culm_stamp stamp;
     enum culm_status status = CULM_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct culm_pins_reader reader = {.pins = pins, .what = "onnx", .path = path, .fd = fd};
     if (fd < 0 || fstat(fd, &info) != 0) {
         int reason = errno;
         status = culm_error_set(error, reason == ENOENT ? CULM_ERR_NOT_FOUND : CULM_ERR_CONFIG,
@@ -424,13 +407,12 @@ static enum culm_status load_file(const char *path, struct culm_pins *pins,
         status = culm_error_set(error, CULM_ERR_CONFIG, "onnx '%s': is not a plain file", path);
     } else if ((status = culm_pins_file(pins, path, fd, error)) == CULM_OK && info.st_size > 0) {
         size_t len = (size_t)info.st_size;
-        culm_stamp_of(&info, &stamp);
+        culm_stamp_of(&info, &reader.stamp);
         void *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED) {
             status = culm_error_set(error, CULM_ERR_MEMORY,
                                     "onnx '%s': out of memory for %zu bytes", path, len);
-        } else if ((status = read_bytes(path, fd, data, len, error)) == CULM_OK &&
-                   (status = culm_pins_still(pins, path, fd, &stamp, error)) == CULM_OK) {
+        } else if ((status = culm_pins_read(&reader, 0, data, len, error)) == CULM_OK) {
             *ret_map = (struct culm_onnx_map){.data = data, .len = len, .mapped = true};
         } else {
             munmap(data, len);

@@ -254,36 +254,18 @@ out:
     return status;
 }
 
-/* Looks at the stamp afterwards: whoever writes changes it first. */
 static enum culm_status read_bytes(const struct culm_safetensors *file, uint64_t at, void *ret_data,
                                    size_t len, struct culm_error *error) {
-    char *to = ret_data;
     if (file->fd < 0) {
-        memcpy(to, file->data + at, len);
+        memcpy(ret_data, file->data + at, len);
         return CULM_OK;
     }
-    while (len) {
-        ssize_t got = pread(file->fd, to, len, (off_t)at);
-        if (got < 0 && errno != EINTR) {
-            return culm_error_errno(error, errno, "safetensors '%s': read at byte %llu", file->name,
-                                    (unsigned long long)at);
-        }
-        if (got == 0) {
-            enum culm_status status =
-                culm_pins_still(file->pins, file->name, file->fd, &file->stamp, error);
-            return status != CULM_OK
-                       ? status
-                       : culm_error_set(error, CULM_ERR_IO,
-                                        "safetensors '%s': ends at byte %llu, had %llu when "
-                                        "opened; restore it",
-                                        file->name, (unsigned long long)at,
-                                        (unsigned long long)file->len);
-        }
-        to += got > 0 ? got : 0;
-        at += got > 0 ? (uint64_t)got : 0;
-        len -= got > 0 ? (size_t)got : 0;
-    }
-    return culm_pins_still(file->pins, file->name, file->fd, &file->stamp, error);
+    const struct culm_pins_reader reader = {.pins = file->pins,
+                                            .what = "safetensors",
+                                            .path = file->name,
+                                            .fd = file->fd,
+                                            .stamp = file->stamp};
+    return culm_pins_read(&reader, at, ret_data, len, error);
 }
 
 /* What comes before the data, into memory. */
