@@ -104,11 +104,11 @@ struct culm_world_ops {
      * spawn asks for one more worker. UP comes when it joins; if it ends, or has not joined in a
      * time of the world's own, it is killed and EXIT comes instead. */
     void (*spawn)(struct culm_world *world);
-    void (*kill)(struct culm_world *world,
-                 int32_t node); /* SIGKILL its process, if it still runs */
+    /* SIGKILLs its process, if it still runs. */
+    void (*kill)(struct culm_world *world, int32_t node);
 
-    /* Ends this actor: no callback follows. `exit_code` as in cli/command.h. `error` may be NULL.
-     */
+    /* Ends this actor: no callback follows. `exit_code` as in cli/command.h; `error` may be
+     * NULL. */
     void (*leave)(struct culm_world *world, int exit_code, const struct culm_error *error);
 };
 

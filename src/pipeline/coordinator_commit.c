@@ -211,6 +211,16 @@ static void order_piece(struct culm_coordinator *c, int32_t stage) {
     culm_coordinator_send(c, c->saving.writer[stage], CULM_MSG_SAVE);
 }
 
+/* The version that everyone waited for is on disk: leaves (after a stop), or writes the model. */
+static void finish(struct culm_coordinator *c) {
+    if (c->iteration <= c->o.shape.steps) {
+        culm_coordinator_leave(c, 75, NULL);
+        return;
+    }
+    c->phase = FINISHING;
+    culm_coordinator_io_start(c, CULM_TASK_FINISH, c->checkpoint_version);
+}
+
 void culm_coordinator_save(struct culm_coordinator *c) {
     int64_t version = c->iteration - 1;
     if (c->phase != RUNNING) {
@@ -225,7 +235,7 @@ void culm_coordinator_save(struct culm_coordinator *c) {
         return; /* a wanted one follows when that is done */
     }
     if (version == c->checkpoint_version && c->checkpoint_path[0] && wanted) {
-        culm_coordinator_finish(c); /* it is there already */
+        finish(c); /* it is there already */
         return;
     }
     c->saving.active = true;
@@ -339,17 +349,8 @@ static void published(struct culm_coordinator *c) {
     }
     culm_coordinator_checkpoint_event(c, c->io.version, c->io.text, true, NULL);
     if (last) {
-        culm_coordinator_finish(c);
+        finish(c);
     }
-}
-
-void culm_coordinator_finish(struct culm_coordinator *c) {
-    if (c->iteration <= c->o.shape.steps) {
-        culm_coordinator_leave(c, 75, NULL);
-        return;
-    }
-    c->phase = FINISHING;
-    culm_coordinator_io_start(c, CULM_TASK_FINISH, c->checkpoint_version);
 }
 
 static int compare_doubles(const void *a, const void *b) {

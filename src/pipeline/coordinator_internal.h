@@ -307,8 +307,6 @@ void culm_coordinator_io_done(struct culm_coordinator *c);
 /* Publishes what became of a checkpoint; `why` may be NULL. */
 void culm_coordinator_checkpoint_event(struct culm_coordinator *c, int64_t step, const char *path,
                                        bool ok, const char *why);
-/* The version that everyone waited for is on disk: leaves (after a stop), or writes the model. */
-void culm_coordinator_finish(struct culm_coordinator *c);
 /* Is the checkpoint being written that of the newest version, and what everyone waits for? */
 bool culm_coordinator_last_save(const struct culm_coordinator *c);
 

@@ -24,10 +24,18 @@
 #define VAIN_MAX 5    /* looks that find nobody to blame, and the run ends */
 #define LISTED_MAX 64 /* in the event */
 
+/* What one node sends another, as the event "stalled" names it. */
+enum what { HAVE, STATE, ACTIVATION, GRADIENT, SUM, REDUCED };
+
+static const char *const what_name[] = {
+    [HAVE] = "have",         [STATE] = "state", [ACTIVATION] = "activation",
+    [GRADIENT] = "gradient", [SUM] = "sum",     [REDUCED] = "reduced",
+};
+
 /* X should have got something from Y. */
 struct want {
     int32_t node, from, stage, count;
-    const char *what;
+    enum what what;
     bool made; /* and Y has it */
 };
 
@@ -135,7 +143,7 @@ static const struct culm_waits *answer_of(const struct culm_coordinator *c, int3
     return worker ? worker->waits : NULL;
 }
 
-static void add(struct wants *wants, int32_t node, int32_t from, const char *what, int32_t stage,
+static void add(struct wants *wants, int32_t node, int32_t from, enum what what, int32_t stage,
                 bool made) {
     if (node < 0 || from < 0 || node == from) {
         return;
@@ -174,11 +182,10 @@ static void want_boundaries(const struct culm_coordinator *c, struct wants *want
             continue;
         }
         if (before && !self->have.activation[i]) {
-            add(wants, role[s].owner, role[s - 1].owner, "activation", s,
-                before->have.activation[i]);
+            add(wants, role[s].owner, role[s - 1].owner, ACTIVATION, s, before->have.activation[i]);
         }
         if (after && !self->have.gradient[i]) {
-            add(wants, role[s].owner, role[s + 1].owner, "gradient", s, after->have.gradient[i]);
+            add(wants, role[s].owner, role[s + 1].owner, GRADIENT, s, after->have.gradient[i]);
         }
     }
 }
@@ -203,7 +210,7 @@ static void want_grad(const struct culm_coordinator *c, struct wants *wants, int
         const struct culm_view_node *node = &c->view->node[i];
         const struct culm_waits *waits = answer_of(c, node->id);
         if (waits && !waits->have.reduced[grad] && holds_grad(c, node, grad)) {
-            add(wants, node->id, reducer, "reduced", stage, at->have.reduced[grad]);
+            add(wants, node->id, reducer, REDUCED, stage, at->have.reduced[grad]);
         }
     }
     for (int32_t p = 0; p < c->view->pipelines && !at->have.reduced[grad]; p++) {
@@ -213,7 +220,7 @@ static void want_grad(const struct culm_coordinator *c, struct wants *wants, int
         }
         const struct culm_waits *owner = answer_of(c, c->view->role[p][stage].owner);
         if (owner && (lanes & ~at->have.lanes[grad])) {
-            add(wants, reducer, c->view->role[p][stage].owner, "sum", stage,
+            add(wants, reducer, c->view->role[p][stage].owner, SUM, stage,
                 (lanes & ~owner->lanes_done[stage]) == 0);
         }
     }
@@ -224,12 +231,12 @@ static void find_wants(const struct culm_coordinator *c, struct wants *wants) {
         const struct culm_waits *waits = answer_of(c, c->view->node[i].id);
         for (int32_t d = 0; waits && d < waits->deaf_count; d++) {
             if (answer_of(c, waits->deaf[d])) { /* which has said it: it is in this view */
-                add(wants, c->view->node[i].id, waits->deaf[d], "have", -1, true);
+                add(wants, c->view->node[i].id, waits->deaf[d], HAVE, -1, true);
             }
         }
     }
     for (int32_t t = 0; t < c->transfer_count; t++) {
-        add(wants, c->transfer[t].destination, c->transfer[t].source, "state", c->transfer[t].stage,
+        add(wants, c->transfer[t].destination, c->transfer[t].source, STATE, c->transfer[t].stage,
             true);
     }
     for (int32_t p = 0; p < c->view->pipelines && c->view->phase == CULM_VIEW_RUN; p++) {
@@ -302,8 +309,8 @@ static void tell(struct culm_coordinator *c, const struct wants *wants, uint64_t
         const struct want *at = &wants->want[i];
         if (at->made == any) {
             json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:i, s:i}", "node", at->node,
-                                                  "from", at->from, "what", at->what, "stage",
-                                                  at->stage, "count", at->count));
+                                                  "from", at->from, "what", what_name[at->what],
+                                                  "stage", at->stage, "count", at->count));
         }
     }
     culm_coordinator_event(c, json_pack("{s:s, s:I, s:I, s:o, s:o}", "event", "stalled", "step",

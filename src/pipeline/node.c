@@ -191,7 +191,8 @@ bool culm_node_needs_grad(const struct culm_node *node, int32_t grad, uint64_t h
     return (stages & holds) != 0;
 }
 
-void culm_node_advance(struct culm_node *node) {
+/* Sends what can be sent and runs what can be run, after anything has changed. */
+static void advance(struct culm_node *node) {
     if (node->left || node->view->number == 0) {
         return;
     }
@@ -362,7 +363,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         break;
     default: break; /* not for a node */
     }
-    culm_node_advance(node);
+    advance(node);
 }
 
 static void on_peer(void *actor, int32_t id, enum culm_peer_change change,
@@ -392,7 +393,7 @@ static void on_job_done(void *actor, struct culm_job *job) {
     } else {
         culm_node_task_done(node, task);
     }
-    culm_node_advance(node);
+    advance(node);
 }
 
 static void on_request(void *actor, enum culm_request request, int32_t node) {

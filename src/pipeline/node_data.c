@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool culm_node_known_lost(const struct culm_node *node, int32_t id) {
+/* Was it in a view, and no longer is? Ids are never used again. */
+static bool known_lost(const struct culm_node *node, int32_t id) {
     for (int32_t i = 0; i < node->lost_count; i++) {
         if (node->lost[i] == id) {
             return true;
@@ -98,7 +99,7 @@ static void keep_early(struct culm_node *node, int32_t from, uint16_t type,
 /* Takes the frame, keeps it for later, or drops it. */
 static void sort(struct culm_node *node, int32_t from, uint16_t type,
                  const struct culm_data_key *key, struct culm_blob *payload, size_t payload_bytes) {
-    if (culm_node_known_lost(node, from) || !payload) {
+    if (known_lost(node, from) || !payload) {
         return;
     }
     if (type == CULM_MSG_STATE) {
@@ -243,7 +244,7 @@ static void keep_early_have(struct culm_node *node, int32_t from) {
 
 void culm_node_have(struct culm_node *node, int32_t from, const struct culm_message *message) {
     if (culm_have_decode(message->meta, message->meta_bytes, &node->have) != CULM_OK ||
-        culm_node_known_lost(node, from)) {
+        known_lost(node, from)) {
         return;
     }
     if (node->have.view == node->view->number) {

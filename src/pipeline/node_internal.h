@@ -197,9 +197,6 @@ void culm_node_send(struct culm_node *node, int32_t to, uint16_t type, struct cu
 void culm_node_tell(struct culm_node *node, uint16_t type);
 /* Passes a fault point of the iteration in progress. May not return, or return late. */
 void culm_node_fault(struct culm_node *node, enum culm_phase phase, int64_t micro);
-/* Sends what can be sent and runs what can be run, after anything has changed. Before the first
- * view, and after leaving, nothing. */
-void culm_node_advance(struct culm_node *node);
 /* A blob from the node's pool. False: the promise of the plan is reached, and the node has failed. */
 bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob **ret_blob);
 
@@ -253,8 +250,6 @@ void culm_node_push(struct culm_node *node);
 /* Forgets all boundaries and activations of the iteration; tasks made for them are of an older
  * epoch from here on. */
 void culm_node_cells_clear(struct culm_node *node);
-/* Was it in a view, and no longer is? Ids are never used again. */
-bool culm_node_known_lost(const struct culm_node *node, int32_t id);
 /* Has its HAVE of the current view come? Before that nothing goes to it. */
 bool culm_node_said_have(const struct culm_node *node, int32_t id);
 

@@ -25,17 +25,6 @@ int64_t culm_patience_limit_ms(const struct culm_patience *patience, int32_t kin
     return limit > patience->start_ms ? limit : patience->start_ms;
 }
 
-int64_t culm_patience_most_ms(const struct culm_patience *patience) {
-    int64_t most = patience->start_ms;
-    for (int32_t kind = 0; kind < CULM_WATCHED_KINDS; kind++) {
-        for (int32_t stage = 0; stage < CULM_MAX_STAGES; stage++) {
-            int64_t limit = patience->row[kind][stage].limit_ms;
-            most = limit > most ? limit : most;
-        }
-    }
-    return most;
-}
-
 static void raise_to(int64_t *limit_ms, int64_t to_ms) {
     *limit_ms = to_ms > *limit_ms ? to_ms : *limit_ms;
 }

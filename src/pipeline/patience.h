@@ -40,8 +40,6 @@ void culm_patience_init(struct culm_patience *patience, int64_t start_ms);
  * limit of the start. */
 int64_t culm_patience_limit_ms(const struct culm_patience *patience, int32_t kind, int32_t stage,
                                uint64_t began_ns);
-/* The longest limit there is. */
-int64_t culm_patience_most_ms(const struct culm_patience *patience);
 /* A task of this kind has ended well after `ms`. */
 void culm_patience_took(struct culm_patience *patience, int32_t kind, int32_t stage, int64_t ms);
 /* A worker is put out now that had run one since began_ns for `ms`, longer than its limit. The row

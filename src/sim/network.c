@@ -57,7 +57,7 @@ static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* --- ways --- */
 
-struct way *culm_sim_way(struct culm_sim *sim, int32_t from, int32_t to) {
+static struct way *way_of(struct culm_sim *sim, int32_t from, int32_t to) {
     struct process *process = culm_sim_process(sim, from);
     int32_t slot = to + 1;
     if (slot >= process->ways) {
@@ -532,8 +532,8 @@ static enum culm_status network_connect(struct culm_network *network, const char
         return culm_error_set(error, CULM_ERR_AGAIN, "no descriptors");
     }
     struct end *end = end_new(process);
-    end->out = culm_sim_way(sim, process->id, to);
-    end->in = culm_sim_way(sim, to, process->id);
+    end->out = way_of(sim, process->id, to);
+    end->in = way_of(sim, to, process->id);
     culm_sim_schedule(sim, sim->now_ns + delay(sim),
                       (struct happen){.call = knock, .of = end, .from = to});
     *ret_stream = &end->stream;
@@ -630,11 +630,11 @@ static bool between(const struct end *end, int32_t one, int32_t other) {
 
 void culm_sim_cut(struct culm_sim *sim, int32_t one, int32_t other) {
     if (one == other || !culm_sim_process(sim, one) || !culm_sim_process(sim, other) ||
-        culm_sim_way(sim, one, other)->cut) {
+        way_of(sim, one, other)->cut) {
         return;
     }
     culm_sim_log(sim, "%d and %d are cut off from each other", one, other);
-    culm_sim_way(sim, one, other)->cut = culm_sim_way(sim, other, one)->cut = true;
+    way_of(sim, one, other)->cut = way_of(sim, other, one)->cut = true;
     for (struct end *end = sim->ends; end; end = end->next) {
         if (between(end, one, other) && !end->closed && !end->reset) {
             end->reset = true;
@@ -672,7 +672,7 @@ void culm_sim_drop(struct culm_sim *sim, int32_t from, int32_t to, uint64_t for_
     if (from == to || !culm_sim_process(sim, from) || !culm_sim_process(sim, to)) {
         return;
     }
-    struct way *way = culm_sim_way(sim, from, to);
+    struct way *way = way_of(sim, from, to);
     if (way->dropped) {
         return;
     }
@@ -700,7 +700,7 @@ void culm_sim_slow(struct culm_sim *sim, int32_t from, int32_t to, uint32_t time
                    uint64_t for_ns) {
     if (from != to && culm_sim_process(sim, from) && culm_sim_process(sim, to)) {
         culm_sim_log(sim, "the way from %d to %d is %u times as slow", from, to, times);
-        struct way *way = culm_sim_way(sim, from, to);
+        struct way *way = way_of(sim, from, to);
         way->slowness = times;
         way->slow_until_ns = sim->now_ns + for_ns;
     }
@@ -708,7 +708,7 @@ void culm_sim_slow(struct culm_sim *sim, int32_t from, int32_t to, uint32_t time
 
 void culm_sim_flip(struct culm_sim *sim, int32_t from, int32_t to, int64_t after_bytes) {
     if (from != to && culm_sim_process(sim, from) && culm_sim_process(sim, to)) {
-        culm_sim_way(sim, from, to)->flip_at = after_bytes;
+        way_of(sim, from, to)->flip_at = after_bytes;
     }
 }
 

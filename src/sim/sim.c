@@ -151,9 +151,4 @@ bool culm_sim_started(const struct culm_sim *sim, int32_t node) {
     return node >= 0 && process && process->started;
 }
 
-bool culm_sim_frozen(const struct culm_sim *sim, int32_t id) {
-    const struct process *process = culm_sim_process(sim, id);
-    return process && process->frozen_until_ns > sim->now_ns;
-}
-
 int32_t culm_sim_worker_count(const struct culm_sim *sim) { return sim->process_count - 1; }

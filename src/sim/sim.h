@@ -113,7 +113,6 @@ void *culm_sim_worker(const struct culm_sim *sim, int32_t node);
 /* The same, also of one that has ended: what it last was. NULL: there never was one. */
 void *culm_sim_remains(const struct culm_sim *sim, int32_t node);
 bool culm_sim_started(const struct culm_sim *sim, int32_t node); /* has joined */
-bool culm_sim_frozen(const struct culm_sim *sim, int32_t id);
 int32_t culm_sim_worker_count(const struct culm_sim *sim); /* ever started: ids are below it */
 
 #endif

@@ -82,7 +82,6 @@ __attribute__((format(printf, 2, 3))) void culm_sim_log(const struct culm_sim *s
 
 /* network.c */
 extern const struct culm_network_ops culm_sim_network_ops;
-struct way *culm_sim_way(struct culm_sim *sim, int32_t from, int32_t to);
 /* The system closes what a process leaves behind. */
 void culm_sim_network_end(struct process *process);
 void culm_sim_network_free(struct culm_sim *sim);

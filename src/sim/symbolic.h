@@ -68,8 +68,7 @@ enum culm_flip {
     CULM_FLIP_STATE,    /* of a tensor here, at once */
     CULM_FLIP_GRADIENT, /* reduced, here, before the next norm is taken of it */
     CULM_FLIP_APPLIED,  /* reduced, here, after the norm and before the next step */
-    CULM_FLIP_RESULT, /* of the next step, by a processor that errs: the digest is of what came out
-                       */
+    CULM_FLIP_RESULT, /* of the next step, by a processor that errs: the digest is of the result */
     CULM_FLIP_READER, /* from now on it reads the samples of the step before, or after the first */
     CULM_FLIP_COUNT,
 };

@@ -9,9 +9,8 @@
 
 #define MB 1048576.0
 
-#define SAVED_LOSS_BYTES                                                                           \
-    64 /* behind the activations of the last stage: the loss on its way to B                       \
-        */
+/* Behind the activations of the last stage: the loss on its way to B. */
+#define SAVED_LOSS_BYTES 64
 
 static enum culm_status out_of_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "plan: out of memory");
