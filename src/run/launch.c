@@ -150,6 +150,19 @@ static enum culm_status compare_inputs(struct launch *l, struct culm_error *erro
     return status;
 }
 
+/* config.yaml, which the command has compared, may have been edited since; this one counts. */
+static enum culm_status check_config(const struct launch *l, const char *before_text,
+                                     struct culm_error *error) {
+    struct culm_train_config before;
+    enum culm_status status = culm_train_config_parse(before_text, strlen(before_text),
+                                                      "its configuration", NULL, 0, &before, error);
+    if (status == CULM_OK) {
+        status = culm_train_config_resumable(&before, l->o->config, error);
+        culm_train_config_release(&before);
+    }
+    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start_path);
+}
+
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (!l->o->resume) {
         return CULM_OK;
@@ -184,6 +197,7 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
                               "bits may differ from here on",
                               l->start_path, before, l->signature);
         }
+        status = check_config(l, culm_checkpoint_info(checkpoint)->config, error);
         culm_checkpoint_close(checkpoint);
     }
     status = status == CULM_OK ? check_choices(l, error) : status;

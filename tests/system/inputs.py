@@ -382,6 +382,23 @@ def old_checkpoint(bench):
 
 cases.add("--resume from a checkpoint without a list", old_checkpoint)
 
+
+def resume_config(bench):
+    """What the checkpoint was made with counts, whoever has edited DIR/config.yaml."""
+    stopped(bench, LONG)
+    path = bench.path("run", "config.yaml")
+    content = read(path)
+    other = content.replace(b"lr: 0.002", b"lr: 0.02")
+    check(other != content, "the edit changes nothing")
+    write(path, other)
+    refuses(bench, changed(LONG, optimizer__lr=0.02), bench.path("run", "checkpoints"), "optimizer.lr", "0.002")
+    equal(read(path), other, "config.yaml")
+    write(path, content)
+    same_after_resume(bench, LONG, cases.reference(LONG))
+
+
+cases.add("--resume with another lr in both configurations", resume_config)
+
 # --- read again at a roll-back ----------------------------------------------------------------------------------------------
 
 
