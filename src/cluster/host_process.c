@@ -6,6 +6,8 @@
  */
 #include "cluster/host_internal.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -146,14 +148,8 @@ void culm_host_starts_sweep(struct culm_host *host, uint64_t now_ns) {
 /* --- the start --- */
 
 static struct worker *worker_new(struct culm_host *host, const char *name) {
-    if (host->worker_count == host->worker_capacity) {
-        int32_t capacity = host->worker_capacity ? 2 * host->worker_capacity : 16;
-        struct worker **grown = realloc(host->worker, (size_t)capacity * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        host->worker = grown;
-        host->worker_capacity = capacity;
+    if (!CULM_GROW(host->worker, host->worker_capacity, host->worker_count + 1)) {
+        return NULL;
     }
     struct worker *worker = calloc(1, sizeof *worker);
     if (worker) {

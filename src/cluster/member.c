@@ -6,6 +6,7 @@
  */
 #include "cluster/member.h"
 
+#include "base/grow.h"
 #include "cluster/link.h"
 #include "cluster/wire.h"
 
@@ -131,20 +132,12 @@ static struct peer *peer_of(struct culm_member *member, int32_t node) {
     if (node < 0 || node >= CULM_WIRE_NODES_MAX) {
         return NULL;
     }
-    if (node >= member->peer_capacity) {
-        int32_t capacity = member->peer_capacity ? member->peer_capacity : 16;
-        while (capacity <= node) {
-            capacity *= 2;
-        }
-        struct peer *peer = realloc(member->peer, (size_t)capacity * sizeof *peer);
-        if (!peer) {
-            return NULL;
-        }
-        memset(peer + member->peer_capacity, 0,
-               (size_t)(capacity - member->peer_capacity) * sizeof *peer);
-        member->peer = peer;
-        member->peer_capacity = capacity;
+    int32_t before = member->peer_capacity;
+    if (!CULM_GROW(member->peer, member->peer_capacity, node + 1)) {
+        return NULL;
     }
+    memset(member->peer + before, 0,
+           (size_t)(member->peer_capacity - before) * sizeof *member->peer);
     return &member->peer[node];
 }
 

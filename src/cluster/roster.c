@@ -1,6 +1,7 @@
 /* The coordinator's links: unknown ones, the proof that makes one a worker's, the address book. */
 #include "cluster/roster.h"
 
+#include "base/grow.h"
 #include "cluster/link.h"
 
 #include <stdlib.h>
@@ -50,19 +51,11 @@ static void refuse(struct culm_link *link, const char *text) {
 }
 
 static struct place *place_of(struct culm_roster *roster, int32_t node) {
-    if (node >= roster->capacity) {
-        int32_t capacity = roster->capacity ? roster->capacity : 16;
-        while (capacity <= node) {
-            capacity *= 2;
-        }
-        struct place *grown = realloc(roster->place, (size_t)capacity * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        memset(grown + roster->capacity, 0, (size_t)(capacity - roster->capacity) * sizeof *grown);
-        roster->place = grown;
-        roster->capacity = capacity;
+    int32_t before = roster->capacity;
+    if (!CULM_GROW(roster->place, roster->capacity, node + 1)) {
+        return NULL;
     }
+    memset(roster->place + before, 0, (size_t)(roster->capacity - before) * sizeof *roster->place);
     return &roster->place[node];
 }
 

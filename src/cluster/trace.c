@@ -2,6 +2,7 @@
 #include "cluster/trace.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,14 +111,8 @@ static enum culm_status check_pairs(const struct culm_trace *trace, struct place
 
 static enum culm_status append(struct culm_trace *trace, size_t *capacity,
                                const struct culm_trace_entry *entry, struct culm_error *error) {
-    if (trace->count == *capacity) {
-        size_t more = *capacity ? 2 * *capacity : 64;
-        struct culm_trace_entry *grown = realloc(trace->entry, more * sizeof *grown);
-        if (!grown) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a trace");
-        }
-        trace->entry = grown;
-        *capacity = more;
+    if (!CULM_GROW(trace->entry, *capacity, trace->count + 1)) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a trace");
     }
     trace->entry[trace->count++] = *entry;
     return CULM_OK;

@@ -1,6 +1,7 @@
 /* The coordinator: workers, losses, suspicion, and dispatch. See coordinator.h. */
 #include "pipeline/coordinator_internal.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -203,15 +204,9 @@ void culm_coordinator_seat(struct culm_coordinator *c, struct worker *worker) {
 /* --- joining --- */
 
 static void worker_up(struct culm_coordinator *c, int32_t id, const struct culm_peer_info *info) {
-    if (c->worker_count == c->worker_capacity) {
-        int32_t capacity = c->worker_capacity ? 2 * c->worker_capacity : 32;
-        struct worker *worker = realloc(c->worker, (size_t)capacity * sizeof *worker);
-        if (!worker) {
-            culm_coordinator_fail(c, CULM_ERR_MEMORY, "register worker %d", id);
-            return;
-        }
-        c->worker = worker;
-        c->worker_capacity = capacity;
+    if (!CULM_GROW(c->worker, c->worker_capacity, c->worker_count + 1)) {
+        culm_coordinator_fail(c, CULM_ERR_MEMORY, "register worker %d", id);
+        return;
     }
     struct worker *worker = &c->worker[c->worker_count++];
     *worker = (struct worker){.id = id,
@@ -271,16 +266,9 @@ void culm_coordinator_recovered(struct culm_coordinator *c, struct pending *pend
                                      pending->node, "source", source[pending->origin], "pause_ms",
                                      pause, "redone_tasks", (json_int_t)pending->redone));
     c->recovered++;
-    if (c->pause_count == c->pause_capacity) {
-        int32_t capacity = c->pause_capacity ? 2 * c->pause_capacity : 64;
-        double *pauses = realloc(c->pause_ms, (size_t)capacity * sizeof *pauses);
-        if (!pauses) {
-            return; /* a statistic less */
-        }
-        c->pause_ms = pauses;
-        c->pause_capacity = capacity;
+    if (CULM_GROW(c->pause_ms, c->pause_capacity, c->pause_count + 1)) { /* else a statistic less */
+        c->pause_ms[c->pause_count++] = pause;
     }
-    c->pause_ms[c->pause_count++] = pause;
 }
 
 /* The lanes of its pipeline had gone to others before it was lost: there is nothing to take over.
@@ -555,16 +543,9 @@ static void peer_lost(struct culm_coordinator *c, const struct worker *worker,
     if (known) {
         return;
     }
-    if (c->complaint_count == c->complaint_capacity) {
-        int32_t capacity = c->complaint_capacity ? 2 * c->complaint_capacity : 16;
-        struct complaint *more = realloc(c->complaint, (size_t)capacity * sizeof *more);
-        if (!more) {
-            culm_coordinator_fail(c, CULM_ERR_MEMORY, "note that worker %d cannot reach %d", by,
-                                  about);
-            return;
-        }
-        c->complaint = more;
-        c->complaint_capacity = capacity;
+    if (!CULM_GROW(c->complaint, c->complaint_capacity, c->complaint_count + 1)) {
+        culm_coordinator_fail(c, CULM_ERR_MEMORY, "note that worker %d cannot reach %d", by, about);
+        return;
     }
     uint64_t due = culm_coordinator_now(c) + (uint64_t)c->o.settings.suspect_ms * MS;
     c->complaint[c->complaint_count++] = (struct complaint){by, about, due};

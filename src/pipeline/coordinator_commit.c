@@ -8,6 +8,7 @@
  */
 #include "pipeline/coordinator_internal.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 
 #include <math.h>
@@ -353,20 +354,6 @@ static void published(struct culm_coordinator *c) {
     }
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double pause_median(const struct culm_coordinator *c) {
-    if (c->pause_count == 0) {
-        return 0;
-    }
-    qsort(c->pause_ms, (size_t)c->pause_count, sizeof *c->pause_ms, compare_doubles);
-    int32_t half = c->pause_count / 2;
-    return c->pause_count % 2 ? c->pause_ms[half] : (c->pause_ms[half - 1] + c->pause_ms[half]) / 2;
-}
-
 static void done(struct culm_coordinator *c) {
     if (c->io.job.status != CULM_OK) {
         culm_coordinator_fail(c, c->io.job.status, "write the final model: %s",
@@ -378,7 +365,7 @@ static void done(struct culm_coordinator *c) {
     }
     struct culm_coordinator_totals totals;
     culm_coordinator_totals(c, &totals);
-    double median = pause_median(c); /* sorts */
+    double median = culm_median(c->pause_ms, (size_t)c->pause_count); /* sorts */
     double longest = c->pause_count ? c->pause_ms[c->pause_count - 1] : 0;
     culm_coordinator_event(
         c, json_pack("{s:s, s:I, s:f, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "event",

@@ -13,6 +13,8 @@
  */
 #include "pipeline/coordinator_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,17 +47,11 @@ struct wants {
     bool failed; /* out of memory */
 };
 
-static int compare_ms(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static uint64_t patience_ns(const struct culm_coordinator *c) {
     double sorted[CULM_STEPS_KEPT];
     int32_t count = c->watch.steps < CULM_STEPS_KEPT ? (int32_t)c->watch.steps : CULM_STEPS_KEPT;
     memcpy(sorted, c->watch.step_ms, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare_ms);
-    double ms = count ? MEDIANS * sorted[count / 2] : 0;
+    double ms = MEDIANS * culm_median(sorted, (size_t)count);
     ms = ms > (double)c->o.settings.stuck_ms ? ms : (double)c->o.settings.stuck_ms;
     ms = ms > LEAST_MS ? ms : LEAST_MS;
     return (uint64_t)(ms * (double)(1 << c->watch.looks) * 1e6);
@@ -156,15 +152,9 @@ static void add(struct wants *wants, int32_t node, int32_t from, enum what what,
             return;
         }
     }
-    if (wants->count == wants->capacity) {
-        int32_t capacity = wants->capacity ? 2 * wants->capacity : 64;
-        struct want *more = realloc(wants->want, (size_t)capacity * sizeof *more);
-        if (!more) {
-            wants->failed = true;
-            return;
-        }
-        wants->want = more;
-        wants->capacity = capacity;
+    if (!CULM_GROW(wants->want, wants->capacity, wants->count + 1)) {
+        wants->failed = true;
+        return;
     }
     wants->want[wants->count++] = (struct want){node, from, stage, 1, what, made};
 }

@@ -1,6 +1,8 @@
 /* The node: its life, its views, and its dispatch of messages. See node.h. */
 #include "pipeline/node_internal.h"
 
+#include "base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,15 +212,9 @@ static void remember_lost(struct culm_node *node) {
         if (culm_view_find(node->next, id)) {
             continue;
         }
-        if (node->lost_count == node->lost_capacity) {
-            int32_t capacity = node->lost_capacity ? 2 * node->lost_capacity : 16;
-            int32_t *lost = realloc(node->lost, (size_t)capacity * sizeof *lost);
-            if (!lost) {
-                culm_node_fail(node, CULM_ERR_MEMORY, "remember lost nodes");
-                return;
-            }
-            node->lost = lost;
-            node->lost_capacity = capacity;
+        if (!CULM_GROW(node->lost, node->lost_capacity, node->lost_count + 1)) {
+            culm_node_fail(node, CULM_ERR_MEMORY, "remember lost nodes");
+            return;
         }
         node->lost[node->lost_count++] = id;
     }

@@ -7,6 +7,8 @@
  */
 #include "pipeline/node_internal.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,18 +225,9 @@ static void keep_early_have(struct culm_node *node, int32_t from) {
             return;
         }
     }
-    if (node->early_have_count == node->early_have_capacity) {
-        int32_t capacity = node->early_have_capacity ? 2 * node->early_have_capacity : 16;
-        struct early_have *more = realloc(node->early_have, (size_t)capacity * sizeof *more);
-        if (!more) {
-            culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
-            return;
-        }
-        node->early_have = more;
-        node->early_have_capacity = capacity;
-    }
     struct culm_have fresh;
-    if (culm_have_init(&fresh, node->have.stages, node->have.micros, node->have.grads) != CULM_OK) {
+    if (!CULM_GROW(node->early_have, node->early_have_capacity, node->early_have_count + 1) ||
+        culm_have_init(&fresh, node->have.stages, node->have.micros, node->have.grads) != CULM_OK) {
         culm_node_fail(node, CULM_ERR_MEMORY, "keep a HAVE");
         return;
     }
