@@ -48,7 +48,35 @@ static enum culm_status add_step(struct culm_summary *s, const json_t *event,
     return status;
 }
 
-static void add_done(struct culm_summary *s, const json_t *event) {
+static enum culm_status add_plan(struct culm_summary *s, const json_t *event,
+                                 struct culm_error *error) {
+    (void)error;
+    s->rate_of_samples = strcmp(culm_event_text(event, "rate_of", ""), "samples") == 0;
+    return CULM_OK;
+}
+
+static enum culm_status add_pause(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    if (!CULM_GROW(s->pauses_ms, s->pause_capacity, s->pause_count + 1)) {
+        return no_memory(error);
+    }
+    s->pauses_ms[s->pause_count++] = culm_event_real(event, "pause_ms", 0);
+    return CULM_OK;
+}
+
+static enum culm_status add_start(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    (void)error;
+    s->done = false;
+    *s->last_error = '\0';
+    snprintf(s->redundancy, sizeof s->redundancy, "%s",
+             culm_event_text(event, "redundancy_effective", ""));
+    return CULM_OK;
+}
+
+static enum culm_status add_done(struct culm_summary *s, const json_t *event,
+                                 struct culm_error *error) {
+    (void)error;
     s->done = true;
     s->samples_lost = culm_event_int(event, "samples_lost", -1);
     s->samples_repeated = culm_event_int(event, "samples_repeated", -1);
@@ -56,44 +84,63 @@ static void add_done(struct culm_summary *s, const json_t *event) {
              culm_event_text(event, "weights_sha256", ""));
     snprintf(s->state_sha256, sizeof s->state_sha256, "%s",
              culm_event_text(event, "state_sha256", ""));
+    return CULM_OK;
 }
+
+static enum culm_status add_rollback(struct culm_summary *s, const json_t *event,
+                                     struct culm_error *error) {
+    (void)error;
+    undo_steps_after(s, culm_event_int(event, "to_step", INT64_MAX));
+    s->rollbacks++;
+    return CULM_OK;
+}
+
+static enum culm_status add_error(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    (void)error;
+    snprintf(s->last_error, sizeof s->last_error, "%s", culm_event_text(event, "message", ""));
+    return CULM_OK;
+}
+
+static enum culm_status add_checkpoint(struct culm_summary *s, const json_t *event,
+                                       struct culm_error *error) {
+    (void)error;
+    s->checkpoints += json_is_true(json_object_get(event, "ok"));
+    return CULM_OK;
+}
+
+/* What each event adds: by a function, or one to a count. */
+static const struct {
+    const char *event;
+    enum culm_status (*add)(struct culm_summary *s, const json_t *event, struct culm_error *error);
+    size_t count; /* offset of an int64_t */
+} rows[] = {
+    {"step", .add = add_step},
+    {"plan", .add = add_plan},
+    {"recovered", .add = add_pause},
+    {"start", .add = add_start},
+    {"done", .add = add_done},
+    {"rollback", .add = add_rollback},
+    {"error", .add = add_error},
+    {"checkpoint", .add = add_checkpoint},
+    {"lost", .count = offsetof(struct culm_summary, losses)},
+    {"fenced", .count = offsetof(struct culm_summary, fenced)},
+    {"fault", .count = offsetof(struct culm_summary, faults)},
+    {"view", .count = offsetof(struct culm_summary, views)},
+};
 
 enum culm_status culm_summary_add(struct culm_summary *s, const json_t *event,
                                   struct culm_error *error) {
     const char *name = culm_event_text(event, "event", "");
-    if (!strcmp(name, "plan")) {
-        s->rate_of_samples = !strcmp(culm_event_text(event, "rate_of", ""), "samples");
-    }
-    if (!strcmp(name, "step")) {
-        return add_step(s, event, error);
-    }
-    if (!strcmp(name, "recovered")) {
-        enum culm_status status = CULM_GROW(s->pauses_ms, s->pause_capacity, s->pause_count + 1)
-                                      ? CULM_OK
-                                      : no_memory(error);
-        if (status == CULM_OK) {
-            s->pauses_ms[s->pause_count++] = culm_event_real(event, "pause_ms", 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(name, rows[i].event) != 0) {
+            continue;
         }
-        return status;
+        if (rows[i].add) {
+            return rows[i].add(s, event, error);
+        }
+        ++*(int64_t *)(void *)((char *)s + rows[i].count);
     }
-    if (!strcmp(name, "start")) {
-        s->done = false;
-        *s->last_error = '\0';
-        snprintf(s->redundancy, sizeof s->redundancy, "%s",
-                 culm_event_text(event, "redundancy_effective", ""));
-    } else if (!strcmp(name, "done")) {
-        add_done(s, event);
-    } else if (!strcmp(name, "rollback")) {
-        undo_steps_after(s, culm_event_int(event, "to_step", INT64_MAX));
-    } else if (!strcmp(name, "error")) {
-        snprintf(s->last_error, sizeof s->last_error, "%s", culm_event_text(event, "message", ""));
-    }
-    s->losses += !strcmp(name, "lost");
-    s->fenced += !strcmp(name, "fenced");
-    s->rollbacks += !strcmp(name, "rollback");
-    s->faults += !strcmp(name, "fault");
-    s->views += !strcmp(name, "view");
-    s->checkpoints += !strcmp(name, "checkpoint") && json_is_true(json_object_get(event, "ok"));
     return CULM_OK;
 }
 

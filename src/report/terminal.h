@@ -11,12 +11,17 @@
 
 #include "report/sink.h"
 
+/* What each event of a job shows; the table of a job is in a file of its own. */
+struct culm_terminal_row;
+extern const struct culm_terminal_row *const culm_terminal_training;
+
 struct culm_terminal_options {
-    int fd;        /* not closed */
-    bool live;     /* redraw in place with ANSI sequences */
-    bool color;    /* only with live */
-    int columns;   /* lines that are redrawn are cut to this width */
-    int64_t steps; /* of the whole run; 0: not known */
+    const struct culm_terminal_row *rows; /* NULL: those of training */
+    int fd;                               /* not closed */
+    bool live;                            /* redraw in place with ANSI sequences */
+    bool color;                           /* only with live */
+    int columns;                          /* lines that are redrawn are cut to this width */
+    int64_t steps;                        /* of the whole run; 0: not known */
 };
 
 /* What suits `fd`: live and with its width when it is a terminal; NO_COLOR and TERM=dumb count. */

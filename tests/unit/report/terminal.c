@@ -35,7 +35,7 @@ static void every_event_is_one_sentence(void **state) {
     (void)state;
     PLAIN("[    0.0 s] run ab12 starts; redundancy: eager\n",
           "{'event':'start','t_ms':0,'run':'ab12','redundancy_effective':'eager'}");
-    PLAIN("[    0.1 s] stage 0: layers 0 to 2, 1.50 M parameters, 64 MiB a worker\n",
+    PLAIN("[    0.1 s] stage 0: blocks 0 to 2, 1.50 M parameters, 64 MiB a worker\n",
           "{'event':'plan','t_ms':100,'stages':[{'first':0,'last':2,'params':1500000,"
           "'memory_bytes':67108864}]}");
     PLAIN("[    0.2 s] node 3 (pid 77) joined for pipeline 1, stage 0\n",
