@@ -28,22 +28,28 @@
 #define WARM_UP 2
 
 struct values {
-    double batch, context, threads, iters;
-    const char *dtype, *recompute;
+    int64_t batch, context, threads, iters; /* batch, context: 0: not given */
+    int dtype, recompute;                   /* -1: not given */
     bool json;
 };
 
+static const char *const recompute_names[] = {
+    [CULM_RECOMPUTE_NONE] = "none", [CULM_RECOMPUTE_BLOCK] = "block", NULL};
+
 static const struct culm_option options[] = {
-    {"batch", CULM_OPTION_REAL, "N", offsetof(struct values, batch),
-     "samples (default: of the configuration, or 1)"},
-    {"context", CULM_OPTION_REAL, "T", offsetof(struct values, context), "tokens in a sample"},
-    {"dtype", CULM_OPTION_TEXT, "f32|bf16", offsetof(struct values, dtype),
-     "number format (default: of the configuration, or f32)"},
-    {"recompute", CULM_OPTION_TEXT, "none|block", offsetof(struct values, recompute),
-     "activations: kept, or computed again (default: of the configuration, or none)"},
-    {"threads", CULM_OPTION_REAL, "N", offsetof(struct values, threads), "(default: 1)"},
-    {"iters", CULM_OPTION_REAL, "K", offsetof(struct values, iters), "steps (default: 10)"},
-    {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json), "prints one JSON object"},
+    CULM_OPTION("batch", INT, "N", struct values, batch,
+                "samples (default: of the configuration, or 1)"),
+    CULM_OPTION("context", INT, "T", struct values, context, "tokens in a sample"),
+    CULM_OPTION("dtype", WORD, "f32|bf16", struct values, dtype,
+                "number format (default: of the configuration, or f32)",
+                .words = culm_precision_names),
+    CULM_OPTION("recompute", WORD, "none|block", struct values, recompute,
+                "activations: kept, or computed again (default: of the configuration, or none)",
+                .words = recompute_names),
+    CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 1)",
+                .most = CULM_OPTION_THREADS_MAX),
+    CULM_OPTION("iters", INT, "K", struct values, iters, "steps (default: 10)"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
 static const struct culm_usage usage = {
@@ -274,7 +280,7 @@ static void report_ops(const struct bench *b, const struct values *values, doubl
 
 static enum culm_status measure(struct bench *b, const struct values *values, bool ops,
                                 struct culm_error *error) {
-    size_t iters = (size_t)values->iters > 0 ? (size_t)values->iters : 1;
+    size_t iters = (size_t)values->iters;
     double *took = calloc(iters, sizeof *took);
     if (!took) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -303,36 +309,20 @@ static enum culm_status measure(struct bench *b, const struct values *values, bo
     return CULM_OK;
 }
 
-static enum culm_status apply(struct bench *b, const struct values *values,
-                              struct culm_error *error) {
+static void apply(struct bench *b, const struct values *values) {
     struct culm_train_config *config = &b->subject.config;
-    if (values->batch >= 1) {
-        b->subject.batch = (int64_t)values->batch;
+    if (values->batch) {
+        b->subject.batch = values->batch;
     }
-    if (values->context >= 1) {
-        config->model.options.context = (int64_t)values->context;
+    if (values->context) {
+        config->model.options.context = values->context;
     }
-    if (values->dtype) {
-        int precision = culm_word_find(culm_precision_names, values->dtype);
-        if (precision < 0) {
-            return culm_error_set(
-                error, CULM_ERR_ARGUMENT,
-                "--dtype: '%s' is no number format of training; allowed: f32, bf16", values->dtype);
-        }
-        config->precision = (enum culm_precision)precision;
+    if (values->dtype >= 0) {
+        config->precision = (enum culm_precision)values->dtype;
     }
-    if (values->recompute) {
-        static const char *const ways[] = {"none", "block", NULL};
-        int way = culm_word_find(ways, values->recompute);
-        if (way < 0) {
-            return culm_error_set(
-                error, CULM_ERR_ARGUMENT,
-                "--recompute: '%s' is no way to keep activations; allowed: none, block",
-                values->recompute);
-        }
-        config->recompute = way ? CULM_RECOMPUTE_BLOCK : CULM_RECOMPUTE_NONE;
+    if (values->recompute >= 0) {
+        config->recompute = (enum culm_recompute)values->recompute;
     }
-    return CULM_OK;
 }
 
 static enum culm_status bench(struct bench *b, const struct culm_arguments *arguments,
@@ -347,9 +337,11 @@ static enum culm_status bench(struct bench *b, const struct culm_arguments *argu
     }
     char note[CULM_INITIAL_NOTE_SIZE] = "";
     enum culm_status status;
-    if ((status = culm_subject_find(arguments->items[1], true, &b->subject, error)) ||
-        (status = apply(b, values, error)) ||
-        (status = culm_runner_init(&b->runner, &b->subject.config, b->subject.batch,
+    if ((status = culm_subject_find(arguments->items[1], true, &b->subject, error))) {
+        return status;
+    }
+    apply(b, values);
+    if ((status = culm_runner_init(&b->runner, &b->subject.config, b->subject.batch,
                                    CULM_FOR_TRAINING, (int)values->threads, error)) ||
         (status = culm_runner_begin(&b->runner, &b->subject.config, note, error))) {
         return status;
@@ -379,6 +371,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 }
 
 int culm_cli_bench(int argc, char **argv) {
-    struct values values = {.threads = 1, .iters = 10};
+    struct values values = {.threads = 1, .iters = 10, .dtype = -1, .recompute = -1};
     return culm_cli_run(&usage, argc, argv, &values, run);
 }

@@ -22,7 +22,7 @@ struct values {
 };
 
 static const struct culm_option options[] = {
-    {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json), "show: prints one JSON object"},
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "show: prints one JSON object"),
 };
 
 static const struct culm_usage usage = {

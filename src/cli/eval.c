@@ -21,20 +21,21 @@
 struct values {
     struct culm_option_list sets, data;
     const char *weights;
-    double samples, threads;
+    int64_t samples, threads; /* samples 0: all */
     bool json;
 };
 
 static const struct culm_option options[] = {
-    {"set", CULM_OPTION_LIST, "key.sub=value", offsetof(struct values, sets),
-     "changes a key of the configuration; repeatable"},
-    {"data", CULM_OPTION_LIST, "PATH", offsetof(struct values, data),
-     "evaluates on all samples of this file instead of the held-out ones; repeatable"},
-    {"weights", CULM_OPTION_TEXT, "FILE", offsetof(struct values, weights),
-     "a safetensors file or a checkpoint (default: DIR/model.safetensors)"},
-    {"samples", CULM_OPTION_REAL, "N", offsetof(struct values, samples), "at most so many"},
-    {"threads", CULM_OPTION_REAL, "N", offsetof(struct values, threads), "(default: 2)"},
-    {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json), "prints one JSON object"},
+    CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
+                "changes a key of the configuration; repeatable"),
+    CULM_OPTION("data", LIST, "PATH", struct values, data,
+                "evaluates on all samples of this file instead of the held-out ones; repeatable"),
+    CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
+                "a safetensors file or a checkpoint (default: DIR/model.safetensors)"),
+    CULM_OPTION("samples", INT, "N", struct values, samples, "at most so many"),
+    CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
+                .most = CULM_OPTION_THREADS_MAX),
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
 static const struct culm_usage usage = {
@@ -99,7 +100,7 @@ static enum culm_status eval(const char *subject, const struct values *values,
                                    : NULL,
         .paths = (const char *const *)values->data.items,
         .path_count = values->data.count,
-        .samples = (int64_t)values->samples,
+        .samples = values->samples,
         .threads = (int)values->threads,
     };
     struct culm_evaluation evaluation;

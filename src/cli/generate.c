@@ -20,18 +20,21 @@
 
 struct values {
     const char *prompt;
-    double bytes, temperature, seed, threads;
+    int64_t tokens, seed, threads;
+    double temperature;
 };
 
 static const struct culm_option options[] = {
-    {"prompt", CULM_OPTION_TEXT, "TEXT", offsetof(struct values, prompt),
-     "what the text begins with (default: a line break)"},
-    {"bytes", CULM_OPTION_REAL, "N", offsetof(struct values, bytes),
-     "how many tokens to add, which are bytes without a tokenizer (default: 200)"},
-    {"temperature", CULM_OPTION_REAL, "X", offsetof(struct values, temperature),
-     "below 1: likelier bytes; above 1: rarer ones (default: 0.8)"},
-    {"seed", CULM_OPTION_REAL, "N", offsetof(struct values, seed), "of the choices (default: 1)"},
-    {"threads", CULM_OPTION_REAL, "N", offsetof(struct values, threads), "(default: 2)"},
+    CULM_OPTION("prompt", TEXT, "TEXT", struct values, prompt,
+                "what the text begins with (default: a line break)"),
+    CULM_OPTION("tokens", INT, "N", struct values, tokens,
+                "how many tokens to add, which are bytes without a tokenizer (default: 200)"),
+    CULM_OPTION("bytes", INT, "N", struct values, tokens, "the old name of --tokens"),
+    CULM_OPTION("temperature", REAL, "X", struct values, temperature,
+                "below 1: likelier tokens; above 1: rarer ones (default: 0.8)"),
+    CULM_OPTION("seed", INT, "N", struct values, seed, "of the choices (default: 1)"),
+    CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
+                .most = CULM_OPTION_THREADS_MAX),
 };
 
 static const struct culm_usage usage = {
@@ -208,8 +211,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     }
     status = prepare(&g, arguments->items[0], (int)v->threads, error);
     if (status == CULM_OK) {
-        status =
-            generate(&g, v->prompt, (int64_t)v->bytes, v->temperature, (uint64_t)v->seed, error);
+        status = generate(&g, v->prompt, v->tokens, v->temperature, (uint64_t)v->seed, error);
     }
     release(&g);
     return status;
@@ -217,6 +219,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 
 int culm_cli_generate(int argc, char **argv) {
     struct values values = {
-        .prompt = "\n", .bytes = 200, .temperature = 0.8, .seed = 1, .threads = 2};
+        .prompt = "\n", .tokens = 200, .temperature = 0.8, .seed = 1, .threads = 2};
     return culm_cli_run(&usage, argc, argv, &values, run);
 }

@@ -13,8 +13,8 @@ struct values {
 };
 
 static const struct culm_option options[] = {
-    {"markdown", CULM_OPTION_FLAG, NULL, offsetof(struct values, markdown),
-     "with 'config': as a Markdown table"},
+    CULM_OPTION("markdown", FLAG, NULL, struct values, markdown,
+                "with 'config': as a Markdown table"),
 };
 
 static const struct culm_usage usage = {

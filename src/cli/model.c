@@ -20,19 +20,18 @@
 struct values {
     bool json;
     const char *onnx;
-    double batch, context, image;
+    int64_t batch, context, image; /* 0: not given */
 };
 
 static const struct culm_option options[] = {
-    {"json", CULM_OPTION_FLAG, NULL, offsetof(struct values, json),
-     "prints one JSON object a model"},
-    {"onnx", CULM_OPTION_TEXT, "FILE", offsetof(struct values, onnx), "export: the file to write"},
-    {"batch", CULM_OPTION_REAL, "N", offsetof(struct values, batch),
-     "import: samples in a micro-batch (default: 1)"},
-    {"context", CULM_OPTION_REAL, "T", offsetof(struct values, context),
-     "import: tokens in a sample, where the file leaves them open"},
-    {"image", CULM_OPTION_REAL, "N", offsetof(struct values, image),
-     "import: height and width, where the file leaves them open"},
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object a model"),
+    CULM_OPTION("onnx", TEXT, "FILE", struct values, onnx, "export: the file to write"),
+    CULM_OPTION("batch", INT, "N", struct values, batch,
+                "import: samples in a micro-batch (default: 1)"),
+    CULM_OPTION("context", INT, "T", struct values, context,
+                "import: tokens in a sample, where the file leaves them open"),
+    CULM_OPTION("image", INT, "N", struct values, image,
+                "import: height and width, where the file leaves them open"),
 };
 
 static const struct culm_usage usage = {
@@ -138,10 +137,10 @@ static void print_import(const char *path, const struct culm_onnx_model *model,
 
 static enum culm_status import_model(const char *path, const struct values *values,
                                      struct culm_error *error) {
-    const struct culm_onnx_options how = {.batch = values->batch >= 1 ? (int64_t)values->batch : 1,
-                                          .context = (int64_t)values->context,
-                                          .height = (int64_t)values->image,
-                                          .width = (int64_t)values->image};
+    const struct culm_onnx_options how = {.batch = values->batch ? values->batch : 1,
+                                          .context = values->context,
+                                          .height = values->image,
+                                          .width = values->image};
     const struct culm_stage_options plain = {0};
     struct culm_onnx_model *model = NULL;
     struct culm_graph *graph = NULL;

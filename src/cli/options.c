@@ -4,6 +4,7 @@
 #include "base/words.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +35,59 @@ static enum culm_status unknown_option(const struct culm_usage *usage, const cha
         near.nearest ? "'" : "", usage->command);
 }
 
+/* "200", or any other way to write that number: "2e2". */
+static bool read_whole(const char *text, int64_t most, int64_t *ret_value) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno) {
+        double real = strtod(text, &end);
+        if (end == text || *end || !(real >= 1 && real <= 0x1p53) || real != floor(real)) {
+            return false;
+        }
+        value = (long long)real;
+    }
+    *ret_value = value;
+    return value >= 1 && value <= most;
+}
+
 static enum culm_status store(const struct culm_option *option, const char *text, void *values,
                               struct culm_error *error) {
     char *at = (char *)values + option->offset;
     switch (option->kind) {
     case CULM_OPTION_FLAG: *(bool *)at = true; break;
     case CULM_OPTION_TEXT: memcpy(at, &text, sizeof text); break;
+    case CULM_OPTION_INT: {
+        int64_t value;
+        if (!read_whole(text, option->most ? option->most : INT64_MAX, &value)) {
+            char most[48] = "";
+            if (option->most) {
+                snprintf(most, sizeof most, " and up to %lld", (long long)option->most);
+            }
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "--%s: '%.60s' is not a whole number above 0%s", option->name,
+                                  text, most);
+        }
+        memcpy(at, &value, sizeof value);
+        break;
+    }
+    case CULM_OPTION_WORD: {
+        int index = culm_word_find(option->words, text);
+        if (index < 0) {
+            char words[256];
+            culm_words_list(option->words, words, sizeof words);
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "--%s: '%.60s' is not known; allowed: %s", option->name, text,
+                                  words);
+        }
+        memcpy(at, &index, sizeof index);
+        break;
+    }
     case CULM_OPTION_REAL: {
         char *end;
         double value = strtod(text, &end);
         if (end == text || *end || !isfinite(value) || value <= 0) {
-            return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s: '%.60s' is no number above 0",
+            return culm_error_set(error, CULM_ERR_ARGUMENT, "--%s: '%.60s' is not a number above 0",
                                   option->name, text);
         }
         memcpy(at, &value, sizeof value);

@@ -11,12 +11,15 @@
 
 #include "base/status.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 enum culm_option_kind {
     CULM_OPTION_FLAG, /* bool */
     CULM_OPTION_TEXT, /* const char * */
+    CULM_OPTION_INT,  /* int64_t, 1 to `most` */
     CULM_OPTION_REAL, /* double, above 0 */
+    CULM_OPTION_WORD, /* int-sized enum: the index in `words` */
     CULM_OPTION_LIST, /* struct culm_option_list */
 };
 
@@ -31,7 +34,16 @@ struct culm_option {
     const char *value; /* what stands for the value in the help; NULL for flags */
     size_t offset;     /* in the struct of values */
     const char *doc;
+    int64_t most;             /* INT; 0: INT64_MAX */
+    const char *const *words; /* WORD; base/words.h */
 };
+
+/* A row; .most or .words may follow. */
+#define CULM_OPTION(name_, kind_, value_, type_, member_, ...)                                     \
+    {                                                                                              \
+        .name = name_, .kind = CULM_OPTION_##kind_, .value = value_,                               \
+        .offset = offsetof(type_, member_), .doc = __VA_ARGS__                                     \
+    }
 
 struct culm_usage {
     const char *command;   /* "train" */
@@ -45,6 +57,7 @@ struct culm_usage {
     char *(*remark)(void);
 };
 
+#define CULM_OPTION_THREADS_MAX 256 /* as many as a configuration allows */
 #define CULM_ARGUMENTS_MAX 8
 
 struct culm_arguments {

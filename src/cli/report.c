@@ -9,8 +9,8 @@ struct values {
 };
 
 static const struct culm_option options[] = {
-    {"against", CULM_OPTION_TEXT, "DIR", offsetof(struct values, against),
-     "another run; exit 1 unless both ended bit-equal"},
+    CULM_OPTION("against", TEXT, "DIR", struct values, against,
+                "another run; exit 1 unless both ended bit-equal"),
 };
 
 static const struct culm_usage usage = {

@@ -23,19 +23,24 @@ struct values {
     bool resume, dry_run, json;
 };
 
-#define OPTION(name_, kind_, value_, member_, doc_)                                                \
-    { name_, CULM_OPTION_##kind_, value_, offsetof(struct values, member_), doc_ }
-
 static const struct culm_option option_rows[] = {
-    OPTION("set", LIST, "key.sub=value", sets, "changes a key of the configuration; repeatable"),
-    OPTION("out", TEXT, "DIR", out, "the run directory (default: runs/<config name>)"),
-    OPTION("resume", FLAG, NULL, resume, "goes on with the run in DIR"),
-    OPTION("plan", TEXT, "FILE", plan, "uses the plan of another run (its plan.json)"),
-    OPTION("dry-run", FLAG, NULL, dry_run, "prints the plan and ends; writes nothing"),
-    OPTION("json", FLAG, NULL, json, "prints the events as JSON lines, and nothing else"),
-    OPTION("fault", LIST, "SPEC", faults, "makes a worker fail; repeatable, see below"),
-    OPTION("preempt-trace", TEXT, "FILE", trace, "starts and kills workers as the trace says"),
-    OPTION("time-scale", REAL, "X", time_scale, "plays the trace X times as fast"),
+    CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
+                "changes a key of the configuration; repeatable"),
+    CULM_OPTION("out", TEXT, "DIR", struct values, out,
+                "the run directory (default: runs/<config name>)"),
+    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "goes on with the run in DIR"),
+    CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
+                "uses the plan of another run (its plan.json)"),
+    CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
+                "prints the plan and ends; writes nothing"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json,
+                "prints the events as JSON lines, and nothing else"),
+    CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
+                "makes a worker fail; repeatable, see below"),
+    CULM_OPTION("preempt-trace", TEXT, "FILE", struct values, trace,
+                "starts and kills workers as the trace says"),
+    CULM_OPTION("time-scale", REAL, "X", struct values, time_scale,
+                "plays the trace X times as fast"),
 };
 
 static char *remark(void) {

@@ -14,13 +14,18 @@ struct values {
     const char *out;
     double scale;
     struct culm_option_list sets;
+    int64_t times;
+    int voice;
 };
 
+static const char *const voices[] = {"alto", "bass", NULL};
 static const struct culm_option options[] = {
-    {"loud", CULM_OPTION_FLAG, NULL, offsetof(struct values, loud), "speaks up"},
-    {"out", CULM_OPTION_TEXT, "DIR", offsetof(struct values, out), "goes there"},
-    {"scale", CULM_OPTION_REAL, "X", offsetof(struct values, scale), "grows"},
-    {"set", CULM_OPTION_LIST, "K=V", offsetof(struct values, sets), "sets"},
+    CULM_OPTION("loud", FLAG, NULL, struct values, loud, "speaks up"),
+    CULM_OPTION("out", TEXT, "DIR", struct values, out, "goes there"),
+    CULM_OPTION("scale", REAL, "X", struct values, scale, "grows"),
+    CULM_OPTION("set", LIST, "K=V", struct values, sets, "sets"),
+    CULM_OPTION("times", INT, "N", struct values, times, "repeats", .most = 5000),
+    CULM_OPTION("voice", WORD, "alto|bass", struct values, voice, "with", .words = voices),
 };
 static const struct culm_usage usage = {
     .command = "sing",
@@ -30,7 +35,7 @@ static const struct culm_usage usage = {
     .summary = "Sings a song",
     .details = "More below.\n",
     .options = options,
-    .option_count = 4,
+    .option_count = 6,
 };
 
 static enum culm_status parse(const char *line, struct values *values,
@@ -74,6 +79,12 @@ static void all_forms_parse(void **state) {
     culm_options_release(&usage, &v);
     assert_null(v.sets.items);
 
+    assert_int_equal(parse("sing a --times 17 --voice bass", &v, &arguments, NULL), CULM_OK);
+    assert_int_equal(v.times, 17);
+    assert_int_equal(v.voice, 1);
+    assert_int_equal(parse("sing a --times 2e3", &v, &arguments, NULL), CULM_OK);
+    assert_int_equal(v.times, 2000);
+
     assert_int_equal(parse("sing -- --loud -", &v, &arguments, NULL), CULM_OK);
     assert_false(v.loud);
     assert_string_equal(arguments.items[0], "--loud");
@@ -94,9 +105,16 @@ static void mistakes(void **state) {
     refused("sing a -x", "unknown option '-x'; see 'culm sing --help'");
     refused("sing a --loud=1", "--loud takes no value");
     refused("sing a --out", "--out needs a value: --out DIR");
-    refused("sing a --scale 0", "--scale: '0' is no number above 0");
-    refused("sing a --scale nan", "--scale: 'nan' is no number above 0");
-    refused("sing a --scale 1x", "--scale: '1x' is no number above 0");
+    refused("sing a --scale 0", "--scale: '0' is not a number above 0");
+    refused("sing a --scale nan", "--scale: 'nan' is not a number above 0");
+    refused("sing a --scale 1x", "--scale: '1x' is not a number above 0");
+    refused("sing a --times 0", "--times: '0' is not a whole number above 0 and up to 5000");
+    refused("sing a --times 5001", "--times: '5001' is not a whole number above 0 and up to 5000");
+    refused("sing a --times 1.5", "--times: '1.5' is not a whole number above 0 and up to 5000");
+    refused("sing a --times 1e300",
+            "--times: '1e300' is not a whole number above 0 and up to 5000");
+    refused("sing a --times nan", "--times: 'nan' is not a whole number above 0 and up to 5000");
+    refused("sing a --voice tenor", "--voice: 'tenor' is not known; allowed: alto, bass");
     refused("sing --set a=b --out", "--out needs a value: --out DIR");
 }
 
@@ -111,7 +129,9 @@ static void help_text(void **state) {
                               "  --loud                   speaks up\n"
                               "  --out DIR                goes there\n"
                               "  --scale X                grows\n"
-                              "  --set K=V                sets\n\n"
+                              "  --set K=V                sets\n"
+                              "  --times N                repeats\n"
+                              "  --voice alto|bass        with\n\n"
                               "More below.\n");
 }
 
