@@ -2,7 +2,6 @@
 #include "run/runner.h"
 
 #include "base/file.h"
-#include "base/pages.h"
 #include "store/checkpoint.h"
 #include "store/safetensors.h"
 
@@ -25,36 +24,44 @@ enum culm_status culm_runner_init(struct culm_runner *runner,
         return status;
     }
     const struct culm_stage_info *info = culm_stage_info(runner->stage);
-    runner->params = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
+    runner->params =
+        runner->device->ops->alloc(runner->device, (size_t)info->param_floats * sizeof(float));
     runner->field = calloc((size_t)runner->graph->field_count + 1, sizeof *runner->field);
-    runner->output = culm_pages_zeroed(info->output_bytes);
-    runner->activations = culm_pages_zeroed(info->activation_bytes);
-    runner->scratch = culm_pages_zeroed(info->scratch_bytes);
+    runner->output = runner->device->ops->alloc(runner->device, info->output_bytes);
+    runner->activations = runner->device->ops->alloc(runner->device, info->activation_bytes);
+    runner->scratch = runner->device->ops->alloc(runner->device, info->scratch_bytes);
     bool made =
         runner->params && runner->field && runner->output && runner->activations && runner->scratch;
     if (purpose == CULM_FOR_TRAINING) {
-        runner->grads = culm_pages_zeroed((size_t)info->grad_floats * sizeof(float));
+        runner->grads =
+            runner->device->ops->alloc(runner->device, (size_t)info->grad_floats * sizeof(float));
         made = made && runner->grads;
     }
     for (int32_t f = 0; f < runner->graph->field_count && made; f++) {
         const struct culm_field *field = &runner->graph->field[f];
-        runner->field[f] = culm_pages_zeroed((size_t)culm_elements(&field->shape) *
-                                             culm_dtype_bytes(field->dtype));
+        runner->field[f] = runner->device->ops->alloc(
+            runner->device, (size_t)culm_elements(&field->shape) * culm_dtype_bytes(field->dtype));
         made = runner->field[f] != NULL;
     }
     return made ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the model");
 }
 
+static void give_back(const struct culm_runner *runner, void *memory) {
+    if (runner->device) {
+        runner->device->ops->release(runner->device, memory);
+    }
+}
+
 void culm_runner_release(struct culm_runner *runner) {
     for (int32_t f = 0; runner->field && f < runner->graph->field_count; f++) {
-        free(runner->field[f]);
+        give_back(runner, runner->field[f]);
     }
     free(runner->field);
-    free(runner->params);
-    free(runner->output);
-    free(runner->activations);
-    free(runner->scratch);
-    free(runner->grads);
+    give_back(runner, runner->params);
+    give_back(runner, runner->output);
+    give_back(runner, runner->activations);
+    give_back(runner, runner->scratch);
+    give_back(runner, runner->grads);
     culm_device_free(runner->device);
     culm_stage_free(runner->stage);
     culm_graph_free(runner->graph);

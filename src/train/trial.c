@@ -7,7 +7,6 @@
 #include "graph/ops/conv.h"
 
 #include "base/clock.h"
-#include "base/pages.h"
 #include "base/rng.h"
 #include "train/network.h"
 #include "train/plan.h"
@@ -27,15 +26,21 @@ struct trial {
     int32_t fields;
 };
 
+static void give_back(const struct trial *t, void *memory) {
+    if (t->device) {
+        t->device->ops->release(t->device, memory);
+    }
+}
+
 static void release(struct trial *t) {
     for (int32_t f = 0; t->field && f < t->fields; f++) {
-        free(t->field[f]);
+        give_back(t, t->field[f]);
     }
     free(t->field);
-    free(t->params);
-    free(t->grads);
-    free(t->activations);
-    free(t->scratch);
+    give_back(t, t->params);
+    give_back(t, t->grads);
+    give_back(t, t->activations);
+    give_back(t, t->scratch);
     culm_stage_free(t->stage);
     culm_device_free(t->device);
     *t = (struct trial){0};
@@ -44,10 +49,10 @@ static void release(struct trial *t) {
 /* Images are random; whole numbers are zero, which every field may be. */
 static bool fill(struct trial *t, const struct culm_graph *graph) {
     const struct culm_stage_info *info = culm_stage_info(t->stage);
-    t->params = culm_pages_zeroed((size_t)info->param_floats * sizeof(float));
-    t->grads = culm_pages_zeroed((size_t)info->grad_floats * sizeof(float));
-    t->activations = culm_pages_zeroed(info->activation_bytes);
-    t->scratch = culm_pages_zeroed(info->scratch_bytes);
+    t->params = t->device->ops->alloc(t->device, (size_t)info->param_floats * sizeof(float));
+    t->grads = t->device->ops->alloc(t->device, (size_t)info->grad_floats * sizeof(float));
+    t->activations = t->device->ops->alloc(t->device, info->activation_bytes);
+    t->scratch = t->device->ops->alloc(t->device, info->scratch_bytes);
     t->field = calloc((size_t)graph->field_count + 1, sizeof *t->field);
     if (!t->params || !t->grads || !t->activations || !t->scratch || !t->field) {
         return false;
@@ -60,7 +65,8 @@ static bool fill(struct trial *t, const struct culm_graph *graph) {
     for (int32_t f = 0; f < graph->field_count; f++) {
         const struct culm_field *field = &graph->field[f];
         int64_t count = culm_elements(&field->shape);
-        t->field[f] = culm_pages_zeroed((size_t)count * culm_dtype_bytes(field->dtype));
+        t->field[f] =
+            t->device->ops->alloc(t->device, (size_t)count * culm_dtype_bytes(field->dtype));
         for (int64_t i = 0; t->field[f] && i < count && field->dtype == CULM_F32; i++) {
             ((float *)t->field[f])[i] = culm_rng_unit((uint32_t)culm_rng_next(&random)) - 0.5f;
         }
