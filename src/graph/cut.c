@@ -75,7 +75,7 @@ static enum culm_status count_crossings(const struct culm_graph *graph, struct c
 
 static bool has_loss(const struct culm_graph *graph) {
     for (int32_t i = 0; i < graph->node_count; i++) {
-        if (graph->node[i].op == &culm_op_cross_entropy) {
+        if (graph->node[i].op->is_loss) {
             return true;
         }
     }

@@ -44,8 +44,13 @@ struct culm_attributes {
     int64_t heads;
     double eps, dropout;
     enum culm_function function;
-    double alpha, scale, shift; /* y = scale x + shift; alpha: slopes, label smoothing */
+    double alpha;        /* slope below zero */
+    double scale, shift; /* y = scale x + shift */
+    double value;        /* around what is padded */
+    double smoothing;    /* of labels */
     bool causal, transposed, reverse, inference, trans_a, trans_b;
+    bool loss_only;                            /* no gradient */
+    bool align_corners;                        /* of images: else the centres of pixels */
     int64_t kernel[2], stride[2], dilation[2]; /* height, width */
     int64_t pad[4];                            /* top, left, bottom, right */
     int64_t groups;

@@ -37,8 +37,8 @@
  * concat            a b .. (2 to 8) -> y                          axis
  * slice             x -> x[start : start + length]                axis start length
  * gather_rows       x[B,T,C] index i32[B,K] -> [B,K,C]
- * pad               x[N,H,W,C] -> y                               pad shift (the value)
- * resize            x[N,H,W,C] -> [N,h,w,C]                       dims {h, w} causal (align corners)
+ * pad               x[N,H,W,C] -> y                               pad value
+ * resize            x[N,H,W,C] -> [N,h,w,C]                       dims {h, w} align_corners
  *                                                                 function NONE nearest, MEAN bilinear
  * conv              x[N,H,W,C] w[O,C/groups,kh,kw] b?[O] -> y     kernel stride pad dilation groups
  * maxpool avgpool   x[N,H,W,C] -> y                               kernel stride pad dilation
@@ -46,8 +46,8 @@
  * adaptive_avgpool  x[N,H,W,C] -> [N,h,w,C]                       dims {h, w}
  * batchnorm         x[..,C] gamma beta running_mean running_var residual? -> y, mean, variance
  *                   y = function(norm(x) [+ residual])            eps momentum function inference
- * cross_entropy     logits[..,V] targets i32[..] -> dlogits       alpha (label smoothing)
- *                   a negative target is ignored                  inference (the loss alone)
+ * cross_entropy     logits[..,V] targets i32[..] -> dlogits       smoothing (of labels)
+ *                   a negative target is ignored                  loss_only
  *
  * Thread: the table is constant.
  */
@@ -84,9 +84,25 @@ struct culm_operands {
     struct culm_loss_total *loss;
 };
 
+/* What `precision: bf16` makes of an operator's first output; see precision.h. */
+enum culm_op_precision {
+    CULM_OP_ONLY_F32, /* reads and writes f32 */
+    CULM_OP_TO_F32,   /* reads either, writes f32 */
+    CULM_OP_FOLLOWS,  /* writes bf16 if all it reads, other than parameters, is bf16 */
+    CULM_OP_NORM,     /* writes bf16 if only products read it */
+    CULM_OP_PRODUCT,  /* writes bf16 */
+};
+
 struct culm_op {
     const char *name;
     int32_t inputs, outputs;
+    enum culm_op_precision precision;
+    bool is_loss;
+    /* The whole numbers of input `index` choose along a dimension of input `from` (-1: the last).
+     * Both 0: it has no such input. */
+    struct {
+        int32_t index, from, dimension;
+    } chooses;
     enum culm_status (*infer)(struct culm_graph *graph, struct culm_node_desc *node,
                               struct culm_error *error);
     void (*gradient)(struct culm_gradients *gradients, const struct culm_node_desc *node);
@@ -123,33 +139,25 @@ void culm_output_set(struct culm_graph *graph, struct culm_node_desc *node, int3
 enum culm_status culm_shape_error(const struct culm_graph *graph, const struct culm_node_desc *node,
                                   int32_t a, int32_t b, const char *what, struct culm_error *error);
 
-extern const struct culm_op culm_op_embedding, culm_op_embedding_grad;
-extern const struct culm_op culm_op_linear, culm_op_linear_grad_input, culm_op_linear_grad_weight;
-extern const struct culm_op culm_op_layernorm, culm_op_layernorm_grad;
-extern const struct culm_op culm_op_attention, culm_op_attention_grad;
-extern const struct culm_op culm_op_dropout, culm_op_dropout_grad, culm_op_residual;
-extern const struct culm_op culm_op_cross_entropy, culm_op_add;
-extern const struct culm_op culm_op_conv, culm_op_conv_grad_data, culm_op_conv_grad_weight;
-extern const struct culm_op culm_op_lookup, culm_op_lookup_grad;
-extern const struct culm_op culm_op_positions, culm_op_positions_grad;
-extern const struct culm_op culm_op_gather_rows, culm_op_gather_rows_grad;
-extern const struct culm_op culm_op_lstm, culm_op_lstm_grad;
-extern const struct culm_op culm_op_bahdanau, culm_op_bahdanau_grad;
-extern const struct culm_op culm_op_activation, culm_op_activation_grad;
-extern const struct culm_op culm_op_affine, culm_op_affine_grad, culm_op_accumulate;
-extern const struct culm_op culm_op_batchnorm, culm_op_batchnorm_grad;
-extern const struct culm_op culm_op_maxpool, culm_op_maxpool_grad;
-extern const struct culm_op culm_op_avgpool, culm_op_avgpool_grad;
-extern const struct culm_op culm_op_adaptive_avgpool, culm_op_adaptive_avgpool_grad;
-extern const struct culm_op culm_op_reshape, culm_op_reshape_grad;
-extern const struct culm_op culm_op_permute, culm_op_permute_grad;
-extern const struct culm_op culm_op_slice, culm_op_slice_grad;
-extern const struct culm_op culm_op_concat, culm_op_concat_grad;
-extern const struct culm_op culm_op_pad, culm_op_pad_grad;
-extern const struct culm_op culm_op_resize, culm_op_resize_grad;
-extern const struct culm_op culm_op_binary, culm_op_binary_grad_a, culm_op_binary_grad_b;
-extern const struct culm_op culm_op_reduce, culm_op_reduce_grad;
-extern const struct culm_op culm_op_softmax, culm_op_softmax_grad;
-extern const struct culm_op culm_op_matmul, culm_op_matmul_grad_a, culm_op_matmul_grad_b;
+/* Every operator by name: NAME is the row culm_op_NAME of a file under ops/. */
+/* clang-format off */
+#define CULM_OPS(X)                                                                                \
+    X(embedding) X(embedding_grad) X(linear) X(linear_grad_input) X(linear_grad_weight)            \
+    X(layernorm) X(layernorm_grad) X(attention) X(attention_grad) X(dropout) X(dropout_grad)       \
+    X(residual) X(cross_entropy) X(add) X(conv) X(conv_grad_data) X(conv_grad_weight)              \
+    X(lookup) X(lookup_grad) X(positions) X(positions_grad) X(gather_rows) X(gather_rows_grad)     \
+    X(lstm) X(lstm_grad) X(bahdanau) X(bahdanau_grad) X(activation) X(activation_grad)             \
+    X(affine) X(affine_grad) X(accumulate) X(batchnorm) X(batchnorm_grad)                          \
+    X(maxpool) X(maxpool_grad) X(avgpool) X(avgpool_grad)                                          \
+    X(adaptive_avgpool) X(adaptive_avgpool_grad) X(reshape) X(reshape_grad)                        \
+    X(permute) X(permute_grad) X(slice) X(slice_grad) X(concat) X(concat_grad)                     \
+    X(pad) X(pad_grad) X(resize) X(resize_grad) X(binary) X(binary_grad_a) X(binary_grad_b)        \
+    X(reduce) X(reduce_grad) X(softmax) X(softmax_grad)                                            \
+    X(matmul) X(matmul_grad_a) X(matmul_grad_b)
+/* clang-format on */
+
+#define CULM_OP_DECLARE(name) extern const struct culm_op culm_op_##name;
+CULM_OPS(CULM_OP_DECLARE)
+#undef CULM_OP_DECLARE
 
 #endif

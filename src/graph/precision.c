@@ -8,42 +8,9 @@
 #include "graph/ops.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-enum rule {
-    ONLY_F32, /* reads and writes f32 */
-    TO_F32,   /* reads either, writes f32 */
-    FOLLOWS,  /* writes bf16 if all it reads, other than parameters, is bf16 */
-    NORM,     /* writes bf16 if only products read it */
-    PRODUCT,  /* writes bf16 */
-};
 
 const char *const culm_precision_names[] = {
     [CULM_PRECISION_F32] = "f32", [CULM_PRECISION_BF16] = "bf16", NULL};
-
-static const struct {
-    const char *op;
-    enum rule rule;
-} rules[] = {
-    {"linear", PRODUCT},      {"conv", PRODUCT},          {"attention", PRODUCT},
-    {"matmul", PRODUCT},      {"lstm", PRODUCT},          {"layernorm", NORM},
-    {"embedding", TO_F32},    {"lookup", TO_F32},         {"positions", TO_F32},
-    {"residual", TO_F32},     {"activation", FOLLOWS},    {"affine", FOLLOWS},
-    {"dropout", FOLLOWS},     {"add", FOLLOWS},           {"batchnorm", FOLLOWS},
-    {"maxpool", FOLLOWS},     {"avgpool", FOLLOWS},       {"adaptive_avgpool", FOLLOWS},
-    {"reshape", FOLLOWS},     {"permute", FOLLOWS},       {"slice", FOLLOWS},
-    {"concat", FOLLOWS},      {"pad", FOLLOWS},           {"resize", FOLLOWS},
-    {"gather_rows", FOLLOWS}, {"cross_entropy", FOLLOWS},
-};
-
-static enum rule rule_of(const struct culm_op *op) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (strcmp(op->name, rules[i].op) == 0) {
-            return rules[i].rule;
-        }
-    }
-    return ONLY_F32;
-}
 
 /* Input i as a value whose type this pass decides or must respect; -1: none such. */
 static int32_t activation(const struct culm_graph *graph, const struct culm_node_desc *node,
@@ -66,14 +33,14 @@ static void find_readings(const struct culm_graph *graph, struct reading *readin
     }
     for (int32_t n = graph->node_count - 1; n >= 0; n--) {
         const struct culm_node_desc *node = &graph->node[n];
-        enum rule rule = rule_of(node->op);
-        bool f32 = rule == ONLY_F32 || (rule == FOLLOWS && node->output[0] >= 0 &&
-                                        reading[node->output[0]].must_be_f32);
+        enum culm_op_precision rule = node->op->precision;
+        bool f32 = rule == CULM_OP_ONLY_F32 || (rule == CULM_OP_FOLLOWS && node->output[0] >= 0 &&
+                                                reading[node->output[0]].must_be_f32);
         for (int32_t i = 0; i < node->op->inputs; i++) {
             int32_t value = activation(graph, node, i);
             if (value >= 0) {
                 reading[value].must_be_f32 |= f32;
-                reading[value].by_others |= rule != PRODUCT;
+                reading[value].by_others |= rule != CULM_OP_PRODUCT;
             }
         }
     }
@@ -104,12 +71,12 @@ enum culm_status culm_graph_lower_bf16(struct culm_graph *graph, struct culm_err
             continue;
         }
         bool bf16 = false;
-        switch (rule_of(node->op)) {
-        case ONLY_F32:
-        case TO_F32: break;
-        case FOLLOWS: bf16 = reads_bf16_alone(graph, node); break;
-        case NORM: bf16 = !reading[out].by_others; break;
-        case PRODUCT: bf16 = true; break;
+        switch (node->op->precision) {
+        case CULM_OP_ONLY_F32:
+        case CULM_OP_TO_F32: break;
+        case CULM_OP_FOLLOWS: bf16 = reads_bf16_alone(graph, node); break;
+        case CULM_OP_NORM: bf16 = !reading[out].by_others; break;
+        case CULM_OP_PRODUCT: bf16 = true; break;
         }
         if (bf16 && !reading[out].must_be_f32) {
             graph->value[out].dtype = CULM_BF16;

@@ -3,9 +3,9 @@
  *
  * Parameters, their gradients, statistics, the residual stream and what the samples hold stay f32.
  * Products (linear, conv, attention, ...) give bf16; operators that only move or map elements give
- * what they get; layer norm gives bf16 where only products read it. An operator that the table in
- * precision.c does not know reads and writes f32, and so does what is given to the outside. A
- * gradient has the type of its value (autodiff).
+ * what they get; layer norm gives bf16 where only products read it. An operator whose row does
+ * not say reads and writes f32, and so does what is given to the outside. A gradient has the type of
+ * its value (autodiff).
  *
  * Thread: one.
  */

@@ -382,7 +382,7 @@ static void count_flops(struct culm_stage *stage) {
         double flops = node->op->flops ? node->op->flops(stage->graph, node) : 0;
         if (i < stage->info.forward_ops) {
             stage->info.forward_flops += flops;
-            stage->info.has_loss |= node->op == &culm_op_cross_entropy;
+            stage->info.has_loss |= node->op->is_loss;
         } else {
             stage->info.backward_flops += flops;
         }

@@ -151,8 +151,9 @@ void culm_layer_loss(struct culm_graph *graph, const struct culm_model_options *
         return;
     }
     const int32_t inputs[] = {logits, targets};
-    const struct culm_attributes attributes = {
-        .alpha = options->evaluate ? 0 : options->label_smoothing, .inference = options->evaluate};
+    const struct culm_attributes attributes = {.smoothing =
+                                                   options->evaluate ? 0 : options->label_smoothing,
+                                               .loss_only = options->evaluate};
     culm_layer_apply(graph, "cross_entropy", inputs, 2, &attributes);
 }
 

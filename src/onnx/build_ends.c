@@ -151,8 +151,8 @@ static enum culm_status loss(struct culm_onnx_build *b, int32_t logits, const ch
     const struct culm_shape shape = {2, {b->options->batch, per_sample}};
     const int32_t inputs[] = {logits, culm_graph_field(b->graph, field, CULM_I32, &shape)};
     const struct culm_attributes attributes = {
-        .alpha = b->options->evaluate ? 0 : b->options->label_smoothing,
-        .inference = b->options->evaluate};
+        .smoothing = b->options->evaluate ? 0 : b->options->label_smoothing,
+        .loss_only = b->options->evaluate};
     culm_layer_apply(b->graph, "cross_entropy", inputs, 2, &attributes);
     return culm_graph_check(b->graph, b->error);
 }

@@ -409,7 +409,7 @@ static enum culm_status pad(struct culm_onnx_build *b, const struct culm_onnx_no
         return culm_onnx_unsupported(b, node, "around samples or channels");
     }
     const struct culm_attributes attributes = {.pad = {pads[2], pads[3], pads[6], pads[7]},
-                                               .shift = fill};
+                                               .value = fill};
     int32_t v = culm_onnx_image(b, node, 0);
     return culm_onnx_put(b, node, true, "pad", &v, 1, &attributes);
 }
@@ -433,7 +433,7 @@ static enum culm_status resize(struct culm_onnx_build *b, const struct culm_onnx
     const struct culm_attributes attributes = {.dims = {y->dim[2], y->dim[3]},
                                                .function = nearest ? CULM_FUNCTION_NONE
                                                                    : CULM_FUNCTION_MEAN,
-                                               .causal = corners};
+                                               .align_corners = corners};
     int32_t v = culm_onnx_image(b, node, 0);
     return culm_onnx_put(b, node, true, "resize", &v, 1, &attributes);
 }

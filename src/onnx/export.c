@@ -297,7 +297,7 @@ static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
     int32_t outputs = 0;
     for (int32_t i = 0; i < e->graph->node_count && e->status == CULM_OK; i++) {
         const struct culm_node_desc *node = &e->graph->node[i];
-        if (strcmp(node->op->name, "cross_entropy") == 0) {
+        if (node->op->is_loss) {
             put_output(e, ends, node, node->input[0], &outputs);
         } else {
             culm_onnx_export_node(e, node);

@@ -80,7 +80,7 @@ static void pad(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     culm_onnx_out(e, node, true,
                   culm_onnx_emit_3(e, "Pad", culm_onnx_in_image(e, node, 0),
                                    culm_onnx_ints_constant(e, pads, 8),
-                                   culm_onnx_real_constant(e, node->attributes.shift)));
+                                   culm_onnx_real_constant(e, node->attributes.value)));
 }
 
 /* [B,T,H*D] -> [B,H,T,D], or [B,H,D,T] */

@@ -76,9 +76,8 @@ static bool two(struct culm_onnx_export *e, const struct culm_node_desc *node,
 static void pointwise(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     bool image;
     const char *x = culm_onnx_in_either(e, node, 0, &image);
-    if (is(node, "activation") || is(node, "gelu")) {
-        x = culm_onnx_function(
-            e, node, x, is(node, "gelu") ? CULM_FUNCTION_GELU_TANH : node->attributes.function);
+    if (is(node, "activation")) {
+        x = culm_onnx_function(e, node, x, node->attributes.function);
     } else if (is(node, "dropout")) {
         x = dropped(e, node, x);
     } else {
@@ -296,13 +295,25 @@ static const struct {
     const char *op;
     void (*put)(struct culm_onnx_export *e, const struct culm_node_desc *node);
 } rows[] = {
-    {"activation", pointwise}, {"gelu", pointwise},   {"dropout", pointwise},
-    {"affine", pointwise},     {"residual", sum},     {"add", sum},
-    {"binary", binary},        {"linear", linear},    {"embedding", tables},
-    {"lookup", tables},        {"positions", tables}, {"gather_rows", gather_rows},
-    {"layernorm", layernorm},  {"softmax", softmax},  {"matmul", matmul},
-    {"reduce", reduce},        {"reshape", reshape},  {"permute", permute},
-    {"concat", concat},        {"slice", slice},
+    {"activation", pointwise},
+    {"dropout", pointwise},
+    {"affine", pointwise},
+    {"residual", sum},
+    {"add", sum},
+    {"binary", binary},
+    {"linear", linear},
+    {"embedding", tables},
+    {"lookup", tables},
+    {"positions", tables},
+    {"gather_rows", gather_rows},
+    {"layernorm", layernorm},
+    {"softmax", softmax},
+    {"matmul", matmul},
+    {"reduce", reduce},
+    {"reshape", reshape},
+    {"permute", permute},
+    {"concat", concat},
+    {"slice", slice},
 };
 
 void culm_onnx_export_node(struct culm_onnx_export *e, const struct culm_node_desc *node) {

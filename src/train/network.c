@@ -103,22 +103,18 @@ static const struct culm_field *field_of(const struct culm_graph *graph, int32_t
 /* What a node chooses by a field; false: nothing. */
 static bool choice_of(const struct culm_graph *graph, const struct culm_node_desc *node,
                       struct choice *ret_choice) {
-    const char *op = node->op->name;
-    const struct culm_value *value = graph->value;
-    bool table = strcmp(op, "lookup") == 0 || strcmp(op, "embedding") == 0;
-    bool loss = strcmp(op, "cross_entropy") == 0, rows = strcmp(op, "gather_rows") == 0;
-    if (!table && !loss && !rows) {
+    int32_t index = node->op->chooses.index, from = node->op->chooses.from;
+    int32_t dimension = node->op->chooses.dimension;
+    if (index == from) {
         return false;
     }
-    const struct culm_value *from = &value[node->input[table ? 1 : 0]];
+    const struct culm_value *value = &graph->value[node->input[from]];
     *ret_choice = (struct choice){
-        .field = field_of(graph, node->input[table ? 0 : 1]),
-        .rows = from->shape.dim[table  ? 0
-                                : rows ? 1
-                                       : from->shape.rank - 1],
-        .table = table  ? graph->param[from->param].name
-                 : rows ? "the sample"
-                        : NULL,
+        .field = field_of(graph, node->input[index]),
+        .rows = value->shape.dim[dimension < 0 ? value->shape.rank + dimension : dimension],
+        .table = node->op->is_loss   ? NULL
+                 : value->param >= 0 ? graph->param[value->param].name
+                                     : "the sample",
     };
     return ret_choice->field != NULL;
 }

@@ -2,7 +2,7 @@
  * activation: x -> function(x); affine: x -> scale x + shift; accumulate: the gradient of a
  * parameter that an operator reads like any value.
  */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 static int64_t count(const struct culm_operands *o) {
     return culm_elements(typed_shape(o, o->node->input[0]));
@@ -49,6 +49,7 @@ static void activation_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_activation = {.name = "activation",
+                                           .precision = CULM_OP_FOLLOWS,
                                            .inputs = 1,
                                            .outputs = 1,
                                            .infer = infer,
@@ -82,6 +83,7 @@ static void affine_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_affine = {.name = "affine",
+                                       .precision = CULM_OP_FOLLOWS,
                                        .inputs = 1,
                                        .outputs = 1,
                                        .infer = infer,

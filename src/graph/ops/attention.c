@@ -5,8 +5,7 @@
  * i32 [B,Tk]: 0 hides the key.
  */
 #include "graph/autodiff.h"
-#include "graph/ops/inputs.h"
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 static enum culm_status infer_packed(struct culm_graph *graph, struct culm_node_desc *node,
                                      struct culm_error *error) {
@@ -139,6 +138,7 @@ static double flops(const struct culm_graph *graph, const struct culm_node_desc 
 }
 
 const struct culm_op culm_op_attention = {.name = "attention",
+                                          .precision = CULM_OP_PRODUCT,
                                           .inputs = 4,
                                           .outputs = 2,
                                           .infer = infer,

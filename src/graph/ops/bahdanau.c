@@ -3,8 +3,7 @@
  * bias [A]) -> context [B,T,C], probabilities [B,T,S]: additive attention, normalised. Keys past a
  * sample's length have probability zero.
  */
-#include "graph/ops/inputs.h"
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 enum { QUERY, KEY, VALUE, LENGTH, V, SCALE, BIAS, INPUTS };
 

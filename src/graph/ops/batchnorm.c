@@ -5,7 +5,7 @@
  * In training, the running statistics are not read: backward leaves the batch's in their uses, and
  * the step blends them in. With `inference` they are what x is normalised with.
  */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 #include <stdio.h>
 
@@ -95,6 +95,7 @@ static void execute(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_batchnorm = {.name = "batchnorm",
+                                          .precision = CULM_OP_FOLLOWS,
                                           .inputs = 6,
                                           .outputs = 3,
                                           .infer = infer,

@@ -6,8 +6,7 @@
  */
 #include "graph/ops/conv.h"
 
-#include "graph/ops/inputs.h"
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 #define MOST (1 << 20) /* of sizes and attributes of one dimension */
 
@@ -144,6 +143,7 @@ static double flops(const struct culm_graph *graph, const struct culm_node_desc 
 }
 
 const struct culm_op culm_op_conv = {.name = "conv",
+                                     .precision = CULM_OP_PRODUCT,
                                      .inputs = 3,
                                      .outputs = 1,
                                      .infer = infer,

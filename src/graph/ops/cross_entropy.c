@@ -1,10 +1,10 @@
 /*
- * cross_entropy: (logits [..,V], targets [..]) -> dlogits [..,V], in place of the logits; alpha is
- * the label smoothing, and rows with a negative target do not count.
+ * cross_entropy: (logits [..,V], targets [..]) -> dlogits [..,V], in place of the logits, with
+ * `smoothing` of labels; rows with a negative target do not count.
  *
  * The loss is a number of the run, not a value; its gradient is formed at once, scaled by 1/(rows
  * of the global batch), so the walk backwards begins here and the logits need not be kept.
- * With `inference` the logits stay, no gradient is formed, and backward must not run.
+ * With `loss_only` the logits stay, no gradient is formed, and backward must not run.
  */
 #include "graph/autodiff.h"
 
@@ -15,10 +15,10 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
     if (culm_row_count(&logits) != culm_elements(targets)) {
         return culm_shape_error(graph, node, 0, 1, "one target a row is needed", error);
     }
-    if (!(node->attributes.alpha >= 0 && node->attributes.alpha < 1)) {
+    if (!(node->attributes.smoothing >= 0 && node->attributes.smoothing < 1)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "operator 'cross_entropy': label smoothing %g is not in [0, 1)",
-                              node->attributes.alpha);
+                              node->attributes.smoothing);
     }
     culm_output_set(graph, node, 0, graph->value[node->input[0]].dtype, &logits);
     if (node->output[0] >= 0) {
@@ -38,8 +38,8 @@ static void execute(const struct culm_operands *o) {
     double rows_per_sample = (double)(rows / logits->shape.dim[0]);
     CULM_RUN(o->device, cross_entropy, .logits = (struct culm_out){o->input[0], logits->dtype},
              .targets = o->input[1], .n = rows, .v = culm_last_dim(&logits->shape),
-             .scale = o->loss_scale / rows_per_sample, .smoothing = o->node->attributes.alpha,
-             .want_gradient = !o->node->attributes.inference, .ret_loss = &loss);
+             .scale = o->loss_scale / rows_per_sample, .smoothing = o->node->attributes.smoothing,
+             .want_gradient = !o->node->attributes.loss_only, .ret_loss = &loss);
     o->loss->loss += loss.loss / rows_per_sample;
     o->loss->rows += rows;
     o->loss->counted += loss.counted;
@@ -47,6 +47,9 @@ static void execute(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_cross_entropy = {.name = "cross_entropy",
+                                              .is_loss = true,
+                                              .chooses = {.index = 1, .from = 0, .dimension = -1},
+                                              .precision = CULM_OP_FOLLOWS,
                                               .inputs = 2,
                                               .outputs = 1,
                                               .infer = infer,

@@ -1,5 +1,5 @@
 /* dropout, residual (y = x + dropout(h)), add. */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 static enum culm_status infer_same(struct culm_graph *graph, struct culm_node_desc *node,
                                    struct culm_error *error) {
@@ -53,6 +53,7 @@ static void residual(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_dropout = {.name = "dropout",
+                                        .precision = CULM_OP_FOLLOWS,
                                         .inputs = 1,
                                         .outputs = 1,
                                         .infer = infer_same,
@@ -61,6 +62,7 @@ const struct culm_op culm_op_dropout = {.name = "dropout",
 const struct culm_op culm_op_dropout_grad = {
     .name = "dropout_grad", .inputs = 1, .outputs = 1, .execute = dropout};
 const struct culm_op culm_op_residual = {.name = "residual",
+                                         .precision = CULM_OP_TO_F32,
                                          .inputs = 2,
                                          .outputs = 1,
                                          .infer = infer_same,
@@ -82,6 +84,7 @@ static void add(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_add = {.name = "add",
+                                    .precision = CULM_OP_FOLLOWS,
                                     .inputs = 2,
                                     .outputs = 1,
                                     .infer = infer_same,

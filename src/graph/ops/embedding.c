@@ -1,5 +1,5 @@
 /* embedding: (tokens [B,T], wte [V,C], wpe [T,C]) -> [B,T,C]: wte[token] + wpe[position]. */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *node,
                               struct culm_error *error) {
@@ -34,6 +34,8 @@ static void execute(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_embedding = {.name = "embedding",
+                                          .chooses = {.index = 0, .from = 1, .dimension = 0},
+                                          .precision = CULM_OP_TO_F32,
                                           .inputs = 3,
                                           .outputs = 1,
                                           .infer = infer,

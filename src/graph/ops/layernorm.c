@@ -1,5 +1,5 @@
 /* layernorm: (x [..,C], gamma [C], beta [C]) -> y [..,C], mean [rows], rstd [rows]. */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *node,
                               struct culm_error *error) {
@@ -41,6 +41,7 @@ static void execute(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_layernorm = {.name = "layernorm",
+                                          .precision = CULM_OP_NORM,
                                           .inputs = 3,
                                           .outputs = 3,
                                           .infer = infer,

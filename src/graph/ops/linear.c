@@ -1,7 +1,6 @@
 /* linear: (x [..,I], w [I,O], b [O] or nothing) -> [..,O]: x w + b. With attribute `transposed` w
  * is [O,I]. */
-#include "graph/ops/inputs.h"
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 struct widths {
     int64_t in, out;
@@ -70,6 +69,7 @@ static double flops(const struct culm_graph *graph, const struct culm_node_desc 
 }
 
 const struct culm_op culm_op_linear = {.name = "linear",
+                                       .precision = CULM_OP_PRODUCT,
                                        .inputs = 3,
                                        .outputs = 1,
                                        .infer = infer,

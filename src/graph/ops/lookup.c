@@ -6,8 +6,7 @@
  *     gather_rows  (x [B,T,C], index i32 [B,K]) -> [B,K,C]
  */
 #include "graph/autodiff.h"
-#include "graph/ops/inputs.h"
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 /* --- lookup --- */
 
@@ -42,6 +41,8 @@ static void execute_lookup(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_lookup = {.name = "lookup",
+                                       .chooses = {.index = 0, .from = 1, .dimension = 0},
+                                       .precision = CULM_OP_TO_F32,
                                        .inputs = 2,
                                        .outputs = 1,
                                        .infer = infer_lookup,
@@ -98,6 +99,7 @@ static void execute_positions(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_positions = {.name = "positions",
+                                          .precision = CULM_OP_TO_F32,
                                           .inputs = 2,
                                           .outputs = 1,
                                           .infer = infer_positions,
@@ -150,6 +152,8 @@ static void execute_gather(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_gather_rows = {.name = "gather_rows",
+                                            .chooses = {.index = 1, .from = 0, .dimension = 1},
+                                            .precision = CULM_OP_FOLLOWS,
                                             .inputs = 2,
                                             .outputs = 1,
                                             .infer = infer_gather,

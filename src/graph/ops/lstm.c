@@ -4,8 +4,7 @@
  * the last step to the first. Past a sample's length y is zero, and in reverse a sample starts at
  * its last step. Gates and cells are for backward; work is scratch of one pass.
  */
-#include "graph/ops/inputs.h"
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 enum { X, W_IH, W_HH, B_IH, B_HH, H0, C0, LENGTH, INPUTS };
 
@@ -149,6 +148,7 @@ static double products(const struct culm_graph *graph, const struct culm_node_de
 }
 
 const struct culm_op culm_op_lstm = {.name = "lstm",
+                                     .precision = CULM_OP_PRODUCT,
                                      .inputs = INPUTS,
                                      .outputs = 4,
                                      .infer = infer,

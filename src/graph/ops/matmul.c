@@ -3,7 +3,7 @@
  * b is [..,N,K]. b may also be one matrix for all, unless a is transposed. A scale of 0 counts
  * as 1.
  */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 static struct culm_matmul how_of(const struct culm_shape *a, const struct culm_shape *b,
                                  const struct culm_attributes *attributes) {
@@ -87,6 +87,7 @@ static double flops(const struct culm_graph *graph, const struct culm_node_desc 
 }
 
 const struct culm_op culm_op_matmul = {.name = "matmul",
+                                       .precision = CULM_OP_PRODUCT,
                                        .inputs = 2,
                                        .outputs = 1,
                                        .infer = infer,

@@ -1,5 +1,5 @@
 /* binary: (a, b) -> a (+ - * /) b, b spread over a; reduce; softmax. */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * maxpool: (x [N,H,W,C]) -> y [N,h,w,C], index: where each maximum was.
  * avgpool, adaptive_avgpool: (x) -> y.
  */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 #define LARGEST ((int64_t)1 << 24) /* of a kernel's taps, a stride, a dilation */
 
@@ -118,6 +118,7 @@ static void maxpool_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_maxpool = {.name = "maxpool",
+                                        .precision = CULM_OP_FOLLOWS,
                                         .inputs = 1,
                                         .outputs = 2,
                                         .infer = infer,
@@ -142,6 +143,7 @@ static void avgpool_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_avgpool = {.name = "avgpool",
+                                        .precision = CULM_OP_FOLLOWS,
                                         .inputs = 1,
                                         .outputs = 1,
                                         .infer = infer,
@@ -150,6 +152,7 @@ const struct culm_op culm_op_avgpool = {.name = "avgpool",
 const struct culm_op culm_op_avgpool_grad = {
     .name = "avgpool_grad", .inputs = 1, .outputs = 1, .execute = avgpool_grad};
 const struct culm_op culm_op_adaptive_avgpool = {.name = "adaptive_avgpool",
+                                                 .precision = CULM_OP_FOLLOWS,
                                                  .inputs = 1,
                                                  .outputs = 1,
                                                  .infer = infer,

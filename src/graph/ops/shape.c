@@ -3,7 +3,7 @@
  *
  * reshape is another name for its input's memory, and so is its gradient.
  */
-#include "graph/ops/typed.h"
+#include "graph/ops/operands.h"
 
 static void nothing(const struct culm_operands *o) { (void)o; }
 
@@ -59,6 +59,7 @@ static void reshape_gradient(struct culm_gradients *g, const struct culm_node_de
 }
 
 const struct culm_op culm_op_reshape = {.name = "reshape",
+                                        .precision = CULM_OP_FOLLOWS,
                                         .inputs = 1,
                                         .outputs = 1,
                                         .infer = reshape_infer,
@@ -106,6 +107,7 @@ static void permute_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_permute = {.name = "permute",
+                                        .precision = CULM_OP_FOLLOWS,
                                         .inputs = 1,
                                         .outputs = 1,
                                         .infer = permute_infer,
@@ -223,6 +225,7 @@ static void slice_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_slice = {.name = "slice",
+                                      .precision = CULM_OP_FOLLOWS,
                                       .inputs = 1,
                                       .outputs = 1,
                                       .infer = slice_infer,
@@ -297,6 +300,7 @@ static void concat_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_concat = {.name = "concat",
+                                       .precision = CULM_OP_FOLLOWS,
                                        .inputs = PARTS,
                                        .outputs = 1,
                                        .infer = concat_infer,
@@ -332,7 +336,7 @@ static void pad(const struct culm_operands *o) {
     const int64_t *d = typed_shape(o, o->node->input[0])->dim;
     CULM_RUN(o->device, pad, .y = typed_output(o, 0), .x = typed_input(o, 0), .n = d[0], .h = d[1],
              .w = d[2], .c = d[3], .pad = o->node->attributes.pad,
-             .value = o->node->attributes.shift);
+             .value = o->node->attributes.value);
 }
 
 static void pad_grad(const struct culm_operands *o) {
@@ -342,6 +346,7 @@ static void pad_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_pad = {.name = "pad",
+                                    .precision = CULM_OP_FOLLOWS,
                                     .inputs = 1,
                                     .outputs = 1,
                                     .infer = pad_infer,
@@ -359,7 +364,7 @@ static struct culm_resize resize_of(const struct culm_shape *x, const struct cul
                                 .in = {x->dim[1], x->dim[2]},
                                 .out = {y->dim[1], y->dim[2]},
                                 .bilinear = a->function == CULM_FUNCTION_MEAN,
-                                .corners = a->causal};
+                                .corners = a->align_corners};
 }
 
 static enum culm_status resize_infer(struct culm_graph *graph, struct culm_node_desc *node,
@@ -404,6 +409,7 @@ static void resize_grad(const struct culm_operands *o) {
 }
 
 const struct culm_op culm_op_resize = {.name = "resize",
+                                       .precision = CULM_OP_FOLLOWS,
                                        .inputs = 1,
                                        .outputs = 1,
                                        .infer = resize_infer,

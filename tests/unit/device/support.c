@@ -151,7 +151,7 @@ static int32_t net_of_slice(struct net *net, int32_t x) {
 }
 static int32_t net_of_pad(struct net *net, int32_t x) {
     return one(net, "pad", image(net, x),
-               &(struct culm_attributes){.pad = {1, 0, 0, 2}, .shift = 0.5});
+               &(struct culm_attributes){.pad = {1, 0, 0, 2}, .value = 0.5});
 }
 static int32_t net_of_resize(struct net *net, int32_t x) {
     return one(net, "resize", image(net, x),

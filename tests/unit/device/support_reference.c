@@ -284,7 +284,7 @@ static void cross_entropy(const struct culm_operands *o) {
     float *copy = malloc(bytes);
     memcpy(copy, o->input[0], bytes);
     struct culm_loss loss = culm_ref_cross_entropy(o->input[0], copy, IDS(1), rows, classes,
-                                                   o->loss_scale / rows_per_sample, AT->alpha);
+                                                   o->loss_scale / rows_per_sample, AT->smoothing);
     o->loss->loss += loss.loss / rows_per_sample;
     free(copy);
 }
@@ -414,7 +414,7 @@ static void concat(const struct culm_operands *o) {
 }
 static void pad(const struct culm_operands *o) {
     const int64_t *d = in_shape(o, 0)->dim;
-    culm_ref_pad(OUT(0), IN(0), d[0], d[1], d[2], d[3], AT->pad, AT->shift);
+    culm_ref_pad(OUT(0), IN(0), d[0], d[1], d[2], d[3], AT->pad, AT->value);
 }
 static void pad_grad(const struct culm_operands *o) {
     const int64_t *d = out_shape(o, 0)->dim;
@@ -427,7 +427,7 @@ static struct culm_resize resize_how(const struct culm_operands *o, const struct
                                 .in = {x->dim[1], x->dim[2]},
                                 .out = {y->dim[1], y->dim[2]},
                                 .bilinear = AT->function == CULM_FUNCTION_MEAN,
-                                .corners = AT->causal};
+                                .corners = AT->align_corners};
 }
 static void resize(const struct culm_operands *o) {
     struct culm_resize how = resize_how(o, in_shape(o, 0), out_shape(o, 0));

@@ -137,7 +137,7 @@ void test_ignored_targets(void **state) {
     static const int32_t wanted[BATCH * CONTEXT] = {1, -1, -1, 6, 2, -100, 3, 0, 5, -1};
     struct net net;
     int32_t x = begin(&net);
-    const struct culm_attributes smooth = {.alpha = 0.1};
+    const struct culm_attributes smooth = {.smoothing = 0.1};
     const int32_t in[] = {net_head(&net, net_gelu(&net, x), net_param(&net, 2, 7, WIDTH)),
                           field(&net, "wanted", CONTEXT)};
     culm_graph_apply(net.graph, "cross_entropy", in, 2, &smooth);
@@ -185,7 +185,7 @@ static int32_t bad_score(struct net *net, int32_t x) {
     return culm_graph_apply(net->graph, "bahdanau", in, 7, NULL);
 }
 static int32_t bad_smoothing(struct net *net, int32_t x) {
-    const struct culm_attributes attributes = {.alpha = 1.5};
+    const struct culm_attributes attributes = {.smoothing = 1.5};
     const int32_t in[] = {x, net->targets};
     return culm_graph_apply(net->graph, "cross_entropy", in, 2, &attributes);
 }

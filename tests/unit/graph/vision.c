@@ -153,7 +153,7 @@ static int32_t build_slice_of_addends(struct net *net,
     return binary(net, part, sum, CULM_FUNCTION_MUL);
 }
 static int32_t build_pad(struct net *net, int32_t x) {
-    return apply(net, "pad", x, &(struct culm_attributes){.pad = {1, 0, 2, 1}, .shift = 0.3});
+    return apply(net, "pad", x, &(struct culm_attributes){.pad = {1, 0, 2, 1}, .value = 0.3});
 }
 static int32_t build_nearest(struct net *net, int32_t x) {
     return apply(net, "resize", x, &(struct culm_attributes){.dims = {3, 5}});
