@@ -8,26 +8,98 @@ static enum culm_status finished(const struct culm_reader *reader) {
     return culm_reader_done(reader) ? CULM_OK : CULM_ERR_FORMAT;
 }
 
-void culm_data_key_encode(const struct culm_data_key *key, struct culm_buf *buf) {
-    culm_buf_u64(buf, (uint64_t)key->iteration);
-    culm_buf_i32(buf, key->where);
-    culm_buf_i32(buf, key->which);
-    culm_buf_u32(buf, key->attempt);
-    culm_buf_u64(buf, key->digest);
+/* Reads a number in [low, high]; anything else fails the reader. */
+static int32_t read_within(struct culm_reader *in, int32_t low, int32_t high) {
+    int32_t value = culm_read_i32(in);
+    if (value < low || value > high) {
+        in->failed = true;
+        return low;
+    }
+    return value;
 }
 
-enum culm_status culm_data_key_decode(const uint8_t *meta, size_t len,
-                                      struct culm_data_key *ret_key) {
+static void moment_encode(const struct culm_moment *at, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)at->iteration);
+    culm_buf_u32(buf, at->attempt);
+}
+
+static struct culm_moment read_moment(struct culm_reader *in) {
+    struct culm_moment at = {.iteration = (int64_t)culm_read_u64(in)};
+    at.attempt = culm_read_u32(in);
+    return at;
+}
+
+void culm_boundary_encode(const struct culm_boundary *boundary, struct culm_buf *buf) {
+    moment_encode(&boundary->at, buf);
+    culm_buf_i32(buf, boundary->stage);
+    culm_buf_i32(buf, boundary->micro);
+}
+
+enum culm_status culm_boundary_decode(const uint8_t *meta, size_t len,
+                                      struct culm_boundary *ret_boundary) {
     struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_data_key key = {.iteration = (int64_t)culm_read_u64(&in)};
-    key.where = culm_read_i32(&in);
-    key.which = culm_read_i32(&in);
-    key.attempt = culm_read_u32(&in);
-    key.digest = culm_read_u64(&in);
-    if (finished(&in) != CULM_OK || key.where < 0 || key.which < 0) {
+    struct culm_boundary boundary = {.at = read_moment(&in)};
+    boundary.stage = read_within(&in, 0, INT32_MAX);
+    boundary.micro = read_within(&in, 0, INT32_MAX);
+    if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }
-    *ret_key = key;
+    *ret_boundary = boundary;
+    return CULM_OK;
+}
+
+void culm_sum_encode(const struct culm_sum *sum, struct culm_buf *buf) {
+    moment_encode(&sum->at, buf);
+    culm_buf_i32(buf, sum->grad);
+    culm_buf_i32(buf, sum->tree_node);
+}
+
+enum culm_status culm_sum_decode(const uint8_t *meta, size_t len, struct culm_sum *ret_sum) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_sum sum = {.at = read_moment(&in)};
+    sum.grad = read_within(&in, 0, INT32_MAX);
+    sum.tree_node = read_within(&in, 0, INT32_MAX);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_sum = sum;
+    return CULM_OK;
+}
+
+void culm_reduced_encode(const struct culm_reduced *reduced, struct culm_buf *buf) {
+    moment_encode(&reduced->at, buf);
+    culm_buf_i32(buf, reduced->grad);
+}
+
+enum culm_status culm_reduced_decode(const uint8_t *meta, size_t len,
+                                     struct culm_reduced *ret_reduced) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_reduced reduced = {.at = read_moment(&in)};
+    reduced.grad = read_within(&in, 0, INT32_MAX);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_reduced = reduced;
+    return CULM_OK;
+}
+
+void culm_state_encode(const struct culm_state *state, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)state->version);
+    culm_buf_u32(buf, state->transfer);
+    culm_buf_i32(buf, state->index);
+    culm_buf_u64(buf, state->digest);
+}
+
+enum culm_status culm_state_decode(const uint8_t *meta, size_t len, struct culm_state *ret_state) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_state state = {.version = (int64_t)culm_read_u64(&in)};
+    state.transfer = culm_read_u32(&in);
+    state.index = read_within(&in, 0, INT32_MAX);
+    state.digest = culm_read_u64(&in);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_state = state;
     return CULM_OK;
 }
 
@@ -122,16 +194,6 @@ void culm_view_encode(const struct culm_view *view, struct culm_buf *buf) {
     }
     culm_buf_string(buf, view->reason);
     culm_buf_string(buf, view->source);
-}
-
-/* Reads a number in [low, high]; anything else fails the reader. */
-static int32_t read_within(struct culm_reader *in, int32_t low, int32_t high) {
-    int32_t value = culm_read_i32(in);
-    if (value < low || value > high) {
-        in->failed = true;
-        return low;
-    }
-    return value;
 }
 
 enum culm_status culm_view_decode(const uint8_t *meta, size_t len,

@@ -3,7 +3,7 @@
  * those that nodes send each other and those that carry what an iteration comes to. The small ones
  * between a node and the coordinator are in control.h.
  *
- * Data frames carry a payload and are pure functions of their key (iteration, kind, where): whoever
+ * Data frames carry a payload and are pure functions of what their meta bytes say (a key): whoever
  * sends one, and under whatever view, the bytes are the same. Control frames that depend on a view
  * carry its number and count only in it. Decoders check every bound; a malformed message is
  * CULM_ERR_FORMAT and has no effect. Thread: none of their own.
@@ -16,11 +16,11 @@
 
 enum culm_message_type {
     /* data, node to node */
-    CULM_MSG_ACTIVATION = 1, /* stage it enters, micro */
-    CULM_MSG_GRADIENT,       /* of the output of `stage`, micro */
-    CULM_MSG_SUM,            /* grad, tree node */
-    CULM_MSG_REDUCED,        /* grad */
-    CULM_MSG_STATE,          /* transfer, param index in the stage; version in `iteration` */
+    CULM_MSG_ACTIVATION = 1,
+    CULM_MSG_GRADIENT,
+    CULM_MSG_SUM,
+    CULM_MSG_REDUCED,
+    CULM_MSG_STATE,
     /* control, node to node */
     CULM_MSG_HAVE,
     /* control, coordinator to node; control.h but for the first two */
@@ -48,13 +48,36 @@ enum culm_message_type {
 
 #define CULM_META_MAX (1u << 20)
 
-/* Key of a data frame. */
-struct culm_data_key {
+/* Which life of which iteration a data frame is of; others do not count. */
+struct culm_moment {
     int64_t iteration;
-    int32_t where;    /* stage; grad; or index of the param */
-    int32_t which;    /* micro; tree node; or transfer id */
-    uint32_t attempt; /* at the iteration: culm_view.attempt */
-    uint64_t digest;  /* STATE only */
+    uint32_t attempt; /* culm_view.attempt */
+};
+
+/* ACTIVATION: what enters `stage`. GRADIENT: of the output of `stage`. */
+struct culm_boundary {
+    struct culm_moment at;
+    int32_t stage, micro;
+};
+
+/* SUM: of a gradient, over a node of the lane tree. */
+struct culm_sum {
+    struct culm_moment at;
+    int32_t grad, tree_node;
+};
+
+/* REDUCED: a gradient summed over all lanes. */
+struct culm_reduced {
+    struct culm_moment at;
+    int32_t grad;
+};
+
+/* STATE: one tensor of a stage, with its optimizer state, as it is at `version`. */
+struct culm_state {
+    int64_t version;
+    uint32_t transfer;
+    int32_t index; /* of the stage's params */
+    uint64_t digest;
 };
 
 /* What a node has at the moment it entered a view: bits by micro-batch, grads and lanes. */
@@ -97,9 +120,19 @@ struct culm_digests {
     uint64_t *digest; /* [params]; 0 where it tells of none */
 };
 
-void culm_data_key_encode(const struct culm_data_key *key, struct culm_buf *buf);
-enum culm_status culm_data_key_decode(const uint8_t *meta, size_t len,
-                                      struct culm_data_key *ret_key);
+void culm_boundary_encode(const struct culm_boundary *boundary, struct culm_buf *buf);
+enum culm_status culm_boundary_decode(const uint8_t *meta, size_t len,
+                                      struct culm_boundary *ret_boundary);
+
+void culm_sum_encode(const struct culm_sum *sum, struct culm_buf *buf);
+enum culm_status culm_sum_decode(const uint8_t *meta, size_t len, struct culm_sum *ret_sum);
+
+void culm_reduced_encode(const struct culm_reduced *reduced, struct culm_buf *buf);
+enum culm_status culm_reduced_decode(const uint8_t *meta, size_t len,
+                                     struct culm_reduced *ret_reduced);
+
+void culm_state_encode(const struct culm_state *state, struct culm_buf *buf);
+enum culm_status culm_state_decode(const uint8_t *meta, size_t len, struct culm_state *ret_state);
 
 enum culm_status culm_have_init(struct culm_have *have, int32_t stages, int32_t micros,
                                 int32_t grads);

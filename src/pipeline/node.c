@@ -328,8 +328,8 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_MSG_ACTIVATION:
     case CULM_MSG_GRADIENT:
     case CULM_MSG_SUM:
-    case CULM_MSG_REDUCED:
-    case CULM_MSG_STATE: culm_node_data(node, from, message); break;
+    case CULM_MSG_REDUCED: culm_node_data(node, from, message); break;
+    case CULM_MSG_STATE: culm_node_state_message(node, from, message); break;
     case CULM_MSG_HAVE: culm_node_have(node, from, message); break;
     case CULM_MSG_VIEW:
         if (coordinator) {

@@ -37,89 +37,116 @@ void culm_node_cells_clear(struct culm_node *node) {
 
 /* --- receiving --- */
 
-static size_t expected_bytes(const struct culm_node *node, uint16_t type,
-                             const struct culm_data_key *key) {
-    const struct culm_layout *layout = node->o.layout;
-    switch (type) {
+static enum culm_status read_frame(const struct culm_message *message, struct frame *ret_frame) {
+    struct frame *frame = ret_frame;
+    const uint8_t *meta = message->meta;
+    enum culm_status status;
+    switch (message->type) {
     case CULM_MSG_ACTIVATION:
-        return key->where > 0 && key->where < layout->stages && key->which < node->o.shape.micros
-                   ? layout->stage[key->where].input_bytes
+    case CULM_MSG_GRADIENT:
+        status = culm_boundary_decode(meta, message->meta_bytes, &frame->of.boundary);
+        frame->at = frame->of.boundary.at;
+        break;
+    case CULM_MSG_SUM:
+        status = culm_sum_decode(meta, message->meta_bytes, &frame->of.sum);
+        frame->at = frame->of.sum.at;
+        break;
+    default:
+        status = culm_reduced_decode(meta, message->meta_bytes, &frame->of.reduced);
+        frame->at = frame->of.reduced.at;
+        break;
+    }
+    return status;
+}
+
+/* Of the payload; 0: there is no such frame in this run. */
+static size_t expected_bytes(const struct culm_node *node, const struct frame *frame) {
+    const struct culm_layout *layout = node->o.layout;
+    int32_t stage = frame->of.boundary.stage, micro = frame->of.boundary.micro;
+    int32_t grad;
+    switch (frame->type) {
+    case CULM_MSG_ACTIVATION:
+        return stage > 0 && stage < layout->stages && micro < node->o.shape.micros
+                   ? layout->stage[stage].input_bytes
                    : 0;
     case CULM_MSG_GRADIENT:
-        return key->where < layout->stages - 1 && key->which < node->o.shape.micros
-                   ? layout->stage[key->where].output_bytes
+        return stage < layout->stages - 1 && micro < node->o.shape.micros
+                   ? layout->stage[stage].output_bytes
                    : 0;
     case CULM_MSG_SUM:
-        return key->where < layout->grad_count && key->which < node->tree.count
-                   ? layout->grad[key->where].size_bytes
+        grad = frame->of.sum.grad;
+        return grad < layout->grad_count && frame->of.sum.tree_node < node->tree.count
+                   ? layout->grad[grad].size_bytes
                    : 0;
-    default: return key->where < layout->grad_count ? layout->grad[key->where].size_bytes : 0;
+    default:
+        grad = frame->of.reduced.grad;
+        return grad < layout->grad_count ? layout->grad[grad].size_bytes : 0;
     }
 }
 
-static void accept(struct culm_node *node, uint16_t type, const struct culm_data_key *key,
-                   struct culm_blob *payload, size_t payload_bytes) {
-    if (payload_bytes == 0 || payload_bytes != expected_bytes(node, type, key)) {
+static void accept(struct culm_node *node, const struct frame *frame) {
+    if (frame->payload_bytes == 0 || frame->payload_bytes != expected_bytes(node, frame)) {
         return; /* not of this run */
     }
     struct cell *cell;
     struct grad_state *grad;
-    switch (type) {
+    switch (frame->type) {
     case CULM_MSG_ACTIVATION:
-        cell = cell_at(node, key->where, key->which);
+        cell = cell_at(node, frame->of.boundary.stage, frame->of.boundary.micro);
         if (!cell->input && !cell->backward) {
-            cell->input = culm_blob_ref(payload);
+            cell->input = culm_blob_ref(frame->payload);
         }
         break;
     case CULM_MSG_GRADIENT:
-        cell = cell_at(node, key->where, key->which);
+        cell = cell_at(node, frame->of.boundary.stage, frame->of.boundary.micro);
         if (!cell->d_output && !cell->backward) {
-            cell->d_output = culm_blob_ref(payload);
+            cell->d_output = culm_blob_ref(frame->payload);
         }
         break;
-    case CULM_MSG_SUM: culm_node_slice_add(node, key->where, key->which, payload, 0); break;
+    case CULM_MSG_SUM:
+        culm_node_slice_add(node, frame->of.sum.grad, frame->of.sum.tree_node, frame->payload, 0);
+        break;
     default:
-        grad = &node->grad[key->where];
+        grad = &node->grad[frame->of.reduced.grad];
         if (!grad->reduced) {
-            grad->reduced = culm_blob_ref(payload);
+            grad->reduced = culm_blob_ref(frame->payload);
         }
         break;
     }
 }
 
-static void keep_early(struct culm_node *node, int32_t from, uint16_t type,
-                       const struct culm_data_key *key, struct culm_blob *payload,
-                       size_t payload_bytes) {
+static void keep_early(struct culm_node *node, const struct frame *frame) {
     if (node->early_count == EARLY_MAX) {
         culm_node_fail(node, CULM_ERR_MEMORY, "more than %d early frames", EARLY_MAX);
         return;
     }
-    node->early[node->early_count++] =
-        (struct early){from, type, *key, culm_blob_ref(payload), payload_bytes};
+    node->early[node->early_count] = *frame;
+    culm_blob_ref(node->early[node->early_count++].payload);
 }
 
 /* Takes the frame, keeps it for later, or drops it. */
-static void sort(struct culm_node *node, int32_t from, uint16_t type,
-                 const struct culm_data_key *key, struct culm_blob *payload, size_t payload_bytes) {
-    if (known_lost(node, from) || !payload) {
+static void sort(struct culm_node *node, const struct frame *frame) {
+    if (known_lost(node, frame->from) || !frame->payload) {
         return;
     }
-    if (type == CULM_MSG_STATE) {
-        culm_node_state_message(node, from, key, payload, payload_bytes);
-    } else if (key->attempt != node->view->attempt) {
+    if (frame->at.attempt != node->view->attempt) {
         return; /* what a damaged copy may have had a part in */
-    } else if (key->iteration == node->iteration + 1) {
-        keep_early(node, from, type, key, payload, payload_bytes);
-    } else if (key->iteration == node->iteration) {
-        accept(node, type, key, payload, payload_bytes);
+    }
+    if (frame->at.iteration == node->iteration + 1) {
+        keep_early(node, frame);
+    } else if (frame->at.iteration == node->iteration) {
+        accept(node, frame);
     }
 }
 
 void culm_node_data(struct culm_node *node, int32_t from, const struct culm_message *message) {
-    struct culm_data_key key;
-    if (culm_data_key_decode(message->meta, message->meta_bytes, &key) == CULM_OK) {
+    struct frame frame = {.from = from,
+                          .type = message->type,
+                          .payload = message->payload,
+                          .payload_bytes = message->payload_bytes};
+    if (read_frame(message, &frame) == CULM_OK) {
         node->tasks_done++; /* a sign that links work */
-        sort(node, from, message->type, &key, message->payload, message->payload_bytes);
+        sort(node, &frame);
     }
 }
 
@@ -134,8 +161,8 @@ void culm_node_replay_early(struct culm_node *node) {
     int32_t count = node->early_count;
     node->early_count = 0;
     for (int32_t i = 0; i < count; i++) {
-        struct early early = node->early[i]; /* sort() may put it back, at or before i */
-        sort(node, early.from, early.type, &early.key, early.payload, early.payload_bytes);
+        struct frame early = node->early[i]; /* sort() may put it back, at or before i */
+        sort(node, &early);
         culm_blob_unref(early.payload);
     }
 }
@@ -270,12 +297,10 @@ void culm_node_have_replay(struct culm_node *node) {
 
 static void send_boundary(struct culm_node *node, int32_t to, uint16_t type, int32_t stage,
                           int32_t micro, struct culm_blob *payload) {
-    const struct culm_data_key key = {.iteration = node->iteration,
-                                      .where = stage,
-                                      .which = micro,
-                                      .attempt = node->view->attempt};
+    const struct culm_boundary boundary = {
+        .at = {node->iteration, node->view->attempt}, .stage = stage, .micro = micro};
     culm_node_fault(node, CULM_PHASE_SEND, micro);
-    culm_data_key_encode(&key, culm_node_meta(node));
+    culm_boundary_encode(&boundary, culm_node_meta(node));
     culm_node_send(node, to, type, payload, 0, payload->size_bytes);
 }
 

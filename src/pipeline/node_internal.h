@@ -74,11 +74,16 @@ struct outgoing {
     bool ordered; /* an EXPORT for it waits or runs */
 };
 
-/* A frame of the next iteration, come before its COMMIT has reached us. */
-struct early {
+/* A data frame of an iteration, decoded. */
+struct frame {
     int32_t from;
     uint16_t type;
-    struct culm_data_key key;
+    struct culm_moment at;
+    union {
+        struct culm_boundary boundary; /* ACTIVATION, GRADIENT */
+        struct culm_sum sum;
+        struct culm_reduced reduced;
+    } of;
     struct culm_blob *payload;
     size_t payload_bytes;
 };
@@ -126,7 +131,7 @@ struct culm_node {
     struct outgoing outgoing[CULM_MAX_TRANSFERS];
     int32_t outgoing_count;
 
-    struct early *early;
+    struct frame *early; /* of the next iteration, come before its COMMIT has reached us */
     int32_t early_count;
     struct early_have *early_have;
     int32_t early_have_count, early_have_capacity;
@@ -305,8 +310,8 @@ void culm_node_order_done(struct culm_node *node, struct culm_task *task);
 bool culm_node_unloaded(struct culm_node *node, const struct culm_task *task);
 /* A STATE frame has come. It counts if it is the next tensor of a transfer of the view, from its
  * source, at the version that all hold. */
-void culm_node_state_message(struct culm_node *node, int32_t from, const struct culm_data_key *key,
-                             struct culm_blob *payload, size_t payload_bytes);
+void culm_node_state_message(struct culm_node *node, int32_t from,
+                             const struct culm_message *message);
 /* Orders the next tensor of each transfer that this node is the source of. */
 void culm_node_transfers(struct culm_node *node);
 /* COMMIT has come: what has not been copied by now is of an old version, and given up. */

@@ -196,13 +196,9 @@ static bool summed(struct culm_node *node, int32_t stage) {
     return any;
 }
 
+/* meta: culm_node_meta, already encoded. */
 static void send_grad(struct culm_node *node, int32_t to, uint16_t type, int32_t grad,
-                      int32_t which, struct culm_blob *blob, size_t offset_bytes) {
-    const struct culm_data_key key = {.iteration = node->iteration,
-                                      .where = grad,
-                                      .which = which,
-                                      .attempt = node->view->attempt};
-    culm_data_key_encode(&key, culm_node_meta(node));
+                      struct culm_blob *blob, size_t offset_bytes) {
     culm_node_send(node, to, type, blob, offset_bytes, node->o.layout->grad[grad].size_bytes);
     count_reduce_frame(node, node->o.layout->grad[grad].stage);
 }
@@ -222,7 +218,10 @@ static void contribute_grad(struct culm_node *node, int32_t stage, int32_t grad)
             culm_node_slice_add(node, grad, i, node->stage[stage].sum[i], desc->offset_bytes);
         } else if (culm_node_said_have(node, reducer)) {
             state->sent_lanes |= lanes;
-            send_grad(node, reducer, CULM_MSG_SUM, grad, i, node->stage[stage].sum[i],
+            const struct culm_sum sum = {
+                .at = {node->iteration, node->view->attempt}, .grad = grad, .tree_node = i};
+            culm_sum_encode(&sum, culm_node_meta(node));
+            send_grad(node, reducer, CULM_MSG_SUM, grad, node->stage[stage].sum[i],
                       desc->offset_bytes);
         }
     }
@@ -252,7 +251,10 @@ void culm_node_distribute(struct culm_node *node) {
             const struct culm_view_node *at = culm_view_find(node->view, peer->id);
             if (peer->have && !peer->reduced[g] && at && culm_node_needs_grad(node, g, at->holds)) {
                 peer->reduced[g] = 1;
-                send_grad(node, peer->id, CULM_MSG_REDUCED, g, 0, node->grad[g].reduced, 0);
+                const struct culm_reduced reduced = {.at = {node->iteration, node->view->attempt},
+                                                     .grad = g};
+                culm_reduced_encode(&reduced, culm_node_meta(node));
+                send_grad(node, peer->id, CULM_MSG_REDUCED, g, node->grad[g].reduced, 0);
             }
         }
     }

@@ -268,25 +268,30 @@ void culm_node_transfers_end(struct culm_node *node) {
     orders_filter(node, drop_stale);
 }
 
-void culm_node_state_message(struct culm_node *node, int32_t from, const struct culm_data_key *key,
-                             struct culm_blob *payload, size_t payload_bytes) {
-    struct incoming *in = incoming_of(node, (uint32_t)key->which);
-    if (!in || in->source != from || key->where != in->ordered ||
-        key->iteration != node->iteration - 1 ||
-        key->where >= node->o.layout->stage[in->stage].param_count) {
+void culm_node_state_message(struct culm_node *node, int32_t from,
+                             const struct culm_message *message) {
+    struct culm_state state;
+    if (culm_state_decode(message->meta, message->meta_bytes, &state) != CULM_OK) {
         return;
     }
-    int32_t param = node->o.layout->stage[in->stage].params[key->where];
-    if (payload_bytes != node->o.layout->param[param].state_bytes) {
+    node->tasks_done++; /* a sign that links work */
+    struct incoming *in = incoming_of(node, state.transfer);
+    if (!in || !message->payload || in->source != from || state.index != in->ordered ||
+        state.version != node->iteration - 1 ||
+        state.index >= node->o.layout->stage[in->stage].param_count) {
+        return;
+    }
+    int32_t param = node->o.layout->stage[in->stage].params[state.index];
+    if (message->payload_bytes != node->o.layout->param[param].state_bytes) {
         return;
     }
     in->ordered++;
     culm_node_order_add(node, (struct order){.kind = CULM_TASK_IMPORT,
                                              .stage = in->stage,
-                                             .index = key->where,
-                                             .version = key->iteration,
-                                             .input = culm_blob_ref(payload),
-                                             .digest = key->digest,
+                                             .index = state.index,
+                                             .version = state.version,
+                                             .input = culm_blob_ref(message->payload),
+                                             .digest = state.digest,
                                              .transfer = in->id});
 }
 
@@ -295,12 +300,11 @@ static void exported(struct culm_node *node, struct culm_task *task) {
     if (!out) {
         return;
     }
-    const struct culm_data_key key = {.iteration = task->version,
-                                      .where = task->index,
-                                      .which = (int32_t)out->id,
-                                      .attempt = node->view->attempt,
-                                      .digest = task->digest};
-    culm_data_key_encode(&key, culm_node_meta(node));
+    const struct culm_state state = {.version = task->version,
+                                     .transfer = out->id,
+                                     .index = task->index,
+                                     .digest = task->digest};
+    culm_state_encode(&state, culm_node_meta(node));
     culm_node_send(node, out->destination, CULM_MSG_STATE, task->output, 0,
                    task->output->size_bytes);
     out->next++;

@@ -25,11 +25,39 @@ static void require_same(const struct culm_buf *buf, const uint8_t *data, size_t
                  "%zu bytes became %zu", size, buf->len);
 }
 
-static void fuzz_key(const uint8_t *data, size_t size, struct culm_buf *buf) {
-    struct culm_data_key key;
-    if (culm_data_key_decode(data, size, &key) == CULM_OK) {
-        FUZZ_REQUIRE(key.where >= 0 && key.which >= 0, "%d %d", key.where, key.which);
-        culm_data_key_encode(&key, buf);
+static void fuzz_boundary(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_boundary boundary;
+    if (culm_boundary_decode(data, size, &boundary) == CULM_OK) {
+        FUZZ_REQUIRE(boundary.stage >= 0 && boundary.micro >= 0, "%d %d", boundary.stage,
+                     boundary.micro);
+        culm_boundary_encode(&boundary, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_sum(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_sum sum;
+    if (culm_sum_decode(data, size, &sum) == CULM_OK) {
+        FUZZ_REQUIRE(sum.grad >= 0 && sum.tree_node >= 0, "%d %d", sum.grad, sum.tree_node);
+        culm_sum_encode(&sum, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_reduced(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_reduced reduced;
+    if (culm_reduced_decode(data, size, &reduced) == CULM_OK) {
+        FUZZ_REQUIRE(reduced.grad >= 0, "%d", reduced.grad);
+        culm_reduced_encode(&reduced, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_state(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_state state;
+    if (culm_state_decode(data, size, &state) == CULM_OK) {
+        FUZZ_REQUIRE(state.index >= 0, "%d", state.index);
+        culm_state_encode(&state, buf);
         require_same(buf, data, size);
     }
 }
@@ -136,10 +164,10 @@ SMALL(damaged)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const fuzz[])(const uint8_t *, size_t, struct culm_buf *) = {
-        fuzz_key,    fuzz_have,       fuzz_view,      fuzz_commit, fuzz_prepared,
-        fuzz_saved,  fuzz_digests,    fuzz_waits,     fuzz_save,   fuzz_fenced,
-        fuzz_ask,    fuzz_heartbeat,  fuzz_took,      fuzz_loaded, fuzz_unloaded,
-        fuzz_joined, fuzz_taken_over, fuzz_peer_lost, fuzz_failed, fuzz_damaged};
+        fuzz_boundary, fuzz_have,    fuzz_view,     fuzz_commit,  fuzz_prepared,   fuzz_saved,
+        fuzz_digests,  fuzz_waits,   fuzz_save,     fuzz_fenced,  fuzz_ask,        fuzz_heartbeat,
+        fuzz_took,     fuzz_loaded,  fuzz_unloaded, fuzz_joined,  fuzz_taken_over, fuzz_peer_lost,
+        fuzz_failed,   fuzz_damaged, fuzz_sum,      fuzz_reduced, fuzz_state};
     if (size == 0) {
         return 0;
     }

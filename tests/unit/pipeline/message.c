@@ -12,9 +12,21 @@ static const struct culm_run_shape shape = {
     .pipelines = 2, .stages = STAGES, .lanes = 4, .micros = MICROS, .redundancy = 0};
 
 /* Decoders under one form, each into room of its own. */
-static enum culm_status decode_key(const uint8_t *meta, size_t len) {
-    struct culm_data_key key;
-    return culm_data_key_decode(meta, len, &key);
+static enum culm_status decode_boundary(const uint8_t *meta, size_t len) {
+    struct culm_boundary boundary;
+    return culm_boundary_decode(meta, len, &boundary);
+}
+static enum culm_status decode_sum(const uint8_t *meta, size_t len) {
+    struct culm_sum sum;
+    return culm_sum_decode(meta, len, &sum);
+}
+static enum culm_status decode_reduced(const uint8_t *meta, size_t len) {
+    struct culm_reduced reduced;
+    return culm_reduced_decode(meta, len, &reduced);
+}
+static enum culm_status decode_state(const uint8_t *meta, size_t len) {
+    struct culm_state state;
+    return culm_state_decode(meta, len, &state);
 }
 static enum culm_status decode_have(const uint8_t *meta, size_t len) {
     struct culm_have have;
@@ -37,25 +49,76 @@ static enum culm_status decode_prepared(const uint8_t *meta, size_t len) {
     return culm_prepared_decode(meta, len, &prepared);
 }
 
-static void test_data_key(void **state) {
+static const struct culm_moment moment = {INT64_C(123456789012), 3};
+
+static bool same_moment(struct culm_moment at) {
+    return at.iteration == moment.iteration && at.attempt == moment.attempt;
+}
+
+static void test_boundary(void **state) {
     (void)state;
-    const struct culm_data_key key = {INT64_C(123456789012), 5, 77, 3,
-                                      UINT64_C(0xfedcba9876543210)};
-    struct culm_data_key again;
+    const struct culm_boundary boundary = {moment, 5, 77},
+                               bad[] = {{{1, 0}, -1, 0}, {{1, 0}, 0, -1}};
+    struct culm_boundary again;
     struct culm_buf buf;
     culm_buf_init(&buf, CULM_META_MAX);
-    culm_data_key_encode(&key, &buf);
-    assert_int_equal(culm_data_key_decode(buf.data, buf.len, &again), CULM_OK);
-    assert_true(again.iteration == key.iteration && again.digest == key.digest);
-    assert_true(again.where == 5 && again.which == 77 && again.attempt == 3);
-    check_cuts(&buf, decode_key);
-    check_noise(&buf, decode_key, 1);
-    const struct culm_data_key bad[] = {{1, -1, 0, 0, 0}, {1, 0, -1, 0, 0}};
+    culm_boundary_encode(&boundary, &buf);
+    assert_int_equal(culm_boundary_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_true(same_moment(again.at) && again.stage == 5 && again.micro == 77);
+    check_cuts(&buf, decode_boundary);
+    check_noise(&buf, decode_boundary, 1);
     for (size_t i = 0; i < 2; i++) {
         culm_buf_clear(&buf);
-        culm_data_key_encode(&bad[i], &buf);
-        assert_int_equal(decode_key(buf.data, buf.len), CULM_ERR_FORMAT);
+        culm_boundary_encode(&bad[i], &buf);
+        assert_int_equal(decode_boundary(buf.data, buf.len), CULM_ERR_FORMAT);
     }
+    culm_buf_release(&buf);
+}
+
+static void test_sum_and_reduced(void **state) {
+    (void)state;
+    const struct culm_sum sum = {moment, 5, 77}, bad = {{1, 0}, 1, -1};
+    const struct culm_reduced reduced = {moment, 5}, worse = {{1, 0}, -1};
+    struct culm_sum sum_again;
+    struct culm_reduced reduced_again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_sum_encode(&sum, &buf);
+    assert_int_equal(culm_sum_decode(buf.data, buf.len, &sum_again), CULM_OK);
+    assert_true(same_moment(sum_again.at) && sum_again.grad == 5 && sum_again.tree_node == 77);
+    check_cuts(&buf, decode_sum);
+    check_noise(&buf, decode_sum, 2);
+    culm_buf_clear(&buf);
+    culm_sum_encode(&bad, &buf);
+    assert_int_equal(decode_sum(buf.data, buf.len), CULM_ERR_FORMAT);
+    culm_buf_clear(&buf);
+    culm_reduced_encode(&reduced, &buf);
+    assert_int_equal(culm_reduced_decode(buf.data, buf.len, &reduced_again), CULM_OK);
+    assert_true(same_moment(reduced_again.at) && reduced_again.grad == 5);
+    check_cuts(&buf, decode_reduced);
+    check_noise(&buf, decode_reduced, 3);
+    culm_buf_clear(&buf);
+    culm_reduced_encode(&worse, &buf);
+    assert_int_equal(decode_reduced(buf.data, buf.len), CULM_ERR_FORMAT);
+    culm_buf_release(&buf);
+}
+
+static void test_state(void **state) {
+    (void)state;
+    const struct culm_state copy = {-7, UINT32_MAX, 5, UINT64_C(0xfedcba9876543210)};
+    const struct culm_state bad = {1, 1, -1, 0};
+    struct culm_state again;
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_META_MAX);
+    culm_state_encode(&copy, &buf);
+    assert_int_equal(culm_state_decode(buf.data, buf.len, &again), CULM_OK);
+    assert_true(again.version == -7 && again.transfer == UINT32_MAX);
+    assert_true(again.index == 5 && again.digest == copy.digest);
+    check_cuts(&buf, decode_state);
+    check_noise(&buf, decode_state, 4);
+    culm_buf_clear(&buf);
+    culm_state_encode(&bad, &buf);
+    assert_int_equal(decode_state(buf.data, buf.len), CULM_ERR_FORMAT);
     culm_buf_release(&buf);
 }
 
@@ -268,7 +331,8 @@ static void test_waits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_data_key), cmocka_unit_test(test_have),
+        cmocka_unit_test(test_boundary), cmocka_unit_test(test_sum_and_reduced),
+        cmocka_unit_test(test_state),    cmocka_unit_test(test_have),
         cmocka_unit_test(test_view),     cmocka_unit_test(test_commit),
         cmocka_unit_test(test_prepared), cmocka_unit_test(test_digests),
         cmocka_unit_test(test_waits),

@@ -310,12 +310,10 @@ static void test_a_save_that_waited_past_its_version_is_refused(void **state) {
 
 /* --- what a task made is kept --- */
 
-static void data(struct fixture *f, int32_t from, uint16_t type, int64_t iteration, int32_t where,
-                 int32_t which, size_t bytes) {
-    const struct culm_data_key key = {.iteration = iteration, .where = where, .which = which};
+/* The meta bytes are in f->buf. */
+static void data(struct fixture *f, int32_t from, uint16_t type, size_t bytes) {
     struct culm_blob *payload = NULL;
     assert_int_equal(culm_blob_pool_get(f->pool, bytes, &payload), CULM_OK);
-    culm_data_key_encode(&key, &f->buf);
     const struct culm_message message = {.type = type,
                                          .meta = f->buf.data,
                                          .meta_bytes = (uint32_t)f->buf.len,
@@ -324,6 +322,13 @@ static void data(struct fixture *f, int32_t from, uint16_t type, int64_t iterati
     culm_node_actor.message(f->node, from, &message);
     culm_buf_clear(&f->buf);
     culm_blob_unref(payload);
+}
+
+/* From node 1: what enters stage 1 in micro-batch 0 of iteration 4. */
+static void activation(struct fixture *f) {
+    const struct culm_boundary boundary = {.at = {4, 0}, .stage = 1, .micro = 0};
+    culm_boundary_encode(&boundary, &f->buf);
+    data(f, 1, CULM_MSG_ACTIVATION, 4);
 }
 
 /* Node 0 sits in the second slot, holds both stages and owns the second. */
@@ -356,7 +361,7 @@ static void test_a_forward_done_again_feeds_who_has_the_stage_now(void **state) 
     struct fixture f;
     begin(&f);
     own_second(&f, false);
-    data(&f, 1, CULM_MSG_ACTIVATION, 4, 1, 0, 4);
+    activation(&f);
     finish(&f, CULM_TASK_FORWARD);
     finish(&f, CULM_TASK_BACKWARD);
     stages_move(&f);
@@ -371,7 +376,7 @@ static void test_what_a_redundant_forward_made_is_kept(void **state) {
     begin(&f);
     own_second(&f, true);
     finish(&f, CULM_TASK_FORWARD); /* redundant, of the first stage */
-    data(&f, 1, CULM_MSG_ACTIVATION, 4, 1, 0, 4);
+    activation(&f);
     finish(&f, CULM_TASK_FORWARD);
     finish(&f, CULM_TASK_BACKWARD);
     stages_move(&f);
@@ -384,7 +389,8 @@ static void test_a_step_reads_what_it_began_with(void **state) {
     struct fixture f;
     begin(&f);
     load(&f);
-    data(&f, 1, CULM_MSG_REDUCED, 4, 0, 0, 4);
+    culm_reduced_encode(&(struct culm_reduced){.at = {4, 0}, .grad = 0}, &f.buf);
+    data(&f, 1, CULM_MSG_REDUCED, 4);
     finish(&f, CULM_TASK_FORWARD);
     commit(&f, f.view.number, 4);
     struct culm_task *step = NULL;
