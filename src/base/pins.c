@@ -35,6 +35,8 @@ struct culm_pins {
     struct entry *entry;
     size_t count, capacity;
     bool sealed;
+    culm_pins_teller *teller;
+    void *teller_ctx;
     pthread_mutex_t lock;
 };
 
@@ -101,6 +103,12 @@ bool culm_pins_add(struct culm_pins *pins, const struct culm_pin *pin) {
 }
 
 void culm_pins_seal(struct culm_pins *pins) { pins->sealed = true; }
+
+void culm_pins_ask(struct culm_pins *pins, culm_pins_teller *teller, void *ctx) {
+    pins->teller = teller;
+    pins->teller_ctx = ctx;
+}
+
 size_t culm_pins_count(const struct culm_pins *pins) { return pins->count; }
 
 struct culm_pin culm_pins_at(struct culm_pins *pins, size_t index) {
@@ -211,9 +219,9 @@ static void settle(const struct culm_stamp *stamp) {
 }
 
 /* Compares once; *ret_stamp is that before reading. */
-static enum culm_status compare_file(const struct entry *entry, int fd,
+static enum culm_status compare_file(const struct culm_pins *pins, struct entry *entry, int fd,
                                      struct culm_stamp *ret_stamp, struct culm_error *error) {
-    const struct culm_pin *pin = &entry->pin;
+    struct culm_pin *pin = &entry->pin;
     char hex[CULM_SHA256_HEX] = "";
     enum culm_status status = stamp_of_fd(pin->path, fd, ret_stamp, error);
     if (status != CULM_OK) {
@@ -234,6 +242,9 @@ static enum culm_status compare_file(const struct entry *entry, int fd,
             !culm_stamp_same(ret_stamp, &pin->stamp) && !culm_stamp_same(ret_stamp, &entry->seen);
         if (status != CULM_OK || !moved) {
             return status;
+        }
+        if (!pin->whole[0] && pins->teller) {
+            pins->teller(pins->teller_ctx, pin, pin->whole);
         }
         if (!pin->whole[0]) {
             return differs(error, pin->path,
@@ -286,7 +297,7 @@ static enum culm_status show_file(struct culm_pins *pins, const char *path, int 
     }
     for (int i = 0; i < TRIES; i++) {
         struct culm_stamp before = {0}, after = {0};
-        enum culm_status status = compare_file(entry, fd, &before, error);
+        enum culm_status status = compare_file(pins, entry, fd, &before, error);
         if (status == CULM_OK) {
             status = stamp_of_fd(path, fd, &after, error);
         }
@@ -599,7 +610,8 @@ enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error
     return CULM_OK;
 }
 
-void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop) {
+void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop, void (*found)(void *ctx),
+                        void *ctx) {
     for (size_t i = 0; i < pins->count && !*stop; i++) {
         struct culm_pin pin = culm_pins_at(pins, i);
         struct culm_stamp before = {0}, after = {0};
@@ -618,6 +630,9 @@ void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop) {
             pthread_mutex_lock(&pins->lock);
             memcpy(pins->entry[i].pin.whole, hex, sizeof hex);
             pthread_mutex_unlock(&pins->lock);
+            if (found) {
+                found(ctx);
+            }
         }
     }
 }

@@ -10,8 +10,9 @@
  *     larger                           SHA-256 of the size and of 64 blocks at each opening; of the
  *                                      whole when the stamp is another one than that of the pin
  *
- * The pinned whole of a large file is found out when somebody asks for it (culm_pins_complete).
- * Until then another stamp of it counts as a difference. A folder is one pin: names, sizes, and the
+ * The pinned whole of a large file is found out when somebody asks for it (culm_pins_complete), and
+ * whoever holds a list without it may ask who has (culm_pins_ask). While nobody knows it another
+ * stamp counts as a difference. A folder is one pin: names, sizes, and the
  * contents of all files, or of 256 of them when they are larger in all.
  *
  * A stamp changes with each write and each rename, also where somebody puts the time of change back
@@ -92,8 +93,15 @@ enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, si
 enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error);
 
 /* Reads files until each pin has its whole digest; may take long, may run beside all else, returns
- * early when *stop. What has changed meanwhile stays without. */
-void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop);
+ * early when *stop. What has changed meanwhile stays without. `found` (may be NULL) is told after
+ * each. */
+void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop, void (*found)(void *ctx),
+                        void *ctx);
+
+/* Who may know the whole digest of `pin` when the list has none: ret_hex, which is "" before. Is
+ * called under the lock. */
+typedef void culm_pins_teller(void *ctx, const struct culm_pin *pin, char *ret_hex);
+void culm_pins_ask(struct culm_pins *pins, culm_pins_teller *teller, void *ctx);
 
 /* `now` holds what `before` held; what `before` knew of wholes is taken over. CULM_ERR_CHANGED
  * names the first difference. ret_note[CULM_ERROR_MAX]: what could not be found out; "" otherwise.

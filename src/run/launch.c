@@ -223,6 +223,9 @@ static enum culm_status write_plan(const struct launch *l, struct culm_error *er
     return status;
 }
 
+/* Workers that need the digest of a large file look there. */
+static void write_plan_again(void *ctx) { (void)write_plan(ctx, NULL); }
+
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_rundir_claim(l->o->out_dir, l->o->resume, &l->dir, error);
@@ -554,7 +557,7 @@ int culm_launch_run(const struct culm_launch_options *options,
     } else {
         warn_of_slow_tasks(&l);
         publish_start(&l);
-        culm_launch_inputs_start(&l.digests, l.inputs.pins);
+        culm_launch_inputs_start(&l.digests, l.inputs.pins, write_plan_again, &l);
         code = culm_host_run(l.host, &culm_coordinator_actor, l.coordinator, ret_error);
         note_fired(&l, ret_result);
     }

@@ -3,9 +3,13 @@
 
 #include "store/checkpoint.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Workers come first; but until a file is known as a whole another time of it ends the run. */
+#define NICE 10
 
 /* NULL with CULM_OK: there is none. */
 static enum culm_status recorded(const char *run_dir, const char *checkpoint, json_t **ret_json,
@@ -65,16 +69,14 @@ enum culm_status culm_launch_inputs_compare(const char *run_dir, const char *che
 
 static void *complete(void *arg) {
     struct culm_launch_inputs_thread *thread = arg;
-    const struct sched_param param = {0};
-    /* Workers come first; where that is not possible it is a thread like any other. */
-    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &param);
-    culm_pins_complete(thread->pins, &thread->stop);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* in Linux that of a thread */
+    culm_pins_complete(thread->pins, &thread->stop, thread->found, thread->ctx);
     return NULL;
 }
 
-void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct culm_pins *pins) {
-    thread->stop = false;
-    thread->pins = pins;
+void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct culm_pins *pins,
+                              void (*found)(void *ctx), void *ctx) {
+    *thread = (struct culm_launch_inputs_thread){.pins = pins, .found = found, .ctx = ctx};
     if (pthread_create(&thread->thread, NULL, complete, thread) != 0) {
         thread->pins = NULL; /* only other times of large files are then differences */
     }

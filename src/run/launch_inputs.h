@@ -16,13 +16,16 @@ enum culm_status culm_launch_inputs_compare(const char *run_dir, const char *che
                                             const struct culm_inputs *now, char *ret_note,
                                             struct culm_error *error);
 
-/* A thread of the least priority. */
+/* A thread of low priority; `found` is called from it after each digest. */
 struct culm_launch_inputs_thread {
     struct culm_pins *pins; /* NULL: it does not run */
+    void (*found)(void *ctx);
+    void *ctx;
     pthread_t thread;
     volatile bool stop;
 };
-void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct culm_pins *pins);
+void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct culm_pins *pins,
+                              void (*found)(void *ctx), void *ctx);
 void culm_launch_inputs_stop(
     struct culm_launch_inputs_thread *thread); /* fine on a zeroed struct */
 

@@ -2,6 +2,7 @@
  * comes with the coordinator's welcome. */
 #include "run/worker.h"
 
+#include "base/file.h"
 #include "cluster/worker.h"
 #include "data/image.h"
 #include "data/unicode.h"
@@ -24,7 +25,7 @@
 
 struct worker {
     struct culm_brief brief;
-    char signature[CULM_SIGNATURE_SIZE], token[TOKEN_SIZE];
+    char signature[CULM_SIGNATURE_SIZE], token[TOKEN_SIZE], plan_path[CULM_PATH_MAX];
     struct culm_plan *plan;
     struct culm_source *source;
     struct culm_device *device;
@@ -118,7 +119,9 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
     if (status != CULM_OK) {
         return status;
     }
-    if ((status = culm_pins_look(w->brief.inputs.pins, error)) ||
+    culm_inputs_ask_plan(&w->brief.inputs, w->plan_path);
+    if ((status = culm_path_format(w->plan_path, error, "%s/plan.json", dir)) ||
+        (status = culm_pins_look(w->brief.inputs.pins, error)) ||
         (status = culm_plan_new(&w->brief.config, &w->brief.choices, &w->plan, error)) ||
         (status = open_source(w, error)) ||
         (status = culm_device_new((int)w->brief.config.threads, &w->device, error))) {

@@ -106,6 +106,27 @@ enum culm_status culm_inputs_read(const json_t *json, struct culm_inputs *ret_in
     return CULM_OK;
 }
 
+/* A plan.json of another run, or of before the file was pinned, tells nothing. */
+static void find_in_plan(void *ctx, const struct culm_pin *pin, char *ret_hex) {
+    struct culm_inputs inputs = {0};
+    json_t *plan = json_load_file(ctx, 0, NULL);
+    if (culm_inputs_read(json_object_get(plan, "inputs"), &inputs, NULL) == CULM_OK) {
+        for (size_t i = 0; i < culm_pins_count(inputs.pins); i++) {
+            struct culm_pin told = culm_pins_at(inputs.pins, i);
+            if (strcmp(told.path, pin->path) == 0 && strcmp(told.part, pin->part) == 0 &&
+                culm_stamp_same(&told.stamp, &pin->stamp)) {
+                strcpy(ret_hex, told.whole);
+            }
+        }
+    }
+    culm_inputs_release(&inputs);
+    json_decref(plan);
+}
+
+void culm_inputs_ask_plan(struct culm_inputs *inputs, const char *path) {
+    culm_pins_ask(inputs->pins, find_in_plan, (void *)(uintptr_t)path);
+}
+
 void culm_inputs_release(struct culm_inputs *inputs) {
     culm_pins_free(inputs->pins);
     *inputs = (struct culm_inputs){0};

@@ -26,6 +26,9 @@ json_t *culm_inputs_json(const struct culm_inputs *inputs);
 /* Sealed. CULM_ERR_FORMAT. */
 enum culm_status culm_inputs_read(const json_t *json, struct culm_inputs *ret_inputs,
                                   struct culm_error *error);
+/* Whole digests that are not known yet are looked for in that plan.json when they are needed: the
+ * launcher adds them there. `path` is borrowed as long as the inputs are there. */
+void culm_inputs_ask_plan(struct culm_inputs *inputs, const char *path);
 void culm_inputs_release(struct culm_inputs *inputs); /* fine on a zeroed struct */
 
 /* The files give as many samples as when they were pinned. CULM_ERR_CHANGED. */

@@ -194,6 +194,33 @@ cases.add("data in mid-run: replaced by a copy", touched, same_again)
 cases.add("data in mid-run: written again", touched, lambda path: write(path, read(path), "r+b"))
 
 
+def whole_known(path):
+    """Whether the first of the inputs that a plan lists has the digest of the whole."""
+    with contextlib.suppress(OSError):
+        return "sha256" in json.loads(read(path))["inputs"]["files"][0]
+    return False
+
+
+def touched_large(bench):
+    """Above 64 MB the whole is known only after a while; from then on it is compared here too."""
+    config = own_text(bench)
+    path = config["data"]["path"]
+    os.truncate(path, 66 << 20)
+    reference = bench.train(config, "undisturbed").hashes()
+    process = started(bench, config, 3)
+    wait_until(lambda: process.poll() is not None or whole_known(bench.path("run", "plan.json")), 60, "the digest of the whole")
+    check(process.poll() is None, "the run ended before the test could disturb it")
+    os.link(path, path + ".link")
+    os.chmod(path, 0o640)
+    os.utime(path, (1, 1))
+    run = ended(bench, process)
+    equal(run.code, 0, "exit code")
+    check_whole(run, reference)
+
+
+cases.add("large data in mid-run: another time, link and rights", touched_large)
+
+
 def swapped(bench, copies):
     """By rename: old workers have the old file still, a new one is refused. The run ends where it cannot go on without."""
     config = own_text(bench, LONG if copies else changed(LONG, pipelines=1, redundancy="none"))

@@ -178,7 +178,7 @@ static void a_large_file(void **state) {
     culm_pins_free(pins);
 
     pins = pins_of(path);
-    culm_pins_complete(pins, &stop);
+    culm_pins_complete(pins, &stop, NULL, NULL);
     assert_true(culm_pins_at(pins, 0).whole[0]);
     touch(path, 200);
     assert_int_equal(show(pins, path, &error), CULM_OK);
@@ -187,13 +187,41 @@ static void a_large_file(void **state) {
     culm_pins_free(pins);
 }
 
+static void tell(void *ctx, const struct culm_pin *pin, char *ret_hex) {
+    assert_string_equal(pin->path, path);
+    strcpy(ret_hex, ctx);
+}
+
+/* A list that was made before the whole was known. */
+static void the_whole_is_told(void **state) {
+    (void)state;
+    struct culm_error error;
+    const volatile bool stop = false;
+    char whole[CULM_SHA256_HEX] = "";
+    put(path, LARGE, 3, "x");
+    touch(path, 100);
+    struct culm_pins *pins = pins_of(path), *launcher = pins_of(path);
+    culm_pins_ask(pins, tell, whole);
+    touch(path, 200);
+    is_changed(show(pins, path, &error), &error, path, "cannot be compared as a whole");
+    culm_pins_free(launcher);
+    launcher = pins_of(path);
+    culm_pins_complete(launcher, &stop, NULL, NULL);
+    strcpy(whole, culm_pins_at(launcher, 0).whole);
+    assert_int_equal(show(pins, path, &error), CULM_OK);
+    put(path, LARGE, 70000, "z");
+    is_changed(show(pins, path, &error), &error, path, "its content is another");
+    culm_pins_free(pins);
+    culm_pins_free(launcher);
+}
+
 static void what_changes_before_it_is_completed_stays_unknown(void **state) {
     (void)state;
     const volatile bool stop = false;
     put(path, LARGE, 3, "x");
     struct culm_pins *pins = pins_of(path);
     touch(path, 300);
-    culm_pins_complete(pins, &stop);
+    culm_pins_complete(pins, &stop, NULL, NULL);
     assert_false(culm_pins_at(pins, 0).whole[0]);
     culm_pins_free(pins);
 }
@@ -226,9 +254,9 @@ static void two_lists(void **state) {
     now = pins_of(path);
     assert_int_equal(culm_pins_compare(before, now, note, &error), CULM_OK);
     assert_non_null(strstr(note, "more is not known"));
-    culm_pins_complete(before, &stop); /* too late */
+    culm_pins_complete(before, &stop, NULL, NULL); /* too late */
     assert_int_equal(culm_pins_compare(now, now, note, &error), CULM_OK);
-    culm_pins_complete(now, &stop);
+    culm_pins_complete(now, &stop, NULL, NULL);
     culm_pins_free(before);
     before = now;
     now = pins_of(path);
@@ -307,6 +335,7 @@ int main(void) {
         cmocka_unit_test(a_file_in_use),
         cmocka_unit_test(two_changes_in_one_tick),
         cmocka_unit_test(a_large_file),
+        cmocka_unit_test(the_whole_is_told),
         cmocka_unit_test(what_changes_before_it_is_completed_stays_unknown),
         cmocka_unit_test(a_look),
         cmocka_unit_test(two_lists),
