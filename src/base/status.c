@@ -21,6 +21,7 @@ const char *culm_status_name(enum culm_status status) {
     case CULM_ERR_CHANGED: return "changed";
     case CULM_ERR_MACHINE: return "machine";
     case CULM_ERR_INTERNAL: return "internal";
+    case CULM_ERR_STOPPED: return "stopped";
     }
     return "unknown";
 }
@@ -37,6 +38,7 @@ int culm_status_exit_code(enum culm_status status) {
     case CULM_ERR_IO:
     case CULM_ERR_MEMORY:
     case CULM_ERR_MACHINE: return 4;
+    case CULM_ERR_STOPPED: return 75;
     default: return 1;
     }
 }

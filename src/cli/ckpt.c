@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/words.h"
-#include "store/checkpoint.h"
+#include "run/tensors.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -42,86 +42,6 @@ static const struct culm_usage usage = {
         "first difference otherwise. Exit 2: usage; 3: input that cannot be read.\n",
 };
 
-/* Whatever a path leads to, seen as tensors sorted by name. */
-struct source {
-    char path[CULM_PATH_MAX];           /* of the checkpoint or the file itself */
-    struct culm_checkpoint *checkpoint; /* or NULL */
-    struct culm_safetensors *file;      /* or NULL */
-    const struct culm_safetensors_entry **entry;
-    size_t count;
-    bool has_state;
-};
-
-static void source_release(struct source *source) {
-    culm_checkpoint_close(source->checkpoint);
-    culm_safetensors_close(source->file);
-    free(source->entry);
-    *source = (struct source){0};
-}
-
-static enum culm_status open_directory(struct source *source, const char *path,
-                                       struct culm_error *error) {
-    char inside[CULM_PATH_MAX], warning[CULM_ERROR_MAX] = "";
-    int64_t step;
-    enum culm_status status = culm_path_format(inside, error, "%s/manifest.json", path);
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (culm_file_is_regular(inside)) {
-        status = culm_path_format(source->path, error, "%s", path);
-    } else {
-        status = culm_path_format(inside, error, "%s/checkpoints", path);
-        if (status == CULM_OK && !culm_file_is_directory(inside)) {
-            status = culm_error_set(error, CULM_ERR_FORMAT,
-                                    "'%s': is no checkpoint (no manifest.json) and no run (no "
-                                    "checkpoints/)",
-                                    path);
-        }
-        if (status == CULM_OK) {
-            status = culm_checkpoint_latest(path, true, &step, source->path, warning, error);
-        }
-        if (status == CULM_OK && warning[0]) {
-            fprintf(stderr, "culm ckpt: warning: %s; skipped\n", warning);
-        }
-    }
-    return status == CULM_OK ? culm_checkpoint_open(source->path, true, &source->checkpoint, error)
-                             : status;
-}
-
-static enum culm_status source_open(const char *path, struct source *ret_source,
-                                    struct culm_error *error) {
-    struct source source = {0};
-    enum culm_status status;
-    if (culm_file_is_directory(path)) {
-        status = open_directory(&source, path, error);
-    } else {
-        status = culm_path_format(source.path, error, "%s", path);
-        if (status == CULM_OK) {
-            status = culm_safetensors_open(path, &source.file, error);
-        }
-    }
-    if (status != CULM_OK) {
-        goto fail;
-    }
-    source.count = source.checkpoint ? culm_checkpoint_count(source.checkpoint)
-                                     : culm_safetensors_count(source.file);
-    source.entry = calloc(source.count + 1, sizeof *source.entry);
-    if (!source.entry) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", path);
-        goto fail;
-    }
-    for (size_t i = 0; i < source.count; i++) {
-        source.entry[i] = source.checkpoint ? culm_checkpoint_at(source.checkpoint, i)
-                                            : culm_safetensors_at(source.file, i);
-        source.has_state = source.has_state || culm_checkpoint_is_state(source.entry[i]->name);
-    }
-    *ret_source = source;
-    return CULM_OK;
-fail:
-    source_release(&source);
-    return status;
-}
-
 /* ---- show ---------------------------------------------------------------------------------- */
 
 struct summary {
@@ -130,7 +50,7 @@ struct summary {
     size_t parameter_tensors, state_tensors;
 };
 
-static struct summary summarise(const struct source *source) {
+static struct summary summarise(const struct culm_tensors *source) {
     struct summary summary = {0};
     for (size_t i = 0; i < source->count; i++) {
         if (culm_checkpoint_is_state(source->entry[i]->name)) {
@@ -160,7 +80,7 @@ static json_t *pieces_json(const struct culm_checkpoint *checkpoint) {
     return list;
 }
 
-static void show_json(const struct source *source, const struct summary *summary) {
+static void show_json(const struct culm_tensors *source, const struct summary *summary) {
     json_t *tensors = json_array();
     for (size_t i = 0; i < source->count; i++) {
         const struct culm_safetensors_entry *entry = source->entry[i];
@@ -196,7 +116,7 @@ static void show_json(const struct source *source, const struct summary *summary
     culm_cli_print_json(root);
 }
 
-static void show_text(const struct source *source, const struct summary *summary) {
+static void show_text(const struct culm_tensors *source, const struct summary *summary) {
     printf("%s %s\n", source->checkpoint ? "checkpoint" : "safetensors", source->path);
     if (source->checkpoint) {
         const struct culm_checkpoint_info *info = culm_checkpoint_info(source->checkpoint);
@@ -219,136 +139,29 @@ static void show_text(const struct source *source, const struct summary *summary
     }
 }
 
+/* NULL after it has filled *error. */
+static struct culm_tensors *open_path(const char *path, struct culm_error *error) {
+    struct culm_tensors *tensors = NULL;
+    if (culm_tensors_open(path, true, &tensors, error) == CULM_OK && tensors->warning[0]) {
+        fprintf(stderr, "culm ckpt: warning: %s; skipped\n", tensors->warning);
+    }
+    return tensors;
+}
+
 static int show(const char *path, bool as_json, struct culm_error *error) {
-    struct source source;
-    enum culm_status status = source_open(path, &source, error);
-    if (status != CULM_OK) {
-        return culm_status_exit_code(status);
+    struct culm_tensors *tensors = open_path(path, error);
+    if (!tensors) {
+        return culm_status_exit_code(error->status);
     }
-    struct summary summary = summarise(&source);
-    if (as_json) {
-        show_json(&source, &summary);
-    } else {
-        show_text(&source, &summary);
-    }
-    source_release(&source);
-    return culm_status_exit_code(status);
+    struct summary summary = summarise(tensors);
+    (as_json ? show_json : show_text)(tensors, &summary);
+    culm_tensors_free(tensors);
+    return 0;
 }
 
 /* ---- diff ---------------------------------------------------------------------------------- */
 
-/* "[3, 17]" of a flat index. */
-static void index_text(const struct culm_safetensors_entry *entry, int64_t flat,
-                       char ret_text[CULM_SHAPE_TEXT_MAX]) {
-    int64_t index[CULM_SAFETENSORS_RANK_MAX] = {0};
-    for (int d = entry->rank - 1; d >= 0; d--) {
-        index[d] = flat % entry->shape[d];
-        flat /= entry->shape[d];
-    }
-    culm_shape_text(entry->rank, index, ret_text);
-}
-
-/* Both have one dtype and shape, and differ somewhere. */
-static void print_element(const struct culm_safetensors_entry *a, const uint8_t *x,
-                          const uint8_t *y) {
-    size_t size = (size_t)(a->bytes / (uint64_t)a->elements), at = 0, different = 0;
-    int64_t first = -1;
-    for (int64_t i = 0; i < a->elements; i++, at += size) {
-        if (memcmp(x + at, y + at, size) != 0) {
-            first = first < 0 ? i : first;
-            different++;
-        }
-    }
-    char where[CULM_SHAPE_TEXT_MAX];
-    index_text(a, first, where);
-    x += (size_t)first * size;
-    y += (size_t)first * size;
-    printf("tensor '%s' differs at %s (element %" PRId64 "): ", a->name, where, first);
-    if (culm_safetensors_is_f32(a)) {
-        float values[2];
-        uint32_t bits[2];
-        memcpy(&values[0], x, 4);
-        memcpy(&values[1], y, 4);
-        memcpy(&bits[0], x, 4);
-        memcpy(&bits[1], y, 4);
-        printf("%.9g (0x%08" PRIx32 ") and %.9g (0x%08" PRIx32 ")", (double)values[0], bits[0],
-               (double)values[1], bits[1]);
-    } else {
-        uint64_t bits[2] = {0, 0};
-        memcpy(&bits[0], x, size);
-        memcpy(&bits[1], y, size);
-        printf("%s 0x%0*" PRIx64 " and 0x%0*" PRIx64, a->dtype, (int)(2 * size), bits[0],
-               (int)(2 * size), bits[1]);
-    }
-    printf("; %zu of %" PRId64 " elements differ\n", different, a->elements);
-}
-
-/* NULL: it cannot be read, or no memory; *error says which. */
-static uint8_t *bytes_of(const struct culm_safetensors_entry *entry, struct culm_error *error) {
-    uint8_t *bytes = malloc(entry->bytes + 1);
-    if (!bytes) {
-        culm_error_set(error, CULM_ERR_MEMORY, "tensor '%s': out of memory", entry->name);
-    } else if (culm_safetensors_load(entry, 0, bytes, entry->bytes, error) != CULM_OK) {
-        free(bytes);
-        return NULL;
-    }
-    return bytes;
-}
-
-/* True, and printed, when the two differ; also when that cannot be found out: see *error. */
-static bool print_difference(const struct culm_safetensors_entry *a,
-                             const struct culm_safetensors_entry *b, struct culm_error *error) {
-    bool same_form = strcmp(a->dtype, b->dtype) == 0 && a->rank == b->rank &&
-                     memcmp(a->shape, b->shape, sizeof a->shape) == 0;
-    if (!same_form) {
-        char x[CULM_SHAPE_TEXT_MAX], y[CULM_SHAPE_TEXT_MAX];
-        culm_shape_text(a->rank, a->shape, x);
-        culm_shape_text(b->rank, b->shape, y);
-        printf("tensor '%s' is %s %s and %s %s\n", a->name, a->dtype, x, b->dtype, y);
-        return true;
-    }
-    uint8_t *x = bytes_of(a, error), *y = x ? bytes_of(b, error) : NULL;
-    bool different = !x || !y || memcmp(x, y, a->bytes) != 0;
-    if (x && y && different) {
-        print_element(a, x, y);
-    }
-    free(x);
-    free(y);
-    return different;
-}
-
-static size_t skip_to(const struct source *source, size_t at, bool state) {
-    while (at < source->count && culm_checkpoint_is_state(source->entry[at]->name) != state) {
-        at++;
-    }
-    return at;
-}
-
-/* Walks both in order of names; prints the first difference. *compared counts equal tensors. */
-static bool differs(const struct source *a, const struct source *b, bool state, size_t *compared,
-                    struct culm_error *error) {
-    size_t i = skip_to(a, 0, state), j = skip_to(b, 0, state);
-    while (i < a->count || j < b->count) {
-        int order = i == a->count   ? 1
-                    : j == b->count ? -1
-                                    : strcmp(a->entry[i]->name, b->entry[j]->name);
-        if (order != 0) {
-            printf("tensor '%s' is only in '%s'\n",
-                   order < 0 ? a->entry[i]->name : b->entry[j]->name,
-                   order < 0 ? a->path : b->path);
-            return true;
-        }
-        if (print_difference(a->entry[i], b->entry[j], error)) {
-            return true;
-        }
-        (*compared)++;
-        i = skip_to(a, i + 1, state);
-        j = skip_to(b, j + 1, state);
-    }
-    return false;
-}
-
-static bool steps_differ(const struct source *a, const struct source *b) {
+static bool steps_differ(const struct culm_tensors *a, const struct culm_tensors *b) {
     if (!a->checkpoint || !b->checkpoint) {
         return false;
     }
@@ -361,32 +174,28 @@ static bool steps_differ(const struct source *a, const struct source *b) {
 }
 
 static int diff(const char *path_a, const char *path_b, struct culm_error *error) {
-    struct source a, b;
-    size_t weights = 0, state = 0;
-    enum culm_status status = source_open(path_a, &a, error);
-    if (status != CULM_OK) {
-        return culm_status_exit_code(status);
+    struct culm_tensors *a = open_path(path_a, error);
+    struct culm_tensors *b = a ? open_path(path_b, error) : NULL;
+    struct culm_tensors_difference difference = {0};
+    if (!b) {
+        culm_tensors_free(a);
+        return culm_status_exit_code(error->status);
     }
-    status = source_open(path_b, &b, error);
-    if (status != CULM_OK) {
-        source_release(&a);
-        return culm_status_exit_code(status);
+    bool other_step = steps_differ(a, b); /* and the first tensor too: that is what is looked for */
+    enum culm_status status = culm_tensors_differ(a, b, &difference, error);
+    bool both_state = a->has_state && b->has_state;
+    if (difference.differ) {
+        puts(difference.text);
+    } else if (status == CULM_OK && !other_step && both_state) {
+        printf("bit-equal: %zu weight tensors, %zu tensors of optimizer state\n",
+               difference.weights, difference.state);
+    } else if (status == CULM_OK && !other_step) {
+        printf("bit-equal: %zu weight tensors; optimizer state is not in both\n",
+               difference.weights);
     }
-    bool both_state = a.has_state && b.has_state;
-    bool different =
-        steps_differ(&a, &b); /* and the first tensor too: that is what is looked for */
-    if (differs(&a, &b, false, &weights, error) ||
-        (both_state && differs(&a, &b, true, &state, error))) {
-        different = true;
-    }
-    if (!different && both_state) {
-        printf("bit-equal: %zu weight tensors, %zu tensors of optimizer state\n", weights, state);
-    } else if (!different) {
-        printf("bit-equal: %zu weight tensors; optimizer state is not in both\n", weights);
-    }
-    source_release(&a);
-    source_release(&b);
-    return error->text[0] ? culm_status_exit_code(error->status) : different ? 1 : 0;
+    culm_tensors_free(a);
+    culm_tensors_free(b);
+    return status != CULM_OK ? culm_status_exit_code(status) : other_step || difference.differ;
 }
 
 /* ---- the command --------------------------------------------------------------------------- */

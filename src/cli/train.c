@@ -1,19 +1,17 @@
 /*
  * `culm train`: everything that can be wrong is found here, before a file is written or a process
- * started; then culm_launch_run. What it says on the way is printed here.
+ * started; then it is run. What it says on the way is printed here.
  */
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "report/terminal.h"
-#include "run/launch.h"
-#include "run/rundir.h"
+#include "run/training.h"
 
-#include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 struct values {
@@ -54,6 +52,17 @@ static char *remark(void) {
     return culm_buf_take_text(&out);
 }
 
+static char *remark(void) {
+    struct culm_buf out;
+    char *keys = culm_train_config_resumable_keys();
+    culm_buf_init(&out, 4096);
+    culm_buf_printf(&out,
+                    "--resume may change only\n  %s\nsettings: the result is the same bits.\n",
+                    keys ? keys : "some");
+    free(keys);
+    return culm_buf_take_text(&out);
+}
+
 static const struct culm_usage usage = {
     .command = "train",
     .arguments = "CONFIG.yaml",
@@ -74,11 +83,10 @@ static const struct culm_usage usage = {
 
 struct train {
     struct values values; /* first: see `body` */
-    struct culm_train_config config;
-    char *config_text;
+    struct culm_config *config;
     char out_dir[CULM_PATH_MAX];
-    struct culm_fault_spec *faults;
-    struct culm_launch_options launch;
+    struct culm_sink *sink;
+    struct culm_training *training;
 };
 
 /* runs/<config name>: the file's name without its folder and its last extension. */
@@ -91,103 +99,6 @@ static enum culm_status default_out(const char *config_path, char *ret_path,
     return culm_path_format(ret_path, error, "runs/%.*s", (int)len, name);
 }
 
-static enum culm_status random_hex(char *text, size_t digits, struct culm_error *error) {
-    unsigned char bytes[16];
-    size_t count = digits / 2;
-    if (getrandom(bytes, count, 0) != (ssize_t)count) {
-        return culm_error_errno(error, errno, "random numbers");
-    }
-    for (size_t i = 0; i < count; i++) {
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    }
-    return CULM_OK;
-}
-
-static enum culm_status load_config(struct train *t, const char *path, struct culm_error *error) {
-    enum culm_status status =
-        culm_train_config_load(path, t->values.sets.items, t->values.sets.count, &t->config, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    t->config.pins = culm_pins_new();
-    if (!t->config.pins) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", path);
-    }
-    if ((status = culm_launch_complete(&t->config, error)) != CULM_OK) {
-        return status;
-    }
-    t->config_text = culm_train_config_dump(&t->config);
-    if (!t->config_text) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", path);
-    }
-    return culm_sha256_of(t->config_text, strlen(t->config_text), t->launch.config_sha256);
-}
-
-static enum culm_status load_faults(struct train *t, struct culm_error *error) {
-    const struct culm_option_list *texts = &t->values.faults;
-    bool replaced = t->values.trace || t->config.cluster.replace_ms >= 0;
-    t->faults = calloc(texts->count + 1, sizeof *t->faults);
-    if (!t->faults) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    for (size_t i = 0; i < texts->count; i++) {
-        enum culm_status status = culm_fault_parse(texts->items[i], &t->faults[i], error);
-        if (status == CULM_OK) {
-            status = culm_fault_check(&t->faults[i], texts->items[i], &t->config, replaced, error);
-        }
-        if (status != CULM_OK) {
-            return status;
-        }
-    }
-    return CULM_OK;
-}
-
-/* The run directory must be free, or hold a run that this configuration may go on with. */
-static enum culm_status check_out(struct train *t, struct culm_error *error) {
-    enum culm_status status = culm_rundir_check(t->out_dir, t->values.resume, error);
-    if (status != CULM_OK || !t->values.resume) {
-        return status;
-    }
-    char path[CULM_PATH_MAX];
-    struct culm_train_config before;
-    status = culm_path_format(path, error, "%s/config.yaml", t->out_dir);
-    if (status == CULM_OK) {
-        status = culm_train_config_load(path, NULL, 0, &before, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_train_config_resumable(&before, &t->config, error);
-        culm_train_config_release(&before);
-    }
-    return status;
-}
-
-static enum culm_status prepare(struct train *t, const char *config_path,
-                                struct culm_error *error) {
-    const struct values *v = &t->values;
-    if (v->time_scale > 0 && !v->trace) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--time-scale means nothing without --preempt-trace FILE");
-    }
-    enum culm_status status = load_config(t, config_path, error);
-    if (status == CULM_OK) {
-        status = load_faults(t, error);
-    }
-    if (status == CULM_OK) {
-        status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
-                        : default_out(config_path, t->out_dir, error);
-    }
-    if (status == CULM_OK && !(v->dry_run && !v->resume)) {
-        status = check_out(t, error);
-    }
-    if (status == CULM_OK) {
-        status = random_hex(t->launch.run, CULM_RUN_ID_SIZE - 1, error);
-    }
-    if (status == CULM_OK) {
-        status = random_hex(t->launch.token, CULM_TOKEN_SIZE - 1, error);
-    }
-    return status;
-}
-
 /* --- what is printed --- */
 
 static void warn(void *ctx, const char *text) {
@@ -195,12 +106,13 @@ static void warn(void *ctx, const char *text) {
     fprintf(stderr, "culm train: warning: %s\n", text);
 }
 
-static void print_plan(const struct train *t, const json_t *plan) {
-    const struct culm_train_config *config = &t->config;
-    json_t *stages = json_object_get(plan, "stages"), *stage;
+static void print_plan(const struct train *t, const char *json) {
+    const struct culm_train_config *config = culm_training_config(t->training);
+    json_t *plan = json_loads(json, 0, NULL), *stages = json_object_get(plan, "stages"), *stage;
     size_t s;
     if (t->values.json) {
-        culm_cli_print_json(json_incref((json_t *)plan));
+        puts(json);
+        json_decref(plan);
         return;
     }
     printf("%s: %lld parameters, %lld pipelines of %lld stages, %lld lanes of %lld micro-batches, "
@@ -221,96 +133,111 @@ static void print_plan(const struct train *t, const json_t *plan) {
     if (config->stages == 1 && config->redundancy != CULM_REDUNDANCY_NONE) {
         printf("with one stage there is no shadow: the copies are the other pipelines\n");
     }
+    json_decref(plan);
 }
 
 static int dry_run(struct train *t) {
     struct culm_error error = {0};
-    json_t *plan = NULL;
-    enum culm_status status = culm_launch_plan(&t->launch, &plan, &error);
-    if (plan) {
-        print_plan(t, plan);
-        json_decref(plan);
+    const char *json = NULL;
+    enum culm_status status = culm_training_plan(t->training, &json, &error);
+    if (json) {
+        print_plan(t, json);
     }
     return status == CULM_OK ? 0 : culm_cli_fail("train", &error);
 }
 
 /* A fault that was asked for and never fired means that the test around it proved nothing. */
 static int check_faults(const struct train *t, const struct culm_launch_result *result, int code) {
-    for (size_t i = 0; i < t->launch.fault_count && result->fired; i++) {
+    for (size_t i = 0; i < t->values.faults.count && result->fired; i++) {
         if (!result->fired[i]) {
-            fprintf(stderr, "culm train: --fault '%s' never fired\n", t->launch.fault_texts[i]);
+            fprintf(stderr, "culm train: --fault '%s' never fired\n", t->values.faults.items[i]);
             code = code ? code : 1;
         }
     }
     return code;
 }
 
-static int stop_fd = -1; /* of the handler */
+/* --- running --- */
+
+static struct culm_training *stopped; /* by the handler */
 
 static void on_signal(int number) {
-    int before = errno;
     (void)number;
-    (void)eventfd_write(stop_fd, 1);
-    errno = before;
+    culm_training_stop(stopped);
 }
 
 /* From here on SIGINT and SIGTERM mean exit code 75. */
-static enum culm_status hear_signals(struct culm_error *error) {
+static void hear_signals(struct culm_training *training) {
     const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    stop_fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
-    if (stop_fd < 0) {
-        return culm_error_errno(error, errno, "make an eventfd");
-    }
+    stopped = training;
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the sink */
-    return CULM_OK;
 }
 
 static int run(struct train *t) {
-    const struct culm_terminal_options terminal =
-        culm_terminal_options_of(STDOUT_FILENO, t->config.steps);
-    struct culm_sink *sink =
-        t->values.json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
-    struct culm_launch_result result;
     struct culm_error error = {0};
-    if (!sink) {
-        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory");
-        return culm_cli_fail("train", &error);
-    }
-    if (hear_signals(&error) != CULM_OK) {
-        culm_sink_free(sink);
-        return culm_cli_fail("train", &error);
-    }
-    t->launch.stop_fd = stop_fd;
-    *(t->values.json ? &t->launch.log : &t->launch.screen) = sink;
-    int code = culm_launch_run(&t->launch, &result, &error);
-    culm_sink_free(sink); /* what it shows in place is left as it is */
+    hear_signals(t->training);
+    int code = culm_training_go(t->training, &error);
+    const struct culm_launch_result *result = culm_training_result(t->training);
+    culm_sink_free(t->sink); /* what it shows in place is left as it is */
+    t->sink = NULL;
     if (error.text[0]) {
         fprintf(stderr, "culm train: %s\n", error.text);
     }
-    code = check_faults(t, &result, code);
+    code = check_faults(t, result, code);
     if (!t->values.json && code == 0) {
-        culm_summary_print(&result.summary, t->out_dir, NULL, stdout);
+        culm_summary_print(&result->summary, t->out_dir, NULL, stdout);
     }
-    culm_launch_result_release(&result);
     return code;
 }
 
-static int launch(struct train *t) {
-    struct culm_launch_options *o = &t->launch;
-    o->config = &t->config;
-    o->config_text = t->config_text;
-    o->out_dir = t->out_dir;
-    o->resume = t->values.resume;
-    o->plan_path = t->values.plan;
-    o->faults = t->faults;
-    o->fault_texts = t->values.faults.items;
-    o->fault_count = t->values.faults.count;
-    o->trace_path = t->values.trace;
-    o->time_scale = t->values.time_scale > 0 ? t->values.time_scale : 1;
-    o->warn = warn;
-    return t->values.dry_run ? dry_run(t) : run(t);
+/* --- the command line --- */
+
+static enum culm_status open_sink(struct train *t, struct culm_error *error) {
+    const struct culm_terminal_options terminal =
+        culm_terminal_options_of(STDOUT_FILENO, culm_training_config(t->training)->steps);
+    bool json = t->values.json;
+    t->sink = json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
+    culm_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);
+    return t->sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+static enum culm_status prepare(struct train *t, const char *config_path,
+                                struct culm_error *error) {
+    const struct values *v = &t->values;
+    enum culm_status status;
+    if (v->time_scale > 0 && !v->trace) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--time-scale means nothing without --preempt-trace FILE");
+    }
+    if ((status = culm_config_open(config_path, &t->config, error)) ||
+        (status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
+                         : default_out(config_path, t->out_dir, error))) {
+        return status;
+    }
+    for (size_t i = 0; i < v->sets.count && status == CULM_OK; i++) {
+        status = culm_config_add(t->config, v->sets.items[i], error);
+    }
+    const struct culm_training_options options = {
+        .size = sizeof options,
+        .dir = t->out_dir,
+        .resume = v->resume,
+        .program = "/proc/self/exe",
+        .plan = v->plan,
+        .warning = warn,
+    };
+    const struct culm_training_extras extras = {
+        .faults = v->faults.items,
+        .fault_count = v->faults.count,
+        .trace_path = v->trace,
+        .time_scale = v->time_scale,
+        .dry = v->dry_run,
+    };
+    if (status == CULM_OK) {
+        status = culm_training_make(t->config, &options, &extras, &t->training, error);
+    }
+    return status == CULM_OK ? open_sink(t, error) : status;
 }
 
 static enum culm_status body(const struct culm_arguments *arguments, void *values, int *ret_code,
@@ -318,12 +245,12 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
     struct train *t = values; /* they are its first member */
     enum culm_status status = prepare(t, arguments->items[0], error);
     if (status == CULM_OK) {
-        *ret_code = launch(t);
+        *ret_code = t->values.dry_run ? dry_run(t) : run(t);
     }
-    free(t->faults);
-    free(t->config_text);
-    culm_pins_free(t->config.pins);
-    culm_train_config_release(&t->config);
+    stopped = NULL;
+    culm_training_free(t->training);
+    culm_sink_free(t->sink);
+    culm_config_free(t->config);
     return status;
 }
 

@@ -13,7 +13,8 @@
 
 /* In the child: what other threads held when we forked is held for ever, so nothing here
  * allocates. It ends with the launcher however that ends, and gets none of its signal settings. */
-static _Noreturn void become(char **argv, pid_t launcher, const char *output) {
+static _Noreturn void become(const char *program, char **argv, pid_t launcher,
+                             const char *output) {
     sigset_t none;
     sigemptyset(&none);
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -22,7 +23,7 @@ static _Noreturn void become(char **argv, pid_t launcher, const char *output) {
         sigprocmask(SIG_SETMASK, &none, NULL) != 0) {
         _exit(126);
     }
-    execv("/proc/self/exe", argv);
+    execvp(program, argv);
     _exit(127);
 }
 
@@ -42,7 +43,7 @@ static void start(struct culm_eval_watch *watch, int64_t step, const char *check
     }
     pid_t launcher = getpid(), pid = fork();
     if (pid == 0) {
-        become(argv, launcher, watch->output);
+        become(watch->program, argv, launcher, watch->output);
     }
     if (pid > 0) {
         watch->pid = pid;

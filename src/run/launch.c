@@ -374,10 +374,17 @@ static char *text_of(const char *format, long number) {
 static void worker_command(void *ctx, int32_t node, const char *name, const char *address,
                            int fault_fd, char ***ret_argv) {
     struct launch *l = ctx;
-    char **argv = calloc(8 + 2 * l->o->fault_count, sizeof(char *));
-    size_t count = 0;
+    const char *const *more = l->o->program_arguments;
+    size_t count = 0, given = 0;
+    while (more && more[given]) {
+        given++;
+    }
+    char **argv = calloc(8 + given + 2 * l->o->fault_count, sizeof(char *));
     if (argv) {
-        argv[count++] = strdup("/proc/self/exe");
+        argv[count++] = strdup(l->o->program);
+        for (size_t i = 0; i < given; i++) {
+            argv[count++] = strdup(more[i]);
+        }
         argv[count++] = strdup("worker");
         argv[count++] = strdup(l->o->out_dir);
         argv[count++] = text_of("%ld", node);
@@ -509,13 +516,11 @@ static enum culm_status begin(struct launch *l, struct culm_error *error) {
     return CULM_OK;
 }
 
-enum culm_status culm_launch_complete(struct culm_train_config *config, struct culm_error *error) {
-    return culm_network_complete(config, error);
-}
-
 static void init(struct launch *l, const struct culm_launch_options *options) {
     *l = (struct launch){.o = options,
-                         .eval = {.config = options->config, .dir = options->out_dir},
+                         .eval = {.config = options->config,
+                                  .dir = options->out_dir,
+                                  .program = options->program},
                          .inputs.pins = options->config->pins,
                          .warnings = {.say = options->warn, .ctx = options->ctx}};
 }

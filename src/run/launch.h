@@ -22,7 +22,9 @@ struct culm_launch_options {
     char config_sha256[CULM_SHA256_HEX]; /* of config_text */
     const char *out_dir;                 /* checked, not yet claimed: culm_rundir_claim */
     bool resume;
-    const char *plan_path; /* NULL: none given */
+    const char *program;   /* workers are processes `program [arguments] worker ...` */
+    const char *const *program_arguments; /* up to a NULL; NULL: none */
+    const char *plan_path;                /* NULL: none given */
     const struct culm_fault_spec *faults;
     const char *const *fault_texts; /* as given, for messages */
     size_t fault_count;
@@ -45,9 +47,6 @@ struct culm_launch_result {
     struct culm_summary summary;
     bool *fired; /* [fault_count]; NULL: nothing was started */
 };
-
-/* Fills in what a configuration leaves to the model's file: culm_network_complete. */
-enum culm_status culm_launch_complete(struct culm_train_config *config, struct culm_error *error);
 
 /* What a run would do, as its `plan` event; writes nothing. *ret_plan is the caller's, and is set
  * also when the plan is right but takes more memory than there is (CULM_ERR_ENVIRONMENT); else NULL

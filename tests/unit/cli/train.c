@@ -28,12 +28,6 @@ static struct {
     double time_scale;
 } seen;
 
-enum culm_status culm_launch_complete(struct culm_train_config *config, struct culm_error *error) {
-    (void)config;
-    (void)error;
-    return CULM_OK;
-}
-
 static void see(const struct culm_launch_options *options) {
     seen.calls++;
     seen.steps = options->config->steps;

@@ -1,0 +1,155 @@
+/* Configurations in the making. See config.h and culm.h. */
+#include "run/config.h"
+
+#include "base/file.h"
+#include "base/yaml.h"
+#include "train/network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum culm_status no_memory(const char *name, struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "%s: out of memory", name);
+}
+
+enum culm_status culm_config_read(const char *text, size_t len, const char *name,
+                                  struct culm_config **ret_config, struct culm_error *error) {
+    if (!text || !name || !ret_config) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_config_read: an argument is NULL");
+    }
+    struct culm_config *config = calloc(1, sizeof *config);
+    if (config) {
+        config->name = strdup(name);
+        config->text = malloc(len + 1);
+    }
+    if (!config || !config->name || !config->text) {
+        culm_config_free(config);
+        return no_memory(name, error);
+    }
+    memcpy(config->text, text, len);
+    config->text[len] = '\0';
+    config->len = len;
+    *ret_config = config;
+    return CULM_OK;
+}
+
+enum culm_status culm_config_open(const char *path, struct culm_config **ret_config,
+                                  struct culm_error *error) {
+    char *text;
+    size_t len;
+    if (!path || !ret_config) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_config_open: an argument is NULL");
+    }
+    enum culm_status status = culm_file_read(NULL, path, CULM_YAML_MAX_BYTES, &text, &len, error);
+    if (status == CULM_OK) {
+        status = culm_config_read(text, len, path, ret_config, error);
+        free(text);
+    }
+    return status;
+}
+
+void culm_config_free(struct culm_config *config) {
+    if (config) {
+        for (size_t i = 0; i < config->set_count; i++) {
+            free(config->set[i]);
+        }
+        free(config->set);
+        free(config->name);
+        free(config->text);
+        free(config->dump);
+        free(config);
+    }
+}
+
+struct culm_config *culm_config_copy(const struct culm_config *config) {
+    struct culm_config *copy = NULL;
+    enum culm_status status =
+        culm_config_read(config->text, config->len, config->name, &copy, NULL);
+    for (size_t i = 0; i < config->set_count && status == CULM_OK; i++) {
+        status = culm_config_add(copy, config->set[i], NULL);
+    }
+    if (status != CULM_OK) {
+        culm_config_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+enum culm_status culm_config_add(struct culm_config *config, const char *set,
+                                 struct culm_error *error) {
+    char **grown = realloc(config->set, (config->set_count + 1) * sizeof *grown);
+    char *copy = strdup(set);
+    config->set = grown ? grown : config->set;
+    if (!grown || !copy) {
+        free(copy);
+        return no_memory(config->name, error);
+    }
+    config->set[config->set_count++] = copy;
+    free(config->dump);
+    config->dump = NULL;
+    return CULM_OK;
+}
+
+enum culm_status culm_config_set(struct culm_config *config, const char *key, const char *value,
+                                 struct culm_error *error) {
+    if (!config || !key || !value || !*key || strchr(key, '=')) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "culm_config_set: needs a configuration, a key and a value");
+    }
+    size_t size = strlen(key) + strlen(value) + 2;
+    char *set = malloc(size);
+    if (!set) {
+        return no_memory(config->name, error);
+    }
+    snprintf(set, size, "%s=%s", key, value);
+    enum culm_status status = culm_config_add(config, set, error);
+    free(set);
+    return status;
+}
+
+enum culm_status culm_config_resolve(const struct culm_config *config, struct culm_pins *pins,
+                                     struct culm_train_config *ret_config,
+                                     struct culm_error *error) {
+    struct culm_train_config resolved;
+    enum culm_status status =
+        culm_train_config_parse(config->text, config->len, config->name,
+                                (const char *const *)config->set, config->set_count, &resolved,
+                                error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    resolved.pins = pins;
+    if ((status = culm_network_complete(&resolved, error)) != CULM_OK) {
+        culm_train_config_release(&resolved);
+        return status;
+    }
+    *ret_config = resolved;
+    return CULM_OK;
+}
+
+enum culm_status culm_config_check(struct culm_config *config, struct culm_error *error) {
+    const char *text;
+    return culm_config_text(config, &text, error);
+}
+
+enum culm_status culm_config_text(struct culm_config *config, const char **ret_text,
+                                  struct culm_error *error) {
+    struct culm_train_config resolved;
+    if (!config || !ret_text) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_config_text: an argument is NULL");
+    }
+    if (!config->dump) {
+        enum culm_status status = culm_config_resolve(config, NULL, &resolved, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        config->dump = culm_train_config_dump(&resolved);
+        culm_train_config_release(&resolved);
+        if (!config->dump) {
+            return no_memory(config->name, error);
+        }
+    }
+    *ret_text = config->dump;
+    return CULM_OK;
+}

@@ -1,0 +1,31 @@
+/*
+ * A configuration in the making: what is behind culm_config_* of culm.h. It is text and what was set
+ * after it, so that keys may be set in any order and are judged together. Thread: one at a time.
+ */
+#ifndef CULM_RUN_CONFIG_H
+#define CULM_RUN_CONFIG_H
+
+#include "train/config.h"
+
+#include <culm.h>
+
+struct culm_config {
+    char *name, *text; /* FILE of messages, and its content */
+    size_t len;
+    char **set; /* "key=value", in order */
+    size_t set_count;
+    char *dump; /* of the last culm_config_text; NULL: none since a change */
+};
+
+/* Adds "key=value" as it stands on a command line; its form is judged with the rest. */
+enum culm_status culm_config_add(struct culm_config *config, const char *set,
+                                 struct culm_error *error);
+/* What it comes to. The caller releases ret_config, also of an ONNX model whose free sizes are then
+ * those of its file. `pins`, borrowed by ret_config, may be NULL. */
+enum culm_status culm_config_resolve(const struct culm_config *config, struct culm_pins *pins,
+                                     struct culm_train_config *ret_config,
+                                     struct culm_error *error);
+/* NULL: out of memory. */
+struct culm_config *culm_config_copy(const struct culm_config *config);
+
+#endif

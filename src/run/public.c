@@ -1,0 +1,50 @@
+/* Structures of culm.h. See public.h. */
+#include "run/public.h"
+
+#include <string.h>
+
+static enum culm_status size_of(const void *structure, const char *name, size_t *ret_size,
+                                struct culm_error *error) {
+    if (!structure) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "struct %s: NULL", name);
+    }
+    memcpy(ret_size, structure, sizeof *ret_size);
+    if (*ret_size <= sizeof *ret_size || *ret_size > 1u << 16) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "struct %s: size is %zu; set it to sizeof(struct %s)", name,
+                              *ret_size, name);
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_public_fill(void *ret_to, const void *from, size_t size, const char *name,
+                                  struct culm_error *error) {
+    size_t room = 0;
+    enum culm_status status = size_of(ret_to, name, &room, error);
+    if (status == CULM_OK) {
+        size_t common = room < size ? room : size;
+        memcpy((char *)ret_to + sizeof room, (const char *)from + sizeof room,
+               common - sizeof room);
+    }
+    return status;
+}
+
+enum culm_status culm_public_take(void *ret_to, size_t size, const void *from, const char *name,
+                                  struct culm_error *error) {
+    size_t given = 0;
+    enum culm_status status = size_of(from, name, &given, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    for (size_t i = size; i < given; i++) {
+        if (((const char *)from)[i]) {
+            return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                                  "struct %s: byte %zu is set, which this version of the library "
+                                  "does not know",
+                                  name, i);
+        }
+    }
+    memset(ret_to, 0, size);
+    memcpy(ret_to, from, given < size ? given : size);
+    return CULM_OK;
+}

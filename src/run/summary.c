@@ -1,0 +1,86 @@
+/* What came of a run, and version and evaluation for culm.h. */
+#include "report/summary.h"
+
+#include "run/config.h"
+#include "run/evaluate.h"
+#include "run/public.h"
+#include "run/version.h"
+
+#include <culm.h>
+#include <math.h>
+#include <string.h>
+
+const char *culm_version(void) { return CULM_VERSION; }
+
+enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret_summary,
+                                  struct culm_error *error) {
+    if (!dir) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_run_summary: dir is NULL");
+    }
+    struct culm_summary summary;
+    culm_summary_init(&summary);
+    enum culm_status status = culm_summary_read(&summary, dir, error);
+    if (status == CULM_OK) {
+        const struct culm_summary_step *last =
+            summary.step_count ? &summary.steps[summary.step_count - 1] : NULL;
+        struct culm_summary_info info = {
+            .done = summary.done,
+            .steps = last ? last->step : 0,
+            .loss = last ? last->loss : (double)NAN,
+            .losses = summary.losses,
+            .rollbacks = summary.rollbacks,
+            .steps_redone = summary.steps_redone,
+            .samples_lost = summary.samples_lost,
+            .samples_repeated = summary.samples_repeated,
+            .pause_ms_median = culm_summary_pause_median_ms(&summary),
+            .pause_ms_max = culm_summary_pause_max_ms(&summary),
+            .rate_per_s = culm_summary_tokens_per_s(&summary),
+        };
+        snprintf(info.weights_sha256, sizeof info.weights_sha256, "%.64s", summary.weights_sha256);
+        snprintf(info.state_sha256, sizeof info.state_sha256, "%.64s", summary.state_sha256);
+        status = culm_public_fill(ret_summary, &info, sizeof info, "culm_summary_info", error);
+    }
+    culm_summary_release(&summary);
+    return status;
+}
+
+enum culm_status culm_evaluate_model(struct culm_config *config,
+                                     const struct culm_evaluate_arguments *arguments,
+                                     struct culm_evaluate_result *ret_result,
+                                     struct culm_error *error) {
+    struct culm_evaluate_arguments own = {.size = sizeof own};
+    struct culm_evaluation evaluation;
+    struct culm_train_config resolved;
+    if (!config) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_evaluate_model: config is NULL");
+    }
+    enum culm_status status =
+        arguments ? culm_public_take(&own, sizeof own, arguments, "culm_evaluate_arguments", error)
+                  : CULM_OK;
+    if (status == CULM_OK) {
+        status = culm_config_resolve(config, NULL, &resolved, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_evaluate_options options = {
+        .weights = own.weights,
+        .paths = own.paths,
+        .path_count = own.paths ? own.path_count : 0,
+        .samples = own.samples,
+        .threads = own.threads > 0 ? own.threads : 1,
+    };
+    status = culm_evaluate(&resolved, &options, &evaluation, error);
+    culm_train_config_release(&resolved);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_evaluate_result result = {
+        .samples = evaluation.samples,
+        .counted = evaluation.counted,
+        .loss = evaluation.loss,
+        .accuracy = evaluation.accuracy,
+        .perplexity = evaluation.perplexity,
+    };
+    return culm_public_fill(ret_result, &result, sizeof result, "culm_evaluate_result", error);
+}

@@ -1,0 +1,313 @@
+/* A training run as an object. See training.h and culm.h. */
+#include "run/training.h"
+
+#include "base/json.h"
+#include "report/sink.h"
+#include "run/program.h"
+#include "run/public.h"
+#include "run/rundir.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* Hands each event as a line to the caller's function. */
+struct function_sink {
+    struct culm_sink sink;
+    void (*event)(void *context, const char *json);
+    void *context;
+};
+
+struct culm_training {
+    struct culm_train_config config;
+    char *config_text;
+    char dir[CULM_PATH_MAX], plan[CULM_PATH_MAX], program[CULM_PATH_MAX];
+    char **program_arguments;
+    struct culm_fault_spec *faults;
+    struct culm_launch_options launch;
+    struct function_sink function;
+    char *plan_json;
+    struct culm_launch_result result;
+    bool ran;
+};
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a training run");
+}
+
+/* --- events --- */
+
+static enum culm_status function_event(struct culm_sink *sink, const json_t *event,
+                                       struct culm_error *error) {
+    struct function_sink *self = (struct function_sink *)sink;
+    char *line = json_dumps(event, JSON_COMPACT);
+    if (!line) {
+        return no_memory(error);
+    }
+    self->event(self->context, line);
+    free(line);
+    return CULM_OK;
+}
+
+static void function_free(struct culm_sink *sink) { (void)sink; /* part of the training */ }
+
+static const struct culm_sink_ops function_ops = {sizeof function_ops, function_event,
+                                                  function_free};
+
+/* --- making --- */
+
+static enum culm_status random_hex(char *text, size_t digits, struct culm_error *error) {
+    unsigned char bytes[16];
+    size_t count = digits / 2;
+    if (getrandom(bytes, count, 0) != (ssize_t)count) {
+        return culm_error_errno(error, errno, "random numbers");
+    }
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return CULM_OK;
+}
+
+static enum culm_status load_config(struct culm_training *t, const struct culm_config *config,
+                                    struct culm_error *error) {
+    struct culm_pins *pins = culm_pins_new();
+    if (!pins) {
+        return no_memory(error);
+    }
+    enum culm_status status = culm_config_resolve(config, pins, &t->config, error);
+    if (status != CULM_OK) {
+        culm_pins_free(pins);
+        return status;
+    }
+    t->config_text = culm_train_config_dump(&t->config);
+    if (!t->config_text) {
+        return no_memory(error);
+    }
+    return culm_sha256_of(t->config_text, strlen(t->config_text), t->launch.config_sha256);
+}
+
+static enum culm_status load_faults(struct culm_training *t,
+                                    const struct culm_training_extras *extras,
+                                    struct culm_error *error) {
+    bool replaced = extras->trace_path || t->config.cluster.replace_ms >= 0;
+    t->faults = calloc(extras->fault_count + 1, sizeof *t->faults);
+    if (!t->faults) {
+        return no_memory(error);
+    }
+    for (size_t i = 0; i < extras->fault_count; i++) {
+        const char *text = extras->faults[i];
+        enum culm_status status = culm_fault_parse(text, &t->faults[i], error);
+        if (status == CULM_OK) {
+            status = culm_fault_check(&t->faults[i], text, &t->config, replaced, error);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+/* The run directory must be free, or hold a run that this configuration may go on with. */
+static enum culm_status check_dir(struct culm_training *t, bool resume, struct culm_error *error) {
+    enum culm_status status = culm_rundir_check(t->dir, resume, error);
+    if (status != CULM_OK || !resume) {
+        return status;
+    }
+    char path[CULM_PATH_MAX];
+    struct culm_train_config before;
+    status = culm_path_format(path, error, "%s/config.yaml", t->dir);
+    if (status == CULM_OK) {
+        status = culm_train_config_load(path, NULL, 0, &before, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_train_config_resumable(&before, &t->config, error);
+        culm_train_config_release(&before);
+    }
+    return status;
+}
+
+static enum culm_status take_program(struct culm_training *t,
+                                     const struct culm_training_options *options,
+                                     struct culm_error *error) {
+    enum culm_status status = culm_program_find(options->program, t->program, error);
+    size_t count = 0;
+    while (options->program_arguments && options->program_arguments[count]) {
+        count++;
+    }
+    t->program_arguments = calloc(count + 1, sizeof *t->program_arguments);
+    for (size_t i = 0; i < count && t->program_arguments; i++) {
+        t->program_arguments[i] = strdup(options->program_arguments[i]);
+        if (!t->program_arguments[i]) {
+            return no_memory(error);
+        }
+    }
+    return status == CULM_OK && !t->program_arguments ? no_memory(error) : status;
+}
+
+static enum culm_status make(struct culm_training *t, const struct culm_config *config,
+                             const struct culm_training_options *options,
+                             const struct culm_training_extras *extras, struct culm_error *error) {
+    enum culm_status status;
+    t->launch.stop_fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    if (t->launch.stop_fd < 0) {
+        return culm_error_errno(error, errno, "make an eventfd");
+    }
+    if ((status = load_config(t, config, error)) || (status = load_faults(t, extras, error)) ||
+        (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
+        (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
+        (!(extras->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||
+        (status = take_program(t, options, error)) ||
+        (status = random_hex(t->launch.run, CULM_RUN_ID_SIZE - 1, error)) ||
+        (status = random_hex(t->launch.token, CULM_TOKEN_SIZE - 1, error))) {
+        return status;
+    }
+    t->function = (struct function_sink){{&function_ops}, options->event, options->context};
+    t->launch.log = options->event ? &t->function.sink : NULL;
+    t->launch.warn = options->warning;
+    t->launch.ctx = options->context;
+    t->launch.config = &t->config;
+    t->launch.config_text = t->config_text;
+    t->launch.out_dir = t->dir;
+    t->launch.resume = options->resume;
+    t->launch.program = t->program;
+    t->launch.program_arguments = (const char *const *)t->program_arguments;
+    t->launch.plan_path = options->plan ? t->plan : NULL;
+    t->launch.faults = t->faults;
+    t->launch.fault_texts = extras->faults;
+    t->launch.fault_count = extras->fault_count;
+    t->launch.trace_path = extras->trace_path;
+    t->launch.time_scale = extras->time_scale > 0 ? extras->time_scale : 1;
+    return CULM_OK;
+}
+
+enum culm_status culm_training_make(const struct culm_config *config,
+                                    const struct culm_training_options *options,
+                                    const struct culm_training_extras *extras,
+                                    struct culm_training **ret_training, struct culm_error *error) {
+    static const struct culm_training_extras none = {0};
+    struct culm_training_options own;
+    if (!config || !ret_training) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_training_new: an argument is NULL");
+    }
+    enum culm_status status =
+        culm_public_take(&own, sizeof own, options, "culm_training_options", error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (!own.dir || !own.dir[0]) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "struct culm_training_options: dir is not set");
+    }
+    struct culm_training *training = calloc(1, sizeof *training);
+    if (!training) {
+        return no_memory(error);
+    }
+    status = make(training, config, &own, extras ? extras : &none, error);
+    if (status != CULM_OK) {
+        culm_training_free(training);
+        return status;
+    }
+    *ret_training = training;
+    return CULM_OK;
+}
+
+enum culm_status culm_training_new(struct culm_config *config,
+                                   const struct culm_training_options *options,
+                                   struct culm_training **ret_training, struct culm_error *error) {
+    return culm_training_make(config, options, NULL, ret_training, error);
+}
+
+void culm_training_free(struct culm_training *training) {
+    if (!training) {
+        return;
+    }
+    if (training->ran) {
+        culm_launch_result_release(&training->result);
+    }
+    if (training->launch.stop_fd > 0) {
+        close(training->launch.stop_fd);
+    }
+    for (char **argument = training->program_arguments; argument && *argument; argument++) {
+        free(*argument);
+    }
+    free(training->program_arguments);
+    free(training->faults);
+    free(training->config_text);
+    free(training->plan_json);
+    struct culm_pins *pins = training->config.pins;
+    culm_train_config_release(&training->config);
+    culm_pins_free(pins);
+    free(training);
+}
+
+/* --- using --- */
+
+const struct culm_train_config *culm_training_config(const struct culm_training *training) {
+    return &training->config;
+}
+
+const struct culm_launch_result *culm_training_result(const struct culm_training *training) {
+    return training->ran ? &training->result : NULL;
+}
+
+void culm_training_watch(struct culm_training *training, struct culm_sink *log,
+                         struct culm_sink *screen) {
+    training->launch.log = log;
+    training->launch.screen = screen;
+}
+
+enum culm_status culm_training_plan(struct culm_training *training, const char **ret_json,
+                                    struct culm_error *error) {
+    json_t *plan = NULL;
+    if (!training || !ret_json) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_training_plan: an argument is NULL");
+    }
+    enum culm_status status = culm_launch_plan(&training->launch, &plan, error);
+    if (plan) {
+        free(training->plan_json);
+        training->plan_json = json_dumps(plan, JSON_COMPACT);
+        json_decref(plan);
+        if (!training->plan_json) {
+            return no_memory(error);
+        }
+        *ret_json = training->plan_json;
+    }
+    return status;
+}
+
+int culm_training_go(struct culm_training *training, struct culm_error *ret_error) {
+    training->ran = true;
+    return culm_launch_run(&training->launch, &training->result, ret_error);
+}
+
+enum culm_status culm_training_run(struct culm_training *training, struct culm_error *error) {
+    struct culm_error own = {0};
+    if (!training || training->ran) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_training_run: %s",
+                              training ? "this training was run before" : "NULL");
+    }
+    int code = culm_training_go(training, &own);
+    enum culm_status status = code == 0    ? CULM_OK
+                              : code == 75 ? CULM_ERR_STOPPED
+                              : own.status ? own.status
+                                           : CULM_ERR_INTERNAL;
+    if (status == CULM_OK) {
+        return CULM_OK;
+    }
+    const char *text = own.text[0]               ? own.text
+                       : status == CULM_ERR_STOPPED ? "the run was stopped; it can be resumed"
+                                                    : "the run failed; its events say why";
+    return culm_error_set(error, status, "%s", text);
+}
+
+void culm_training_stop(struct culm_training *training) {
+    int before = errno;
+    if (training) {
+        (void)eventfd_write(training->launch.stop_fd, 1);
+    }
+    errno = before;
+}
