@@ -136,6 +136,15 @@ void culm_source_free(struct culm_source *source) {
 }
 
 int64_t culm_source_samples(const struct culm_source *source) { return source->samples; }
+
+size_t culm_source_resident_bytes(const struct culm_source *source) {
+    return source->resident_bytes;
+}
+
+size_t culm_source_opening_bytes(const struct culm_source *source) {
+    return source->opening_bytes > source->resident_bytes ? source->opening_bytes
+                                                          : source->resident_bytes;
+}
 int32_t culm_source_field_count(const struct culm_source *source) { return source->field_count; }
 
 const struct culm_source_field *culm_source_fields(const struct culm_source *source) {

@@ -106,6 +106,10 @@ enum culm_status culm_source_open(const struct culm_source_options *options,
 void culm_source_free(struct culm_source *source); /* NULL is fine */
 
 int64_t culm_source_samples(const struct culm_source *source); /* of the split; at least 1 */
+/* What it keeps in memory, and what opening it took at most, that included: ids that a tokenizer
+ * made, where lines begin. Tables of tokenizers and lists of image files are not counted. */
+size_t culm_source_resident_bytes(const struct culm_source *source);
+size_t culm_source_opening_bytes(const struct culm_source *source);
 int32_t culm_source_field_count(const struct culm_source *source);
 const struct culm_source_field *culm_source_fields(const struct culm_source *source);
 /* The index of the field of that name, or -1. */

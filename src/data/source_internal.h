@@ -24,6 +24,7 @@ struct culm_source {
     struct culm_source_field field[CULM_SOURCE_FIELDS_MAX];
     int32_t field_count;
     uint64_t key; /* of all that is random */
+    size_t resident_bytes, opening_bytes; /* source.h; 0: nothing to speak of */
 };
 
 /* How many of `total` samples are for training: the others, the last ones, are held out. With a

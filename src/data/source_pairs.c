@@ -470,6 +470,7 @@ enum culm_status culm_source_open_pairs(const struct culm_source_options *option
         status = culm_error_set(error, CULM_ERR_MEMORY, "pairs: out of memory");
     } else if ((status = open_lines(pairs, options, error)) == CULM_OK &&
                (status = open_vocab(pairs, options, error)) == CULM_OK) {
+        pairs->source.resident_bytes = (size_t)pairs->capacity * sizeof *pairs->at;
         status = culm_source_set_samples(&pairs->source, options, pairs->count, pairs->name, error);
     }
     if (status != CULM_OK) {

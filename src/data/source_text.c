@@ -61,6 +61,8 @@ enum culm_status culm_source_open_text(const struct culm_source_options *options
         culm_tokenizer_free(tokenizer);
     }
     if (status == CULM_OK) {
+        text->source.resident_bytes = culm_stream_resident_bytes(text->stream);
+        text->source.opening_bytes = culm_stream_opening_bytes(text->stream);
         uint64_t count = culm_stream_count(text->stream);
         int64_t samples = count ? (int64_t)((count - 1) / (uint64_t)options->context) : 0;
         status = samples

@@ -26,11 +26,18 @@ struct culm_stream {
     bool bytes;               /* text as bytes */
     void *memory;             /* the ids, where a tokenizer made them */
     int memory_width;         /* 2 or 4 */
+    size_t opening_bytes;     /* at most, while they were made */
     struct segment segment[]; /* one per file, in order; none is empty */
 };
 
 uint64_t culm_stream_count(const struct culm_stream *stream) { return stream->count; }
 const char *culm_stream_name(const struct culm_stream *stream) { return stream->name; }
+
+size_t culm_stream_resident_bytes(const struct culm_stream *stream) {
+    return stream->memory ? (size_t)stream->count * (size_t)stream->memory_width : 0;
+}
+
+size_t culm_stream_opening_bytes(const struct culm_stream *stream) { return stream->opening_bytes; }
 
 void culm_stream_free(struct culm_stream *stream) {
     if (stream) {
@@ -349,6 +356,12 @@ static enum culm_status open_encoded(struct culm_stream *stream,
         encoder.count = 0;
         status = culm_tokenizer_encode(tokenizer, &encoder, text, len, error);
         free(text);
+        /* The text and its ids, then the ids and what is kept of them. */
+        size_t ids = encoder.capacity * sizeof *encoder.id,
+               held = culm_stream_resident_bytes(stream);
+        size_t kept = encoder.count * (size_t)stream->memory_width, more = len > kept ? len : kept;
+        stream->opening_bytes =
+            held + ids + more > stream->opening_bytes ? held + ids + more : stream->opening_bytes;
         if (status == CULM_OK && end >= 0 && i + 1 < stream->files->count) {
             status = culm_encoder_append(&encoder, end, error);
         }

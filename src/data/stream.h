@@ -34,6 +34,9 @@ enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_c
 void culm_stream_free(struct culm_stream *stream); /* NULL is fine */
 
 uint64_t culm_stream_count(const struct culm_stream *stream);   /* ids, of all files */
+/* In memory now, and at most while it was opened; 0: it reads its files when asked. */
+size_t culm_stream_resident_bytes(const struct culm_stream *stream);
+size_t culm_stream_opening_bytes(const struct culm_stream *stream);
 const char *culm_stream_name(const struct culm_stream *stream); /* "text 'first path'" */
 /* Reads the ids [at, at + count), which the caller keeps inside. Allocates nothing. */
 enum culm_status culm_stream_read(const struct culm_stream *stream, uint64_t at, int32_t *ret_id,

@@ -61,7 +61,8 @@ size_t culm_memory_of(const struct culm_memory *memory, const struct culm_run_sh
         scratch_ahead = greater(scratch_ahead, ahead ? stage->scratch_bytes : 0);
         samples = greater(samples, owned || ahead ? stage->sample_bytes : 0);
     }
-    return bytes + taken_by(scratch) + taken_by(scratch_ahead) + samples;
+    return greater(bytes + taken_by(scratch) + taken_by(scratch_ahead) + samples,
+                   memory->start_bytes);
 }
 
 struct culm_memory_load culm_memory_undisturbed(const struct culm_run_shape *shape, int32_t stage) {

@@ -23,6 +23,7 @@
 struct culm_memory {
     const struct culm_layout *layout; /* borrowed */
     size_t base_bytes;                /* of a process without a part */
+    size_t start_bytes;               /* what it takes at most before it has one; 0: no more */
     size_t node_bytes;                /* what each worker may take; 0: any amount */
     size_t total_bytes;               /* what all workers may take together; 0: any amount */
 };

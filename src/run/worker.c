@@ -127,6 +127,8 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
         (status = culm_device_new((int)w->brief.config.threads, &w->device, error))) {
         return status;
     }
+    culm_plan_hold(w->plan, culm_source_resident_bytes(w->source),
+                   culm_source_opening_bytes(w->source));
     culm_signature(w->device, &w->brief.config, w->signature);
     w->pool = culm_blob_pool_new(w->plan->limit_bytes);
     return w->pool ? make_exec(w, dir, error)

@@ -106,6 +106,18 @@ static size_t sample_bytes(const struct culm_plan *plan, int32_t s) {
     return bytes * (size_t)culm_numeric_samples_kept(&plan->shape);
 }
 
+/* What each stage's worker takes undisturbed, and what is left for blobs. */
+static void share_memory(struct culm_plan *plan) {
+    const struct culm_memory *memory = &plan->memory;
+    for (int32_t s = 0; s < plan->shape.stages; s++) {
+        const struct culm_memory_load load = culm_memory_undisturbed(&plan->shape, s);
+        plan->memory_bytes[s] = culm_memory_of(memory, &plan->shape, &load);
+    }
+    /* The program itself is outside of what is counted while running. */
+    size_t promised = memory->node_bytes ? memory->node_bytes : memory->total_bytes;
+    plan->limit_bytes = promised > memory->base_bytes ? promised - memory->base_bytes : 1;
+}
+
 static void plan_memory(struct culm_plan *plan, const struct culm_train_config *config) {
     struct culm_memory *memory = &plan->memory;
     *memory = (struct culm_memory){
@@ -119,13 +131,13 @@ static void plan_memory(struct culm_plan *plan, const struct culm_train_config *
         plan->layout.stage[s].scratch_bytes = culm_stage_info(plan->stage[s])->scratch_bytes;
         plan->layout.stage[s].sample_bytes = sample_bytes(plan, s);
     }
-    for (int32_t s = 0; s < plan->shape.stages; s++) {
-        const struct culm_memory_load load = culm_memory_undisturbed(&plan->shape, s);
-        plan->memory_bytes[s] = culm_memory_of(memory, &plan->shape, &load);
-    }
-    /* The program itself is outside of what is counted while running. */
-    size_t promised = memory->node_bytes ? memory->node_bytes : memory->total_bytes;
-    plan->limit_bytes = promised > memory->base_bytes ? promised - memory->base_bytes : 1;
+    share_memory(plan);
+}
+
+void culm_plan_hold(struct culm_plan *plan, size_t resident_bytes, size_t opening_bytes) {
+    plan->memory.start_bytes = plan->memory.base_bytes + opening_bytes;
+    plan->memory.base_bytes += resident_bytes;
+    share_memory(plan);
 }
 
 /* --- making --- */

@@ -51,6 +51,8 @@ struct culm_pipeline_settings culm_plan_settings(const struct culm_train_config 
 enum culm_status culm_plan_cut(const struct culm_train_config *config,
                                const struct culm_graph *graph, const double *block_cost,
                                int32_t *ret_first_block, struct culm_error *error);
+/* Counts in what every worker keeps of the data that it opens, and what opening it takes at most. */
+void culm_plan_hold(struct culm_plan *plan, size_t resident_bytes, size_t opening_bytes);
 /* CULM_ERR_MEMORY when the workers, with nothing lost, take more than `memory_mb` or the machine
  * allows. */
 enum culm_status culm_plan_check_memory(const struct culm_plan *plan, struct culm_error *error);

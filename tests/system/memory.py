@@ -56,6 +56,27 @@ cases.add("what cannot fit is refused", refused, [])
 cases.add("what cannot fit is refused by --dry-run", refused, ["--dry-run"])
 
 
+def tokens_in_memory(bench):
+    """Ids that a tokenizer makes stay in every worker: they are part of the plan, and so is the text while it is encoded."""
+    words, text = bench.path("vocab.txt"), bench.path("long")
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+    with open(words, "w", encoding="ascii") as file:
+        file.write("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."] + letters + ["##" + c for c in letters]) + "\n")
+    with open(cases.text, encoding="ascii") as file, open(text, "w", encoding="ascii") as long:
+        long.write(file.read() * 200)
+    config = changed(ONE, data={"kind": "text", "path": text, "tokenizer": words}, stages=2, steps=1, checkpoint__every=0)
+    raw = planned_mb(bench, changed(ONE, stages=2))
+    limit = planned_mb(bench, config)
+    check(limit > raw + 15, f"{limit} MB are planned with 12 MB of text and their ids, {raw} MB without")
+    run = bench.train(config, "run")
+    bench.note(f"the fullest worker took {100 * check_memory(run):.0f} % of what was planned")
+    tight = bench.run(*bench.train_words(changed(config, memory_mb=limit - 2, cuts="analytic"), "tight"))
+    equal(tight.code, 4, "exit code with less than it takes")
+
+
+cases.add("ids in memory are in the plan", tokens_in_memory)
+
+
 def waits(bench, pipelines, steps, faults):
     """A shadow without room for a second stage waits for the replacement, and says so."""
     config = changed(CONFIG, pipelines=pipelines, steps=steps, redundancy="lazy")
