@@ -45,6 +45,7 @@ struct launch {
     struct culm_exec *exec;
     struct culm_coordinator *coordinator;
     bool sink_failed;
+    json_t *done; /* the last event, until workers have ended */
     struct culm_eval_watch eval;
     int64_t fired;
 };
@@ -73,7 +74,11 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
         status = culm_source_open(&options, &source, error);
         if (status == CULM_OK) {
             status = culm_network_check_source(l->plan->graph, source, error);
-            l->inputs.samples = held_out ? l->inputs.samples : culm_source_samples(source);
+            if (!held_out) {
+                l->inputs.samples = culm_source_samples(source);
+                culm_plan_hold(l->plan, culm_source_resident_bytes(source),
+                               culm_source_opening_bytes(source));
+            }
         }
         culm_source_free(source);
     }
@@ -325,12 +330,18 @@ static void publish_evaluation(struct launch *l, const json_t *next) {
 }
 
 /* The host's sink. A sink that fails (a full disk, a closed pipe) is reported once; training goes
- * on. */
+ * on. The last event waits for evaluations, so it is told when all workers have ended: they would
+ * hear nothing of us meanwhile. */
 static void publish(void *ctx, json_t *event) {
     struct launch *l = ctx;
     struct culm_error error = {0};
+    bool done = strcmp(culm_event_text(event, "event", ""), "done") == 0;
+    if (done && !l->done) {
+        l->done = json_incref(event);
+        return;
+    }
     publish_evaluation(l, event);
-    if (strcmp(culm_event_text(event, "event", ""), "done") == 0) {
+    if (done) {
         count_fired(l);
         json_object_set_new(event, "faults_fired", json_integer(l->fired));
     }
@@ -492,6 +503,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
 
 static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
+    json_decref(l->done);
     culm_launch_inputs_stop(&l->digests);
     culm_coordinator_free(l->coordinator);
     culm_host_free(l->host);
@@ -517,12 +529,11 @@ static enum culm_status begin(struct launch *l, struct culm_error *error) {
 }
 
 static void init(struct launch *l, const struct culm_launch_options *options) {
-    *l = (struct launch){.o = options,
-                         .eval = {.config = options->config,
-                                  .dir = options->out_dir,
-                                  .program = options->program},
-                         .inputs.pins = options->config->pins,
-                         .warnings = {.say = options->warn, .ctx = options->ctx}};
+    *l = (struct launch){
+        .o = options,
+        .eval = {.config = options->config, .dir = options->out_dir, .program = options->program},
+        .inputs.pins = options->config->pins,
+        .warnings = {.say = options->warn, .ctx = options->ctx}};
 }
 
 enum culm_status culm_launch_plan(const struct culm_launch_options *options, json_t **ret_plan,
@@ -564,6 +575,9 @@ int culm_launch_run(const struct culm_launch_options *options,
         publish_start(&l);
         culm_launch_inputs_start(&l.digests, l.inputs.pins, write_plan_again, &l);
         code = culm_host_run(l.host, &culm_coordinator_actor, l.coordinator, ret_error);
+        if (l.done) {
+            publish(&l, l.done);
+        }
         note_fired(&l, ret_result);
     }
     release(&l);
