@@ -11,7 +11,7 @@
  * count from 0 and are never used again. A worker of which nothing was heard for start_limit_ms,
  * from its start until it is ready, is killed. One that cannot be started, declines, or ends by
  * itself before it has joined, is told of by an "error" event with its last words; what equals the
- * one before is not repeated.
+ * one before, but for numbers, is not repeated.
  *
  * With a trace, workers come and go as it says, at time / time_scale from the call of run, and the
  * actor's spawn does nothing; at most max_nodes processes live, further ones wait their turn. A

@@ -60,9 +60,23 @@ static void last_words(const struct worker *worker, char *ret_text, size_t size)
     }
 }
 
+/* The same but for numbers: of a node, a process, a signal. */
+static bool alike(const char *a, const char *b) {
+    while (*a && *b) {
+        a += strspn(a, "0123456789");
+        b += strspn(b, "0123456789");
+        if (*a != *b) {
+            return false;
+        }
+        a += *a != 0;
+        b += *b != 0;
+    }
+    return !*a && !*b;
+}
+
 void culm_host_start_error(struct worker *worker, struct culm_error *error) {
     struct culm_host *host = worker->host;
-    if (!host->real.left && strcmp(host->start_error, error->text) != 0) {
+    if (!host->real.left && !alike(host->start_error, error->text)) {
         memcpy(host->start_error, error->text, sizeof error->text);
         culm_error_prefix(error, "node %d", worker->node);
         culm_host_complain(host, error);

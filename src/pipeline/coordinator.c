@@ -337,7 +337,7 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct worker *worker, en
                               (json_int_t)worker->pid, "cause", cause_name(cause), "step",
                               (json_int_t)c->iteration, "stages", stages);
     if (message) {
-        json_object_set_new(event, "message", json_string(message));
+        json_object_set_new(event, "message", culm_json_text(message));
     }
     culm_coordinator_event(c, event);
     if (owned && c->pending_count < CULM_MAX_NODES) {
@@ -487,7 +487,9 @@ static void tick(struct culm_coordinator *c) {
     if (c->phase != ENDED) {
         culm_coordinator_watch(c, now, slept);
     }
-    if ((c->phase == WAITING || c->phase == RUNNING) && c->wait_ns <= now) {
+    /* Those that were asked for are on their way, or their host tells of their end; one that opens
+     * large data takes its time. */
+    if ((c->phase == WAITING || c->phase == RUNNING) && c->wait_ns <= now && c->starting == 0) {
         culm_coordinator_fail(c, CULM_ERR_IO,
                               "waited %lld ms for workers and have only %d; start more, or lower "
                               "pipelines or stages",

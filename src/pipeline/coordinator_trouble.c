@@ -62,8 +62,8 @@ void culm_coordinator_got_on(struct culm_coordinator *c) {
 
 /* --- workers that end before they join --- */
 
-/* Those who had been asked for when one failed are of the same round: whatever was wrong then may
- * have met them too. */
+/* Those who had been asked for when one failed, or were about to be, are of the same round: whatever
+ * was wrong then may have met them too. */
 void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm_error *why) {
     c->starting -= c->starting > 0;
     bool trains = c->phase == FINISHING || (c->phase == RUNNING && !culm_coordinator_parked(c));
@@ -78,7 +78,7 @@ void culm_coordinator_start_failed(struct culm_coordinator *c, const struct culm
         c->round_left--;
     } else {
         c->failed_rounds++;
-        c->round_left = c->starting;
+        c->round_left = c->starting + c->spawn_count;
     }
     int32_t most = c->iteration > c->o.start_step + 1 ? START_ROUNDS_MORE : START_ROUNDS_MAX;
     if (c->failed_rounds >= most && !trains) {

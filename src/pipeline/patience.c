@@ -79,7 +79,7 @@ void culm_patience_name(int32_t kind, int32_t stage, char *ret_text, size_t size
         [CULM_TASK_FORWARD] = "a forward task",
         [CULM_TASK_BACKWARD] = "a backward task",
         [CULM_TASK_FOLD] = "a sum",
-        [CULM_TASK_NORM] = "the norms",
+        [CULM_TASK_NORM] = "taking the norms",
         [CULM_TASK_STEP] = "the optimizer step",
         [CULM_TASK_EXPORT] = "sending a tensor",
         [CULM_TASK_IMPORT] = "receiving a tensor",
