@@ -52,17 +52,6 @@ static char *remark(void) {
     return culm_buf_take_text(&out);
 }
 
-static char *remark(void) {
-    struct culm_buf out;
-    char *keys = culm_train_config_resumable_keys();
-    culm_buf_init(&out, 4096);
-    culm_buf_printf(&out,
-                    "--resume may change only\n  %s\nsettings: the result is the same bits.\n",
-                    keys ? keys : "some");
-    free(keys);
-    return culm_buf_take_text(&out);
-}
-
 static const struct culm_usage usage = {
     .command = "train",
     .arguments = "CONFIG.yaml",

@@ -223,7 +223,7 @@ enum culm_status culm_model_run(struct culm_model *model, const void *const *inp
         }
     }
     struct culm_stage_run run = culm_runner_run(&model->runner);
-    (void)culm_stage_forward(model->runner.stage, model->runner.cpu, &run); /* it ends */
+    (void)culm_stage_forward(model->runner.stage, model->runner.device, &run); /* it ends */
     const struct culm_value *value = &graph->value[graph->output];
     memcpy(outputs[0], model->runner.output,
            (size_t)culm_elements(&value->shape) * culm_dtype_bytes(value->dtype));
