@@ -79,8 +79,6 @@ static const struct culm_fs_ops posix_ops = {
     .mkdir = posix_mkdir,
 };
 
-const struct culm_fs_ops *culm_fs_ops_posix(void) { return &posix_ops; }
-
 static const struct culm_fs_ops *ops_of(const struct culm_fs *fs) {
     return fs ? fs->ops : &posix_ops;
 }

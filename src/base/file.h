@@ -37,9 +37,6 @@ struct culm_fs_ops {
     int (*mkdir)(struct culm_fs *fs, const char *path, int mode);
 };
 
-/* For tables that wrap it. */
-const struct culm_fs_ops *culm_fs_ops_posix(void);
-
 /* Formats into ret_path[CULM_PATH_MAX]; CULM_ERR_ARGUMENT when too long. */
 enum culm_status culm_path_format(char *ret_path, struct culm_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -21,16 +21,6 @@ void culm_idx_release(struct culm_idx *idx) {
     *idx = (struct culm_idx){0};
 }
 
-bool culm_idx_is(const char *path) {
-    uint8_t head[4] = {0};
-    FILE *file = fopen(path, "rbe");
-    size_t got = file ? fread(head, 1, sizeof head, file) : 0;
-    if (file) {
-        fclose(file);
-    }
-    return is_gzip(head, got) || (got == 4 && !head[0] && !head[1] && head[2] >= 8 && head[3]);
-}
-
 /* Reads the header; bytes beyond `len` are missing. */
 static enum culm_status parse(struct culm_idx *idx, const uint8_t *head, size_t len,
                               const char *path, struct culm_error *error) {

@@ -30,7 +30,5 @@ void culm_idx_release(struct culm_idx *idx); /* fine on a zeroed struct */
 /* Entries [first, first + count) of dimension 0. */
 enum culm_status culm_idx_read(const struct culm_idx *idx, int64_t first, int64_t count,
                                uint8_t *ret_data, struct culm_error *error);
-/* It begins as an IDX or a gzip file does; false also when it cannot be read. */
-bool culm_idx_is(const char *path);
 
 #endif

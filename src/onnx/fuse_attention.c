@@ -272,22 +272,10 @@ static bool named(struct culm_onnx_graph *graph, int32_t index) {
 }
 
 bool culm_onnx_fuse_attention(struct culm_onnx_graph *graph) {
-    int32_t count = graph->node_count;
-    for (int32_t i = 0; i < count; i++) {
-        const struct culm_onnx_node *node = &graph->node[i];
-        bool fine = true;
-        if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
-            graph->value[node->output[0]].rank < 0) {
-            continue;
-        }
-        if (culm_onnx_is(node, "MatMul")) {
-            fine = spelled(graph, i);
-        } else if (culm_onnx_is(node, "Attention")) {
-            fine = named(graph, i);
-        }
-        if (!fine) {
-            return false;
-        }
-    }
-    return culm_onnx_sort(graph);
+    static const struct culm_onnx_rule rules[] = {
+        {"MatMul", .apply = spelled},
+        {"Attention", .apply = named},
+        {NULL},
+    };
+    return culm_onnx_for_each(graph, rules, NULL);
 }

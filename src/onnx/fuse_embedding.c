@@ -157,26 +157,12 @@ static bool token(struct culm_onnx_graph *graph, int32_t index) {
 }
 
 bool culm_onnx_fuse_embedding(struct culm_onnx_graph *graph) {
-    int32_t count = graph->node_count;
-    for (int32_t i = 0; i < count; i++) {
-        const struct culm_onnx_node *node = &graph->node[i];
-        bool fine = true;
-        if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
-            graph->value[node->output[0]].rank < 0) {
-            continue;
-        }
-        if (culm_onnx_is(node, "Concat")) {
-            fine = token(graph, i);
-        } else if (culm_onnx_is(node, "GatherND")) {
-            fine = rows_of_samples(graph, i);
-        } else if (culm_onnx_is(node, "Gather")) {
-            fine = lookup(graph, i);
-        } else if (culm_onnx_is(node, "Add")) {
-            fine = positions(graph, i);
-        }
-        if (!fine) {
-            return false;
-        }
-    }
-    return culm_onnx_sort(graph);
+    static const struct culm_onnx_rule rules[] = {
+        {"Concat", .apply = token},
+        {"GatherND", .apply = rows_of_samples},
+        {"Gather", .apply = lookup},
+        {"Add", .apply = positions},
+        {NULL},
+    };
+    return culm_onnx_for_each(graph, rules, NULL);
 }

@@ -77,7 +77,8 @@ static bool matmul(struct culm_onnx_graph *graph, int32_t index) {
     return put(graph, index, &linear);
 }
 
-static bool gemm(struct culm_onnx_graph *graph, int32_t index, int32_t *without_bias) {
+static bool gemm(struct culm_onnx_graph *graph, int32_t index, void *context) {
+    int32_t *without_bias = context; /* products whose bias is gone */
     const struct culm_onnx_node *node = &graph->node[index];
     struct linear linear = {.x = culm_onnx_input(graph, node, 0),
                             .b = culm_onnx_input(graph, node, 2)};
@@ -159,32 +160,20 @@ static bool add_bias(struct culm_onnx_graph *graph, int32_t index) {
 }
 
 bool culm_onnx_fuse_linear(struct culm_onnx_graph *graph, struct culm_onnx_notes *notes) {
-    int32_t without_bias = 0, count = graph->node_count;
-    for (int32_t i = 0; i < count; i++) {
-        const struct culm_onnx_node *node = &graph->node[i];
-        bool fine = true;
-        if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
-            graph->value[node->output[0]].rank < 0) {
-            continue;
-        }
-        if (culm_onnx_is(node, "MatMul")) {
-            fine = matmul(graph, i);
-        } else if (culm_onnx_is(node, "Gemm")) {
-            fine = gemm(graph, i, &without_bias);
-        } else if (culm_onnx_is(node, "Add")) {
-            fine = add_bias(graph, i);
-        } else if (culm_onnx_is_ours(node, "linear")) {
-            fine = again(graph, i);
-        }
-        if (!fine) {
-            return false;
-        }
-    }
+    static const struct culm_onnx_rule rules[] = {
+        {"MatMul", .apply = matmul},
+        {"Gemm", .apply_with = gemm},
+        {"Add", .apply = add_bias},
+        {"culm.linear", .apply = again},
+        {NULL},
+    };
+    int32_t without_bias = 0;
+    bool fine = culm_onnx_for_each(graph, rules, &without_bias);
     if (without_bias > 0) {
         culm_onnx_note(notes,
                        "%d products have lost their bias: the exporter leaves out what is zero; "
                        "export with optimize=False to train it",
                        without_bias);
     }
-    return culm_onnx_sort(graph);
+    return fine;
 }

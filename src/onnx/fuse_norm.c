@@ -133,7 +133,8 @@ static bool layernorm(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
-static bool batchnorm(struct culm_onnx_graph *graph, int32_t index, bool inference) {
+static bool batchnorm(struct culm_onnx_graph *graph, int32_t index, void *context) {
+    bool inference = *(const bool *)context;
     const struct culm_onnx_node *node = &graph->node[index];
     int32_t inputs[6] = {0, 0, 0, 0, 0, -1};
     const struct culm_attributes attributes = {.eps = culm_onnx_float(node, "epsilon", 1e-5),
@@ -192,27 +193,22 @@ static bool onto_batchnorm(struct culm_onnx_graph *graph, int32_t index) {
     return true;
 }
 
+static bool norm_or_sum(struct culm_onnx_graph *graph, int32_t index) {
+    return spelled_layernorm(graph, index) && onto_batchnorm(graph, index);
+}
+
+static bool onto_activation(struct culm_onnx_graph *graph, int32_t index) {
+    return !is_relu6(&graph->node[index]) || onto_batchnorm(graph, index);
+}
+
 bool culm_onnx_fuse_norm(struct culm_onnx_graph *graph, bool inference) {
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        const struct culm_onnx_node *node = &graph->node[i];
-        bool fine = true;
-        if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
-            graph->value[node->output[0]].rank < 0) {
-            continue;
-        }
-        if (culm_onnx_is(node, "LayerNormalization")) {
-            fine = layernorm(graph, i);
-        } else if (culm_onnx_is(node, "BatchNormalization")) {
-            fine = batchnorm(graph, i, inference);
-        } else if (culm_onnx_is(node, "Add")) {
-            fine = spelled_layernorm(graph, i) && onto_batchnorm(graph, i);
-        } else if (culm_onnx_is(node, "Relu") || is_relu6(node)) {
-            fine = onto_batchnorm(graph, i);
-        }
-        if (!fine) {
-            return false;
-        }
-    }
-    culm_onnx_count_uses(graph);
-    return true;
+    static const struct culm_onnx_rule rules[] = {
+        {"LayerNormalization", .apply = layernorm},
+        {"BatchNormalization", .apply_with = batchnorm},
+        {"Add", .apply = norm_or_sum},
+        {"Relu", .apply = onto_batchnorm},
+        {"culm.activation", .apply = onto_activation},
+        {NULL},
+    };
+    return culm_onnx_for_each(graph, rules, &inference);
 }

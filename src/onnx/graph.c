@@ -90,33 +90,6 @@ int32_t culm_onnx_value_new(struct culm_onnx_graph *graph, const char *name) {
     return graph->value_count++;
 }
 
-struct culm_onnx_tensor *culm_onnx_tensor_new(struct culm_onnx_graph *graph, int type, int rank,
-                                              const int64_t *dim) {
-    struct culm_onnx_tensor *tensor = culm_onnx_alloc(&graph->arena, 1, sizeof *tensor);
-    size_t size = culm_onnx_type_bytes(type);
-    if (!tensor || !size || rank < 0 || rank > CULM_ONNX_RANK_MAX) {
-        return NULL;
-    }
-    tensor->name = "";
-    tensor->type = type;
-    tensor->rank = rank;
-    tensor->elements = 1;
-    for (int i = 0; i < rank; i++) {
-        tensor->dim[i] = dim[i];
-        if (dim[i] < 0 ||
-            __builtin_mul_overflow(tensor->elements, tensor->dim[i], &tensor->elements)) {
-            return NULL;
-        }
-    }
-    void *data = culm_onnx_alloc(&graph->arena, (uint64_t)tensor->elements, size);
-    if (!data) {
-        return NULL;
-    }
-    tensor->data = data;
-    tensor->bytes = (uint64_t)tensor->elements * size;
-    return tensor;
-}
-
 int32_t culm_onnx_at(const struct culm_onnx_graph *graph, int32_t value) {
     while (value >= 0 && graph->value[value].same_as >= 0) {
         value = graph->value[value].same_as;

@@ -153,10 +153,8 @@ int32_t culm_onnx_input(const struct culm_onnx_graph *graph, const struct culm_o
 struct culm_onnx_node *culm_onnx_maker(const struct culm_onnx_graph *graph, int32_t value);
 int32_t culm_onnx_find(const struct culm_onnx_graph *graph, const char *name); /* -1: none */
 
-/* New ones at the end; -1, NULL: out of memory. */
+/* A new one at the end; -1: out of memory. */
 int32_t culm_onnx_value_new(struct culm_onnx_graph *graph, const char *name);
-struct culm_onnx_tensor *culm_onnx_tensor_new(struct culm_onnx_graph *graph, int type, int rank,
-                                              const int64_t *dim); /* data: zeros, the caller's */
 
 const struct culm_onnx_attribute *culm_onnx_attribute(const struct culm_onnx_node *node,
                                                       const char *name); /* NULL: none */

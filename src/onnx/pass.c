@@ -228,3 +228,30 @@ bool culm_onnx_sort(struct culm_onnx_graph *graph) {
     culm_onnx_count_uses(graph);
     return true;
 }
+
+static bool fits(const struct culm_onnx_node *node, const char *op) {
+    static const char ours[] = CULM_ONNX_OURS ".";
+    size_t len = sizeof ours - 1;
+    return strncmp(op, ours, len) == 0 ? culm_onnx_is_ours(node, op + len) : culm_onnx_is(node, op);
+}
+
+bool culm_onnx_for_each(struct culm_onnx_graph *graph, const struct culm_onnx_rule *rules,
+                        void *context) {
+    int32_t count = graph->node_count;
+    for (int32_t i = 0; i < count; i++) {
+        const struct culm_onnx_node *node = &graph->node[i];
+        const struct culm_onnx_rule *rule = rules;
+        if (node->dead || !culm_onnx_shaped(graph, node) || node->output[0] < 0 ||
+            graph->value[node->output[0]].rank < 0) {
+            continue;
+        }
+        while (rule->op && !fits(node, rule->op)) {
+            rule++;
+        }
+        if (rule->op &&
+            !(rule->apply ? rule->apply(graph, i) : rule->apply_with(graph, i, context))) {
+            return false;
+        }
+    }
+    return culm_onnx_sort(graph);
+}

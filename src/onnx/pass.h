@@ -81,7 +81,18 @@ bool culm_onnx_become_transpose(struct culm_onnx_graph *graph, int32_t index, in
 int32_t culm_onnx_insert(struct culm_onnx_graph *graph, int32_t before, const char *op,
                          const int32_t *inputs, int32_t count,
                          const struct culm_attributes *attributes, int rank, const int64_t *dim);
-/* Puts inserted nodes into their places. */
+/* Puts inserted nodes into their places, and counts uses anew. */
 bool culm_onnx_sort(struct culm_onnx_graph *graph);
+
+/* What a pass makes of nodes with this operator, by one of two functions; false: out of memory. */
+struct culm_onnx_rule {
+    const char *op; /* of ONNX, or ours with "culm." before it; NULL: past the last rule */
+    bool (*apply)(struct culm_onnx_graph *graph, int32_t index);
+    bool (*apply_with)(struct culm_onnx_graph *graph, int32_t index, void *context);
+};
+/* Applies the first rule that fits to every living node whose inputs and output have known shapes, then
+ * sorts. Nodes that are inserted meanwhile are not looked at. False: out of memory. */
+bool culm_onnx_for_each(struct culm_onnx_graph *graph, const struct culm_onnx_rule *rules,
+                        void *context);
 
 #endif
