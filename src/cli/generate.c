@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "data/tokenizer.h"
+#include "graph/ops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ struct generator {
 static bool continues_text(const struct culm_graph *graph) {
     bool causal = false;
     for (int32_t i = 0; i < graph->node_count; i++) {
-        if (strcmp(graph->node[i].op->name, "attention") == 0) {
+        if (graph->node[i].op == &culm_op_attention) {
             causal = graph->node[i].attributes.causal;
             if (!causal) {
                 return false;

@@ -1,4 +1,3 @@
-/* clang-format off */
 /*
  * Operators: one row of the table each, in files of their own under ops/.
  *
@@ -51,7 +50,6 @@
  *
  * Thread: the table is constant.
  */
-/* clang-format on */
 #ifndef CULM_GRAPH_OPS_H
 #define CULM_GRAPH_OPS_H
 

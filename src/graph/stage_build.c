@@ -20,8 +20,7 @@ static bool inside(const struct culm_stage *stage, const struct culm_graph *grap
     return block >= stage->info.first_block && block <= stage->info.last_block;
 }
 
-/* Copies values, parameters and the stretch's nodes; ids of values stay those of the uncut graph.
- */
+/* Copies values, parameters and the stretch's nodes; values keep the ids of the uncut graph. */
 static enum culm_status extract(struct culm_stage *stage, const struct culm_graph *graph,
                                 struct culm_error *error) {
     struct culm_graph *own = culm_graph_new(graph->device);

@@ -84,8 +84,7 @@ const struct culm_model_preset *culm_model_preset_find(const char *name); /* NUL
 /* Elements of all trained parameters, a tied one counted once; statistics are not counted. */
 int64_t culm_model_parameters(const struct culm_graph *graph);
 
-/* Fills data[info->count]. A pure function of seed and name: the same whatever the stage it is in.
- */
+/* Fills data[info->count]: a pure function of seed and name, the same in every stage. */
 void culm_model_init_param(const struct culm_param_info *info, uint64_t seed, float *data);
 
 /* The families; the head of each file says what it follows. For culm_model_build. */

@@ -17,8 +17,7 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
     return CULM_OK;
 }
 
-/* What has flowed back past the normalisation, on the residual path, is added by the same kernel.
- */
+/* What has flowed back past the norm, on the residual path, is added by the same kernel. */
 static void gradient(struct culm_gradients *g, const struct culm_node_desc *node) {
     int32_t x = node->input[0];
     int32_t dy = culm_gradient_of(g, node->output[0]);
