@@ -25,6 +25,15 @@ enum culm_status culm_task_execute(struct culm_job *job) {
     return task->exec->ops->execute(task->exec, task);
 }
 
+void culm_task_release(struct culm_task *task) {
+    culm_blob_clear(&task->input);
+    culm_blob_clear(&task->output);
+    culm_blob_clear(&task->activations);
+    culm_blob_clear(&task->grads);
+    culm_blob_clear(&task->d_output);
+    culm_blob_clear(&task->d_input);
+}
+
 struct folding {
     struct culm_task *task;
     struct culm_blob_pool *pool;

@@ -102,6 +102,9 @@ struct culm_exec {
     struct culm_world *world;
 };
 
+/* Lets go of the blobs that a request and its result are; not of slices and gradients, which are
+ * borrowed. Only of a task that does not run. */
+void culm_task_release(struct culm_task *task);
 /* job.execute of every task. */
 enum culm_status culm_task_execute(struct culm_job *job);
 /* FOLD for executors whose slices are arrays of float32: out = left + right, element by element, in

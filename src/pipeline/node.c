@@ -76,17 +76,10 @@ void culm_node_free(struct culm_node *node) {
         free(node->peer[i].reduced);
     }
     if (node->frc_running || node->frc_suspended) {
-        culm_blob_clear(&node->frc.input);
-        culm_blob_clear(&node->frc.output);
-        culm_blob_clear(&node->frc.activations);
+        culm_task_release(&node->frc);
     }
     if (node->busy && !node->frc_running) {
-        culm_blob_clear(&node->task.input);
-        culm_blob_clear(&node->task.output);
-        culm_blob_clear(&node->task.activations);
-        culm_blob_clear(&node->task.grads);
-        culm_blob_clear(&node->task.d_output);
-        culm_blob_clear(&node->task.d_input);
+        culm_task_release(&node->task);
     }
     for (int32_t s = 0; s < CULM_MAX_STAGES; s++) {
         if (node->saving[s]) {

@@ -25,9 +25,7 @@ void culm_node_frc_forget(struct culm_node *node) {
         node->frc_stale = true;
         __atomic_store_n(&node->frc.job.stop, 1, __ATOMIC_RELAXED);
     } else if (node->frc_suspended) {
-        culm_blob_clear(&node->frc.input);
-        culm_blob_clear(&node->frc.output);
-        culm_blob_clear(&node->frc.activations);
+        culm_task_release(&node->frc);
     }
     node->frc_suspended = false;
 }
@@ -275,15 +273,6 @@ static void backward_done(struct culm_node *node, struct culm_task *task) {
     }
 }
 
-static void release(struct culm_task *task) {
-    culm_blob_clear(&task->input);
-    culm_blob_clear(&task->output);
-    culm_blob_clear(&task->activations);
-    culm_blob_clear(&task->grads);
-    culm_blob_clear(&task->d_output);
-    culm_blob_clear(&task->d_input);
-}
-
 static bool cells_task(const struct culm_task *task) {
     return task->kind == CULM_TASK_FORWARD || task->kind == CULM_TASK_BACKWARD ||
            task->kind == CULM_TASK_FOLD || task->kind == CULM_TASK_NORM;
@@ -302,7 +291,7 @@ void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
         if (current) {
             node->frc_suspended = true;
         } else {
-            release(task);
+            culm_task_release(task);
         }
         return;
     }
@@ -328,5 +317,5 @@ void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
             backward_done(node, task);
         }
     }
-    release(task);
+    culm_task_release(task);
 }

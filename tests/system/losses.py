@@ -81,7 +81,7 @@ cases.add("none: no pipeline whole, and whoever gets a copy dies", no_pipeline_w
 
 
 def replacement_dies(bench, redundancy, how, for_ms):
-    """A replacement is harmed while it gets its copies. Nobody knows at which step: a fault waits at each."""
+    """A replacement meets a fault while it gets its copies. Nobody knows at which step: a fault waits at each."""
     config = changed(BASE, redundancy=redundancy, steps=250)
     if how == "stop":
         config = changed(config, cluster__suspect_ms=400, cluster__kill_suspect_ms=20000 if for_ms else 300)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kill matrix on real processes: every worker x every phase x every harm.
+"""The kill matrix on real processes: every worker x every phase x every kind of fault.
 
 Two pipelines of three stages. Each fault must fire, and whatever it is, the run ends with the weights and the
 optimizer state of the undisturbed run, no sample lost or repeated and no roll-back: a copy always lives.
@@ -14,14 +14,14 @@ STEP = 3
 SHORT_MS, LONG_MS, SUSPECT_MS = 60, 1100, 500
 
 
-def setting(phase, harm, redundancy):
+def setting(phase, kind, redundancy):
     """Steps enough that what is expected comes before the end; suspicion only where it is wanted."""
-    steps = {"kill": 60, "short": 10, "long": 200, "forever": 12}[harm]
+    steps = {"kill": 60, "short": 10, "long": 200, "forever": 12}[kind]
     config = changed(BASE, steps=steps, redundancy=redundancy)
     if phase == "checkpoint":
         config = changed(config, checkpoint__every=2)
-    if harm in ("long", "forever"):
-        config = changed(config, cluster__suspect_ms=SUSPECT_MS, cluster__kill_suspect_ms=300 if harm == "forever" else 20000)
+    if kind in ("long", "forever"):
+        config = changed(config, cluster__suspect_ms=SUSPECT_MS, cluster__kill_suspect_ms=300 if kind == "forever" else 20000)
     return config
 
 
@@ -36,19 +36,19 @@ def before(phase, worker, redundancy):
     return [], True
 
 
-def spec_of(worker, phase, harm):
-    how = "kill" if harm == "kill" else "stop"
-    for_ms = {"short": SHORT_MS, "long": LONG_MS}.get(harm)
+def spec_of(worker, phase, kind):
+    how = "kill" if kind == "kill" else "stop"
+    for_ms = {"short": SHORT_MS, "long": LONG_MS}.get(kind)
     step = {"load": 1, "checkpoint": 2}.get(phase, STEP)
     return (worker, step, phase), fault(worker, step, phase, how, for_ms)
 
 
-def one(bench, worker, phase, harm, redundancy):
-    config = setting(phase, harm, redundancy)
+def one(bench, worker, phase, kind, redundancy):
+    config = setting(phase, kind, redundancy)
     earlier, replaced = before(phase, worker, redundancy)
     if not replaced:
         config = changed(config, cluster__replace_ms=-1)
-    fired, words = spec_of(worker, phase, harm)
+    fired, words = spec_of(worker, phase, kind)
     words = list(words)
     for other in earlier:
         words += fault(*other)
@@ -62,18 +62,18 @@ def one(bench, worker, phase, harm, redundancy):
     check_fired(run, earlier + [fired])
     check_recovered(run)
     lost = {event["node"]: event for event in run.all("lost")}
-    wanted = {other[0] for other in earlier} | (set() if harm == "short" else {worker})
+    wanted = {other[0] for other in earlier} | (set() if kind == "short" else {worker})
     equal(set(lost), wanted, "workers lost")
     if worker in lost:
-        causes = {"kill": ("eof", "exit")}.get(harm, ("heartbeat", "stuck"))
+        causes = {"kill": ("eof", "exit")}.get(kind, ("heartbeat", "stuck"))
         check(lost[worker]["cause"] in causes, f"cause of the loss is {lost[worker]['cause']}, not one of {causes}")
-    equal({event["node"] for event in run.all("fenced")}, {worker} if harm == "long" else set(), "workers fenced")
-    if replaced and harm in ("kill", "long"):
+    equal({event["node"] for event in run.all("fenced")}, {worker} if kind == "long" else set(), "workers fenced")
+    if replaced and kind in ("kill", "long"):
         equal([event["node"] for event in run.all("joined")][WORKERS:], [WORKERS], "replacements joined")
 
 
-def harms(redundancy, worker, phase):
-    """Which harms to do; with CULM_SYSTEM_ALL set, all of them."""
+def kinds(redundancy, worker, phase):
+    """Which kinds of fault to try; with CULM_SYSTEM_ALL set, all of them."""
     if EVERYTHING:
         return ["kill", "short", "long", "forever"]
     if redundancy != "eager":
@@ -88,6 +88,6 @@ for redundancy in ("eager", "lazy", "none"):
                 continue
             if redundancy == "none" and (phase == "transfer" or (phase == "checkpoint" and worker >= STAGES)):
                 continue  # see losses.py for transfers; and after the loss before it no copy might be left
-            for harm in harms(redundancy, worker, phase):
-                cases.add(f"{redundancy}: worker {worker}, {phase}, {harm}", one, worker, phase, harm, redundancy)
+            for kind in kinds(redundancy, worker, phase):
+                cases.add(f"{redundancy}: worker {worker}, {phase}, {kind}", one, worker, phase, kind, redundancy)
 cases.run()
