@@ -2,11 +2,13 @@
  * `culm eval CONFIG|DIR`: loss, accuracy and perplexity on held-out data.
  *
  * Of a run directory the finished model is evaluated; of a configuration, what it starts from
- * (model.init, an ONNX file, or the seed).
+ * (model.init, an ONNX file, or the seed). A checkpoint of a run directory brings the configuration
+ * it was made with and what the files must hold.
  */
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/evaluate.h"
+#include "run/trained.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -83,12 +85,18 @@ static enum culm_status eval(const char *subject, const struct values *values,
                                 "with --resume, or name a file with --weights",
                                 subject);
     }
-    struct culm_train_config config;
+    struct culm_trained trained = {0};
+    struct culm_train_config *config = &trained.config;
+    const char *const *sets = (const char *const *)values->sets.items;
+    bool checkpoint = dir && values->weights && culm_file_is_directory(values->weights);
     if (status == CULM_OK) {
-        status = culm_train_config_load(config_path, (const char *const *)values->sets.items,
-                                        values->sets.count, &config, error);
-        if (status == CULM_OK && (status = culm_network_complete(&config, error)) != CULM_OK) {
-            culm_train_config_release(&config);
+        bool pinned = values->sets.count == 0 && values->data.count == 0;
+        status = checkpoint
+                     ? culm_trained_open(subject, values->weights, sets, values->sets.count, pinned,
+                                         &trained, error)
+                     : culm_train_config_load(config_path, sets, values->sets.count, config, error);
+        if (status == CULM_OK && (status = culm_network_complete(config, error)) != CULM_OK) {
+            culm_trained_release(&trained);
         }
     }
     if (status != CULM_OK) {
@@ -104,12 +112,12 @@ static enum culm_status eval(const char *subject, const struct values *values,
         .threads = (int)values->threads,
     };
     struct culm_evaluation evaluation;
-    status = culm_evaluate(&config, &evaluate, &evaluation, error);
+    status = culm_evaluate(config, &evaluate, &evaluation, error);
     if (status == CULM_OK) {
         culm_cli_note("eval", evaluation.note);
         print(subject, &evaluation, values->json);
     }
-    culm_train_config_release(&config);
+    culm_trained_release(&trained);
     return status;
 }
 

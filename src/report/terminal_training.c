@@ -201,7 +201,8 @@ static void on_eval(struct terminal *t, const json_t *event) {
                         culm_event_real(event, "loss", 0),
                         100 * culm_event_real(event, "accuracy", 0));
     } else {
-        culm_buf_printf(&t->out, "failed; 'culm eval' says why");
+        culm_buf_printf(&t->out, "failed: ");
+        culm_terminal_member(t, event, "message", "'culm eval' says why");
     }
     culm_terminal_end(t);
 }

@@ -1,11 +1,13 @@
 /* Evaluation beside training. See eval_watch.h. */
 #include "run/eval_watch.h"
 
+#include "base/json.h"
 #include "store/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,13 +16,14 @@
 /* In the child: what other threads held when we forked is held for ever, so nothing here
  * allocates. It ends with the launcher however that ends, and gets none of its signal settings. */
 static _Noreturn void become(const char *program, char **argv, pid_t launcher,
-                             const char *output) {
+                             const char *output, const char *log) {
     sigset_t none;
     sigemptyset(&none);
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
-        getppid() != launcher || signal(SIGPIPE, SIG_DFL) == SIG_ERR ||
-        sigprocmask(SIG_SETMASK, &none, NULL) != 0) {
+    int log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || log_fd < 0 || dup2(log_fd, STDERR_FILENO) < 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != launcher ||
+        signal(SIGPIPE, SIG_DFL) == SIG_ERR || sigprocmask(SIG_SETMASK, &none, NULL) != 0) {
         _exit(126);
     }
     execvp(program, argv);
@@ -38,12 +41,14 @@ static void start(struct culm_eval_watch *watch, int64_t step, const char *check
         argv[9] = samples;
     }
     if (culm_path_format(watch->output, NULL, "%s/logs/eval-%lld.json", watch->dir,
-                         (long long)step) != CULM_OK) {
+                         (long long)step) != CULM_OK ||
+        culm_path_format(watch->log, NULL, "%s/logs/eval-%lld.log", watch->dir, (long long)step) !=
+            CULM_OK) {
         return;
     }
     pid_t launcher = getpid(), pid = fork();
     if (pid == 0) {
-        become(watch->program, argv, launcher, watch->output);
+        become(watch->program, argv, launcher, watch->output, watch->log);
     }
     if (pid > 0) {
         watch->pid = pid;
@@ -78,6 +83,26 @@ static void start_waiting(struct culm_eval_watch *watch) {
     }
 }
 
+/* What it said last, else how it ended. */
+static void add_message(json_t *event, const struct culm_eval_watch *watch, int status) {
+    static const char prefix[] = "culm eval: ";
+    char line[CULM_ERROR_MAX], last[CULM_ERROR_MAX] = "";
+    FILE *log = fopen(watch->log, "re");
+    while (log && fgets(line, sizeof line, log)) {
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(last, sizeof last, "%s", line);
+    }
+    if (log) {
+        fclose(log);
+    }
+    if (!last[0]) {
+        snprintf(last, sizeof last, WIFSIGNALED(status) ? "signal %d" : "exit code %d",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    const char *text = last + (strncmp(last, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0);
+    json_object_set_new(event, "message", culm_json_text(text));
+}
+
 json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
     int status;
     if (!watch->pid) {
@@ -99,6 +124,9 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
         json_object_update_missing(event, result);
     }
     json_object_set_new(event, "ok", json_boolean(ok));
+    if (!ok) {
+        add_message(event, watch, status);
+    }
     json_decref(result);
     start_waiting(watch);
     return event;

@@ -2,7 +2,8 @@
  * Evaluation beside training: checkpoints that are due are evaluated by a process of its own, one
  * at a time, so that neither protocol nor workers know of it.
  *
- * The process is `culm eval DIR --weights CHECKPOINT --json`; its output goes to DIR/logs. It ends
+ * The process is `culm eval DIR --weights CHECKPOINT --json`, which goes by what the checkpoint says
+ * of configuration and inputs; its output goes to DIR/logs. It ends
  * with the launcher's thread that started it, killed or not. Of the checkpoints that come due while
  * another one is evaluated the newest waits, and is next unless it has been removed by then; the
  * others are left out. Thread: one at a time.
@@ -22,15 +23,15 @@ struct culm_eval_watch {
     const char *program; /* culm */
     pid_t pid; /* 0: none runs */
     int64_t step;
-    char output[CULM_PATH_MAX];
+    char output[CULM_PATH_MAX], log[CULM_PATH_MAX];
     int64_t waiting_step; /* 0: none waits */
     char waiting[CULM_PATH_MAX];
 };
 
 /* An event of the run: a checkpoint may be due. */
 void culm_eval_watch_event(struct culm_eval_watch *watch, const json_t *event);
-/* The event of an evaluation that has ended: {"event":"eval","step","loss","accuracy",...}; NULL:
- * none has. With `wait`, waits for one that runs. Starts the one that waited: the end calls
+/* The event of an evaluation that has ended: {"event":"eval","step","ok","loss","accuracy",...}, with
+ * "message" in place of results when it failed; NULL: none has. With `wait`, waits for one that runs. Starts the one that waited: the end calls
  * it until it gives NULL. The caller's. */
 json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait);
 /* Ends the one that runs, if any, and forgets the one that waits: for every end of a run. */

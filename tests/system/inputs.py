@@ -311,6 +311,8 @@ def every_image(folder, change):
 
 cases.add("images in mid-run: all overwritten", images_changed, lambda folder: every_image(folder, overwrite), False)
 cases.add("images in mid-run: all cut", images_changed, lambda folder: every_image(folder, truncate), False)
+cases.add("images in mid-run: all emptied", images_changed, lambda folder: every_image(folder, lambda path: os.truncate(path, 0)), False)
+cases.add("images in mid-run: all removed", images_changed, lambda folder: every_image(folder, os.remove), False)
 cases.add("images in mid-run: another time alone", images_changed,
           lambda folder: every_image(folder, lambda path: os.utime(path, (1, 1))), True)
 
@@ -341,6 +343,43 @@ def onnx_changed(bench, change, same):
 for change in (overwrite, truncate, swap):
     cases.add(f"an ONNX file in mid-run: {change.__name__}", onnx_changed, change, False)
 cases.add("an ONNX file in mid-run: another time alone", onnx_changed, lambda path: os.utime(path, (1, 1)), True)
+
+# --- evaluation beside training ---------------------------------------------------------------------------------------------
+
+
+def evaluated(bench, change):
+    """Workers keep the old content; an evaluation of the new one is none of this run."""
+    config = own_text(bench, changed(LONG, eval={"every": 20}, data__held_out=0.1))
+    path = config["data"]["path"]
+    process = started(bench, config, 3)
+    change(path)
+    run = ended(bench, process)
+    equal(run.code, 0, "exit code")
+    evaluations = run.all("eval")
+    check(evaluations, "nothing was evaluated")
+    for event in evaluations[1:]:  # the first one may have begun before
+        equal(event["ok"], False, "ok of an evaluation on other data")
+        check(path in event["message"], f"the message does not name the file: {event}")
+    again = bench.run("eval", bench.path("run"), "--weights", bench.path("run", "checkpoints", "step-00000240"))
+    equal(again.code, FAILED, "exit code of culm eval")
+    check(path in again.err, f"stderr does not name the file: {again.err!r}")
+
+
+cases.add("evaluation on data swapped in mid-run", evaluated, swap)
+
+
+def evaluated_config(bench):
+    """The checkpoint's configuration counts."""
+    config = own_text(bench, changed(LONG, steps=40, eval={"every": 20}, data__held_out=0.1))
+    before = bench.train(config, "before").all("eval")[-1]
+    edit = bench.path("before", "config.yaml")
+    write(edit, read(edit).replace(b"held_out: 0.1", b"held_out: 0.3"))
+    again = bench.run("eval", bench.path("before"), "--weights", bench.path("before", "checkpoints", "step-00000040"), "--json")
+    equal(again.code, 0, "exit code of culm eval")
+    equal(json.loads(again.out)["loss"], before["loss"], "loss")
+
+
+cases.add("evaluation of a checkpoint after an edit of config.yaml", evaluated_config)
 
 # --- what is compared on --resume -------------------------------------------------------------------------------------------
 
