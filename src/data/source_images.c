@@ -102,9 +102,10 @@ static void images_free(struct culm_source *source) {
 
 /* --- the image of a sample, as it is stored --- */
 
-/* *ret_stamp is none that a file has when the file changed while it was read. */
+/* *ret_stamp is none that a file has when the file changed while it was read, and is left alone when
+ * it was not opened. `pinned`: one that is not there any more is a change. */
 static enum culm_status read_file(struct culm_images_workspace *space, const char *path,
-                                  size_t *ret_len, struct culm_stamp *ret_stamp,
+                                  bool pinned, size_t *ret_len, struct culm_stamp *ret_stamp,
                                   struct culm_error *error) {
     struct stat info, after;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -112,6 +113,13 @@ static enum culm_status read_file(struct culm_images_workspace *space, const cha
         int reason = fd < 0 ? errno : EINVAL;
         if (fd >= 0) {
             close(fd);
+        }
+        bool gone = reason == ENOENT || reason == ENOTDIR || reason == ELOOP || reason == EINVAL;
+        if (gone && pinned) {
+            return culm_error_set(error, CULM_ERR_CHANGED,
+                                  "image '%s': cannot be read: %s; put it back, then --resume goes "
+                                  "on",
+                                  path, strerror(reason));
         }
         return culm_error_errno(error, reason, "image '%s': cannot be read; restore it", path);
     }
@@ -142,13 +150,13 @@ static enum culm_status read_file(struct culm_images_workspace *space, const cha
         }
     }
     culm_stamp_of(&info, ret_stamp);
-    if (status == CULM_OK && fstat(fd, &after) == 0) {
+    if (fstat(fd, &after) == 0) {
         struct culm_stamp now;
         culm_stamp_of(&after, &now);
         ret_stamp->ctime_ns = culm_stamp_same(ret_stamp, &now) ? ret_stamp->ctime_ns : -1;
     }
     close(fd);
-    *ret_len = size;
+    *ret_len = status == CULM_OK ? size : 0;
     return status;
 }
 
@@ -191,12 +199,16 @@ static enum culm_status load(const struct culm_images *images, int64_t sample,
         return load_idx(images, sample, space, error);
     }
     int32_t entry = entry_of(images, sample);
-    struct culm_stamp stamp;
+    struct culm_stamp stamp = {0};
+    struct culm_error changed = {0};
     const char *path = culm_strings_get(&images->path, entry, &len);
-    enum culm_status status = read_file(space, path, &len, &stamp, error);
-    if (status == CULM_OK) {
-        status = culm_pins_inside(images->pins, images->root, (size_t)entry, path, &stamp,
-                                  space->file, len, error);
+    enum culm_status status = read_file(space, path, images->pins, &len, &stamp, error);
+    if (stamp.inode && (status == CULM_OK || status == CULM_ERR_FORMAT || status == CULM_ERR_IO)) {
+        enum culm_status same = culm_pins_inside(images->pins, images->root, (size_t)entry, path,
+                                                 &stamp, space->file, len, &changed);
+        if (same != CULM_OK) { /* says more than that it is empty or became shorter */
+            status = culm_error_set(error, same, "%s", changed.text);
+        }
     }
     return status == CULM_OK
                ? culm_image_decode(space->file, len, path, images->channels, &space->image, error)
