@@ -145,8 +145,9 @@ struct culm_training_options {
 
 /* Checks configuration, options and run directory; writes nothing and starts nothing. (Data, model
  * and first weights are checked by culm_training_plan, and by culm_training_run before it writes.)
- * The configuration is copied. CULM_ERR_CONFIG: something is wrong; there is a run in `dir`, and
- * `resume` is not set; or `resume` would change what a run may not change. */
+ * The configuration is copied. CULM_ERR_EXISTS: there is a run in `dir`, and `resume` is not set.
+ * CULM_ERR_CONFIG: something is wrong, or `resume` would change what a run may not change.
+ * CULM_ERR_NOT_FOUND: the `culm` program. */
 CULM_API enum culm_status culm_training_new(struct culm_config *config,
                                             const struct culm_training_options *options,
                                             struct culm_training **ret_training,

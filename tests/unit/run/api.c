@@ -1,0 +1,255 @@
+/* culm.h from a program of its own: wrong arguments everywhere, structures of other versions, two runs
+ * at once in a process that has threads and handlers. argv[1]: the culm program. */
+#include <culm.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *program;
+
+static int make_place(void **state) {
+    char *folder = strdup("/tmp/culm-api-XXXXXX");
+    *state = folder;
+    FILE *file = mkdtemp(folder) && !chdir(folder) ? fopen("text", "w") : NULL;
+    for (int i = 0; i < 400 && file; i++) {
+        fprintf(file, "the quick brown fox jumps over the lazy dog %d.\n", i);
+    }
+    return file ? fclose(file) : -1;
+}
+
+static int drop_place(void **state) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", (const char *)*state);
+    int failed = chdir("/tmp") || system(command);
+    free(*state);
+    return failed;
+}
+
+static struct culm_config *tiny(const char *steps) {
+    static const char text[] =
+        "model: {arch: gpt2, layers: 2, width: 32, heads: 2, context: 16, vocab: 256}\n"
+        "data: {kind: text, path: text}\nbatch: {global: 8, micro: 2, lanes: 2}\n"
+        "pipelines: 2\nstages: 2\nsteps: 1\n";
+    struct culm_config *config = NULL;
+    assert_int_equal(culm_config_read(text, strlen(text), "tiny", &config, NULL), CULM_OK);
+    assert_int_equal(culm_config_set(config, "steps", steps, NULL), CULM_OK);
+    return config;
+}
+
+#define REFUSED(call_)                                                                             \
+    do {                                                                                           \
+        memset(&error, 0, sizeof error);                                                           \
+        assert_int_equal(call_, CULM_ERR_ARGUMENT);                                                \
+        assert_int_equal(error.status, CULM_ERR_ARGUMENT);                                         \
+        assert_true(error.text[0] && !strchr(error.text, '\n'));                                   \
+    } while (0)
+
+static void wrong_arguments(void **state) {
+    (void)state;
+    struct culm_error error;
+    struct culm_config *config = tiny("1");
+    struct culm_training *training = NULL;
+    struct culm_model *model = NULL;
+    struct culm_tensors *tensors = NULL;
+    struct culm_array_info info = {.size = sizeof info};
+    struct culm_summary_info summary = {0};
+    struct culm_evaluate_result result = {0};
+    struct culm_training_options options = {.size = sizeof options};
+    const char *text;
+    size_t index;
+    bool same;
+    REFUSED(culm_config_open(NULL, &config, &error));
+    REFUSED(culm_config_open("text", NULL, &error));
+    REFUSED(culm_config_read(NULL, 0, "x", &config, &error));
+    REFUSED(culm_config_set(NULL, "steps", "1", &error));
+    REFUSED(culm_config_set(config, "", "1", &error));
+    REFUSED(culm_config_set(config, "steps", NULL, &error));
+    REFUSED(culm_config_check(NULL, &error));
+    REFUSED(culm_config_text(config, NULL, &error));
+    REFUSED(culm_training_new(NULL, &options, &training, &error));
+    REFUSED(culm_training_new(config, NULL, &training, &error));
+    REFUSED(culm_training_new(config, &options, &training, &error)); /* no dir */
+    REFUSED(
+        culm_training_new(config, &(struct culm_training_options){.dir = "x"}, &training, &error));
+    REFUSED(culm_training_plan(NULL, &text, &error));
+    REFUSED(culm_training_run(NULL, &error));
+    REFUSED(culm_run_summary(NULL, &summary, &error));
+    REFUSED(culm_evaluate_model(NULL, NULL, &result, &error));
+    REFUSED(culm_model_open(NULL, NULL, &model, &error));
+    REFUSED(culm_model_input(NULL, 0, &info, &error));
+    REFUSED(culm_model_output(NULL, 0, &info, &error));
+    REFUSED(culm_model_run(NULL, NULL, NULL, &error));
+    REFUSED(culm_tensors_open(NULL, false, &tensors, &error));
+    REFUSED(culm_tensors_info(NULL, 0, &info, &error));
+    REFUSED(culm_tensors_find(NULL, "x", &index, &error));
+    REFUSED(culm_tensors_read(NULL, 0, NULL, 0, &error));
+    REFUSED(culm_tensors_compare(NULL, NULL, &same, NULL, 0, &error));
+    assert_int_equal(culm_model_input_count(NULL), 0);
+    assert_int_equal(culm_tensors_step(NULL), -1);
+    assert_int_equal(culm_worker_main(0, NULL), 2);
+    culm_training_stop(NULL);
+    culm_training_free(NULL);
+    culm_model_free(NULL);
+    culm_tensors_free(NULL);
+    culm_config_free(NULL);
+    assert_int_equal(culm_config_set(config, "stepps", "1", &error), CULM_OK);
+    assert_int_equal(culm_config_check(config, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "stepps"));
+    culm_config_free(config);
+}
+
+/* A caller of a later version has more at the end: fine while it is zero. */
+static void structures_of_other_versions(void **state) {
+    (void)state;
+    struct later {
+        struct culm_model_open_options options;
+        int64_t more;
+    } later = {.options = {.size = sizeof later}};
+    struct {
+        struct culm_array_info info;
+        char guard[16];
+    } shorter = {.info = {.size = offsetof(struct culm_array_info, rank)}};
+    struct culm_error error;
+    struct culm_model *model = NULL;
+    memset(shorter.guard, 7, sizeof shorter.guard);
+    shorter.info.rank = 77;
+    assert_int_equal(culm_model_open("resnet18", &later.options, &model, &error), CULM_OK);
+    assert_int_equal(culm_model_parameter_count(model), 11689512);
+    assert_int_equal(culm_model_input(model, 0, &shorter.info, &error), CULM_OK);
+    assert_int_equal(shorter.info.dtype, CULM_ARRAY_F32);
+    assert_int_equal(shorter.info.rank, 77); /* beyond what it said it has */
+    culm_model_free(model);
+    later.more = 1;
+    model = NULL;
+    assert_int_equal(culm_model_open("resnet18", &later.options, &model, &error),
+                     CULM_ERR_UNSUPPORTED);
+}
+
+struct run {
+    const char *dir;
+    pthread_t thread;
+    int events;
+    enum culm_status status;
+    struct culm_error error;
+};
+
+static void count(void *context, const char *json) {
+    assert_true(json[0] == '{' && !strchr(json, '\n'));
+    ((struct run *)context)->events++;
+}
+
+static void *train(void *argument) {
+    struct run *run = argument;
+    struct culm_config *config = tiny("12");
+    struct culm_training *training = NULL;
+    const struct culm_training_options options = {.size = sizeof options,
+                                                  .dir = run->dir,
+                                                  .program = program,
+                                                  .event = count,
+                                                  .context = run};
+    run->status = culm_training_new(config, &options, &training, &run->error);
+    culm_config_free(config);
+    if (run->status == CULM_OK) {
+        run->status = culm_training_run(training, &run->error);
+    }
+    culm_training_free(training);
+    return NULL;
+}
+
+static volatile sig_atomic_t heard;
+
+static void on_child(int number) {
+    (void)number;
+    heard++;
+}
+
+static void two_runs_at_once(void **state) {
+    (void)state;
+    struct run run[2] = {{.dir = "a"}, {.dir = "b"}};
+    struct culm_tensors *tensors[2] = {NULL, NULL};
+    const struct sigaction own = {.sa_handler = on_child, .sa_flags = SA_RESTART};
+    struct sigaction after;
+    struct culm_error error;
+    char difference[256];
+    bool same = false;
+    sigaction(SIGCHLD, &own, NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&run[i].thread, NULL, train, &run[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(run[i].thread, NULL);
+        if (run[i].status != CULM_OK) {
+            fail_msg("%s: %s", run[i].dir, run[i].error.text);
+        }
+        assert_true(run[i].events > 15);
+        assert_int_equal(culm_tensors_open(run[i].dir, true, &tensors[i], &error), CULM_OK);
+        assert_int_equal(culm_tensors_step(tensors[i]), 12);
+    }
+    sigaction(SIGCHLD, NULL, &after);
+    assert_ptr_equal(after.sa_handler, on_child);
+    assert_true(heard > 0);
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(
+        culm_tensors_compare(tensors[0], tensors[1], &same, difference, sizeof difference, &error),
+        CULM_OK);
+    assert_true(same);
+    culm_tensors_free(tensors[0]);
+    culm_tensors_free(tensors[1]);
+}
+
+static struct culm_training *stopped;
+
+static void stop_at_once(void *context, const char *json) {
+    if (strstr(json, "\"step\":2")) {
+        culm_training_stop(stopped);
+        *(bool *)context = true;
+    }
+}
+
+static void a_stop_is_resumed(void **state) {
+    (void)state;
+    bool asked = false;
+    struct culm_error error;
+    struct culm_summary_info summary = {.size = sizeof summary};
+    struct culm_config *config = tiny("200");
+    struct culm_training_options options = {.size = sizeof options,
+                                            .dir = "c",
+                                            .program = program,
+                                            .event = stop_at_once,
+                                            .context = &asked};
+    assert_int_equal(culm_training_new(config, &options, &stopped, &error), CULM_OK);
+    assert_int_equal(culm_training_run(stopped, &error), CULM_ERR_STOPPED);
+    assert_true(asked);
+    culm_training_free(stopped);
+    assert_int_equal(culm_training_new(config, &options, &stopped, &error), CULM_ERR_EXISTS);
+    options.resume = true;
+    options.event = NULL;
+    assert_int_equal(culm_training_new(config, &options, &stopped, &error), CULM_OK);
+    assert_int_equal(culm_training_run(stopped, &error), CULM_OK);
+    culm_training_free(stopped);
+    culm_config_free(config);
+    assert_int_equal(culm_run_summary("c", &summary, &error), CULM_OK);
+    assert_true(summary.done);
+    assert_int_equal(summary.steps, 200);
+}
+
+#define IN_PLACE(test_) cmocka_unit_test_setup_teardown(test_, make_place, drop_place)
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        IN_PLACE(wrong_arguments),
+        cmocka_unit_test(structures_of_other_versions),
+        IN_PLACE(two_runs_at_once),
+        IN_PLACE(a_stop_is_resumed),
+    };
+    program = argc > 1 ? argv[1] : NULL;
+    return cmocka_run_group_tests_name("run/api", tests, NULL, NULL);
+}
