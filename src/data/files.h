@@ -24,9 +24,9 @@ struct culm_files {
     struct culm_files_entry entry[];
 };
 
-/* `what` is borrowed for good. CULM_ERR_CONFIG when a file is missing, unreadable, empty or no
- * plain file; CULM_ERR_CHANGED when it is not what was pinned. `pins` (may be NULL) is borrowed as
- * long as the files are open. */
+/* `what` is borrowed for good. CULM_ERR_CONFIG when a file is missing, empty or no plain file;
+ * CULM_ERR_IO when it may not be read; CULM_ERR_CHANGED when it is not what was pinned. `pins` (may
+ * be NULL) is borrowed as long as the files are open. */
 enum culm_status culm_files_open(const char *what, const char *const *paths, size_t count,
                                  struct culm_pins *pins, struct culm_files **ret_files,
                                  struct culm_error *error);

@@ -257,7 +257,7 @@ enum culm_status culm_initial_open(const struct culm_train_config *config,
         if (status != CULM_OK) {
             culm_error_prefix(error, "model.init");
             free(initial);
-            return status == CULM_ERR_NOT_FOUND || status == CULM_ERR_IO ? CULM_ERR_CONFIG : status;
+            return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
         }
     }
     if (is_onnx(config)) {

@@ -193,6 +193,28 @@ for kind in ("missing", "empty", "too short", "directory", "a device", "unreadab
     cases.add(f"text: {kind}", wrong_data, kind)
 
 
+def no_right(bench, kind):
+    """A missing right is the environment's fault, whichever file it is."""
+    path = bench.path("file")
+    if kind == "model.init":
+        shutil.copy(cases.text, path)
+        config = changed(BASE, model={**BASE["model"], "init": path})
+    elif kind == "model.file":
+        shutil.copy(cases.text, path)
+        config = changed(BASE, model={"arch": "onnx", "file": path})
+    else:
+        os.makedirs(os.path.join(path, "class"))
+        config = changed(BASE, model={"name": "resnet18", "width": 4, "small_stem": True, "image": 32, "channels": 3, "classes": 2},
+                         data={"kind": "images", "path": path})
+    os.chmod(path, 0)
+    bench.as_user()
+    refused(bench, bench.train_words(config), ENVIRONMENT, path)
+
+
+for kind in ("model.init", "model.file", "images"):
+    cases.add(f"no right to read: {kind}", no_right, kind)
+
+
 def one_sample(bench):
     """Seventeen bytes are one sample, read again in every epoch."""
     with open(bench.path("text"), "wb") as file:
