@@ -250,6 +250,7 @@ int main(int argc, char **argv) {
         IN_PLACE(two_runs_at_once),
         IN_PLACE(a_stop_is_resumed),
     };
-    program = argc > 1 ? argv[1] : NULL;
+    /* the tests run elsewhere, and a path may be relative */
+    program = argc > 1 ? realpath(argv[1], NULL) : NULL;
     return cmocka_run_group_tests_name("run/api", tests, NULL, NULL);
 }
