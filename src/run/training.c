@@ -6,6 +6,7 @@
 #include "run/program.h"
 #include "run/public.h"
 #include "run/rundir.h"
+#include "store/checkpoint.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -111,21 +112,42 @@ static enum culm_status load_faults(struct culm_training *t,
     return CULM_OK;
 }
 
+/* What the run there was begun with: its newest checkpoint says, which nobody edits; before there is
+ * one, config.yaml. */
+static enum culm_status load_before(const char *dir, struct culm_train_config *ret_before,
+                                    char ret_checkpoint[CULM_PATH_MAX], struct culm_error *error) {
+    char path[CULM_PATH_MAX], warning[CULM_ERROR_MAX];
+    ret_checkpoint[0] = '\0';
+    int64_t step;
+    struct culm_checkpoint *checkpoint = NULL;
+    enum culm_status status;
+    if (culm_checkpoint_latest(dir, false, &step, path, warning, NULL) == CULM_OK &&
+        culm_checkpoint_open(path, false, &checkpoint, NULL) == CULM_OK) {
+        const char *text = culm_checkpoint_info(checkpoint)->config;
+        status = culm_train_config_parse(text, strlen(text), path, NULL, 0, ret_before, error);
+        culm_checkpoint_close(checkpoint);
+        memcpy(ret_checkpoint, path, sizeof path);
+        return status;
+    }
+    status = culm_path_format(path, error, "%s/config.yaml", dir);
+    return status == CULM_OK ? culm_train_config_load(path, NULL, 0, ret_before, error) : status;
+}
+
 /* The run directory must be free, or hold a run that this configuration may go on with. */
 static enum culm_status check_dir(struct culm_training *t, bool resume, struct culm_error *error) {
+    char checkpoint[CULM_PATH_MAX];
+    struct culm_train_config before;
     enum culm_status status = culm_rundir_check(t->dir, resume, error);
     if (status != CULM_OK || !resume) {
         return status;
     }
-    char path[CULM_PATH_MAX];
-    struct culm_train_config before;
-    status = culm_path_format(path, error, "%s/config.yaml", t->dir);
-    if (status == CULM_OK) {
-        status = culm_train_config_load(path, NULL, 0, &before, error);
-    }
+    status = load_before(t->dir, &before, checkpoint, error);
     if (status == CULM_OK) {
         status = culm_train_config_resumable(&before, &t->config, error);
         culm_train_config_release(&before);
+    }
+    if (status != CULM_OK && checkpoint[0]) {
+        culm_error_prefix(error, "'%s'", checkpoint);
     }
     return status;
 }
@@ -298,7 +320,7 @@ enum culm_status culm_training_run(struct culm_training *training, struct culm_e
     if (status == CULM_OK) {
         return CULM_OK;
     }
-    const char *text = own.text[0]               ? own.text
+    const char *text = own.text[0]                  ? own.text
                        : status == CULM_ERR_STOPPED ? "the run was stopped; it can be resumed"
                                                     : "the run failed; its events say why";
     return culm_error_set(error, status, "%s", text);
