@@ -30,7 +30,7 @@
  *
  * The process. The library prints nothing, never ends the process, installs no signal handler,
  * changes no signal mask of the caller's threads and no floating-point mode that it does not put
- * back. It starts threads and, for training, processes.
+ * back. It starts threads and, for training, processes; and raises the soft limit of open files.
  *
  * Compatibility. Structures that the caller fills begin with `size`, set to sizeof: later versions
  * add members behind, and take 0 there as what this version does. Structures that the library fills
@@ -130,7 +130,8 @@ struct culm_training_options {
     /* The `culm` program, which workers are processes of; NULL: the one that was installed with this
      * library, else that in PATH. With `program_arguments` (NULL-terminated, may be NULL) between
      * its name and what the library adds: a program of the caller's own that calls culm_worker_main
-     * with all arguments from "worker" on. */
+     * with all arguments from "worker" on. Then `eval.every`
+     * is refused: evaluations need the `culm` program. */
     const char *program;
     const char *const *program_arguments;
     const char *plan; /* a plan.json whose choices are taken over; NULL: none */

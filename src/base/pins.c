@@ -138,11 +138,14 @@ static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for digests of inputs");
 }
 
+/* May be set by another thread. */
+static bool asked(const bool *stop) { return stop && __atomic_load_n(stop, __ATOMIC_RELAXED); }
+
 /* Adds [at, at + len); CULM_ERR_CHANGED when the file ends before. */
 static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, const char *path,
-                                  int fd, uint64_t at, uint64_t len, const volatile bool *stop,
+                                  int fd, uint64_t at, uint64_t len, const bool *stop,
                                   struct culm_error *error) {
-    while (len && !(stop && *stop)) {
+    while (len && !asked(stop)) {
         ssize_t got = pread(fd, buffer, len < CHUNK ? (size_t)len : CHUNK, (off_t)at);
         if (got < 0 && errno == EINTR) {
             continue;
@@ -164,7 +167,7 @@ static enum culm_status add_bytes(struct culm_sha256 *hash, uint8_t *buffer, con
 /* Of the whole, or of the size and blocks at even distances, the first and the last ones included.
  */
 static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool whole,
-                               const volatile bool *stop, char ret_hex[CULM_SHA256_HEX],
+                               const bool *stop, char ret_hex[CULM_SHA256_HEX],
                                struct culm_error *error) {
     struct culm_sha256 hash;
     uint8_t *buffer = malloc(CHUNK);
@@ -184,7 +187,7 @@ static enum culm_status digest(const char *path, int fd, uint64_t bytes, bool wh
         }
     }
     free(buffer);
-    if (status != CULM_OK || (stop && *stop)) {
+    if (status != CULM_OK || asked(stop)) {
         culm_sha256_release(&hash);
         return status;
     }
@@ -610,9 +613,9 @@ enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error
     return CULM_OK;
 }
 
-void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop, void (*found)(void *ctx),
+void culm_pins_complete(struct culm_pins *pins, const bool *stop, void (*found)(void *ctx),
                         void *ctx) {
-    for (size_t i = 0; i < pins->count && !*stop; i++) {
+    for (size_t i = 0; i < pins->count && !asked(stop); i++) {
         struct culm_pin pin = culm_pins_at(pins, i);
         struct culm_stamp before = {0}, after = {0};
         char hex[CULM_SHA256_HEX] = "";

@@ -95,7 +95,7 @@ enum culm_status culm_pins_look(struct culm_pins *pins, struct culm_error *error
 /* Reads files until each pin has its whole digest; may take long, may run beside all else, returns
  * early when *stop. What has changed meanwhile stays without. `found` (may be NULL) is told after
  * each. */
-void culm_pins_complete(struct culm_pins *pins, const volatile bool *stop, void (*found)(void *ctx),
+void culm_pins_complete(struct culm_pins *pins, const bool *stop, void (*found)(void *ctx),
                         void *ctx);
 
 /* Who may know the whole digest of `pin` when the list has none: ret_hex, which is "" before. Is

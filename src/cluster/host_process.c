@@ -115,9 +115,9 @@ static void on_defer(uv_timer_t *timer) {
 }
 
 void culm_host_kill(struct worker *worker) {
-    if (!worker->exited) { /* not reaped: the number is still its own */
+    if (!worker->exited) {
         worker->ended = true;
-        kill((pid_t)worker->pid, SIGKILL);
+        culm_process_signal(&worker->process, SIGKILL);
     }
 }
 
@@ -269,7 +269,7 @@ static void on_thaw(uv_timer_t *timer) {
     /* The record comes before the signal: one not yet frozen must not be thawed too early. */
     if (waitid(P_PID, (id_t)thaw->worker->pid, &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
         stopped.si_pid == (pid_t)thaw->worker->pid) {
-        kill((pid_t)thaw->worker->pid, SIGCONT);
+        culm_process_signal(&thaw->worker->process, SIGCONT);
         culm_host_thaw_free(thaw);
     } else {
         uv_timer_start(timer, on_thaw, 1, 0);

@@ -39,6 +39,12 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     reap((struct culm_process *)poll);
 }
 
+void culm_process_signal(const struct culm_process *process, int number) {
+    if (process->fd >= 0) {
+        (void)syscall(SYS_pidfd_send_signal, process->fd, number, NULL, 0);
+    }
+}
+
 void culm_process_abandon(struct culm_process *process) {
     uv_poll_stop(&process->poll);
     close(process->fd);
@@ -106,7 +112,7 @@ enum culm_status culm_process_start(struct culm_process *process, uv_loop_t *loo
     if (!failed) {
         process->fd = (int)syscall(SYS_pidfd_open, pid, 0);
         failed = process->fd < 0 ? errno : -uv_poll_init(loop, &process->poll, process->fd);
-        if (failed) {
+        if (failed && failed != ESRCH) { /* that: it has ended, and somebody else has reaped it */
             undo(pid);
         }
         if (failed && process->fd >= 0) {

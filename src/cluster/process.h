@@ -27,6 +27,8 @@ struct culm_process {
  * default. On failure there is nothing to close. CULM_ERR_IO. */
 enum culm_status culm_process_start(struct culm_process *process, uv_loop_t *loop, char **argv,
                                     const int fds[CULM_PROCESS_FDS], struct culm_error *error);
+/* Sends it a signal, unless it has ended: by its descriptor, so that never another process is meant. */
+void culm_process_signal(const struct culm_process *process, int number);
 /* Stops watching one that has not ended and is left behind; then uv_close. */
 void culm_process_abandon(struct culm_process *process);
 

@@ -112,10 +112,9 @@ enum culm_status culm_config_resolve(const struct culm_config *config, struct cu
                                      struct culm_train_config *ret_config,
                                      struct culm_error *error) {
     struct culm_train_config resolved;
-    enum culm_status status =
-        culm_train_config_parse(config->text, config->len, config->name,
-                                (const char *const *)config->set, config->set_count, &resolved,
-                                error);
+    enum culm_status status = culm_train_config_parse(config->text, config->len, config->name,
+                                                      (const char *const *)config->set,
+                                                      config->set_count, &resolved, error);
     if (status != CULM_OK) {
         return status;
     }

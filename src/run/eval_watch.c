@@ -15,8 +15,8 @@
 
 /* In the child: what other threads held when we forked is held for ever, so nothing here
  * allocates. It ends with the launcher however that ends, and gets none of its signal settings. */
-static _Noreturn void become(const char *program, char **argv, pid_t launcher,
-                             const char *output, const char *log) {
+static _Noreturn void become(const char *program, char **argv, pid_t launcher, const char *output,
+                             const char *log) {
     sigset_t none;
     sigemptyset(&none);
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -118,7 +118,9 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
     watch->pid = 0;
     json_t *event = json_pack("{s:s, s:I}", "event", "eval", "step", (json_int_t)watch->step);
     json_t *result = json_load_file(watch->output, 0, NULL);
-    bool ok = ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 && json_is_object(result);
+    /* A program that reaps all its children leaves us no status: then the result alone says it. */
+    bool ended_well = ended < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    bool ok = ended_well && json_is_object(result);
     if (ok) {
         json_object_del(result, "name");
         json_object_update_missing(event, result);
@@ -135,8 +137,10 @@ json_t *culm_eval_watch_result(struct culm_eval_watch *watch, bool wait) {
 void culm_eval_watch_stop(struct culm_eval_watch *watch) {
     watch->waiting_step = 0;
     if (watch->pid) {
-        kill(watch->pid, SIGKILL);
-        while (waitpid(watch->pid, NULL, 0) < 0 && errno == EINTR) {
+        if (waitpid(watch->pid, NULL, WNOHANG) == 0) { /* else the number may be another's */
+            kill(watch->pid, SIGKILL);
+            while (waitpid(watch->pid, NULL, 0) < 0 && errno == EINTR) {
+            }
         }
         watch->pid = 0;
     }

@@ -21,7 +21,7 @@ struct culm_eval_watch {
     const struct culm_train_config *config;
     const char *dir;
     const char *program; /* culm */
-    pid_t pid; /* 0: none runs */
+    pid_t pid;           /* 0: none runs */
     int64_t step;
     char output[CULM_PATH_MAX], log[CULM_PATH_MAX];
     int64_t waiting_step; /* 0: none waits */

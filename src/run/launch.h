@@ -22,7 +22,7 @@ struct culm_launch_options {
     char config_sha256[CULM_SHA256_HEX]; /* of config_text */
     const char *out_dir;                 /* checked, not yet claimed: culm_rundir_claim */
     bool resume;
-    const char *program;   /* workers are processes `program [arguments] worker ...` */
+    const char *program; /* workers are processes `program [arguments] worker ...` */
     const char *const *program_arguments; /* up to a NULL; NULL: none */
     const char *plan_path;                /* NULL: none given */
     const struct culm_fault_spec *faults;
@@ -49,7 +49,7 @@ struct culm_launch_result {
 };
 
 /* What a run would do, as its `plan` event; writes nothing. *ret_plan is the caller's, and is set
- * also when the plan is right but takes more memory than there is (CULM_ERR_ENVIRONMENT); else NULL
+ * also when the plan is right but takes more memory than there is (CULM_ERR_MEMORY); else NULL
  * after a failure. */
 enum culm_status culm_launch_plan(const struct culm_launch_options *options, json_t **ret_plan,
                                   struct culm_error *error);

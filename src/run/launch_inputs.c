@@ -84,7 +84,7 @@ void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct c
 
 void culm_launch_inputs_stop(struct culm_launch_inputs_thread *thread) {
     if (thread->pins) {
-        thread->stop = true;
+        __atomic_store_n(&thread->stop, true, __ATOMIC_RELAXED);
         pthread_join(thread->thread, NULL);
         thread->pins = NULL;
     }

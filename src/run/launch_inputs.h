@@ -22,7 +22,7 @@ struct culm_launch_inputs_thread {
     void (*found)(void *ctx);
     void *ctx;
     pthread_t thread;
-    volatile bool stop;
+    bool stop; /* atomic */
 };
 void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct culm_pins *pins,
                               void (*found)(void *ctx), void *ctx);

@@ -1,7 +1,7 @@
 /* Models on arrays: culm_model_* of culm.h. */
+#include "model/model.h"
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/model.h"
 #include "run/public.h"
 #include "run/runner.h"
 #include "run/subject.h"
@@ -44,7 +44,7 @@ static enum culm_status onnx_subject(const char *path, struct culm_subject *ret_
     return status;
 }
 
-/* `ret_weights`: of a run; "": those that the configuration starts from. */
+/* `ret_weights`: of a run, whether it is there or not; "": what the configuration starts from. */
 static enum culm_status find(struct culm_model *model, const char *what,
                              char ret_weights[CULM_PATH_MAX], struct culm_error *error) {
     char path[CULM_PATH_MAX];
@@ -54,13 +54,6 @@ static enum culm_status find(struct culm_model *model, const char *what,
         if ((status = culm_path_format(path, error, "%s/config.yaml", what)) ||
             (status = culm_path_format(ret_weights, error, "%s/model.safetensors", what))) {
             return status;
-        }
-        if (!culm_file_is_regular(ret_weights)) {
-            ret_weights[0] = '\0';
-            return culm_error_set(error, CULM_ERR_NOT_FOUND,
-                                  "'%s' has no model.safetensors: the run has not ended; name a "
-                                  "checkpoint as weights, or finish it",
-                                  what);
         }
         return culm_subject_find(path, true, &model->subject, error);
     }
@@ -73,13 +66,15 @@ static enum culm_status open_model(struct culm_model *model, const char *what,
                                    struct culm_error *error) {
     char weights[CULM_PATH_MAX], note[CULM_INITIAL_NOTE_SIZE];
     enum culm_status status = find(model, what, weights, error);
-    if (status == CULM_ERR_NOT_FOUND && options->weights && culm_file_is_directory(what)) {
-        char path[CULM_PATH_MAX];
-        status = culm_path_format(path, error, "%s/config.yaml", what);
-        status = status ? status : culm_subject_find(path, true, &model->subject, error);
-    }
     if (status != CULM_OK) {
         return status;
+    }
+    const char *from = options->weights ? options->weights : weights;
+    if (from == weights && from[0] && !culm_file_is_regular(from)) {
+        return culm_error_set(error, CULM_ERR_NOT_FOUND,
+                              "'%s' has no model.safetensors: the run has not ended; name a "
+                              "checkpoint as weights, or finish it",
+                              what);
     }
     int64_t batch = options->batch > 0 ? options->batch : 1;
     int threads = options->threads > 0 ? options->threads : 1;
@@ -91,7 +86,6 @@ static enum culm_status open_model(struct culm_model *model, const char *what,
     if (!model->runner.graph->has_output) {
         return culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' has a loss and no output", what);
     }
-    const char *from = options->weights ? options->weights : weights;
     return from[0] ? culm_runner_load(&model->runner, from, error)
                    : culm_runner_begin(&model->runner, &model->subject.config, note, error);
 }
@@ -165,8 +159,9 @@ static enum culm_status describe(const char *name, enum culm_dtype dtype,
 enum culm_status culm_model_input(const struct culm_model *model, int32_t index,
                                   struct culm_array_info *ret_info, struct culm_error *error) {
     if (index < 0 || index >= culm_model_input_count(model)) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_model_input: there is no input %d of %d",
-                              index, culm_model_input_count(model));
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "culm_model_input: there is no input %d of %d", index,
+                              culm_model_input_count(model));
     }
     const struct culm_field *field = &model->runner.graph->field[index];
     return describe(field->name, field->dtype, &field->shape, ret_info, error);

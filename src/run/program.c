@@ -12,9 +12,7 @@
 #define CULM_BINDIR "/usr/local/bin"
 #endif
 
-static bool runs(const char *path) {
-    return culm_file_is_regular(path) && access(path, X_OK) == 0;
-}
+static bool runs(const char *path) { return culm_file_is_regular(path) && access(path, X_OK) == 0; }
 
 static bool beside(char ret_path[CULM_PATH_MAX]) {
     static const char *const at[] = {"culm", "../bin/culm", "../../bin/culm"};
@@ -37,8 +35,7 @@ static bool in_path(char ret_path[CULM_PATH_MAX]) {
     const char *path = getenv("PATH");
     while (path && *path) {
         size_t len = strcspn(path, ":");
-        if (len > 0 &&
-            culm_path_format(ret_path, NULL, "%.*s/culm", (int)len, path) == CULM_OK &&
+        if (len > 0 && culm_path_format(ret_path, NULL, "%.*s/culm", (int)len, path) == CULM_OK &&
             runs(ret_path)) {
             return true;
         }

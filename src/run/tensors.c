@@ -29,8 +29,8 @@ static enum culm_status open_directory(struct culm_tensors *tensors, const char 
                                     path);
         }
         if (status == CULM_OK) {
-            status = culm_checkpoint_latest(path, verify, &step, tensors->path, tensors->warning,
-                                            error);
+            status =
+                culm_checkpoint_latest(path, verify, &step, tensors->path, tensors->warning, error);
         }
     }
     return status == CULM_OK
@@ -123,10 +123,8 @@ enum culm_status culm_tensors_info(const struct culm_tensors *tensors, size_t in
         return status;
     }
     const struct culm_safetensors_entry *entry = tensors->entry[index];
-    struct culm_array_info info = {.name = entry->name,
-                                   .dtype = dtype_of(entry),
-                                   .rank = entry->rank,
-                                   .bytes = entry->bytes};
+    struct culm_array_info info = {
+        .name = entry->name, .dtype = dtype_of(entry), .rank = entry->rank, .bytes = entry->bytes};
     for (int d = 0; d < entry->rank && d < CULM_RANK_MAX; d++) {
         info.shape[d] = entry->shape[d];
     }
@@ -221,9 +219,9 @@ static void tell_element(struct culm_tensors_difference *difference,
 static uint8_t *bytes_of(const struct culm_safetensors_entry *entry, enum culm_status *ret_status,
                          struct culm_error *error) {
     uint8_t *bytes = malloc(entry->bytes + 1);
-    *ret_status = bytes ? culm_safetensors_load(entry, 0, bytes, entry->bytes, error)
-                        : culm_error_set(error, CULM_ERR_MEMORY, "tensor '%s': out of memory",
-                                         entry->name);
+    *ret_status =
+        bytes ? culm_safetensors_load(entry, 0, bytes, entry->bytes, error)
+              : culm_error_set(error, CULM_ERR_MEMORY, "tensor '%s': out of memory", entry->name);
     if (*ret_status != CULM_OK) {
         free(bytes);
         return NULL;
@@ -274,9 +272,9 @@ static enum culm_status compare(const struct culm_tensors *a, const struct culm_
                     : j == b->count ? -1
                                     : strcmp(a->entry[i]->name, b->entry[j]->name);
         if (order != 0) {
-            snprintf(difference->text, sizeof difference->text, "tensor '%.200s' is only in '%.200s'",
-                     order < 0 ? a->entry[i]->name : b->entry[j]->name,
-                     order < 0 ? a->path : b->path);
+            snprintf(
+                difference->text, sizeof difference->text, "tensor '%.200s' is only in '%.200s'",
+                order < 0 ? a->entry[i]->name : b->entry[j]->name, order < 0 ? a->path : b->path);
             difference->differ = true;
             return CULM_OK;
         }
@@ -307,7 +305,8 @@ enum culm_status culm_tensors_compare(const struct culm_tensors *a, const struct
                                       struct culm_error *error) {
     struct culm_tensors_difference found;
     if (!a || !b || !ret_same || (!difference && difference_size > 0)) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_tensors_compare: an argument is NULL");
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "culm_tensors_compare: an argument is NULL");
     }
     enum culm_status status = culm_tensors_differ(a, b, &found, error);
     int64_t step[2] = {culm_tensors_step(a), culm_tensors_step(b)};

@@ -9,6 +9,7 @@
 #include "store/checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,16 @@ static enum culm_status check_dir(struct culm_training *t, bool resume, struct c
     return status;
 }
 
+static enum culm_status check_program(const struct culm_training *t,
+                                      const struct culm_training_options *options,
+                                      struct culm_error *error) {
+    return options->program_arguments && t->config.eval.every > 0
+               ? culm_error_set(error, CULM_ERR_CONFIG,
+                                "eval.every: evaluations are processes of the culm program, and "
+                                "workers are to be of another; leave one of them out")
+               : CULM_OK;
+}
+
 static enum culm_status take_program(struct culm_training *t,
                                      const struct culm_training_options *options,
                                      struct culm_error *error) {
@@ -174,11 +185,18 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
                              const struct culm_training_options *options,
                              const struct culm_training_extras *extras, struct culm_error *error) {
     enum culm_status status;
-    t->launch.stop_fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
-    if (t->launch.stop_fd < 0) {
-        return culm_error_errno(error, errno, "make an eventfd");
+    int fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    /* Not 0, which means none, nor another of the numbers that a program expects to be free. */
+    t->launch.stop_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int problem = errno;
+    if (fd >= 0) {
+        close(fd);
     }
-    if ((status = load_config(t, config, error)) || (status = load_faults(t, extras, error)) ||
+    if (t->launch.stop_fd < 0) {
+        return culm_error_errno(error, problem, "make an eventfd");
+    }
+    if ((status = load_config(t, config, error)) || (status = check_program(t, options, error)) ||
+        (status = load_faults(t, extras, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
         (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
         (!(extras->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||

@@ -227,7 +227,7 @@ static void note_memory(const struct worker *w, struct culm_worker_memory *ret_m
 }
 
 int culm_run_worker(int argc, char **argv, struct culm_worker_memory *ret_memory,
-                     struct culm_error *ret_error) {
+                    struct culm_error *ret_error) {
     struct worker w = {0};
     enum culm_status status;
     int code;

@@ -22,7 +22,7 @@ struct culm_worker_memory {
 /* Works until it is told to end, or its launcher is gone; the exit code. *ret_error has a text when
  * there is something to say. *ret_memory is untouched when it did not join. argv[0] is "worker". */
 int culm_run_worker(int argc, char **argv, struct culm_worker_memory *ret_memory,
-                     struct culm_error *ret_error);
+                    struct culm_error *ret_error);
 
 /* Everything of build and machine that can change bits, with the libraries that make samples of
  * this run's data: a worker with another one is refused. */

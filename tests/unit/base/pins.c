@@ -161,7 +161,7 @@ static void two_changes_in_one_tick(void **state) {
 static void a_large_file(void **state) {
     (void)state;
     struct culm_error error;
-    const volatile bool stop = false;
+    const bool stop = false;
     put(path, LARGE, 3, "x");
     touch(path, 100);
     struct culm_pins *pins = pins_of(path);
@@ -196,7 +196,7 @@ static void tell(void *ctx, const struct culm_pin *pin, char *ret_hex) {
 static void the_whole_is_told(void **state) {
     (void)state;
     struct culm_error error;
-    const volatile bool stop = false;
+    const bool stop = false;
     char whole[CULM_SHA256_HEX] = "";
     put(path, LARGE, 3, "x");
     touch(path, 100);
@@ -217,7 +217,7 @@ static void the_whole_is_told(void **state) {
 
 static void what_changes_before_it_is_completed_stays_unknown(void **state) {
     (void)state;
-    const volatile bool stop = false;
+    const bool stop = false;
     put(path, LARGE, 3, "x");
     struct culm_pins *pins = pins_of(path);
     touch(path, 300);
@@ -243,7 +243,7 @@ static void two_lists(void **state) {
     (void)state;
     struct culm_error error;
     char note[CULM_ERROR_MAX];
-    const volatile bool stop = false;
+    const bool stop = false;
     put(path, LARGE, 3, "x");
     put(other, 10, 0, "other");
     struct culm_pins *before = pins_of(path), *now = pins_of(path);
