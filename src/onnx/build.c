@@ -1,5 +1,5 @@
 /* The frame of the builder, and those operators that are ours already. */
-#include "onnx/build.h"
+#include "onnx/rows.h"
 
 #include "base/grow.h"
 #include "onnx/ops.h"
@@ -291,7 +291,8 @@ enum culm_status culm_onnx_put(struct culm_onnx_build *build, const struct culm_
 
 static struct culm_shape vector(int64_t length) { return (struct culm_shape){1, {length}}; }
 
-static enum culm_status linear(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_linear(struct culm_onnx_build *b,
+                                        const struct culm_onnx_node *node) {
     const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
     const struct culm_shape matrix = {2, {w->dim[0], w->dim[1]}};
     const struct culm_shape bias = vector(w->dim[!node->culm.transposed]);
@@ -301,7 +302,8 @@ static enum culm_status linear(struct culm_onnx_build *b, const struct culm_onnx
     return culm_onnx_put(b, node, false, "linear", inputs, 3, &node->culm);
 }
 
-static enum culm_status lookup(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_lookup(struct culm_onnx_build *b,
+                                        const struct culm_onnx_node *node) {
     const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
     const struct culm_shape table = {2, {w->dim[0], w->dim[1]}};
     const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
@@ -349,7 +351,8 @@ static enum culm_status drop_sample(struct culm_onnx_build *b, const struct culm
     return culm_onnx_put(b, node, image, "binary", inputs, 2, &times);
 }
 
-static enum culm_status positions(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_positions(struct culm_onnx_build *b,
+                                           const struct culm_onnx_node *node) {
     const struct culm_onnx_value *w = culm_onnx_value_of(b, node, 1);
     const struct culm_shape table = {2, {w->dim[w->rank - 2], w->dim[w->rank - 1]}};
     const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
@@ -357,7 +360,8 @@ static enum culm_status positions(struct culm_onnx_build *b, const struct culm_o
     return culm_onnx_put(b, node, false, "positions", inputs, 2, NULL);
 }
 
-static enum culm_status layernorm(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_layernorm(struct culm_onnx_build *b,
+                                           const struct culm_onnx_node *node) {
     const struct culm_shape row = vector(culm_onnx_value_of(b, node, 1)->dim[0]);
     /* without a bias it has zeros, and statistics of momentum 0 (the node's) stay as they are */
     const int32_t inputs[] = {
@@ -369,7 +373,8 @@ static enum culm_status layernorm(struct culm_onnx_build *b, const struct culm_o
     return culm_onnx_put(b, node, false, "layernorm", inputs, 3, &node->culm);
 }
 
-static enum culm_status attention(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_attention(struct culm_onnx_build *b,
+                                           const struct culm_onnx_node *node) {
     int32_t inputs[4] = {-1, -1, -1, -1};
     for (int32_t i = 0; i < 4; i++) {
         if (culm_onnx_input(b->file, node, i) >= 0) {
@@ -379,7 +384,8 @@ static enum culm_status attention(struct culm_onnx_build *b, const struct culm_o
     return culm_onnx_put(b, node, false, "attention", inputs, 4, &node->culm);
 }
 
-static enum culm_status batchnorm(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_batchnorm(struct culm_onnx_build *b,
+                                           const struct culm_onnx_node *node) {
     const struct culm_shape row = vector(culm_onnx_value_of(b, node, 1)->dim[0]);
     bool image = culm_onnx_value_of(b, node, 0)->rank == 4;
     int32_t inputs[6] = {-1, -1, -1, -1, -1, -1};
@@ -398,13 +404,15 @@ static enum culm_status batchnorm(struct culm_onnx_build *b, const struct culm_o
 }
 
 /* Element by element: whatever form the input has. */
-static enum culm_status pointwise(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_pointwise(struct culm_onnx_build *b,
+                                           const struct culm_onnx_node *node) {
     bool image = false;
     int32_t x = culm_onnx_either(b, node, 0, &image);
     return culm_onnx_put(b, node, image, node->op, &x, 1, &node->culm);
 }
 
-static enum culm_status residual(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_residual(struct culm_onnx_build *b,
+                                          const struct culm_onnx_node *node) {
     bool image = false, other = false;
     culm_onnx_either(b, node, 0, &image);
     culm_onnx_either(b, node, 1, &other);
@@ -414,7 +422,8 @@ static enum culm_status residual(struct culm_onnx_build *b, const struct culm_on
     return culm_onnx_put(b, node, image, node->op, inputs, 2, &node->culm);
 }
 
-static enum culm_status reshape(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_reshape(struct culm_onnx_build *b,
+                                         const struct culm_onnx_node *node) {
     struct culm_shape shape;
     int32_t y = node->output[0];
     struct culm_onnx_made *made = made_of(b, node, 0);
@@ -456,7 +465,8 @@ static enum culm_status shuffle(struct culm_onnx_build *b, const struct culm_onn
     return culm_onnx_keep(b, node, image, culm_onnx_reshape_to(b, x, &shape));
 }
 
-static enum culm_status gather_rows(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_gather_rows(struct culm_onnx_build *b,
+                                             const struct culm_onnx_node *node) {
     const struct culm_shape shape = {2, {b->options->batch, node->culm.length}};
     bool own = node->inputs < 2; /* of import itself, not of the file */
     const int32_t inputs[] = {culm_onnx_plain(b, node, 0),
@@ -469,7 +479,8 @@ static enum culm_status gather_rows(struct culm_onnx_build *b, const struct culm
     return culm_onnx_put(b, node, false, "gather_rows", inputs, 2, NULL);
 }
 
-static enum culm_status slice(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+enum culm_status culm_onnx_build_slice(struct culm_onnx_build *b,
+                                       const struct culm_onnx_node *node) {
     bool image = false;
     int32_t x = culm_onnx_either(b, node, 0, &image);
     struct culm_attributes attributes = node->culm;
@@ -480,17 +491,25 @@ static enum culm_status slice(struct culm_onnx_build *b, const struct culm_onnx_
     return culm_onnx_put(b, node, image, "slice", &x, 1, &attributes);
 }
 
+/* What passes make that stands for several operators of ours. */
 static const struct {
     const char *op;
-    enum culm_status (*build)(struct culm_onnx_build *build, const struct culm_onnx_node *node);
-} ours[] = {
-    {"linear", linear},        {"lookup", lookup},           {"row", row},
-    {"token", token},          {"drop_sample", drop_sample}, {"positions", positions},
-    {"layernorm", layernorm},  {"attention", attention},     {"batchnorm", batchnorm},
-    {"activation", pointwise}, {"dropout", pointwise},       {"affine", pointwise},
-    {"residual", residual},    {"reshape", reshape},         {"shuffle", shuffle},
-    {"slice", slice},          {"gather_rows", gather_rows},
-};
+    culm_onnx_builder *build;
+} several[] = {{"row", row}, {"token", token}, {"drop_sample", drop_sample}, {"shuffle", shuffle}};
+
+static culm_onnx_builder *builder_of(const struct culm_onnx_node *node) {
+    if (strcmp(node->domain, CULM_ONNX_OURS) != 0) {
+        return culm_onnx_build_node;
+    }
+    for (size_t i = 0; i < sizeof several / sizeof *several; i++) {
+        if (strcmp(node->op, several[i].op) == 0) {
+            return several[i].build;
+        }
+    }
+    const struct culm_op *op = culm_op_find(node->op);
+    const struct culm_onnx_row *made = op ? culm_onnx_row_of(op) : NULL;
+    return made && made->build ? made->build : culm_onnx_build_node;
+}
 
 static enum culm_status build_one(struct culm_onnx_build *build,
                                   const struct culm_onnx_node *node) {
@@ -505,12 +524,7 @@ static enum culm_status build_one(struct culm_onnx_build *build,
             }
         }
     }
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-        if (culm_onnx_is_ours(node, ours[i].op)) {
-            return ours[i].build(build, node);
-        }
-    }
-    return culm_onnx_build_node(build, node);
+    return builder_of(node)(build, node);
 }
 
 /* Whether a node computes whole numbers: masks and indices, which passes have taken care of. */

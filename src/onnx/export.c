@@ -5,7 +5,7 @@
  * message may have 2 GB at most: with more, the weights go to a file of their own, PATH.data beside
  * it.
  */
-#include "onnx/export.h"
+#include "onnx/rows.h"
 
 #include "base/file.h"
 
@@ -293,6 +293,15 @@ static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
     ++*count;
 }
 
+static void write_node(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    const struct culm_onnx_row *row = culm_onnx_row_of(node->op);
+    if (row && row->write) {
+        row->write(e, node);
+    } else {
+        culm_onnx_cannot(e, node, "culm does not export it");
+    }
+}
+
 static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
     int32_t outputs = 0;
     for (int32_t i = 0; i < e->graph->node_count && e->status == CULM_OK; i++) {
@@ -300,7 +309,7 @@ static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
         if (node->op->is_loss) {
             put_output(e, ends, node, node->input[0], &outputs);
         } else {
-            culm_onnx_export_node(e, node);
+            write_node(e, node);
         }
     }
     if (e->status == CULM_OK && e->graph->has_output && e->graph->node_count) {

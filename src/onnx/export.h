@@ -82,9 +82,6 @@ const struct culm_shape *culm_onnx_shape(const struct culm_onnx_export *e,
 void culm_onnx_cannot(struct culm_onnx_export *e, const struct culm_node_desc *node,
                       const char *what);
 
-/* One node; culm_onnx_cannot for an operator that there is no match for. */
-void culm_onnx_export_node(struct culm_onnx_export *e, const struct culm_node_desc *node);
-bool culm_onnx_export_net(struct culm_onnx_export *e, const struct culm_node_desc *node);
 /* function(x) */
 const char *culm_onnx_function(struct culm_onnx_export *e, const struct culm_node_desc *node,
                                const char *x, enum culm_function function);

@@ -1,15 +1,10 @@
 /* Operators of ours in ONNX's words: images and attention. */
-#include "onnx/export.h"
+#include "onnx/rows.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
-static bool is(const struct culm_node_desc *node, const char *op) {
-    return strcmp(node->op->name, op) == 0;
-}
-
-static void conv(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_conv(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     const struct culm_shape *w = culm_onnx_shape(e, node, 1);
     const struct culm_onnx_given given[] = {
@@ -21,9 +16,8 @@ static void conv(struct culm_onnx_export *e, const struct culm_node_desc *node) 
     culm_onnx_out(e, node, true, culm_onnx_emit(e, "Conv", inputs, inputs[2] ? 3 : 2, given, 5, 1));
 }
 
-static void pool(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+static void pool(struct culm_onnx_export *e, const struct culm_node_desc *node, bool largest) {
     const struct culm_attributes *a = &node->attributes;
-    bool largest = is(node, "maxpool");
     struct culm_onnx_given given[5] = {
         CULM_ONNX_INTS("kernel_shape", a->kernel, 2), CULM_ONNX_INTS("strides", a->stride, 2),
         CULM_ONNX_INTS("pads", a->pad, 4), CULM_ONNX_I("ceil_mode", a->ceil_mode)};
@@ -36,8 +30,17 @@ static void pool(struct culm_onnx_export *e, const struct culm_node_desc *node) 
                                  largest && !dilated ? 4 : 5, 1));
 }
 
+void culm_onnx_write_maxpool(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    pool(e, node, true);
+}
+
+void culm_onnx_write_avgpool(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    pool(e, node, false);
+}
+
 /* Equal windows, or the whole. */
-static void adaptive_pool(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_adaptive_avgpool(struct culm_onnx_export *e,
+                                      const struct culm_node_desc *node) {
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
     const int64_t *dims = node->attributes.dims;
     const char *in = culm_onnx_in_image(e, node, 0);
@@ -55,7 +58,7 @@ static void adaptive_pool(struct culm_onnx_export *e, const struct culm_node_des
     culm_onnx_out(e, node, true, culm_onnx_emit(e, "AveragePool", &in, 1, given, 2, 1));
 }
 
-static void batchnorm(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_batchnorm(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     bool image = culm_onnx_shape(e, node, 0)->rank == 4, training = !a->inference;
     const struct culm_onnx_given given[] = {CULM_ONNX_F("epsilon", a->eps),
@@ -74,7 +77,7 @@ static void batchnorm(struct culm_onnx_export *e, const struct culm_node_desc *n
     culm_onnx_out(e, node, image, culm_onnx_function(e, node, y, a->function));
 }
 
-static void pad(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_pad(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const int64_t *p = node->attributes.pad;
     const int64_t pads[8] = {0, 0, p[0], p[1], 0, 0, p[2], p[3]};
     culm_onnx_out(e, node, true,
@@ -109,7 +112,7 @@ static const char *triangle(struct culm_onnx_export *e, int64_t length) {
     return e->causal;
 }
 
-static void attention(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_attention(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     bool whole = node->input[1] < 0;
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
@@ -151,23 +154,4 @@ static void attention(struct culm_onnx_export *e, const struct culm_node_desc *n
     s = culm_onnx_transpose(e, s, back, 4);
     culm_onnx_out(e, node, false,
                   culm_onnx_emit_2(e, "Reshape", s, culm_onnx_ints_constant(e, joined, 3)));
-}
-
-bool culm_onnx_export_net(struct culm_onnx_export *e, const struct culm_node_desc *node) {
-    static const struct {
-        const char *op;
-        void (*put)(struct culm_onnx_export *e, const struct culm_node_desc *node);
-    } rows[] = {
-        {"conv", conv},           {"maxpool", pool},
-        {"avgpool", pool},        {"adaptive_avgpool", adaptive_pool},
-        {"batchnorm", batchnorm}, {"pad", pad},
-        {"attention", attention},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (is(node, rows[i].op)) {
-            rows[i].put(e, node);
-            return true;
-        }
-    }
-    return false;
 }

@@ -1,12 +1,8 @@
 /* Operators of ours in ONNX's words: element by element, tables, products, shapes. */
-#include "onnx/export.h"
+#include "onnx/rows.h"
 
 #include <math.h>
 #include <string.h>
-
-static bool is(const struct culm_node_desc *node, const char *op) {
-    return strcmp(node->op->name, op) == 0;
-}
 
 /* 0.5 x (1 + inner) */
 static const char *gelu_around(struct culm_onnx_export *e, const char *x, const char *inner) {
@@ -73,29 +69,41 @@ static bool two(struct culm_onnx_export *e, const struct culm_node_desc *node,
     return image;
 }
 
-static void pointwise(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_activation(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     bool image;
     const char *x = culm_onnx_in_either(e, node, 0, &image);
-    if (is(node, "activation")) {
-        x = culm_onnx_function(e, node, x, node->attributes.function);
-    } else if (is(node, "dropout")) {
-        x = dropped(e, node, x);
-    } else {
-        if (node->attributes.scale != 1) {
-            x = culm_onnx_emit_2(e, "Mul", x, culm_onnx_real_constant(e, node->attributes.scale));
-        }
-        if (node->attributes.shift != 0) {
-            x = culm_onnx_emit_2(e, "Add", x, culm_onnx_real_constant(e, node->attributes.shift));
-        }
+    culm_onnx_out(e, node, image, culm_onnx_function(e, node, x, node->attributes.function));
+}
+
+void culm_onnx_write_dropout(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    bool image;
+    const char *x = culm_onnx_in_either(e, node, 0, &image);
+    culm_onnx_out(e, node, image, dropped(e, node, x));
+}
+
+void culm_onnx_write_affine(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    bool image;
+    const char *x = culm_onnx_in_either(e, node, 0, &image);
+    if (node->attributes.scale != 1) {
+        x = culm_onnx_emit_2(e, "Mul", x, culm_onnx_real_constant(e, node->attributes.scale));
+    }
+    if (node->attributes.shift != 0) {
+        x = culm_onnx_emit_2(e, "Add", x, culm_onnx_real_constant(e, node->attributes.shift));
     }
     culm_onnx_out(e, node, image, x);
 }
 
-static void sum(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_residual(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const char *in[2];
     bool image = two(e, node, in);
-    const char *h = is(node, "residual") ? dropped(e, node, in[1]) : in[1];
+    const char *h = dropped(e, node, in[1]);
     culm_onnx_out(e, node, image, culm_onnx_emit_2(e, "Add", in[0], h));
+}
+
+void culm_onnx_write_add(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    const char *in[2];
+    bool image = two(e, node, in);
+    culm_onnx_out(e, node, image, culm_onnx_emit_2(e, "Add", in[0], in[1]));
 }
 
 /* The shape that the file has a parameter in. */
@@ -105,7 +113,7 @@ static const struct culm_shape *written(const struct culm_onnx_export *e,
     return value->kind == CULM_VALUE_PARAM ? &e->graph->param[value->param].written : &value->shape;
 }
 
-static void binary(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_binary(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const char *in[2], *op = "Div";
     bool image = two(e, node, in);
     const struct culm_shape *b = written(e, node, 1);
@@ -123,7 +131,7 @@ static void binary(struct culm_onnx_export *e, const struct culm_node_desc *node
     culm_onnx_out(e, node, image, culm_onnx_emit_2(e, op, in[0], in[1]));
 }
 
-static void linear(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_linear(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     static const int64_t flip[2] = {1, 0};
     const char *w = culm_onnx_in(e, node, 1);
     if (node->attributes.transposed) {
@@ -151,22 +159,27 @@ static const char *first_rows(struct culm_onnx_export *e, const struct culm_node
     return culm_onnx_emit(e, "Slice", inputs, axis ? 4 : 3, NULL, 0, 1);
 }
 
-static void tables(struct culm_onnx_export *e, const struct culm_node_desc *node) {
-    if (is(node, "positions")) {
-        const char *rows = first_rows(e, node, 1);
-        culm_onnx_out(e, node, false, culm_onnx_emit_2(e, "Add", culm_onnx_in(e, node, 0), rows));
-        return;
-    }
-    const char *y =
-        culm_onnx_emit_2(e, "Gather", culm_onnx_in(e, node, 1), culm_onnx_in(e, node, 0));
-    if (is(node, "embedding")) {
-        const char *rows = first_rows(e, node, 2);
-        y = culm_onnx_emit_2(e, "Add", y, rows);
-    }
-    culm_onnx_out(e, node, false, y);
+void culm_onnx_write_positions(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    const char *rows = first_rows(e, node, 1);
+    culm_onnx_out(e, node, false, culm_onnx_emit_2(e, "Add", culm_onnx_in(e, node, 0), rows));
 }
 
-static void gather_rows(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+/* The rows of table 1 that input 0 names. */
+static const char *gathered(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    return culm_onnx_emit_2(e, "Gather", culm_onnx_in(e, node, 1), culm_onnx_in(e, node, 0));
+}
+
+void culm_onnx_write_lookup(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    culm_onnx_out(e, node, false, gathered(e, node));
+}
+
+void culm_onnx_write_embedding(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    const char *y = gathered(e, node);
+    const char *rows = first_rows(e, node, 2);
+    culm_onnx_out(e, node, false, culm_onnx_emit_2(e, "Add", y, rows));
+}
+
+void culm_onnx_write_gather_rows(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const int64_t last = -1;
     const struct culm_onnx_given batch = CULM_ONNX_I("batch_dims", 1);
     const char *inputs[] = {culm_onnx_in(e, node, 0),
@@ -175,7 +188,7 @@ static void gather_rows(struct culm_onnx_export *e, const struct culm_node_desc 
     culm_onnx_out(e, node, false, culm_onnx_emit(e, "GatherND", inputs, 2, &batch, 1, 1));
 }
 
-static void layernorm(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_layernorm(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_onnx_given given[] = {CULM_ONNX_I("axis", -1),
                                             CULM_ONNX_F("epsilon", node->attributes.eps)};
     const char *inputs[] = {culm_onnx_in(e, node, 0), culm_onnx_in(e, node, 1),
@@ -183,13 +196,13 @@ static void layernorm(struct culm_onnx_export *e, const struct culm_node_desc *n
     culm_onnx_out(e, node, false, culm_onnx_emit(e, "LayerNormalization", inputs, 3, given, 2, 1));
 }
 
-static void softmax(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_softmax(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_onnx_given last = CULM_ONNX_I("axis", -1);
     const char *x = culm_onnx_in(e, node, 0);
     culm_onnx_out(e, node, false, culm_onnx_emit(e, "Softmax", &x, 1, &last, 1, 1));
 }
 
-static void matmul(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_matmul(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const char *in[2];
     for (int32_t i = 0; i < 2; i++) {
         int rank = culm_onnx_shape(e, node, i)->rank;
@@ -209,7 +222,7 @@ static void matmul(struct culm_onnx_export *e, const struct culm_node_desc *node
     culm_onnx_out(e, node, false, y);
 }
 
-static void reduce(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_reduce(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     bool sums = node->attributes.function == CULM_FUNCTION_SUM;
     bool means = node->attributes.function == CULM_FUNCTION_MEAN;
     int64_t axes[4];
@@ -231,7 +244,7 @@ static void reduce(struct culm_onnx_export *e, const struct culm_node_desc *node
 }
 
 /* The first dimension is not named: kept, or what is left. */
-static void reshape(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_reshape(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_shape *x = culm_onnx_shape(e, node, 0);
     const struct culm_shape *y = &e->graph->value[node->output[0]].shape;
     int64_t dim[CULM_MAX_RANK];
@@ -243,7 +256,7 @@ static void reshape(struct culm_onnx_export *e, const struct culm_node_desc *nod
                   culm_onnx_emit_2(e, "Reshape", in, culm_onnx_ints_constant(e, dim, y->rank)));
 }
 
-static void permute(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_permute(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const int64_t *dims = node->attributes.dims;
     bool image, to_first = dims[1] == 3 && dims[2] == 1 && dims[3] == 2;
     int rank = culm_onnx_shape(e, node, 0)->rank;
@@ -262,7 +275,7 @@ static int64_t image_axis(bool image, int64_t axis) {
     return image && axis >= 0 && axis < 4 ? to[axis] : axis;
 }
 
-static void concat(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_concat(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const char *inputs[CULM_NODE_INPUTS_MAX];
     int32_t count = 0;
     bool image = true;
@@ -280,7 +293,7 @@ static void concat(struct culm_onnx_export *e, const struct culm_node_desc *node
     culm_onnx_out(e, node, image, culm_onnx_emit(e, "Concat", inputs, count, &axis, 1, 1));
 }
 
-static void slice(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+void culm_onnx_write_slice(struct culm_onnx_export *e, const struct culm_node_desc *node) {
     const struct culm_attributes *a = &node->attributes;
     bool image;
     const char *x = culm_onnx_in_either(e, node, 0, &image);
@@ -289,41 +302,4 @@ static void slice(struct culm_onnx_export *e, const struct culm_node_desc *node)
                             culm_onnx_ints_constant(e, &end, 1),
                             culm_onnx_ints_constant(e, &axis, 1)};
     culm_onnx_out(e, node, image, culm_onnx_emit(e, "Slice", inputs, 4, NULL, 0, 1));
-}
-
-static const struct {
-    const char *op;
-    void (*put)(struct culm_onnx_export *e, const struct culm_node_desc *node);
-} rows[] = {
-    {"activation", pointwise},
-    {"dropout", pointwise},
-    {"affine", pointwise},
-    {"residual", sum},
-    {"add", sum},
-    {"binary", binary},
-    {"linear", linear},
-    {"embedding", tables},
-    {"lookup", tables},
-    {"positions", tables},
-    {"gather_rows", gather_rows},
-    {"layernorm", layernorm},
-    {"softmax", softmax},
-    {"matmul", matmul},
-    {"reduce", reduce},
-    {"reshape", reshape},
-    {"permute", permute},
-    {"concat", concat},
-    {"slice", slice},
-};
-
-void culm_onnx_export_node(struct culm_onnx_export *e, const struct culm_node_desc *node) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (is(node, rows[i].op)) {
-            rows[i].put(e, node);
-            return;
-        }
-    }
-    if (!culm_onnx_export_net(e, node)) {
-        culm_onnx_cannot(e, node, "culm does not export it");
-    }
 }

@@ -1,0 +1,44 @@
+/*
+ * What ONNX has for our operators: a row for each that a model may have (gradients have none), which
+ * a test compares with the table of the operators. An operator that is to be exported, or that passes
+ * put in the place of what exporters spell out, gets its functions in that row and nowhere else.
+ */
+#ifndef CULM_ONNX_ROWS_H
+#define CULM_ONNX_ROWS_H
+
+#include "onnx/build.h"
+#include "onnx/export.h"
+
+/* Writes a node; culm_onnx_cannot where ONNX has no match for it. */
+typedef void culm_onnx_writer(struct culm_onnx_export *e, const struct culm_node_desc *node);
+/* Builds what a node stands for. */
+typedef enum culm_status culm_onnx_builder(struct culm_onnx_build *build,
+                                           const struct culm_onnx_node *node);
+
+struct culm_onnx_row {
+    const struct culm_op *op;
+    culm_onnx_writer *write;  /* NULL: it cannot be exported */
+    culm_onnx_builder *build; /* of domain CULM_ONNX_OURS; NULL: passes make no such node */
+};
+
+const struct culm_onnx_row *culm_onnx_row_of(const struct culm_op *op); /* NULL: none */
+const struct culm_onnx_row *culm_onnx_rows(void); /* ended by one without op */
+
+/* export_ops.c */
+culm_onnx_writer culm_onnx_write_activation, culm_onnx_write_dropout, culm_onnx_write_affine,
+    culm_onnx_write_residual, culm_onnx_write_add, culm_onnx_write_binary, culm_onnx_write_linear,
+    culm_onnx_write_embedding, culm_onnx_write_lookup, culm_onnx_write_positions,
+    culm_onnx_write_gather_rows, culm_onnx_write_layernorm, culm_onnx_write_softmax,
+    culm_onnx_write_matmul, culm_onnx_write_reduce, culm_onnx_write_reshape,
+    culm_onnx_write_permute, culm_onnx_write_concat, culm_onnx_write_slice;
+/* export_net.c */
+culm_onnx_writer culm_onnx_write_conv, culm_onnx_write_maxpool, culm_onnx_write_avgpool,
+    culm_onnx_write_adaptive_avgpool, culm_onnx_write_batchnorm, culm_onnx_write_pad,
+    culm_onnx_write_attention;
+/* build.c; pointwise: activation, dropout, affine */
+culm_onnx_builder culm_onnx_build_linear, culm_onnx_build_lookup, culm_onnx_build_positions,
+    culm_onnx_build_layernorm, culm_onnx_build_attention, culm_onnx_build_batchnorm,
+    culm_onnx_build_pointwise, culm_onnx_build_residual, culm_onnx_build_reshape,
+    culm_onnx_build_slice, culm_onnx_build_gather_rows;
+
+#endif
