@@ -8,14 +8,12 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/runner.h"
 #include "run/subject.h"
 
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/json.h"
 #include "base/pages.h"
-#include "base/rng.h"
 #include "graph/ops/conv.h"
 #include "model/optimizer.h"
 
@@ -23,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #define WARM_UP 2
 
@@ -80,34 +77,16 @@ static double seconds_since(uint64_t start_ns) {
     return (double)(culm_clock_ns() - start_ns) / 1e9;
 }
 
-/* --- random samples --- */
-
-/* Numbers that the model has rows and classes for. */
-static void fill_fields(struct bench *b) {
-    uint64_t random = 1;
-    const struct culm_graph *graph = b->runner.graph;
+/* Tokens of a batch; 0: it is images. */
+static int64_t tokens_of(const struct culm_graph *graph) {
+    int64_t tokens = 0;
     for (int32_t f = 0; f < graph->field_count; f++) {
         const struct culm_field *field = &graph->field[f];
-        int64_t count = culm_elements(&field->shape),
-                range = culm_network_below(graph, field->name);
-        bool length = strcmp(field->name, "length") == 0;
-        bool mask = strcmp(field->name, "mask") == 0;
-        float *real = b->runner.field[f];
-        int32_t *whole = b->runner.field[f];
-        for (int64_t i = 0; i < count; i++) {
-            if (field->dtype == CULM_F32) {
-                real[i] = culm_rng_unit((uint32_t)culm_rng_next(&random)) - 0.5f;
-            } else if (length || mask) {
-                const struct culm_model_options *o = &b->subject.config.model.options;
-                whole[i] = mask ? 1 : (int32_t)(o->source ? o->source : o->context);
-            } else {
-                whole[i] = (int32_t)culm_rng_below(&random, (uint64_t)(range > 0 ? range : 1));
-            }
-        }
         if (strcmp(field->name, "targets") == 0 || strcmp(field->name, "types") == 0) {
-            b->tokens = count;
+            tokens = culm_elements(&field->shape);
         }
     }
+    return tokens;
 }
 
 /* --- a step --- */
@@ -335,15 +314,19 @@ static enum culm_status bench(struct bench *b, const struct culm_arguments *argu
                               "'culm bench ops NAME|CONFIG'",
                               arguments->items[0]);
     }
-    char note[CULM_INITIAL_NOTE_SIZE] = "";
+    const struct culm_subject_options subject = {.kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG,
+                                                 .sets = culm_subject_alone,
+                                                 .set_count = CULM_SUBJECT_ALONE_COUNT};
+    char note[CULM_NETWORK_NOTE_SIZE] = "";
     enum culm_status status;
-    if ((status = culm_subject_find(arguments->items[1], true, &b->subject, error))) {
+    if ((status = culm_subject_open(arguments->items[1], &subject, &b->subject, error))) {
         return status;
     }
     apply(b, values);
-    if ((status = culm_runner_init(&b->runner, &b->subject.config, b->subject.batch,
-                                   CULM_FOR_TRAINING, (int)values->threads, error)) ||
-        (status = culm_runner_begin(&b->runner, &b->subject.config, note, error))) {
+    const struct culm_runner_options runner = {
+        .batch = b->subject.batch, .purpose = CULM_FOR_TRAINING, .threads = (int)values->threads};
+    if ((status = culm_runner_init(&b->runner, b->subject.network, &runner, error)) ||
+        (status = culm_subject_load(&b->subject, &b->runner, note, error))) {
         return status;
     }
     culm_cli_note("bench", note);
@@ -353,7 +336,8 @@ static enum culm_status bench(struct bench *b, const struct culm_arguments *argu
     if (!b->m || !b->v) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    fill_fields(b);
+    culm_runner_fill_random(&b->runner, &b->subject.config);
+    b->tokens = tokens_of(b->runner.graph);
     return measure(b, values, ops, error);
 }
 
@@ -366,7 +350,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     free(b.v);
     free(b.op_s);
     culm_runner_release(&b.runner);
-    culm_subject_release(&b.subject);
+    culm_subject_close(&b.subject);
     return status;
 }
 

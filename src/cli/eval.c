@@ -8,17 +8,12 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/evaluate.h"
-#include "run/trained.h"
 
-#include "base/file.h"
 #include "base/json.h"
-#include "train/network.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct values {
     struct culm_option_list sets, data;
@@ -27,7 +22,7 @@ struct values {
     bool json;
 };
 
-static const struct culm_option options[] = {
+static const struct culm_option option_rows[] = {
     CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
                 "changes a key of the configuration; repeatable"),
     CULM_OPTION("data", LIST, "PATH", struct values, data,
@@ -46,8 +41,8 @@ static const struct culm_usage usage = {
     .min_arguments = 1,
     .max_arguments = 1,
     .summary = "Loss, accuracy and perplexity of a model on held-out data",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    .options = option_rows,
+    .option_count = sizeof option_rows / sizeof *option_rows,
 };
 
 static void print(const char *name, const struct culm_evaluation *e, bool json) {
@@ -69,55 +64,33 @@ static void print(const char *name, const struct culm_evaluation *e, bool json) 
     printf(" on %lld samples\n", (long long)e->samples);
 }
 
-static enum culm_status eval(const char *subject, const struct values *values,
+static enum culm_status eval(const char *what, const struct values *values,
                              struct culm_error *error) {
-    char config_path[CULM_PATH_MAX], weights[CULM_PATH_MAX];
-    struct stat about;
-    bool dir = stat(subject, &about) == 0 && S_ISDIR(about.st_mode);
-    enum culm_status status =
-        culm_path_format(config_path, error, dir ? "%s/config.yaml" : "%s", subject);
-    if (status == CULM_OK) {
-        status = culm_path_format(weights, error, "%s/model.safetensors", subject);
-    }
-    if (status == CULM_OK && dir && !values->weights && access(weights, R_OK) != 0) {
-        status = culm_error_set(error, CULM_ERR_CONFIG,
-                                "'%s' has no model.safetensors: the run has not ended; finish it "
-                                "with --resume, or name a file with --weights",
-                                subject);
-    }
-    struct culm_trained trained = {0};
-    struct culm_train_config *config = &trained.config;
-    const char *const *sets = (const char *const *)values->sets.items;
-    bool checkpoint = dir && values->weights && culm_file_is_directory(values->weights);
-    if (status == CULM_OK) {
-        bool pinned = values->sets.count == 0 && values->data.count == 0;
-        status = checkpoint
-                     ? culm_trained_open(subject, values->weights, sets, values->sets.count, pinned,
-                                         &trained, error)
-                     : culm_train_config_load(config_path, sets, values->sets.count, config, error);
-        if (status == CULM_OK && (status = culm_network_complete(config, error)) != CULM_OK) {
-            culm_trained_release(&trained);
-        }
-    }
+    const struct culm_subject_options options = {
+        .kinds = CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN,
+        .weights = values->weights,
+        .sets = (const char *const *)values->sets.items,
+        .set_count = values->sets.count,
+        .other_data = values->sets.count > 0 || values->data.count > 0,
+    };
+    struct culm_subject subject;
+    enum culm_status status = culm_subject_open(what, &options, &subject, error);
     if (status != CULM_OK) {
         return status;
     }
     const struct culm_evaluate_options evaluate = {
-        .weights = values->weights ? values->weights
-                   : dir           ? weights
-                                   : NULL,
         .paths = (const char *const *)values->data.items,
         .path_count = values->data.count,
         .samples = values->samples,
         .threads = (int)values->threads,
     };
     struct culm_evaluation evaluation;
-    status = culm_evaluate(config, &evaluate, &evaluation, error);
+    status = culm_evaluate(&subject, &evaluate, &evaluation, error);
     if (status == CULM_OK) {
         culm_cli_note("eval", evaluation.note);
-        print(subject, &evaluation, values->json);
+        print(what, &evaluation, values->json);
     }
-    culm_trained_release(&trained);
+    culm_subject_close(&subject);
     return status;
 }
 

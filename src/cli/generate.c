@@ -8,9 +8,8 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/runner.h"
+#include "run/subject.h"
 
-#include "base/file.h"
 #include "base/rng.h"
 #include "data/tokenizer.h"
 #include "graph/ops.h"
@@ -52,7 +51,7 @@ static const struct culm_usage usage = {
 };
 
 struct generator {
-    struct culm_train_config config;
+    struct culm_subject subject;
     struct culm_runner runner;
     struct culm_tokenizer *tokenizer; /* NULL: a byte is a token */
     struct culm_encoder encoder;
@@ -80,19 +79,20 @@ static bool continues_text(const struct culm_graph *graph) {
 
 static enum culm_status prepare(struct generator *g, const char *dir, int threads,
                                 struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    enum culm_status status = culm_path_format(path, error, "%s/config.yaml", dir);
-    if (status != CULM_OK ||
-        (status = culm_train_config_load(path, NULL, 0, &g->config, error)) != CULM_OK) {
+    const struct culm_subject_options subject = {.kinds = CULM_SUBJECT_RUN};
+    const struct culm_runner_options runner = {
+        .batch = 1, .purpose = CULM_FOR_OUTPUT, .threads = threads};
+    enum culm_status status = culm_subject_open(dir, &subject, &g->subject, error);
+    if (status != CULM_OK) {
         return status;
     }
-    if (g->config.data.tokenizer_count > 0 &&
-        (status = culm_tokenizer_open((const char *const *)g->config.data.tokenizer,
-                                      g->config.data.tokenizer_count, &g->tokenizer, error))) {
+    const struct culm_train_config *config = &g->subject.config;
+    if (config->data.tokenizer_count > 0 &&
+        (status = culm_tokenizer_open((const char *const *)config->data.tokenizer,
+                                      config->data.tokenizer_count, &g->tokenizer, error))) {
         return status;
     }
-    if ((status = culm_runner_init(&g->runner, &g->config, 1, CULM_FOR_OUTPUT, threads, error)) ||
-        (status = culm_path_format(path, error, "%s/model.safetensors", dir))) {
+    if ((status = culm_runner_init(&g->runner, g->subject.network, &runner, error))) {
         return status;
     }
     const struct culm_graph *graph = g->runner.graph;
@@ -101,16 +101,16 @@ static enum culm_status prepare(struct generator *g, const char *dir, int thread
                               "'%s' is a run of 'arch: %s' that continues no text; give the run of "
                               "a gpt2, or of an ONNX file that reads tokens alone, with causal "
                               "attention and logits [batch, length, vocabulary]",
-                              dir, culm_arch_names[g->config.model.arch]);
+                              dir, culm_arch_names[config->model.arch]);
     }
     const struct culm_shape *out = &graph->value[graph->output].shape;
     g->context = out->dim[1];
     g->logits = out->dim[2];
-    g->vocab =
-        g->config.model.options.vocab < g->logits ? g->config.model.options.vocab : g->logits;
+    g->vocab = config->model.options.vocab < g->logits ? config->model.options.vocab : g->logits;
     culm_buf_init(&g->text, 1u << 20);
     g->tokens = g->runner.field[0];
-    return culm_runner_load(&g->runner, path, error);
+    char note[CULM_NETWORK_NOTE_SIZE];
+    return culm_subject_load(&g->subject, &g->runner, note, error);
 }
 
 static int32_t choose(const float *logits, int64_t vocab, double temperature, uint64_t *random) {
@@ -197,7 +197,7 @@ static void release(struct generator *g) {
     culm_encoder_release(&g->encoder);
     culm_tokenizer_free(g->tokenizer);
     culm_buf_release(&g->text);
-    culm_train_config_release(&g->config);
+    culm_subject_close(&g->subject);
 }
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,

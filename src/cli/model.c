@@ -5,10 +5,8 @@
 #include "cli/command.h"
 #include "cli/model_show.h"
 #include "cli/options.h"
-#include "run/runner.h"
 #include "run/subject.h"
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/words.h"
 #include "onnx/onnx.h"
@@ -177,28 +175,27 @@ static enum culm_status weight_of(void *arg, const struct culm_param *param, flo
 
 /* The graph of evaluation, since that has all heads; in f32, which the weights are. */
 static enum culm_status export_model(const char *what, const char *path, struct culm_error *error) {
-    char config[CULM_PATH_MAX], weights[CULM_PATH_MAX], note[CULM_INITIAL_NOTE_SIZE] = "";
-    bool run = culm_file_is_directory(what);
-    struct culm_subject subject = {0};
+    const struct culm_subject_options kinds = {.kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG |
+                                                        CULM_SUBJECT_RUN};
+    const struct culm_runner_options how = {.batch = 1, .purpose = CULM_FOR_LOSS, .threads = 1};
+    char note[CULM_NETWORK_NOTE_SIZE] = "";
+    struct culm_subject subject;
     struct culm_runner runner = {0};
-    enum culm_status status;
-    if ((status = culm_path_format(config, error, run ? "%s/config.yaml" : "%s", what)) ||
-        (status = culm_path_format(weights, error, "%s/model.safetensors", what)) ||
-        (status = culm_subject_find(config, false, &subject, error))) {
+    enum culm_status status = culm_subject_open(what, &kinds, &subject, error);
+    if (status != CULM_OK) {
         return status;
     }
     subject.config.precision = CULM_PRECISION_F32;
-    status = culm_runner_init(&runner, &subject.config, 1, CULM_FOR_LOSS, 1, error);
+    status = culm_runner_init(&runner, subject.network, &how, error);
     if (status == CULM_OK) {
-        status = run ? culm_runner_load(&runner, weights, error)
-                     : culm_runner_begin(&runner, &subject.config, note, error);
+        status = culm_subject_load(&subject, &runner, note, error);
         culm_cli_note("model", note);
     }
     if (status == CULM_OK) {
         status = culm_onnx_export(runner.graph, weight_of, &runner, path, error);
     }
     culm_runner_release(&runner);
-    culm_subject_release(&subject);
+    culm_subject_close(&subject);
     return status;
 }
 

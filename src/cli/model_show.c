@@ -98,8 +98,9 @@ static enum culm_status compile(struct shown *s, bool stages, struct culm_error 
 
 enum culm_status culm_model_show(const char *name_or_path, bool stages, bool json,
                                  struct culm_error *error) {
+    const struct culm_subject_options options = {.kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG};
     struct shown s = {0};
-    enum culm_status status = culm_subject_find(name_or_path, false, &s.subject, error);
+    enum culm_status status = culm_subject_open(name_or_path, &options, &s.subject, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -113,6 +114,6 @@ enum culm_status culm_model_show(const char *name_or_path, bool stages, bool jso
     culm_stage_free(s.whole);
     culm_stage_free(s.recomputed);
     culm_graph_free(s.graph);
-    culm_subject_release(&s.subject);
+    culm_subject_close(&s.subject);
     return status;
 }

@@ -486,9 +486,14 @@ enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *
     return status;
 }
 
+static int64_t reads; /* atomic */
+
+int64_t culm_onnx_graph_reads(void) { return __atomic_load_n(&reads, __ATOMIC_RELAXED); }
+
 static enum culm_status read_all(struct culm_onnx_graph *graph, const char *name,
                                  struct culm_onnx_graph **ret_graph, struct culm_error *error) {
     uint64_t len = graph->map[0].len;
+    __atomic_add_fetch(&reads, 1, __ATOMIC_RELAXED);
     culm_onnx_arena_init(&graph->arena, ARENA_BYTES_MIN + 64 * len);
     graph->maps = 1;
     graph->path = strdup(name);

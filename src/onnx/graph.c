@@ -174,6 +174,68 @@ const char *culm_onnx_shape_text(const struct culm_onnx_value *value, char *text
     return text;
 }
 
+static bool copy_ends(int32_t **items, size_t count, struct culm_onnx_arena *arena) {
+    int32_t *copy = culm_onnx_alloc(arena, count, sizeof *copy);
+    if (copy && count) {
+        memcpy(copy, *items, count * sizeof *copy);
+    }
+    *items = copy;
+    return copy != NULL;
+}
+
+/* Inputs and outputs of nodes are changed in place; attributes and tensors never are. */
+static bool copy_nodes(const struct culm_onnx_graph *graph, struct culm_onnx_graph *copy) {
+    size_t count = (size_t)graph->node_count;
+    copy->node = malloc((count + 1) * sizeof *copy->node);
+    for (size_t i = 0; i < count && copy->node; i++) {
+        struct culm_onnx_node *node = &copy->node[i];
+        *node = graph->node[i];
+        if (!copy_ends(&node->input, (size_t)node->inputs, &copy->arena) ||
+            !copy_ends(&node->output, (size_t)node->outputs, &copy->arena)) {
+            return false;
+        }
+    }
+    copy->node_count = copy->node_capacity = graph->node_count;
+    return copy->node != NULL;
+}
+
+static void *copy_array(const void *items, size_t count, size_t size) {
+    void *copy = malloc((count + 1) * size);
+    if (copy && count) {
+        memcpy(copy, items, count * size);
+    }
+    return copy;
+}
+
+enum culm_status culm_onnx_graph_copy(const struct culm_onnx_graph *graph,
+                                      struct culm_onnx_graph **ret_copy, struct culm_error *error) {
+    struct culm_onnx_graph *copy = calloc(1, sizeof *copy);
+    bool made = false;
+    if (copy) {
+        culm_onnx_arena_init(&copy->arena, graph->arena.bytes_max);
+        copy->path = strdup(graph->path);
+        copy->producer = graph->producer;
+        copy->ir_version = graph->ir_version;
+        copy->opset = graph->opset;
+        copy->value = copy_array(graph->value, (size_t)graph->value_count, sizeof *copy->value);
+        copy->input = copy_array(graph->input, (size_t)graph->input_count, sizeof *copy->input);
+        copy->output = copy_array(graph->output, (size_t)graph->output_count, sizeof *copy->output);
+        copy->names = copy_array(graph->names, graph->names_size, sizeof *copy->names);
+        copy->input_count = graph->input_count;
+        copy->output_count = graph->output_count;
+        copy->names_size = copy->names ? graph->names_size : 0;
+        made = copy_nodes(graph, copy) && copy->path && copy->value && copy->input &&
+               copy->output && copy->names;
+        copy->value_count = copy->value_capacity = made ? graph->value_count : 0;
+    }
+    if (!made) {
+        culm_onnx_graph_close(copy);
+        return culm_error_set(error, CULM_ERR_MEMORY, "onnx '%s': out of memory", graph->path);
+    }
+    *ret_copy = copy;
+    return CULM_OK;
+}
+
 void culm_onnx_count_uses(struct culm_onnx_graph *graph) {
     for (int32_t i = 0; i < graph->value_count; i++) {
         graph->value[i].uses = 0;

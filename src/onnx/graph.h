@@ -143,6 +143,12 @@ enum culm_status culm_onnx_graph_parse(const void *data, size_t len, const char 
                                        struct culm_onnx_graph **ret_graph,
                                        struct culm_error *error);
 void culm_onnx_graph_close(struct culm_onnx_graph *graph);
+/* One that passes may change, of a graph that none has changed; closed before that one, whose bytes,
+ * names and tensors it borrows. */
+enum culm_status culm_onnx_graph_copy(const struct culm_onnx_graph *graph,
+                                      struct culm_onnx_graph **ret_copy, struct culm_error *error);
+/* How many times this process has read a file or bytes as ONNX. Any thread. */
+int64_t culm_onnx_graph_reads(void);
 
 /* The living value in the place of `value`; -1 for -1. */
 int32_t culm_onnx_at(const struct culm_onnx_graph *graph, int32_t value);

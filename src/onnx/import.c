@@ -163,6 +163,15 @@ enum culm_status culm_onnx_import_bytes(const void *data, size_t len, const char
     return status == CULM_OK ? import(file, options, ret_model, ret_graph, error) : status;
 }
 
+enum culm_status culm_onnx_import_graph(const struct culm_onnx_graph *file,
+                                        const struct culm_onnx_options *options,
+                                        struct culm_onnx_model **ret_model,
+                                        struct culm_graph **ret_graph, struct culm_error *error) {
+    struct culm_onnx_graph *copy = NULL;
+    enum culm_status status = culm_onnx_graph_copy(file, &copy, error);
+    return status == CULM_OK ? import(copy, options, ret_model, ret_graph, error) : status;
+}
+
 void culm_onnx_model_free(struct culm_onnx_model *model) {
     if (model) {
         culm_onnx_graph_close(model->file);

@@ -43,6 +43,7 @@ struct culm_onnx_options {
 };
 
 struct culm_onnx_model;
+struct culm_onnx_graph; /* a file in memory: onnx/graph.h */
 
 /* Both results are the caller's: culm_onnx_model_free, culm_graph_free. */
 enum culm_status culm_onnx_import(const char *path, const struct culm_onnx_options *options,
@@ -50,6 +51,12 @@ enum culm_status culm_onnx_import(const char *path, const struct culm_onnx_optio
                                   struct culm_error *error);
 /* From memory, borrowed until the model is freed. */
 enum culm_status culm_onnx_import_bytes(const void *data, size_t len, const char *name,
+                                        const struct culm_onnx_options *options,
+                                        struct culm_onnx_model **ret_model,
+                                        struct culm_graph **ret_graph, struct culm_error *error);
+/* From a file that is open already, and stays as it is: any number of imports may start from it.
+ * It is closed after the model. The options' pins do not count. */
+enum culm_status culm_onnx_import_graph(const struct culm_onnx_graph *file,
                                         const struct culm_onnx_options *options,
                                         struct culm_onnx_model **ret_model,
                                         struct culm_graph **ret_graph, struct culm_error *error);

@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "base/yaml.h"
-#include "train/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,21 +109,20 @@ enum culm_status culm_config_set(struct culm_config *config, const char *key, co
 
 enum culm_status culm_config_resolve(const struct culm_config *config, struct culm_pins *pins,
                                      struct culm_train_config *ret_config,
-                                     struct culm_error *error) {
-    struct culm_train_config resolved;
+                                     struct culm_network **ret_network, struct culm_error *error) {
     enum culm_status status = culm_train_config_parse(config->text, config->len, config->name,
                                                       (const char *const *)config->set,
-                                                      config->set_count, &resolved, error);
+                                                      config->set_count, ret_config, error);
     if (status != CULM_OK) {
         return status;
     }
-    resolved.pins = pins;
-    if ((status = culm_network_complete(&resolved, error)) != CULM_OK) {
-        culm_train_config_release(&resolved);
-        return status;
+    ret_config->pins = pins;
+    status = culm_network_open(ret_config, ret_network, error);
+    if (status != CULM_OK) {
+        culm_train_config_release(ret_config);
+        ret_config->pins = NULL;
     }
-    *ret_config = resolved;
-    return CULM_OK;
+    return status;
 }
 
 enum culm_status culm_config_check(struct culm_config *config, struct culm_error *error) {
@@ -135,15 +133,17 @@ enum culm_status culm_config_check(struct culm_config *config, struct culm_error
 enum culm_status culm_config_text(struct culm_config *config, const char **ret_text,
                                   struct culm_error *error) {
     struct culm_train_config resolved;
+    struct culm_network *network = NULL;
     if (!config || !ret_text) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_config_text: an argument is NULL");
     }
     if (!config->dump) {
-        enum culm_status status = culm_config_resolve(config, NULL, &resolved, error);
+        enum culm_status status = culm_config_resolve(config, NULL, &resolved, &network, error);
         if (status != CULM_OK) {
             return status;
         }
         config->dump = culm_train_config_dump(&resolved);
+        culm_network_close(network);
         culm_train_config_release(&resolved);
         if (!config->dump) {
             return no_memory(config->name, error);

@@ -5,7 +5,7 @@
 #ifndef CULM_RUN_CONFIG_H
 #define CULM_RUN_CONFIG_H
 
-#include "train/config.h"
+#include "train/network.h"
 
 #include <culm.h>
 
@@ -20,11 +20,12 @@ struct culm_config {
 /* Adds "key=value" as it stands on a command line; its form is judged with the rest. */
 enum culm_status culm_config_add(struct culm_config *config, const char *set,
                                  struct culm_error *error);
-/* What it comes to. The caller releases ret_config, also of an ONNX model whose free sizes are then
- * those of its file. `pins`, borrowed by ret_config, may be NULL. */
+/* What it comes to, and the network that it names, which borrows it: *ret_config stays where it is
+ * until culm_network_close. The caller releases both; after a failure there is neither. `pins`,
+ * borrowed by ret_config, may be NULL. */
 enum culm_status culm_config_resolve(const struct culm_config *config, struct culm_pins *pins,
                                      struct culm_train_config *ret_config,
-                                     struct culm_error *error);
+                                     struct culm_network **ret_network, struct culm_error *error);
 /* NULL: out of memory. */
 struct culm_config *culm_config_copy(const struct culm_config *config);
 

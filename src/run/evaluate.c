@@ -2,8 +2,6 @@
 #include "run/evaluate.h"
 
 #include "base/exact.h"
-#include "run/runner.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -98,19 +96,19 @@ static enum culm_status run(const struct culm_runner *runner, const struct culm_
     return CULM_OK;
 }
 
-enum culm_status culm_evaluate(const struct culm_train_config *config,
+enum culm_status culm_evaluate(struct culm_subject *subject,
                                const struct culm_evaluate_options *options,
                                struct culm_evaluation *ret_evaluation, struct culm_error *error) {
+    const struct culm_runner_options how = {
+        .batch = subject->batch, .purpose = CULM_FOR_LOSS, .threads = options->threads};
     struct culm_source *source = NULL;
     struct culm_runner runner = {0};
-    char note[CULM_INITIAL_NOTE_SIZE] = "";
+    char note[CULM_NETWORK_NOTE_SIZE] = "";
     enum culm_status status;
-    if ((status = open_source(config, options, &source, error)) ||
-        (status = culm_runner_init(&runner, config, config->batch.micro, CULM_FOR_LOSS,
-                                   options->threads, error)) ||
+    if ((status = open_source(&subject->config, options, &source, error)) ||
+        (status = culm_runner_init(&runner, subject->network, &how, error)) ||
         (status = culm_network_check_source(runner.graph, source, error)) ||
-        (status = options->weights ? culm_runner_load(&runner, options->weights, error)
-                                   : culm_runner_begin(&runner, config, note, error))) {
+        (status = culm_subject_load(subject, &runner, note, error))) {
         goto out;
     }
     int64_t samples = culm_source_samples(source);

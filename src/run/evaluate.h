@@ -6,7 +6,7 @@
 #ifndef CULM_RUN_EVALUATE_H
 #define CULM_RUN_EVALUATE_H
 
-#include "train/network.h"
+#include "run/subject.h"
 
 struct culm_evaluation {
     int64_t samples;
@@ -14,11 +14,10 @@ struct culm_evaluation {
     double loss;       /* mean over the counted rows */
     double accuracy;   /* share of the counted rows whose largest logit is the target's */
     double perplexity; /* e^loss; 0 unless the model predicts tokens */
-    char note[CULM_INITIAL_NOTE_SIZE]; /* what model.init lacks, for the user; "": nothing */
+    char note[CULM_NETWORK_NOTE_SIZE]; /* what model.init lacks, for the user; "": nothing */
 };
 
 struct culm_evaluate_options {
-    const char *weights;      /* a safetensors file; NULL: what the configuration starts from */
     const char *const *paths; /* all samples of these files instead of the held-out ones */
     size_t path_count;
     int64_t samples; /* at most so many; 0: all */
@@ -27,7 +26,7 @@ struct culm_evaluate_options {
 
 /* The configuration's batch.micro samples at a time, in the order of the data. CULM_ERR_CONFIG when
  * nothing is held out and no paths are given. */
-enum culm_status culm_evaluate(const struct culm_train_config *config,
+enum culm_status culm_evaluate(struct culm_subject *subject,
                                const struct culm_evaluate_options *options,
                                struct culm_evaluation *ret_evaluation, struct culm_error *error);
 

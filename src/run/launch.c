@@ -56,7 +56,7 @@ static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
     struct culm_choices choices = {0};
     enum culm_status status = culm_launch_choices(l->o, &l->warnings, &choices, error);
     if (status == CULM_OK) {
-        status = culm_plan_new(l->o->config, &choices, &l->plan, error);
+        status = culm_plan_new(l->o->network, &choices, &l->plan, error);
     }
     culm_choices_release(&choices);
     return status;
@@ -82,18 +82,13 @@ static enum culm_status check_data(struct launch *l, const struct culm_train_con
         }
         culm_source_free(source);
     }
-    struct culm_initial *initial = NULL;
-    char note[CULM_INITIAL_NOTE_SIZE] = "";
+    char note[CULM_NETWORK_NOTE_SIZE] = "";
     if (status == CULM_OK) {
-        status = culm_initial_open(config, &initial, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_initial_check(initial, l->plan->graph, note, error);
+        status = culm_network_check_weights(l->o->network, l->plan->graph, note, error);
     }
     if (status == CULM_OK && note[0]) {
         culm_warnings_add(&l->warnings, "%s", note);
     }
-    culm_initial_close(initial);
     return status;
 }
 
@@ -571,6 +566,7 @@ int culm_launch_run(const struct culm_launch_options *options,
         (status = begin(&l, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
+        culm_network_let_go(options->network);
         warn_of_slow_tasks(&l);
         publish_start(&l);
         culm_launch_inputs_start(&l.digests, l.inputs.pins, write_plan_again, &l);

@@ -18,6 +18,8 @@
 /* All borrowed for the length of the call. */
 struct culm_launch_options {
     const struct culm_train_config *config;
+    struct culm_network
+        *network;            /* of the configuration; its files are let go once all is checked */
     const char *config_text; /* with every default filled in: for config.yaml and for workers */
     char config_sha256[CULM_SHA256_HEX]; /* of config_text */
     const char *out_dir;                 /* checked, not yet claimed: culm_rundir_claim */

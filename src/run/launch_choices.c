@@ -88,7 +88,7 @@ static enum culm_status resume(const struct culm_launch_options *o, struct culm_
         }
         return unreadable.status;
     }
-    return culm_choices_measure(o->config, ret_choices, error);
+    return culm_choices_measure(o->network, ret_choices, error);
 }
 
 enum culm_status culm_launch_choices(const struct culm_launch_options *o,
@@ -96,7 +96,7 @@ enum culm_status culm_launch_choices(const struct culm_launch_options *o,
                                      struct culm_choices *ret_choices, struct culm_error *error) {
     if (!o->plan_path) {
         return o->resume ? resume(o, warnings, ret_choices, error)
-                         : culm_choices_measure(o->config, ret_choices, error);
+                         : culm_choices_measure(o->network, ret_choices, error);
     }
     struct culm_choices recorded = {0}, planned = {0};
     bool there = false;

@@ -1,9 +1,7 @@
 /* Models on arrays: culm_model_* of culm.h. */
 #include "model/model.h"
-#include "base/buf.h"
-#include "base/file.h"
+
 #include "run/public.h"
-#include "run/runner.h"
 #include "run/subject.h"
 
 #include <culm.h>
@@ -17,77 +15,30 @@ struct culm_model {
 
 /* --- opening --- */
 
-static bool ends_with(const char *text, const char *end) {
-    size_t len = strlen(text), tail = strlen(end);
-    return len >= tail && strcmp(text + len - tail, end) == 0;
-}
-
-/* A configuration that only names the file. */
-static enum culm_status onnx_subject(const char *path, struct culm_subject *ret_subject,
-                                     struct culm_error *error) {
-    struct culm_buf text;
-    culm_buf_init(&text, 4 * CULM_PATH_MAX);
-    culm_buf_printf(&text, "model: {file: '");
-    for (const char *c = path; *c; c++) {
-        culm_buf_printf(&text, *c == '\'' ? "''" : "%c", *c);
-    }
-    culm_buf_printf(&text, "'}\ndata: {kind: images, path: none}\nsteps: 1\npipelines: 1\n"
-                           "stages: 1\nbatch: {global: 1, micro: 1, lanes: 1}\n");
-    enum culm_status status =
-        text.failed ? culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", path)
-                    : culm_train_config_parse((const char *)text.data, text.len, path, NULL, 0,
-                                              &ret_subject->config, error);
-    culm_buf_release(&text);
-    if (status == CULM_OK && (status = culm_network_complete(&ret_subject->config, error))) {
-        culm_train_config_release(&ret_subject->config);
-    }
-    return status;
-}
-
-/* `ret_weights`: of a run, whether it is there or not; "": what the configuration starts from. */
-static enum culm_status find(struct culm_model *model, const char *what,
-                             char ret_weights[CULM_PATH_MAX], struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    enum culm_status status;
-    ret_weights[0] = '\0';
-    if (!culm_model_preset_find(what) && culm_file_is_directory(what)) {
-        if ((status = culm_path_format(path, error, "%s/config.yaml", what)) ||
-            (status = culm_path_format(ret_weights, error, "%s/model.safetensors", what))) {
-            return status;
-        }
-        return culm_subject_find(path, true, &model->subject, error);
-    }
-    return ends_with(what, ".onnx") ? onnx_subject(what, &model->subject, error)
-                                    : culm_subject_find(what, true, &model->subject, error);
-}
-
 static enum culm_status open_model(struct culm_model *model, const char *what,
                                    const struct culm_model_open_options *options,
                                    struct culm_error *error) {
-    char weights[CULM_PATH_MAX], note[CULM_INITIAL_NOTE_SIZE];
-    enum culm_status status = find(model, what, weights, error);
-    if (status != CULM_OK) {
-        return status;
+    const struct culm_subject_options subject = {
+        .kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG | CULM_SUBJECT_ONNX | CULM_SUBJECT_RUN,
+        .weights = options->weights,
+        .sets = culm_subject_alone,
+        .set_count = CULM_SUBJECT_ALONE_COUNT,
+    };
+    const struct culm_runner_options runner = {
+        .batch = options->batch > 0 ? options->batch : 1,
+        .purpose = CULM_FOR_OUTPUT,
+        .threads = options->threads > 0 ? options->threads : 1,
+    };
+    char note[CULM_NETWORK_NOTE_SIZE];
+    enum culm_status status = culm_subject_open(what, &subject, &model->subject, error);
+    if (status == CULM_OK) {
+        status = culm_runner_init(&model->runner, model->subject.network, &runner, error);
     }
-    const char *from = options->weights ? options->weights : weights;
-    if (from == weights && from[0] && !culm_file_is_regular(from)) {
-        return culm_error_set(error, CULM_ERR_NOT_FOUND,
-                              "'%s' has no model.safetensors: the run has not ended; name a "
-                              "checkpoint as weights, or finish it",
-                              what);
+    if (status == CULM_OK && !model->runner.graph->has_output) {
+        status = culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' has a loss and no output", what);
     }
-    int64_t batch = options->batch > 0 ? options->batch : 1;
-    int threads = options->threads > 0 ? options->threads : 1;
-    status = culm_runner_init(&model->runner, &model->subject.config, batch, CULM_FOR_OUTPUT,
-                              threads, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (!model->runner.graph->has_output) {
-        return culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' has a loss and no output", what);
-    }
-    return from[0] ? culm_runner_load(&model->runner, from, error)
-                   : culm_runner_begin(&model->runner, &model->subject.config, note, error);
+    return status == CULM_OK ? culm_subject_load(&model->subject, &model->runner, note, error)
+                             : status;
 }
 
 enum culm_status culm_model_open(const char *what, const struct culm_model_open_options *options,
@@ -117,7 +68,7 @@ enum culm_status culm_model_open(const char *what, const struct culm_model_open_
 void culm_model_free(struct culm_model *model) {
     if (model) {
         culm_runner_release(&model->runner);
-        culm_subject_release(&model->subject);
+        culm_subject_close(&model->subject);
         free(model);
     }
 }

@@ -1,8 +1,16 @@
-/* Named models and configurations as subjects of a command. */
+/* What is named as a model; see subject.h. */
 #include "run/subject.h"
 
+#include "store/checkpoint.h"
+
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+const char *const culm_subject_alone[CULM_SUBJECT_ALONE_COUNT] = {"pipelines=1", "stages=1",
+                                                                  "batch.lanes=1"};
+
+/* --- configurations --- */
 
 static enum culm_source_kind kind_of(enum culm_arch arch) {
     switch (arch) {
@@ -13,60 +21,180 @@ static enum culm_source_kind kind_of(enum culm_arch arch) {
     }
 }
 
-/* A configuration that only names a model. */
-static enum culm_status config_of(const char *name, struct culm_train_config *ret_config,
-                                  struct culm_error *error) {
-    char text[256];
-    int len = snprintf(
-        text, sizeof text,
-        "model: {name: %s}\ndata: {kind: %s, path: none}\nsteps: 1\npipelines: 1\nstages: 1\n"
-        "batch: {global: 1, micro: 1, lanes: 1}\n",
-        name, culm_source_kind_names[kind_of(culm_model_preset_find(name)->arch)]);
-    return culm_train_config_parse(text, (size_t)len, name, NULL, 0, ret_config, error);
+/* A configuration that only names a model: `key`, of `model`, is `value`. */
+static enum culm_status config_of(const char *key, const char *value, enum culm_source_kind kind,
+                                  struct culm_train_config *ret_config, struct culm_error *error) {
+    struct culm_buf text;
+    culm_buf_init(&text, 4 * CULM_PATH_MAX);
+    culm_buf_printf(&text, "model: {%s: '", key);
+    for (const char *c = value; *c; c++) {
+        culm_buf_printf(&text, *c == '\'' ? "''" : "%c", *c);
+    }
+    culm_buf_printf(&text,
+                    "'}\ndata: {kind: %s, path: none}\nsteps: 1\npipelines: 1\n"
+                    "stages: 1\nbatch: {global: 1, micro: 1, lanes: 1}\n",
+                    culm_source_kind_names[kind]);
+    enum culm_status status =
+        text.failed ? culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", value)
+                    : culm_train_config_parse((const char *)text.data, text.len, value, NULL, 0,
+                                              ret_config, error);
+    culm_buf_release(&text);
+    return status;
 }
 
-enum culm_status culm_subject_find(const char *name_or_path, bool alone,
-                                   struct culm_subject *ret_subject, struct culm_error *error) {
-    static const char *const one[] = {"pipelines=1", "stages=1", "batch.lanes=1"};
-    struct culm_subject subject = {0};
-    snprintf(subject.name, sizeof subject.name, "%s", name_or_path);
-    enum culm_status status;
-    if (culm_model_preset_find(name_or_path)) {
-        subject.named = true;
-        status = config_of(name_or_path, &subject.config, error);
-    } else if (access(name_or_path, F_OK) != 0) {
+/* --- runs --- */
+
+static enum culm_status find_weights(const char *dir, struct culm_subject *subject,
+                                     struct culm_error *error) {
+    enum culm_status status =
+        culm_path_format(subject->weights, error, "%s/model.safetensors", dir);
+    return status != CULM_OK || culm_file_is_regular(subject->weights)
+               ? status
+               : culm_error_set(error, CULM_ERR_NOT_FOUND,
+                                "'%s' has no model.safetensors: the run has not ended; finish it "
+                                "with --resume, or name other weights, such as a checkpoint",
+                                dir);
+}
+
+/* The configuration of a checkpoint, and the files that the run had read. */
+static enum culm_status open_checkpoint(const char *dir, const struct culm_subject_options *options,
+                                        struct culm_subject *subject, struct culm_error *error) {
+    struct culm_checkpoint *checkpoint = NULL;
+    enum culm_status status = culm_path_format(subject->plan_path, error, "%s/plan.json", dir);
+    if (status != CULM_OK ||
+        (status = culm_checkpoint_open(options->weights, false, &checkpoint, error)) != CULM_OK) {
+        return status;
+    }
+    const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
+    if (!options->other_data && info->inputs) {
+        status = culm_inputs_read(info->inputs, &subject->inputs, error);
+    }
+    if (status == CULM_OK) {
+        status =
+            culm_train_config_parse(info->config, strlen(info->config), options->weights,
+                                    options->sets, options->set_count, &subject->config, error);
+    }
+    culm_checkpoint_close(checkpoint);
+    if (status == CULM_OK && subject->inputs.pins) {
+        culm_inputs_ask_plan(&subject->inputs, subject->plan_path);
+        subject->config.pins = subject->inputs.pins;
+    }
+    return status;
+}
+
+static enum culm_status open_run(const char *dir, const struct culm_subject_options *options,
+                                 struct culm_subject *subject, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    if (options->weights && culm_file_is_directory(options->weights)) {
+        return open_checkpoint(dir, options, subject, error);
+    }
+    enum culm_status status = culm_path_format(path, error, "%s/config.yaml", dir);
+    if (status == CULM_OK) {
+        status = culm_train_config_load(path, options->sets, options->set_count, &subject->config,
+                                        error);
+    }
+    return status == CULM_OK && !options->weights ? find_weights(dir, subject, error) : status;
+}
+
+/* A folder that is called like a model is a run if it has a configuration. */
+static bool is_run(const char *what, const struct culm_subject_options *options, bool named) {
+    char path[CULM_PATH_MAX];
+    return (options->kinds & CULM_SUBJECT_RUN) && culm_file_is_directory(what) &&
+           (!named || (culm_path_format(path, NULL, "%s/config.yaml", what) == CULM_OK &&
+                       culm_file_is_regular(path)));
+}
+
+/* --- opening --- */
+
+static bool ends_with(const char *text, const char *end) {
+    size_t len = strlen(text), tail = strlen(end);
+    return len >= tail && strcmp(text + len - tail, end) == 0;
+}
+
+static enum culm_status find(const char *what, const struct culm_subject_options *options,
+                             struct culm_subject *subject, struct culm_error *error) {
+    const struct culm_model_preset *preset =
+        options->kinds & CULM_SUBJECT_NAME ? culm_model_preset_find(what) : NULL;
+    if (options->kinds == CULM_SUBJECT_RUN || is_run(what, options, preset != NULL)) {
+        return open_run(what, options, subject, error);
+    }
+    if (preset) {
+        subject->named = true;
+        return config_of("name", what, kind_of(preset->arch), &subject->config, error);
+    }
+    if ((options->kinds & CULM_SUBJECT_ONNX) && ends_with(what, ".onnx")) {
+        return config_of("file", what, CULM_SOURCE_IMAGES, &subject->config, error);
+    }
+    if ((options->kinds & CULM_SUBJECT_NAME) && access(what, F_OK) != 0) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "'%s' is neither a configuration file nor a known model; 'culm model "
                               "list' names them",
-                              name_or_path);
-    } else {
-        status = culm_train_config_load(name_or_path, one, alone ? sizeof one / sizeof *one : 0,
-                                        &subject.config, error);
-        if (status == CULM_OK &&
-            (status = culm_network_complete(&subject.config, error)) != CULM_OK) {
-            culm_train_config_release(&subject.config);
-        }
+                              what);
+    }
+    return culm_train_config_load(what, options->sets, options->set_count, &subject->config, error);
+}
+
+/* `options->weights` instead of those that were found. */
+static enum culm_status finish(struct culm_subject *subject, const char *weights,
+                               struct culm_error *error) {
+    subject->batch = subject->config.batch.micro;
+    return weights ? culm_path_format(subject->weights, error, "%s", weights) : CULM_OK;
+}
+
+enum culm_status culm_subject_open(const char *what, const struct culm_subject_options *options,
+                                   struct culm_subject *subject, struct culm_error *error) {
+    *subject = (struct culm_subject){0};
+    snprintf(subject->name, sizeof subject->name, "%s", what);
+    enum culm_status status;
+    if ((status = find(what, options, subject, error)) ||
+        (status = finish(subject, options->weights, error)) ||
+        (status = culm_network_open(&subject->config, &subject->network, error))) {
+        culm_subject_close(subject);
+    }
+    return status;
+}
+
+enum culm_status culm_subject_open_config(const struct culm_config *config, const char *weights,
+                                          struct culm_subject *subject, struct culm_error *error) {
+    *subject = (struct culm_subject){0};
+    enum culm_status status =
+        culm_config_resolve(config, NULL, &subject->config, &subject->network, error);
+    if (status == CULM_OK) {
+        status = finish(subject, weights, error);
     }
     if (status != CULM_OK) {
-        return status;
+        culm_subject_close(subject);
     }
-    subject.batch = subject.config.batch.micro;
-    *ret_subject = subject;
-    return CULM_OK;
+    return status;
 }
 
-void culm_subject_release(struct culm_subject *subject) {
+void culm_subject_close(struct culm_subject *subject) {
+    culm_network_close(subject->network);
     culm_train_config_release(&subject->config);
+    culm_inputs_release(&subject->inputs);
+    *subject = (struct culm_subject){0};
 }
 
-enum culm_status culm_subject_compile(const struct culm_subject *subject,
-                                      struct culm_graph **ret_graph, struct culm_stage **ret_stage,
-                                      struct culm_error *error) {
+/* --- using --- */
+
+enum culm_status culm_subject_load(struct culm_subject *subject, struct culm_runner *runner,
+                                   char ret_note[CULM_NETWORK_NOTE_SIZE],
+                                   struct culm_error *error) {
+    ret_note[0] = '\0';
+    enum culm_status status = subject->weights[0]
+                                  ? culm_runner_load(runner, subject->weights, error)
+                                  : culm_runner_begin(runner, subject->network, ret_note, error);
+    culm_network_let_go(subject->network);
+    return status;
+}
+
+enum culm_status culm_subject_compile(struct culm_subject *subject, struct culm_graph **ret_graph,
+                                      struct culm_stage **ret_stage, struct culm_error *error) {
     struct culm_graph *graph = NULL;
     const struct culm_stage_options options = {.recompute = subject->config.recompute ==
                                                             CULM_RECOMPUTE_BLOCK};
     enum culm_status status =
-        culm_network_build(&subject->config, subject->batch, CULM_FOR_TRAINING, &graph, error);
+        culm_network_graph(subject->network, subject->batch, CULM_FOR_TRAINING, &graph, error);
     if (status == CULM_OK) {
         status = culm_stages_compile(graph, 1, &options, ret_stage, error);
     }

@@ -1,7 +1,6 @@
 /* What came of a run, and version and evaluation for culm.h. */
 #include "report/summary.h"
 
-#include "run/config.h"
 #include "run/evaluate.h"
 #include "run/public.h"
 #include "run/version.h"
@@ -50,7 +49,7 @@ enum culm_status culm_evaluate_model(struct culm_config *config,
                                      struct culm_error *error) {
     struct culm_evaluate_arguments own = {.size = sizeof own};
     struct culm_evaluation evaluation;
-    struct culm_train_config resolved;
+    struct culm_subject subject;
     if (!config) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_evaluate_model: config is NULL");
     }
@@ -58,20 +57,19 @@ enum culm_status culm_evaluate_model(struct culm_config *config,
         arguments ? culm_public_take(&own, sizeof own, arguments, "culm_evaluate_arguments", error)
                   : CULM_OK;
     if (status == CULM_OK) {
-        status = culm_config_resolve(config, NULL, &resolved, error);
+        status = culm_subject_open_config(config, own.weights, &subject, error);
     }
     if (status != CULM_OK) {
         return status;
     }
     const struct culm_evaluate_options options = {
-        .weights = own.weights,
         .paths = own.paths,
         .path_count = own.paths ? own.path_count : 0,
         .samples = own.samples,
         .threads = own.threads > 0 ? own.threads : 1,
     };
-    status = culm_evaluate(&resolved, &options, &evaluation, error);
-    culm_train_config_release(&resolved);
+    status = culm_evaluate(&subject, &options, &evaluation, error);
+    culm_subject_close(&subject);
     if (status != CULM_OK) {
         return status;
     }

@@ -26,6 +26,7 @@ struct function_sink {
 
 struct culm_training {
     struct culm_train_config config;
+    struct culm_network *network;
     char *config_text;
     char dir[CULM_PATH_MAX], plan[CULM_PATH_MAX], program[CULM_PATH_MAX];
     char **program_arguments;
@@ -80,7 +81,7 @@ static enum culm_status load_config(struct culm_training *t, const struct culm_c
     if (!pins) {
         return no_memory(error);
     }
-    enum culm_status status = culm_config_resolve(config, pins, &t->config, error);
+    enum culm_status status = culm_config_resolve(config, pins, &t->config, &t->network, error);
     if (status != CULM_OK) {
         culm_pins_free(pins);
         return status;
@@ -210,6 +211,7 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
     t->launch.warn = options->warning;
     t->launch.ctx = options->context;
     t->launch.config = &t->config;
+    t->launch.network = t->network;
     t->launch.config_text = t->config_text;
     t->launch.out_dir = t->dir;
     t->launch.resume = options->resume;
@@ -278,6 +280,7 @@ void culm_training_free(struct culm_training *training) {
     free(training->faults);
     free(training->config_text);
     free(training->plan_json);
+    culm_network_close(training->network);
     struct culm_pins *pins = training->config.pins;
     culm_train_config_release(&training->config);
     culm_pins_free(pins);

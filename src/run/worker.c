@@ -26,6 +26,7 @@
 struct worker {
     struct culm_brief brief;
     char signature[CULM_SIGNATURE_SIZE], token[TOKEN_SIZE], plan_path[CULM_PATH_MAX];
+    struct culm_network *network; /* of the brief's configuration */
     struct culm_plan *plan;
     struct culm_source *source;
     struct culm_device *device;
@@ -102,6 +103,7 @@ static enum culm_status make_exec(struct worker *w, const char *dir, struct culm
         .config_text = w->brief.config_text,
         .signature = w->signature,
         .run_dir = dir,
+        .network = w->network,
         .plan = w->plan,
         .pool = w->pool,
         .world = culm_worker_world(w->world),
@@ -122,7 +124,8 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
     culm_inputs_ask_plan(&w->brief.inputs, w->plan_path);
     if ((status = culm_path_format(w->plan_path, error, "%s/plan.json", dir)) ||
         (status = culm_pins_look(w->brief.inputs.pins, error)) ||
-        (status = culm_plan_new(&w->brief.config, &w->brief.choices, &w->plan, error)) ||
+        (status = culm_network_open(&w->brief.config, &w->network, error)) ||
+        (status = culm_plan_new(w->network, &w->brief.choices, &w->plan, error)) ||
         (status = open_source(w, error)) ||
         (status = culm_device_new((int)w->brief.config.threads, &w->device, error))) {
         return status;
@@ -249,6 +252,7 @@ int culm_run_worker(int argc, char **argv, struct culm_worker_memory *ret_memory
     culm_device_free(w.device);
     culm_source_free(w.source);
     culm_plan_free(w.plan);
+    culm_network_close(w.network);
     culm_blob_pool_free(w.pool);
     free(w.faults);
     culm_brief_release(&w.brief);

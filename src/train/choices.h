@@ -47,10 +47,11 @@ enum culm_status culm_choices_load(const char *path, struct culm_choices *ret_ch
 enum culm_status culm_choices_apply(const struct culm_choices *choices, struct culm_graph *graph,
                                     struct culm_error *error);
 
-/* Measures what the configuration asks to be measured (`kernels: trial`, `cuts: measured`) on
- * random samples, on the device's threads; memory for one micro-batch on the whole model is taken
+struct culm_network;
+/* Measures what the network's configuration asks to be measured (`kernels: trial`, `cuts: measured`)
+ * on random samples, on the device's threads; memory for one micro-batch on the whole model is taken
  * and given back. Asked for nothing, it gives none. */
-enum culm_status culm_choices_measure(const struct culm_train_config *config,
+enum culm_status culm_choices_measure(struct culm_network *network,
                                       struct culm_choices *ret_choices, struct culm_error *error);
 
 #endif

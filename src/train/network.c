@@ -1,9 +1,8 @@
 /* The network that a configuration names. See network.h. */
-#include "train/network.h"
+#include "train/network_internal.h"
 
 #include "graph/precision.h"
-#include "onnx/onnx.h"
-#include "store/safetensors.h"
+#include "onnx/graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,29 +12,80 @@ static bool is_onnx(const struct culm_train_config *config) {
     return config->model.arch == CULM_ARCH_ONNX;
 }
 
+/* --- ONNX files --- */
+
 #define ONNX_CONTEXT 128 /* where neither the file nor model.context says it */
 
-static enum culm_status import(const struct culm_train_config *config, int64_t batch,
-                               enum culm_purpose purpose, struct culm_onnx_model **ret_file,
-                               struct culm_graph **ret_graph, struct culm_error *error) {
+static struct network_request request_of(const struct culm_train_config *config, int64_t batch,
+                                         enum culm_purpose purpose) {
     const struct culm_model_options *model = &config->model.options;
-    const struct culm_onnx_options options = {
-        .batch = batch,
-        .context = model->context ? model->context : ONNX_CONTEXT,
-        .height = model->image,
-        .width = model->image,
-        .masked = model->masked,
-        .label_smoothing = model->label_smoothing,
-        .inference = purpose == CULM_FOR_OUTPUT,
-        .evaluate = purpose == CULM_FOR_LOSS,
-        .pins = config->pins,
-    };
-    return culm_onnx_import(config->model.file, &options, ret_file, ret_graph, error);
+    return (struct network_request){.batch = batch,
+                                    .context = model->context ? model->context : ONNX_CONTEXT,
+                                    .image = model->image,
+                                    .masked = model->masked,
+                                    .label_smoothing = model->label_smoothing,
+                                    .purpose = purpose};
 }
 
-enum culm_status culm_network_build(const struct culm_train_config *config, int64_t batch,
+static bool same_request(const struct network_request *a, const struct network_request *b) {
+    return a->batch == b->batch && a->context == b->context && a->image == b->image &&
+           a->masked == b->masked && a->label_smoothing == b->label_smoothing &&
+           a->purpose == b->purpose;
+}
+
+static enum culm_status import(struct culm_network *network, const struct network_request *request,
+                               struct culm_onnx_model **ret_model, struct culm_graph **ret_graph,
+                               struct culm_error *error) {
+    const struct culm_onnx_options options = {
+        .batch = request->batch,
+        .context = request->context,
+        .height = request->image,
+        .width = request->image,
+        .masked = request->masked,
+        .label_smoothing = request->label_smoothing,
+        .inference = request->purpose == CULM_FOR_OUTPUT,
+        .evaluate = request->purpose == CULM_FOR_LOSS,
+    };
+    const struct culm_train_config *config = network->config;
+    enum culm_status status =
+        network->file
+            ? CULM_OK
+            : culm_onnx_graph_open_pinned(config->model.file, config->pins, &network->file, error);
+    return status == CULM_OK
+               ? culm_onnx_import_graph(network->file, &options, ret_model, ret_graph, error)
+               : status;
+}
+
+enum culm_status network_import(struct culm_network *network, struct culm_error *error) {
+    if (!is_onnx(network->config) || network->model) {
+        return CULM_OK;
+    }
+    network->request = request_of(network->config, network->config->batch.micro, CULM_FOR_TRAINING);
+    return import(network, &network->request, &network->model, &network->graph, error);
+}
+
+/* The graph that is there if it is such a one, else a new one. */
+static enum culm_status onnx_graph(struct culm_network *network, int64_t batch,
+                                   enum culm_purpose purpose, struct culm_graph **ret_graph,
+                                   struct culm_error *error) {
+    const struct network_request request = request_of(network->config, batch, purpose);
+    if (network->graph && same_request(&request, &network->request)) {
+        *ret_graph = network->graph;
+        network->graph = NULL;
+        return CULM_OK;
+    }
+    struct culm_onnx_model *model = NULL;
+    enum culm_status status = import(network, &request, &model, ret_graph, error);
+    culm_onnx_model_free(model);
+    return status;
+}
+
+/* --- graphs --- */
+
+enum culm_status culm_network_graph(struct culm_network *network, int64_t batch,
                                     enum culm_purpose purpose, struct culm_graph **ret_graph,
                                     struct culm_error *error) {
+    const struct culm_train_config *config = network->config;
     struct culm_model_options options = config->model.options;
     options.batch = batch;
     options.inference = purpose == CULM_FOR_OUTPUT;
@@ -44,11 +94,9 @@ enum culm_status culm_network_build(const struct culm_train_config *config, int6
         options.dropout = 0;
     }
     struct culm_graph *graph = NULL;
-    struct culm_onnx_model *file = NULL;
     enum culm_status status = is_onnx(config)
-                                  ? import(config, batch, purpose, &file, &graph, error)
+                                  ? onnx_graph(network, batch, purpose, &graph, error)
                                   : culm_model_build(config->model.arch, &options, &graph, error);
-    culm_onnx_model_free(file);
     if (status == CULM_OK && config->precision == CULM_PRECISION_BF16) {
         status = culm_graph_lower_bf16(graph, error);
     }
@@ -171,16 +219,11 @@ int64_t culm_network_below(const struct culm_graph *graph, const char *field) {
     return below;
 }
 
-enum culm_status culm_network_complete(struct culm_train_config *config, struct culm_error *error) {
-    struct culm_onnx_model *file = NULL;
-    struct culm_graph *graph = NULL;
-    struct culm_model_options of = {0}, *o = &config->model.options;
-    enum culm_status status = is_onnx(config) ? import(config, config->batch.micro,
-                                                       CULM_FOR_TRAINING, &file, &graph, error)
-                                              : CULM_OK;
-    if (!graph) {
-        return status;
-    }
+/* --- opening --- */
+
+/* What nobody gave, as the graph of the file has it. */
+static void complete(struct culm_model_options *o, const struct culm_graph *graph) {
+    struct culm_model_options of = {0};
     for (int32_t i = 0; i < graph->field_count; i++) {
         const struct culm_shape *shape = &graph->field[i].shape;
         if (strcmp(graph->field[i].name, "tokens") == 0) {
@@ -205,10 +248,52 @@ enum culm_status culm_network_complete(struct culm_train_config *config, struct 
     o->masked = o->masked ? o->masked : of.masked;
     o->image = o->image ? o->image : of.image;
     o->channels = o->channels ? o->channels : of.channels;
-    culm_graph_free(graph);
-    culm_onnx_model_free(file);
+}
+
+enum culm_status culm_network_open(struct culm_train_config *config,
+                                   struct culm_network **ret_network, struct culm_error *error) {
+    struct culm_network *network = calloc(1, sizeof *network);
+    if (!network) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the model");
+    }
+    network->config = config;
+    enum culm_status status = network_import(network, error);
+    if (status != CULM_OK) {
+        culm_network_close(network);
+        return status;
+    }
+    if (network->graph) {
+        complete(&config->model.options, network->graph);
+        /* Asked for with the sizes that it has, it is the same graph. */
+        network->request = request_of(config, config->batch.micro, CULM_FOR_TRAINING);
+    }
+    *ret_network = network;
     return CULM_OK;
 }
+
+void culm_network_let_go(struct culm_network *network) {
+    culm_graph_free(network->graph);
+    culm_onnx_model_free(network->model);
+    culm_onnx_graph_close(network->file);
+    culm_safetensors_close(network->init);
+    network->graph = NULL;
+    network->model = NULL;
+    network->file = NULL;
+    network->init = NULL;
+}
+
+void culm_network_close(struct culm_network *network) {
+    if (network) {
+        culm_network_let_go(network);
+        free(network);
+    }
+}
+
+const struct culm_train_config *culm_network_config(const struct culm_network *network) {
+    return network->config;
+}
+
+/* --- samples --- */
 
 enum culm_status culm_network_check_source(const struct culm_graph *graph,
                                            const struct culm_source *source,
@@ -230,153 +315,4 @@ enum culm_status culm_network_check_source(const struct culm_graph *graph,
         }
     }
     return check_numbers(graph, source, error);
-}
-
-/* --- the first weights --- */
-
-#define NAME_MAX_BYTES (sizeof((struct culm_param *)0)->name + 32) /* with a prefix */
-
-struct culm_initial {
-    uint64_t seed;
-    struct culm_safetensors *file; /* NULL: none */
-    struct culm_onnx_model *onnx;  /* NULL: none; `file` comes first */
-    char path[512];
-};
-
-enum culm_status culm_initial_open(const struct culm_train_config *config,
-                                   struct culm_initial **ret_initial, struct culm_error *error) {
-    struct culm_initial *initial = calloc(1, sizeof *initial);
-    if (!initial) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    initial->seed = config->seed;
-    if (config->model.init) {
-        snprintf(initial->path, sizeof initial->path, "%s", config->model.init);
-        enum culm_status status =
-            culm_safetensors_open_pinned(config->model.init, config->pins, &initial->file, error);
-        if (status != CULM_OK) {
-            culm_error_prefix(error, "model.init");
-            free(initial);
-            return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
-        }
-    }
-    if (is_onnx(config)) {
-        struct culm_graph *graph = NULL;
-        enum culm_status status =
-            import(config, config->batch.micro, CULM_FOR_TRAINING, &initial->onnx, &graph, error);
-        culm_graph_free(graph);
-        if (status != CULM_OK) {
-            culm_initial_close(initial);
-            return status;
-        }
-    }
-    *ret_initial = initial;
-    return CULM_OK;
-}
-
-void culm_initial_close(struct culm_initial *initial) {
-    if (initial) {
-        culm_safetensors_close(initial->file);
-        culm_onnx_model_free(initial->onnx);
-        free(initial);
-    }
-}
-
-/* `name`, or, for a layer norm of the first BERTs, LayerNorm.weight as LayerNorm.gamma and .bias as
- * .beta. */
-static const struct culm_safetensors_entry *find_spelled(const struct culm_safetensors *file,
-                                                         const char *name) {
-    static const char *const spelled[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
-                                             {"LayerNorm.bias", "LayerNorm.beta"}};
-    const struct culm_safetensors_entry *entry = culm_safetensors_find(file, name);
-    for (size_t i = 0; i < sizeof spelled / sizeof *spelled && !entry; i++) {
-        size_t len = strlen(name), end = strlen(spelled[i][0]);
-        if (len >= end && strcmp(name + len - end, spelled[i][0]) == 0) {
-            char other[NAME_MAX_BYTES];
-            snprintf(other, sizeof other, "%.*s%s", (int)(len - end), name, spelled[i][1]);
-            entry = culm_safetensors_find(file, other);
-        }
-    }
-    return entry;
-}
-
-/* Published files leave the first part of the names out, or put one in front. */
-static const struct culm_safetensors_entry *find(const struct culm_safetensors *file,
-                                                 const char *name) {
-    static const char prefixes[][16] = {"transformer.", "bert."};
-    const struct culm_safetensors_entry *entry = find_spelled(file, name);
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !entry; i++) {
-        size_t len = strlen(prefixes[i]);
-        char longer[NAME_MAX_BYTES];
-        snprintf(longer, sizeof longer, "%s%s", prefixes[i], name);
-        entry = find_spelled(file, strncmp(name, prefixes[i], len) == 0 ? name + len : longer);
-    }
-    return entry;
-}
-
-enum culm_status culm_initial_fill(const struct culm_initial *initial,
-                                   const struct culm_param_info *param, float *data,
-                                   struct culm_error *error) {
-    const struct culm_safetensors_entry *entry =
-        initial->file ? find(initial->file, param->name) : NULL;
-    if (!entry && initial->onnx) {
-        enum culm_status status = culm_onnx_weights_read(initial->onnx, param->name, param->rank,
-                                                         param->shape, data, error);
-        if (status != CULM_ERR_NOT_FOUND) {
-            return status;
-        }
-    }
-    if (!entry) {
-        culm_model_init_param(param, initial->seed, data);
-        return CULM_OK;
-    }
-    return culm_safetensors_read(initial->file, entry->name, param->rank, param->shape, data,
-                                 error);
-}
-
-/* What is told of a file that does not have all; "" of one that does. */
-static void tell(const struct culm_initial *initial, int32_t found, int32_t all,
-                 const char *missing, char ret_note[CULM_INITIAL_NOTE_SIZE]) {
-    ret_note[0] = '\0';
-    if (found < all) {
-        snprintf(ret_note, CULM_INITIAL_NOTE_SIZE,
-                 "model.init has %d of %d parameters; those that it lacks, the first is '%s', "
-                 "start from %s",
-                 found, all, missing, initial->onnx ? "model.file" : "the seed");
-    }
-}
-
-enum culm_status culm_initial_check(const struct culm_initial *initial,
-                                    const struct culm_graph *graph,
-                                    char ret_note[CULM_INITIAL_NOTE_SIZE],
-                                    struct culm_error *error) {
-    int32_t found = 0;
-    const char *missing = "";
-    for (int32_t p = 0; p < graph->param_count && initial->file; p++) {
-        const struct culm_param *param = &graph->param[p];
-        const struct culm_safetensors_entry *entry = find(initial->file, param->name);
-        if (!entry) {
-            missing = missing[0] ? missing : param->name;
-            continue;
-        }
-        char have[CULM_SHAPE_TEXT_MAX], want[CULM_SHAPE_TEXT_MAX];
-        culm_shape_text(entry->rank, entry->shape, have);
-        culm_shape_text(param->written.rank, param->written.dim, want);
-        if (!culm_safetensors_fits(entry, param->written.rank, param->written.dim)) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "model.init: '%s' has '%s' as %s %s, the model needs F32 %s; "
-                                  "leave it out of the file, or change the model",
-                                  initial->path, entry->name, entry->dtype, have, want);
-        }
-        found++;
-    }
-    if (initial->file && found == 0) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "model.init: '%s' has no parameter of this model (the first is "
-                              "'%s'); is it of another architecture?",
-                              initial->path, graph->param[0].name);
-    }
-    tell(initial, initial->file ? found : graph->param_count, graph->param_count, missing,
-         ret_note);
-    return CULM_OK;
 }

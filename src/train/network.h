@@ -1,10 +1,12 @@
 /*
- * The network that a configuration names: its graph, and the weights it starts from.
+ * The network that a configuration names: opened once, and then asked for graphs, for training or
+ * without, and for the weights it starts from.
  *
- * Everyone who needs the model of a run builds it here: the launcher and its workers, evaluation,
- * generation, benchmarks. The same configuration gives the same graph in every process.
+ * Everyone who needs the model of a run opens it here: the launcher and its workers, evaluation,
+ * generation, benchmarks. The same configuration gives the same graph in every process. An ONNX file
+ * is read once, when it is opened; each graph is made from what was read.
  *
- * Thread: the caller's.
+ * Thread: one at a time.
  */
 #ifndef CULM_TRAIN_NETWORK_H
 #define CULM_TRAIN_NETWORK_H
@@ -19,15 +21,39 @@ enum culm_purpose {
     CULM_FOR_OUTPUT, /* the same; the logits */
 };
 
-/* `batch` samples in a micro-batch; `precision` "f32" or "bf16". Free with culm_graph_free. */
-enum culm_status culm_network_build(const struct culm_train_config *config, int64_t batch,
+struct culm_network;
+
+/* The configuration is borrowed. Of an ONNX model the sizes that are 0 in it, since nobody gave them
+ * (context, vocab, masked, classes, image, channels), become those of the file. Other keys may be
+ * changed later, by whoever wants other graphs than the configuration says. The errors of
+ * culm_onnx_import. */
+enum culm_status culm_network_open(struct culm_train_config *config,
+                                   struct culm_network **ret_network, struct culm_error *error);
+void culm_network_close(struct culm_network *network); /* NULL is fine */
+const struct culm_train_config *culm_network_config(const struct culm_network *network);
+/* Gives back the memory of files, which may be large. Whoever asks for more reads them again. */
+void culm_network_let_go(struct culm_network *network);
+
+/* `batch` samples in a micro-batch. The caller frees it with culm_graph_free. */
+enum culm_status culm_network_graph(struct culm_network *network, int64_t batch,
                                     enum culm_purpose purpose, struct culm_graph **ret_graph,
                                     struct culm_error *error);
 
-/* Fills in the sizes of an ONNX model that are 0 in the configuration, since nobody gave them:
- * context, vocab, masked, classes, image, channels. Call it once after loading; of other models it
- * changes nothing. The errors of culm_onnx_import. */
-enum culm_status culm_network_complete(struct culm_train_config *config, struct culm_error *error);
+/* The first weights: of `model.init`, or the ONNX file, else drawn from the seed. Fills
+ * data[param->count]. A parameter that no file has is drawn from the seed. Names match exactly, or
+ * without the first part ("transformer.", "bert.") on either side; model.init may call a LayerNorm's
+ * weight and bias gamma and beta. CULM_ERR_FORMAT when a file has another shape. */
+enum culm_status culm_network_weights(struct culm_network *network,
+                                      const struct culm_param_info *param, float *data,
+                                      struct culm_error *error);
+#define CULM_NETWORK_NOTE_SIZE 256
+/* CULM_ERR_CONFIG when model.init has none of the graph's parameters, or one of another shape. When
+ * it has some of them, ret_note is one line for the user: how many, and which is missing first;
+ * else, and without model.init, "". */
+enum culm_status culm_network_check_weights(struct culm_network *network,
+                                            const struct culm_graph *graph,
+                                            char ret_note[CULM_NETWORK_NOTE_SIZE],
+                                            struct culm_error *error);
 
 /* How many rows or classes the numbers of a field choose from, the least of all that it does: every
  * number must be below. 0: it chooses nothing. */
@@ -38,26 +64,5 @@ int64_t culm_network_below(const struct culm_graph *graph, const char *field);
 enum culm_status culm_network_check_source(const struct culm_graph *graph,
                                            const struct culm_source *source,
                                            struct culm_error *error);
-
-/* Where the first weights come from: `model.init`, or the ONNX file, else the seed. */
-struct culm_initial;
-enum culm_status culm_initial_open(const struct culm_train_config *config,
-                                   struct culm_initial **ret_initial, struct culm_error *error);
-void culm_initial_close(struct culm_initial *initial); /* NULL is fine */
-/* Fills data[param->count]. A parameter that the file does not have is drawn from the seed. Names
- * match exactly, or without the first part ("transformer.", "bert.") on either side; the file may
- * call a LayerNorm's weight and bias gamma and beta. CULM_ERR_FORMAT when the file has another
- * shape. */
-enum culm_status culm_initial_fill(const struct culm_initial *initial,
-                                   const struct culm_param_info *param, float *data,
-                                   struct culm_error *error);
-#define CULM_INITIAL_NOTE_SIZE 256
-/* CULM_ERR_CONFIG when the file has none of the graph's parameters, or one of another shape. When
- * it has some of them, ret_note is one line for the user: how many, and which is missing first;
- * else, and without a file, "". */
-enum culm_status culm_initial_check(const struct culm_initial *initial,
-                                    const struct culm_graph *graph,
-                                    char ret_note[CULM_INITIAL_NOTE_SIZE],
-                                    struct culm_error *error);
 
 #endif

@@ -406,6 +406,7 @@ static enum culm_status run_export(struct culm_numeric *x, struct culm_task *tas
 }
 
 static enum culm_status run_import(struct culm_numeric *x, struct culm_task *task) {
+    culm_network_let_go(x->o.network); /* the weights come from another worker */
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     const struct culm_param_info *param = &info->params[task->index];
     size_t bytes = (size_t)param->count * sizeof(float);
@@ -451,8 +452,7 @@ static enum culm_status execute(struct culm_exec *exec, struct culm_task *task) 
         return status;
     case CULM_TASK_DROP: drop_state(x, task->stage); return CULM_OK;
     case CULM_TASK_FORWARD:
-        culm_initial_close(x->initial); /* all has been loaded: files may be large */
-        x->initial = NULL;
+        culm_network_let_go(x->o.network); /* all has been loaded: files may be large */
         status = run_forward(x, task);
         return status == CULM_OK && task->late ? check_used(x, task) : status;
     case CULM_TASK_BACKWARD:
@@ -537,7 +537,6 @@ void culm_numeric_free(struct culm_exec *exec) {
     drop_scratch(x, &x->scratch);
     drop_scratch(x, &x->frc_scratch);
     culm_numeric_fields_release(x);
-    culm_initial_close(x->initial);
     free(x->tied);
     free(x);
 }

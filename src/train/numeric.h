@@ -24,6 +24,7 @@ struct culm_numeric_options {
     const char *config_text;                /* as checkpoints record it */
     const char *signature;
     const char *run_dir;
+    struct culm_network *network; /* for the first weights; NULL: store tasks only */
     const struct culm_plan *plan;
     struct culm_blob_pool *pool;
     struct culm_world *world;         /* for fault points; may be NULL */

@@ -41,7 +41,6 @@ struct culm_numeric {
     int64_t ahead_iteration; /* the iteration of the last task, and its first micro-batch here */
     int32_t ahead_first;
     int32_t *source_field;         /* by field of the graph: the source's */
-    struct culm_initial *initial;  /* while version 0 is loaded */
     float *tied;                   /* sum of the uses of a tied tensor */
     struct culm_stage_run frc_run; /* of a redundant forward that was stopped */
     uint64_t *normed;              /* [params] digests of the gradients of the last norms */

@@ -39,17 +39,15 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
     float *data = x->state[task->stage].data;
     memset(data, 0, x->o.plan->layout.stage[task->stage].state_bytes);
     if (!task->source[0]) {
-        if (!x->initial) {
-            status = culm_initial_open(x->o.config, &x->initial, error);
-        }
         for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
-            status = culm_initial_fill(x->initial, &info->params[i], data + info->params[i].offset,
-                                       error);
+            status = culm_network_weights(x->o.network, &info->params[i],
+                                          data + info->params[i].offset, error);
             moved(task, 1);
         }
         return status;
     }
     struct culm_checkpoint *checkpoint = NULL;
+    culm_network_let_go(x->o.network);
     status = culm_checkpoint_open(task->source, false, &checkpoint, error);
     for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         const struct culm_param_info *param = &info->params[i];

@@ -274,9 +274,9 @@ struct culm_pipeline_settings culm_plan_settings(const struct culm_train_config 
     };
 }
 
-enum culm_status culm_plan_new(const struct culm_train_config *config,
-                               const struct culm_choices *choices, struct culm_plan **ret_plan,
-                               struct culm_error *error) {
+enum culm_status culm_plan_new(struct culm_network *network, const struct culm_choices *choices,
+                               struct culm_plan **ret_plan, struct culm_error *error) {
+    const struct culm_train_config *config = culm_network_config(network);
     struct culm_plan *plan = calloc(1, sizeof *plan);
     if (!plan) {
         return out_of_memory(error);
@@ -289,8 +289,8 @@ enum culm_status culm_plan_new(const struct culm_train_config *config,
     plan->memory_bytes = calloc(stages, sizeof *plan->memory_bytes);
     enum culm_status status = plan->stage && plan->memory_bytes ? CULM_OK : out_of_memory(error);
     if (status == CULM_OK) {
-        status =
-            culm_network_build(config, config->batch.micro, CULM_FOR_TRAINING, &plan->graph, error);
+        status = culm_network_graph(network, config->batch.micro, CULM_FOR_TRAINING, &plan->graph,
+                                    error);
     }
     if (status == CULM_OK) {
         plan->rows_per_sample = rows_per_sample(plan->graph);

@@ -35,12 +35,10 @@ struct culm_plan {
     size_t limit_bytes;        /* of each worker's pool: its promise without the program */
 };
 
-/* `choices` (copied; NULL: none) as far as they fit: cuts for another number of stages do not
- * count.
- */
-enum culm_status culm_plan_new(const struct culm_train_config *config,
-                               const struct culm_choices *choices, struct culm_plan **ret_plan,
-                               struct culm_error *error);
+/* Of the network's configuration. `choices` (copied; NULL: none) as far as they fit: cuts for another
+ * number of stages do not count. */
+enum culm_status culm_plan_new(struct culm_network *network, const struct culm_choices *choices,
+                               struct culm_plan **ret_plan, struct culm_error *error);
 void culm_plan_free(struct culm_plan *plan); /* NULL is fine */
 
 /* What the protocol is told of `cluster` and `checkpoint`. */

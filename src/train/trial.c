@@ -7,89 +7,21 @@
 #include "graph/ops/conv.h"
 
 #include "base/clock.h"
-#include "base/rng.h"
-#include "train/network.h"
 #include "train/plan.h"
+#include "train/runner.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define REPEATS 3
 #define MARGIN 0.95 /* an algorithm must beat the default one by this much */
 
-struct trial {
-    struct culm_device *device;
-    struct culm_stage *stage;
-    float *params, *grads;
-    void *activations, *scratch, **field;
-    int32_t fields;
-};
-
-static void give_back(const struct trial *t, void *memory) {
-    if (t->device) {
-        t->device->ops->release(t->device, memory);
-    }
-}
-
-static void release(struct trial *t) {
-    for (int32_t f = 0; t->field && f < t->fields; f++) {
-        give_back(t, t->field[f]);
-    }
-    free(t->field);
-    give_back(t, t->params);
-    give_back(t, t->grads);
-    give_back(t, t->activations);
-    give_back(t, t->scratch);
-    culm_stage_free(t->stage);
-    culm_device_free(t->device);
-    *t = (struct trial){0};
-}
-
-/* Images are random; whole numbers are zero, which every field may be. */
-static bool fill(struct trial *t, const struct culm_graph *graph) {
-    const struct culm_stage_info *info = culm_stage_info(t->stage);
-    t->params = t->device->ops->alloc(t->device, (size_t)info->param_floats * sizeof(float));
-    t->grads = t->device->ops->alloc(t->device, (size_t)info->grad_floats * sizeof(float));
-    t->activations = t->device->ops->alloc(t->device, info->activation_bytes);
-    t->scratch = t->device->ops->alloc(t->device, info->scratch_bytes);
-    t->field = calloc((size_t)graph->field_count + 1, sizeof *t->field);
-    if (!t->params || !t->grads || !t->activations || !t->scratch || !t->field) {
-        return false;
-    }
-    for (int32_t i = 0; i < info->param_count; i++) {
-        culm_model_init_param(&info->params[i], 1, t->params + info->params[i].offset);
-    }
-    uint64_t random = 1;
-    t->fields = graph->field_count;
-    for (int32_t f = 0; f < graph->field_count; f++) {
-        const struct culm_field *field = &graph->field[f];
-        int64_t count = culm_elements(&field->shape);
-        t->field[f] =
-            t->device->ops->alloc(t->device, (size_t)count * culm_dtype_bytes(field->dtype));
-        for (int64_t i = 0; t->field[f] && i < count && field->dtype == CULM_F32; i++) {
-            ((float *)t->field[f])[i] = culm_rng_unit((uint32_t)culm_rng_next(&random)) - 0.5f;
-        }
-        if (!t->field[f]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The least time of every node of the program. */
-static void time_nodes(const struct trial *t, int32_t nodes, double *took) {
+static void time_nodes(const struct culm_runner *runner, int32_t nodes, double *took) {
     for (int repeat = 0; repeat < REPEATS; repeat++) {
-        struct culm_stage_run run = {.params = t->params,
-                                     .fields = (const void *const *)t->field,
-                                     .loss_scale = 1,
-                                     .activations = t->activations,
-                                     .scratch = t->scratch,
-                                     .grads = t->grads,
-                                     .first = true};
+        struct culm_stage_run run = culm_runner_run(runner);
         for (int32_t i = 0; i < nodes; i++) {
             uint64_t start = culm_clock_ns();
-            culm_stage_execute(t->stage, t->device, &run, i);
+            culm_stage_execute(runner->stage, runner->device, &run, i);
             double now = (double)(culm_clock_ns() - start) / 1e9;
             took[i] = repeat == 0 || now < took[i] ? now : took[i];
         }
@@ -103,12 +35,8 @@ static int pass_of(const struct culm_node_desc *node) {
                                                    : -1;
 }
 
-/* Times the graph with one algorithm wherever it is possible (the default elsewhere) into
- * best[operator][pass], and keeps the algorithm that was faster. */
-static enum culm_status try_algorithm(const struct culm_train_config *config,
-                                      struct culm_graph *graph, int32_t algorithm,
-                                      double (*best)[3], struct culm_algorithms *chosen,
-                                      double *block_cost, struct culm_error *error) {
+/* One algorithm wherever it is possible, the default elsewhere. */
+static void set_algorithm(struct culm_graph *graph, int32_t algorithm) {
     for (int32_t i = 0; i < graph->node_count; i++) {
         struct culm_node_desc *node = &graph->node[i];
         for (int pass = 0; pass < 3 && node->op == &culm_op_conv; pass++) {
@@ -118,25 +46,38 @@ static enum culm_status try_algorithm(const struct culm_train_config *config,
             node->attributes.algorithm[pass] = possible ? algorithm : CULM_CONV_AUTO;
         }
     }
-    struct trial t = {0};
-    enum culm_status status = culm_device_new((int)config->threads, &t.device, error);
-    if (status == CULM_OK) {
-        status = culm_stages_compile(graph, 1, NULL, &t.stage, error);
+}
+
+/* Weights need not be those of the run: any will do. */
+static void fill(struct culm_runner *runner, const struct culm_train_config *config) {
+    const struct culm_stage_info *info = culm_stage_info(runner->stage);
+    for (int32_t i = 0; i < info->param_count; i++) {
+        culm_model_init_param(&info->params[i], 1, runner->params + info->params[i].offset);
     }
-    int32_t nodes = 0;
-    double *took = NULL;
-    if (status == CULM_OK) {
-        nodes = culm_stage_program(t.stage)->node_count;
-        took = calloc((size_t)nodes, sizeof *took);
-        status = took && fill(&t, graph)
-                     ? CULM_OK
-                     : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a trial");
+    culm_runner_fill_random(runner, config);
+}
+
+/* Times the graph with an algorithm into best[operator][pass], and keeps it where it was faster. */
+static enum culm_status try_algorithm(const struct culm_train_config *config,
+                                      struct culm_graph *graph, int32_t algorithm,
+                                      double (*best)[3], struct culm_algorithms *chosen,
+                                      double *block_cost, struct culm_error *error) {
+    const struct culm_runner_options options = {.batch = config->batch.micro,
+                                                .threads = (int)config->threads};
+    struct culm_runner runner;
+    set_algorithm(graph, algorithm);
+    enum culm_status status = culm_runner_take(&runner, graph, &options, error);
+    int32_t nodes = status == CULM_OK ? culm_stage_program(runner.stage)->node_count : 0;
+    double *took = calloc((size_t)nodes + 1, sizeof *took);
+    if (status == CULM_OK && !took) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a trial");
     }
     if (status == CULM_OK) {
-        time_nodes(&t, nodes, took);
+        fill(&runner, config);
+        time_nodes(&runner, nodes, took);
     }
     for (int32_t i = 0; i < nodes && status == CULM_OK; i++) {
-        const struct culm_node_desc *node = &culm_stage_program(t.stage)->node[i];
+        const struct culm_node_desc *node = &culm_stage_program(runner.stage)->node[i];
         int pass = pass_of(node), id = node->operator_id;
         if (algorithm == CULM_CONV_AUTO) {
             block_cost[node->block] += took[i];
@@ -147,12 +88,13 @@ static enum culm_status try_algorithm(const struct culm_train_config *config,
         }
     }
     free(took);
-    release(&t);
+    (void)culm_runner_detach(&runner); /* the graph is tried again */
     return status;
 }
 
-enum culm_status culm_choices_measure(const struct culm_train_config *config,
+enum culm_status culm_choices_measure(struct culm_network *network,
                                       struct culm_choices *ret_choices, struct culm_error *error) {
+    const struct culm_train_config *config = culm_network_config(network);
     bool kernels = config->kernels == CULM_KERNELS_TRIAL;
     bool cuts = config->cuts == CULM_CUTS_MEASURED;
     *ret_choices = (struct culm_choices){0};
@@ -162,7 +104,7 @@ enum culm_status culm_choices_measure(const struct culm_train_config *config,
     struct culm_choices choices = {0};
     struct culm_graph *graph = NULL;
     enum culm_status status =
-        culm_network_build(config, config->batch.micro, CULM_FOR_TRAINING, &graph, error);
+        culm_network_graph(network, config->batch.micro, CULM_FOR_TRAINING, &graph, error);
     if (status != CULM_OK) {
         return status;
     }

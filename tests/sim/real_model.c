@@ -35,6 +35,7 @@ struct run {
     struct culm_train_config config;
     char *config_text;
     char dir[128];
+    struct culm_network *network;
     struct culm_plan *plan;
     struct culm_source *source;
     struct culm_source *other; /* of other samples, for a worker that is to read them; NULL */
@@ -105,6 +106,7 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world,
         .config_text = run->config_text,
         .signature = "simulated",
         .run_dir = run->dir,
+        .network = run->network,
         .plan = run->plan,
         .pool = pool,
         .world = world,
@@ -153,7 +155,8 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
     }
     struct culm_source_options source;
     culm_train_config_source(&run->config, false, &source);
-    if (culm_plan_new(&run->config, NULL, &run->plan, error) ||
+    if (culm_network_open(&run->config, &run->network, error) ||
+        culm_plan_new(run->network, NULL, &run->plan, error) ||
         culm_source_open(&source, &run->source, error) ||
         culm_device_new(shape->threads, &run->cpu, error)) {
         return false;
@@ -206,6 +209,7 @@ static void finish(struct run *run) {
     culm_source_free(run->source);
     culm_source_free(run->other);
     culm_plan_free(run->plan);
+    culm_network_close(run->network);
     culm_blob_pool_free(run->pool);
     free(run->config_text);
     culm_train_config_release(&run->config);

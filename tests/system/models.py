@@ -2,10 +2,12 @@
 """What users do with models besides training them: list, show, measure, evaluate, start from weights, generate; and what is
 refused with one line."""
 import atexit
+import ctypes
 import functools
 import json
 import os
 import shutil
+import struct
 
 import families
 from families import FAMILIES, GOLDEN, ONNX, THOROUGH, config_of
@@ -254,6 +256,42 @@ def file_says_sizes(bench):
 
 
 cases.add("an ONNX file says what is not given", file_says_sizes)
+
+
+def opens(path, body):
+    """How often `path` was opened while `body` ran, by whichever process, as long as no two did so at once."""
+    in_open, in_close = 0x20, 0x10
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    check(fd >= 0 and libc.inotify_add_watch(fd, os.fsencode(path), in_open | in_close) >= 0, f"inotify: {ctypes.get_errno()}")
+    try:
+        body()
+        data, count, at = os.read(fd, 1 << 20), 0, 0
+    finally:
+        os.close(fd)
+    while at < len(data):
+        _, mask, _, length = struct.unpack_from("iIII", data, at)
+        count += bool(mask & in_open)
+        at += 16 + length
+    return count
+
+
+def read_once(bench):
+    """The launcher and each worker read an ONNX file once, whatever they need of it."""
+    path = bench.path("model.onnx")
+    shutil.copy(RESNET, path)
+    config = changed(config_of("resnet.onnx"), model={"file": path}, steps=2, pipelines=1, stages=1, redundancy="none",
+                     kernels="trial", data__held_out=0.2)
+    equal(opens(path, lambda: bench.train(config, "run")), 2, "times that a launcher and a worker open the file")
+    equal(opens(path, lambda: bench.run("train", bench.config(config), "--dry-run")), 1, "times that --dry-run does")
+    for words in (["eval", bench.config(config)], ["eval", bench.path("run")], ["bench", "step", bench.config(config), "--iters", "1"],
+                  ["model", "show", bench.config(config)], ["model", "export", bench.path("run"), "--onnx", bench.path("out.onnx")]):
+        ended = []
+        equal(opens(path, lambda words=words, ended=ended: ended.append(bench.run(*words))), 1, f"times that {words[0]} does")
+        equal(ended[0].code, 0, f"exit code of {words}: {ended[0].err!r}")
+
+
+cases.add("an ONNX file is read once by each process", read_once)
 
 
 def imported(bench, name):

@@ -27,11 +27,30 @@ static void config_of(struct culm_train_config *config, const char *set) {
     }
 }
 
-static struct culm_plan *plan_of(const struct culm_train_config *config,
+static enum culm_status make_plan(struct culm_train_config *config,
+                                  const struct culm_choices *choices, struct culm_plan **ret_plan,
+                                  struct culm_error *error) {
+    struct culm_network *network = NULL;
+    assert_int_equal(culm_network_open(config, &network, error), CULM_OK);
+    enum culm_status status = culm_plan_new(network, choices, ret_plan, error);
+    culm_network_close(network);
+    return status;
+}
+
+static enum culm_status measure(struct culm_train_config *config, struct culm_choices *ret_choices,
+                                struct culm_error *error) {
+    struct culm_network *network = NULL;
+    assert_int_equal(culm_network_open(config, &network, error), CULM_OK);
+    enum culm_status status = culm_choices_measure(network, ret_choices, error);
+    culm_network_close(network);
+    return status;
+}
+
+static struct culm_plan *plan_of(struct culm_train_config *config,
                                  const struct culm_choices *choices) {
     struct culm_plan *plan = NULL;
     struct culm_error error = {0};
-    if (culm_plan_new(config, choices, &plan, &error)) {
+    if (make_plan(config, choices, &plan, &error)) {
         fail_msg("%s", error.text);
     }
     return plan;
@@ -117,7 +136,7 @@ static void test_apply(void **state) {
     culm_plan_free(plan);
     struct culm_error error = {0};
     one.operator_id = 0x7fffffff;
-    assert_int_equal(culm_plan_new(&config, &choices, &plan, &error), CULM_ERR_CONFIG);
+    assert_int_equal(make_plan(&config, &choices, &plan, &error), CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "use the plan of a run of the same model"));
     culm_plan_free(plain);
     culm_train_config_release(&config);
@@ -129,14 +148,14 @@ static void test_measured(void **state) {
     struct culm_choices choices;
     struct culm_error error = {0};
     config_of(&config, NULL);
-    assert_int_equal(culm_choices_measure(&config, &choices, &error), CULM_OK);
+    assert_int_equal(measure(&config, &choices, &error), CULM_OK);
     assert_int_equal(choices.stages, 0); /* nothing was asked for */
     assert_int_equal(choices.convolutions, 0);
     culm_choices_release(&choices);
     culm_train_config_release(&config);
     config_of(&config, "kernels=trial");
     config.cuts = CULM_CUTS_MEASURED;
-    assert_int_equal(culm_choices_measure(&config, &choices, &error), CULM_OK);
+    assert_int_equal(measure(&config, &choices, &error), CULM_OK);
     assert_int_equal(choices.stages, 2);
     assert_int_equal(choices.first_block[0], 0);
     assert_true(choices.first_block[1] > 0);
