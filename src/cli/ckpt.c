@@ -9,13 +9,11 @@
 
 #include "base/json.h"
 #include "base/words.h"
-#include "run/tensors.h"
+#include "run/commands.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct values {
     bool json;
@@ -45,105 +43,97 @@ static const struct culm_usage usage = {
 /* ---- show ---------------------------------------------------------------------------------- */
 
 struct summary {
-    char weights[CULM_SHA256_HEX], state[CULM_SHA256_HEX]; /* "" where there is none */
-    int64_t parameters;
-    size_t parameter_tensors, state_tensors;
+    char weights[65], state[65]; /* hashes; "" where there is none */
+    struct culm_tensors_about about;
 };
 
-static struct summary summarise(const struct culm_tensors *source) {
-    struct summary summary = {0};
-    for (size_t i = 0; i < source->count; i++) {
-        if (culm_checkpoint_is_state(source->entry[i]->name)) {
-            summary.state_tensors++;
-        } else {
-            summary.parameter_tensors++;
-            summary.parameters += source->entry[i]->elements;
-        }
-    }
-    /* Hashes are defined over F32; a file with other dtypes has none. */
-    culm_tensors_hash(source->entry, source->count, false, 0, summary.weights, NULL);
-    if (source->checkpoint) {
-        culm_tensors_hash(source->entry, source->count, true,
-                          culm_checkpoint_info(source->checkpoint)->step, summary.state, NULL);
-    }
-    return summary;
-}
-
-static json_t *pieces_json(const struct culm_checkpoint *checkpoint) {
+static json_t *pieces_json(const struct culm_tensors *tensors, size_t count) {
     json_t *list = json_array();
-    for (size_t i = 0; i < culm_checkpoint_piece_count(checkpoint); i++) {
-        const struct culm_piece *piece = culm_checkpoint_piece(checkpoint, i);
-        json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:I}", "file", piece->file, "bytes",
-                                              (json_int_t)piece->bytes, "sha256", piece->sha256,
-                                              "tensors", (json_int_t)piece->tensors));
+    for (size_t i = 0; i < count; i++) {
+        const struct culm_tensors_piece piece = culm_tensors_piece(tensors, i);
+        json_array_append_new(list, json_pack("{s:s, s:I, s:s, s:I}", "file", piece.file, "bytes",
+                                              (json_int_t)piece.bytes, "sha256", piece.sha256,
+                                              "tensors", (json_int_t)piece.tensors));
     }
     return list;
 }
 
-static void show_json(const struct culm_tensors *source, const struct summary *summary) {
-    json_t *tensors = json_array();
-    for (size_t i = 0; i < source->count; i++) {
-        const struct culm_safetensors_entry *entry = source->entry[i];
+static json_t *tensors_json(const struct culm_tensors *tensors) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < culm_tensors_count(tensors); i++) {
+        struct culm_array_info info = {.size = sizeof info};
         json_t *shape = json_array();
-        for (int d = 0; d < entry->rank; d++) {
-            json_array_append_new(shape, json_integer(entry->shape[d]));
+        (void)culm_tensors_info(tensors, i, &info, NULL);
+        for (int32_t d = 0; d < info.rank; d++) {
+            json_array_append_new(shape, json_integer(info.shape[d]));
         }
-        json_array_append_new(tensors, json_pack("{s:s, s:s, s:o}", "name", entry->name, "dtype",
-                                                 entry->dtype, "shape", shape));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", info.name, "dtype",
+                                              culm_tensors_dtype(tensors, i), "shape", shape));
     }
-    json_t *root = json_pack("{s:o, s:s}", "path", culm_json_text(source->path), "kind",
-                             source->checkpoint ? "checkpoint" : "safetensors");
-    if (source->checkpoint) {
-        const struct culm_checkpoint_info *info = culm_checkpoint_info(source->checkpoint);
+    return list;
+}
+
+static json_t *hash_json(const char *hash) { return hash[0] ? json_string(hash) : json_null(); }
+
+static void show_json(const struct culm_tensors *tensors, const struct summary *summary) {
+    const struct culm_tensors_about *about = &summary->about;
+    json_t *root = json_pack("{s:o, s:s}", "path", culm_json_text(about->path), "kind",
+                             about->checkpoint ? "checkpoint" : "safetensors");
+    if (about->checkpoint) {
         char seed[24];
-        snprintf(seed, sizeof seed, "%" PRIu64, info->seed);
-        json_t *more =
-            json_pack("{s:I, s:I, s:s, s:s, s:s, s:o}", "step", (json_int_t)info->step, "samples",
-                      (json_int_t)info->samples, "seed", seed, "signature", info->signature,
-                      "config", info->config, "pieces", pieces_json(source->checkpoint));
+        snprintf(seed, sizeof seed, "%" PRIu64, about->seed);
+        json_t *more = json_pack(
+            "{s:I, s:I, s:s, s:s, s:s, s:o}", "step", (json_int_t)culm_tensors_step(tensors),
+            "samples", (json_int_t)about->samples, "seed", seed, "signature", about->signature,
+            "config", about->config, "pieces", pieces_json(tensors, about->pieces));
         json_object_update(root, more);
-        if (info->choices) {
-            json_object_set(root, "choices", info->choices);
+        if (about->choices) {
+            json_object_set(root, "choices", about->choices);
         }
         json_decref(more);
     }
-    json_object_set_new(root, "weights_sha256",
-                        summary->weights[0] ? json_string(summary->weights) : json_null());
-    json_object_set_new(root, "state_sha256",
-                        summary->state[0] ? json_string(summary->state) : json_null());
-    json_object_set_new(root, "parameters", json_integer(summary->parameters));
-    json_object_set_new(root, "tensors", tensors);
+    json_object_set_new(root, "weights_sha256", hash_json(summary->weights));
+    json_object_set_new(root, "state_sha256", hash_json(summary->state));
+    json_object_set_new(root, "parameters", json_integer(about->parameters));
+    json_object_set_new(root, "tensors", tensors_json(tensors));
     culm_cli_print_json(root);
 }
 
-static void show_text(const struct culm_tensors *source, const struct summary *summary) {
-    printf("%s %s\n", source->checkpoint ? "checkpoint" : "safetensors", source->path);
-    if (source->checkpoint) {
-        const struct culm_checkpoint_info *info = culm_checkpoint_info(source->checkpoint);
-        printf("step           %" PRId64 "\n", info->step);
-        printf("samples        %" PRIu64 "\n", info->samples);
-        printf("seed           %" PRIu64 "\n", info->seed);
-        printf("signature      %s\n", info->signature);
-        printf("pieces         %zu\n", culm_checkpoint_piece_count(source->checkpoint));
+static void show_text(const struct culm_tensors *tensors, const struct summary *summary) {
+    const struct culm_tensors_about *about = &summary->about;
+    printf("%s %s\n", about->checkpoint ? "checkpoint" : "safetensors", about->path);
+    if (about->checkpoint) {
+        printf("step           %" PRId64 "\n", culm_tensors_step(tensors));
+        printf("samples        %" PRIu64 "\n", about->samples);
+        printf("seed           %" PRIu64 "\n", about->seed);
+        printf("signature      %s\n", about->signature);
+        printf("pieces         %zu\n", about->pieces);
     }
     printf("weights_sha256 %s\n", summary->weights[0] ? summary->weights : "- (not all F32)");
-    if (source->checkpoint) {
+    if (about->checkpoint) {
         printf("state_sha256   %s\n", summary->state[0] ? summary->state : "- (not all F32)");
     }
     printf("parameters     %" PRId64 " in %zu tensors; %zu tensors of optimizer state\n",
-           summary->parameters, summary->parameter_tensors, summary->state_tensors);
-    for (size_t i = 0; i < source->count; i++) {
-        char shape[CULM_SHAPE_TEXT_MAX];
-        culm_shape_text(source->entry[i]->rank, source->entry[i]->shape, shape);
-        printf("  %-48s %s %s\n", source->entry[i]->name, source->entry[i]->dtype, shape);
+           about->parameters, about->parameter_tensors, about->state_tensors);
+    for (size_t i = 0; i < culm_tensors_count(tensors); i++) {
+        struct culm_array_info info = {.size = sizeof info};
+        (void)culm_tensors_info(tensors, i, &info, NULL);
+        printf("  %-48s %s [", info.name, culm_tensors_dtype(tensors, i));
+        for (int32_t d = 0; d < info.rank; d++) {
+            printf("%s%" PRId64, d ? ", " : "", info.shape[d]);
+        }
+        printf("]\n");
     }
 }
 
 /* NULL after it has filled *error. */
 static struct culm_tensors *open_path(const char *path, struct culm_error *error) {
     struct culm_tensors *tensors = NULL;
-    if (culm_tensors_open(path, true, &tensors, error) == CULM_OK && tensors->warning[0]) {
-        fprintf(stderr, "culm ckpt: warning: %s; skipped\n", tensors->warning);
+    if (culm_tensors_open(path, true, &tensors, error) == CULM_OK) {
+        const char *warning = culm_tensors_about(tensors).warning;
+        if (warning[0]) {
+            fprintf(stderr, "culm ckpt: warning: %s; skipped\n", warning);
+        }
     }
     return tensors;
 }
@@ -153,7 +143,8 @@ static int show(const char *path, bool as_json, struct culm_error *error) {
     if (!tensors) {
         return culm_status_exit_code(error->status);
     }
-    struct summary summary = summarise(tensors);
+    struct summary summary = {.about = culm_tensors_about(tensors)};
+    culm_tensors_hashes(tensors, summary.weights, summary.state);
     (as_json ? show_json : show_text)(tensors, &summary);
     culm_tensors_free(tensors);
     return 0;
@@ -162,15 +153,12 @@ static int show(const char *path, bool as_json, struct culm_error *error) {
 /* ---- diff ---------------------------------------------------------------------------------- */
 
 static bool steps_differ(const struct culm_tensors *a, const struct culm_tensors *b) {
-    if (!a->checkpoint || !b->checkpoint) {
+    int64_t x = culm_tensors_step(a), y = culm_tensors_step(b);
+    if (x < 0 || y < 0 || x == y) {
         return false;
     }
-    int64_t x = culm_checkpoint_info(a->checkpoint)->step;
-    int64_t y = culm_checkpoint_info(b->checkpoint)->step;
-    if (x != y) {
-        printf("step is %" PRId64 " and %" PRId64 "\n", x, y);
-    }
-    return x != y;
+    printf("step is %" PRId64 " and %" PRId64 "\n", x, y);
+    return true;
 }
 
 static int diff(const char *path_a, const char *path_b, struct culm_error *error) {
@@ -183,7 +171,7 @@ static int diff(const char *path_a, const char *path_b, struct culm_error *error
     }
     bool other_step = steps_differ(a, b); /* and the first tensor too: that is what is looked for */
     enum culm_status status = culm_tensors_differ(a, b, &difference, error);
-    bool both_state = a->has_state && b->has_state;
+    bool both_state = culm_tensors_about(a).has_state && culm_tensors_about(b).has_state;
     if (difference.differ) {
         puts(difference.text);
     } else if (status == CULM_OK && !other_step && both_state) {

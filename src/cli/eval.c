@@ -7,13 +7,12 @@
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/evaluate.h"
+#include "run/commands.h"
 
 #include "base/json.h"
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 struct values {
     struct culm_option_list sets, data;
@@ -22,7 +21,7 @@ struct values {
     bool json;
 };
 
-static const struct culm_option option_rows[] = {
+static const struct culm_option options[] = {
     CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
                 "changes a key of the configuration; repeatable"),
     CULM_OPTION("data", LIST, "PATH", struct values, data,
@@ -41,8 +40,8 @@ static const struct culm_usage usage = {
     .min_arguments = 1,
     .max_arguments = 1,
     .summary = "Loss, accuracy and perplexity of a model on held-out data",
-    .options = option_rows,
-    .option_count = sizeof option_rows / sizeof *option_rows,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
 };
 
 static void print(const char *name, const struct culm_evaluation *e, bool json) {
@@ -64,40 +63,26 @@ static void print(const char *name, const struct culm_evaluation *e, bool json) 
     printf(" on %lld samples\n", (long long)e->samples);
 }
 
-static enum culm_status eval(const char *what, const struct values *values,
-                             struct culm_error *error) {
-    const struct culm_subject_options options = {
-        .kinds = CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN,
-        .weights = values->weights,
-        .sets = (const char *const *)values->sets.items,
-        .set_count = values->sets.count,
-        .other_data = values->sets.count > 0 || values->data.count > 0,
-    };
-    struct culm_subject subject;
-    enum culm_status status = culm_subject_open(what, &options, &subject, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    const struct culm_evaluate_options evaluate = {
-        .paths = (const char *const *)values->data.items,
-        .path_count = values->data.count,
-        .samples = values->samples,
-        .threads = (int)values->threads,
-    };
-    struct culm_evaluation evaluation;
-    status = culm_evaluate(&subject, &evaluate, &evaluation, error);
-    if (status == CULM_OK) {
-        culm_cli_note("eval", evaluation.note);
-        print(what, &evaluation, values->json);
-    }
-    culm_subject_close(&subject);
-    return status;
-}
-
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
+    const struct values *v = values;
+    const struct culm_eval_options how = {
+        .weights = v->weights,
+        .sets = (const char *const *)v->sets.items,
+        .set_count = v->sets.count,
+        .paths = (const char *const *)v->data.items,
+        .path_count = v->data.count,
+        .samples = v->samples,
+        .threads = (int)v->threads,
+    };
+    struct culm_evaluation evaluation;
     (void)ret_code;
-    return eval(arguments->items[0], values, error);
+    enum culm_status status = culm_eval(arguments->items[0], &how, &evaluation, error);
+    if (status == CULM_OK) {
+        culm_cli_note("eval", evaluation.note);
+        print(arguments->items[0], &evaluation, v->json);
+    }
+    return status;
 }
 
 int culm_cli_eval(int argc, char **argv) {

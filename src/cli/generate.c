@@ -1,22 +1,11 @@
 /*
- * `culm generate DIR`: text from the model of a finished run, token by token: a GPT-2, or whatever
- * graph of an ONNX file reads tokens alone, sees only what is before and answers with logits.
- *
- * The model is compiled as one stage for one sample and run over the whole context for every token:
- * slow and simple. Before the context is full it is padded behind, which causal attention does not
- * see; afterwards the oldest half is let go.
+ * `culm generate DIR`: text from the model of a finished run, token by token.
  */
 #include "cli/command.h"
 #include "cli/options.h"
-#include "run/subject.h"
+#include "run/commands.h"
 
-#include "base/rng.h"
-#include "data/tokenizer.h"
-#include "graph/ops.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 struct values {
     const char *prompt;
@@ -50,171 +39,32 @@ static const struct culm_usage usage = {
         "attention is causal and whose output is [batch, length, vocabulary].\n",
 };
 
-struct generator {
-    struct culm_subject subject;
-    struct culm_runner runner;
-    struct culm_tokenizer *tokenizer; /* NULL: a byte is a token */
-    struct culm_encoder encoder;
-    struct culm_buf text;
-    int32_t *tokens;
-    int64_t context, vocab, logits; /* tokens seen, ids that are possible, logits of a token */
-};
-
-/* Whether the graph says of every token what comes next, from what is before it. */
-static bool continues_text(const struct culm_graph *graph) {
-    bool causal = false;
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        if (graph->node[i].op == &culm_op_attention) {
-            causal = graph->node[i].attributes.causal;
-            if (!causal) {
-                return false;
-            }
-        }
-    }
-    const struct culm_shape *out = &graph->value[graph->output].shape;
-    return causal && graph->has_output && graph->field_count == 1 &&
-           strcmp(graph->field[0].name, "tokens") == 0 && out->rank == 3 &&
-           out->dim[1] == graph->field[0].shape.dim[1];
-}
-
-static enum culm_status prepare(struct generator *g, const char *dir, int threads,
-                                struct culm_error *error) {
-    const struct culm_subject_options subject = {.kinds = CULM_SUBJECT_RUN};
-    const struct culm_runner_options runner = {
-        .batch = 1, .purpose = CULM_FOR_OUTPUT, .threads = threads};
-    enum culm_status status = culm_subject_open(dir, &subject, &g->subject, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    const struct culm_train_config *config = &g->subject.config;
-    if (config->data.tokenizer_count > 0 &&
-        (status = culm_tokenizer_open((const char *const *)config->data.tokenizer,
-                                      config->data.tokenizer_count, &g->tokenizer, error))) {
-        return status;
-    }
-    if ((status = culm_runner_init(&g->runner, g->subject.network, &runner, error))) {
-        return status;
-    }
-    const struct culm_graph *graph = g->runner.graph;
-    if (!continues_text(graph)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s' is a run of 'arch: %s' that continues no text; give the run of "
-                              "a gpt2, or of an ONNX file that reads tokens alone, with causal "
-                              "attention and logits [batch, length, vocabulary]",
-                              dir, culm_arch_names[config->model.arch]);
-    }
-    const struct culm_shape *out = &graph->value[graph->output].shape;
-    g->context = out->dim[1];
-    g->logits = out->dim[2];
-    g->vocab = config->model.options.vocab < g->logits ? config->model.options.vocab : g->logits;
-    culm_buf_init(&g->text, 1u << 20);
-    g->tokens = g->runner.field[0];
-    char note[CULM_NETWORK_NOTE_SIZE];
-    return culm_subject_load(&g->subject, &g->runner, note, error);
-}
-
-static int32_t choose(const float *logits, int64_t vocab, double temperature, uint64_t *random) {
-    double largest = logits[0], sum = 0;
-    for (int64_t v = 1; v < vocab; v++) {
-        largest = logits[v] > largest ? logits[v] : largest;
-    }
-    for (int64_t v = 0; v < vocab; v++) {
-        sum += exp((logits[v] - largest) / temperature);
-    }
-    double left = (double)(culm_rng_next(random) >> 11) * 0x1p-53 * sum;
-    for (int64_t v = 0; v < vocab; v++) {
-        left -= exp((logits[v] - largest) / temperature);
-        if (left < 0) {
-            return (int32_t)v;
-        }
-    }
-    return (int32_t)vocab - 1;
-}
-
-/* The prompt's ids; at most `context` of them, the last ones. */
-static enum culm_status begin(struct generator *g, const char *prompt, int64_t *ret_length,
-                              struct culm_error *error) {
-    int64_t context = g->context, vocab = g->vocab;
-    enum culm_status status = CULM_OK;
-    if (g->tokenizer) {
-        status = culm_tokenizer_encode(g->tokenizer, &g->encoder, prompt, strlen(prompt), error);
-    }
-    for (const char *c = prompt; *c && !g->tokenizer && status == CULM_OK; c++) {
-        status = culm_encoder_append(&g->encoder, (unsigned char)*c, error);
-    }
-    int64_t count = (int64_t)g->encoder.count, skip = count > context ? count - context : 0;
-    for (int64_t i = skip; i < count && status == CULM_OK; i++) {
-        if (g->encoder.id[i] >= vocab) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "--prompt: token %d is not in the model's vocabulary of %lld",
-                                  g->encoder.id[i], (long long)vocab);
-        }
-        g->tokens[i - skip] = g->encoder.id[i];
-    }
-    *ret_length = count - skip;
-    return status;
-}
-
-static void put_token(struct generator *g, int32_t token) {
-    if (!g->tokenizer) {
-        putchar(token < 256 ? token : '?');
-        return;
-    }
-    culm_buf_clear(&g->text);
-    culm_tokenizer_decode(g->tokenizer, &token, 1, &g->text);
-    fwrite(g->text.data, 1, g->text.len, stdout);
-}
-
-static enum culm_status generate(struct generator *g, const char *prompt, int64_t tokens,
-                                 double temperature, uint64_t seed, struct culm_error *error) {
-    int64_t context = g->context;
-    int64_t length = 0;
-    enum culm_status status = begin(g, prompt, &length, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    fputs(prompt, stdout);
-    uint64_t random = culm_rng_mix(seed, 0x7E87);
-    for (int64_t i = 0; i < tokens; i++) {
-        if (length == context) {
-            length = context / 2;
-            memmove(g->tokens, g->tokens + context - length, (size_t)length * sizeof *g->tokens);
-        }
-        struct culm_stage_run run = culm_runner_run(&g->runner);
-        (void)culm_stage_forward(g->runner.stage, g->runner.device, &run); /* it ends */
-        const float *logits = (const float *)g->runner.output + (length - 1) * g->logits;
-        int32_t token = choose(logits, g->vocab, temperature, &random);
-        g->tokens[length++] = token;
-        put_token(g, token);
-        fflush(stdout);
-    }
-    putchar('\n');
-    return CULM_OK;
-}
-
-static void release(struct generator *g) {
-    culm_runner_release(&g->runner);
-    culm_encoder_release(&g->encoder);
-    culm_tokenizer_free(g->tokenizer);
-    culm_buf_release(&g->text);
-    culm_subject_close(&g->subject);
+static void say(void *ctx, const void *bytes, size_t len) {
+    (void)ctx;
+    fwrite(bytes, 1, len, stdout);
+    fflush(stdout);
 }
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
-    struct generator g = {0};
-    enum culm_status status;
     (void)ret_code;
     if (!v->prompt[0]) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "--prompt: an empty text; give at least one byte");
     }
-    status = prepare(&g, arguments->items[0], (int)v->threads, error);
+    const struct culm_generate_options how = {
+        .prompt = v->prompt,
+        .tokens = v->tokens,
+        .temperature = v->temperature,
+        .seed = (uint64_t)v->seed,
+        .threads = (int)v->threads,
+        .say = say,
+    };
+    enum culm_status status = culm_generate(arguments->items[0], &how, error);
     if (status == CULM_OK) {
-        status = generate(&g, v->prompt, v->tokens, v->temperature, (uint64_t)v->seed, error);
+        putchar('\n');
     }
-    release(&g);
     return status;
 }
 

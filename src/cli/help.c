@@ -3,7 +3,7 @@
 #include "cli/dispatch.h"
 #include "cli/options.h"
 
-#include "train/config.h"
+#include "run/commands.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         return CULM_OK;
     }
     if (strcmp(arguments->items[0], "config") == 0) {
-        char *text = culm_train_config_reference(v->markdown);
+        char *text = culm_config_reference(v->markdown);
         if (!text) {
             return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
         }

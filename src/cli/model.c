@@ -3,17 +3,14 @@
  * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR`: a model as an ONNX file.
  */
 #include "cli/command.h"
-#include "cli/model_show.h"
 #include "cli/options.h"
-#include "run/subject.h"
+#include "run/commands.h"
 
 #include "base/json.h"
 #include "base/words.h"
-#include "onnx/onnx.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 struct values {
     bool json;
@@ -63,148 +60,139 @@ static const char *pretty_count(int64_t count, char text[32]) {
     return text;
 }
 
-struct cost {
-    double flops; /* of a sample */
-    size_t memory;
-    int64_t parameters;
-};
+/* --- list, show --- */
 
-static struct cost cost_of(const struct culm_graph *graph, const struct culm_stage *stage,
-                           int64_t batch) {
-    const struct culm_stage_info *info = culm_stage_info(stage);
-    /* parameters with their two moments, gradients, activations, scratch */
-    return (struct cost){(info->forward_flops + info->backward_flops) / (double)batch,
-                         (size_t)(3 * info->param_floats + info->grad_floats) * sizeof(float) +
-                             info->activation_bytes + info->scratch_bytes,
-                         culm_model_parameters(graph)};
+static void print_cost_json(const struct culm_cost *c, bool stages) {
+    json_t *object =
+        json_pack("{s:o, s:I, s:f, s:I, s:I, s:I, s:I}", "name", culm_json_text(c->name),
+                  "parameters", (json_int_t)c->parameters, "flops_per_sample", c->flops,
+                  "memory_bytes", (json_int_t)c->memory_bytes, "activation_bytes",
+                  (json_int_t)c->activation_bytes, "activation_bytes_recompute",
+                  (json_int_t)c->activation_bytes_recompute, "blocks", (json_int_t)c->blocks);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < c->stages; i++) {
+        const struct culm_cost_stage *one = &c->stage[i];
+        json_array_append_new(
+            list,
+            json_pack("{s:i, s:i, s:I, s:f, s:I, s:I}", "first", one->first_block, "last",
+                      one->last_block, "parameters", (json_int_t)one->parameters, "flops",
+                      one->flops, "activation_bytes", (json_int_t)one->activation_bytes / c->batch,
+                      "boundary_bytes", (json_int_t)one->boundary_bytes / c->batch));
+    }
+    if (stages) {
+        json_object_set(object, "stages", list);
+    }
+    json_decref(list);
+    culm_cli_print_json(object);
 }
 
-/* {"name", "parameters", "flops_per_sample", "memory_bytes", "blocks"} */
-static json_t *json_of(const char *name, const struct cost *cost, const struct culm_graph *graph) {
-    return json_pack("{s:o, s:I, s:f, s:I, s:I}", "name", culm_json_text(name), "parameters",
-                     (json_int_t)cost->parameters, "flops_per_sample", cost->flops, "memory_bytes",
-                     (json_int_t)cost->memory, "blocks", (json_int_t)graph->blocks);
+static void print_cost(const struct culm_cost *c, bool stages) {
+    printf("%-12s %14lld parameters  %10.2f GFLOP a sample  %8.1f MB to train  %lld blocks\n",
+           c->name, (long long)c->parameters, c->flops / 1e9, (double)c->memory_bytes / 1e6,
+           (long long)c->blocks);
+    if (!stages) {
+        return;
+    }
+    printf("activations of a sample: %.1f MB, with recompute: block %.1f MB\n",
+           (double)c->activation_bytes / 1e6, (double)c->activation_bytes_recompute / 1e6);
+    for (int32_t i = 0; i < c->stages; i++) {
+        const struct culm_cost_stage *one = &c->stage[i];
+        printf("stage %d of %d: blocks %d to %d, %lld parameters, %.2f GFLOP, %.1f MB of "
+               "activations, sends %.2f MB\n",
+               i, c->stages, one->first_block, one->last_block, (long long)one->parameters,
+               one->flops / 1e9, (double)one->activation_bytes / (double)c->batch / 1e6,
+               (double)one->boundary_bytes / (double)c->batch / 1e6);
+    }
+}
+
+static enum culm_status show(const char *what, bool stages, bool json, struct culm_error *error) {
+    struct culm_cost cost;
+    enum culm_status status = culm_cost(what, stages, &cost, error);
+    if (status == CULM_OK) {
+        (json ? print_cost_json : print_cost)(&cost, stages);
+    }
+    culm_cost_release(&cost);
+    return status;
+}
+
+static enum culm_status list(bool json, struct culm_error *error) {
+    const char *name;
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; (name = culm_published(i)) && status == CULM_OK; i++) {
+        status = show(name, false, json, error);
+    }
+    return status;
 }
 
 /* --- import --- */
 
-static void print_import_json(const char *path, const struct culm_onnx_model *model,
-                              const struct culm_graph *graph, const struct cost *cost) {
-    json_t *object = json_of(path, cost, graph), *fields = json_array(), *notes = json_array();
-    json_object_set_new(object, "producer", culm_json_text(culm_onnx_model_producer(model)));
-    json_object_set_new(object, "opset", json_integer(culm_onnx_model_opset(model)));
-    json_object_set_new(object, "operators", json_integer(graph->node_count));
-    for (int32_t i = 0; i < graph->field_count; i++) {
-        const struct culm_field *field = &graph->field[i];
+static void print_import_json(const char *path, const struct culm_import *import) {
+    const struct culm_import_about about = culm_import_about(import);
+    json_t *fields = json_array(), *notes = json_array();
+    json_t *object =
+        json_pack("{s:o, s:I, s:f, s:I, s:I, s:o, s:I, s:i}", "name", culm_json_text(path),
+                  "parameters", (json_int_t)about.parameters, "flops_per_sample", about.flops,
+                  "memory_bytes", (json_int_t)about.memory_bytes, "blocks",
+                  (json_int_t)about.blocks, "producer", culm_json_text(about.producer), "opset",
+                  (json_int_t)about.opset, "operators", about.operators);
+    for (int32_t i = 0; i < about.fields; i++) {
+        const struct culm_import_field field = culm_import_field(import, i);
         json_t *shape = json_array();
-        for (int k = 0; k < field->shape.rank; k++) {
-            json_array_append_new(shape, json_integer(field->shape.dim[k]));
+        for (int k = 0; k < field.rank; k++) {
+            json_array_append_new(shape, json_integer(field.shape[k]));
         }
         json_array_append_new(fields,
-                              json_pack("{s:o, s:s, s:o}", "name", culm_json_text(field->name),
-                                        "dtype", culm_dtype_name(field->dtype), "shape", shape));
+                              json_pack("{s:o, s:s, s:o}", "name", culm_json_text(field.name),
+                                        "dtype", field.dtype, "shape", shape));
     }
-    for (int32_t i = 0; culm_onnx_model_note(model, i); i++) {
-        json_array_append_new(notes, culm_json_text(culm_onnx_model_note(model, i)));
+    for (int32_t i = 0; i < about.notes; i++) {
+        json_array_append_new(notes, culm_json_text(culm_import_note(import, i)));
     }
     json_object_set_new(object, "fields", fields);
     json_object_set_new(object, "notes", notes);
     culm_cli_print_json(object);
 }
 
-static void print_import(const char *path, const struct culm_onnx_model *model,
-                         const struct culm_graph *graph, const struct cost *cost) {
-    char text[64], number[32];
-    const char *producer = culm_onnx_model_producer(model);
-    printf("%s: by %s, opset %lld\n", path, producer[0] ? producer : "unknown",
-           (long long)culm_onnx_model_opset(model));
+static void print_import(const char *path, const struct culm_import *import) {
+    const struct culm_import_about about = culm_import_about(import);
+    char number[32];
+    printf("%s: by %s, opset %lld\n", path, about.producer[0] ? about.producer : "unknown",
+           (long long)about.opset);
     printf("  %s parameters in %d tensors, %d operators, %d blocks\n",
-           pretty_count(cost->parameters, number), graph->param_count, graph->node_count,
-           graph->blocks);
-    printf("  %.2f GFLOP a sample, %.1f MB to train\n", cost->flops / 1e9,
-           (double)cost->memory / 1e6);
-    for (int32_t i = 0; i < graph->field_count; i++) {
-        const struct culm_field *field = &graph->field[i];
-        printf("  field %-12s %s %s\n", field->name, culm_dtype_name(field->dtype),
-               culm_shape_format(&field->shape, text, sizeof text));
+           pretty_count(about.parameters, number), about.tensors, about.operators, about.blocks);
+    printf("  %.2f GFLOP a sample, %.1f MB to train\n", about.flops / 1e9,
+           (double)about.memory_bytes / 1e6);
+    for (int32_t i = 0; i < about.fields; i++) {
+        const struct culm_import_field field = culm_import_field(import, i);
+        printf("  field %-12s %s [", field.name, field.dtype);
+        for (int k = 0; k < field.rank; k++) {
+            printf("%s%lld", k ? "," : "", (long long)field.shape[k]);
+        }
+        printf("]\n");
     }
-    for (int32_t i = 0; culm_onnx_model_note(model, i); i++) {
-        printf("  note: %s\n", culm_onnx_model_note(model, i));
+    for (int32_t i = 0; i < about.notes; i++) {
+        printf("  note: %s\n", culm_import_note(import, i));
     }
 }
 
 static enum culm_status import_model(const char *path, const struct values *values,
                                      struct culm_error *error) {
-    const struct culm_onnx_options how = {.batch = values->batch ? values->batch : 1,
-                                          .context = values->context,
-                                          .height = values->image,
-                                          .width = values->image};
-    const struct culm_stage_options plain = {0};
-    struct culm_onnx_model *model = NULL;
-    struct culm_graph *graph = NULL;
-    struct culm_stage *stage = NULL;
-    enum culm_status status = culm_onnx_import(path, &how, &model, &graph, error);
+    const struct culm_import_options how = {values->batch, values->context, values->image};
+    struct culm_import *import = NULL;
+    enum culm_status status = culm_import_open(path, &how, &import, error);
     if (status == CULM_OK) {
-        status = culm_stages_compile(graph, 1, &plain, &stage, error);
+        (values->json ? print_import_json : print_import)(path, import);
     }
-    if (status == CULM_OK) {
-        struct cost cost = cost_of(graph, stage, how.batch);
-        (values->json ? print_import_json : print_import)(path, model, graph, &cost);
-    }
-    culm_stage_free(stage);
-    culm_graph_free(graph);
-    culm_onnx_model_free(model);
+    culm_import_free(import);
     return status;
 }
 
-/* --- export --- */
+/* --- the command --- */
 
-static enum culm_status weight_of(void *arg, const struct culm_param *param, float *ret_data,
-                                  struct culm_error *error) {
-    const struct culm_runner *runner = arg;
-    const struct culm_stage_info *info = culm_stage_info(runner->stage);
-    for (int32_t i = 0; i < info->param_count; i++) {
-        if (strcmp(info->params[i].name, param->name) == 0) {
-            memcpy(ret_data, runner->params + info->params[i].offset,
-                   (size_t)info->params[i].count * sizeof *ret_data);
-            return CULM_OK;
-        }
-    }
-    return culm_error_set(error, CULM_ERR_INTERNAL, "no parameter '%s'", param->name);
-}
-
-/* The graph of evaluation, since that has all heads; in f32, which the weights are. */
 static enum culm_status export_model(const char *what, const char *path, struct culm_error *error) {
-    const struct culm_subject_options kinds = {.kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG |
-                                                        CULM_SUBJECT_RUN};
-    const struct culm_runner_options how = {.batch = 1, .purpose = CULM_FOR_LOSS, .threads = 1};
-    char note[CULM_NETWORK_NOTE_SIZE] = "";
-    struct culm_subject subject;
-    struct culm_runner runner = {0};
-    enum culm_status status = culm_subject_open(what, &kinds, &subject, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    subject.config.precision = CULM_PRECISION_F32;
-    status = culm_runner_init(&runner, subject.network, &how, error);
-    if (status == CULM_OK) {
-        status = culm_subject_load(&subject, &runner, note, error);
-        culm_cli_note("model", note);
-    }
-    if (status == CULM_OK) {
-        status = culm_onnx_export(runner.graph, weight_of, &runner, path, error);
-    }
-    culm_runner_release(&runner);
-    culm_subject_close(&subject);
-    return status;
-}
-
-static enum culm_status list(const struct values *values, struct culm_error *error) {
-    const struct culm_model_preset *preset;
-    enum culm_status status = CULM_OK;
-    for (size_t i = 0; (preset = culm_model_preset(i)) && status == CULM_OK; i++) {
-        status = culm_model_show(preset->name, false, values->json, error);
-    }
+    char note[CULM_COMMAND_NOTE_SIZE];
+    enum culm_status status = culm_export(what, path, note, error);
+    culm_cli_note("model", note);
     return status;
 }
 
@@ -217,10 +205,10 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     int action = culm_word_find(actions, arguments->items[0]);
     (void)ret_code;
     if (action == LIST && !subject) {
-        return list(v, error);
+        return list(v->json, error);
     }
     if (action == SHOW && subject) {
-        return culm_model_show(subject, true, v->json, error);
+        return show(subject, true, v->json, error);
     }
     if (action == IMPORT && subject) {
         return import_model(subject, v, error);

@@ -2,11 +2,14 @@
  * `culm train`: everything that can be wrong is found here, before a file is written or a process
  * started; then it is run. What it says on the way is printed here.
  */
+#include "base/buf.h"
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "report/sink.h"
+#include "report/summary.h"
 #include "report/terminal.h"
-#include "run/training.h"
+#include "run/commands.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -43,7 +46,7 @@ static const struct culm_option option_rows[] = {
 
 static char *remark(void) {
     struct culm_buf out;
-    char *keys = culm_train_config_resumable_keys();
+    char *keys = culm_config_resumable_keys();
     culm_buf_init(&out, 4096);
     culm_buf_printf(&out,
                     "--resume may change only\n  %s\nsettings: the result is the same bits.\n",
@@ -96,7 +99,7 @@ static void warn(void *ctx, const char *text) {
 }
 
 static void print_plan(const struct train *t, const char *json) {
-    const struct culm_train_config *config = culm_training_config(t->training);
+    const struct culm_training_shape shape = culm_training_shape(t->training);
     json_t *plan = json_loads(json, 0, NULL), *stages = json_object_get(plan, "stages"), *stage;
     size_t s;
     if (t->values.json) {
@@ -106,10 +109,9 @@ static void print_plan(const struct train *t, const char *json) {
     }
     printf("%s: %lld parameters, %lld pipelines of %lld stages, %lld lanes of %lld micro-batches, "
            "redundancy %s\n",
-           culm_arch_names[config->model.arch], (long long)culm_event_int(plan, "parameters", 0),
-           (long long)config->pipelines, (long long)config->stages, (long long)config->batch.lanes,
-           (long long)(config->batch.global / config->batch.micro / config->batch.lanes),
-           culm_redundancy_name(config->redundancy));
+           shape.arch, (long long)culm_event_int(plan, "parameters", 0), (long long)shape.pipelines,
+           (long long)shape.stages, (long long)shape.lanes, (long long)shape.micros_per_lane,
+           shape.redundancy);
     json_array_foreach(stages, s, stage) {
         printf("stage %zu: blocks %lld to %lld, %lld parameters, %.1f MFLOP a micro-batch, %.1f MB "
                "a node\n",
@@ -119,7 +121,7 @@ static void print_plan(const struct train *t, const char *json) {
                culm_event_real(stage, "flops", 0) / 1e6,
                (double)culm_event_int(stage, "memory_bytes", 0) / 1e6);
     }
-    if (config->stages == 1 && config->redundancy != CULM_REDUNDANCY_NONE) {
+    if (shape.stages == 1 && shape.redundant) {
         printf("with one stage there is no shadow: the copies are the other pipelines\n");
     }
     json_decref(plan);
@@ -136,9 +138,9 @@ static int dry_run(struct train *t) {
 }
 
 /* A fault that was asked for and never fired means that the test around it proved nothing. */
-static int check_faults(const struct train *t, const struct culm_launch_result *result, int code) {
-    for (size_t i = 0; i < t->values.faults.count && result->fired; i++) {
-        if (!result->fired[i]) {
+static int check_faults(const struct train *t, int code) {
+    for (size_t i = 0; i < t->values.faults.count; i++) {
+        if (!culm_training_fired(t->training, i)) {
             fprintf(stderr, "culm train: --fault '%s' never fired\n", t->values.faults.items[i]);
             code = code ? code : 1;
         }
@@ -168,15 +170,14 @@ static int run(struct train *t) {
     struct culm_error error = {0};
     hear_signals(t->training);
     int code = culm_training_go(t->training, &error);
-    const struct culm_launch_result *result = culm_training_result(t->training);
     culm_sink_free(t->sink); /* what it shows in place is left as it is */
     t->sink = NULL;
     if (error.text[0]) {
         fprintf(stderr, "culm train: %s\n", error.text);
     }
-    code = check_faults(t, result, code);
+    code = check_faults(t, code);
     if (!t->values.json && code == 0) {
-        culm_summary_print(&result->summary, t->out_dir, NULL, stdout);
+        culm_summary_print(culm_training_summary(t->training), t->out_dir, NULL, stdout);
     }
     return code;
 }
@@ -185,7 +186,7 @@ static int run(struct train *t) {
 
 static enum culm_status open_sink(struct train *t, struct culm_error *error) {
     const struct culm_terminal_options terminal =
-        culm_terminal_options_of(STDOUT_FILENO, culm_training_config(t->training)->steps);
+        culm_terminal_options_of(STDOUT_FILENO, culm_training_shape(t->training).steps);
     bool json = t->values.json;
     t->sink = json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
     culm_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);

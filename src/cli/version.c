@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 
-#include "run/version.h"
+#include "run/commands.h"
 
 #include <jansson.h>
 #include <openssl/crypto.h>
@@ -21,7 +21,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     (void)values;
     (void)ret_code;
     (void)error;
-    printf("culm %s (%s)\n", CULM_VERSION, CULM_GIT);
+    printf("culm %s (%s)\n", culm_version(), culm_commit());
     printf("libuv %s, libyaml %s, jansson %s, %s\n", uv_version_string(), yaml_get_version_string(),
            jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
     return CULM_OK;

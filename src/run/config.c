@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/yaml.h"
+#include "run/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,3 +153,9 @@ enum culm_status culm_config_text(struct culm_config *config, const char **ret_t
     *ret_text = config->dump;
     return CULM_OK;
 }
+
+/* --- for the commands --- */
+
+char *culm_config_resumable_keys(void) { return culm_train_config_resumable_keys(); }
+
+char *culm_config_reference(bool markdown) { return culm_train_config_reference(markdown); }

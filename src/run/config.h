@@ -17,9 +17,6 @@ struct culm_config {
     char *dump; /* of the last culm_config_text; NULL: none since a change */
 };
 
-/* Adds "key=value" as it stands on a command line; its form is judged with the rest. */
-enum culm_status culm_config_add(struct culm_config *config, const char *set,
-                                 struct culm_error *error);
 /* What it comes to, and the network that it names, which borrows it: *ret_config stays where it is
  * until culm_network_close. The caller releases both; after a failure there is neither. `pins`,
  * borrowed by ret_config, may be NULL. */

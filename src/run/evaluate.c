@@ -120,3 +120,27 @@ out:
     culm_source_free(source);
     return status;
 }
+
+enum culm_status culm_eval(const char *what, const struct culm_eval_options *options,
+                           struct culm_evaluation *ret_evaluation, struct culm_error *error) {
+    const struct culm_subject_options named = {
+        .kinds = CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN,
+        .weights = options->weights,
+        .sets = options->sets,
+        .set_count = options->set_count,
+        .other_data = options->set_count > 0 || options->path_count > 0,
+    };
+    const struct culm_evaluate_options how = {
+        .paths = options->paths,
+        .path_count = options->path_count,
+        .samples = options->samples,
+        .threads = options->threads,
+    };
+    struct culm_subject subject;
+    enum culm_status status = culm_subject_open(what, &named, &subject, error);
+    if (status == CULM_OK) {
+        status = culm_evaluate(&subject, &how, ret_evaluation, error);
+        culm_subject_close(&subject);
+    }
+    return status;
+}

@@ -6,16 +6,8 @@
 #ifndef CULM_RUN_EVALUATE_H
 #define CULM_RUN_EVALUATE_H
 
+#include "run/commands.h"
 #include "run/subject.h"
-
-struct culm_evaluation {
-    int64_t samples;
-    int64_t counted;   /* rows: tokens or labels that are no padding */
-    double loss;       /* mean over the counted rows */
-    double accuracy;   /* share of the counted rows whose largest logit is the target's */
-    double perplexity; /* e^loss; 0 unless the model predicts tokens */
-    char note[CULM_NETWORK_NOTE_SIZE]; /* what model.init lacks, for the user; "": nothing */
-};
 
 struct culm_evaluate_options {
     const char *const *paths; /* all samples of these files instead of the held-out ones */

@@ -1,11 +1,15 @@
 /* What is named as a model; see subject.h. */
 #include "run/subject.h"
 
+#include "run/commands.h"
+
 #include "store/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+_Static_assert(CULM_COMMAND_NOTE_SIZE == CULM_NETWORK_NOTE_SIZE, "one buffer serves both");
 
 const char *const culm_subject_alone[CULM_SUBJECT_ALONE_COUNT] = {"pipelines=1", "stages=1",
                                                                   "batch.lanes=1"};

@@ -11,6 +11,8 @@
 
 const char *culm_version(void) { return CULM_VERSION; }
 
+const char *culm_commit(void) { return CULM_GIT; }
+
 enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret_summary,
                                   struct culm_error *error) {
     if (!dir) {

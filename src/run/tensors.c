@@ -100,6 +100,50 @@ size_t culm_tensors_count(const struct culm_tensors *tensors) {
     return tensors ? tensors->count : 0;
 }
 
+struct culm_tensors_about culm_tensors_about(const struct culm_tensors *tensors) {
+    struct culm_tensors_about about = {.path = tensors->path,
+                                       .warning = tensors->warning,
+                                       .checkpoint = tensors->checkpoint != NULL,
+                                       .has_state = tensors->has_state};
+    if (tensors->checkpoint) {
+        const struct culm_checkpoint_info *info = culm_checkpoint_info(tensors->checkpoint);
+        about.samples = info->samples;
+        about.seed = info->seed;
+        about.signature = info->signature;
+        about.config = info->config;
+        about.choices = info->choices;
+        about.pieces = culm_checkpoint_piece_count(tensors->checkpoint);
+    }
+    for (size_t i = 0; i < tensors->count; i++) {
+        if (culm_checkpoint_is_state(tensors->entry[i]->name)) {
+            about.state_tensors++;
+        } else {
+            about.parameter_tensors++;
+            about.parameters += tensors->entry[i]->elements;
+        }
+    }
+    return about;
+}
+
+struct culm_tensors_piece culm_tensors_piece(const struct culm_tensors *tensors, size_t index) {
+    const struct culm_piece *piece = culm_checkpoint_piece(tensors->checkpoint, index);
+    return (struct culm_tensors_piece){piece->file, piece->sha256, piece->bytes, piece->tensors};
+}
+
+const char *culm_tensors_dtype(const struct culm_tensors *tensors, size_t index) {
+    return tensors->entry[index]->dtype;
+}
+
+void culm_tensors_hashes(const struct culm_tensors *tensors, char ret_weights[65],
+                         char ret_state[65]) {
+    ret_weights[0] = ret_state[0] = '\0';
+    culm_tensors_hash(tensors->entry, tensors->count, false, 0, ret_weights, NULL);
+    if (tensors->checkpoint) {
+        culm_tensors_hash(tensors->entry, tensors->count, true,
+                          culm_checkpoint_info(tensors->checkpoint)->step, ret_state, NULL);
+    }
+}
+
 static enum culm_status check_index(const struct culm_tensors *tensors, size_t index,
                                     const char *function, struct culm_error *error) {
     if (!tensors || index >= tensors->count) {

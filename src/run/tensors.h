@@ -1,13 +1,12 @@
 /*
  * Whatever a path leads to, seen as tensors sorted by name: what is behind culm_tensors_* of culm.h,
- * and more than it says. Thread: constant after it is opened.
+ * and what the commands say of them. Thread: constant after it is opened.
  */
 #ifndef CULM_RUN_TENSORS_H
 #define CULM_RUN_TENSORS_H
 
+#include "run/commands.h"
 #include "store/checkpoint.h"
-
-#include <culm.h>
 
 struct culm_tensors {
     char path[CULM_PATH_MAX];           /* of the checkpoint or the file itself */
@@ -18,16 +17,5 @@ struct culm_tensors {
     bool has_state;
     char warning[CULM_ERROR_MAX]; /* why a newer checkpoint of the run was passed over; "" */
 };
-
-struct culm_tensors_difference {
-    bool differ;
-    char text[512];        /* which tensor differs first, and where; one line */
-    size_t weights, state; /* tensors that are equal, up to there */
-};
-
-/* Compares weights, and optimizer state where both have it; steps it does not look at. */
-enum culm_status culm_tensors_differ(const struct culm_tensors *a, const struct culm_tensors *b,
-                                     struct culm_tensors_difference *ret_difference,
-                                     struct culm_error *error);
 
 #endif

@@ -1,8 +1,12 @@
-/* A training run as an object. See training.h and culm.h. */
-#include "run/training.h"
-
+/*
+ * A training run as an object: culm_training_* of culm.h, and of commands.h what only the command adds.
+ * Everything that can be wrong is found by culm_training_new, or before anything is written.
+ */
 #include "base/json.h"
 #include "report/sink.h"
+#include "run/commands.h"
+#include "run/config.h"
+#include "run/launch.h"
 #include "run/program.h"
 #include "run/public.h"
 #include "run/rundir.h"
@@ -289,12 +293,26 @@ void culm_training_free(struct culm_training *training) {
 
 /* --- using --- */
 
-const struct culm_train_config *culm_training_config(const struct culm_training *training) {
-    return &training->config;
+struct culm_training_shape culm_training_shape(const struct culm_training *training) {
+    const struct culm_train_config *config = &training->config;
+    return (struct culm_training_shape){
+        .arch = culm_arch_names[config->model.arch],
+        .redundancy = culm_redundancy_name(config->redundancy),
+        .redundant = config->redundancy != CULM_REDUNDANCY_NONE,
+        .pipelines = config->pipelines,
+        .stages = config->stages,
+        .lanes = config->batch.lanes,
+        .micros_per_lane = config->batch.global / config->batch.micro / config->batch.lanes,
+        .steps = config->steps,
+    };
 }
 
-const struct culm_launch_result *culm_training_result(const struct culm_training *training) {
-    return training->ran ? &training->result : NULL;
+const struct culm_summary *culm_training_summary(const struct culm_training *training) {
+    return &training->result.summary;
+}
+
+bool culm_training_fired(const struct culm_training *training, size_t fault) {
+    return !training->result.fired || training->result.fired[fault];
 }
 
 void culm_training_watch(struct culm_training *training, struct culm_sink *log,

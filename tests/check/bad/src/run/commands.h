@@ -1,0 +1,3 @@
+/* What the commands see would bring training along. */
+
+#include "train/network.h"
