@@ -162,6 +162,11 @@ static enum culm_status finish_model(void *object, const struct culm_config_plac
                                      struct culm_error *error) {
     struct culm_model_config *m = object;
     enum culm_status status = fill(m, place, error);
+    if (status == CULM_OK && m->options.channels == 2) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("channels"), error,
+                                  "images do not have 2 channels; allowed: 1 (grey), 3 (colour), "
+                                  "0 (the default)");
+    }
     if (status == CULM_OK && (m->arch == CULM_ARCH_GPT2 || m->arch == CULM_ARCH_BERT)) {
         status = check_transformer(m, place, error);
     }

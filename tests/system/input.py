@@ -95,6 +95,7 @@ WRONG = {
     "unknown kind of data": ({"data__kind": "txt"}, ["data.kind"]),
     "negative learning rate": ({"optimizer__lr": -1.0}, ["optimizer.lr"]),
     "beta of 1": ({"optimizer__beta1": 1.0}, ["optimizer.beta1"]),
+    "two channels": ({"model__channels": 2}, ["model.channels"]),
     "nothing kept": ({"checkpoint__keep": 0}, ["checkpoint.keep"]),
     "negative every": ({"checkpoint__every": -1}, ["checkpoint.every"]),
     "not a number at all": ({"optimizer__lr": ".nan"}, ["optimizer.lr"]),
