@@ -143,23 +143,6 @@ void culm_ref_layernorm_backward(float *dx, float *dgamma, float *dbeta, const f
     }
 }
 
-/* ---- GELU, tanh form ---- */
-
-void culm_ref_gelu_forward(float *y, const float *x, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        double v = (double)x[i], u = 0.79788456080286536 * (v + 0.044715 * v * v * v);
-        y[i] = (float)(0.5 * v * (1 + tanh(u)));
-    }
-}
-
-void culm_ref_gelu_backward(float *dx, const float *dy, const float *x, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        double v = (double)x[i], u = 0.79788456080286536 * (v + 0.044715 * v * v * v);
-        double t = tanh(u), du = 0.79788456080286536 * (1 + 3 * 0.044715 * v * v);
-        dx[i] = (float)((double)dy[i] * (0.5 * (1 + t) + 0.5 * v * (1 - t * t) * du));
-    }
-}
-
 /* ---- dropout ---- */
 
 void culm_ref_dropout(float *y, const float *x, int64_t count, const struct culm_dropout *dropout) {

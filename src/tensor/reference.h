@@ -48,9 +48,6 @@ void culm_ref_attention_backward(float *dq, float *dk, float *dv, const float *d
                                  const struct culm_ref_attention *in,
                                  const struct culm_attention *how, double *row);
 
-void culm_ref_gelu_forward(float *y, const float *x, int64_t count);
-void culm_ref_gelu_backward(float *dx, const float *dy, const float *x, int64_t count);
-
 void culm_ref_residual_dropout_forward(float *y, const float *x, const float *h, int64_t count,
                                        const struct culm_dropout *dropout);
 /* Its own backward. */

@@ -1,6 +1,8 @@
 /* The table of operator families. See ops.h. */
 #include "ops.h"
 
+#include "tensor/reference_vision.h"
+
 #include <string.h>
 
 #define BUF(i) (run->buffer[i])
@@ -231,7 +233,7 @@ static void gelu_forward(struct culm_device *cpu, struct run *run) {
         CULM_RUN(cpu, activation_forward, .y = culm_out_f32(BUF(UY)), .x = culm_in_f32(BUF(UX)),
                  .count = DIM(0), .function = CULM_FUNCTION_GELU_TANH, .alpha = 0);
     } else {
-        culm_ref_gelu_forward(BUF(UY), BUF(UX), DIM(0));
+        culm_ref_activation_forward(BUF(UY), BUF(UX), DIM(0), CULM_FUNCTION_GELU_TANH, 0);
     }
 }
 
@@ -241,7 +243,8 @@ static void gelu_backward(struct culm_device *cpu, struct run *run) {
                  .dy = culm_in_f32(BUF(UDY)), .kept = culm_in_f32(BUF(UX)), .count = DIM(0),
                  .function = CULM_FUNCTION_GELU_TANH, .alpha = 0);
     } else {
-        culm_ref_gelu_backward(BUF(UDX), BUF(UDY), BUF(UX), DIM(0));
+        culm_ref_activation_backward(BUF(UDX), BUF(UDY), BUF(UX), DIM(0), CULM_FUNCTION_GELU_TANH,
+                                     0);
     }
 }
 
