@@ -2,6 +2,7 @@
 #include "run/config.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/yaml.h"
 #include "run/commands.h"
 
@@ -78,10 +79,8 @@ struct culm_config *culm_config_copy(const struct culm_config *config) {
 
 enum culm_status culm_config_add(struct culm_config *config, const char *set,
                                  struct culm_error *error) {
-    char **grown = realloc(config->set, (config->set_count + 1) * sizeof *grown);
     char *copy = strdup(set);
-    config->set = grown ? grown : config->set;
-    if (!grown || !copy) {
+    if (!copy || !CULM_GROW(config->set, config->set_capacity, config->set_count + 1)) {
         free(copy);
         return no_memory(config->name, error);
     }

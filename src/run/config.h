@@ -13,7 +13,7 @@ struct culm_config {
     char *name, *text; /* FILE of messages, and its content */
     size_t len;
     char **set; /* "key=value", in order */
-    size_t set_count;
+    size_t set_count, set_capacity;
     char *dump; /* of the last culm_config_text; NULL: none since a change */
 };
 

@@ -1,6 +1,7 @@
 /* Warnings of a launcher. See warnings.h. */
 #include "run/warnings.h"
 
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -18,13 +19,11 @@ void culm_warnings_add(struct culm_warnings *warnings, const char *format, ...) 
     if (warnings->say) {
         warnings->say(warnings->ctx, text);
     }
-    char **grown = realloc(warnings->text, (warnings->count + 1) * sizeof *grown);
-    if (grown) {
-        warnings->text = grown;
-        char *copy = strdup(text);
-        if (copy) {
-            grown[warnings->count++] = copy;
-        }
+    char *copy = strdup(text);
+    if (copy && CULM_GROW(warnings->text, warnings->capacity, warnings->count + 1)) {
+        warnings->text[warnings->count++] = copy;
+    } else {
+        free(copy);
     }
 }
 

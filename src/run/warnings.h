@@ -12,7 +12,7 @@ struct culm_warnings {
     void (*say)(void *ctx, const char *text); /* NULL: nobody listens */
     void *ctx;
     char **text; /* owned; those from `told` on are not events yet */
-    size_t count, told;
+    size_t count, capacity, told;
 };
 
 /* One line, as errors are: lower case, what, where, what to do. */
