@@ -42,7 +42,7 @@ struct peer_state {
 };
 
 /* A state task waiting its turn. */
-struct order {
+struct state_order {
     enum culm_task_kind kind;
     int32_t stage, index;
     int64_t version;
@@ -125,7 +125,7 @@ struct culm_node {
     int32_t *lost; /* ids that were in a view and no longer are */
     int32_t lost_count, lost_capacity;
 
-    struct order *order; /* queue */
+    struct state_order *order; /* queue */
     int32_t order_first, order_count, order_capacity;
     struct incoming incoming[CULM_MAX_STAGES];
     struct outgoing outgoing[CULM_MAX_TRANSFERS];
@@ -300,7 +300,7 @@ void culm_node_damaged(struct culm_node *node, const struct culm_task *task);
 /* The view is new: what it lets this node hold, load and copy. Before HAVE is sent. */
 void culm_node_state_view(struct culm_node *node);
 /* At the end of the queue. Takes order.input, also when it fails. */
-void culm_node_order_add(struct culm_node *node, struct order order);
+void culm_node_order_add(struct culm_node *node, struct state_order order);
 /* Starts the first of the queue. True: there is one; it was not started if something else runs. */
 bool culm_node_order_next(struct culm_node *node);
 /* The order that ran has ended well. */

@@ -356,10 +356,10 @@ void culm_node_commit(struct culm_node *node, const struct culm_message *message
     }
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         if (holds >> s & 1) {
-            culm_node_order_add(node, (struct order){.kind = CULM_TASK_STEP,
-                                                     .stage = s,
-                                                     .version = commit.iteration,
-                                                     .clip = commit.clip});
+            culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_STEP,
+                                                           .stage = s,
+                                                           .version = commit.iteration,
+                                                           .clip = commit.clip});
         }
     }
     culm_node_cells_clear(node);

@@ -14,10 +14,10 @@
 
 /* --- the queue of orders --- */
 
-void culm_node_order_add(struct culm_node *node, struct order order) {
+void culm_node_order_add(struct culm_node *node, struct state_order order) {
     if (node->order_count == node->order_capacity) {
         int32_t capacity = node->order_capacity ? 2 * node->order_capacity : 64;
-        struct order *queue = calloc((size_t)capacity, sizeof *queue);
+        struct state_order *queue = calloc((size_t)capacity, sizeof *queue);
         if (!queue) {
             culm_blob_unref(order.input);
             culm_node_fail(node, CULM_ERR_MEMORY, "queue of state tasks");
@@ -36,10 +36,10 @@ void culm_node_order_add(struct culm_node *node, struct order order) {
 
 /* Removes the waiting orders for which `drop` says so. */
 static void orders_filter(struct culm_node *node,
-                          bool (*drop)(const struct culm_node *, const struct order *)) {
+                          bool (*drop)(const struct culm_node *, const struct state_order *)) {
     int32_t kept = 0;
     for (int32_t i = 0; i < node->order_count; i++) {
-        struct order order = node->order[(node->order_first + i) % node->order_capacity];
+        struct state_order order = node->order[(node->order_first + i) % node->order_capacity];
         if (drop(node, &order)) {
             culm_blob_unref(order.input);
         } else {
@@ -74,7 +74,7 @@ bool culm_node_order_next(struct culm_node *node) {
     if (node->busy) {
         return true;
     }
-    struct order order = node->order[node->order_first];
+    struct state_order order = node->order[node->order_first];
     node->order_first = (node->order_first + 1) % node->order_capacity;
     node->order_count--;
     struct culm_task *task = &node->task;
@@ -113,14 +113,14 @@ bool culm_node_order_next(struct culm_node *node) {
 
 /* --- views --- */
 
-static bool drop_all(const struct culm_node *node, const struct order *order) {
+static bool drop_all(const struct culm_node *node, const struct state_order *order) {
     (void)node;
     (void)order;
     return true;
 }
 
 /* EXPORT and IMPORT orders of transfers that are no more. */
-static bool drop_stale(const struct culm_node *node, const struct order *order) {
+static bool drop_stale(const struct culm_node *node, const struct state_order *order) {
     return (order->kind == CULM_TASK_IMPORT && !incoming_of(node, order->transfer)) ||
            (order->kind == CULM_TASK_EXPORT && !outgoing_of(node, order->transfer));
 }
@@ -128,7 +128,7 @@ static bool drop_stale(const struct culm_node *node, const struct order *order) 
 static void forget_stage(struct culm_node *node, int32_t stage) {
     node->stage[stage].held = false;
     node->stage[stage].version = -1;
-    culm_node_order_add(node, (struct order){.kind = CULM_TASK_DROP, .stage = stage});
+    culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_DROP, .stage = stage});
 }
 
 static const struct culm_transfer *transfer_of(const struct culm_view *view, uint32_t id) {
@@ -149,7 +149,8 @@ static void stepping_clear(struct culm_node *node) {
 /* After a LOAD view nobody waits for what was to be saved; what is being written ends by itself. */
 static void saves_forget(struct culm_node *node) {
     for (int32_t i = 0; i < node->order_count; i++) {
-        const struct order *order = &node->order[(node->order_first + i) % node->order_capacity];
+        const struct state_order *order =
+            &node->order[(node->order_first + i) % node->order_capacity];
         if (order->kind == CULM_TASK_SNAPSHOT) {
             node->saving[order->stage] = false;
         }
@@ -170,9 +171,9 @@ static void load_all(struct culm_node *node, uint64_t holds) {
         forget_stage(node, s);
         node->stage[s].held = holds >> s & 1;
         if (node->stage[s].held) {
-            culm_node_order_add(
-                node,
-                (struct order){.kind = CULM_TASK_LOAD, .stage = s, .version = node->iteration - 1});
+            culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_LOAD,
+                                                           .stage = s,
+                                                           .version = node->iteration - 1});
         }
     }
 }
@@ -249,11 +250,11 @@ void culm_node_transfers(struct culm_node *node) {
             continue;
         }
         out->ordered = true;
-        culm_node_order_add(node, (struct order){.kind = CULM_TASK_EXPORT,
-                                                 .stage = out->stage,
-                                                 .index = out->next,
-                                                 .version = node->iteration - 1,
-                                                 .transfer = out->id});
+        culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_EXPORT,
+                                                       .stage = out->stage,
+                                                       .index = out->next,
+                                                       .version = node->iteration - 1,
+                                                       .transfer = out->id});
     }
 }
 
@@ -286,13 +287,13 @@ void culm_node_state_message(struct culm_node *node, int32_t from,
         return;
     }
     in->ordered++;
-    culm_node_order_add(node, (struct order){.kind = CULM_TASK_IMPORT,
-                                             .stage = in->stage,
-                                             .index = state.index,
-                                             .version = state.version,
-                                             .input = culm_blob_ref(message->payload),
-                                             .digest = state.digest,
-                                             .transfer = in->id});
+    culm_node_order_add(node, (struct state_order){.kind = CULM_TASK_IMPORT,
+                                                   .stage = in->stage,
+                                                   .index = state.index,
+                                                   .version = state.version,
+                                                   .input = culm_blob_ref(message->payload),
+                                                   .digest = state.digest,
+                                                   .transfer = in->id});
 }
 
 static void exported(struct culm_node *node, struct culm_task *task) {
@@ -414,7 +415,8 @@ static void order_snapshot(struct culm_node *node, int32_t stage, struct save_or
     node->saving[stage] = true;
     node->saved_as[stage] = save;
     culm_node_order_add(
-        node, (struct order){.kind = CULM_TASK_SNAPSHOT, .stage = stage, .version = save.version});
+        node,
+        (struct state_order){.kind = CULM_TASK_SNAPSHOT, .stage = stage, .version = save.version});
 }
 
 static void tell_saved(struct culm_node *node, int32_t stage, struct save_order save,
