@@ -153,6 +153,47 @@ static bool fits(const struct culm_cut_options *options, int32_t stages, int32_t
     return need <= options->memory_bytes;
 }
 
+/* The best cuts of the first blocks: the largest stage when blocks [0, b) are cut into s + 1 stages,
+ * as small as it can be, and where the last of these begins. */
+struct table {
+    int32_t stages, blocks;
+    double *best;  /* [stages][blocks + 1] */
+    int32_t *from; /* [stages][blocks + 1] */
+};
+
+static size_t cell(const struct table *table, int32_t s, int32_t b) {
+    return (size_t)s * (size_t)(table->blocks + 1) + (size_t)b;
+}
+
+static void fill(struct table *table, const struct culm_cut_options *options,
+                 const struct costs *costs) {
+    for (int32_t s = 0; s < table->stages; s++) {
+        for (int32_t b = 0; b <= table->blocks; b++) {
+            double *best = &table->best[cell(table, s, b)];
+            int32_t *from = &table->from[cell(table, s, b)];
+            *best = DBL_MAX;
+            *from = 0;
+            double sum = b < table->blocks ? costs->crossing[b] : 0;
+            size_t params = 0, activations = 0;
+            for (int32_t f = b - 1; f >= s; f--) { /* the last stage is blocks [f, b) */
+                sum += costs->block[f];
+                params += costs->params[f];
+                activations += costs->activations[f];
+                if (!fits(options, table->stages, s, params, activations)) {
+                    break;
+                }
+                double own = sum + costs->crossing[f];
+                double before = s > 0 ? table->best[cell(table, s - 1, f)] : f == 0 ? 0 : DBL_MAX;
+                double largest = before > own ? before : own;
+                if (largest < *best || (largest == *best && largest < DBL_MAX)) {
+                    *best = largest;
+                    *from = f;
+                }
+            }
+        }
+    }
+}
+
 enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
                                 const struct culm_cut_options *options, int32_t *ret_first_block,
                                 struct culm_error *error) {
@@ -169,42 +210,20 @@ enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
         return CULM_OK;
     }
     struct costs costs = {0};
-    /* best[s][b]: the smallest largest stage when blocks [0, b) are cut into s + 1 stages */
     size_t cells = (size_t)stages * (size_t)(blocks + 1);
-    double *best = malloc(cells * sizeof *best);
-    int32_t *from = malloc(cells * sizeof *from);
+    struct table table = {.stages = stages,
+                          .blocks = blocks,
+                          .best = malloc(cells * sizeof *table.best),
+                          .from = malloc(cells * sizeof *table.from)};
     enum culm_status status = find_costs(graph, options, &costs, error);
-    if (status == CULM_OK && (!best || !from)) {
+    if (status == CULM_OK && (!table.best || !table.from)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "cut: out of memory");
     }
     if (status != CULM_OK) {
         goto out;
     }
-#define AT(s, b) ((size_t)(s) * (size_t)(blocks + 1) + (size_t)(b))
-    for (int32_t s = 0; s < stages; s++) {
-        for (int32_t b = 0; b <= blocks; b++) {
-            best[AT(s, b)] = DBL_MAX;
-            from[AT(s, b)] = 0;
-            double sum = b < blocks ? costs.crossing[b] : 0;
-            size_t params = 0, activations = 0;
-            for (int32_t f = b - 1; f >= s; f--) { /* the last stage is blocks [f, b) */
-                sum += costs.block[f];
-                params += costs.params[f];
-                activations += costs.activations[f];
-                if (!fits(options, stages, s, params, activations)) {
-                    break;
-                }
-                double own = sum + costs.crossing[f];
-                double before = s > 0 ? best[AT(s - 1, f)] : f == 0 ? 0 : DBL_MAX;
-                double largest = before > own ? before : own;
-                if (largest < best[AT(s, b)] || (largest == best[AT(s, b)] && largest < DBL_MAX)) {
-                    best[AT(s, b)] = largest;
-                    from[AT(s, b)] = f;
-                }
-            }
-        }
-    }
-    if (best[AT(stages - 1, blocks)] >= DBL_MAX) {
+    fill(&table, options, &costs);
+    if (table.best[cell(&table, stages - 1, blocks)] >= DBL_MAX) {
         status = culm_error_set(error, CULM_ERR_MEMORY,
                                 "memory_mb: %d stages do not fit %zu MB each, wherever they are "
                                 "cut; allow more memory or more stages, or a smaller batch.micro",
@@ -212,13 +231,11 @@ enum culm_status culm_graph_cut(const struct culm_graph *graph, int32_t stages,
         goto out;
     }
     for (int32_t s = stages - 1, b = blocks; s >= 0; s--) {
-        ret_first_block[s] = from[AT(s, b)];
-        b = from[AT(s, b)];
+        b = ret_first_block[s] = table.from[cell(&table, s, b)];
     }
-#undef AT
 out:
     release(&costs);
-    free(best);
-    free(from);
+    free(table.best);
+    free(table.from);
     return status;
 }

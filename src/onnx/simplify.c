@@ -66,6 +66,51 @@ static bool transpose(struct culm_onnx_graph *graph, int32_t index) {
     return !still || culm_onnx_become(graph, index, "reshape", &x, 1);
 }
 
+/* The atoms of a view in the order in which they lie in the source; false: they are too many. */
+static bool lay_out(const struct culm_onnx_view *view, struct culm_onnx_atom *ret_all,
+                    struct culm_onnx_atom *ret_sorted, int *ret_count) {
+    int count = 0;
+    for (int i = 0; i < view->rank; i++) {
+        for (int k = 0; k < view->dim[i].count; k++) {
+            if (count == CULM_ONNX_RANK_MAX) {
+                return false;
+            }
+            ret_all[count++] = view->dim[i].atom[k];
+        }
+    }
+    for (int i = 0; i < count; i++) { /* by insertion */
+        int at = i;
+        for (; at > 0 && (ret_sorted[at - 1].source_dim > ret_all[i].source_dim ||
+                          (ret_sorted[at - 1].source_dim == ret_all[i].source_dim &&
+                           ret_sorted[at - 1].stride < ret_all[i].stride));
+             at--) {
+            ret_sorted[at] = ret_sorted[at - 1];
+        }
+        ret_sorted[at] = ret_all[i];
+    }
+    *ret_count = count;
+    return true;
+}
+
+/* Puts up to three nodes for node `index`: a reshape to `apart`, NULL: none; a transpose; and a
+ * reshape to what the node makes from `ordered`, NULL: none. */
+static bool turn(struct culm_onnx_graph *graph, int32_t index, int32_t x, int count,
+                 const int64_t *apart, const int *perm, const int64_t *ordered) {
+    if (apart) {
+        x = culm_onnx_insert(graph, index, "reshape", &x, 1, NULL, count, apart);
+    }
+    if (!ordered) {
+        return x >= 0 && culm_onnx_become_transpose(graph, index, x, count, perm);
+    }
+    if (x < 0) {
+        return false;
+    }
+    int32_t turned = culm_onnx_insert(graph, index, "reshape", &x, 1, NULL, count, ordered);
+    return turned >= 0 &&
+           culm_onnx_become_transpose(graph, graph->value[turned].node, x, count, perm) &&
+           culm_onnx_become(graph, index, "reshape", &turned, 1);
+}
+
 /* Reshapes and transposes in a row, as few as will do: the dimensions of the source taken apart,
  * put into order, joined. */
 static bool shorten(struct culm_onnx_graph *graph, int32_t index) {
@@ -74,29 +119,11 @@ static bool shorten(struct culm_onnx_graph *graph, int32_t index) {
     int steps = culm_onnx_view_of(graph, y, 0, &view), count = 0;
     struct culm_onnx_atom all[CULM_ONNX_RANK_MAX], sorted[CULM_ONNX_RANK_MAX];
     const struct culm_onnx_value source = graph->value[view.source];
-    if (steps < 2) {
+    if (steps < 2 || !lay_out(&view, all, sorted, &count)) {
         return true;
-    }
-    for (int i = 0; i < view.rank; i++) {
-        for (int k = 0; k < view.dim[i].count; k++) {
-            if (count == CULM_ONNX_RANK_MAX) {
-                return true;
-            }
-            all[count++] = view.dim[i].atom[k];
-        }
     }
     int perm[CULM_ONNX_RANK_MAX];
     int64_t apart[CULM_ONNX_RANK_MAX], ordered[CULM_ONNX_RANK_MAX];
-    for (int i = 0; i < count; i++) { /* by insertion: where it lies in the source */
-        int at = i;
-        for (; at > 0 && (sorted[at - 1].source_dim > all[i].source_dim ||
-                          (sorted[at - 1].source_dim == all[i].source_dim &&
-                           sorted[at - 1].stride < all[i].stride));
-             at--) {
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = all[i];
-    }
     bool same = true;
     for (int i = 0; i < count; i++) {
         apart[i] = sorted[i].size;
@@ -129,19 +156,7 @@ static bool shorten(struct culm_onnx_graph *graph, int32_t index) {
     if (1 + take_apart + join > steps || (1 + take_apart + join == steps && (!rows || settled))) {
         return true;
     }
-    if (take_apart) {
-        x = culm_onnx_insert(graph, index, "reshape", &x, 1, NULL, count, apart);
-    }
-    if (!join) {
-        return x >= 0 && culm_onnx_become_transpose(graph, index, x, count, perm);
-    }
-    if (x >= 0) {
-        int32_t turned = culm_onnx_insert(graph, index, "reshape", &x, 1, NULL, count, ordered);
-        return turned >= 0 &&
-               culm_onnx_become_transpose(graph, graph->value[turned].node, x, count, perm) &&
-               culm_onnx_become(graph, index, "reshape", &turned, 1);
-    }
-    return false;
+    return turn(graph, index, x, count, take_apart ? apart : NULL, perm, join ? ordered : NULL);
 }
 
 /* Drops in training unless the file says otherwise: of attention's dropout PyTorch's exporters

@@ -145,6 +145,31 @@ static void note_member(struct running *run, const char *name, int64_t node, boo
     }
 }
 
+/* An end with an error is honest when the history is made to end like that. */
+static void note_error(struct running *run, const char *message) {
+    const char *must_say = run->history->must_say;
+    run->said = must_say && strstr(message, must_say);
+    run->honest = run->said || (run->store->fail_percent > 0 &&
+                                strncmp(message, "the last checkpoint could not be ", 33) == 0);
+    if (strstr(message, "has not read the samples that were its turn")) {
+        run->misread++;
+        run->honest = run->reader;
+    }
+    if (strstr(message, "it cannot be told which is right")) {
+        culm_history_look_for_flips(run);
+        run->undecided++;
+        run->honest = run->flips > 0;
+    }
+    int32_t pinched = 0;
+    for (int32_t i = 0; i < WORKERS_MAX; i++) {
+        pinched += run->pinched[i];
+    }
+    run->honest |= pinched >= 3 && strstr(message, "that failed like this: out of memory");
+    if (!run->honest) {
+        complain(run, "error: %s", message);
+    }
+}
+
 static void on_event(void *context, json_t *event) {
     struct running *run = context;
     const char *name = json_string_value(json_object_get(event, "event"));
@@ -179,28 +204,7 @@ static void on_event(void *context, json_t *event) {
         run->samples_lost = number(event, "samples_lost");
         run->samples_repeated = number(event, "samples_repeated");
     } else if (strcmp(name, "error") == 0) {
-        const char *message = json_string_value(json_object_get(event, "message"));
-        const char *must_say = run->history->must_say;
-        run->said = must_say && strstr(message, must_say);
-        run->honest = run->said || (run->store->fail_percent > 0 &&
-                                    strncmp(message, "the last checkpoint could not be ", 33) == 0);
-        if (strstr(message, "has not read the samples that were its turn")) {
-            run->misread++;
-            run->honest = run->reader;
-        }
-        if (strstr(message, "it cannot be told which is right")) {
-            culm_history_look_for_flips(run);
-            run->undecided++;
-            run->honest = run->flips > 0;
-        }
-        int32_t pinched = 0;
-        for (int32_t i = 0; i < WORKERS_MAX; i++) {
-            pinched += run->pinched[i];
-        }
-        run->honest |= pinched >= 3 && strstr(message, "that failed like this: out of memory");
-        if (!run->honest) {
-            complain(run, "error: %s", message);
-        }
+        note_error(run, json_string_value(json_object_get(event, "message")));
     } else if (strcmp(name, "done") == 0) {
         run->done = true;
         snprintf(run->weights, sizeof run->weights, "%s",
