@@ -40,6 +40,9 @@ int32_t culm_gradient_node(struct culm_gradients *gradients, const struct culm_o
         struct culm_shape shape = graph->value[like[i]].shape;
         node.output[i] =
             culm_graph_value(graph, CULM_VALUE_TEMPORARY, graph->value[like[i]].dtype, &shape);
+        if (node.output[i] >= 0) {
+            graph->value[node.output[i]].like = like[i];
+        }
     }
     return culm_graph_append(graph, &node) ? node.output[0] : -1;
 }

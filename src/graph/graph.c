@@ -38,6 +38,7 @@ void culm_graph_free(struct culm_graph *graph) {
         free(graph->param);
         free(graph->use);
         free(graph->field);
+        free(graph->output);
         free(graph);
     }
 }
@@ -66,8 +67,13 @@ int32_t culm_graph_value(struct culm_graph *graph, enum culm_value_kind kind, en
         culm_shape_count(shape, &count, &graph->error) != CULM_OK) {
         return -1;
     }
-    graph->value[graph->value_count] = (struct culm_value){
-        .kind = kind, .dtype = dtype, .shape = *shape, .param = -1, .field = -1, .same_as = -1};
+    graph->value[graph->value_count] = (struct culm_value){.kind = kind,
+                                                           .dtype = dtype,
+                                                           .shape = *shape,
+                                                           .param = -1,
+                                                           .field = -1,
+                                                           .same_as = -1,
+                                                           .like = -1};
     return graph->value_count++;
 }
 
@@ -113,9 +119,17 @@ int32_t culm_graph_statistic(struct culm_graph *graph, const char *name,
 int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_dtype dtype,
                          const struct culm_shape *shape) {
     for (int32_t i = 0; i < graph->field_count; i++) {
-        if (strcmp(graph->field[i].name, name) == 0) {
-            return graph->field[i].value;
+        if (strcmp(graph->field[i].name, name) != 0) {
+            continue;
         }
+        if (graph->field[i].dtype != dtype || !culm_shape_equal(&graph->field[i].shape, shape)) {
+            char left[96], right[96];
+            culm_error_set(&graph->error, CULM_ERR_CONFIG, "field '%s' is both %s and %s", name,
+                           culm_shape_format(&graph->field[i].shape, left, sizeof left),
+                           culm_shape_format(shape, right, sizeof right));
+            return -1;
+        }
+        return graph->field[i].value;
     }
     if (!ROOM(graph, graph->field, graph->field_count, graph->field_capacity)) {
         return -1;
@@ -129,6 +143,20 @@ int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_d
     snprintf(field->name, sizeof field->name, "%s", name);
     graph->value[value].field = graph->field_count++;
     return value;
+}
+
+void culm_graph_output(struct culm_graph *graph, const char *name, int32_t value) {
+    if (value < 0 || !ROOM(graph, graph->output, graph->output_count, graph->output_capacity)) {
+        return;
+    }
+    if (graph->value[value].kind != CULM_VALUE_TEMPORARY) {
+        culm_error_set(&graph->error, CULM_ERR_UNSUPPORTED,
+                       "output '%s' is an input of the graph as it is", name);
+        return;
+    }
+    struct culm_output *output = &graph->output[graph->output_count++];
+    *output = (struct culm_output){.value = value};
+    snprintf(output->name, sizeof output->name, "%s", name);
 }
 
 void culm_output_set(struct culm_graph *graph, struct culm_node_desc *node, int32_t i,
@@ -146,7 +174,7 @@ enum culm_status culm_shape_error(const struct culm_graph *graph, const struct c
                           culm_shape_format(culm_input_shape(graph, node, b), right, sizeof right));
 }
 
-static void number_uses(struct culm_graph *graph, struct culm_node_desc *node) {
+void culm_graph_number_uses(struct culm_graph *graph, struct culm_node_desc *node) {
     for (int32_t i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
         node->param_use[i] = -1;
         if (node->input[i] < 0 || graph->value[node->input[i]].kind != CULM_VALUE_PARAM ||
@@ -190,7 +218,7 @@ int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t
     if (node.op->infer(graph, &node, &graph->error) != CULM_OK) {
         return -1;
     }
-    number_uses(graph, &node);
+    culm_graph_number_uses(graph, &node);
     if (!culm_graph_append(graph, &node)) {
         return -1;
     }

@@ -7,7 +7,8 @@
  * index in the uncut graph is its operator id, which keys its random numbers.
  *
  * A parameter may have several *uses* (a tied tensor); each use has a gradient of its own, numbered
- * in the order in which the uses appear.
+ * in the order in which the uses appear. Parameters and fields are found by name: layers that two
+ * models share are uses of one parameter (culm_graph_include).
  *
  * Errors: building stops at the first, which culm_graph_check gives: one line with operator and
  * shapes. Thread: one while building; constant afterwards.
@@ -37,6 +38,8 @@ struct culm_value {
     int32_t param;   /* PARAM: index */
     int32_t field;   /* FIELD: index */
     int32_t same_as; /* made in place of this value; -1: memory of its own */
+    int32_t like;    /* of a gradient, or of what is computed again: the value whose shape it has;
+                        -1: none */
 };
 
 /* Every operator reads the ones that it names in ops.h; the rest are zero. */
@@ -106,6 +109,12 @@ struct culm_use {
     int32_t param, node;
 };
 
+/* What the last stage gives. */
+struct culm_output {
+    char name[32];
+    int32_t value;
+};
+
 struct culm_graph {
     const struct culm_device_ops *device; /* built for: shape rules ask for its limits */
     struct culm_value *value;
@@ -118,10 +127,10 @@ struct culm_graph {
     int32_t use_count, use_capacity;
     struct culm_field *field;
     int32_t field_count, field_capacity;
-    int32_t block;   /* of the nodes added next; the builder's to set, rising */
-    int32_t blocks;  /* how many there are */
-    bool has_output; /* without a loss: `output` is what the last stage gives */
-    int32_t output;
+    struct culm_output *output;
+    int32_t output_count, output_capacity;
+    int32_t block;           /* of the nodes added next; the builder's to set, rising */
+    int32_t blocks;          /* how many there are */
     struct culm_error error; /* the first that building met; later calls do nothing */
 };
 
@@ -137,7 +146,8 @@ int32_t culm_graph_param(struct culm_graph *graph, const char *name, const struc
 /* Lets files have the parameter `value` in another shape of as many elements. */
 void culm_graph_param_written(struct culm_graph *graph, int32_t value,
                               const struct culm_shape *shape);
-/* Adds a field of the samples, or finds it, and returns its value. */
+/* Adds a field of the samples, or finds it, and returns its value. One of that name in another form
+ * is an error. */
 int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_dtype dtype,
                          const struct culm_shape *shape);
 /* Adds a running statistic, such as batch norm's mean, and returns its value. */
@@ -147,8 +157,27 @@ int32_t culm_graph_statistic(struct culm_graph *graph, const char *name,
  * The node's other outputs follow as value ids + 1, + 2. attributes NULL: all zero. */
 int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t *inputs,
                          int32_t count, const struct culm_attributes *attributes);
+/* Makes what an operator made an output as well, behind those that there are. */
+void culm_graph_output(struct culm_graph *graph, const char *name, int32_t value);
 /* Appends a node as it is, unchecked: for autodiff. False after an error. */
 bool culm_graph_append(struct culm_graph *graph, const struct culm_node_desc *node);
 enum culm_status culm_graph_check(const struct culm_graph *graph, struct culm_error *error);
+
+/* How another graph's parameters, fields and outputs are called: the new name of `name` goes to
+ * ret_name[size]. */
+typedef void culm_rename_fn(void *ctx, const char *name, char *ret_name, size_t size);
+/* Appends all of `other` behind the blocks that there are. A parameter or field whose new name is in
+ * `graph` already is that one, and is used once more; all others are added. rename NULL: names stay.
+ * ret_value[value_count of other], unless it is NULL: the value here of each value there. Operators
+ * get ids of their own, hence random numbers of their own. CULM_ERR_CONFIG when a shared parameter
+ * has another shape, or the graphs are for other devices; `graph` is then as after any other error
+ * of building. */
+enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_graph *other,
+                                    culm_rename_fn *rename, void *ctx, int32_t *ret_value,
+                                    struct culm_error *error);
+/* The same graph for micro-batches of `samples`: with values of the same ids in other shapes. The
+ * caller's. CULM_ERR_UNSUPPORTED when the graph was made for one number of samples alone. */
+enum culm_status culm_graph_for_samples(const struct culm_graph *graph, int64_t samples,
+                                        struct culm_graph **ret_graph, struct culm_error *error);
 
 #endif

@@ -28,8 +28,8 @@ struct reading {
 };
 
 static void find_readings(const struct culm_graph *graph, struct reading *reading) {
-    if (graph->has_output) {
-        reading[graph->output].must_be_f32 = true;
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        reading[graph->output[i].value].must_be_f32 = true;
     }
     for (int32_t n = graph->node_count - 1; n >= 0; n--) {
         const struct culm_node_desc *node = &graph->node[n];

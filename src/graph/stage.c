@@ -68,6 +68,7 @@ void culm_stage_free(struct culm_stage *stage) {
         culm_graph_free(stage->graph);
         free(stage->place);
         free(stage->use_offset);
+        free(stage->loss);
         free(stage->params);
         free(stage->grads);
         free(stage->fields);
@@ -83,6 +84,15 @@ const struct culm_stage_info *culm_stage_info(const struct culm_stage *stage) {
 
 const struct culm_graph *culm_stage_program(const struct culm_stage *stage) { return stage->graph; }
 
+size_t culm_stage_output_offset(const struct culm_stage *stage, int32_t index) {
+    for (int32_t i = 0; i < stage->output.count; i++) {
+        if (stage->output.item[i].value == stage->graph->output[index].value) {
+            return stage->output.item[i].offset_bytes;
+        }
+    }
+    return 0; /* not the last stage */
+}
+
 /* --- running --- */
 
 static void *address(const struct culm_stage *stage, const struct culm_stage_run *run,
@@ -94,8 +104,13 @@ static void *address(const struct culm_stage *stage, const struct culm_stage_run
     char *base = NULL;
     switch (place->region) {
     case NOWHERE: return NULL;
-    case FIELD: return (void *)run->fields[place->offset_bytes];
-    case PARAMS: base = (char *)run->params; break;
+    case FIELD: return (void *)run->fields[place->index];
+    case PARAMS:
+        if (run->param) {
+            return (void *)run->param[place->index];
+        }
+        base = (char *)run->params;
+        break;
     case INPUT: base = (char *)run->input; break;
     case OUTPUT: base = run->output; break;
     case D_OUTPUT: base = (char *)run->d_output; break;
@@ -106,17 +121,33 @@ static void *address(const struct culm_stage *stage, const struct culm_stage_run
     return base + place->offset_bytes;
 }
 
+static const struct culm_value *values(const struct culm_stage *stage,
+                                       const struct culm_stage_run *run) {
+    return run->rows ? run->rows->value : stage->graph->value;
+}
+
+static void add_loss(const struct culm_stage *stage, struct culm_stage_run *run, int32_t index,
+                     const struct culm_loss_total *own) {
+    run->loss.loss += own->loss;
+    run->loss.rows += own->rows;
+    run->loss.counted += own->counted;
+    run->loss.correct += own->correct;
+    if (run->losses) {
+        run->losses[stage->loss[index]] = *own;
+    }
+}
+
 void culm_stage_execute(const struct culm_stage *stage, struct culm_device *device,
                         struct culm_stage_run *run, int32_t index) {
     const struct culm_node_desc *node = &stage->graph->node[index];
-    struct culm_loss_total again = {0}; /* of a loss that is recomputed: it counted in forward */
+    struct culm_loss_total own = {0};
     struct culm_operands operands = {
         .device = device,
         .node = node,
-        .value = stage->graph->value,
+        .value = values(stage, run),
         .first = run->first,
         .loss_scale = run->loss_scale,
-        .loss = index < stage->info.forward_ops ? &run->loss : &again,
+        .loss = &own,
         .dropout = {.p = node->attributes.dropout,
                     .key = culm_rng_mix(culm_rng_mix(run->seed, run->iteration),
                                         (uint64_t)node->operator_id),
@@ -129,12 +160,23 @@ void culm_stage_execute(const struct culm_stage *stage, struct culm_device *devi
         operands.output[i] = address(stage, run, node->output[i]);
     }
     if (node->output[0] >= 0) {
-        operands.dropout.samples = stage->graph->value[node->output[0]].shape.dim[0];
+        operands.dropout.samples = operands.value[node->output[0]].shape.dim[0];
     }
     for (int32_t i = 0; i < CULM_NODE_USES_MAX; i++) {
         operands.use[i] = node->use[i] >= 0 ? run->grads + stage->use_offset[node->use[i]] : NULL;
     }
     node->op->execute(&operands);
+    if (index < stage->info.forward_ops && stage->loss[index] >= 0) { /* else it counted before */
+        add_loss(stage, run, index, &own);
+    }
+}
+
+/* The bytes of a value that crosses, in a run. */
+static size_t crossing_bytes(const struct culm_stage *stage, const struct culm_stage_run *run,
+                             const struct crossing *crossing) {
+    const struct culm_value *value = &values(stage, run)[crossing->value];
+    return run->rows ? (size_t)culm_elements(&value->shape) * culm_dtype_bytes(value->dtype)
+                     : crossing->size_bytes;
 }
 
 enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_device *device,
@@ -154,7 +196,7 @@ enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_
         char *to = (char *)run->output + out->offset_bytes;
         const void *from = address(stage, run, out->value);
         if (from != to) {
-            memcpy(to, from, out->size_bytes);
+            memcpy(to, from, crossing_bytes(stage, run, out));
         }
     }
     return CULM_OK;
@@ -170,9 +212,9 @@ enum culm_status culm_stage_backward(const struct culm_stage *stage, struct culm
         char *to = (char *)run->d_input + in->offset_bytes;
         const void *from = address(stage, run, in->gradient);
         if (!from) {
-            memset(to, 0, in->size_bytes);
+            memset(to, 0, crossing_bytes(stage, run, in));
         } else if (from != to) {
-            memcpy(to, from, in->size_bytes);
+            memcpy(to, from, crossing_bytes(stage, run, in));
         }
     }
     return CULM_OK;

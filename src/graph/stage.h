@@ -7,8 +7,9 @@
  *
  *   activations  what forward leaves for backward, of one micro-batch; one relocatable run of bytes
  *   scratch      temporaries of one forward or one backward
- *   params       the stage's parameters, one flat vector
- *   grads        its gradients, one per use, in another
+ *   params       the stage's parameters: one flat vector, or each at an address of its own, so that
+ *                stages may share some
+ *   grads        its gradients, one per use, in another flat vector
  *   input        the values that cross the cut before the stage, one after the other, each aligned
  *                to 64 bytes; output: those that cross the cut behind it; the gradients of either
  *                lie at the same offsets
@@ -20,12 +21,15 @@
  * forward operators of each block again before its gradients: the same operators on the same
  * operands, hence the same bits.
  *
+ * A stage may run fewer samples than it was compiled for, in the same memory (culm_stage_rows_new).
+ *
  * Nothing is allocated while running, and a stage does not change after it was compiled, so that
  * several micro-batches may be under way at once, each with activations and scratch of its own. The
  * bits of a result do not depend on the number of stages the graph was cut into: every operator
  * runs with the same shapes and the same kernel wherever it is.
  *
- * Files: stage.c running; stage_build.c what a stage consists of; stage_place.c where values live.
+ * Files: stage.c running; stage_build.c what a stage consists of; stage_place.c where values live;
+ * stage_rows.c fewer samples.
  * Thread: constant after compiling; a run belongs to one thread at a time.
  */
 #ifndef CULM_GRAPH_STAGE_H
@@ -69,7 +73,7 @@ struct culm_stage_info {
     size_t activation_bytes, scratch_bytes;
     int32_t forward_ops, backward_ops;
     double forward_flops, backward_flops; /* backward: with what is recomputed */
-    bool has_loss;
+    int32_t loss_count;                   /* loss operators */
 };
 
 struct culm_stage_options {
@@ -99,18 +103,32 @@ void culm_stage_free(struct culm_stage *stage); /* NULL is fine */
 const struct culm_stage_info *culm_stage_info(const struct culm_stage *stage);
 /* The stage's program, forward then backward, and its values: for reports and benchmarks. */
 const struct culm_graph *culm_stage_program(const struct culm_stage *stage);
+/* Where the graph's output `index` begins in what the last stage writes, in bytes. */
+size_t culm_stage_output_offset(const struct culm_stage *stage, int32_t index);
+
+/* The shapes that a stage's values have with fewer samples; constant, for any number of runs. */
+struct culm_stage_rows;
+/* `graph` is the uncut one that `stage` was compiled from, `samples` at most what it was built for.
+ * The caller's. CULM_ERR_UNSUPPORTED when the graph was made for one number of samples alone. */
+enum culm_status culm_stage_rows_new(const struct culm_stage *stage, const struct culm_graph *graph,
+                                     int64_t samples, struct culm_stage_rows **ret_rows,
+                                     struct culm_error *error);
+void culm_stage_rows_free(struct culm_stage_rows *rows); /* NULL is fine */
 
 /* One micro-batch on one stage. All memory is the caller's and 64-byte aligned. */
 struct culm_stage_run {
     uint64_t seed, iteration;
-    uint64_t first_sample; /* position in the global order of the micro-batch's first sample */
-    const float *params;
+    uint64_t first_sample;     /* position in the global order of the micro-batch's first sample */
+    const float *params;       /* the flat vector; NULL: `param` is given */
+    const float *const *param; /* [param_count] each at its own address; NULL: `params` */
+    const struct culm_stage_rows *rows; /* fewer samples; NULL: those of the graph */
     const void *const *fields; /* [fields of the graph]; those that the stage reads are given */
     const void *input;         /* NULL in the first stage */
     void *output;              /* forward; NULL in the last stage */
-    struct culm_loss_total
-        loss;          /* forward, where the loss is: set at the first operator, added to */
-    double loss_scale; /* 1 / (samples of the global batch) */
+    /* Forward, where losses are: set at the first operator, added to. */
+    struct culm_loss_total loss;    /* of all */
+    struct culm_loss_total *losses; /* [loss_count] of each, in their order; NULL: not wanted */
+    double loss_scale;              /* 1 / (samples of the global batch) */
     void *activations, *scratch;
     float *grads; /* backward */
     bool first;   /* backward: store the gradients instead of adding */

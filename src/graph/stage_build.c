@@ -41,6 +41,9 @@ static enum culm_status extract(struct culm_stage *stage, const struct culm_grap
     if (graph->param_count) {
         memcpy(own->param, graph->param, (size_t)graph->param_count * sizeof *own->param);
     }
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        culm_graph_output(own, graph->output[i].name, graph->output[i].value);
+    }
     own->value_count = graph->value_count;
     own->param_count = graph->param_count;
     for (int32_t i = 0; i < graph->node_count; i++) {
@@ -54,8 +57,7 @@ static enum culm_status extract(struct culm_stage *stage, const struct culm_grap
 
 /* --- borders --- */
 
-/* The values made before block `border` and used in or after it; the output counts as used at the
- * end. */
+/* The values made before block `border` and used in or after it; outputs count as used at the end. */
 static enum culm_status find_crossings(const struct culm_graph *graph, int32_t border,
                                        struct boundary *boundary, struct culm_error *error) {
     size_t values = (size_t)graph->value_count;
@@ -82,8 +84,8 @@ static enum culm_status find_crossings(const struct culm_graph *graph, int32_t b
             }
         }
     }
-    if (graph->has_output) {
-        used[graph->output] = graph->blocks;
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        used[graph->output[i].value] = graph->blocks;
     }
     for (int32_t v = 0; v < graph->value_count; v++) {
         if (made[v] < 0 || made[v] >= border || used[v] < border) {
@@ -226,7 +228,7 @@ static bool flows_back(const struct culm_stage *next, int32_t value) {
             return next->input.item[i].gradient >= 0;
         }
     }
-    return true; /* the graph's output */
+    return true; /* an output of the graph */
 }
 
 static enum culm_status differentiate(struct culm_stage *stage, const struct culm_graph *graph,
@@ -249,6 +251,9 @@ static enum culm_status differentiate(struct culm_stage *stage, const struct cul
         }
         out->item[i].gradient =
             culm_graph_value(stage->graph, CULM_VALUE_BOUNDARY, like.dtype, &like.shape);
+        if (out->item[i].gradient >= 0) {
+            stage->graph->value[out->item[i].gradient].like = out->item[i].value;
+        }
         seed[seeds] = out->item[i].value;
         given[seeds++] = out->item[i].gradient;
     }
@@ -313,6 +318,7 @@ static int32_t again(struct culm_graph *own, const int32_t *block, const bool *k
         copy[v] = culm_graph_value(own, value.kind, value.dtype, &value.shape);
         if (copy[v] >= 0) {
             own->value[copy[v]].same_as = same_as;
+            own->value[copy[v]].like = v;
         }
     }
     return copy[v];
@@ -375,13 +381,24 @@ out:
     return status;
 }
 
+static enum culm_status number_losses(struct culm_stage *stage, struct culm_error *error) {
+    stage->loss = malloc(((size_t)stage->info.forward_ops + 1) * sizeof *stage->loss);
+    if (!stage->loss) {
+        return out_of_memory(error);
+    }
+    for (int32_t i = 0; i < stage->info.forward_ops; i++) {
+        bool is_loss = stage->graph->node[i].op->is_loss;
+        stage->loss[i] = is_loss ? stage->info.loss_count++ : -1;
+    }
+    return CULM_OK;
+}
+
 static void count_flops(struct culm_stage *stage) {
     for (int32_t i = 0; i < stage->graph->node_count; i++) {
         const struct culm_node_desc *node = &stage->graph->node[i];
         double flops = node->op->flops ? node->op->flops(stage->graph, node) : 0;
         if (i < stage->info.forward_ops) {
             stage->info.forward_flops += flops;
-            stage->info.has_loss |= node->op->is_loss;
         } else {
             stage->info.backward_flops += flops;
         }
@@ -396,13 +413,13 @@ enum culm_status culm_stage_build(struct culm_stage *stage, const struct culm_gr
     enum culm_status status;
     if ((status = extract(stage, graph, error)) || (status = find_borders(stage, graph, error)) ||
         (status = find_fields(stage, graph, error)) ||
-        (status = number_params(stage, graph, error))) {
+        (status = number_params(stage, graph, error)) || (status = number_losses(stage, error))) {
         return status;
     }
     if (!options->forward_only) {
         status = differentiate(stage, graph, next, error);
         if (status == CULM_OK &&
-            !(stage->info.index == stage->info.stages - 1 && graph->has_output)) {
+            !(stage->info.index == stage->info.stages - 1 && graph->output_count > 0)) {
             status = check_uses(stage, error);
         }
         if (status == CULM_OK && options->recompute) {

@@ -6,8 +6,8 @@
 
 enum region {
     NOWHERE,
-    PARAMS,
-    FIELD, /* offset: its index */
+    PARAMS, /* of parameter `index` */
+    FIELD,  /* `index` */
     INPUT,
     OUTPUT,
     D_OUTPUT,
@@ -18,7 +18,8 @@ enum region {
 
 struct place {
     enum region region;
-    size_t offset_bytes;
+    size_t offset_bytes; /* PARAMS: into the flat vector */
+    int32_t index;
 };
 
 /* A value of a boundary. */
@@ -39,10 +40,15 @@ struct culm_stage {
     struct culm_graph *graph; /* this stage's values and nodes: forward, then backward */
     struct place *place;      /* [value_count] */
     int64_t *use_offset;      /* [use_count of the uncut graph]: floats into grads; -1: not here */
+    int32_t *loss;            /* [forward_ops]: which loss of this stage a node is; -1: none */
     struct boundary input, output;
     struct culm_param_info *params;
     struct culm_grad_info *grads;
     int32_t *fields;
+};
+
+struct culm_stage_rows {
+    struct culm_value *value; /* [value_count of the stage's graph] */
 };
 
 static inline size_t stage_value_bytes(const struct culm_graph *graph, int32_t value) {

@@ -65,24 +65,25 @@ static void place_outside(struct culm_stage *stage) {
     for (int32_t v = 0; v < graph->value_count; v++) {
         struct place *place = &stage->place[v];
         if (graph->value[v].kind == CULM_VALUE_FIELD) {
-            *place = (struct place){FIELD, (size_t)graph->value[v].field};
+            *place = (struct place){.region = FIELD, .index = graph->value[v].field};
         } else if (graph->value[v].kind == CULM_VALUE_PARAM) {
             place->region = PARAMS;
             for (int32_t p = 0; p < stage->info.param_count; p++) {
                 if (stage->params[p].global_index == graph->value[v].param) {
                     place->offset_bytes = (size_t)stage->params[p].offset * sizeof(float);
+                    place->index = p;
                 }
             }
         }
     }
     for (int32_t i = 0; i < stage->input.count; i++) {
         stage->place[stage->input.item[i].value] =
-            (struct place){INPUT, stage->input.item[i].offset_bytes};
+            (struct place){.region = INPUT, .offset_bytes = stage->input.item[i].offset_bytes};
     }
     for (int32_t i = 0; i < stage->output.count; i++) {
         if (stage->output.item[i].gradient >= 0) {
-            stage->place[stage->output.item[i].gradient] =
-                (struct place){D_OUTPUT, stage->output.item[i].offset_bytes};
+            stage->place[stage->output.item[i].gradient] = (struct place){
+                .region = D_OUTPUT, .offset_bytes = stage->output.item[i].offset_bytes};
         }
     }
 }
@@ -98,14 +99,16 @@ static void place_results(struct culm_stage *stage, const struct life *life) {
         int32_t v = stage->output.item[i].value;
         bool kept = life[v].made < stage->info.forward_ops && life[v].backward_first >= 0;
         if (is_root(graph, v) && stage->place[v].region == NOWHERE && life[v].made >= 0 && !kept) {
-            stage->place[v] = (struct place){OUTPUT, stage->output.item[i].offset_bytes};
+            stage->place[v] = (struct place){.region = OUTPUT,
+                                             .offset_bytes = stage->output.item[i].offset_bytes};
         }
     }
     for (int32_t i = 0; i < stage->input.count; i++) {
         int32_t g = stage->input.item[i].gradient;
         if (g >= 0 && is_root(graph, g) && stage->place[g].region == NOWHERE &&
             life[g].made >= stage->info.forward_ops) {
-            stage->place[g] = (struct place){D_INPUT, stage->input.item[i].offset_bytes};
+            stage->place[g] = (struct place){.region = D_INPUT,
+                                             .offset_bytes = stage->input.item[i].offset_bytes};
         }
     }
 }
@@ -132,7 +135,8 @@ enum culm_status culm_stage_place(struct culm_stage *stage, struct culm_error *e
             continue;
         }
         if (life[v].made < stage->info.forward_ops && life[v].backward_first >= 0) {
-            *place = (struct place){ACTIVATIONS, stage->info.activation_bytes};
+            *place =
+                (struct place){.region = ACTIVATIONS, .offset_bytes = stage->info.activation_bytes};
             stage->info.activation_bytes += (stage_value_bytes(graph, v) + 63) & ~(size_t)63;
             continue;
         }

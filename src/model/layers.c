@@ -146,8 +146,7 @@ int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x) {
 void culm_layer_loss(struct culm_graph *graph, const struct culm_model_options *options,
                      int32_t logits, int32_t targets) {
     if (options->inference) {
-        graph->has_output = true;
-        graph->output = logits;
+        culm_graph_output(graph, "logits", logits);
         return;
     }
     const int32_t inputs[] = {logits, targets};

@@ -170,9 +170,11 @@ enum culm_status culm_onnx_build_losses(struct culm_onnx_build *b) {
                               file->path, v->name, culm_onnx_shape_text(v, text, sizeof text));
     }
     if (b->options->inference) {
-        b->graph->has_output = true;
-        b->graph->output = b->made[first].plain;
-        return CULM_OK;
+        culm_graph_output(b->graph, "logits", b->made[first].plain);
+        if (classes >= 0 && classes != first) {
+            culm_graph_output(b->graph, "logits_2", b->made[classes].plain);
+        }
+        return culm_graph_check(b->graph, b->error);
     }
     enum culm_status status = CULM_OK;
     bool masked = rows >= 0 && b->made[rows].other_rows;

@@ -312,8 +312,9 @@ static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
             write_node(e, node);
         }
     }
-    if (e->status == CULM_OK && e->graph->has_output && e->graph->node_count) {
-        put_output(e, ends, &e->graph->node[e->graph->node_count - 1], e->graph->output, &outputs);
+    for (int32_t i = 0; i < e->graph->output_count && e->status == CULM_OK; i++) {
+        put_output(e, ends, &e->graph->node[e->graph->node_count - 1], e->graph->output[i].value,
+                   &outputs);
     }
     if (e->status == CULM_OK && outputs == 0) {
         e->status = culm_error_set(e->error, CULM_ERR_UNSUPPORTED,

@@ -38,8 +38,8 @@ static bool continues_text(const struct culm_graph *graph) {
             }
         }
     }
-    const struct culm_shape *out = &graph->value[graph->output].shape;
-    return causal && graph->has_output && graph->field_count == 1 &&
+    const struct culm_shape *out = &graph->value[graph->output[0].value].shape;
+    return causal && graph->output_count == 1 && graph->field_count == 1 &&
            strcmp(graph->field[0].name, "tokens") == 0 && out->rank == 3 &&
            out->dim[1] == graph->field[0].shape.dim[1];
 }
@@ -69,7 +69,7 @@ static enum culm_status prepare(struct generator *g, const char *dir, struct cul
                               "attention and logits [batch, length, vocabulary]",
                               dir, culm_arch_names[config->model.arch]);
     }
-    const struct culm_shape *out = &graph->value[graph->output].shape;
+    const struct culm_shape *out = &graph->value[graph->output[0].value].shape;
     g->context = out->dim[1];
     g->logits = out->dim[2];
     g->vocab = config->model.options.vocab < g->logits ? config->model.options.vocab : g->logits;

@@ -34,7 +34,7 @@ static enum culm_status open_model(struct culm_model *model, const char *what,
     if (status == CULM_OK) {
         status = culm_runner_init(&model->runner, model->subject.network, &runner, error);
     }
-    if (status == CULM_OK && !model->runner.graph->has_output) {
+    if (status == CULM_OK && model->runner.graph->output_count == 0) {
         status = culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' has a loss and no output", what);
     }
     return status == CULM_OK ? culm_subject_load(&model->subject, &model->runner, note, error)
@@ -83,7 +83,9 @@ int32_t culm_model_input_count(const struct culm_model *model) {
     return model ? model->runner.graph->field_count : 0;
 }
 
-int32_t culm_model_output_count(const struct culm_model *model) { return model ? 1 : 0; }
+int32_t culm_model_output_count(const struct culm_model *model) {
+    return model ? model->runner.graph->output_count : 0;
+}
 
 static enum culm_array_dtype public_dtype(enum culm_dtype dtype) {
     return dtype == CULM_F32    ? CULM_ARRAY_F32
@@ -126,8 +128,8 @@ enum culm_status culm_model_output(const struct culm_model *model, int32_t index
                               culm_model_output_count(model));
     }
     const struct culm_graph *graph = model->runner.graph;
-    const struct culm_value *value = &graph->value[graph->output];
-    return describe("logits", value->dtype, &value->shape, ret_info, error);
+    const struct culm_value *value = &graph->value[graph->output[index].value];
+    return describe(graph->output[index].name, value->dtype, &value->shape, ret_info, error);
 }
 
 /* --- running --- */
@@ -151,10 +153,16 @@ static enum culm_status check_numbers(const struct culm_model *model, int32_t in
 
 enum culm_status culm_model_run(struct culm_model *model, const void *const *inputs,
                                 void *const *outputs, struct culm_error *error) {
-    if (!model || !outputs || !outputs[0] || (!inputs && culm_model_input_count(model) > 0)) {
+    if (!model || !outputs || (!inputs && culm_model_input_count(model) > 0)) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_model_run: an argument is NULL");
     }
     const struct culm_graph *graph = model->runner.graph;
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        if (!outputs[i]) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_model_run: output '%s' is NULL",
+                                  graph->output[i].name);
+        }
+    }
     for (int32_t f = 0; f < graph->field_count; f++) {
         const struct culm_field *field = &graph->field[f];
         if (!inputs[f]) {
@@ -170,8 +178,12 @@ enum culm_status culm_model_run(struct culm_model *model, const void *const *inp
     }
     struct culm_stage_run run = culm_runner_run(&model->runner);
     (void)culm_stage_forward(model->runner.stage, model->runner.device, &run); /* it ends */
-    const struct culm_value *value = &graph->value[graph->output];
-    memcpy(outputs[0], model->runner.output,
-           (size_t)culm_elements(&value->shape) * culm_dtype_bytes(value->dtype));
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        const struct culm_value *value = &graph->value[graph->output[i].value];
+        memcpy(outputs[i],
+               (const char *)model->runner.output +
+                   culm_stage_output_offset(model->runner.stage, i),
+               (size_t)culm_elements(&value->shape) * culm_dtype_bytes(value->dtype));
+    }
     return CULM_OK;
 }

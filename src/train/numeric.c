@@ -143,7 +143,7 @@ static enum culm_status run_forward(struct culm_numeric *x, struct culm_task *ta
         task->cursor = run.cursor;
         return status;
     }
-    if (status == CULM_OK && numeric_info(x, task->stage)->has_loss) {
+    if (status == CULM_OK && numeric_info(x, task->stage)->loss_count > 0) {
         *saved_loss(x, task) = run.loss;
     }
     if (status == CULM_OK && numeric_info(x, task->stage)->field_count > 0) {
@@ -166,7 +166,7 @@ static void add_statistics(struct culm_numeric *x, const struct culm_task *task,
     const struct culm_stage_info *info = numeric_info(x, task->stage);
     float *sum = run->grads + info->grad_floats;
     float own[CULM_STATISTICS_FLOATS] = {0};
-    if (info->has_loss) {
+    if (info->loss_count > 0) {
         const struct culm_loss_total *loss = saved_loss(x, task);
         own[CULM_STATISTIC_LOSS] = (float)(loss->loss * run->loss_scale);
         own[CULM_STATISTIC_SAMPLES] = (float)x->o.config->batch.micro;
@@ -197,8 +197,8 @@ static enum culm_status run_backward(struct culm_numeric *x, struct culm_task *t
     run.d_output = task->d_output ? task->d_output->data : NULL;
     run.d_input = task->d_input ? task->d_input->data : NULL;
     status = culm_stage_backward(x->o.plan->stage[task->stage], x->o.device, &run);
-    if (status != CULM_OK ||
-        !(numeric_info(x, task->stage)->has_loss || x->o.plan->layout.stage[task->stage].reads)) {
+    if (status != CULM_OK || !(numeric_info(x, task->stage)->loss_count > 0 ||
+                               x->o.plan->layout.stage[task->stage].reads)) {
         return status;
     }
     add_statistics(x, task, &run);

@@ -91,8 +91,7 @@ static void test_output(void **state) {
     struct net net;
     int32_t x = net_begin(&net, 2, 5, 8, 7);
     int32_t h = net_linear(&net, x, 8), y = net_gelu(&net, h);
-    net.graph->has_output = true;
-    net.graph->output = y;
+    culm_graph_output(net.graph, "y", y);
     lower(&net);
     assert_int_equal(type_of(&net, h), CULM_F32);
     assert_int_equal(type_of(&net, y), CULM_F32);

@@ -105,18 +105,24 @@ static struct culm_stage_run run_of(const struct batch *batch) {
                                    .first = true};
 }
 
-double run_loss(const struct culm_stage *stage, const struct batch *batch) {
+struct culm_loss_total run_losses(const struct culm_stage *stage, const struct batch *batch,
+                                  struct culm_loss_total *ret_losses) {
     const struct culm_stage_info *info = culm_stage_info(stage);
     struct culm_stage_run run = run_of(batch);
     float *params = stage_params(info, batch);
     run.params = params;
+    run.losses = ret_losses;
     run.activations = fence_new(info->activation_bytes);
     run.scratch = fence_new(info->scratch_bytes);
     assert_int_equal(culm_stage_forward(stage, run_cpu(), &run), CULM_OK);
     fence_free(params);
     fence_free(run.activations);
     fence_free(run.scratch);
-    return run.loss.loss;
+    return run.loss;
+}
+
+double run_loss(const struct culm_stage *stage, const struct batch *batch) {
+    return run_losses(stage, batch, NULL).loss;
 }
 
 void run_stages(const struct culm_graph *graph, int32_t stages, const struct batch *batch,
@@ -190,6 +196,8 @@ static struct culm_graph *copy_of(const struct culm_graph *graph) {
     copy->field_count = copy->field_capacity = 0;
     copy->use = NULL; /* autodiff adds none */
     copy->use_count = copy->use_capacity = 0;
+    copy->output = NULL;
+    copy->output_count = copy->output_capacity = 0;
     copy->value_capacity = graph->value_count;
     copy->node_capacity = graph->node_count;
     copy->value = malloc((size_t)graph->value_count * sizeof *copy->value);

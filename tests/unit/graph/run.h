@@ -36,7 +36,9 @@ void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recomp
                      const struct batch *batch, struct result *ret_result);
 void run_stages(const struct culm_graph *graph, int32_t stages, const struct batch *batch,
                 struct result *ret_result);
-/* Forward only. */
+/* Forward only; ret_losses[loss_count], or NULL: a total for each loss. */
+struct culm_loss_total run_losses(const struct culm_stage *stage, const struct batch *batch,
+                                  struct culm_loss_total *ret_losses);
 double run_loss(const struct culm_stage *stage, const struct batch *batch);
 void run_plainly(const struct culm_graph *graph, const struct batch *batch,
                  struct result *ret_result);

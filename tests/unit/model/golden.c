@@ -49,10 +49,11 @@ static void test_logits(void **state) {
         pipeline_new(&p, (struct variant){.stages = stages, .threads = 1, .inference = true});
         struct samples samples = samples_of(p.graph, 0);
         pipeline_forward(&p, &samples, NULL);
-        int64_t count = culm_elements(&p.graph->value[p.graph->output].shape);
+        int64_t count = culm_elements(&p.graph->value[p.graph->output[0].value].shape);
         float *want = vector("logits", "", count);
         const float *have = p.boundary[stages - 1];
-        int64_t classes = culm_last_dim(&p.graph->value[p.graph->output].shape), skipped = 0;
+        int64_t classes = culm_last_dim(&p.graph->value[p.graph->output[0].value].shape),
+                skipped = 0;
         for (int64_t row = 0; row < count; row += classes) {
             if (norm_of(want + row, NULL, classes) == 0) {
                 skipped++;
@@ -422,6 +423,44 @@ static void test_same_bits_of_bf16(void **state) {
     same_bits(true);
 }
 
+/* Fewer samples than a stage was compiled for: the bits of a stage that was compiled for them. */
+static void test_fewer_samples(void **state) {
+    (void)state;
+    int64_t few = family->options.batch - 1;
+    struct pipeline whole, exact;
+    pipeline_new(&whole, (struct variant){.stages = 1, .threads = 1});
+    struct samples samples = samples_of(whole.graph, 0);
+    struct variant variants[] = {
+        {.stages = 1, .threads = 1, .dropout = true},
+        {.stages = (int32_t)family->stages, .threads = 2, .dropout = true, .recompute = true},
+        {.stages = (int32_t)family->stages, .threads = 1, .dropout = true, .bf16 = true},
+    };
+    for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+        struct variant variant = variants[v];
+        variant.built = few;
+        pipeline_new(&exact, variant);
+        pipeline_step(&exact, &samples, NULL);
+        struct pipeline p;
+        variant.built = 0;
+        variant.run = few;
+        pipeline_new(&p, variant);
+        pipeline_step(&p, &samples, NULL);
+        assert_memory_equal(&p.loss, &exact.loss, sizeof p.loss);
+        assert_int_equal(p.total.rows, exact.total.rows);
+        for (int32_t i = 0; i < p.graph->param_count; i++) { /* cuts may fall elsewhere */
+            float *a = gradient(&p, i), *b = gradient(&exact, i);
+            assert_memory_equal(a, b,
+                                (size_t)culm_elements(&p.graph->param[i].shape) * sizeof(float));
+            free(a);
+            free(b);
+        }
+        pipeline_free(&p);
+        pipeline_free(&exact);
+    }
+    samples_free(&samples);
+    pipeline_free(&whole);
+}
+
 /* A micro-batch suspended in the middle is not disturbed by another one run meanwhile: the same
  * loss, and the same gradients from what it left for backward. */
 static void test_suspended_forward(void **state) {
@@ -485,6 +524,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bf16_ten_losses),
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_same_bits_of_bf16),
+        cmocka_unit_test(test_fewer_samples),
         cmocka_unit_test(test_suspended_forward),
     };
     const struct CMUnitTest on_references[] = {

@@ -46,6 +46,7 @@ struct pipeline {
     int32_t stages;
     struct culm_graph *graph;
     struct culm_stage *stage[STAGES_MAX];
+    struct culm_stage_rows *rows[STAGES_MAX];
     float *params[STAGES_MAX], *m[STAGES_MAX], *v[STAGES_MAX], *grads[STAGES_MAX];
     void *activations[STAGES_MAX], *scratch[STAGES_MAX];
     void *boundary[STAGES_MAX], *d_boundary[STAGES_MAX];
@@ -57,6 +58,8 @@ struct pipeline {
 struct variant {
     int32_t stages;
     int threads;
+    int64_t built,
+        run; /* samples: of the graph, and of a run; 0: the family's batch, all of them */
     bool dropout, recompute, inference, evaluate, pausing, bf16;
 };
 

@@ -164,6 +164,7 @@ void pipeline_new(struct pipeline *p, struct variant variant) {
     struct culm_error error = {0};
     struct culm_model_options options = family->options;
     options.dropout = variant.dropout ? options.dropout : 0;
+    options.batch = variant.built ? variant.built : options.batch;
     options.inference = variant.inference;
     options.evaluate = variant.evaluate;
     options.device = golden_device ? golden_device : culm_device_default();
@@ -178,6 +179,10 @@ void pipeline_new(struct pipeline *p, struct variant variant) {
     }
     assert_true(p->graph->param_count <= PARAMS_MAX);
     for (int32_t s = 0; s < p->stages; s++) {
+        if (variant.run && culm_stage_rows_new(p->stage[s], p->graph, variant.run, &p->rows[s],
+                                               &error) != CULM_OK) {
+            fail_msg("%s", error.text);
+        }
         const struct culm_stage_info *info = culm_stage_info(p->stage[s]);
         size_t bytes = (size_t)info->param_floats * sizeof(float);
         p->params[s] = memory(bytes);
@@ -201,6 +206,7 @@ void pipeline_new(struct pipeline *p, struct variant variant) {
 
 void pipeline_free(struct pipeline *p) {
     for (int32_t s = 0; s < p->stages; s++) {
+        culm_stage_rows_free(p->rows[s]);
         culm_stage_free(p->stage[s]);
         free(p->params[s]);
         free(p->m[s]);
@@ -222,6 +228,7 @@ struct culm_stage_run run_of(struct pipeline *p, int32_t s, const struct samples
         .iteration = 3,
         .first_sample = 11,
         .params = p->params[s],
+        .rows = p->rows[s],
         .fields = (const void *const *)samples->field,
         .input = s > 0 ? p->boundary[s - 1] : NULL,
         .output = output ? p->boundary[s] : NULL,
@@ -249,7 +256,7 @@ void pipeline_forward(struct pipeline *p, const struct samples *samples, const i
         if (stop && *stop) {
             assert_int_equal(pauses, culm_stage_info(p->stage[s])->forward_ops - 1);
         }
-        if (culm_stage_info(p->stage[s])->has_loss) {
+        if (culm_stage_info(p->stage[s])->loss_count > 0) {
             p->loss += run.loss.loss / (double)family->options.batch;
             p->total = run.loss;
         }

@@ -140,8 +140,8 @@ static struct result run(const struct culm_graph *graph, const struct culm_onnx_
                                         .scratch = scratch};
     assert_int_equal(culm_stage_forward(stage, cpu, &how_to_run), CULM_OK);
     result.loss = how_to_run.loss.loss;
-    if (graph->has_output) {
-        result.count = culm_elements(&graph->value[graph->output].shape);
+    if (graph->output_count > 0) {
+        result.count = culm_elements(&graph->value[graph->output[0].value].shape);
         result.output = malloc((size_t)result.count * sizeof(float));
         memcpy(result.output, output, (size_t)result.count * sizeof(float));
     }
