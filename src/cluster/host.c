@@ -197,9 +197,22 @@ struct culm_world *culm_host_world(struct culm_host *host) {
 
 const char *culm_host_address(const struct culm_host *host) { return host->address; }
 
+/* A name is looked up: the first of its numbers is where workers call. */
+static enum culm_status open_listener(struct culm_host *host, struct culm_error *error) {
+    struct culm_address address, number;
+    char text[CULM_ADDRESS_SIZE];
+    size_t count;
+    enum culm_status status;
+    if ((status = culm_address_parse(host->o.listen ? host->o.listen : "unix:", &address, error)) ||
+        (status = culm_address_resolve(&address, &number, 1, &count, error))) {
+        return status;
+    }
+    culm_address_print(&number, text);
+    return culm_socket_listen(text, &host->listen_fd, host->address, error);
+}
+
 static enum culm_status open_descriptors(struct culm_host *host, struct culm_error *error) {
-    enum culm_status status = culm_socket_listen(
-        host->o.listen ? host->o.listen : "unix:", &host->listen_fd, host->address, error);
+    enum culm_status status = open_listener(host, error);
     if (status != CULM_OK) {
         return status;
     }

@@ -40,7 +40,7 @@ struct culm_host_fault {
 };
 
 struct culm_host_options { /* all borrowed until _free */
-    const char *listen;    /* where; socket.h; NULL: "unix:" */
+    const char *listen;    /* where; net/address.h; NULL: "unix:" */
     const char *token;     /* every worker must prove that it knows it */
     const char *signature; /* that each must have; NULL: any */
     /* What a worker is told; the bytes are copied at once. NULL: nothing. Out of memory: false. */

@@ -338,10 +338,10 @@ static enum culm_status prove(struct culm_member *member, struct culm_link *link
 
 static void read_book(struct culm_member *member, const struct culm_message *message) {
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
-    struct culm_address address;
-    while (culm_address_decode(&reader, &address)) {
-        struct peer *peer = peer_of(member, address.node);
-        if (!peer || !peer_at(peer, address.text)) {
+    struct culm_entry entry;
+    while (culm_entry_decode(&reader, &entry)) {
+        struct peer *peer = peer_of(member, entry.node);
+        if (!peer || !peer_at(peer, entry.address)) {
             fail_text(member, CULM_ERR_MEMORY, "out of memory for an address book");
             return;
         }

@@ -14,7 +14,7 @@ enum kind { UNKNOWN = CULM_LINK_UNKNOWN, PREPARING, WORKER };
 
 struct place {
     struct culm_link *link;
-    struct culm_address address;
+    struct culm_entry entry;
 };
 
 struct culm_roster {
@@ -90,14 +90,14 @@ static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
     culm_buf_init(&meta, CULM_FRAME_META_MAX);
     for (struct culm_link *other = roster->links.first; other; other = other->next) {
         if (other->kind == WORKER && other != link) {
-            culm_address_encode(&roster->place[other->node].address, &meta);
+            culm_entry_encode(&roster->place[other->node].entry, &meta);
         }
     }
     if (!meta.failed) {
         culm_link_send(link, CULM_WIRE_BOOK, meta.data, meta.len);
     }
     culm_buf_clear(&meta);
-    culm_address_encode(&roster->place[link->node].address, &meta);
+    culm_entry_encode(&roster->place[link->node].entry, &meta);
     for (struct culm_link *other = roster->links.first; other; other = other->next) {
         if (other->kind == WORKER && other != link) {
             culm_link_send(other, CULM_WIRE_BOOK, meta.data, meta.len);
@@ -132,8 +132,8 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
         return;
     }
     place->link = link;
-    place->address.node = caller.node;
-    memcpy(place->address.text, introduction.address, sizeof place->address.text);
+    place->entry.node = caller.node;
+    memcpy(place->entry.address, introduction.address, sizeof place->entry.address);
     culm_link_known(link, PREPARING, caller.node);
     culm_conn_limits(link->conn, CULM_WIRE_HELLO_MAX, 0);
     lives(roster, link);

@@ -23,21 +23,21 @@ bool culm_ready_decode(const struct culm_message *message, struct culm_ready *re
     return true;
 }
 
-void culm_address_encode(const struct culm_address *address, struct culm_buf *buf) {
-    culm_buf_i32(buf, address->node);
-    culm_buf_string(buf, address->text);
+void culm_entry_encode(const struct culm_entry *entry, struct culm_buf *buf) {
+    culm_buf_i32(buf, entry->node);
+    culm_buf_string(buf, entry->address);
 }
 
-bool culm_address_decode(struct culm_reader *reader, struct culm_address *ret_address) {
+bool culm_entry_decode(struct culm_reader *reader, struct culm_entry *ret_entry) {
     if (reader->at == reader->len) {
         return false;
     }
-    struct culm_address address = {.node = culm_read_i32(reader)};
-    culm_read_string(reader, address.text, sizeof address.text);
-    if (reader->failed || address.node < 0 || address.node >= CULM_WIRE_NODES_MAX) {
+    struct culm_entry entry = {.node = culm_read_i32(reader)};
+    culm_read_string(reader, entry.address, sizeof entry.address);
+    if (reader->failed || entry.node < 0 || entry.node >= CULM_WIRE_NODES_MAX) {
         reader->failed = true;
         return false;
     }
-    *ret_address = address;
+    *ret_entry = entry;
     return true;
 }

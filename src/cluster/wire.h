@@ -54,12 +54,13 @@ struct culm_ready {
 void culm_ready_encode(const struct culm_ready *ready, struct culm_buf *buf);
 bool culm_ready_decode(const struct culm_message *message, struct culm_ready *ret_ready);
 
-struct culm_address {
+/* Where a node listens for its peers. */
+struct culm_entry {
     int32_t node;
-    char text[CULM_ADDRESS_SIZE]; /* socket.h */
+    char address[CULM_ADDRESS_SIZE];
 };
-void culm_address_encode(const struct culm_address *address, struct culm_buf *buf);
-/* A BOOK is any number of addresses. False: *at is the end, or what follows is none. */
-bool culm_address_decode(struct culm_reader *reader, struct culm_address *ret_address);
+void culm_entry_encode(const struct culm_entry *entry, struct culm_buf *buf);
+/* A BOOK is any number of entries. False: *at is the end, or what follows is none. */
+bool culm_entry_decode(struct culm_reader *reader, struct culm_entry *ret_entry);
 
 #endif

@@ -24,7 +24,8 @@
 #include "cluster/fault.h"
 
 struct culm_worker_options { /* all borrowed until culm_worker_free */
-    const char *address;     /* of the coordinator (net/socket.h); peers are met on the same kind */
+    const char *address;     /* of the coordinator (net/address.h): a name is looked up; peers find
+                                the worker where its connection to the coordinator begins */
     const char *token;
     int32_t node;
     const char *name;                       /* NULL: "" */

@@ -19,6 +19,8 @@
 #define READY_NS (30 * SECOND)
 #define PAUSE_NS (SECOND / 100)
 #define PAUSE_MAX_NS (SECOND / 2)
+#define NUMBERS_MAX 8          /* of the coordinator's name that are tried */
+#define NUMBER_NS (5 * SECOND) /* for one that is not the last */
 
 static enum culm_status say(int fd, uint16_t type, const struct culm_buf *meta,
                             uint64_t deadline_ns, struct culm_error *error) {
@@ -117,10 +119,18 @@ static enum culm_status read_answer(struct culm_worker *worker, const struct cul
     return culm_error_set(error, CULM_ERR_FORMAT, "answer of unknown type %04x", answer->type);
 }
 
-static enum culm_status connect_to(struct culm_worker *worker, uint64_t deadline_ns,
-                                   struct culm_error *error) {
-    enum culm_status status =
-        culm_socket_connect(worker->o.address, &worker->coordinator_fd, error);
+static void hang_up(struct culm_worker *worker) {
+    if (worker->coordinator_fd >= 0) {
+        close(worker->coordinator_fd);
+        worker->coordinator_fd = -1;
+    }
+}
+
+static enum culm_status connect_to(struct culm_worker *worker, const struct culm_address *number,
+                                   uint64_t deadline_ns, struct culm_error *error) {
+    char text[CULM_ADDRESS_SIZE];
+    culm_address_print(number, text);
+    enum culm_status status = culm_socket_connect(text, &worker->coordinator_fd, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -134,6 +144,48 @@ static enum culm_status connect_to(struct culm_worker *worker, uint64_t deadline
     return culm_socket_connect_status(cause);
 }
 
+/* Each number that the name has is tried in turn. */
+static enum culm_status reach(struct culm_worker *worker, uint64_t deadline_ns,
+                              struct culm_error *error) {
+    struct culm_address address, number[NUMBERS_MAX];
+    size_t count = 0;
+    enum culm_status status = culm_address_parse(worker->o.address, &address, error);
+    if (status == CULM_OK) {
+        status = culm_address_resolve(&address, number, NUMBERS_MAX, &count, error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t until_ns = i + 1 < count ? culm_clock_ns() + NUMBER_NS : deadline_ns;
+        hang_up(worker);
+        status =
+            connect_to(worker, &number[i], until_ns < deadline_ns ? until_ns : deadline_ns, error);
+        if (status == CULM_OK) {
+            break;
+        }
+    }
+    return status;
+}
+
+/* Peers find it at the address by which it reaches the coordinator: the one that leads there from
+ * where they are, whatever else this machine has. */
+static enum culm_status listen_there(struct culm_worker *worker, struct culm_error *error) {
+    struct culm_address address;
+    char text[CULM_ADDRESS_SIZE];
+    if (worker->listen_fd >= 0) {
+        return CULM_OK;
+    }
+    enum culm_status status = culm_socket_local(worker->coordinator_fd, &address, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (culm_address_is_tcp(&address)) {
+        address.port = 0;
+    } else {
+        address = (struct culm_address){.kind = CULM_ADDRESS_LOCAL};
+    }
+    culm_address_print(&address, text);
+    return culm_socket_listen(text, &worker->listen_fd, worker->address, error);
+}
+
 static enum culm_status shake_hands(struct culm_worker *worker, struct culm_frame_reader *reader,
                                     uint64_t deadline_ns, int64_t *ret_pid,
                                     struct culm_error *error) {
@@ -145,7 +197,7 @@ static enum culm_status shake_hands(struct culm_worker *worker, struct culm_fram
         return status;
     }
     culm_handshake_call(&handshake, worker->o.token, worker->o.node, CULM_COORDINATOR, nonce);
-    if ((status = connect_to(worker, deadline_ns, error)) ||
+    if ((status = reach(worker, deadline_ns, error)) || (status = listen_there(worker, error)) ||
         (status = greet(worker, &handshake, deadline_ns, error)) ||
         (status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error))) {
         return status;
@@ -170,13 +222,6 @@ static enum culm_status attempt(struct culm_worker *worker, uint64_t deadline_ns
     enum culm_status status = shake_hands(worker, &reader, deadline_ns, ret_pid, error);
     culm_frame_reader_release(&reader);
     return status;
-}
-
-static void hang_up(struct culm_worker *worker) {
-    if (worker->coordinator_fd >= 0) {
-        close(worker->coordinator_fd);
-        worker->coordinator_fd = -1;
-    }
 }
 
 /* The coordinator was alive when it answered; if it is our parent still, the kernel tells us of its
@@ -208,13 +253,8 @@ static enum culm_status call(struct culm_worker *worker, int64_t *ret_pid,
 }
 
 enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error) {
-    bool tcp = strncmp(worker->o.address, "tcp:", 4) == 0;
     int64_t pid = 0;
-    enum culm_status status = culm_socket_listen(
-        tcp ? "tcp:127.0.0.1:0" : "unix:", &worker->listen_fd, worker->address, error);
-    if (status == CULM_OK) {
-        status = call(worker, &pid, error);
-    }
+    enum culm_status status = call(worker, &pid, error);
     if (status == CULM_OK) {
         status = die_with_parent(pid, error);
     }

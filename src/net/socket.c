@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #define UNIX "unix:"
-#define TCP "tcp:"
 #define IDLE_S 15 /* a link that says nothing is probed from then on, */
 #define PROBE_S 5 /* so often */
 #define PROBES 3
@@ -28,42 +27,68 @@ struct where {
         struct sockaddr any;
         struct sockaddr_un local;
         struct sockaddr_in inet;
+        struct sockaddr_in6 inet6;
     };
     socklen_t len;
 };
 
-static bool parse_inet(const char *text, struct where *ret_where) {
-    char host[INET_ADDRSTRLEN];
-    const char *colon = strchr(text, ':');
-    char *end;
-    if (!colon || colon[1] < '0' || colon[1] > '9' || (size_t)(colon - text) >= sizeof host) {
-        return false;
-    }
-    long port = strtol(colon + 1, &end, 10);
-    memcpy(host, text, (size_t)(colon - text));
-    host[colon - text] = '\0';
-    ret_where->inet =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    ret_where->len = sizeof ret_where->inet;
-    return !*end && port <= 65535 && inet_pton(AF_INET, host, &ret_where->inet.sin_addr) == 1;
+static void where_unix(const struct culm_address *address, struct where *ret_where) {
+    size_t len = strlen(address->host);
+    bool path =
+        address->kind == CULM_ADDRESS_PATH; /* else after a zero: a name of no file system */
+    ret_where->local = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(ret_where->local.sun_path + !path, address->host, len);
+    ret_where->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
-static enum culm_status parse(const char *address, struct where *ret_where,
-                              struct culm_error *error) {
-    size_t len = strlen(address);
-    if (!strncmp(address, UNIX, strlen(UNIX)) && len < CULM_ADDRESS_SIZE) {
-        const char *name = address + strlen(UNIX); /* after a zero: a name of no file system */
-        ret_where->local = (struct sockaddr_un){.sun_family = AF_UNIX};
-        memcpy(ret_where->local.sun_path + 1, name, strlen(name));
-        ret_where->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+static enum culm_status where_of(const struct culm_address *address, struct where *ret_where,
+                                 struct culm_error *error) {
+    switch (address->kind) {
+    case CULM_ADDRESS_LOCAL:
+    case CULM_ADDRESS_PATH: where_unix(address, ret_where); return CULM_OK;
+    case CULM_ADDRESS_IPV4:
+        ret_where->inet =
+            (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(address->port)};
+        ret_where->len = sizeof ret_where->inet;
+        (void)inet_pton(AF_INET, address->host, &ret_where->inet.sin_addr);
         return CULM_OK;
-    }
-    if (!strncmp(address, TCP, strlen(TCP)) && parse_inet(address + strlen(TCP), ret_where)) {
+    case CULM_ADDRESS_IPV6:
+        ret_where->inet6 =
+            (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
+        ret_where->len = sizeof ret_where->inet6;
+        (void)inet_pton(AF_INET6, address->host, &ret_where->inet6.sin6_addr);
         return CULM_OK;
+    case CULM_ADDRESS_NAME: break;
     }
-    return culm_error_set(error, CULM_ERR_CONFIG,
-                          "'%.100s': not an address; give 'unix:NAME' or 'tcp:A.B.C.D:PORT'",
-                          address);
+    return culm_error_set(error, CULM_ERR_CONFIG, "'%.100s': a name of a host; look it up first",
+                          address->host);
+}
+
+static enum culm_status parse(const char *text, struct where *ret_where, struct culm_error *error) {
+    struct culm_address address;
+    enum culm_status status = culm_address_parse(text, &address, error);
+    return status == CULM_OK ? where_of(&address, ret_where, error) : status;
+}
+
+static void address_of(const struct where *where, struct culm_address *ret_address) {
+    *ret_address = (struct culm_address){.kind = CULM_ADDRESS_LOCAL};
+    if (where->any.sa_family == AF_INET) {
+        ret_address->kind = CULM_ADDRESS_IPV4;
+        ret_address->port = ntohs(where->inet.sin_port);
+        (void)inet_ntop(AF_INET, &where->inet.sin_addr, ret_address->host,
+                        sizeof ret_address->host);
+    } else if (where->any.sa_family == AF_INET6) {
+        ret_address->kind = CULM_ADDRESS_IPV6;
+        ret_address->port = ntohs(where->inet6.sin6_port);
+        (void)inet_ntop(AF_INET6, &where->inet6.sin6_addr, ret_address->host,
+                        sizeof ret_address->host);
+    } else if (where->len > offsetof(struct sockaddr_un, sun_path) + 1) {
+        bool path = where->local.sun_path[0] != '\0';
+        size_t len = where->len - offsetof(struct sockaddr_un, sun_path) - 1;
+        ret_address->kind = path ? CULM_ADDRESS_PATH : CULM_ADDRESS_LOCAL;
+        snprintf(ret_address->host, sizeof ret_address->host, "%.*s", (int)len,
+                 where->local.sun_path + !path);
+    }
 }
 
 static enum culm_status open_socket(const struct where *where, int *ret_fd,
@@ -93,7 +118,7 @@ static void set(int fd, int level, int option, int value) {
 }
 
 static void tune(int fd) {
-    if (family(fd) == AF_INET) {
+    if (family(fd) != AF_UNIX) {
         set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
         set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
         set(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
@@ -118,39 +143,55 @@ static enum culm_status random_name(struct where *where, struct culm_error *erro
     return status;
 }
 
-static void print_address(const struct where *where, char ret_address[CULM_ADDRESS_SIZE]) {
-    char host[INET_ADDRSTRLEN] = "";
-    if (where->any.sa_family == AF_UNIX) {
-        size_t len = where->len - offsetof(struct sockaddr_un, sun_path) - 1;
-        snprintf(ret_address, CULM_ADDRESS_SIZE, UNIX "%.*s", (int)len, where->local.sun_path + 1);
-    } else {
-        (void)inet_ntop(AF_INET, &where->inet.sin_addr, host, sizeof host);
-        snprintf(ret_address, CULM_ADDRESS_SIZE, TCP "%s:%d", host, ntohs(where->inet.sin_port));
+/* An address means what it says: [::] is not IPv4 too. A port that is asked for may be one that an
+ * earlier listener has just left. */
+static void tune_listener(int fd, const struct where *at) {
+    if (at->any.sa_family == AF_INET6) {
+        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     }
+    if (at->any.sa_family != AF_UNIX) {
+        set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    }
+}
+
+static enum culm_status listen_at(struct where *at, const char *told, int *ret_fd,
+                                  char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
+    struct culm_address address;
+    int fd = -1;
+    enum culm_status status = open_socket(at, &fd, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    tune_listener(fd, at);
+    if (bind(fd, &at->any, at->len) || listen(fd, SOMAXCONN) ||
+        (at->any.sa_family != AF_UNIX && getsockname(fd, &at->any, &at->len))) {
+        status = culm_error_errno(error, errno, "listen on '%.100s'", told);
+        close(fd);
+        return status;
+    }
+    *ret_fd = fd;
+    address_of(at, &address);
+    culm_address_print(&address, ret_address);
+    return CULM_OK;
 }
 
 enum culm_status culm_socket_listen(const char *address, int *ret_fd,
                                     char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
     struct where at;
-    int fd = -1;
     enum culm_status status = parse(address, &at, error);
     if (status == CULM_OK && !strcmp(address, UNIX)) {
         status = random_name(&at, error);
     }
-    if (status == CULM_OK) {
-        status = open_socket(&at, &fd, error);
+    return status == CULM_OK ? listen_at(&at, address, ret_fd, ret_address, error) : status;
+}
+
+enum culm_status culm_socket_local(int fd, struct culm_address *ret_address,
+                                   struct culm_error *error) {
+    struct where at = {.len = sizeof at.local};
+    if (getsockname(fd, &at.any, &at.len)) {
+        return culm_error_errno(error, errno, "find our own address");
     }
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (bind(fd, &at.any, at.len) || listen(fd, SOMAXCONN) ||
-        (at.any.sa_family == AF_INET && getsockname(fd, &at.any, &at.len))) {
-        status = culm_error_errno(error, errno, "listen on '%.100s'", address);
-        close(fd);
-        return status;
-    }
-    *ret_fd = fd;
-    print_address(&at, ret_address);
+    address_of(&at, ret_address);
     return CULM_OK;
 }
 

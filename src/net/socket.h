@@ -1,24 +1,24 @@
 /*
  * Stream sockets by number: non-blocking, closed on exec. Thread: any.
  *
- * An address is text. "unix:NAME" is a name of this machine that no file system knows: only
- * processes of the same user come through, and it is known which process calls. "tcp:A.B.C.D:PORT"
- * is TCP over IPv4, where anybody may call; there Nagle's delay is off, an idle link is probed
- * after 15 s and given up after another 15 s without an answer, and one whose bytes nobody
- * acknowledges after 60 s. Listeners leave the choice to us: with "unix:" the name is random, with
- * port 0 the system takes one that is free.
+ * Through "unix:" only processes of the same user come, and it is known which process calls. Over
+ * TCP anybody may call; there Nagle's delay is off, an idle link is probed after 15 s and given up
+ * after another 15 s without an answer, and one whose bytes nobody acknowledges after 60 s.
+ * Addresses are text (address.h), of numbers: names of hosts are looked up before. A listener on
+ * "unix:" gets a random name; of port 0 the system takes one that is free.
  */
 #ifndef CULM_NET_SOCKET_H
 #define CULM_NET_SOCKET_H
 
 #include "base/clock.h" /* of all deadlines */
-#include "base/status.h"
-
-#define CULM_ADDRESS_SIZE 64
+#include "net/address.h"
 
 /* CULM_ERR_CONFIG: not an address. */
 enum culm_status culm_socket_listen(const char *where, int *ret_fd,
                                     char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error);
+/* Where a connected or listening socket is on this side; of "unix:" host "" when it has no name. */
+enum culm_status culm_socket_local(int fd, struct culm_address *ret_address,
+                                   struct culm_error *error);
 /* CULM_ERR_AGAIN when nobody waits (or the one who did is gone); CULM_ERR_CLOSED when the one who
  * did was of another user and was shown out, unheard. */
 enum culm_status culm_socket_accept(int listen_fd, int *ret_fd, struct culm_error *error);

@@ -9,6 +9,7 @@
 #include "fuzz.h"
 
 #include "cluster/handshake.h"
+#include "net/address.h"
 #include "net/frame.h"
 
 #include <stdlib.h>
@@ -46,8 +47,21 @@ static void see_handshake(const struct culm_message *message) {
                  "a proof by chance");
 }
 
+/* What is believed has one spelling. */
+static void see_address(const char *text) {
+    struct culm_address address, again;
+    char printed[CULM_ADDRESS_SIZE];
+    if (culm_address_parse(text, &address, NULL) == CULM_OK) {
+        culm_address_print(&address, printed);
+        FUZZ_REQUIRE(culm_address_parse(printed, &again, NULL) == CULM_OK &&
+                         again.kind == address.kind && !strcmp(again.host, address.host) &&
+                         again.port == address.port,
+                     "'%s' became '%s'", text, printed);
+    }
+}
+
 static void see(struct outcome *outcome, const struct culm_message *message) {
-    struct culm_address address;
+    struct culm_entry entry;
     FUZZ_REQUIRE(message->meta_bytes <= META_MAX && message->payload_bytes <= PAYLOAD_MAX,
                  "%u + %zu bytes", message->meta_bytes, message->payload_bytes);
     outcome->frames++;
@@ -65,9 +79,9 @@ static void see(struct outcome *outcome, const struct culm_message *message) {
         mix(outcome, ready.signature, strlen(ready.signature));
     }
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
-    while (culm_address_decode(&reader, &address)) {
-        FUZZ_REQUIRE(address.node >= 0 && address.node < CULM_WIRE_NODES_MAX, "node %d",
-                     address.node);
+    while (culm_entry_decode(&reader, &entry)) {
+        FUZZ_REQUIRE(entry.node >= 0 && entry.node < CULM_WIRE_NODES_MAX, "node %d", entry.node);
+        see_address(entry.address);
     }
 }
 

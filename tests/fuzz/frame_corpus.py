@@ -57,10 +57,12 @@ cases = {
     "challenge-cut": frame(0xFF04, challenge(mac=b"m" * 31)),
     "handshake": frame(0xFF00, hello()) + frame(0xFF07, proof()),
     "proof": frame(0xFF07, proof()),
-    "proof-address-long": frame(0xFF07, proof(address=b"unix:" + b"x" * 200)),
+    "proof-address-long": frame(0xFF07, proof(address=b"unix:" + b"x" * 300)),
     "proof-length-huge": frame(0xFF07, struct.pack("<I", 0xFFFFFFFF) + b"x"),
     "proof-cut": frame(0xFF07, proof()[:-1]),
     "book": frame(0xFF03, address(0, b"unix:culm-0") + address(1, b"tcp:127.0.0.1:5001")),
+    "book-hosts": frame(0xFF03, address(2, b"tcp:[0::1]:7") + address(3, b"tcp:n-1.example:5000") + address(4, b"unix:/run/s")
+                        + address(5, b"") + address(6, b"tcp:[::1%lo]:99999")),
     "book-odd": frame(0xFF03, address(0, b"unix:culm-0") + b"\1\0"),
     "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "zero-not-zero": frame(1, b"a", zero=1),

@@ -433,12 +433,12 @@ static void a_peer_gets_in_through_a_crowd(void **state) {
 
 /* Tells the worker where the peer is: at a socket of the test's. */
 static int listen_as_peer(const struct joined *w) {
-    struct culm_address address = {.node = PEER};
+    struct culm_entry entry = {.node = PEER};
     struct culm_buf meta;
     int fd;
-    assert_int_equal(culm_socket_listen("unix:", &fd, address.text, NULL), CULM_OK);
+    assert_int_equal(culm_socket_listen("unix:", &fd, entry.address, NULL), CULM_OK);
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_address_encode(&address, &meta);
+    culm_entry_encode(&entry, &meta);
     say(w->fd, CULM_WIRE_BOOK, &meta);
     return fd;
 }

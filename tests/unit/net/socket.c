@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -64,8 +65,8 @@ static void what_is_no_address_is_said(void **state) {
         "tcp:127.0.0.1:65536",
         "tcp:127.0.0.1:-1",
         "tcp:1.2.3.4.5.6.7.8.9.10:80",
-        "tcp:localhost:80",
-        "unix:0123456789012345678901234567890123456789012345678901234567890"};
+        "unix:01234567890123456789012345678901234567890123456789012345678901234567890123456789"
+        "0123456789012345678901234567"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct culm_error error = {0};
         char address[CULM_ADDRESS_SIZE];
@@ -74,6 +75,86 @@ static void what_is_no_address_is_said(void **state) {
         assert_non_null(strstr(error.text, "not an address; give 'unix:NAME'"));
         assert_int_equal(culm_socket_listen(wrong[i], &fd, address, NULL), CULM_ERR_CONFIG);
     }
+}
+
+/* Looking a name up takes as long as it takes, so a socket does not. */
+static void names_are_not_looked_up_here(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    int fd;
+    assert_int_equal(culm_socket_connect("tcp:localhost:80", &fd, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "'localhost': a name of a host; look it up first"));
+}
+
+/* Both ends of a connection to `where`; false: no such addresses on this machine. */
+static bool meet(const char *where, char ret_address[CULM_ADDRESS_SIZE], int ret_fd[3]) {
+    struct culm_error error = {0};
+    if (culm_socket_listen(where, &ret_fd[0], ret_address, &error) != CULM_OK) {
+        print_message("%s\n", error.text);
+        return false;
+    }
+    assert_int_equal(culm_socket_connect(ret_address, &ret_fd[1], NULL), CULM_OK);
+    assert_true(culm_socket_wait(ret_fd[0], READABLE, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(culm_socket_accept(ret_fd[0], &ret_fd[2], NULL), CULM_OK);
+    return true;
+}
+
+static void part(const int fd[3]) {
+    for (int i = 0; i < 3; i++) {
+        close(fd[i]);
+    }
+}
+
+static void an_ipv6_address_leads_back(void **state) {
+    (void)state;
+    char address[CULM_ADDRESS_SIZE];
+    struct culm_address local;
+    int fd[3], v4;
+    if (!meet("tcp:[::1]:0", address, fd)) {
+        skip();
+    }
+    assert_memory_equal(address, "tcp:[::1]:", 10);
+    assert_int_equal(culm_socket_local(fd[1], &local, NULL), CULM_OK);
+    assert_int_equal(local.kind, CULM_ADDRESS_IPV6);
+    assert_string_equal(local.host, "::1");
+    assert_true(local.port != 0);
+    part(fd);
+    /* And [::] is not IPv4 too. */
+    assert_int_equal(culm_socket_listen("tcp:[::]:0", &fd[0], address, NULL), CULM_OK);
+    struct culm_address there;
+    assert_int_equal(culm_address_parse(address, &there, NULL), CULM_OK);
+    snprintf(address, sizeof address, "tcp:127.0.0.1:%d", there.port);
+    enum culm_status status = culm_socket_connect(address, &v4, NULL);
+    if (status == CULM_OK) {
+        assert_true(culm_socket_wait(v4, 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
+        assert_int_equal(culm_socket_error(v4), ECONNREFUSED);
+        close(v4);
+    } else {
+        assert_int_equal(status, CULM_ERR_NOT_FOUND);
+    }
+    close(fd[0]);
+}
+
+static void a_socket_in_the_file_system_leads_back(void **state) {
+    (void)state;
+    char dir[] = "/tmp/culm-socket-XXXXXX", where[64], address[CULM_ADDRESS_SIZE];
+    struct culm_address local;
+    int fd[3], second;
+    assert_non_null(mkdtemp(dir));
+    snprintf(where, sizeof where, "unix:%s/s", dir);
+    assert_true(meet(where, address, fd));
+    assert_string_equal(address, where);
+    assert_int_equal(culm_socket_peer_pid(fd[2]), getpid());
+    assert_int_equal(culm_socket_local(fd[0], &local, NULL), CULM_OK);
+    assert_int_equal(local.kind, CULM_ADDRESS_PATH);
+    assert_int_equal(culm_socket_local(fd[1], &local, NULL), CULM_OK);
+    assert_int_equal(local.kind, CULM_ADDRESS_LOCAL);
+    assert_string_equal(local.host, "");
+    /* One that is there already is not taken over. */
+    assert_int_equal(culm_socket_listen(where, &second, address, NULL), CULM_ERR_IO);
+    part(fd);
+    assert_int_equal(unlink(where + strlen("unix:")), 0);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 static void a_caller_is_told_why(void **state) {
@@ -182,9 +263,15 @@ static void another_user_stays_outside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_lead_back),        cmocka_unit_test(what_is_no_address_is_said),
-        cmocka_unit_test(a_caller_is_told_why),       cmocka_unit_test(errors_of_a_connect),
-        cmocka_unit_test(tcp_does_not_wait_for_ever), cmocka_unit_test(another_user_stays_outside),
+        cmocka_unit_test(addresses_lead_back),
+        cmocka_unit_test(what_is_no_address_is_said),
+        cmocka_unit_test(names_are_not_looked_up_here),
+        cmocka_unit_test(an_ipv6_address_leads_back),
+        cmocka_unit_test(a_socket_in_the_file_system_leads_back),
+        cmocka_unit_test(a_caller_is_told_why),
+        cmocka_unit_test(errors_of_a_connect),
+        cmocka_unit_test(tcp_does_not_wait_for_ever),
+        cmocka_unit_test(another_user_stays_outside),
     };
     return cmocka_run_group_tests_name("net/socket", tests, NULL, NULL);
 }
