@@ -36,10 +36,11 @@ struct held {
 };
 
 struct peer {
-    char *address; /* NULL: not known */
+    char *address; /* NULL: not known; "": it cannot be called */
     struct culm_link *out, *in;
-    bool open; /* `out` is: the peer said welcome */
-    bool lost; /* told, or about to be */
+    struct culm_link *way; /* by which what is sent leaves: `out`, once the peer said welcome, or
+                              `in` of one that only calls; NULL: not yet */
+    bool lost;             /* told, or about to be */
     bool told;
     struct dial dial;
     struct held *held, *held_last;
@@ -127,6 +128,9 @@ static void fail_text(struct culm_member *member, enum culm_status status, const
 
 /* --- peers --- */
 
+/* Some only call, and are answered over their own connection. */
+static bool only_calls(const char *address) { return address && !address[0]; }
+
 /* NULL: out of memory, or an impossible id. */
 static struct peer *peer_of(struct culm_member *member, int32_t node) {
     if (node < 0 || node >= CULM_WIRE_NODES_MAX) {
@@ -167,11 +171,10 @@ static void peer_stop(struct culm_member *member, struct peer *peer) {
 }
 
 static void drop_link(struct culm_member *member, struct culm_link *link) {
-    if (link->kind == OUT) {
-        member->peer[link->node].out = NULL;
-        member->peer[link->node].open = false;
-    } else if (link->kind == IN) {
-        member->peer[link->node].in = NULL;
+    if (link->kind == OUT || link->kind == IN) {
+        struct peer *peer = &member->peer[link->node];
+        peer->way = peer->way == link ? NULL : peer->way;
+        *(link->kind == OUT ? &peer->out : &peer->in) = NULL;
     } else if (link->kind == COORDINATOR) {
         member->coordinator = NULL;
     }
@@ -183,6 +186,10 @@ static void peer_tell(struct culm_member *member, int32_t node) {
     /* What it sent before its end is older than its end. */
     if (peer->in) {
         culm_conn_pump(peer->in->conn); /* may free the link */
+        peer = &member->peer[node];
+    }
+    if (peer->out && only_calls(member->o.address)) {
+        culm_conn_pump(peer->out->conn);
         peer = &member->peer[node];
     }
     if (peer->told) {
@@ -217,6 +224,9 @@ static void peer_failed(struct culm_member *member, struct peer *peer, enum culm
 
 static void peer_call(struct culm_member *member, int32_t node) {
     struct peer *peer = &member->peer[node];
+    if (only_calls(peer->address)) {
+        return; /* its call is waited for */
+    }
     enum culm_status status =
         culm_link_call(&member->links, OUT, node, peer->address, &peer->out, NULL);
     if (status != CULM_OK) {
@@ -288,7 +298,9 @@ static bool peer_dial(struct culm_member *member, int32_t node) {
     if (!peer || !peer->address || peer->lost) {
         return false;
     }
-    if (!peer->open && !peer->dial.on) {
+    if (only_calls(peer->address) && only_calls(member->o.address)) {
+        peer_give_up(member, peer); /* neither can call the other */
+    } else if (!peer->way && !peer->dial.on) {
         dial_start(member, &peer->dial, member->o.dial_limit_ms ? member->o.dial_limit_ms : 6000);
         peer_call(member, node);
     }
@@ -316,10 +328,10 @@ static void peer_hold(struct culm_member *member, struct peer *peer,
     peer->held_bytes += bytes;
 }
 
-static void peer_opened(struct culm_member *member, struct peer *peer) {
-    peer->open = true;
+static void peer_opened(struct culm_member *member, struct peer *peer, struct culm_link *way) {
+    peer->way = way;
     while (peer->held) {
-        culm_conn_send(peer->out->conn, &peer->held->message);
+        culm_conn_send(way->conn, &peer->held->message);
         held_drop(peer);
     }
     peer_stop(member, peer);
@@ -391,9 +403,6 @@ static void hear_answer(struct culm_member *member, struct culm_link *link,
 static void peer_answered(struct culm_member *member, struct culm_link *link,
                           const struct culm_message *message) {
     struct peer *peer = &member->peer[link->node];
-    if (peer->open) {
-        return;
-    }
     if (!link->handshake.greeted) {
         enum culm_status status = prove(member, link, message, NULL);
         if (status != CULM_OK) {
@@ -401,7 +410,7 @@ static void peer_answered(struct culm_member *member, struct culm_link *link,
             peer_failed(member, peer, status);
         }
     } else if (message->type == CULM_WIRE_WELCOME) {
-        peer_opened(member, peer);
+        peer_opened(member, peer, link);
     }
 }
 
@@ -424,6 +433,9 @@ static bool admit(struct culm_member *member, struct culm_link *link,
     peer->in = link;
     culm_link_known(link, IN, node);
     culm_link_send(link, CULM_WIRE_WELCOME, NULL, 0);
+    if (only_calls(peer->address)) {
+        peer_opened(member, peer, link);
+    }
     return true;
 }
 
@@ -441,8 +453,10 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         if (!admit(member, link, message)) {
             culm_link_free(link);
         }
-    } else if (link->kind == OUT) {
+    } else if (link->kind == OUT && !member->peer[link->node].way) {
         peer_answered(member, link, message);
+    } else if (link->kind == OUT && !only_calls(member->o.address)) {
+        return; /* it calls us for that */
     } else if (link->kind == COORDINATOR && !member->joined) {
         hear_answer(member, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
@@ -462,7 +476,7 @@ static void on_closed(void *ctx, struct culm_conn *conn, const struct culm_error
     struct culm_member *member = link->set->owner;
     enum kind kind = (enum kind)link->kind;
     int32_t node = link->node;
-    bool open = kind != OUT || member->peer[node].open;
+    bool open = kind != OUT || member->peer[node].way;
     struct culm_error error = *why;
     (void)conn;
     drop_link(member, link);
@@ -527,8 +541,8 @@ void culm_member_send(struct culm_member *member, int32_t node,
         }
     } else if (peer_dial(member, node)) {
         struct peer *peer = &member->peer[node];
-        if (peer->open) {
-            culm_conn_send(peer->out->conn, message);
+        if (peer->way) {
+            culm_conn_send(peer->way->conn, message);
         } else {
             peer_hold(member, peer, message);
         }
@@ -548,8 +562,8 @@ struct culm_conn *culm_member_conn(const struct culm_member *member, int32_t nod
     if (node == CULM_COORDINATOR) {
         return member->coordinator ? member->coordinator->conn : NULL;
     }
-    bool open = node >= 0 && node < member->peer_capacity && member->peer[node].open;
-    return open ? member->peer[node].out->conn : NULL;
+    bool open = node >= 0 && node < member->peer_capacity && member->peer[node].way;
+    return open ? member->peer[node].way->conn : NULL;
 }
 
 int32_t culm_member_nodes(const struct culm_member *member) { return member->peer_capacity; }

@@ -11,6 +11,10 @@
  * before the other side said welcome (in a crowd its place was taken by the next), is opened again
  * until a deadline, and frames for a peer are held meanwhile. One that is not there, or does not
  * know the token, is not dialed again.
+ *
+ * Data goes one way over a link, out over the one that was opened here; but a member that cannot be
+ * called, since its address is "", is answered over the links that it opens, and what is sent to it
+ * before it has called waits like what is sent to one that is dialed.
  */
 #ifndef CULM_CLUSTER_MEMBER_H
 #define CULM_CLUSTER_MEMBER_H
@@ -34,7 +38,7 @@ struct culm_member_ops {
 struct culm_member_options {      /* all borrowed until _free */
     struct culm_network *network; /* its owner passes on `accepted` and the alarm */
     const char *coordinator;      /* its address */
-    const char *address;          /* where peers find us */
+    const char *address;          /* where peers find us; "": nowhere, we call them */
     const char *token;
     int32_t node;
     const char *name, *signature; /* NULL: "" */

@@ -3,7 +3,7 @@
  *
  *     worker ─ HELLO, PROOF ─▶ coordinator     (handshake.h)    worker ─ HELLO, PROOF ─▶ worker
  *     worker ◀─ CHALLENGE, WELCOME (the brief) ──               worker ◀ CHALLENGE, WELCOME ─
- *     worker ── PREPARING ... ──▶              while it opens    (then data, this way only)
+ *     worker ── PREPARING ... ──▶              while it opens    (then data; see member.h)
  *     worker ── READY ──▶                      what the brief names; or why it is not
  *     worker ◀─ BOOK (everybody) ──
  *     worker ◀─ BOOK (one) ──                  at every later join

@@ -8,7 +8,8 @@
  * says nothing for orphan_ms, although its connection stands, is as good as gone.
  *
  * Data for a peer goes over a connection that this worker opens at the first send; what a peer
- * sends comes over the one it opened; each proves itself first (handshake.h). An attempt that fails
+ * sends comes over the one it opened, unless one of the two only calls (member.h); each proves
+ * itself first (handshake.h). An attempt that fails
  * for lack of something (descriptors, room in the peer's queue, an answer) is made again until
  * dial_limit_ms have passed, and what is sent meanwhile waits. CULM_PEER_EOF comes once a peer,
  * when either connection ends or cannot be opened, and nothing comes from it, or goes to it,
@@ -28,6 +29,7 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
                                 the worker where its connection to the coordinator begins */
     const char *token;
     int32_t node;
+    bool calls_only; /* it has no socket that listens: peers answer over the connections it opens */
     const char *name;                       /* NULL: "" */
     int fault_fd;                           /* where fault records go; -1: nowhere */
     const struct culm_worker_fault *faults; /* of this worker only */

@@ -170,7 +170,7 @@ static enum culm_status reach(struct culm_worker *worker, uint64_t deadline_ns,
 static enum culm_status listen_there(struct culm_worker *worker, struct culm_error *error) {
     struct culm_address address;
     char text[CULM_ADDRESS_SIZE];
-    if (worker->listen_fd >= 0) {
+    if (worker->listen_fd >= 0 || worker->o.calls_only) {
         return CULM_OK;
     }
     enum culm_status status = culm_socket_local(worker->coordinator_fd, &address, error);

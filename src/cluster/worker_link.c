@@ -107,15 +107,18 @@ void culm_worker_links_open(struct culm_worker *worker) {
         .ctx = worker,
     };
     struct culm_stream *stream = NULL;
-    int fd = worker->coordinator_fd;
+    int fd = worker->coordinator_fd, listen_fd = worker->listen_fd;
     worker->coordinator_fd = -1;
     worker->member = culm_member_new(&options);
     if (!worker->member) {
         close(fd);
     } else if (culm_stream_socket_new(&worker->real.loop, fd, &stream, NULL) == CULM_OK &&
                culm_member_adopt(worker->member, stream) &&
-               culm_real_network_listen(&worker->network, worker->listen_fd, NULL) == CULM_OK) {
-        culm_listener_start(&worker->network.listener);
+               (listen_fd < 0 ||
+                culm_real_network_listen(&worker->network, listen_fd, NULL) == CULM_OK)) {
+        if (listen_fd >= 0) {
+            culm_listener_start(&worker->network.listener);
+        }
         return;
     }
     culm_worker_end(worker, CULM_ERR_MEMORY, "out of memory or descriptors for connections");

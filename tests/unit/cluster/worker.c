@@ -38,7 +38,8 @@ enum what {
     RAISE,    /* to the worker: there are again */
     LOST,     /* from the worker: the peer is lost */
     ALIVE,    /* both ways: is it? */
-    DATA,     /* from the worker to the peer */
+    DATA,     /* between the worker and the peer */
+    HEARD,    /* from the worker: the peer has said DATA */
 };
 
 struct setting {
@@ -46,6 +47,7 @@ struct setting {
     int64_t orphan_ms;
     size_t pool_bytes; /* 0: no limit */
     int words;         /* where its last words go */
+    bool calls_only;
 };
 
 struct actor {
@@ -74,8 +76,8 @@ static void on_start(void *actor) {
 }
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
-    (void)from;
     switch (message->type) {
+    case DATA: say_to(actor, CULM_COORDINATOR, from == PEER ? HEARD : LOST); break;
     case SEND: say_to(actor, PEER, DATA); break;
     case LOWER: set_descriptors(false); break;
     case RAISE: set_descriptors(true); break;
@@ -100,8 +102,11 @@ static void be_worker(const char *address, const struct setting *setting) {
     struct culm_blob_pool *pool = culm_blob_pool_new(setting->pool_bytes);
     struct culm_worker *worker = NULL;
     struct culm_error error = {0};
-    const struct culm_worker_options options = {
-        .address = address, .token = TOKEN, .fault_fd = -1, .hello_limit_ms = 300};
+    const struct culm_worker_options options = {.address = address,
+                                                .token = TOKEN,
+                                                .calls_only = setting->calls_only,
+                                                .fault_fd = -1,
+                                                .hello_limit_ms = 300};
     int code = 99;
     if (culm_worker_new(&options, &worker, &error) == CULM_OK) {
         struct actor actor = {culm_worker_world(worker), setting};
@@ -201,12 +206,16 @@ struct joined {
     struct culm_introduction introduction;
 };
 
-static struct joined start_as(struct setting setting) {
+/* False: nobody can listen there on this machine. */
+static bool start_at(const char *where, struct setting setting, struct joined *ret_joined) {
     struct joined w = {.fd = -1};
     char address[CULM_ADDRESS_SIZE];
     int words[2];
+    if (culm_socket_listen(where, &w.listen_fd, address, NULL) != CULM_OK) {
+        print_message("nobody can listen at %s\n", where);
+        return false;
+    }
     assert_int_equal(pipe(words), 0);
-    assert_int_equal(culm_socket_listen("unix:", &w.listen_fd, address, NULL), CULM_OK);
     w.pid = fork();
     assert_true(w.pid >= 0);
     if (w.pid == 0) {
@@ -217,6 +226,13 @@ static struct joined start_as(struct setting setting) {
     }
     close(words[1]);
     w.words = words[0];
+    *ret_joined = w;
+    return true;
+}
+
+static struct joined start_as(struct setting setting) {
+    struct joined w;
+    assert_true(start_at("unix:", setting, &w));
     return w;
 }
 
@@ -370,12 +386,13 @@ static void a_word_now_and_then_is_enough(void **state) {
 
 /* --- peers --- */
 
-/* The test's side of peer 9, as one who calls. */
-static bool call(const char *token, int fd) {
+/* The test's side of peer 9, as one who calls, and may be called at `address`. */
+static bool call_from(const char *address, const char *token, int fd) {
     struct culm_handshake handshake;
-    struct culm_introduction introduction = {"unix:nowhere", ""};
+    struct culm_introduction introduction = {"", ""};
     struct culm_buf meta;
     struct frame frame;
+    snprintf(introduction.address, sizeof introduction.address, "%s", address);
     culm_handshake_call(&handshake, token, PEER, 0, nonce);
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     culm_handshake_hello(&handshake, &meta);
@@ -391,6 +408,8 @@ static bool call(const char *token, int fd) {
     say(fd, CULM_WIRE_PROOF, &meta);
     return hear(fd, &frame) && frame.message.type == CULM_WIRE_WELCOME;
 }
+
+static bool call(const char *token, int fd) { return call_from("unix:nowhere", token, fd); }
 
 static int connect_to(const struct joined *w) {
     int fd;
@@ -431,16 +450,25 @@ static void a_peer_gets_in_through_a_crowd(void **state) {
     assert_int_equal(part(&w), 1);
 }
 
+static void tell_entry(const struct joined *w, const struct culm_entry *entry) {
+    struct culm_buf meta;
+    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
+    culm_entry_encode(entry, &meta);
+    say(w->fd, CULM_WIRE_BOOK, &meta);
+}
+
 /* Tells the worker where the peer is: at a socket of the test's. */
 static int listen_as_peer(const struct joined *w) {
     struct culm_entry entry = {.node = PEER};
-    struct culm_buf meta;
     int fd;
     assert_int_equal(culm_socket_listen("unix:", &fd, entry.address, NULL), CULM_OK);
-    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_entry_encode(&entry, &meta);
-    say(w->fd, CULM_WIRE_BOOK, &meta);
+    tell_entry(w, &entry);
     return fd;
+}
+
+/* Tells the worker that the peer only calls. */
+static void caller_as_peer(const struct joined *w) {
+    tell_entry(w, &(struct culm_entry){.node = PEER});
 }
 
 /* The test's side of peer 9, as one who is called: lets it in and hears its frame. */
@@ -602,6 +630,103 @@ static void one_without_memory_says_so(void **state) {
     close(fd);
 }
 
+/* --- those that only call --- */
+
+static void say_nothing(int fd, enum what what) {
+    struct culm_buf none;
+    culm_buf_init(&none, 1);
+    say(fd, (uint16_t)what, &none);
+}
+
+static void one_that_only_calls_is_answered_where_it_called(void **state) {
+    (void)state;
+    struct joined w = join_as((struct setting){.calls_only = true});
+    assert_string_equal(w.introduction.address, "");
+    int listener = listen_as_peer(&w);
+    order(&w, SEND);
+    int fd = accept_one(listener);
+    let_in(fd);
+    say_nothing(fd, DATA);
+    assert_int_equal(answer(&w), HEARD);
+    say_nothing(fd, DATA);
+    close(fd); /* and what it said before its end comes before that */
+    assert_int_equal(answer(&w), HEARD);
+    assert_int_equal(answer(&w), LOST);
+    close(listener);
+    assert_int_equal(part(&w), 1);
+}
+
+static void who_cannot_be_called_is_answered_where_it_called(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    struct frame frame;
+    caller_as_peer(&w);
+    order(&w, SEND); /* waits for its call */
+    order(&w, ALIVE);
+    assert_int_equal(answer(&w), ALIVE);
+    int fd = connect_to(&w);
+    assert_true(call_from("", TOKEN, fd));
+    assert_true(hear(fd, &frame));
+    assert_int_equal(frame.message.type, DATA);
+    say_nothing(fd, DATA);
+    assert_int_equal(answer(&w), HEARD);
+    order(&w, SEND);
+    assert_true(hear(fd, &frame));
+    assert_int_equal(frame.message.type, DATA);
+    close(fd);
+    assert_int_equal(answer(&w), LOST);
+    order(&w, SEND); /* it is lost, and nothing is held for it */
+    order(&w, ALIVE);
+    assert_int_equal(answer(&w), ALIVE);
+    assert_int_equal(part(&w), 1);
+}
+
+static void one_whose_call_never_comes_is_given_up(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    uint64_t since = culm_clock_ns();
+    caller_as_peer(&w);
+    order(&w, SEND);
+    assert_int_equal(answer(&w), LOST);
+    assert_true(culm_clock_ns() - since >= DIAL_MS * SECOND / 1000);
+    assert_true(culm_clock_ns() - since < 10 * SECOND);
+    assert_int_equal(part(&w), 1);
+}
+
+static void two_that_only_call_never_meet(void **state) {
+    (void)state;
+    struct joined w = join_as((struct setting){.calls_only = true});
+    caller_as_peer(&w);
+    order(&w, SEND);
+    assert_int_equal(answer(&w), LOST);
+    assert_int_equal(part(&w), 1);
+}
+
+/* --- over the network --- */
+
+/* Peers find a worker where its connection to the coordinator begins. */
+static void a_worker_listens_where_it_calls_from(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"tcp:127.0.0.1:0", "tcp:127.0.0.2:0", "tcp:[::1]:0"};
+    static const char *const begins[] = {"tcp:127.0.0.1:", "tcp:127.0.0.1:", "tcp:[::1]:"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct joined w = {.fd = -1};
+        if (!start_at(kinds[i], (struct setting){0}, &w)) {
+            continue; /* no IPv6 here */
+        }
+        w.fd = accept_one(w.listen_fd);
+        prove(w.fd, &w.introduction);
+        assert_memory_equal(w.introduction.address, begins[i], strlen(begins[i]));
+        welcome(w.fd);
+        int fd = connect_to(&w);
+        assert_true(culm_socket_wait(fd, 4 /* POLLOUT */, culm_clock_ns() + 5 * SECOND));
+        assert_true(call(TOKEN, fd));
+        close(fd);
+        assert_int_equal(answer(&w), LOST);
+        assert_int_equal(part(&w), 1);
+    }
+}
+
 int main(void) {
     culm_socket_raise_limit();
     const struct CMUnitTest tests[] = {
@@ -620,6 +745,11 @@ int main(void) {
         cmocka_unit_test(a_black_hole_is_given_up),
         cmocka_unit_test(a_listener_without_the_token_gets_nothing),
         cmocka_unit_test(one_without_memory_says_so),
+        cmocka_unit_test(one_that_only_calls_is_answered_where_it_called),
+        cmocka_unit_test(who_cannot_be_called_is_answered_where_it_called),
+        cmocka_unit_test(one_whose_call_never_comes_is_given_up),
+        cmocka_unit_test(two_that_only_call_never_meet),
+        cmocka_unit_test(a_worker_listens_where_it_calls_from),
     };
     return cmocka_run_group_tests_name("cluster/worker", tests, NULL, NULL);
 }
