@@ -24,7 +24,7 @@
 
 struct culm_handshake {
     const char *token;        /* borrowed */
-    int32_t caller, listener; /* node ids; the listener may be CULM_COORDINATOR */
+    int32_t caller, listener; /* node ids; the listener may be CULM_LEADER */
     uint8_t caller_nonce[CULM_NONCE_BYTES], listener_nonce[CULM_NONCE_BYTES];
     bool greeted; /* both ids and nonces are known */
 };

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,16 +38,6 @@ void culm_host_complain(struct culm_host *host, const struct culm_error *error) 
                                       culm_json_text(error->text)));
 }
 
-void culm_host_tell(struct worker *worker, enum culm_peer_change change) {
-    struct culm_real *real = &worker->host->real;
-    bool silent = !worker->up && change == CULM_PEER_EOF; /* the actor has not heard of it */
-    const struct culm_peer_info info = {worker->pid, worker->name, worker->signature,
-                                        worker->why.text[0] ? &worker->why : NULL};
-    if (culm_real_listens(real) && !silent) {
-        real->actor_ops->peer(real->actor, worker->node, change, &info);
-    }
-}
-
 /* --- the table --- */
 
 static void host_send(struct culm_world *world, int32_t node, const struct culm_message *message) {
@@ -67,20 +58,6 @@ static void host_publish(struct culm_world *world, json_t *take_event) {
     culm_host_publish(culm_host_of(world), take_event);
 }
 
-static void host_spawn(struct culm_world *world) {
-    struct culm_host *host = culm_host_of(world);
-    if (!host->o.trace && !host->real.left) {
-        culm_host_start(host, host->host_name);
-    }
-}
-
-static void host_kill(struct culm_world *world, int32_t node) {
-    struct culm_host *host = culm_host_of(world);
-    if (node >= 0 && node < host->worker_count) {
-        culm_host_kill(host->worker[node]);
-    }
-}
-
 static const struct culm_world_ops host_ops = {
     .size = sizeof host_ops,
     .now_ns = culm_real_now_ns,
@@ -90,10 +67,31 @@ static const struct culm_world_ops host_ops = {
     .io = culm_real_io,
     .fault = host_fault,
     .publish = host_publish,
-    .spawn = host_spawn,
-    .kill = host_kill,
     .leave = culm_real_leave,
 };
+
+/* --- the agent's --- */
+
+static struct culm_host *host_of_agent(struct culm_agent *agent) {
+    return (struct culm_host *)((char *)agent - offsetof(struct culm_host, agent));
+}
+
+static void agent_start(struct culm_agent *agent, uint32_t role) {
+    struct culm_host *host = host_of_agent(agent);
+    if (!host->o.trace && !host->real.left) {
+        culm_host_start(host, role, host->host_name);
+    }
+}
+
+static void agent_end(struct culm_agent *agent, int32_t node) {
+    struct culm_host *host = host_of_agent(agent);
+    if (node >= 0 && node < host->worker_count) {
+        culm_host_kill(host->worker[node]);
+    }
+}
+
+static const struct culm_agent_ops agent_ops = {
+    .size = sizeof agent_ops, .start = agent_start, .end = agent_end};
 
 /* --- running --- */
 
@@ -120,7 +118,7 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
         host->real.exit_code = 75;
         culm_host_kill_all(host);
     } else if (culm_real_listens(&host->real)) {
-        host->real.actor_ops->request(host->real.actor, CULM_REQUEST_STOP, -1);
+        host->real.actor_ops->leads->stop(host->real.actor);
     }
 }
 
@@ -193,6 +191,10 @@ int32_t culm_host_fired(const struct culm_host *host, size_t index) { return hos
 
 struct culm_world *culm_host_world(struct culm_host *host) {
     return &host->real.world;
+}
+
+struct culm_agent *culm_host_agent(struct culm_host *host) {
+    return &host->agent;
 }
 
 const char *culm_host_address(const struct culm_host *host) { return host->address; }
@@ -296,6 +298,7 @@ enum culm_status culm_host_new(const struct culm_host_options *options, struct c
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a host");
     }
     host->o = *options;
+    host->agent.ops = &agent_ops;
     host->birth_ns = culm_clock_ns();
     host->listen_fd = host->record_fd[0] = host->record_fd[1] = -1;
     if (gethostname(host->host_name, sizeof host->host_name - 1)) {

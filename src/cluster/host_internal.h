@@ -16,16 +16,17 @@
 struct worker {
     struct culm_host *host;
     int32_t node;
+    uint32_t role;
     char name[CULM_WIRE_TEXT_MAX], signature[CULM_WIRE_TEXT_MAX];
     struct culm_process process;
     int64_t pid;           /* 0: could not be started */
     uint64_t heard_ns;     /* its start, or the last that was heard of it before it was ready */
     struct culm_error why; /* text "": it declined for nothing */
     bool prepares;         /* it has proved who it is */
-    bool up;               /* ready: the actor heard UP */
+    bool up;               /* ready: the actor heard that it joined */
     bool ended;            /* it is known why it ends: killed or refused by us */
     bool exited;           /* reaped, or never started */
-    bool told;             /* the actor heard EXIT */
+    bool told;             /* the actor heard that it ended */
 };
 
 /* A worker that froze itself and is to go on after a while. */
@@ -37,6 +38,7 @@ struct thaw {
 
 struct culm_host {
     struct culm_real real; /* first */
+    struct culm_agent agent;
     struct culm_host_options o;
     uint64_t birth_ns, run_ns;
     json_int_t view; /* of the actor's last event: the host's own events are in it */
@@ -74,8 +76,6 @@ static inline struct culm_host *culm_host_of(struct culm_world *world) {
 void culm_host_publish(struct culm_host *host, json_t *take_event);
 /* An "error" event: something that the actor need not hear of. */
 void culm_host_complain(struct culm_host *host, const struct culm_error *error);
-/* Tells the actor what became of a worker; not EOF of one of which it has not heard. */
-void culm_host_tell(struct worker *worker, enum culm_peer_change change);
 
 /* --- host_link.c --- */
 
@@ -85,9 +85,9 @@ void culm_host_links_free(struct culm_host *host); /* also when _new failed */
 
 /* --- host_process.c --- */
 
-/* Starts a process as the next node. One that could not be started has ended: the actor hears EXIT,
+/* Starts a process as the next node. One that could not be started has ended: the actor hears that
  * from the loop, and not before this returns. */
-void culm_host_start(struct culm_host *host, const char *name);
+void culm_host_start(struct culm_host *host, uint32_t role, const char *name);
 /* Complains of one that has not joined, with its node in front; what equals the one before is not
  * told again. */
 void culm_host_start_error(struct worker *worker, struct culm_error *error);

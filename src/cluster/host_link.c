@@ -89,7 +89,10 @@ static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct worker *worker = worker_of(ctx, node);
     snprintf(worker->signature, sizeof worker->signature, "%s", ready->signature);
     worker->up = true;
-    culm_host_tell(worker, CULM_PEER_UP);
+    const struct culm_node_info info = {worker->role, worker->pid, worker->name, worker->signature};
+    if (culm_real_listens(&worker->host->real)) {
+        worker->host->real.actor_ops->leads->joined(worker->host->real.actor, node, &info);
+    }
 }
 
 static void on_message(void *ctx, int32_t node, const struct culm_message *message) {
@@ -114,7 +117,9 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
         culm_error_prefix(&error, "node %d", node);
         culm_host_complain(host, &error);
     }
-    culm_host_tell(worker, CULM_PEER_EOF);
+    if (worker->up && culm_real_listens(&host->real)) { /* else the actor has not heard of it */
+        host->real.actor_ops->lost(host->real.actor, node);
+    }
 }
 
 static const struct culm_roster_ops roster_ops = {

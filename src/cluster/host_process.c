@@ -31,7 +31,10 @@ static void ended(struct worker *worker) {
     culm_host_records_read(host);
     (void)culm_roster_end(host->roster, worker->node);
     worker->told = true;
-    culm_host_tell(worker, CULM_PEER_EXIT);
+    if (culm_real_listens(&host->real)) {
+        host->real.actor_ops->leads->ended(host->real.actor, worker->node,
+                                           worker->why.text[0] ? &worker->why : NULL);
+    }
     culm_host_trace_place(host);
 }
 
@@ -161,7 +164,7 @@ void culm_host_starts_sweep(struct culm_host *host, uint64_t now_ns) {
 
 /* --- the start --- */
 
-static struct worker *worker_new(struct culm_host *host, const char *name) {
+static struct worker *worker_new(struct culm_host *host, uint32_t role, const char *name) {
     if (!CULM_GROW(host->worker, host->worker_capacity, host->worker_count + 1)) {
         return NULL;
     }
@@ -169,6 +172,7 @@ static struct worker *worker_new(struct culm_host *host, const char *name) {
     if (worker) {
         worker->host = host;
         worker->node = host->worker_count;
+        worker->role = role;
         worker->heard_ns = culm_clock_ns();
         snprintf(worker->name, sizeof worker->name, "%s", name);
         host->worker[host->worker_count++] = worker;
@@ -223,7 +227,8 @@ static enum culm_status start(struct worker *worker, struct culm_error *error) {
     int token_fd = -1;
     enum culm_status status = token_pipe(host->o.token, &token_fd, error);
     if (status == CULM_OK) {
-        host->o.command(host->o.ctx, worker->node, worker->name, host->address, FAULT_FD, &argv);
+        host->o.command(host->o.ctx, worker->node, worker->role, worker->name, host->address,
+                        FAULT_FD, &argv);
         status = argv ? spawn(worker, argv, token_fd, log_fd, error)
                       : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a command line");
         close(token_fd);
@@ -236,9 +241,9 @@ static enum culm_status start(struct worker *worker, struct culm_error *error) {
     return status;
 }
 
-void culm_host_start(struct culm_host *host, const char *name) {
+void culm_host_start(struct culm_host *host, uint32_t role, const char *name) {
     struct culm_error error;
-    struct worker *worker = worker_new(host, name);
+    struct worker *worker = worker_new(host, role, name);
     if (!worker) {
         culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a worker");
         culm_real_fail(&host->real, &error);

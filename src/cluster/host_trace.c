@@ -13,7 +13,7 @@ void culm_host_trace_place(struct culm_host *host) {
            host->alive < host->o.max_nodes) {
         const char *name = host->queue[0];
         memmove(host->queue, host->queue + 1, --host->queue_count * sizeof *host->queue);
-        culm_host_start(host, name);
+        culm_host_start(host, 0, name);
     }
 }
 
@@ -40,7 +40,7 @@ static void take_away(struct culm_host *host, const char *name) {
         if (!worker->exited) { /* else it had ended by itself before */
             culm_host_kill(worker);
             if (worker->up) {
-                host->real.actor_ops->request(host->real.actor, CULM_REQUEST_REMOVE, node);
+                host->real.actor_ops->leads->removed(host->real.actor, node);
             }
         }
         return;

@@ -36,7 +36,7 @@ struct culm_link_set {
     struct culm_blob_pool *pool;
     size_t payload_max, scratch_bytes;
     const char *token; /* borrowed */
-    int32_t self;      /* who we are: a node, or CULM_COORDINATOR */
+    int32_t self;      /* who we are: a node, or CULM_LEADER */
     int32_t unknown_max, unknown_count;
     struct culm_link *oldest, *newest; /* of those that are unknown */
     uint64_t hello_ns;

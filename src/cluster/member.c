@@ -255,7 +255,7 @@ static void join_failed(struct culm_member *member, struct culm_error *why) {
 
 static void join_call(struct culm_member *member) {
     struct culm_error error = {0};
-    enum culm_status status = culm_link_call(&member->links, COORDINATOR, CULM_COORDINATOR,
+    enum culm_status status = culm_link_call(&member->links, COORDINATOR, CULM_LEADER,
                                              member->o.coordinator, &member->coordinator, &error);
     if (status != CULM_OK) {
         join_failed(member, &error);
@@ -460,7 +460,7 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
     } else if (link->kind == COORDINATOR && !member->joined) {
         hear_answer(member, link, message);
     } else if (message->type < CULM_WIRE_FIRST) {
-        int32_t from = link->kind == COORDINATOR ? CULM_COORDINATOR : link->node;
+        int32_t from = link->kind == COORDINATOR ? CULM_LEADER : link->node;
         member->o.ops->message(member->o.ctx, from, message);
     } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_BOOK) {
         read_book(member, message);
@@ -535,7 +535,7 @@ void culm_member_send(struct culm_member *member, int32_t node,
     if (member->ended) {
         return;
     }
-    if (node == CULM_COORDINATOR) {
+    if (node == CULM_LEADER) {
         if (member->coordinator && member->joined) {
             culm_conn_send(member->coordinator->conn, message);
         }
@@ -554,12 +554,12 @@ bool culm_member_evict(struct culm_member *member) { return culm_link_evict(&mem
 /* --- a process that is to end at an exact byte --- */
 
 bool culm_member_reaches(struct culm_member *member, int32_t node) {
-    return node == CULM_COORDINATOR ? member->coordinator && member->joined
-                                    : !member->ended && peer_dial(member, node);
+    return node == CULM_LEADER ? member->coordinator && member->joined
+                               : !member->ended && peer_dial(member, node);
 }
 
 struct culm_conn *culm_member_conn(const struct culm_member *member, int32_t node) {
-    if (node == CULM_COORDINATOR) {
+    if (node == CULM_LEADER) {
         return member->coordinator ? member->coordinator->conn : NULL;
     }
     bool open = node >= 0 && node < member->peer_capacity && member->peer[node].way;
@@ -614,7 +614,7 @@ void culm_member_join(struct culm_member *member) {
 
 bool culm_member_adopt(struct culm_member *member, struct culm_stream *take_stream) {
     member->coordinator =
-        culm_link_new(&member->links, COORDINATOR, CULM_COORDINATOR, take_stream, false);
+        culm_link_new(&member->links, COORDINATOR, CULM_LEADER, take_stream, false);
     member->joined = true;
     member->heard_ns = now(member);
     set_alarm(member);

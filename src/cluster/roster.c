@@ -276,7 +276,7 @@ struct culm_roster *culm_roster_new(const struct culm_roster_options *options) {
             .payload_max = options->payload_max,
             .scratch_bytes = options->scratch_bytes,
             .token = options->token,
-            .self = CULM_COORDINATOR,
+            .self = CULM_LEADER,
             .unknown_max = UNKNOWN_MAX,
             .hello_ns = CULM_WIRE_HELLO_NS(options->hello_limit_ms),
             .ops = &link_ops,

@@ -78,13 +78,6 @@ static void worker_publish(struct culm_world *world, json_t *take_event) {
     json_decref(take_event);
 }
 
-static void worker_spawn(struct culm_world *world) { (void)world; }
-
-static void worker_kill(struct culm_world *world, int32_t node) {
-    (void)world;
-    (void)node;
-}
-
 static const struct culm_world_ops worker_ops = {
     .size = sizeof worker_ops,
     .now_ns = culm_real_now_ns,
@@ -94,8 +87,6 @@ static const struct culm_world_ops worker_ops = {
     .io = culm_real_io,
     .fault = worker_fault,
     .publish = worker_publish,
-    .spawn = worker_spawn,
-    .kill = worker_kill,
     .leave = culm_real_leave,
 };
 
@@ -190,8 +181,7 @@ int culm_worker_run(struct culm_worker *worker, const struct culm_actor_ops *ops
     while (!real->left) {
         uv_run(&real->loop, UV_RUN_DEFAULT);
     }
-    struct culm_conn *above =
-        worker->member ? culm_member_conn(worker->member, CULM_COORDINATOR) : NULL;
+    struct culm_conn *above = worker->member ? culm_member_conn(worker->member, CULM_LEADER) : NULL;
     if (above) {
         culm_conn_linger(above, culm_clock_ns() + LINGER_NS);
     }

@@ -11,7 +11,7 @@
  * sends comes over the one it opened, unless one of the two only calls (member.h); each proves
  * itself first (handshake.h). An attempt that fails
  * for lack of something (descriptors, room in the peer's queue, an answer) is made again until
- * dial_limit_ms have passed, and what is sent meanwhile waits. CULM_PEER_EOF comes once a peer,
+ * dial_limit_ms have passed, and what is sent meanwhile waits. `lost` comes once a peer,
  * when either connection ends or cannot be opened, and nothing comes from it, or goes to it,
  * afterwards. Frames from the coordinator that are no frames, and a pool that is exhausted by a
  * received payload, end the worker with an error, of which the coordinator is told.

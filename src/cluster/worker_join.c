@@ -196,7 +196,7 @@ static enum culm_status shake_hands(struct culm_worker *worker, struct culm_fram
     if (status != CULM_OK) {
         return status;
     }
-    culm_handshake_call(&handshake, worker->o.token, worker->o.node, CULM_COORDINATOR, nonce);
+    culm_handshake_call(&handshake, worker->o.token, worker->o.node, CULM_LEADER, nonce);
     if ((status = reach(worker, deadline_ns, error)) || (status = listen_there(worker, error)) ||
         (status = greet(worker, &handshake, deadline_ns, error)) ||
         (status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error))) {

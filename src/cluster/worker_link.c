@@ -25,10 +25,9 @@ static void on_message(void *ctx, int32_t from, const struct culm_message *messa
 }
 
 static void on_lost(void *ctx, int32_t node) {
-    static const struct culm_peer_info info = {.name = "", .signature = ""};
     struct culm_worker *worker = ctx;
     if (culm_real_listens(&worker->real)) {
-        worker->real.actor_ops->peer(worker->real.actor, node, CULM_PEER_EOF, &info);
+        worker->real.actor_ops->lost(worker->real.actor, node);
     }
 }
 

@@ -2,9 +2,10 @@
  * The world table: the only way in which protocol code reaches the outside.
  *
  * A protocol is an *actor*: a state machine that is told of messages, timers, finished jobs and
- * peers, and acts through the operations of its *world*. Two worlds implement this table: the real
- * one (libuv, TCP, threads, processes) and the simulated one (virtual clock and network, one
- * thread, one seed). The same actor object files run in both.
+ * lost peers, and acts through the operations of its *world*. Two worlds implement this table: the
+ * real one (libuv, sockets, threads, processes) and the simulated one (virtual clock and network,
+ * one thread, one seed). The same actor object files run in both. One actor of a run *leads*: what
+ * only that one is told and may do is in leader.h.
  *
  * Delivery promised by a world:
  *   - frames between two actors arrive in the order sent, each at most once, whole or not at all; a
@@ -26,8 +27,9 @@
 
 #include <jansson.h>
 
-/* The coordinator's address. Workers are 0, 1, 2, ...; no number is used again. */
-#define CULM_COORDINATOR (-1)
+/* Whoever leads, as an address: what is sent to it goes there, and what comes from it is its word.
+ * Nodes are 0, 1, 2, ...; no number is used again. */
+#define CULM_LEADER (-1)
 
 #define CULM_NEVER UINT64_MAX
 
@@ -61,25 +63,6 @@ struct culm_fault_point {
     int64_t part;   /* of the step; -1 where there are no parts */
 };
 
-enum culm_peer_change {
-    CULM_PEER_UP,   /* coordinator only: a worker said hello and may be given work */
-    CULM_PEER_EOF,  /* its connection closed; for a worker: also when a peer cannot be reached */
-    CULM_PEER_EXIT, /* coordinator only: its process ended */
-};
-
-struct culm_peer_info {
-    int64_t pid;      /* 0 when not known */
-    const char *name; /* host or trace name; never NULL */
-    const char *signature;
-    const struct culm_error *why; /* of an EXIT before UP: what it declined for; NULL: nothing */
-};
-
-/* What people and schedulers ask of the coordinator. */
-enum culm_request {
-    CULM_REQUEST_STOP,   /* SIGINT, SIGTERM: checkpoint, then end resumable */
-    CULM_REQUEST_REMOVE, /* a preemption trace has killed `node` without warning */
-};
-
 struct culm_world {
     const struct culm_world_ops *ops;
 };
@@ -97,30 +80,25 @@ struct culm_world_ops {
     /* May not return (a worker that is to die here) or return late (one that is frozen). Any
      * thread. */
     void (*fault)(struct culm_world *world, const struct culm_fault_point *point);
-    /* Takes the event over. Object with "event" first; the world adds "t_ms". */
+    /* Takes the event over. Object with "event" first; the world adds "t_ms". What one that does
+     * not lead publishes goes nowhere. */
     void (*publish)(struct culm_world *world, json_t *take_event);
-
-    /* Coordinator only; in a worker's world spawn and kill do nothing.
-     * spawn asks for one more worker. UP comes when it joins; if it ends, or has not joined in a
-     * time of the world's own, it is killed and EXIT comes instead. */
-    void (*spawn)(struct culm_world *world);
-    /* SIGKILLs its process, if it still runs. */
-    void (*kill)(struct culm_world *world, int32_t node);
-
     /* Ends this actor: no callback follows. `exit_code` as in cli/command.h; `error` may be
      * NULL. */
     void (*leave)(struct culm_world *world, int exit_code, const struct culm_error *error);
 };
 
+struct culm_leader_ops; /* leader.h */
+
 struct culm_actor_ops {
     size_t size;
     void (*start)(void *actor);
     void (*message)(void *actor, int32_t from, const struct culm_message *message);
-    void (*peer)(void *actor, int32_t node, enum culm_peer_change change,
-                 const struct culm_peer_info *info);
+    /* The connection to a node has ended; or, for one that does not lead, cannot be had. */
+    void (*lost)(void *actor, int32_t node);
     void (*timer)(void *actor, uint32_t timer);
     void (*job_done)(void *actor, struct culm_job *job);
-    void (*request)(void *actor, enum culm_request request, int32_t node);
+    const struct culm_leader_ops *leads; /* NULL: it does not */
 };
 
 #endif

@@ -203,7 +203,7 @@ void culm_coordinator_seat(struct culm_coordinator *c, struct worker *worker) {
 
 /* --- joining --- */
 
-static void worker_up(struct culm_coordinator *c, int32_t id, const struct culm_peer_info *info) {
+static void worker_up(struct culm_coordinator *c, int32_t id, const struct culm_node_info *info) {
     if (!CULM_GROW(c->worker, c->worker_capacity, c->worker_count + 1)) {
         culm_coordinator_fail(c, CULM_ERR_MEMORY, "register worker %d", id);
         return;
@@ -325,7 +325,7 @@ void culm_coordinator_lose(struct culm_coordinator *c, struct worker *worker, en
     } else if (cause == CULM_CAUSE_FAILED) {
         worker->kill_ns = culm_coordinator_now(c) + LEAVE_MS * MS;
     } else {
-        c->o.world->ops->kill(c->o.world, id);
+        c->o.agent->ops->end(c->o.agent, id);
     }
     json_t *stages = json_array();
     for (int32_t s = 0; s < c->o.shape.stages; s++) {
@@ -429,7 +429,7 @@ static void check_workers(struct culm_coordinator *c, uint64_t now) {
         struct worker *worker = &c->worker[i];
         if (worker->kill_ns <= now) {
             worker->kill_ns = CULM_NEVER;
-            c->o.world->ops->kill(c->o.world, worker->id);
+            c->o.agent->ops->end(c->o.agent, worker->id);
         }
         if (!worker->alive) {
             continue;
@@ -460,7 +460,7 @@ static void start_replacements(struct culm_coordinator *c, uint64_t now) {
             continue;
         }
         c->starting++;
-        c->o.world->ops->spawn(c->o.world);
+        c->o.agent->ops->start(c->o.agent, CULM_ROLE_WORKER);
     }
     c->spawn_count = kept;
 }
@@ -508,7 +508,7 @@ static void on_start(void *actor) {
         int32_t wanted = c->o.shape.pipelines * c->o.shape.stages;
         for (int32_t i = 0; i < wanted; i++) {
             c->starting++;
-            c->o.world->ops->spawn(c->o.world);
+            c->o.agent->ops->start(c->o.agent, CULM_ROLE_WORKER);
         }
     }
     culm_coordinator_start_if_ready(c);
@@ -582,25 +582,48 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     }
 }
 
-static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
-                    const struct culm_peer_info *info) {
+static void on_joined(void *leader, int32_t node, const struct culm_node_info *info) {
+    struct culm_coordinator *c = leader;
+    if (c->phase != ENDED && !culm_coordinator_worker(c, node)) {
+        worker_up(c, node, info);
+    }
+}
+
+static void on_lost(void *actor, int32_t node) {
     struct culm_coordinator *c = actor;
+    struct worker *worker = culm_coordinator_worker(c, node);
+    if (c->phase != ENDED && worker) {
+        culm_coordinator_lose(c, worker, CULM_CAUSE_EOF, NULL);
+    }
+}
+
+static void on_ended(void *leader, int32_t node, const struct culm_error *why) {
+    struct culm_coordinator *c = leader;
+    struct worker *worker = culm_coordinator_worker(c, node);
     if (c->phase == ENDED) {
         return;
     }
+    if (worker) {
+        culm_coordinator_lose(c, worker, CULM_CAUSE_EXIT, NULL);
+        worker->kill_ns = CULM_NEVER; /* a closed connection alone ends no process */
+    } else {
+        culm_coordinator_start_failed(c, why);
+    }
+}
+
+static void on_removed(void *leader, int32_t node) {
+    struct culm_coordinator *c = leader;
     struct worker *worker = culm_coordinator_worker(c, node);
-    if (change == CULM_PEER_UP) {
-        if (!worker) {
-            worker_up(c, node, info);
-        }
-    } else if (worker) {
-        culm_coordinator_lose(c, worker, change == CULM_PEER_EOF ? CULM_CAUSE_EOF : CULM_CAUSE_EXIT,
-                              NULL);
-        if (change == CULM_PEER_EXIT) {
-            worker->kill_ns = CULM_NEVER; /* a closed connection alone ends no process */
-        }
-    } else if (change == CULM_PEER_EXIT) {
-        culm_coordinator_start_failed(c, info->why);
+    if (c->phase != ENDED && worker) {
+        culm_coordinator_lose(c, worker, CULM_CAUSE_REMOVED, NULL);
+    }
+}
+
+static void on_stop(void *leader) {
+    struct culm_coordinator *c = leader;
+    if (c->phase != ENDED) {
+        c->stop_requested = true;
+        culm_coordinator_stop_if_safe(c);
     }
 }
 
@@ -616,28 +639,20 @@ static void on_job_done(void *actor, struct culm_job *job) {
     culm_coordinator_io_done(actor);
 }
 
-static void on_request(void *actor, enum culm_request request, int32_t node) {
-    struct culm_coordinator *c = actor;
-    if (c->phase == ENDED) {
-        return;
-    }
-    if (request == CULM_REQUEST_REMOVE) {
-        struct worker *worker = culm_coordinator_worker(c, node);
-        if (worker) {
-            culm_coordinator_lose(c, worker, CULM_CAUSE_REMOVED, NULL);
-        }
-        return;
-    }
-    c->stop_requested = true;
-    culm_coordinator_stop_if_safe(c);
-}
+static const struct culm_leader_ops leads = {
+    .size = sizeof leads,
+    .joined = on_joined,
+    .ended = on_ended,
+    .removed = on_removed,
+    .stop = on_stop,
+};
 
 const struct culm_actor_ops culm_coordinator_actor = {
     .size = sizeof culm_coordinator_actor,
     .start = on_start,
     .message = on_message,
-    .peer = on_peer,
+    .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
-    .request = on_request,
+    .leads = &leads,
 };

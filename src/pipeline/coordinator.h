@@ -20,13 +20,18 @@
 #define CULM_PIPELINE_COORDINATOR_H
 
 #include "ledger/order.h"
+#include "net/leader.h"
 #include "pipeline/exec.h"
 #include "pipeline/memory.h"
+
+/* What nodes are to be: there is one role. */
+#define CULM_ROLE_WORKER 0
 
 struct culm_coordinator;
 
 struct culm_coordinator_options {
     struct culm_world *world; /* borrowed, like all pointers here; must outlive the coordinator */
+    struct culm_agent *agent; /* who starts and ends workers */
     struct culm_exec *exec;   /* PUBLISH, DISCARD and FINISH only */
     const struct culm_layout *layout;
     struct culm_run_shape shape;

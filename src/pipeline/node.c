@@ -141,7 +141,7 @@ struct culm_buf *culm_node_meta(struct culm_node *node) {
 }
 
 void culm_node_tell(struct culm_node *node, uint16_t type) {
-    culm_node_send(node, CULM_COORDINATOR, type, NULL, 0, 0);
+    culm_node_send(node, CULM_LEADER, type, NULL, 0, 0);
 }
 
 void culm_node_fault(struct culm_node *node, enum culm_phase phase, int64_t micro) {
@@ -164,7 +164,7 @@ void culm_node_fail(struct culm_node *node, enum culm_status status, const char 
     culm_failed_encode(&failed, culm_node_meta(node));
     const struct culm_message message = {
         .type = CULM_MSG_FAILED, .meta = node->meta.data, .meta_bytes = (uint32_t)node->meta.len};
-    node->o.world->ops->send(node->o.world, CULM_COORDINATOR, &message);
+    node->o.world->ops->send(node->o.world, CULM_LEADER, &message);
     node->o.world->ops->leave(node->o.world, culm_status_exit_code(status), &error);
 }
 
@@ -316,7 +316,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     if (node->left) {
         return;
     }
-    bool coordinator = from == CULM_COORDINATOR;
+    bool coordinator = from == CULM_LEADER;
     switch (message->type) {
     case CULM_MSG_ACTIVATION:
     case CULM_MSG_GRADIENT:
@@ -355,12 +355,9 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     advance(node);
 }
 
-static void on_peer(void *actor, int32_t id, enum culm_peer_change change,
-                    const struct culm_peer_info *info) {
+static void on_lost(void *actor, int32_t id) {
     struct culm_node *node = actor;
-    (void)info;
-    if (node->left || change != CULM_PEER_EOF || id == CULM_COORDINATOR ||
-        !culm_view_find(node->view, id)) {
+    if (node->left || !culm_view_find(node->view, id)) {
         return;
     }
     culm_peer_lost_encode(&(struct culm_peer_lost){.node = id}, culm_node_meta(node));
@@ -385,18 +382,11 @@ static void on_job_done(void *actor, struct culm_job *job) {
     advance(node);
 }
 
-static void on_request(void *actor, enum culm_request request, int32_t node) {
-    (void)actor;
-    (void)request;
-    (void)node;
-}
-
 const struct culm_actor_ops culm_node_actor = {
     .size = sizeof culm_node_actor,
     .start = on_start,
     .message = on_message,
-    .peer = on_peer,
+    .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
-    .request = on_request,
 };

@@ -377,9 +377,10 @@ static char *text_of(const char *format, long number) {
     return strdup(text);
 }
 
-static void worker_command(void *ctx, int32_t node, const char *name, const char *address,
-                           int fault_fd, char ***ret_argv) {
+static void worker_command(void *ctx, int32_t node, uint32_t role, const char *name,
+                           const char *address, int fault_fd, char ***ret_argv) {
     struct launch *l = ctx;
+    (void)role; /* there is one */
     const char *const *more = l->o->program_arguments;
     size_t count = 0, given = 0;
     while (more && more[given]) {
@@ -477,6 +478,7 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
     }
     struct culm_coordinator_options options = {
         .world = world,
+        .agent = culm_host_agent(l->host),
         .exec = l->exec,
         .layout = &l->plan->layout,
         .shape = l->plan->shape,

@@ -218,9 +218,10 @@ static void on_event(void *context, json_t *event) {
 
 /* --- building the run --- */
 
-static void *make_worker(void *context, int32_t id, struct culm_world *world,
+static void *make_worker(void *context, int32_t id, uint32_t role, struct culm_world *world,
                          struct culm_blob_pool *pool) {
     struct running *run = context;
+    (void)role; /* there is one */
     const struct culm_history *history = run->history;
     struct culm_exec **exec = realloc(run->exec, (size_t)(id + 1) * sizeof *exec);
     if (!exec) {
@@ -292,15 +293,15 @@ static bool build(struct running *run) {
         return false;
     }
     struct culm_world *world = culm_sim_coordinator_world(run->sim);
-    run->coordinator_exec =
-        culm_symbolic_new(&run->layout, &history->shape, culm_sim_pool(run->sim, CULM_COORDINATOR),
-                          run->store, NULL, 42);
+    run->coordinator_exec = culm_symbolic_new(
+        &run->layout, &history->shape, culm_sim_pool(run->sim, CULM_LEADER), run->store, NULL, 42);
     char source[32] = "";
     if (culm_symbolic_store_newest(run->store) >= 0) {
         run->start_step = culm_symbolic_store_newest(run->store);
         snprintf(source, sizeof source, "step-%lld", (long long)run->start_step);
     }
     struct culm_coordinator_options coordinator = {.world = world,
+                                                   .agent = culm_sim_agent(run->sim),
                                                    .exec = run->coordinator_exec,
                                                    .layout = &run->layout,
                                                    .shape = history->shape,

@@ -64,7 +64,7 @@ static int32_t taker(struct running *run) {
 /* At the other end of what befalls a link; -2: nobody. */
 static int32_t far_end(struct running *run, const struct culm_history_fault *fault, int32_t node) {
     switch (fault->far) {
-    case CULM_FAR_COORDINATOR: return CULM_COORDINATOR;
+    case CULM_FAR_COORDINATOR: return CULM_LEADER;
     case CULM_FAR_ANYONE: return anyone(run);
     case CULM_FAR_NODE: return fault->far_node;
     case CULM_FAR_NEXT: break;
@@ -79,7 +79,7 @@ static bool befall_link(struct running *run, const struct culm_history_fault *fa
     bool lasts = fault->kind == CULM_FAULT_CUT || fault->kind == CULM_FAULT_GARBLE ||
                  fault->freeze_ms == 0 ||
                  (int64_t)fault->freeze_ms > run->history->settings.suspect_ms / 2;
-    if (far == node || far < CULM_COORDINATOR || far >= WORKERS_MAX ||
+    if (far == node || far < CULM_LEADER || far >= WORKERS_MAX ||
         (lasts && far >= 0 && !spare(run, far))) { /* either may have to go */
         return false;
     }
@@ -102,7 +102,7 @@ static bool befall_link(struct running *run, const struct culm_history_fault *fa
 static bool befall(struct running *run, const struct culm_history_fault *fault, int32_t node) {
     enum culm_fault_kind what = fault->kind;
     uint64_t for_ns = fault->freeze_ms ? fault->freeze_ms * 1000000 : CULM_NEVER;
-    if (node == CULM_COORDINATOR && what == CULM_FAULT_FREEZE && fault->freeze_ms) {
+    if (node == CULM_LEADER && what == CULM_FAULT_FREEZE && fault->freeze_ms) {
         culm_sim_freeze(run->sim, node, for_ns);
         return true;
     }
@@ -125,7 +125,7 @@ static bool befall(struct running *run, const struct culm_history_fault *fault, 
     case CULM_FAULT_KILL:
         culm_sim_kill(run->sim, node);
         if (run->history->traced) {
-            culm_sim_request(run->sim, CULM_REQUEST_REMOVE, node);
+            culm_sim_removed(run->sim, node);
         }
         break;
     case CULM_FAULT_STICK: culm_sim_stick(run->sim, node); break;
@@ -161,7 +161,7 @@ static void fire(struct running *run, struct culm_history_fault *fault, int32_t 
     fault->spent = true;
     run->last_fault_ns = culm_sim_now(run->sim) + fault->freeze_ms * 1000000;
     if (fault->kind == CULM_FAULT_STOP) {
-        culm_sim_request(run->sim, CULM_REQUEST_STOP, -1);
+        culm_sim_stop(run->sim);
         fault->fired = true;
         return;
     }
@@ -198,7 +198,7 @@ static void fire(struct running *run, struct culm_history_fault *fault, int32_t 
             fired |= culm_sim_started(run->sim, i) && befall(run, fault, i);
         }
         break;
-    case CULM_TARGET_COORDINATOR: node = CULM_COORDINATOR; break;
+    case CULM_TARGET_COORDINATOR: node = CULM_LEADER; break;
     }
     fired |= node != -2 && befall(run, fault, node);
     fault->fired = fired;
@@ -247,7 +247,7 @@ void culm_history_timed(struct running *run) {
     for (int32_t i = 0; i < run->add_count; i++) {
         if (run->add_ns[i] <= now) {
             run->add_ns[i] = CULM_NEVER;
-            culm_sim_add(run->sim);
+            culm_sim_add(run->sim, CULM_ROLE_WORKER);
         }
     }
 }

@@ -97,7 +97,7 @@ static void start_job(struct process *process, struct culm_job *job, uint64_t *f
     }
     uint64_t start = acts_at(process);
     start = start > *free_ns ? start : *free_ns;
-    uint64_t cost = sim->o.cost && process->id != CULM_COORDINATOR
+    uint64_t cost = sim->o.cost && process->id != CULM_LEADER
                         ? sim->o.cost(sim->o.event_context, process->id, job)
                         : job->cost_ns;
     *free_ns = start + (cost ? cost : culm_sim_around(sim, mean_ns));
@@ -135,20 +135,6 @@ static void world_publish(struct culm_world *world, json_t *take_event) {
     json_decref(take_event);
 }
 
-static void world_spawn(struct culm_world *world) {
-    struct culm_sim *sim = self(world)->sim;
-    int32_t alive = 0;
-    for (int32_t i = 1; i < sim->process_count; i++) {
-        alive += sim->process[i]->alive && !sim->process[i]->left;
-    }
-    sim->totals.refused += alive >= sim->o.spawn_max;
-    culm_sim_add(sim);
-}
-
-static void world_kill(struct culm_world *world, int32_t node) {
-    culm_sim_kill(self(world)->sim, node);
-}
-
 static void die(struct culm_sim *sim, const struct happen *happen) {
     culm_sim_kill(sim, happen->to->id);
 }
@@ -160,7 +146,7 @@ static void world_leave(struct culm_world *world, int exit_code, const struct cu
         return;
     }
     process->left = true;
-    if (process->id == CULM_COORDINATOR) {
+    if (process->id == CULM_LEADER) {
         sim->coordinator_left = true;
         sim->exit_code = exit_code;
         snprintf(sim->error, sizeof sim->error, "%s", error ? error->text : "");
@@ -181,10 +167,31 @@ static const struct culm_world_ops world_ops = {
     .io = world_io,
     .fault = world_fault,
     .publish = world_publish,
-    .spawn = world_spawn,
-    .kill = world_kill,
     .leave = world_leave,
 };
+
+/* --- the leader's agent --- */
+
+static struct culm_sim *sim_of(struct culm_agent *agent) {
+    return (struct culm_sim *)((char *)agent - offsetof(struct culm_sim, agent));
+}
+
+static void agent_start(struct culm_agent *agent, uint32_t role) {
+    struct culm_sim *sim = sim_of(agent);
+    int32_t alive = 0;
+    for (int32_t i = 1; i < sim->process_count; i++) {
+        alive += sim->process[i]->alive && !sim->process[i]->left;
+    }
+    sim->totals.refused += alive >= sim->o.spawn_max;
+    culm_sim_add(sim, role);
+}
+
+static void agent_end(struct culm_agent *agent, int32_t node) {
+    culm_sim_kill(sim_of(agent), node);
+}
+
+const struct culm_agent_ops culm_sim_agent_ops = {
+    .size = sizeof culm_sim_agent_ops, .start = agent_start, .end = agent_end};
 
 /* --- a worker's membership --- */
 
@@ -204,10 +211,9 @@ static void on_member_message(void *ctx, int32_t from, const struct culm_message
 }
 
 static void on_lost(void *ctx, int32_t node) {
-    static const struct culm_peer_info nobody = {.name = "", .signature = ""};
     struct process *process = ctx;
     if (listens(process)) {
-        process->ops->peer(process->actor, node, CULM_PEER_EOF, &nobody);
+        process->ops->lost(process->actor, node);
     }
 }
 
@@ -218,7 +224,7 @@ static void on_ended(void *ctx, const struct culm_error *why) {
         culm_sim_log(sim, "node %d ends: %s", process->id, why->text);
         process->left = true;
     }
-    bool told = culm_member_conn(process->member, CULM_COORDINATOR) == NULL;
+    bool told = culm_member_conn(process->member, CULM_LEADER) == NULL;
     culm_member_finish(process->member);
     culm_sim_schedule(sim, sim->now_ns + (told ? 0 : LINGER_NS),
                       (struct happen){.to = process, .call = die});
@@ -238,18 +244,15 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
     return true;
 }
 
-static void tell(struct process *coordinator, int32_t node, enum culm_peer_change change) {
-    const struct culm_peer_info info = {.pid = node + 1000, .name = "sim", .signature = "sim"};
-    if (listens(coordinator)) {
-        coordinator->ops->peer(coordinator->actor, node, change, &info);
-    }
-}
-
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
-    struct process *process = ctx;
+    struct process *process = ctx, *worker = culm_sim_process(process->sim, node);
+    const struct culm_node_info info = {
+        .role = worker->role, .pid = node + 1000, .name = "sim", .signature = "sim"};
     (void)ready;
-    culm_sim_process(process->sim, node)->up = true;
-    tell(process, node, CULM_PEER_UP);
+    worker->up = true;
+    if (listens(process)) {
+        process->ops->leads->joined(process->actor, node, &info);
+    }
 }
 
 static void on_roster_message(void *ctx, int32_t node, const struct culm_message *message) {
@@ -264,8 +267,8 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     if (why->status != CULM_ERR_CLOSED) {
         culm_sim_log(process->sim, "node %d: %s", node, why->text);
     }
-    if (culm_sim_process(process->sim, node)->up) {
-        tell(process, node, CULM_PEER_EOF);
+    if (culm_sim_process(process->sim, node)->up && listens(process)) {
+        process->ops->lost(process->actor, node);
     }
 }
 
@@ -306,8 +309,7 @@ struct process *culm_sim_process_new(struct culm_sim *sim) {
     sim->process[sim->process_count++] = process;
     if (worker) {
         snprintf(process->address, sizeof process->address, CULM_SIM_ADDRESS, process->id);
-        snprintf(process->coordinator, sizeof process->coordinator, CULM_SIM_ADDRESS,
-                 CULM_COORDINATOR);
+        snprintf(process->coordinator, sizeof process->coordinator, CULM_SIM_ADDRESS, CULM_LEADER);
         const struct culm_member_options member = {
             .network = &process->network,
             .coordinator = process->coordinator,
@@ -363,11 +365,12 @@ static void start_limit(struct culm_sim *sim, const struct happen *happen) {
     }
 }
 
-void culm_sim_add(struct culm_sim *sim) {
+void culm_sim_add(struct culm_sim *sim, uint32_t role) {
     struct process *process = culm_sim_process_new(sim);
+    process->role = role;
     process->ops = sim->o.worker.ops;
-    process->actor = must(
-        sim->o.worker.make(sim->o.worker.context, process->id, &process->world, process->pool));
+    process->actor = must(sim->o.worker.make(sim->o.worker.context, process->id, role,
+                                             &process->world, process->pool));
     uint64_t at = sim->now_ns + culm_sim_around(sim, sim->o.spawn_ns);
     bool fails = sim->o.start_fail_percent && culm_sim_draw(sim, 100) < sim->o.start_fail_percent;
     culm_sim_schedule(sim, at, (struct happen){.to = process, .call = fails ? die : begin});
@@ -377,9 +380,12 @@ void culm_sim_add(struct culm_sim *sim) {
 }
 
 static void exit_told(struct culm_sim *sim, const struct happen *happen) {
+    struct process *coordinator = coordinator_of(sim);
     int32_t node = happen->from;
-    sim->totals.exit_first += culm_roster_end(coordinator_of(sim)->roster, node);
-    tell(coordinator_of(sim), node, CULM_PEER_EXIT);
+    sim->totals.exit_first += culm_roster_end(coordinator->roster, node);
+    if (listens(coordinator)) {
+        coordinator->ops->leads->ended(coordinator->actor, node, NULL);
+    }
 }
 
 void culm_sim_kill(struct culm_sim *sim, int32_t node) {

@@ -12,6 +12,7 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options) {
         return NULL;
     }
     sim->o = *options;
+    sim->agent.ops = &culm_sim_agent_ops;
     sim->now_ns = 1000000000; /* not 0, which means "never yet" in places */
     sim->random_net = culm_rng_mix(options->seed, 1);
     sim->random_test = culm_rng_mix(options->seed, 2);
@@ -54,6 +55,10 @@ struct culm_world *culm_sim_coordinator_world(struct culm_sim *sim) {
     return &sim->process[0]->world;
 }
 
+struct culm_agent *culm_sim_agent(struct culm_sim *sim) {
+    return &sim->agent;
+}
+
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id) {
     return culm_sim_process(sim, id)->pool;
 }
@@ -80,17 +85,26 @@ void culm_sim_coordinator(struct culm_sim *sim, void *actor) {
     culm_sim_schedule(sim, sim->now_ns, (struct happen){.to = sim->process[0], .call = begin});
 }
 
-static void on_request(struct culm_sim *sim, const struct happen *happen) {
+static void on_stop(struct culm_sim *sim, const struct happen *happen) {
     struct process *coordinator = happen->to;
     (void)sim;
-    coordinator->ops->request(coordinator->actor, (enum culm_request)happen->number, happen->from);
+    coordinator->ops->leads->stop(coordinator->actor);
 }
 
-void culm_sim_request(struct culm_sim *sim, enum culm_request request, int32_t node) {
-    culm_sim_schedule(
-        sim, sim->now_ns,
-        (struct happen){
-            .to = sim->process[0], .call = on_request, .from = node, .number = (uint64_t)request});
+void culm_sim_stop(struct culm_sim *sim) {
+    culm_sim_schedule(sim, sim->now_ns,
+                      (struct happen){.to = sim->process[0], .call = on_stop, .from = -1});
+}
+
+static void on_removed(struct culm_sim *sim, const struct happen *happen) {
+    struct process *coordinator = happen->to;
+    (void)sim;
+    coordinator->ops->leads->removed(coordinator->actor, happen->from);
+}
+
+void culm_sim_removed(struct culm_sim *sim, int32_t node) {
+    culm_sim_schedule(sim, sim->now_ns,
+                      (struct happen){.to = sim->process[0], .call = on_removed, .from = node});
 }
 
 bool culm_sim_step(struct culm_sim *sim) {

@@ -16,6 +16,7 @@
 #ifndef CULM_SIM_SIM_H
 #define CULM_SIM_SIM_H
 
+#include "net/leader.h"
 #include "net/world.h"
 
 struct culm_sim;
@@ -25,7 +26,7 @@ struct culm_sim;
 struct culm_sim_factory {
     void *context;
     const struct culm_actor_ops *ops;
-    void *(*make)(void *context, int32_t id, struct culm_world *world,
+    void *(*make)(void *context, int32_t id, uint32_t role, struct culm_world *world,
                   struct culm_blob_pool *pool); /* NULL: failure */
     void (*destroy)(void *context, int32_t id, void *actor);
 };
@@ -74,6 +75,7 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options); /* NULL: 
 /* Bytes of blobs of the simulator's pools that were never let go. */
 size_t culm_sim_free(struct culm_sim *sim);
 struct culm_world *culm_sim_coordinator_world(struct culm_sim *sim);
+struct culm_agent *culm_sim_agent(struct culm_sim *sim); /* the coordinator's */
 struct culm_blob_pool *culm_sim_pool(struct culm_sim *sim, int32_t id);
 /* Gives the coordinator's actor; must be called before the first step. Borrowed. */
 void culm_sim_coordinator(struct culm_sim *sim, void *actor);
@@ -105,8 +107,10 @@ void culm_sim_flip(struct culm_sim *sim, int32_t from, int32_t to, int64_t after
 void culm_sim_no_descriptors(struct culm_sim *sim, int32_t id, uint64_t for_ns);
 
 /* A worker that nobody asked for, as a preemption trace adds one. */
-void culm_sim_add(struct culm_sim *sim);
-void culm_sim_request(struct culm_sim *sim, enum culm_request request, int32_t node);
+void culm_sim_add(struct culm_sim *sim, uint32_t role);
+/* What people and traces tell the one who leads (net/leader.h). */
+void culm_sim_stop(struct culm_sim *sim);
+void culm_sim_removed(struct culm_sim *sim, int32_t node);
 
 /* The actor of a worker that lives, frozen or not; NULL otherwise. */
 void *culm_sim_worker(const struct culm_sim *sim, int32_t node);

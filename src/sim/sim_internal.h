@@ -41,6 +41,7 @@ struct process {
     struct culm_network network; /* see process_of_network */
     struct culm_sim *sim;
     int32_t id;
+    uint32_t role;
     char address[32], coordinator[32]; /* of a worker: its own, and whom it joins */
     void *actor;
     const struct culm_actor_ops *ops;
@@ -58,6 +59,7 @@ struct process {
 
 struct culm_sim {
     struct culm_sim_options o;
+    struct culm_agent agent;
     uint64_t now_ns, orders;
     uint64_t random_net, random_test;
     struct happen *heap;
@@ -91,6 +93,7 @@ struct process *culm_sim_process(const struct culm_sim *sim, int32_t id); /* NUL
 struct process *culm_sim_process_of_network(struct culm_network *network);
 struct process *culm_sim_process_new(struct culm_sim *sim);
 void culm_sim_process_free(struct process *process);
+extern const struct culm_agent_ops culm_sim_agent_ops;
 void culm_sim_accepted(struct process *process, struct culm_stream *take_stream);
 
 #endif

@@ -97,9 +97,10 @@ static void on_fault_point(void *context, int32_t node, const struct culm_fault_
     }
 }
 
-static void *make_worker(void *context, int32_t id, struct culm_world *world,
+static void *make_worker(void *context, int32_t id, uint32_t role, struct culm_world *world,
                          struct culm_blob_pool *pool) {
     struct run *run = context;
+    (void)role; /* there is one */
     struct culm_error error;
     const struct culm_numeric_options numeric = {
         .config = &run->config,
@@ -188,6 +189,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
         return false;
     }
     struct culm_coordinator_options coordinator = {.world = culm_sim_coordinator_world(run->sim),
+                                                   .agent = culm_sim_agent(run->sim),
                                                    .exec = run->coordinator_exec,
                                                    .layout = &run->plan->layout,
                                                    .shape = run->plan->shape,

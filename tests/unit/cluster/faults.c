@@ -28,8 +28,8 @@ int toy_launcher(const char *mode) {
 
 /* --- refusals --- */
 
-static void end_of_bad(struct test *t, int32_t node, const struct culm_peer_info *info) {
-    (void)info;
+static void end_of_bad(struct test *t, int32_t node, const struct culm_error *why) {
+    (void)why;
     assert_int_equal(node, t->bad);
     test_finish(t);
 }
@@ -57,13 +57,13 @@ static void another_signature_is_refused(void **state) {
     test_release(&t, 0);
 }
 
-static void declined(struct test *t, int32_t node, const struct culm_peer_info *info) {
+static void declined(struct test *t, int32_t node, const struct culm_error *why) {
     (void)node;
-    assert_non_null(info->why);
-    assert_int_equal(info->why->status, CULM_ERR_CHANGED);
-    assert_string_equal(info->why->text, "'x' is not what it was");
+    assert_non_null(why);
+    assert_int_equal(why->status, CULM_ERR_CHANGED);
+    assert_string_equal(why->text, "'x' is not what it was");
     if (t->exits < 3) {
-        t->world->ops->spawn(t->world); /* told once, however often it happens */
+        t->agent->ops->start(t->agent, ROLE); /* told once, however often it happens */
     } else {
         test_finish(t);
     }
@@ -90,9 +90,9 @@ static void one_that_prepares_for_long_joins(void **state) {
     test_release(&t, 0);
 }
 
-static void end_of_one(struct test *t, int32_t node, const struct culm_peer_info *info) {
+static void end_of_one(struct test *t, int32_t node, const struct culm_error *why) {
     (void)node;
-    assert_null(info->why);
+    assert_null(why);
     test_finish(t);
 }
 
@@ -168,10 +168,10 @@ static void a_silent_start_is_ended(void **state) {
     test_release(&t, 0);
 }
 
-static void start_again(struct test *t, int32_t node, const struct culm_peer_info *info) {
-    (void)info;
+static void start_again(struct test *t, int32_t node, const struct culm_error *why) {
+    (void)why;
     if (node < 3) {
-        t->world->ops->spawn(t->world);
+        t->agent->ops->start(t->agent, ROLE);
     } else {
         test_finish(t);
     }
@@ -187,9 +187,9 @@ static void the_same_failure_is_told_once(void **state) {
     test_release(&t, 0);
 }
 
-static void wait_on(struct test *t, int32_t node, const struct culm_peer_info *info) {
+static void wait_on(struct test *t, int32_t node, const struct culm_error *why) {
     (void)node;
-    (void)info;
+    (void)why;
     t->world->ops->timer(t->world, 0, SECOND / 2);
 }
 
@@ -232,10 +232,10 @@ static void knock_often(struct test *t) {
     for (int i = 0; i < FLOOD; i++) {
         assert_int_equal(culm_socket_connect(culm_host_address(t->host), &flood[i], NULL), CULM_OK);
     }
-    t->world->ops->spawn(t->world);
+    t->agent->ops->start(t->agent, ROLE);
 }
 
-static void up_ends(struct test *t, int32_t node, const struct culm_peer_info *info) {
+static void up_ends(struct test *t, int32_t node, const struct culm_node_info *info) {
     (void)info;
     if (node == 1) {
         test_finish(t);
@@ -269,7 +269,7 @@ static void knock_until_full(struct test *t) {
     for (int i = 0; i < CALLERS; i++) {
         assert_int_equal(culm_socket_connect(culm_host_address(t->host), &flood[i], NULL), CULM_OK);
     }
-    t->world->ops->spawn(t->world);
+    t->agent->ops->start(t->agent, ROLE);
     /* What is open stays; half of the callers find room, and the worker does when one of them goes.
      */
     limit.rlim_cur = (rlim_t)(next + CALLERS + CALLERS / 2);
@@ -461,8 +461,8 @@ static void report_then_fault(struct test *t) {
     test_order(t, 0, TOY_FAULT_JOB, (struct toy_order){.phase = TOY_PHASE_JOB, .step = 3});
 }
 
-static void exit_after_fault(struct test *t, int32_t node, const struct culm_peer_info *info) {
-    (void)info;
+static void exit_after_fault(struct test *t, int32_t node, const struct culm_error *why) {
+    (void)why;
     assert_int_equal(node, 0);
     assert_int_equal(t->reports, 1);
     assert_int_equal(t->fault_events, 1);
@@ -505,7 +505,7 @@ static void a_fault_is_told_before_what_comes_of_it(void **state) {
 
 /* --- traces --- */
 
-static void trace_up(struct test *t, int32_t node, const struct culm_peer_info *info) {
+static void trace_up(struct test *t, int32_t node, const struct culm_node_info *info) {
     (void)node;
     if (!strcmp(info->name, "c")) {
         assert_int_equal(t->removes, 1);
@@ -515,17 +515,14 @@ static void trace_up(struct test *t, int32_t node, const struct culm_peer_info *
     }
 }
 
-static void trace_removes(struct test *t, enum culm_request request, int32_t node) {
-    assert_int_equal(request, CULM_REQUEST_REMOVE);
-    assert_int_equal(node, t->removes - 1);
-}
+static void trace_removes(struct test *t, int32_t node) { assert_int_equal(node, t->removes - 1); }
 
 static void a_trace_is_replayed_with_a_queue(void **state) {
     (void)state;
     uint64_t since = culm_clock_ns();
     RUN(.trace_text = "0,add,a\n0,add,b\n0,add,c\n10,add,d\n4000,remove,d\n8000,remove,a\n"
                       "16000,remove,b\n16000,add,e\n",
-        .time_scale = 4, .max_nodes = 2, .on_up = trace_up, .on_request = trace_removes);
+        .time_scale = 4, .max_nodes = 2, .on_up = trace_up, .on_removed = trace_removes);
     uint64_t took = culm_clock_ns() - since;
     assert_int_equal(t.code, 0);
     assert_true(!strcmp(t.names, "a b c e ") || !strcmp(t.names, "b a c e "));
@@ -535,15 +532,15 @@ static void a_trace_is_replayed_with_a_queue(void **state) {
     test_release(&t, 0);
 }
 
-static void no_request(struct test *t, enum culm_request request, int32_t node) {
+static void not_removed(struct test *t, int32_t node) {
     (void)t;
-    fail_msg("request %d for node %d", (int)request, (int)node);
+    fail_msg("node %d was removed", (int)node);
 }
 
 static void one_removed_before_it_joined_only_exits(void **state) {
     (void)state;
     RUN(.trace_text = "0,add,a\n300,remove,a\n", .max_nodes = 1, .bad = 0, .mode = "silent",
-        .on_request = no_request, .on_exit = end_of_bad);
+        .on_removed = not_removed, .on_exit = end_of_bad);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.error_events, 0);
     test_release(&t, 0);

@@ -175,7 +175,7 @@ static void a_proof_is_for_these_two_only(void **state) {
     t.listener.caller = 4;
     assert_int_equal(proved(&t, &t.proof), CULM_ERR_CONFIG);
     t.listener.caller = 3;
-    t.listener.listener = CULM_COORDINATOR;
+    t.listener.listener = CULM_LEADER;
     assert_int_equal(proved(&t, &t.proof), CULM_ERR_CONFIG);
     t.listener.listener = 5;
     assert_int_equal(proved(&t, &t.proof), CULM_OK);

@@ -120,8 +120,7 @@ static void report(struct toy_worker *toy, int32_t from, struct culm_blob *paylo
     r.pid = getpid();
     r.jobs = toy->done[0] + toy->done[1];
     r.ticks = toy->ticks;
-    send(toy, CULM_COORDINATOR, TOY_REPORT, &r, sizeof r, payload,
-         payload ? payload->size_bytes : 0);
+    send(toy, CULM_LEADER, TOY_REPORT, &r, sizeof r, payload, payload ? payload->size_bytes : 0);
 }
 
 static void leave(struct toy_worker *toy, const struct toy_order *order) {
@@ -214,15 +213,11 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     }
 }
 
-static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
-                    const struct culm_peer_info *info) {
+static void on_lost(void *actor, int32_t node) {
     struct toy_worker *toy = actor;
-    assert(change == CULM_PEER_EOF && info->name);
-    (void)change;
-    (void)info;
     struct toy_report r = toy->report[node];
     r.from = node;
-    send(toy, CULM_COORDINATOR, TOY_LOST, &r, sizeof r, NULL, 0);
+    send(toy, CULM_LEADER, TOY_LOST, &r, sizeof r, NULL, 0);
 }
 
 static void on_timer(void *actor, uint32_t timer) {
@@ -247,21 +242,13 @@ static void on_job_done(void *actor, struct culm_job *job) {
     }
 }
 
-static void on_request(void *actor, enum culm_request request, int32_t node) {
-    (void)actor;
-    (void)request;
-    (void)node;
-    abort();
-}
-
 static const struct culm_actor_ops toy_ops = {
     .size = sizeof toy_ops,
     .start = on_start,
     .message = on_message,
-    .peer = on_peer,
+    .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
-    .request = on_request,
 };
 
 /* --- the processes --- */

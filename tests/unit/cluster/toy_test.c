@@ -38,7 +38,7 @@ static void on_start(void *actor) {
     }
     t->world->ops->timer(t->world, WATCHDOG, 60 * SECOND);
     for (int32_t i = 0; i < t->start; i++) {
-        t->world->ops->spawn(t->world);
+        t->agent->ops->start(t->agent, ROLE);
     }
     if (t->all_started) {
         t->all_started(t);
@@ -62,39 +62,44 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     }
 }
 
-static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
-                    const struct culm_peer_info *info) {
-    struct test *t = actor;
+static void on_joined(void *leader, int32_t node, const struct culm_node_info *info) {
+    struct test *t = leader;
     assert_true(node >= 0 && node < NODES && info->name && info->signature);
-    if (change == CULM_PEER_UP) {
-        assert_false(t->up[node] || t->exited[node]);
-        t->up[node] = true;
-        t->pid[node] = info->pid;
-        snprintf(t->names + strlen(t->names), sizeof t->names - strlen(t->names), "%s ",
-                 info->name);
-        t->ups++;
-        if (t->on_up) {
-            t->on_up(t, node, info);
-        }
-        if (t->ups == t->start && t->all_up) {
-            t->all_up(t);
-        }
-    } else if (change == CULM_PEER_EOF) {
-        assert_true(t->up[node] && !t->eof[node] && !t->exited[node]);
-        t->eof[node] = true;
-        t->eof_ns[node] = culm_clock_ns();
-        t->eofs++;
-        if (t->on_eof) {
-            t->on_eof(t, node);
-        }
-    } else {
-        assert_true(!t->exited[node] && t->eof[node] == t->up[node]);
-        t->exited[node] = true;
-        t->exit_ns[node] = culm_clock_ns();
-        t->exits++;
-        if (t->on_exit) {
-            t->on_exit(t, node, info);
-        }
+    assert_int_equal(info->role, t->trace_text ? 0 : ROLE);
+    assert_false(t->up[node] || t->exited[node]);
+    t->up[node] = true;
+    t->pid[node] = info->pid;
+    snprintf(t->names + strlen(t->names), sizeof t->names - strlen(t->names), "%s ", info->name);
+    t->ups++;
+    if (t->on_up) {
+        t->on_up(t, node, info);
+    }
+    if (t->ups == t->start && t->all_up) {
+        t->all_up(t);
+    }
+}
+
+static void on_lost(void *actor, int32_t node) {
+    struct test *t = actor;
+    assert_true(node >= 0 && node < NODES);
+    assert_true(t->up[node] && !t->eof[node] && !t->exited[node]);
+    t->eof[node] = true;
+    t->eof_ns[node] = culm_clock_ns();
+    t->eofs++;
+    if (t->on_eof) {
+        t->on_eof(t, node);
+    }
+}
+
+static void on_ended(void *leader, int32_t node, const struct culm_error *why) {
+    struct test *t = leader;
+    assert_true(node >= 0 && node < NODES);
+    assert_true(!t->exited[node] && t->eof[node] == t->up[node]);
+    t->exited[node] = true;
+    t->exit_ns[node] = culm_clock_ns();
+    t->exits++;
+    if (t->on_exit) {
+        t->on_exit(t, node, why);
     }
 }
 
@@ -112,27 +117,42 @@ static void on_job_done(void *actor, struct culm_job *job) {
     (void)job;
 }
 
-static void on_request(void *actor, enum culm_request request, int32_t node) {
-    struct test *t = actor;
-    t->removes += request == CULM_REQUEST_REMOVE;
-    if (t->on_request) {
-        t->on_request(t, request, node);
+static void on_removed(void *leader, int32_t node) {
+    struct test *t = leader;
+    t->removes++;
+    if (t->on_removed) {
+        t->on_removed(t, node);
     }
 }
+
+static void on_stop(void *leader) {
+    struct test *t = leader;
+    t->stops++;
+    if (t->on_stop) {
+        t->on_stop(t);
+    }
+}
+
+static const struct culm_leader_ops leads = {.size = sizeof leads,
+                                             .joined = on_joined,
+                                             .ended = on_ended,
+                                             .removed = on_removed,
+                                             .stop = on_stop};
 
 static const struct culm_actor_ops test_ops = {
     .size = sizeof test_ops,
     .start = on_start,
     .message = on_message,
-    .peer = on_peer,
+    .lost = on_lost,
     .timer = on_timer,
     .job_done = on_job_done,
-    .request = on_request,
+    .leads = &leads,
 };
 
-static void command(void *ctx, int32_t node, const char *name, const char *address, int fault_fd,
-                    char ***ret_argv) {
+static void command(void *ctx, int32_t node, uint32_t role, const char *name, const char *address,
+                    int fault_fd, char ***ret_argv) {
     struct test *t = ctx;
+    assert_int_equal(role, t->trace_text ? 0 : ROLE);
     bool bad = node == t->bad; /* of no meaning without the next two */
     *ret_argv = toy_argv(t->mode, bad && t->bad_token ? t->bad_token : TOY_TOKEN,
                          bad && t->bad_signature ? t->bad_signature : "sig", node, name, address,
@@ -228,6 +248,7 @@ void test_run(struct test *t) {
     };
     assert_int_equal(culm_host_new(&options, &t->host, &error), CULM_OK);
     t->world = culm_host_world(t->host);
+    t->agent = culm_host_agent(t->host);
     t->code = culm_host_run(t->host, &test_ops, t, &error);
 }
 

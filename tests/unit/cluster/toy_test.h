@@ -9,6 +9,7 @@
 
 #define SECOND 1000000000ull
 #define NODES 8
+#define ROLE 7 /* of those that the toy coordinator starts */
 
 struct test {
     /* what is to happen */
@@ -26,21 +27,23 @@ struct test {
     int stop_fd;                         /* the host's; test_run makes it */
     void (*all_started)(struct test *t); /* they run, and have not joined */
     void (*all_up)(struct test *t);
-    void (*on_up)(struct test *t, int32_t node, const struct culm_peer_info *info);
+    void (*on_up)(struct test *t, int32_t node, const struct culm_node_info *info);
     void (*on_report)(struct test *t, int32_t node, const struct toy_report *report);
     void (*on_lost)(struct test *t, int32_t node, int32_t lost);
     void (*on_eof)(struct test *t, int32_t node);
-    void (*on_exit)(struct test *t, int32_t node, const struct culm_peer_info *info);
-    void (*on_request)(struct test *t, enum culm_request request, int32_t node);
+    void (*on_exit)(struct test *t, int32_t node, const struct culm_error *why);
+    void (*on_removed)(struct test *t, int32_t node);
+    void (*on_stop)(struct test *t);
     void (*on_timer)(struct test *t);
     void (*on_event)(struct test *t, const char *name);
     /* what has */
     struct culm_host *host;
     struct culm_world *world;
+    struct culm_agent *agent;
     struct culm_blob_pool *pool;
     struct culm_trace trace;
     char dir[64];
-    int32_t ups, eofs, exits, reports, losts, removes;
+    int32_t ups, eofs, exits, reports, losts, removes, stops;
     bool up[NODES], eof[NODES], exited[NODES];
     int64_t pid[NODES];
     uint64_t since_ns, eof_ns[NODES], exit_ns[NODES];

@@ -77,25 +77,23 @@ static void on_start(void *actor) {
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     switch (message->type) {
-    case DATA: say_to(actor, CULM_COORDINATOR, from == PEER ? HEARD : LOST); break;
+    case DATA: say_to(actor, CULM_LEADER, from == PEER ? HEARD : LOST); break;
     case SEND: say_to(actor, PEER, DATA); break;
     case LOWER: set_descriptors(false); break;
     case RAISE: set_descriptors(true); break;
-    case ALIVE: say_to(actor, CULM_COORDINATOR, ALIVE); break;
+    case ALIVE: say_to(actor, CULM_LEADER, ALIVE); break;
     default: break;
     }
 }
 
-static void on_peer(void *actor, int32_t node, enum culm_peer_change change,
-                    const struct culm_peer_info *info) {
-    (void)info;
-    if (node == PEER && change == CULM_PEER_EOF) {
-        say_to(actor, CULM_COORDINATOR, LOST);
+static void on_lost(void *actor, int32_t node) {
+    if (node == PEER) {
+        say_to(actor, CULM_LEADER, LOST);
     }
 }
 
 static const struct culm_actor_ops ops = {
-    .size = sizeof ops, .start = on_start, .message = on_message, .peer = on_peer};
+    .size = sizeof ops, .start = on_start, .message = on_message, .lost = on_lost};
 
 /* The worker's process. */
 static void be_worker(const char *address, const struct setting *setting) {
@@ -174,7 +172,7 @@ static void prove(int fd, struct culm_introduction *ret_introduction) {
     struct culm_handshake handshake;
     struct culm_buf meta;
     struct frame frame;
-    culm_handshake_listen(&handshake, TOKEN, CULM_COORDINATOR, nonce);
+    culm_handshake_listen(&handshake, TOKEN, CULM_LEADER, nonce);
     assert_true(hear(fd, &frame));
     assert_int_equal(culm_handshake_greeted(&handshake, &frame.message, NULL), CULM_OK);
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
@@ -312,7 +310,7 @@ static void a_coordinator_without_the_token_learns_nothing(void **state) {
     struct culm_buf meta;
     struct frame frame;
     w.fd = accept_one(w.listen_fd);
-    culm_handshake_listen(&handshake, "another", CULM_COORDINATOR, nonce);
+    culm_handshake_listen(&handshake, "another", CULM_LEADER, nonce);
     assert_true(hear(w.fd, &frame));
     assert_null(memmem(frame.message.meta, frame.message.meta_bytes, TOKEN, strlen(TOKEN)));
     assert_int_equal(culm_handshake_greeted(&handshake, &frame.message, NULL), CULM_OK);

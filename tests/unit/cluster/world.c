@@ -95,9 +95,9 @@ static void leave_talking(struct test *t) {
     }
 }
 
-static void exit_ends(struct test *t, int32_t node, const struct culm_peer_info *info) {
+static void exit_ends(struct test *t, int32_t node, const struct culm_error *why) {
     (void)node;
-    (void)info;
+    (void)why;
     test_finish(t);
 }
 
@@ -140,9 +140,9 @@ static void lost_1(struct test *t, int32_t node, int32_t lost) {
     }
 }
 
-static void exit_1(struct test *t, int32_t node, const struct culm_peer_info *info) {
+static void exit_1(struct test *t, int32_t node, const struct culm_error *why) {
     assert_int_equal(node, 1);
-    assert_int_equal(info->pid, t->pid[1]);
+    assert_null(why);
     if (t->losts == 2) {
         test_finish(t);
     }
@@ -270,15 +270,11 @@ static void a_frozen_worker_is_killed_after_the_end(void **state) {
 
 static void ask_to_stop(struct test *t) { assert_int_equal(eventfd_write(t->stop_fd, 1), 0); }
 
-static void stop_asked(struct test *t, enum culm_request request, int32_t node) {
-    assert_int_equal(request, CULM_REQUEST_STOP);
-    assert_int_equal(node, -1);
-    t->world->ops->leave(t->world, 75, NULL);
-}
+static void stop_asked(struct test *t) { t->world->ops->leave(t->world, 75, NULL); }
 
 static void a_stop_is_asked_for(void **state) {
     (void)state;
-    RUN(.start = 1, .all_up = ask_to_stop, .on_request = stop_asked);
+    RUN(.start = 1, .all_up = ask_to_stop, .on_stop = stop_asked);
     assert_int_equal(t.code, 75);
     test_release(&t, 0);
 }
@@ -290,15 +286,11 @@ static void freeze_and_ask(struct test *t) {
     ask_to_stop(t);
 }
 
-static void nothing_is_done(struct test *t, enum culm_request request, int32_t node) {
-    (void)t;
-    (void)request;
-    (void)node;
-}
+static void nothing_is_done(struct test *t) { (void)t; }
 
 static void a_second_stop_kills_all(void **state) {
     (void)state;
-    RUN(.start = 1, .all_up = freeze_and_ask, .on_request = nothing_is_done);
+    RUN(.start = 1, .all_up = freeze_and_ask, .on_stop = nothing_is_done);
     assert_int_equal(t.code, 75);
     assert_true(culm_clock_ns() - t.since_ns < SECOND);
     test_release(&t, 0);

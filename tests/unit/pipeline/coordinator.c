@@ -64,6 +64,7 @@ static void begin(struct fixture *f, struct culm_coordinator_options o) {
     fake_world_init(&f->fake);
     culm_buf_init(&f->buf, CULM_META_MAX);
     o.world = &f->fake.world;
+    o.agent = &f->fake.agent;
     f->c = culm_coordinator_new(&o);
     assert_non_null(f->c);
     culm_coordinator_actor.start(f->c);
@@ -81,9 +82,15 @@ static struct culm_coordinator_totals totals(const struct fixture *f) {
     return now;
 }
 
-static void peer(struct fixture *f, int32_t node, enum culm_peer_change change) {
-    const struct culm_peer_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
-    culm_coordinator_actor.peer(f->c, node, change, &info);
+static void joined(struct fixture *f, int32_t node) {
+    const struct culm_node_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
+    culm_coordinator_actor.leads->joined(f->c, node, &info);
+}
+
+static void lost(struct fixture *f, int32_t node) { culm_coordinator_actor.lost(f->c, node); }
+
+static void ended(struct fixture *f, int32_t node) {
+    culm_coordinator_actor.leads->ended(f->c, node, NULL);
 }
 
 static void deliver(struct fixture *f, int32_t from, uint16_t type) {
@@ -124,8 +131,8 @@ static void tick(struct fixture *f, uint64_t ms) {
 
 /* Two workers up, and all loaded: the first step is in progress. */
 static void run_two(struct fixture *f) {
-    peer(f, 0, CULM_PEER_UP);
-    peer(f, 1, CULM_PEER_UP);
+    joined(f, 0);
+    joined(f, 1);
     uint64_t view = totals(f).view;
     for (int32_t i = 0; i < 2; i++) {
         SAY(f, i, LOADED, loaded, .view = view, .version = totals(f).committed);
@@ -178,7 +185,7 @@ static void test_a_view_forgets_who_was_prepared(void **state) {
     o.shape.lanes = 2;
     begin(&f, o);
     for (int32_t i = 0; i < 4; i++) {
-        peer(&f, i, CULM_PEER_UP);
+        joined(&f, i);
     }
     for (int32_t i = 0; i < 4; i++) {
         SAY(&f, i, LOADED, loaded, .view = totals(&f).view);
@@ -186,7 +193,7 @@ static void test_a_view_forgets_who_was_prepared(void **state) {
     for (int32_t i = 0; i < 3; i++) {
         prepared(&f, i, totals(&f).view, 1);
     }
-    peer(&f, 3, CULM_PEER_EOF); /* the others hold all that it held: but not under a new view */
+    lost(&f, 3); /* the others hold all that it held: but not under a new view */
     assert_int_equal(totals(&f).committed, 0);
     for (int32_t i = 0; i < 3; i++) {
         prepared(&f, i, totals(&f).view, 1);
@@ -199,8 +206,8 @@ static void test_loaded_counts_in_its_view(void **state) {
     (void)state;
     struct fixture f;
     begin(&f, options());
-    peer(&f, 0, CULM_PEER_UP);
-    peer(&f, 1, CULM_PEER_UP);
+    joined(&f, 0);
+    joined(&f, 1);
     uint64_t view = totals(&f).view;
     SAY(&f, 0, LOADED, loaded, .view = view);
     SAY(&f, 1, LOADED, loaded, .view = view - 1);
@@ -222,7 +229,7 @@ static void test_fenced_workers_are_not_heard(void **state) {
         tick(&f, 400);
     }
     assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
-    assert_int_equal(f.fake.killed, 0); /* put out first, killed later */
+    assert_int_equal(f.fake.ended, 0); /* put out first, killed later */
     int64_t before = totals(&f).committed;
     prepared(&f, 0, totals(&f).view, 1);
     int64_t after = totals(&f).committed;
@@ -237,7 +244,7 @@ static void test_fenced_workers_are_not_heard(void **state) {
         tick(&f, 400);
         SAY(&f, 0, HEARTBEAT, heartbeat, 0);
     }
-    assert_int_equal(f.fake.killed, 1);
+    assert_int_equal(f.fake.ended, 1);
     end(&f);
 }
 
@@ -258,12 +265,12 @@ static void test_a_part_of_an_earlier_attempt_does_not_count(void **state) {
     commit(&f);
     assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
     assert_int_equal(fake_world_sent(&f.fake, 1, CULM_MSG_SAVE), 1);
-    peer(&f, 1, CULM_PEER_EOF); /* the first attempt is given up, its files go */
+    lost(&f, 1); /* the first attempt is given up, its files go */
     struct culm_task *discard = fake_world_io(&f.fake);
     assert_non_null(discard);
     assert_int_equal(discard->kind, CULM_TASK_DISCARD);
     fake_world_forget(&f.fake);
-    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    culm_coordinator_actor.leads->stop(f.c);
     culm_coordinator_actor.job_done(f.c, &discard->job);
     assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 2); /* both parts, anew */
     save_piece(&f, 0, 0, 1);
@@ -292,15 +299,15 @@ static void test_a_roll_back_waits_for_a_publication(void **state) {
     save_piece(&f, 1, 1, 1);
     struct culm_task *publish = fake_world_io(&f.fake);
     assert_non_null(publish);
-    peer(&f, 0, CULM_PEER_EOF);
-    peer(&f, 1, CULM_PEER_EOF);
+    lost(&f, 0);
+    lost(&f, 1);
     assert_int_equal(totals(&f).rollbacks, 0);
     snprintf(publish->text, sizeof publish->text, "step-1");
     culm_coordinator_actor.job_done(f.c, &publish->job);
     assert_int_equal(totals(&f).rollbacks, 1);
     assert_int_equal(totals(&f).committed, 1); /* nothing has to be done again */
     assert_int_equal(totals(&f).steps_redone, 0);
-    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    culm_coordinator_actor.leads->stop(f.c);
     assert_int_equal(f.fake.exit_code, 75); /* there is nothing to wait for */
     end(&f);
 }
@@ -315,7 +322,7 @@ static void test_a_roll_back_gives_up_what_is_being_written(void **state) {
     run_two(&f);
     commit(&f);
     fake_world_forget(&f.fake);
-    peer(&f, 0, CULM_PEER_EOF); /* the only copy of the first stage */
+    lost(&f, 0); /* the only copy of the first stage */
     assert_int_equal(totals(&f).rollbacks, 1);
     assert_int_equal(totals(&f).committed, 0);
     assert_int_equal(fake_world_events(&f.fake, "checkpoint"), 1); /* it says so */
@@ -332,15 +339,15 @@ static void test_a_stop_before_a_roll_back_ends_with_it(void **state) {
     begin(&f, options());
     run_two(&f);
     commit(&f);
-    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    culm_coordinator_actor.leads->stop(f.c);
     assert_int_equal(f.fake.exit_code, -1); /* after this step */
-    peer(&f, 0, CULM_PEER_EOF);
-    peer(&f, 1, CULM_PEER_EOF);
+    lost(&f, 0);
+    lost(&f, 1);
     assert_int_equal(totals(&f).rollbacks, 1);
     assert_int_equal(f.fake.exit_code, 75);
-    int32_t spawned = f.fake.spawned;
+    int32_t spawned = f.fake.started;
     tick(&f, 1000);
-    assert_int_equal(f.fake.spawned, spawned); /* the dead ask for nobody */
+    assert_int_equal(f.fake.started, spawned); /* the dead ask for nobody */
     end(&f);
 }
 
@@ -350,10 +357,10 @@ static void test_first_start_goes_on_with_who_is_left(void **state) {
     struct culm_coordinator_options o = options();
     o.settings.replace_ms = -1;
     begin(&f, o);
-    peer(&f, 0, CULM_PEER_UP);
-    peer(&f, 0, CULM_PEER_EOF);
+    joined(&f, 0);
+    lost(&f, 0);
     assert_int_equal(totals(&f).view, 0); /* the other is still to come */
-    peer(&f, 1, CULM_PEER_UP);
+    joined(&f, 1);
     assert_int_equal(totals(&f).view, 1);
     end(&f);
 }
@@ -365,10 +372,10 @@ static void test_traced_workers_may_go_before_they_join(void **state) {
     o.traced = true;
     begin(&f, o);
     for (int32_t i = 0; i < 20; i++) {
-        peer(&f, i, CULM_PEER_EXIT);
+        ended(&f, i);
     }
     tick(&f, 500);
-    assert_int_equal(f.fake.spawned, 0);
+    assert_int_equal(f.fake.started, 0);
     assert_int_equal(f.fake.exit_code, -1);
     end(&f);
 }
@@ -379,7 +386,7 @@ static void test_workers_that_cannot_start_end_the_run(void **state) {
     begin(&f, options());
     int32_t node = 0;
     for (int i = 0; i < 20 && f.fake.exit_code < 0; i++) {
-        peer(&f, node++, CULM_PEER_EXIT);
+        ended(&f, node++);
         tick(&f, 500);
     }
     assert_int_equal(f.fake.exit_code, culm_status_exit_code(CULM_ERR_IO));
@@ -390,8 +397,7 @@ static void test_workers_that_cannot_start_end_the_run(void **state) {
 static void refused(struct fixture *f, int32_t node) {
     struct culm_error why;
     culm_error_set(&why, CULM_ERR_CHANGED, "'x' is not what it was");
-    const struct culm_peer_info info = {.name = "test", .signature = "", .why = &why};
-    culm_coordinator_actor.peer(f->c, node, CULM_PEER_EXIT, &info);
+    culm_coordinator_actor.leads->ended(f->c, node, &why);
 }
 
 static void test_other_inputs_end_a_run_that_waits(void **state) {
@@ -409,17 +415,17 @@ static void test_other_inputs_end_no_run_that_goes_on(void **state) {
     struct fixture f;
     begin(&f, options());
     run_two(&f);
-    int32_t spawned = f.fake.spawned;
+    int32_t spawned = f.fake.started;
     for (int32_t i = 2; i < 22; i++) {
         refused(&f, i);
         assert_int_equal(f.fake.exit_code, -1);
-        assert_int_equal(f.fake.spawned, spawned);
-        for (int32_t ms = 0; ms < 60000 && f.fake.spawned == spawned; ms += 100) {
+        assert_int_equal(f.fake.started, spawned);
+        for (int32_t ms = 0; ms < 60000 && f.fake.started == spawned; ms += 100) {
             SAY(&f, 0, HEARTBEAT, heartbeat, .progress = ms);
             SAY(&f, 1, HEARTBEAT, heartbeat, .progress = ms);
             tick(&f, 100);
         }
-        assert_int_equal(f.fake.spawned, ++spawned);
+        assert_int_equal(f.fake.started, ++spawned);
     }
     end(&f);
 }
@@ -430,7 +436,7 @@ static void test_a_report_of_an_older_view_recovers_nobody(void **state) {
     begin(&f, options());
     run_two(&f);
     uint64_t before = totals(&f).view;
-    peer(&f, 1, CULM_PEER_EOF);
+    lost(&f, 1);
     SAY(&f, 0, TAKEN_OVER, taken_over, .view = before, .stage = 1);
     assert_int_equal(fake_world_events(&f.fake, "recovered"), 0);
     SAY(&f, 0, TAKEN_OVER, taken_over, .view = before + 1, .stage = 1);
@@ -446,19 +452,19 @@ static void test_a_suspect_takes_its_place_until_it_is_killed(void **state) {
     o.settings.max_nodes = 2;
     begin(&f, o);
     run_two(&f);
-    int32_t spawned = f.fake.spawned;
+    int32_t spawned = f.fake.started;
     for (int i = 0; i < 5; i++) { /* 2000 ms: node 1 is silent since 1000 */
         SAY(&f, 0, HEARTBEAT, heartbeat, 0);
         tick(&f, 400);
     }
     assert_int_equal(fake_world_events(&f.fake, "lost"), 1);
-    assert_int_equal(f.fake.spawned, spawned);
+    assert_int_equal(f.fake.started, spawned);
     for (int i = 0; i < 8; i++) {
         SAY(&f, 0, HEARTBEAT, heartbeat, 0);
         tick(&f, 400);
     }
-    assert_int_equal(f.fake.killed, 1);
-    assert_int_equal(f.fake.spawned, spawned + 1);
+    assert_int_equal(f.fake.ended, 1);
+    assert_int_equal(f.fake.started, spawned + 1);
     end(&f);
 }
 
@@ -492,7 +498,7 @@ static void test_who_cannot_reach_the_others_is_lost(void **state) {
     o.shape.lanes = 2;
     begin(&f, o);
     for (int32_t i = 0; i < 4; i++) {
-        peer(&f, i, CULM_PEER_UP);
+        joined(&f, i);
     }
     for (int32_t i = 0; i < 4; i++) {
         SAY(&f, i, LOADED, loaded, .view = totals(&f).view);
@@ -528,8 +534,8 @@ static void test_only_the_receiver_ends_a_copy(void **state) {
     const struct culm_coordinator_options o = options();
     begin(&f, o);
     run_two(&f);
-    peer(&f, 1, CULM_PEER_EOF);
-    peer(&f, 2, CULM_PEER_UP);
+    lost(&f, 1);
+    joined(&f, 2);
     commit_alone(&f, 0);
     newest_view(&f, &o.shape, 2, &now);
     assert_int_equal(now.transfer_count, 2); /* both stages for the newcomer */
@@ -557,13 +563,13 @@ static void test_a_copy_whose_source_died_starts_over(void **state) {
     o.shape.redundancy = CULM_REDUNDANCY_NONE;
     begin(&f, o);
     for (int32_t i = 0; i < 6; i++) {
-        peer(&f, i, CULM_PEER_UP);
+        joined(&f, i);
     }
     for (int32_t i = 0; i < 6; i++) {
         SAY(&f, i, LOADED, loaded, .view = totals(&f).view);
     }
-    peer(&f, 0, CULM_PEER_EOF);
-    peer(&f, 6, CULM_PEER_UP);
+    lost(&f, 0);
+    joined(&f, 6);
     for (int32_t i = 1; i < 6; i++) {
         prepared(&f, i, totals(&f).view, 1);
     }
@@ -571,7 +577,7 @@ static void test_a_copy_whose_source_died_starts_over(void **state) {
     assert_int_equal(now.transfer_count, 1);
     const struct culm_transfer before = now.transfer[0];
     assert_true(before.source == 2 || before.source == 4);
-    peer(&f, before.source, CULM_PEER_EOF);
+    lost(&f, before.source);
     newest_view(&f, &o.shape, 6, &now);
     assert_int_equal(now.transfer_count, 1);
     assert_int_equal(now.transfer[0].source, 6 - before.source);
@@ -581,9 +587,9 @@ static void test_a_copy_whose_source_died_starts_over(void **state) {
     SAY(&f, 6, JOINED, joined, .version = 1, .transfer = now.transfer[0].id);
     assert_int_equal(totals(&f).transfers, 0);
     /* and when the last source is gone, there is nothing to copy */
-    peer(&f, 6 - before.source, CULM_PEER_EOF);
+    lost(&f, 6 - before.source);
     assert_int_equal(totals(&f).rollbacks, 0);
-    peer(&f, 6, CULM_PEER_EOF);
+    lost(&f, 6);
     assert_int_equal(totals(&f).rollbacks, 1);
     end(&f);
 }
@@ -593,7 +599,7 @@ static void test_nothing_is_committed_during_the_last_save(void **state) {
     struct fixture f;
     begin(&f, options());
     run_two(&f);
-    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    culm_coordinator_actor.leads->stop(f.c);
     commit(&f);
     assert_int_equal(fake_world_sent(&f.fake, 0, CULM_MSG_SAVE), 1);
     prepared(&f, 0, totals(&f).view, 2);
@@ -625,7 +631,7 @@ static void run_copies(struct fixture *f, int32_t count) {
     o.layout = &all;
     begin(f, o);
     for (int32_t i = 0; i < count; i++) {
-        peer(f, i, CULM_PEER_UP);
+        joined(f, i);
     }
     for (int32_t i = 0; i < count; i++) {
         SAY(f, i, LOADED, loaded, .view = totals(f).view);

@@ -69,6 +69,7 @@ static void begin(struct fixture *f, struct culm_coordinator_options o) {
     fake_world_init(&f->fake);
     culm_buf_init(&f->buf, CULM_META_MAX);
     o.world = &f->fake.world;
+    o.agent = &f->fake.agent;
     f->c = culm_coordinator_new(&o);
     assert_non_null(f->c);
     culm_coordinator_actor.start(f->c);
@@ -86,9 +87,15 @@ static struct culm_coordinator_totals totals(const struct fixture *f) {
     return now;
 }
 
-static void peer(struct fixture *f, int32_t node, enum culm_peer_change change) {
-    const struct culm_peer_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
-    culm_coordinator_actor.peer(f->c, node, change, &info);
+static void joined(struct fixture *f, int32_t node) {
+    const struct culm_node_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
+    culm_coordinator_actor.leads->joined(f->c, node, &info);
+}
+
+static void lost(struct fixture *f, int32_t node) { culm_coordinator_actor.lost(f->c, node); }
+
+static void ended(struct fixture *f, int32_t node) {
+    culm_coordinator_actor.leads->ended(f->c, node, NULL);
 }
 
 static void deliver(struct fixture *f, int32_t from, uint16_t type) {
@@ -117,9 +124,9 @@ static void tick(struct fixture *f, uint64_t ms) {
 
 /* Those who were asked for join. */
 static void join(struct fixture *f) {
-    while (f->asked < f->fake.spawned) {
+    while (f->asked < f->fake.started) {
         f->asked++;
-        peer(f, f->next++, CULM_PEER_UP);
+        joined(f, f->next++);
     }
 }
 
@@ -214,7 +221,7 @@ static void test_a_task_that_nobody_finishes_ends_the_run(void **state) {
         }
         tick(&f, 100);
         limit = 2 * (limit + 1);
-        peer(&f, f.next - 1, CULM_PEER_EOF);
+        lost(&f, f.next - 1);
         fake_world_forget(&f.fake);
         tick(&f, 100);
     }
@@ -259,7 +266,7 @@ static void test_a_run_that_commits_is_not_ended_by_stuck_workers(void **state) 
 
 static void fails(struct fixture *f, int32_t node, enum culm_status status) {
     SAY(f, node, FAILED, failed, .status = status, .why = "a copied tensor is damaged");
-    peer(f, node, CULM_PEER_EOF);
+    lost(f, node);
 }
 
 static void test_a_worker_that_fails_is_a_loss(void **state) {
@@ -267,13 +274,13 @@ static void test_a_worker_that_fails_is_a_loss(void **state) {
     struct fixture f;
     begin(&f, options(1));
     run(&f);
-    int32_t spawned = f.fake.spawned;
+    int32_t spawned = f.fake.started;
     fails(&f, 1, CULM_ERR_FORMAT);
     assert_int_equal(f.fake.exit_code, -1);
     assert_int_equal(totals(&f).losses, 1);
-    assert_int_equal(f.fake.killed, 0); /* it ends by itself, and says why in its log */
+    assert_int_equal(f.fake.ended, 0); /* it ends by itself, and says why in its log */
     tick(&f, 100);
-    assert_int_equal(f.fake.spawned, spawned + 1);
+    assert_int_equal(f.fake.started, spawned + 1);
     for (int i = 0; i < 10; i++) { /* and with progress in between they are no more than losses */
         commit(&f);
         join(&f);
@@ -322,7 +329,7 @@ static void test_another_holder_writes_what_one_cannot(void **state) {
     struct fixture f;
     begin(&f, options(1));
     run(&f);
-    culm_coordinator_actor.request(f.c, CULM_REQUEST_STOP, -1);
+    culm_coordinator_actor.leads->stop(f.c);
     commit(&f);
     const struct culm_saved full = {
         .version = 1, .attempt = 1, .stage = 1, .status = CULM_ERR_IO, .why = "no space left"};
@@ -345,18 +352,18 @@ static void test_a_run_that_trains_outlives_starts_that_fail(void **state) {
     struct fixture f;
     begin(&f, options(1));
     run(&f);
-    peer(&f, 1, CULM_PEER_EOF); /* node 0 has all, and trains on */
+    lost(&f, 1); /* node 0 has all, and trains on */
     int32_t asked = 0;
     uint64_t began = f.fake.now_ns, waited = 0;
     for (int i = 0; i < 2000 && asked < 20; i++) {
-        int32_t before = f.fake.spawned;
+        int32_t before = f.fake.started;
         beat(&f, 0, CULM_TASK_FORWARD, 0, 1);
         tick(&f, 50);
-        if (f.fake.spawned > before) {
-            assert_int_equal(f.fake.spawned, before + 1);
+        if (f.fake.started > before) {
+            assert_int_equal(f.fake.started, before + 1);
             waited = f.fake.now_ns - began;
             began = f.fake.now_ns;
-            peer(&f, f.next++, CULM_PEER_EXIT);
+            ended(&f, f.next++);
             asked++;
         }
         fake_world_forget(&f.fake);
@@ -365,17 +372,17 @@ static void test_a_run_that_trains_outlives_starts_that_fail(void **state) {
     assert_int_equal(f.fake.exit_code, -1);
     assert_true(waited >= 4000 * MS && waited <= 5200 * MS); /* ever more slowly */
     commit(&f);
-    for (int i = 0; i < 110 && f.fake.spawned == f.asked + 19; i++) {
+    for (int i = 0; i < 110 && f.fake.started == f.asked + 19; i++) {
         beat(&f, 0, -1, 0, 0);
         tick(&f, 50);
     }
-    int32_t before = f.fake.spawned;
-    peer(&f, f.next++, CULM_PEER_EXIT); /* after a step it is counted anew */
+    int32_t before = f.fake.started;
+    ended(&f, f.next++); /* after a step it is counted anew */
     for (int i = 0; i < 5; i++) {
         beat(&f, 0, -1, 0, 0);
         tick(&f, 50);
     }
-    assert_int_equal(f.fake.spawned, before + 1);
+    assert_int_equal(f.fake.started, before + 1);
     end(&f);
 }
 
@@ -385,12 +392,11 @@ static void test_a_worker_that_declines_says_why_the_run_ends(void **state) {
     begin(&f, options(1));
     struct culm_error why;
     culm_error_set(&why, CULM_ERR_CONFIG, "its data is not the launcher's");
-    const struct culm_peer_info info = {.name = "test", .signature = "", .why = &why};
     int i = 0;
     for (; i < 100 && f.fake.exit_code < 0; i++) {
-        while (f.asked < f.fake.spawned) {
+        while (f.asked < f.fake.started) {
             f.asked++;
-            culm_coordinator_actor.peer(f.c, f.next++, CULM_PEER_EXIT, &info);
+            culm_coordinator_actor.leads->ended(f.c, f.next++, &why);
         }
         tick(&f, 100);
     }
@@ -482,7 +488,7 @@ static void test_a_worker_that_cannot_load_what_is_whole_is_lost(void **state) {
     assert_int_equal(totals(&f).losses, 1);
     assert_int_equal(totals(&f).rollbacks, 0);
     assert_int_equal(totals(&f).committed, 6);
-    peer(&f, 1, CULM_PEER_EOF);
+    lost(&f, 1);
     beat(&f, 0, -1, 0, 0);
     tick(&f, 100);
     join(&f);

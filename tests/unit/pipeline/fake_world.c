@@ -1,5 +1,6 @@
 #include "fake_world.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +50,24 @@ static void fake_publish(struct culm_world *world, json_t *take_event) {
     json_decref(take_event);
 }
 
-static void fake_spawn(struct culm_world *world) { self(world)->spawned++; }
-
-static void fake_kill(struct culm_world *world, int32_t node) {
-    (void)node;
-    self(world)->killed++;
+static struct fake_world *of_agent(struct culm_agent *agent) {
+    return (struct fake_world *)((char *)agent - offsetof(struct fake_world, agent));
 }
+
+static void fake_start(struct culm_agent *agent, uint32_t role) {
+    if (role != 0) {
+        abort();
+    }
+    of_agent(agent)->started++;
+}
+
+static void fake_end(struct culm_agent *agent, int32_t node) {
+    (void)node;
+    of_agent(agent)->ended++;
+}
+
+static const struct culm_agent_ops fake_agent_ops = {
+    .size = sizeof fake_agent_ops, .start = fake_start, .end = fake_end};
 
 static void fake_leave(struct culm_world *world, int exit_code, const struct culm_error *error) {
     struct fake_world *fake = self(world);
@@ -71,14 +84,13 @@ static const struct culm_world_ops fake_ops = {
     .io = fake_io,
     .fault = fake_fault,
     .publish = fake_publish,
-    .spawn = fake_spawn,
-    .kill = fake_kill,
     .leave = fake_leave,
 };
 
 void fake_world_init(struct fake_world *fake) {
     memset(fake, 0, sizeof *fake);
     fake->world.ops = &fake_ops;
+    fake->agent.ops = &fake_agent_ops;
     fake->now_ns = 1000000000;
     fake->exit_code = -1;
 }

@@ -3,6 +3,7 @@
 #define CULM_TESTS_FAKE_WORLD_H
 
 #include "base/buf.h"
+#include "net/leader.h"
 #include "net/world.h"
 #include "pipeline/exec.h"
 
@@ -17,6 +18,7 @@ struct fake_sent {
 
 struct fake_world {
     struct culm_world world; /* first member */
+    struct culm_agent agent;
     uint64_t now_ns;
     struct fake_sent sent[FAKE_MAX];
     int32_t sent_count;
@@ -24,8 +26,8 @@ struct fake_world {
     int32_t run_count, io_count;
     char event[FAKE_MAX][32];
     int32_t event_count;
-    int32_t spawned, killed, exit_code; /* -1: still there */
-    char error[CULM_ERROR_MAX];         /* with which it left */
+    int32_t started, ended, exit_code; /* -1: still there */
+    char error[CULM_ERROR_MAX];        /* with which it left */
 };
 
 void fake_world_init(struct fake_world *fake);

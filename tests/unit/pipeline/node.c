@@ -105,7 +105,7 @@ static void view(struct fixture *f, enum culm_view_phase phase, const char *sour
     f->view.phase = phase;
     snprintf(f->view.source, sizeof f->view.source, "%s", source);
     culm_view_encode(&f->view, &f->buf);
-    deliver(f, CULM_COORDINATOR, CULM_MSG_VIEW);
+    deliver(f, CULM_LEADER, CULM_MSG_VIEW);
 }
 
 /* Ends the task that runs, which must be of this kind. */
@@ -121,7 +121,7 @@ static void load(struct fixture *f) {
     for (struct culm_task *task; (task = fake_world_run(&f->fake));) {
         culm_node_actor.job_done(f->node, &task->job);
     }
-    assert_int_equal(fake_world_sent(&f->fake, CULM_COORDINATOR, CULM_MSG_LOADED), 1);
+    assert_int_equal(fake_world_sent(&f->fake, CULM_LEADER, CULM_MSG_LOADED), 1);
     assert_int_equal(culm_node_version(f->node, 0), 3);
     view(f, CULM_VIEW_RUN, "");
     fake_world_forget(&f->fake);
@@ -153,7 +153,7 @@ static void test_a_load_of_an_older_view_is_not_one_of_the_newer(void **state) {
     view(&f, CULM_VIEW_LOAD, "a-third-3");
     assert_string_equal(old->source, "step-3");
     culm_node_actor.job_done(f.node, &old->job);
-    assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_LOADED), 0);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_MSG_LOADED), 0);
     assert_int_equal(culm_node_version(f.node, 0), -1);
     finish(&f, CULM_TASK_DROP);
     struct culm_task *task = fake_world_run(&f.fake);
@@ -161,7 +161,7 @@ static void test_a_load_of_an_older_view_is_not_one_of_the_newer(void **state) {
     assert_int_equal(task->kind, CULM_TASK_LOAD);
     assert_string_equal(task->source, "a-third-3");
     culm_node_actor.job_done(f.node, &task->job);
-    assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_LOADED), 1);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_MSG_LOADED), 1);
     end(&f);
 }
 
@@ -196,7 +196,7 @@ static void test_have_of_many_peers_may_come_early(void **state) {
             have_from(&f, from, f.view.number + ahead);
         }
     }
-    assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_FAILED), 0);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_MSG_FAILED), 0);
     assert_int_equal(culm_node_queues(f.node).early_have, 130);
     view(&f, CULM_VIEW_RUN, "");
     view(&f, CULM_VIEW_RUN, "");
@@ -211,7 +211,7 @@ static void test_have_of_many_peers_may_come_early(void **state) {
 static void commit(struct fixture *f, uint64_t number, int64_t iteration) {
     const struct culm_commit what = {number, iteration, 1.0, 1.0};
     culm_commit_encode(&what, &f->buf);
-    deliver(f, CULM_COORDINATOR, CULM_MSG_COMMIT);
+    deliver(f, CULM_LEADER, CULM_MSG_COMMIT);
 }
 
 static bool stepping(struct fixture *f) {
@@ -244,7 +244,7 @@ static void test_a_commit_counts_in_its_view_and_step(void **state) {
 static void save(struct fixture *f, int32_t attempt, int64_t version) {
     const struct culm_save what = {.version = version, .attempt = attempt, .stage = 0};
     culm_save_encode(&what, &f->buf);
-    deliver(f, CULM_COORDINATOR, CULM_MSG_SAVE);
+    deliver(f, CULM_LEADER, CULM_MSG_SAVE);
 }
 
 /* The last message of that name that was sent; `field` is -2 if there is none. */
@@ -302,7 +302,7 @@ static void test_a_save_that_waited_past_its_version_is_refused(void **state) {
     save(&f, 2, 3);
     commit(&f, f.view.number, 4); /* the state of version 3 is about to go */
     culm_node_actor.job_done(f.node, &first->job);
-    assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_SAVED), 2);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_MSG_SAVED), 2);
     assert_int_equal(last_saved(&f).attempt, 2);
     assert_int_equal(last_saved(&f).status, CULM_ERR_AGAIN);
     end(&f);
@@ -456,9 +456,9 @@ static void test_it_says_what_it_has_and_who_is_silent(void **state) {
     const struct culm_ask question = {.question = 5};
     culm_ask_encode(&question, &f.buf);
     deliver(&f, 1, CULM_MSG_ASK); /* not for another node to ask */
-    assert_int_equal(fake_world_sent(&f.fake, CULM_COORDINATOR, CULM_MSG_WAITS), 0);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_MSG_WAITS), 0);
     culm_ask_encode(&question, &f.buf);
-    deliver(&f, CULM_COORDINATOR, CULM_MSG_ASK);
+    deliver(&f, CULM_LEADER, CULM_MSG_ASK);
     struct culm_waits *waits = culm_waits_new(STAGES, 2, 3);
     for (int32_t i = 0; i < f.fake.sent_count; i++) {
         const struct fake_sent *sent = &f.fake.sent[i];
