@@ -6,14 +6,15 @@
  *                                   stage-1.safetensors
  *     RUN/checkpoints/.tmp-step-00000040/stage-1.node-4.safetensors       being written
  *
- * Workers write pieces under the temporary name, each its own file with its node id. Then the
- * coordinator alone publishes: it gives the pieces their final names, adds the manifest, syncs
+ * What is saved belongs to *owners*, named KIND-N: here stages of a model, elsewhere whatever a job
+ * divides its state into. Workers write pieces under the temporary name, each its own file with its
+ * node id. Then the coordinator alone publishes: it gives the pieces their final names, adds the manifest, syncs
  * everything, and renames the directory. A crash at any point leaves the old checkpoints and at
  * most temporaries. Where a step is published again (redone after a roll-back), the old directory
  * is first set aside as `.old-step-N`, which readers accept while there is no whole `step-N`.
  *
- * Tensors are found by name over all pieces, so the number of stages that reads need not be the
- * number that wrote; a tied tensor is stored once, by the caller's choice of stage.
+ * Tensors are found by name over all pieces, so the owners that read need not be those that wrote;
+ * a tensor that several hold is stored once, by the caller's choice of owner.
  *
  * Thread: functions that write may run on any thread, one writer per file; publish, discard, prune
  * and clean on one thread of one process. An open checkpoint is constant.
@@ -37,9 +38,17 @@ struct culm_checkpoint_info {
     struct json_t *inputs;  /* what the run reads (train/inputs.h), in the same way */
 };
 
+/* "KIND-N": up to 15 lower case letters (not "node" or another word of the manifest), and a number up
+ * to 999999999. */
+#define CULM_OWNER_SIZE 32
+
+/* "stage-7" is kind "stage", number 7. False: not the name of an owner; the outputs are untouched. */
+bool culm_owner_split(const char *owner, char ret_kind[CULM_OWNER_SIZE], int32_t *ret_number);
+
 struct culm_piece {
-    int32_t stage, node;
-    char file[64]; /* while temporary: "stage-S.node-K.safetensors"; then "stage-S.safetensors" */
+    char owner[CULM_OWNER_SIZE];
+    int32_t node;
+    char file[64]; /* while temporary: "OWNER.node-K.safetensors"; then "OWNER.safetensors" */
     uint64_t bytes;
     char sha256[CULM_SHA256_HEX];
     uint64_t tensors;
@@ -47,15 +56,15 @@ struct culm_piece {
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Writes and syncs one stage's tensors under the temporary name; makes the directories. `hook` may
- * be NULL. Nothing is left of the file on failure. */
+/* Writes and syncs one owner's tensors under the temporary name; makes the directories. `hook` may
+ * be NULL. Nothing is left of the file on failure. CULM_ERR_ARGUMENT: not the name of an owner. */
 enum culm_status culm_checkpoint_write_piece(struct culm_fs *fs, const char *run_dir, int64_t step,
-                                             int32_t stage, int32_t node,
+                                             const char *owner, int32_t node,
                                              const struct culm_tensor_ref *tensors, size_t count,
                                              const struct culm_write_hook *hook,
                                              struct culm_piece *ret_piece,
                                              struct culm_error *error);
-/* Makes `step` durable from exactly these pieces, one a stage; temporaries of other writers go. It
+/* Makes `step` durable from exactly these pieces, one an owner; temporaries of other writers go. It
  * reads back headers and sizes first, so a missing or cut piece, or a tensor stored twice, is
  * refused. On failure the checkpoint is not there (after a failing last sync of a directory it may
  * be, whole), the older ones are, and the temporaries wait for discard. */

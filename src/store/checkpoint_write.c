@@ -12,21 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+static enum culm_status not_an_owner(const char *owner, struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_ARGUMENT, "checkpoint: '%.40s' is not an owner", owner);
+}
+
 enum culm_status culm_checkpoint_write_piece(struct culm_fs *fs, const char *run_dir, int64_t step,
-                                             int32_t stage, int32_t node,
+                                             const char *owner, int32_t node,
                                              const struct culm_tensor_ref *tensors, size_t count,
                                              const struct culm_write_hook *hook,
                                              struct culm_piece *ret_piece,
                                              struct culm_error *error) {
-    char dir[CULM_PATH_MAX], path[CULM_PATH_MAX], step_text[24], stage_text[16];
-    struct culm_piece piece = {.stage = stage, .node = node, .tensors = count};
+    char dir[CULM_PATH_MAX], path[CULM_PATH_MAX], step_text[24];
+    char kind[CULM_OWNER_SIZE], number_text[16];
+    struct culm_piece piece = {.node = node, .tensors = count};
     struct culm_written written;
-    snprintf(piece.file, sizeof piece.file, "stage-%" PRId32 ".node-%" PRId32 ".safetensors", stage,
-             node);
+    int32_t number;
+    if (!culm_owner_split(owner, kind, &number)) {
+        return not_an_owner(owner, error);
+    }
+    snprintf(piece.owner, sizeof piece.owner, "%s", owner);
+    snprintf(piece.file, sizeof piece.file, "%s.node-%" PRId32 ".safetensors", piece.owner, node);
     snprintf(step_text, sizeof step_text, "%" PRId64, step);
-    snprintf(stage_text, sizeof stage_text, "%" PRId32, stage);
+    snprintf(number_text, sizeof number_text, "%" PRId32, number);
     const struct culm_metadata metadata[] = {
-        {"format", "pt"}, {"step", step_text}, {"stage", stage_text}};
+        {"format", "pt"}, {"step", step_text}, {kind, number_text}};
     enum culm_status status = culm_checkpoint_name(run_dir, CULM_CHECKPOINT_TMP, step, dir, error);
     if (status == CULM_OK) {
         status = culm_path_format(path, error, "%s/%s", dir, piece.file);
@@ -82,15 +91,18 @@ static enum culm_status assemble(struct culm_fs *fs, const char *dir,
     char from[CULM_PATH_MAX], to[CULM_PATH_MAX];
     struct culm_checkpoint *check = NULL;
     for (size_t i = 0; i < count; i++) {
+        char kind[CULM_OWNER_SIZE];
+        int32_t number;
+        if (!culm_owner_split(pieces[i].owner, kind, &number)) {
+            return not_an_owner(pieces[i].owner, error);
+        }
         final[i] = pieces[i];
-        snprintf(final[i].file, sizeof final[i].file, "stage-%" PRId32 ".safetensors",
-                 pieces[i].stage);
+        snprintf(final[i].file, sizeof final[i].file, "%s.safetensors", pieces[i].owner);
         for (size_t p = 0; p < i; p++) {
-            if (pieces[p].stage == pieces[i].stage) {
+            if (strcmp(pieces[p].owner, pieces[i].owner) == 0) {
                 return culm_error_set(error, CULM_ERR_ARGUMENT,
-                                      "checkpoint of step %" PRId64
-                                      ": two pieces of stage %" PRId32,
-                                      info->step, pieces[i].stage);
+                                      "checkpoint of step %" PRId64 ": two pieces of '%s'",
+                                      info->step, pieces[i].owner);
             }
         }
         status = culm_path_format(from, error, "%s/%s", dir, pieces[i].file);

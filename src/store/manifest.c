@@ -8,6 +8,49 @@
 #include <string.h>
 
 #define MANIFEST_BYTES_MAX ((size_t)16 << 20)
+#define KIND_MAX 15
+#define NUMBER_DIGITS 9
+#define SUFFIX ".safetensors"
+
+/* What else a piece says of itself, here and in its file. */
+static bool is_taken(const char *kind) {
+    static const char *const taken[] = {"file", "node", "bytes", "tensors", "format", "step"};
+    bool any = false;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        any = any || strcmp(kind, taken[i]) == 0;
+    }
+    return any;
+}
+
+bool culm_owner_split(const char *owner, char ret_kind[CULM_OWNER_SIZE], int32_t *ret_number) {
+    size_t letters = strspn(owner, "abcdefghijklmnopqrstuvwxyz");
+    const char *digits = owner + letters + 1;
+    if (letters == 0 || letters > KIND_MAX || owner[letters] != '-') {
+        return false;
+    }
+    char kind[KIND_MAX + 1] = "";
+    size_t count = strspn(digits, "0123456789");
+    memcpy(kind, owner, letters);
+    if (is_taken(kind) || count == 0 || count > NUMBER_DIGITS || digits[count] ||
+        (count > 1 && digits[0] == '0')) {
+        return false;
+    }
+    memcpy(ret_kind, kind, sizeof kind);
+    *ret_number = (int32_t)strtol(digits, NULL, 10);
+    return true;
+}
+
+/* The owner that a piece's file is named after. */
+static bool owner_of_file(const char *file, char ret_owner[CULM_OWNER_SIZE],
+                          char ret_kind[CULM_OWNER_SIZE], int32_t *ret_number) {
+    size_t len = strlen(file), end = strlen(SUFFIX);
+    if (len <= end || len - end >= CULM_OWNER_SIZE || strcmp(file + len - end, SUFFIX) != 0) {
+        return false;
+    }
+    memcpy(ret_owner, file, len - end);
+    ret_owner[len - end] = '\0';
+    return culm_owner_split(ret_owner, ret_kind, ret_number);
+}
 
 enum culm_status culm_checkpoint_name(const char *run_dir, const char *prefix, int64_t step,
                                       char ret_path[CULM_PATH_MAX], struct culm_error *error) {
@@ -43,11 +86,15 @@ enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
     snprintf(seed, sizeof seed, "%" PRIu64, info->seed);
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
-        json_array_append_new(
-            list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:I}", "file", pieces[i].file, "stage",
-                            (int)pieces[i].stage, "node", (int)pieces[i].node, "bytes",
-                            (json_int_t)pieces[i].bytes, "sha256", pieces[i].sha256, "tensors",
-                            (json_int_t)pieces[i].tensors));
+        char kind[CULM_OWNER_SIZE];
+        int32_t number;
+        if (culm_owner_split(pieces[i].owner, kind, &number)) {
+            json_array_append_new(
+                list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:I}", "file", pieces[i].file, kind,
+                                (int)number, "node", (int)pieces[i].node, "bytes",
+                                (json_int_t)pieces[i].bytes, "sha256", pieces[i].sha256, "tensors",
+                                (json_int_t)pieces[i].tensors));
+        }
     }
     json_t *root =
         json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:O}", "format", CULM_CHECKPOINT_FORMAT, "step",
@@ -92,21 +139,26 @@ static bool is_hex(const char *text, size_t len) {
 static enum culm_status read_piece(const char *dir, json_t *value, struct culm_piece *ret_piece,
                                    struct culm_error *error) {
     const char *file, *sha256;
+    char owner[CULM_OWNER_SIZE], kind[CULM_OWNER_SIZE];
     json_int_t bytes, tensors;
-    int stage, node;
-    if (json_unpack(value, "{s:s, s:i, s:i, s:I, s:s, s:I}", "file", &file, "stage", &stage, "node",
-                    &node, "bytes", &bytes, "sha256", &sha256, "tensors", &tensors) != 0) {
+    int node, number_told;
+    int32_t number;
+    if (json_unpack(value, "{s:s, s:i, s:I, s:s, s:I}", "file", &file, "node", &node, "bytes",
+                    &bytes, "sha256", &sha256, "tensors", &tensors) != 0) {
         return bad(dir, error, "a piece lacks a field");
     }
-    if (file[0] == '.' || strchr(file, '/') || strlen(file) >= sizeof ret_piece->file ||
-        !culm_safetensors_name_ok(file)) {
+    if (!owner_of_file(file, owner, kind, &number)) {
         return bad(dir, error, "a piece has no proper file name");
+    }
+    if (json_unpack(value, "{s:i}", kind, &number_told) != 0 || number_told != number) {
+        return bad(dir, error, "a piece and its file name different owners");
     }
     if (bytes < 0 || tensors < 0 || !is_hex(sha256, 64)) {
         return bad(dir, error, "a piece has no proper size or hash");
     }
-    *ret_piece = (struct culm_piece){
-        .stage = stage, .node = node, .bytes = (uint64_t)bytes, .tensors = (uint64_t)tensors};
+    *ret_piece =
+        (struct culm_piece){.node = node, .bytes = (uint64_t)bytes, .tensors = (uint64_t)tensors};
+    strcpy(ret_piece->owner, owner);
     strcpy(ret_piece->file, file);
     strcpy(ret_piece->sha256, sha256);
 

@@ -6,6 +6,8 @@
  *  "config": "...", "pieces": [{"file": "stage-0.safetensors", "stage": 0, "node": 3, "bytes": ...,
  *  "sha256": "...", "tensors": 21}], "inputs": {...}}
  *
+ * The owner of a piece is in its file's name, and once more, as {KIND: N}, beside it.
+ *
  * The seed is a string because JSON numbers do not hold 64 bits everywhere. Thread: any.
  */
 #ifndef CULM_STORE_MANIFEST_H

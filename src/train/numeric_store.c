@@ -110,13 +110,15 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
     }
     const struct culm_write_hook hook = {half_written, task};
     struct culm_piece piece;
-    status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, task->stage, task->node,
+    char owner[CULM_OWNER_SIZE];
+    snprintf(owner, sizeof owner, "stage-%d", task->stage);
+    status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, owner, task->node,
                                          tensors, count, &hook, &piece, &task->job.error);
     if (status == CULM_OK) { /* what was written is what the step made, or it is not told of */
         status = culm_numeric_check_saved(x, task);
     }
     if (status == CULM_OK) {
-        snprintf(task->text, sizeof task->text, "%d %d %s %llu %s %llu", piece.stage, piece.node,
+        snprintf(task->text, sizeof task->text, "%s %d %s %llu %s %llu", piece.owner, piece.node,
                  piece.file, (unsigned long long)piece.bytes, piece.sha256,
                  (unsigned long long)piece.tensors);
     }
@@ -135,7 +137,7 @@ enum culm_status culm_numeric_publish(struct culm_numeric *x, struct culm_task *
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < task->piece_count && status == CULM_OK; i++) {
         unsigned long long bytes = 0, tensors = 0;
-        if (sscanf(task->pieces[i], "%d %d %63s %llu %64s %llu", &pieces[i].stage, &pieces[i].node,
+        if (sscanf(task->pieces[i], "%31s %d %63s %llu %64s %llu", pieces[i].owner, &pieces[i].node,
                    pieces[i].file, &bytes, pieces[i].sha256, &tensors) != 6) {
             status =
                 culm_error_set(error, CULM_ERR_INTERNAL, "bad piece '%.100s'", task->pieces[i]);

@@ -175,10 +175,10 @@ static void test_prune_keeps_what_counts(void **state) {
     snprintf(path, sizeof path, "%s/checkpoints/step-00000040/stage-0.safetensors", dir);
     assert_int_equal(truncate(path, 10), 0);
     struct culm_piece piece;
-    assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 30, 0, 3, sample.tensors[0],
+    assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 30, "stage-0", 3, sample.tensors[0],
                                                  SAMPLE_TENSORS, NULL, &piece, &error),
                      CULM_OK);
-    assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 60, 0, 3, sample.tensors[0],
+    assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 60, "stage-0", 3, sample.tensors[0],
                                                  SAMPLE_TENSORS, NULL, &piece, &error),
                      CULM_OK);
     assert_int_equal(culm_checkpoint_prune(NULL, dir, 50, 0, &error), CULM_ERR_ARGUMENT);
@@ -212,6 +212,125 @@ static void test_steps_beyond_eight_digits(void **state) {
     temp_dir_drop(dir);
 }
 
+static const char *owner(int stage) {
+    static const char *const names[] = {"stage-0", "stage-1", "stage-2"};
+    return names[stage];
+}
+
+static void test_owners_have_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *kind;
+        int32_t number;
+    } rows[] = {{"stage-0", "stage", 0},
+                {"interval-12", "interval", 12},
+                {"abcdefghijklmno-999999999", "abcdefghijklmno", 999999999},
+                {"x-7", "x", 7}};
+    static const char *const wrong[] = {"",
+                                        "stage",
+                                        "stage-",
+                                        "-1",
+                                        "stage-01",
+                                        "stage-00",
+                                        "stage--1",
+                                        "stage-x",
+                                        "stage-1x",
+                                        "Stage-1",
+                                        "stage 1",
+                                        "../a-1",
+                                        "stage-1/..",
+                                        "node-1",
+                                        "bytes-1",
+                                        "step-1",
+                                        "format-1",
+                                        "stage1-1",
+                                        "a.b-1",
+                                        "stage-1\n-1",
+                                        "stage-1000000000",
+                                        "abcdefghijklmnop-1"};
+    char kind[CULM_OWNER_SIZE];
+    int32_t number;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_true(culm_owner_split(rows[i].name, kind, &number));
+        assert_string_equal(kind, rows[i].kind);
+        assert_int_equal(number, rows[i].number);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_false(culm_owner_split(wrong[i], kind, &number));
+        char dir[64];
+        struct culm_piece piece;
+        struct culm_error error = {0};
+        temp_dir_make(dir);
+        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, wrong[i], 0, sample.tensors[0],
+                                                     1, NULL, &piece, &error),
+                         CULM_ERR_ARGUMENT);
+        assert_non_null(strstr(error.text, "is not an owner"));
+        temp_dir_drop(dir);
+    }
+}
+
+/* Servers that own whatever a job divides its state into: the store knows no stage. */
+static void test_owners_of_other_kinds(void **state) {
+    (void)state;
+    static const char *const owners[] = {"parameter-3", "interval-12"};
+    char dir[64], path[256], *text;
+    size_t len;
+    struct culm_piece pieces[2];
+    struct culm_checkpoint *checkpoint = NULL;
+    struct culm_error error = {0};
+    temp_dir_make(dir);
+    sample_init(&sample, 20);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, owners[i], 40 + i,
+                                                     sample.tensors[i], SAMPLE_TENSORS, NULL,
+                                                     &pieces[i], &error),
+                         CULM_OK);
+    }
+    assert_string_equal(pieces[1].file, "interval-12.node-41.safetensors");
+    assert_int_equal(culm_checkpoint_publish(NULL, dir, &sample.info, pieces, 2, &error), CULM_OK);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000020", dir);
+    assert_int_equal(culm_checkpoint_open(path, true, &checkpoint, &error), CULM_OK);
+    assert_int_equal(culm_checkpoint_piece_count(checkpoint), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(culm_checkpoint_piece(checkpoint, i)->owner, owners[i]);
+        assert_int_equal(culm_checkpoint_piece(checkpoint, i)->node, 40 + i);
+    }
+    culm_checkpoint_close(checkpoint);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000020/manifest.json", dir);
+    assert_int_equal(culm_file_read(NULL, path, 1 << 20, &text, &len, &error), CULM_OK);
+    assert_non_null(strstr(text, "   \"file\": \"interval-12.safetensors\",\n"
+                                 "   \"interval\": 12,\n   \"node\": 41,\n"));
+    /* A file named after one owner is not another's. */
+    char *at = strstr(text, "\"interval\": 12");
+    memcpy(at, "\"interval\": 13", strlen("\"interval\": 13"));
+    assert_int_equal(culm_file_replace(NULL, path, text, len, &error), CULM_OK);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000020", dir);
+    assert_int_equal(culm_checkpoint_open(path, true, &checkpoint, &error), CULM_ERR_FORMAT);
+    assert_non_null(strstr(error.text, "a piece and its file name different owners"));
+    free(text);
+    temp_dir_drop(dir);
+}
+
+/* The bytes that checkpoints of pipelines have had from the first one on. */
+static void test_the_manifest_of_stages(void **state) {
+    (void)state;
+    char dir[64], path[256], *text;
+    size_t len;
+    temp_dir_make(dir);
+    publish(dir, 20);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000020/manifest.json", dir);
+    assert_int_equal(culm_file_read(NULL, path, 1 << 20, &text, &len, NULL), CULM_OK);
+    assert_non_null(strstr(text, "  {\n   \"file\": \"stage-1.safetensors\",\n   \"stage\": 1,\n"
+                                 "   \"node\": 10,\n   \"bytes\": "));
+    free(text);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000020/stage-1.safetensors", dir);
+    assert_int_equal(culm_file_read(NULL, path, 1 << 20, &text, &len, NULL), CULM_OK);
+    assert_non_null(memmem(text, len, "{\"format\":\"pt\",\"step\":\"20\",\"stage\":\"1\"}",
+                           strlen("{\"format\":\"pt\",\"step\":\"20\",\"stage\":\"1\"}")));
+    free(text);
+    temp_dir_drop(dir);
+}
+
 static void test_publish_refuses(void **state) {
     (void)state;
     char dir[64], path[256];
@@ -220,7 +339,7 @@ static void test_publish_refuses(void **state) {
     temp_dir_make(dir);
     sample_init(&sample, 20);
     for (int s = 0; s < 3; s++) {
-        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, s, s, sample.tensors[s],
+        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, owner(s), s, sample.tensors[s],
                                                      SAMPLE_TENSORS, NULL, &pieces[s], &error),
                          CULM_OK);
     }
@@ -237,9 +356,9 @@ static void test_publish_refuses(void **state) {
     const struct culm_tensor_ref tied = {
         "transformer.wte.weight", 2, {4, 6}, sample.data[0][0], NULL};
     for (int s = 0; s < 2; s++) {
-        assert_int_equal(
-            culm_checkpoint_write_piece(NULL, dir, 20, s, s, &tied, 1, NULL, &pieces[s], &error),
-            CULM_OK);
+        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, owner(s), s, &tied, 1, NULL,
+                                                     &pieces[s], &error),
+                         CULM_OK);
     }
     assert_int_equal(culm_checkpoint_publish(NULL, dir, &sample.info, pieces, 2, &error),
                      CULM_ERR_FORMAT);
@@ -247,7 +366,7 @@ static void test_publish_refuses(void **state) {
     assert_int_equal(culm_checkpoint_discard(NULL, dir, 20, &error), CULM_OK);
     /* a piece cut after its writer said it was done */
     for (int s = 0; s < 3; s++) {
-        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, s, s, sample.tensors[s],
+        assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, owner(s), s, sample.tensors[s],
                                                      SAMPLE_TENSORS, NULL, &pieces[s], &error),
                          CULM_OK);
     }
@@ -265,9 +384,9 @@ static void test_a_lost_writers_piece_goes(void **state) {
     struct culm_piece stray;
     temp_dir_make(dir);
     sample_init(&sample, 20);
-    assert_int_equal(
-        culm_checkpoint_write_piece(NULL, dir, 20, 1, 99, sample.tensors[1], 2, NULL, &stray, NULL),
-        CULM_OK);
+    assert_int_equal(culm_checkpoint_write_piece(NULL, dir, 20, "stage-1", 99, sample.tensors[1], 2,
+                                                 NULL, &stray, NULL),
+                     CULM_OK);
     assert_string_equal(stray.file, "stage-1.node-99.safetensors");
     publish(dir, 20);
     struct culm_names names;
@@ -297,7 +416,7 @@ static void test_hashes_and_other_stage_counts(void **state) {
         int at = SAMPLE_STAGES * SAMPLE_TENSORS - 1 - i;
         all[i] = sample.tensors[at / SAMPLE_TENSORS][at % SAMPLE_TENSORS];
     }
-    assert_int_equal(culm_checkpoint_write_piece(NULL, one, 20, 0, 0, all,
+    assert_int_equal(culm_checkpoint_write_piece(NULL, one, 20, "stage-0", 0, all,
                                                  SAMPLE_STAGES * SAMPLE_TENSORS, NULL, &piece,
                                                  &error),
                      CULM_OK);
@@ -413,7 +532,7 @@ static void test_full_disk(void **state) {
     const struct culm_tensor_ref tensor = {"large", 1, {count}, large, NULL};
     struct culm_piece piece;
     assert_int_equal(
-        culm_checkpoint_write_piece(NULL, dir, 40, 0, 0, &tensor, 1, NULL, &piece, &error),
+        culm_checkpoint_write_piece(NULL, dir, 40, "stage-0", 0, &tensor, 1, NULL, &piece, &error),
         CULM_ERR_IO);
     assert_non_null(strstr(error.text, "No space left on device; free some space there"));
     assert_int_equal(culm_status_exit_code(error.status), 4);
@@ -435,6 +554,9 @@ int main(void) {
         cmocka_unit_test(test_flipped_manifests_are_survived),
         cmocka_unit_test(test_prune_keeps_what_counts),
         cmocka_unit_test(test_steps_beyond_eight_digits),
+        cmocka_unit_test(test_owners_have_names),
+        cmocka_unit_test(test_owners_of_other_kinds),
+        cmocka_unit_test(test_the_manifest_of_stages),
         cmocka_unit_test(test_publish_refuses),
         cmocka_unit_test(test_a_lost_writers_piece_goes),
         cmocka_unit_test(test_hashes_and_other_stage_counts),

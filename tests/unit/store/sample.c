@@ -37,8 +37,10 @@ enum culm_status sample_publish(struct culm_fs *fs, const char *run_dir,
                                 const struct sample *sample, struct culm_error *error) {
     struct culm_piece pieces[SAMPLE_STAGES];
     for (int s = 0; s < SAMPLE_STAGES; s++) {
+        char owner[CULM_OWNER_SIZE];
+        snprintf(owner, sizeof owner, "stage-%d", s);
         enum culm_status status = culm_checkpoint_write_piece(
-            fs, run_dir, sample->info.step, s, 10 * s, sample->tensors[s], SAMPLE_TENSORS, NULL,
+            fs, run_dir, sample->info.step, owner, 10 * s, sample->tensors[s], SAMPLE_TENSORS, NULL,
             &pieces[s], error);
         if (status != CULM_OK) {
             return status;
