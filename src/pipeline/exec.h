@@ -15,6 +15,7 @@
 #define CULM_PIPELINE_EXEC_H
 
 #include "base/blob.h"
+#include "ledger/fold.h"
 #include "net/world.h"
 #include "pipeline/layout.h"
 #include "pipeline/phase.h"
@@ -43,12 +44,6 @@ enum culm_task_kind {
                         * read, of that version or before; 0 and "" (the seed) if there is none */
 };
 
-/* A slice of a blob that holds the sum over one node of the lane tree. */
-struct culm_slice {
-    struct culm_blob *blob; /* NULL: none */
-    size_t offset_bytes;
-};
-
 #define CULM_PIECE_TEXT_MAX 1024 /* description of a written piece: opaque to the protocol */
 
 struct culm_task {
@@ -67,7 +62,7 @@ struct culm_task {
     uint64_t moved;  /* atomic; LOAD: grows while it reads, as a sign that it is not stuck */
 
     struct culm_blob *input, *output, *activations, *grads, *d_output, *d_input;
-    const struct culm_lane_tree *tree; /* FOLD */
+    const struct culm_fold_tree *tree; /* FOLD */
     struct culm_slice *slice;          /* FOLD: [tree->count] */
     int32_t root;                      /* FOLD: which node of the tree */
     size_t size_bytes;                 /* FOLD: of the output */
@@ -107,14 +102,7 @@ struct culm_exec {
 void culm_task_release(struct culm_task *task);
 /* job.execute of every task. */
 enum culm_status culm_task_execute(struct culm_job *job);
-/* FOLD for executors whose slices are arrays of float32: out = left + right, element by element, in
- * tree order. `add` computes out[i] = a[i] + b[i] over `bytes`; `scratch` gives room for one
- * partial sum per level. */
-struct culm_fold_ops {
-    void (*copy)(void *self, void *out, const void *a, size_t bytes);
-    void (*add)(void *self, void *out, const void *a, const void *b,
-                size_t bytes); /* out may be a */
-};
+/* FOLD, with what a sum of an executor's own slices is. */
 enum culm_status culm_task_fold(struct culm_task *task, struct culm_blob_pool *pool,
                                 const struct culm_fold_ops *ops, void *self);
 

@@ -1,30 +1,7 @@
-/* The lane tree and the run's constants. */
+/* The run's constants. */
 #include "pipeline/layout.h"
 
 #include <stdlib.h>
-
-static int32_t grow(struct culm_lane_tree *tree, int32_t lo, int32_t hi, int32_t parent) {
-    int32_t at = tree->count++;
-    tree->node[at] = (struct culm_lane_node){lo, hi, -1, -1, parent};
-    if (hi - lo == 1) {
-        tree->leaf[lo] = at;
-        return at;
-    }
-    int32_t middle = lo + (hi - lo + 1) / 2;
-    tree->node[at].left = grow(tree, lo, middle, at);
-    tree->node[at].right = grow(tree, middle, hi, at);
-    return at;
-}
-
-void culm_lane_tree_init(struct culm_lane_tree *tree, int32_t lanes) {
-    *tree = (struct culm_lane_tree){.lanes = lanes};
-    grow(tree, 0, lanes, -1);
-}
-
-bool culm_lane_tree_covers(const struct culm_lane_tree *tree, int32_t ancestor, int32_t node) {
-    return tree->node[ancestor].lo <= tree->node[node].lo &&
-           tree->node[node].hi <= tree->node[ancestor].hi;
-}
 
 uint64_t culm_run_shape_first_sample(const struct culm_run_shape *shape, int64_t iteration,
                                      int32_t micro) {

@@ -7,8 +7,8 @@
  *           read) and has no parameter.
  *   param   One tensor with its optimizer state, numbered over the uncut model; a tied one lives in
  *           several stages.
- *   lane    A fixed run of micro-batches. The tree over lanes fixes the order of every sum, whatever
- *           machines computed its parts.
+ *   lane    A fixed run of micro-batches: a part of every sum, whose order is that of the tree over
+ *           lanes (ledger/fold.h), whatever machines computed its parts.
  *
  * Thread: constant after construction.
  */
@@ -52,29 +52,6 @@ struct culm_layout {
 
 /* Frees what it points to and zeroes it; fine on a zeroed one. */
 void culm_layout_release(struct culm_layout *layout);
-
-/* Fixed balanced tree over lanes: [lo, hi) splits at lo + ceil((hi - lo) / 2). Of five lanes, with
- * node 0, the root, on the left:
- *
- *     [0,5) ─┬─ [0,3) ─┬─ [0,2) ─┬─ lane 0
- *            │         │         └─ lane 1
- *            │         └─ lane 2
- *            └─ [3,5) ─┬─ lane 3
- *                      └─ lane 4
- */
-struct culm_lane_node {
-    int32_t lo, hi, left, right, parent; /* -1: none */
-};
-
-struct culm_lane_tree {
-    int32_t lanes, count;
-    int32_t leaf[CULM_MAX_LANES];
-    struct culm_lane_node node[2 * CULM_MAX_LANES];
-};
-
-void culm_lane_tree_init(struct culm_lane_tree *tree, int32_t lanes); /* 1..CULM_MAX_LANES */
-/* Is `node` equal to, or below, `ancestor`? */
-bool culm_lane_tree_covers(const struct culm_lane_tree *tree, int32_t ancestor, int32_t node);
 
 /* The run's constants. */
 struct culm_run_shape {

@@ -17,7 +17,6 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     const struct culm_layout *layout = options->layout;
     size_t stages = (size_t)layout->stages, micros = (size_t)options->shape.micros;
     size_t grads = (size_t)layout->grad_count;
-    culm_lane_tree_init(&node->tree, options->shape.lanes);
     culm_buf_init(&node->meta, CULM_META_MAX);
     node->view = calloc(1, sizeof *node->view);
     node->next = calloc(1, sizeof *node->next);
@@ -29,7 +28,8 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     node->norm = calloc((size_t)layout->param_count, sizeof *node->norm);
     node->digest = calloc((size_t)layout->param_count, sizeof *node->digest);
     node->early = calloc(EARLY_MAX, sizeof *node->early);
-    bool failed = culm_have_init(&node->have, layout->stages, options->shape.micros,
+    bool failed = !culm_fold_tree_init(&node->tree, options->shape.lanes) ||
+                  culm_have_init(&node->have, layout->stages, options->shape.micros,
                                  layout->grad_count) != CULM_OK;
     for (int32_t i = 0; i < CULM_MAX_NODES && !failed; i++) {
         node->peer[i].reduced = calloc(grads, 1);
@@ -89,6 +89,7 @@ void culm_node_free(struct culm_node *node) {
     for (int32_t i = 0; i < node->tree.count; i++) {
         culm_blob_clear(&node->fold_slice[i].blob);
     }
+    culm_fold_tree_release(&node->tree);
     for (int32_t s = 0; node->stage && s < node->o.layout->stages; s++) {
         free(node->stage[s].digest);
     }

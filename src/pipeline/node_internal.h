@@ -98,12 +98,12 @@ struct early_have {
 
 struct culm_node {
     struct culm_node_options o;
-    struct culm_lane_tree tree;
-    struct culm_view *view; /* current; number 0: none yet */
-    struct culm_view *next; /* room to decode into */
-    int32_t pipeline;       /* whose roles this node has; -1: none */
-    int64_t iteration;      /* in progress */
-    int64_t epoch;          /* counts resets of the cells; a task of an older one is dropped */
+    struct culm_fold_tree tree; /* over lanes */
+    struct culm_view *view;     /* current; number 0: none yet */
+    struct culm_view *next;     /* room to decode into */
+    int32_t pipeline;           /* whose roles this node has; -1: none */
+    int64_t iteration;          /* in progress */
+    int64_t epoch;              /* counts resets of the cells; a task of an older one is dropped */
 
     struct stage_state *stage;   /* [stages] */
     struct cell *cell;           /* [stages * micros] */

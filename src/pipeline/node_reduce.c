@@ -12,7 +12,7 @@
 
 static bool whole(const struct culm_node *node, int32_t stage, int32_t tree_node) {
     const struct stage_state *state = &node->stage[stage];
-    const struct culm_lane_node *at = &node->tree.node[tree_node];
+    const struct culm_fold_node *at = &node->tree.node[tree_node];
     return state->sum[tree_node] && (at->left >= 0 || (state->lanes_done >> at->lo & 1));
 }
 
@@ -27,9 +27,7 @@ void culm_node_grads_clear(struct culm_node *node) {
     }
     for (int32_t g = 0; g < node->o.layout->grad_count; g++) {
         culm_blob_clear(&node->grad[g].reduced);
-        for (int32_t i = 0; i < node->tree.count; i++) {
-            culm_blob_clear(&node->grad[g].slice[i].blob);
-        }
+        culm_fold_clear(&node->tree, node->grad[g].slice);
         node->grad[g].sent_lanes = 0;
     }
 }
@@ -38,21 +36,9 @@ void culm_node_grads_clear(struct culm_node *node) {
 
 void culm_node_slice_add(struct culm_node *node, int32_t grad, int32_t tree_node,
                          struct culm_blob *blob, size_t offset_bytes) {
-    struct grad_state *state = &node->grad[grad];
-    if (state->reduced) {
-        return;
+    if (!node->grad[grad].reduced) {
+        culm_fold_add(&node->tree, node->grad[grad].slice, tree_node, blob, offset_bytes);
     }
-    for (int32_t i = 0; i < node->tree.count; i++) {
-        if (state->slice[i].blob && culm_lane_tree_covers(&node->tree, i, tree_node)) {
-            return;
-        }
-    }
-    for (int32_t i = 0; i < node->tree.count; i++) {
-        if (state->slice[i].blob && culm_lane_tree_covers(&node->tree, tree_node, i)) {
-            culm_blob_clear(&state->slice[i].blob);
-        }
-    }
-    state->slice[tree_node] = (struct culm_slice){culm_blob_ref(blob), offset_bytes};
 }
 
 static uint64_t lanes_of(const struct culm_node *node, int32_t tree_node) {
@@ -68,10 +54,8 @@ uint64_t culm_node_slice_lanes(const struct culm_node *node, int32_t grad) {
         return UINT64_MAX;
     }
     uint64_t lanes = 0;
-    for (int32_t i = 0; i < node->tree.count; i++) {
-        if (node->grad[grad].slice[i].blob) {
-            lanes |= lanes_of(node, i);
-        }
+    for (int32_t l = 0; l < node->tree.parts; l++) {
+        lanes |= (uint64_t)culm_fold_has(&node->tree, node->grad[grad].slice, l) << l;
     }
     return lanes;
 }
@@ -110,7 +94,7 @@ static void start_fold(struct culm_node *node, int32_t stage, int32_t grad, int3
 static bool merge_next(struct culm_node *node) {
     for (int32_t s = 0; s < node->o.layout->stages; s++) {
         for (int32_t i = 0; i < node->tree.count && node->stage[s].lanes_done; i++) {
-            const struct culm_lane_node *at = &node->tree.node[i];
+            const struct culm_fold_node *at = &node->tree.node[i];
             if (at->left < 0 || node->stage[s].sum[i] || !whole(node, s, at->left) ||
                 !whole(node, s, at->right)) {
                 continue;
@@ -151,9 +135,7 @@ static void count_reduce_frame(struct culm_node *node, int32_t stage) {
 }
 
 void culm_node_fold_done(struct culm_node *node, struct culm_task *task) {
-    for (int32_t i = 0; i < node->tree.count; i++) {
-        culm_blob_clear(&node->fold_slice[i].blob);
-    }
+    culm_fold_clear(&node->tree, node->fold_slice);
     if (!task) {
         return; /* made for an iteration that is over */
     }
@@ -168,9 +150,7 @@ void culm_node_fold_done(struct culm_node *node, struct culm_task *task) {
     if (!grad->reduced) {
         grad->reduced = culm_blob_ref(task->output);
     }
-    for (int32_t i = 0; i < node->tree.count; i++) {
-        culm_blob_clear(&grad->slice[i].blob);
-    }
+    culm_fold_clear(&node->tree, grad->slice);
     count_reduce_frame(node, task->stage);
 }
 
@@ -188,7 +168,7 @@ static bool summed(struct culm_node *node, int32_t stage) {
         }
     }
     for (int32_t i = 0; i < node->tree.count && any; i++) {
-        const struct culm_lane_node *at = &node->tree.node[i];
+        const struct culm_fold_node *at = &node->tree.node[i];
         if (at->left >= 0 && whole(node, stage, at->left) && whole(node, stage, at->right)) {
             return false;
         }
