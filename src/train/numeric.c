@@ -4,7 +4,7 @@
 #include "base/control.h"
 #include "base/pages.h"
 #include "base/rng.h"
-#include "model/optimizer.h"
+#include "model/step.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -302,77 +302,65 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
     return CULM_OK;
 }
 
-struct stepping {
-    bool sgd;
-    struct culm_adamw adamw;
-    struct culm_sgd descent;
-};
+/* Where the vectors of a tensor are in its stage's state. */
+static struct culm_optimizer_tensor tensor_of(const struct culm_numeric *x, int32_t stage,
+                                              int32_t index) {
+    const struct culm_stage_info *info = numeric_info(x, stage);
+    const struct culm_param_info *param = &info->params[index];
+    struct culm_optimizer_tensor tensor = {.count = param->count,
+                                           .decay = param->decay,
+                                           .statistic = param->statistic,
+                                           .momentum = param->momentum};
+    for (int64_t part = 0; part < x->o.plan->state_parts; part++) {
+        tensor.part[part] = x->state[stage].data + part * info->param_floats + param->offset;
+    }
+    return tensor;
+}
 
-static struct stepping stepping_of(const struct culm_numeric *x, const struct culm_task *task) {
-    const struct culm_optimizer_config *o = &x->o.config->optimizer;
-    struct stepping step = {.sgd = o->name == CULM_OPTIMIZER_SGD};
-    double lr = culm_numeric_lr(x->o.config, task->iteration);
-    step.adamw = culm_adamw_at(task->iteration, o->beta1, o->beta2);
-    step.adamw.lr = lr;
-    step.adamw.eps = o->eps;
-    step.adamw.grad_scale = task->clip;
-    step.descent = (struct culm_sgd){.lr = lr,
-                                     .momentum = o->momentum,
-                                     .grad_scale = task->clip,
-                                     .nesterov = o->nesterov,
-                                     .first = task->iteration == 1};
-    return step;
+/* Steps one tensor; what it reads has to be what was put there. */
+static enum culm_status step_tensor(struct culm_numeric *x, struct culm_task *task,
+                                    const struct culm_optimizer_step *step, int32_t index) {
+    const struct culm_param_info *param = &numeric_info(x, task->stage)->params[index];
+    const struct culm_optimizer_tensor tensor = tensor_of(x, task->stage, index);
+    struct numeric_record *record = &x->state[task->stage].record[index];
+    struct culm_step_digest digest;
+    int64_t count = 0;
+    const float *grad = total(x, task, param->global_index, &count);
+    if (!grad) {
+        return missing(task, param->global_index);
+    }
+    bool rest = culm_optimizer_keeps(step, &tensor);
+    culm_optimizer_apply(step, x->o.device, &tensor, grad, &digest);
+    if (digest.before[0] != record->value ||
+        (rest && culm_rng_mix(digest.before[1], digest.before[2]) != record->rest)) {
+        return culm_numeric_damaged(task, task->stage, "the state", param->name);
+    }
+    if (digest.grad != x->normed[param->global_index]) {
+        return culm_numeric_damaged(task, task->stage, "the gradient", param->name);
+    }
+    record->value = digest.after[0];
+    record->rest = rest ? culm_rng_mix(digest.after[1], digest.after[2]) : record->rest;
+    return CULM_OK;
 }
 
 static enum culm_status run_step(struct culm_numeric *x, struct culm_task *task) {
     const struct culm_stage_info *info = numeric_info(x, task->stage);
-    float *p = x->state[task->stage].data, *m = p + info->param_floats;
-    struct stepping step = stepping_of(x, task);
-    for (int32_t i = 0; i < info->param_count; i++) {
-        const struct culm_param_info *param = &info->params[i];
-        int64_t at = param->offset, count = 0;
+    const struct culm_optimizer_step step = culm_optimizer_step_at(
+        &x->o.config->optimizer, task->iteration, culm_numeric_lr(x->o.config, task->iteration),
+        task->clip, x->o.plan->shape.micros);
+    enum culm_status status = CULM_OK;
+    for (int32_t i = 0; i < info->param_count && status == CULM_OK; i++) {
         if (i == info->param_count / 2 && x->exec.world) {
             const struct culm_fault_point point = {CULM_PHASE_STEP, task->iteration, -1};
             x->exec.world->ops->fault(x->exec.world, &point);
             culm_numeric_flip_now(x, task);
         }
-        const float *grad = total(x, task, param->global_index, &count);
-        if (!grad) {
-            return missing(task, param->global_index);
-        }
-        struct culm_step_digest digest = {0};
-        step.adamw.digest = step.descent.digest = &digest;
-        double decay = param->decay ? x->o.config->optimizer.weight_decay : 0;
-        if (param->statistic) {
-            digest.grad = culm_device_digest(x->o.device, grad, param->count);
-            digest.before[0] = culm_device_digest(x->o.device, p + at, param->count);
-            culm_statistic_step(p + at, grad, param->count, param->momentum,
-                                x->o.plan->shape.micros);
-            digest.after[0] = culm_device_digest(x->o.device, p + at, param->count);
-        } else if (step.sgd) {
-            step.descent.weight_decay = decay;
-            CULM_RUN(x->o.device, sgd, .p = p + at, .buffer = m + at, .g = grad,
-                     .count = param->count, .hyper = &step.descent);
-        } else {
-            step.adamw.weight_decay = decay;
-            CULM_RUN(x->o.device, adamw, .p = p + at, .m = m + at, .v = m + info->param_floats + at,
-                     .g = grad, .count = param->count, .hyper = &step.adamw);
-        }
-        /* Statistics, and SGD without momentum, leave the optimizer's vectors alone. */
-        bool rest = !param->statistic && !(step.sgd && step.descent.momentum == 0);
-        struct numeric_record *record = &x->state[task->stage].record[i];
-        if (digest.before[0] != record->value ||
-            (rest && culm_rng_mix(digest.before[1], digest.before[2]) != record->rest)) {
-            return culm_numeric_damaged(task, task->stage, "the state", param->name);
-        }
-        if (digest.grad != x->normed[param->global_index]) {
-            return culm_numeric_damaged(task, task->stage, "the gradient", param->name);
-        }
-        record->value = digest.after[0];
-        record->rest = rest ? culm_rng_mix(digest.after[1], digest.after[2]) : record->rest;
+        status = step_tensor(x, task, &step, i);
     }
-    culm_numeric_tell(x, task);
-    return CULM_OK;
+    if (status == CULM_OK) {
+        culm_numeric_tell(x, task);
+    }
+    return status;
 }
 
 /* --- copies of state --- */

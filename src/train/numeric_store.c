@@ -1,13 +1,12 @@
 /* The numeric executor: versions from the seed or a checkpoint, and checkpoints from versions. */
 #include "train/numeric_internal.h"
 
+#include "model/step.h"
 #include "store/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const part_suffix[3] = {"", ".exp_avg", ".exp_avg_sq"};
 
 /* A sign of progress: a large stage takes minutes to read. */
 static void moved(void *ctx, size_t bytes) {
@@ -56,7 +55,7 @@ enum culm_status culm_numeric_load(struct culm_numeric *x, struct culm_task *tas
             if (param->statistic && part > 0) {
                 continue; /* it has no optimizer state */
             }
-            snprintf(name, sizeof name, "%s%s", param->name, part_suffix[part]);
+            snprintf(name, sizeof name, "%s%s", param->name, culm_optimizer_suffix((int32_t)part));
             status = load_tensor(checkpoint, name, param,
                                  data + part * info->param_floats + param->offset, task);
         }
@@ -97,7 +96,8 @@ enum culm_status culm_numeric_save(struct culm_numeric *x, struct culm_task *tas
             if (param->statistic && part > 0) {
                 continue;
             }
-            snprintf(names[count], sizeof names[count], "%s%s", param->name, part_suffix[part]);
+            snprintf(names[count], sizeof names[count], "%s%s", param->name,
+                     culm_optimizer_suffix((int32_t)part));
             tensors[count] = (struct culm_tensor_ref){
                 .name = names[count],
                 .rank = param->rank,

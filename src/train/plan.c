@@ -2,6 +2,7 @@
 #include "train/plan.h"
 
 #include "base/machine.h"
+#include "model/step.h"
 #include "train/numeric.h"
 
 #include <stdlib.h>
@@ -209,17 +210,14 @@ static enum culm_status take_choices(struct culm_plan *plan, const struct culm_c
     return culm_choices_apply(&plan->choices, plan->graph, error);
 }
 
-static int32_t state_parts(const struct culm_train_config *config) {
-    return config->optimizer.name == CULM_OPTIMIZER_SGD ? 2 : 3;
-}
-
 enum culm_status culm_plan_cut(const struct culm_train_config *config,
                                const struct culm_graph *graph, const double *block_cost,
                                int32_t *ret_first_block, struct culm_error *error) {
     struct culm_cut_options options = {
         .block_cost = block_cost,
         .memory_bytes = (size_t)config->memory_mb << 20,
-        .vectors = state_parts(config) + 3, /* lane sums, G and a fold's result */
+        .vectors =
+            culm_optimizer_parts(&config->optimizer) + 3, /* lane sums, G and a fold's result */
     };
     int32_t stages = (int32_t)config->stages;
     enum culm_status status = culm_graph_cut(graph, stages, &options, ret_first_block, error);
@@ -282,7 +280,7 @@ enum culm_status culm_plan_new(struct culm_network *network, const struct culm_c
         return out_of_memory(error);
     }
     plan->shape = shape_of(config);
-    plan->state_parts = state_parts(config);
+    plan->state_parts = culm_optimizer_parts(&config->optimizer);
     plan->recompute = config->recompute == CULM_RECOMPUTE_BLOCK;
     size_t stages = (size_t)plan->shape.stages;
     plan->stage = calloc(stages, sizeof(struct culm_stage *));
