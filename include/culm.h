@@ -185,7 +185,7 @@ struct culm_summary_info {
     int64_t samples_lost, samples_repeated; /* -1: it is not done */
     double pause_ms_median, pause_ms_max;   /* 0: there was none */
     double rate_per_s;                      /* median over steps, of tokens, or of samples */
-    char weights_sha256[65], state_sha256[65]; /* "" unless it is done */
+    char weights_sha256[72], state_sha256[72]; /* 64 digits and a NUL; "" unless it is done */
 };
 CULM_API enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret_summary,
                                            struct culm_error *error);
@@ -198,7 +198,7 @@ struct culm_evaluate_arguments {
     const char *const *paths; /* files whose samples are all used; NULL: those that are held out */
     size_t path_count;
     int64_t samples; /* at most so many; 0: all */
-    int threads;     /* 0: 1 */
+    int64_t threads; /* 1 to 256; 0: 1 */
 };
 struct culm_evaluate_result {
     size_t size;       /* sizeof(struct culm_evaluate_result), set by the caller */
@@ -240,7 +240,7 @@ struct culm_model_open_options {
     size_t size;         /* sizeof(struct culm_model_open_options) */
     const char *weights; /* a safetensors file or a checkpoint; NULL: see culm_model_open */
     int64_t batch;       /* samples in one call of culm_model_run; 0: 1 */
-    int threads;         /* 0: 1 */
+    int64_t threads;     /* 1 to 256; 0: 1 */
 };
 
 /* `what`, and whose weights it has unless `options` name others:

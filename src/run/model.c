@@ -27,7 +27,7 @@ static enum culm_status open_model(struct culm_model *model, const char *what,
     const struct culm_runner_options runner = {
         .batch = options->batch > 0 ? options->batch : 1,
         .purpose = CULM_FOR_OUTPUT,
-        .threads = options->threads > 0 ? options->threads : 1,
+        .threads = culm_public_threads(options->threads),
     };
     char note[CULM_NETWORK_NOTE_SIZE];
     enum culm_status status = culm_subject_open(what, &subject, &model->subject, error);

@@ -1,6 +1,7 @@
 /* Structures of culm.h. See public.h. */
 #include "run/public.h"
 
+#include <limits.h>
 #include <string.h>
 
 static enum culm_status size_of(const void *structure, const char *name, size_t *ret_size,
@@ -47,4 +48,8 @@ enum culm_status culm_public_take(void *ret_to, size_t size, const void *from, c
     memset(ret_to, 0, size);
     memcpy(ret_to, from, given < size ? given : size);
     return CULM_OK;
+}
+
+int culm_public_threads(int64_t threads) {
+    return threads < 1 ? 1 : threads > INT_MAX ? INT_MAX : (int)threads;
 }

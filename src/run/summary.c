@@ -68,7 +68,7 @@ enum culm_status culm_evaluate_model(struct culm_config *config,
         .paths = own.paths,
         .path_count = own.paths ? own.path_count : 0,
         .samples = own.samples,
-        .threads = own.threads > 0 ? own.threads : 1,
+        .threads = culm_public_threads(own.threads),
     };
     status = culm_evaluate(&subject, &options, &evaluation, error);
     culm_subject_close(&subject);
