@@ -128,6 +128,14 @@ struct culm_config_difference {
 bool culm_config_differ(const struct culm_config_table *table, const void *a, const void *b,
                         unsigned skip_flags, struct culm_config_difference *ret_difference);
 
+/* A key as a reference tells it: whole ("optimizer.lr", "models[].layers"), its default (NULL: it is
+ * required), and in words what it may be. Borrowed, for the call. */
+struct culm_config_entry {
+    const char *key, *value, *allowed;
+    const struct culm_config_row *row;
+};
+typedef void (*culm_config_visit)(void *ctx, const struct culm_config_entry *entry);
+void culm_config_each(const struct culm_config_table *table, culm_config_visit visit, void *ctx);
 /* Appends the reference: a Markdown table, or lines for a terminal. */
 void culm_config_document(const struct culm_config_table *table, bool markdown,
                           struct culm_buf *out);

@@ -351,27 +351,15 @@ bool culm_config_differ(const struct culm_config_table *table, const void *a, co
 
 /* --- reference ------------------------------------------------------------------------------- */
 
-static void document_row(const struct culm_config_row *row, const char *prefix, bool markdown,
-                         struct culm_buf *out) {
-    const char *resume = row->flags & CULM_CONFIG_RESUMABLE ? " (may change on `--resume`)" : "";
-    char key[160], range[256];
-    snprintf(key, sizeof key, "%s%s", prefix, row->key);
-    culm_config_row_range(row, range, sizeof range);
-    if (markdown) {
-        culm_buf_printf(out, "| `%s` | %s | %s | %s%s |\n", key,
-                        row->value ? row->value : "*required*", range, row->doc, resume);
-    } else {
-        culm_buf_printf(out, "  %-24s %s\n  %-24s   default: %s; allowed: %s\n", key, row->doc, "",
-                        row->value ? row->value : "none, it is required", range);
-    }
-}
-
-static void document(const struct culm_config_table *table, const char *prefix, bool markdown,
-                     struct culm_buf *out) {
+static void each(const struct culm_config_table *table, const char *prefix, culm_config_visit visit,
+                 void *ctx) {
     for (size_t i = 0; i < table->count; i++) {
         const struct culm_config_row *row = &table->rows[i];
         if (row->type != CULM_CONFIG_TYPE_SECTION) {
-            document_row(row, prefix, markdown, out);
+            char key[160], range[256];
+            snprintf(key, sizeof key, "%s%s", prefix, row->key);
+            culm_config_row_range(row, range, sizeof range);
+            visit(ctx, &(struct culm_config_entry){key, row->value, range, row});
         }
         if (row->table) {
             char inner[128];
@@ -379,9 +367,25 @@ static void document(const struct culm_config_table *table, const char *prefix, 
                      row->type == CULM_CONFIG_TYPE_SECTIONS ? "[]"
                      : row->type == CULM_CONFIG_TYPE_NAMED  ? ".NAME"
                                                             : "");
-            document(row->table, inner, markdown, out);
+            each(row->table, inner, visit, ctx);
         }
     }
+}
+
+void culm_config_each(const struct culm_config_table *table, culm_config_visit visit, void *ctx) {
+    each(table, "", visit, ctx);
+}
+
+static void document_markdown(void *ctx, const struct culm_config_entry *entry) {
+    culm_buf_printf(ctx, "| `%s` | %s | %s | %s%s |\n", entry->key,
+                    entry->value ? entry->value : "*required*", entry->allowed, entry->row->doc,
+                    entry->row->flags & CULM_CONFIG_RESUMABLE ? " (may change on `--resume`)" : "");
+}
+
+static void document_lines(void *ctx, const struct culm_config_entry *entry) {
+    culm_buf_printf(ctx, "  %-24s %s\n  %-24s   default: %s; allowed: %s\n", entry->key,
+                    entry->row->doc, "", entry->value ? entry->value : "none, it is required",
+                    entry->allowed);
 }
 
 void culm_config_document(const struct culm_config_table *table, bool markdown,
@@ -389,7 +393,7 @@ void culm_config_document(const struct culm_config_table *table, bool markdown,
     if (markdown) {
         culm_buf_printf(out, "| key | default | allowed | meaning |\n|---|---|---|---|\n");
     }
-    document(table, "", markdown, out);
+    culm_config_each(table, markdown ? document_markdown : document_lines, out);
 }
 
 /* Whether all rows, or any, have one of the flags. */

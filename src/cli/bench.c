@@ -34,7 +34,7 @@ static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_bench = {
     .command = "bench",
     .arguments = "step|ops NAME|CONFIG",
     .min_arguments = 2,
@@ -129,5 +129,5 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 
 int culm_cli_bench(int argc, char **argv) {
     struct values values = {.threads = 1, .iters = 10, .dtype = -1, .recompute = -1};
-    return culm_cli_run(&usage, argc, argv, &values, run);
+    return culm_cli_run(&culm_usage_bench, argc, argv, &values, run);
 }

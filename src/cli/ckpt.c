@@ -23,7 +23,7 @@ static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "show: prints one JSON object"),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_ckpt = {
     .command = "ckpt",
     .arguments = "show PATH | diff A B",
     .min_arguments = 1,
@@ -222,5 +222,5 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 
 int culm_cli_ckpt(int argc, char **argv) {
     struct values values = {0};
-    return culm_cli_run(&usage, argc, argv, &values, run);
+    return culm_cli_run(&culm_usage_ckpt, argc, argv, &values, run);
 }

@@ -14,6 +14,7 @@ struct culm_command {
     const char *name;
     const char *summary; /* for the list; NULL: not listed */
     int (*run)(int argc, char **argv);
+    const struct culm_usage *usage; /* its options; NULL: not listed */
 };
 
 int culm_cli_bench(int argc, char **argv);
@@ -25,6 +26,11 @@ int culm_cli_report(int argc, char **argv);
 int culm_cli_train(int argc, char **argv);
 int culm_cli_version(int argc, char **argv);
 int culm_cli_worker(int argc, char **argv);
+
+/* Their options: beside the commands, for parsing, --help, manual pages and completions. */
+extern const struct culm_usage culm_usage_bench, culm_usage_ckpt, culm_usage_eval,
+    culm_usage_generate, culm_usage_help, culm_usage_model, culm_usage_report, culm_usage_train,
+    culm_usage_version;
 
 /* The table, which ends with a row without a name. It is in main.c. */
 const struct culm_command *culm_commands(void);

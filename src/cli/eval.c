@@ -34,7 +34,7 @@ static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_eval = {
     .command = "eval",
     .arguments = "CONFIG|DIR",
     .min_arguments = 1,
@@ -87,5 +87,5 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 
 int culm_cli_eval(int argc, char **argv) {
     struct values values = {.threads = 2};
-    return culm_cli_run(&usage, argc, argv, &values, run);
+    return culm_cli_run(&culm_usage_eval, argc, argv, &values, run);
 }

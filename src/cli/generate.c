@@ -26,7 +26,7 @@ static const struct culm_option options[] = {
                 .most = CULM_OPTION_THREADS_MAX),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_generate = {
     .command = "generate",
     .arguments = "DIR",
     .min_arguments = 1,
@@ -71,5 +71,5 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 int culm_cli_generate(int argc, char **argv) {
     struct values values = {
         .prompt = "\n", .tokens = 200, .temperature = 0.8, .seed = 1, .threads = 2};
-    return culm_cli_run(&usage, argc, argv, &values, run);
+    return culm_cli_run(&culm_usage_generate, argc, argv, &values, run);
 }

@@ -1,6 +1,9 @@
-/* `culm help [COMMAND]`, and `culm help config`: the reference of every key. */
+/* `culm help [COMMAND]`, and `culm help config`: the reference of every key. The same as manual pages,
+ * and completions for shells. */
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/dispatch.h"
+#include "cli/manual.h"
 #include "cli/options.h"
 
 #include "run/commands.h"
@@ -9,15 +12,20 @@
 #include <string.h>
 
 struct values {
-    bool markdown;
+    bool markdown, man;
+    int completion; /* enum culm_shell; -1: not asked for */
 };
 
 static const struct culm_option options[] = {
     CULM_OPTION("markdown", FLAG, NULL, struct values, markdown,
-                "with 'config': as a Markdown table"),
+                "with 'config': prints a Markdown table"),
+    CULM_OPTION("man", FLAG, NULL, struct values, man,
+                "prints the manual page, for man(1); with 'config' culm.yaml(5)"),
+    CULM_OPTION("completion", WORD, "bash|zsh|fish", struct values, completion,
+                "prints a script that completes command lines", .words = culm_shell_names),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_help = {
     .command = "help",
     .arguments = "[COMMAND | config]",
     .max_arguments = 1,
@@ -26,33 +34,47 @@ static const struct culm_usage usage = {
     .option_count = sizeof options / sizeof *options,
 };
 
+static enum culm_status config(const struct values *v, struct culm_error *error) {
+    if (v->man) {
+        culm_manual_config(stdout);
+        return CULM_OK;
+    }
+    char *text = culm_config_reference(v->markdown);
+    if (!text) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    fputs(text, stdout);
+    free(text);
+    return CULM_OK;
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const struct values *v = values;
+    if (v->completion >= 0) {
+        culm_completion_print((enum culm_shell)v->completion, stdout);
+        return CULM_OK;
+    }
     if (!arguments->count) {
-        culm_commands_print(stdout);
+        (v->man ? culm_manual_program : culm_commands_print)(stdout);
         return CULM_OK;
     }
     if (strcmp(arguments->items[0], "config") == 0) {
-        char *text = culm_config_reference(v->markdown);
-        if (!text) {
-            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-        }
-        fputs(text, stdout);
-        free(text);
-        return CULM_OK;
+        return config(v, error);
     }
     const struct culm_command *command = culm_command_find(arguments->items[0]);
-    if (!command) {
+    if (!command || (v->man && !command->usage)) {
         *ret_code = culm_command_unknown(arguments->items[0]);
-        return CULM_OK;
+    } else if (v->man) {
+        culm_manual_command(command, stdout);
+    } else {
+        char *call[] = {(char *)command->name, (char *)"--help", NULL};
+        *ret_code = command->run(2, call);
     }
-    char *call[] = {(char *)command->name, (char *)"--help", NULL};
-    *ret_code = command->run(2, call);
     return CULM_OK;
 }
 
 int culm_cli_help(int argc, char **argv) {
-    struct values values = {0};
-    return culm_cli_run(&usage, argc, argv, &values, run);
+    struct values values = {.completion = -1};
+    return culm_cli_run(&culm_usage_help, argc, argv, &values, run);
 }

@@ -4,16 +4,20 @@
 #include "cli/dispatch.h"
 
 static const struct culm_command commands[] = {
-    {"train", "trains a model in worker processes that may be killed at any time", culm_cli_train},
-    {"report", "prints the summary of a run, and whether another ended bit-equal", culm_cli_report},
-    {"ckpt", "shows a checkpoint or compares two bit for bit", culm_cli_ckpt},
-    {"model", "lists models, shows what one costs, imports and exports ONNX files", culm_cli_model},
-    {"bench", "measures the training step of a model", culm_cli_bench},
-    {"eval", "measures a model on held-out data", culm_cli_eval},
-    {"generate", "writes text with a trained model", culm_cli_generate},
-    {"version", "prints the version of the program and its libraries", culm_cli_version},
-    {"help", "explains a command, or every configuration key", culm_cli_help},
-    {"worker", NULL, culm_cli_worker},
+    {"train", "trains a model in worker processes that may be killed at any time", culm_cli_train,
+     &culm_usage_train},
+    {"report", "prints the summary of a run, and whether another ended bit-equal", culm_cli_report,
+     &culm_usage_report},
+    {"ckpt", "shows a checkpoint or compares two bit for bit", culm_cli_ckpt, &culm_usage_ckpt},
+    {"model", "lists models, shows what one costs, imports and exports ONNX files", culm_cli_model,
+     &culm_usage_model},
+    {"bench", "measures the training step of a model", culm_cli_bench, &culm_usage_bench},
+    {"eval", "measures a model on held-out data", culm_cli_eval, &culm_usage_eval},
+    {"generate", "writes text with a trained model", culm_cli_generate, &culm_usage_generate},
+    {"version", "prints the version of the program and its libraries", culm_cli_version,
+     &culm_usage_version},
+    {"help", "explains a command, or every configuration key", culm_cli_help, &culm_usage_help},
+    {"worker", NULL, culm_cli_worker, NULL},
     {0},
 };
 

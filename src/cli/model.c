@@ -29,7 +29,7 @@ static const struct culm_option options[] = {
                 "import: height and width, where the file leaves them open"),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_model = {
     .command = "model",
     .arguments = "list | show NAME|CONFIG | import FILE.onnx | export NAME|CONFIG|DIR --onnx FILE",
     .min_arguments = 1,
@@ -223,5 +223,5 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 
 int culm_cli_model(int argc, char **argv) {
     struct values values = {0};
-    return culm_cli_run(&usage, argc, argv, &values, run);
+    return culm_cli_run(&culm_usage_model, argc, argv, &values, run);
 }

@@ -13,7 +13,7 @@ static const struct culm_option options[] = {
                 "another run; exit 1 unless both ended bit-equal"),
 };
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_report = {
     .command = "report",
     .arguments = "DIR",
     .min_arguments = 1,
@@ -46,5 +46,5 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 
 int culm_cli_report(int argc, char **argv) {
     struct values values = {0};
-    return culm_cli_run(&usage, argc, argv, &values, run);
+    return culm_cli_run(&culm_usage_report, argc, argv, &values, run);
 }

@@ -55,7 +55,7 @@ static char *remark(void) {
     return culm_buf_take_text(&out);
 }
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_train = {
     .command = "train",
     .arguments = "CONFIG.yaml",
     .min_arguments = 1,
@@ -246,5 +246,5 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
 
 int culm_cli_train(int argc, char **argv) {
     struct train t = {0};
-    return culm_cli_run(&usage, argc, argv, &t, body);
+    return culm_cli_run(&culm_usage_train, argc, argv, &t, body);
 }

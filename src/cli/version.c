@@ -9,7 +9,7 @@
 #include <uv.h>
 #include <yaml.h>
 
-static const struct culm_usage usage = {
+const struct culm_usage culm_usage_version = {
     .command = "version",
     .arguments = "",
     .summary = "Prints the version of the program and its libraries",
@@ -27,4 +27,6 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     return CULM_OK;
 }
 
-int culm_cli_version(int argc, char **argv) { return culm_cli_run(&usage, argc, argv, NULL, run); }
+int culm_cli_version(int argc, char **argv) {
+    return culm_cli_run(&culm_usage_version, argc, argv, NULL, run);
+}

@@ -8,6 +8,7 @@
 #ifndef CULM_RUN_COMMANDS_H
 #define CULM_RUN_COMMANDS_H
 
+#include "base/config.h"
 #include "base/status.h"
 
 #include <culm.h>
@@ -32,6 +33,8 @@ enum culm_status culm_config_add(struct culm_config *config, const char *set,
  * a terminal. The caller frees both. NULL: out of memory. */
 char *culm_config_resumable_keys(void);
 char *culm_config_reference(bool markdown);
+/* The same key by key. */
+void culm_config_keys(culm_config_visit visit, void *ctx);
 
 /* --- train -------------------------------------------------------------------------------------- */
 

@@ -158,3 +158,5 @@ enum culm_status culm_config_text(struct culm_config *config, const char **ret_t
 char *culm_config_resumable_keys(void) { return culm_train_config_resumable_keys(); }
 
 char *culm_config_reference(bool markdown) { return culm_train_config_reference(markdown); }
+
+void culm_config_keys(culm_config_visit visit, void *ctx) { culm_train_config_each(visit, ctx); }

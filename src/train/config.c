@@ -234,6 +234,10 @@ char *culm_train_config_reference(bool markdown) {
     return culm_buf_take_text(&out);
 }
 
+void culm_train_config_each(culm_config_visit visit, void *ctx) {
+    culm_config_each(&table, visit, ctx);
+}
+
 enum culm_status culm_train_config_resumable(const struct culm_train_config *before,
                                              const struct culm_train_config *now,
                                              struct culm_error *error) {

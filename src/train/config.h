@@ -83,6 +83,8 @@ enum culm_status culm_train_config_resumable(const struct culm_train_config *bef
 /* The reference of all keys: a Markdown table (as in README.md), or lines for a terminal. Caller
  * frees. NULL: out of memory. */
 char *culm_train_config_reference(bool markdown);
+/* The same key by key. */
+void culm_train_config_each(culm_config_visit visit, void *ctx);
 
 /* The values of `model` and `data` as the rooms below take them. The paths are borrowed. */
 void culm_train_config_source(const struct culm_train_config *config, bool held_out,
