@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Trains and infers with libculm by ctypes.
+"""Trains a model and runs it, by ctypes on NumPy arrays.
 
     python3 embed.py CONFIG.yaml DIR [LIBRARY]
-
-Arrays are any objects with the buffer protocol; array.array stands for numpy.ndarray here (`array.ctypes.data` there).
 """
-import array
 import ctypes
 import sys
 from ctypes import POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+
+import numpy
 
 
 class Error(Structure):
@@ -28,6 +27,18 @@ class ArrayInfo(Structure):
                 ("bytes", c_uint64)]
 
 
+DTYPES = {1: numpy.float32, 2: numpy.int32}
+
+
+def load(name):
+    culm = ctypes.CDLL(name)
+    for free in ("culm_training_free", "culm_config_free", "culm_model_free"):
+        getattr(culm, free).argtypes = [c_void_p]
+        getattr(culm, free).restype = None
+    culm.culm_model_input_count.argtypes = [c_void_p]
+    return culm
+
+
 def check(status, error):
     if status:
         sys.exit(error.text.decode())
@@ -45,29 +56,32 @@ def train(culm, path, folder):
     return events
 
 
+def array_of(ask, model, index):
+    """Zeros of the shape and type that an input or output has."""
+    error, info = Error(), ArrayInfo(size=ctypes.sizeof(ArrayInfo))
+    check(ask(model, index, byref(info), byref(error)), error)
+    return numpy.zeros(info.shape[:info.rank], DTYPES[info.dtype])
+
+
+def pointers(arrays):
+    return (c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+
+
 def infer(culm, folder):
     error, model = Error(), c_void_p()
     check(culm.culm_model_open(folder.encode(), None, byref(model), byref(error)), error)
-    info = ArrayInfo(size=ctypes.sizeof(ArrayInfo))
-    check(culm.culm_model_input(model, 0, byref(info), byref(error)), error)
-    tokens = array.array("i", [ord("a")] * (info.bytes // 4))
-    check(culm.culm_model_output(model, 0, byref(info), byref(error)), error)
-    logits = array.array("f", [0.0] * (info.bytes // 4))
-    inputs = (c_void_p * 1)(tokens.buffer_info()[0])
-    outputs = (c_void_p * 1)(logits.buffer_info()[0])
-    check(culm.culm_model_run(model, inputs, outputs, byref(error)), error)
+    inputs = [array_of(culm.culm_model_input, model, i) for i in range(culm.culm_model_input_count(model))]
+    logits = array_of(culm.culm_model_output, model, 0)
+    check(culm.culm_model_run(model, pointers(inputs), pointers([logits]), byref(error)), error)
     culm.culm_model_free(model)
-    return list(info.shape[:info.rank]), logits
+    return logits
 
 
 def main():
-    culm = ctypes.CDLL(sys.argv[3] if len(sys.argv) > 3 else "libculm.so.0")
-    for name in ("culm_training_free", "culm_config_free", "culm_model_free"):
-        getattr(culm, name).argtypes = [c_void_p]
-        getattr(culm, name).restype = None
+    culm = load(sys.argv[3] if len(sys.argv) > 3 else "libculm.so.0")
     events = train(culm, sys.argv[1], sys.argv[2])
-    shape, logits = infer(culm, sys.argv[2])
-    print(f"{len(events)} events; logits {shape}, largest {max(logits):.4f}")
+    logits = infer(culm, sys.argv[2])
+    print(f"{len(events)} events; logits {list(logits.shape)}, largest {logits.max():.4f}")
 
 
 main()
