@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 
-#include "report/summary.h"
+#include "report/training.h"
 
 struct values {
     const char *against;
@@ -28,8 +28,8 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     const char *dir = arguments->items[0], *against = ((const struct values *)values)->against;
     struct culm_summary summary, other;
     char difference[256];
-    culm_summary_init(&summary);
-    culm_summary_init(&other);
+    culm_summary_init(&summary, &culm_summary_training);
+    culm_summary_init(&other, &culm_summary_training);
     enum culm_status status = culm_summary_read(&summary, dir, error);
     if (status == CULM_OK && against) {
         status = culm_summary_read(&other, against, error);

@@ -7,8 +7,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "report/sink.h"
-#include "report/summary.h"
-#include "report/terminal.h"
+#include "report/training.h"
 #include "run/commands.h"
 
 #include <jansson.h>
@@ -185,8 +184,8 @@ static int run(struct train *t) {
 /* --- the command line --- */
 
 static enum culm_status open_sink(struct train *t, struct culm_error *error) {
-    const struct culm_terminal_options terminal =
-        culm_terminal_options_of(STDOUT_FILENO, culm_training_shape(t->training).steps);
+    const struct culm_terminal_options terminal = culm_terminal_options_of(
+        STDOUT_FILENO, culm_terminal_training, culm_training_shape(t->training).steps);
     bool json = t->values.json;
     t->sink = json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
     culm_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);

@@ -6,7 +6,7 @@
  * width, so that none wraps. It holds ASCII only. What it does not do: curses, scrolling back,
  * following a change of the width.
  */
-#include "report/terminal_internal.h"
+#include "report/terminal_rows.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,46 +15,48 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#define STEP_LINES_EVERY_MS 1000
+
 /* --- writing --------------------------------------------------------------------------------- */
 
-void culm_terminal_text(struct terminal *t, const char *text) {
+void culm_terminal_text(struct culm_terminal *t, const char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         culm_buf_u8(&t->out, c < 0x20 || c == 0x7F ? '?' : c);
     }
 }
 
-void culm_terminal_member(struct terminal *t, const json_t *event, const char *member,
+void culm_terminal_member(struct culm_terminal *t, const json_t *event, const char *member,
                           const char *otherwise) {
     culm_terminal_text(t, culm_event_text(event, member, otherwise));
 }
 
-void culm_terminal_begin(struct terminal *t, const json_t *event, int color) {
+void culm_terminal_begin(struct culm_terminal *t, const json_t *event, int color) {
     culm_buf_printf(&t->out, "[%7.1f s] ", culm_event_real(event, "t_ms", 0) / 1000);
     if (color && t->options.color) {
         culm_buf_printf(&t->out, "\x1b[%dm", color);
     }
 }
 
-void culm_terminal_end(struct terminal *t) {
+void culm_terminal_end(struct culm_terminal *t) {
     culm_buf_printf(&t->out, "%s\n", t->options.color ? "\x1b[0m" : "");
 }
 
-static void block_erase(struct terminal *t) {
+static void block_erase(struct culm_terminal *t) {
     if (t->drawn) {
         culm_buf_printf(&t->out, "\r\x1b[%dA\x1b[J", t->drawn);
     }
     t->drawn = 0;
 }
 
-static void block_line(struct terminal *t, const char *line, size_t len) {
+static void block_line(struct culm_terminal *t, const char *line, size_t len) {
     size_t width = t->options.columns > 1 ? (size_t)t->options.columns - 1 : 1;
     culm_buf_bytes(&t->out, line, len < width ? len : width);
     culm_buf_printf(&t->out, "\n");
     t->drawn++;
 }
 
-static void block_draw(struct terminal *t) {
+static void block_draw(struct culm_terminal *t) {
     const char *at = (const char *)t->map.data, *end = at + t->map.len;
     while (t->map.len && at < end) {
         size_t len = (size_t)((const char *)memchr(at, '\n', (size_t)(end - at)) - at);
@@ -66,7 +68,30 @@ static void block_draw(struct terminal *t) {
     }
 }
 
-static enum culm_status flush(struct terminal *t, struct culm_error *error) {
+static void log_step(struct culm_terminal *t, const json_t *event) {
+    culm_terminal_begin(t, event, 0);
+    culm_buf_printf(&t->out, "%s", t->step_line);
+    culm_terminal_end(t);
+    t->step_shown = true;
+    t->step_shown_ms = culm_event_real(event, "t_ms", 0);
+}
+
+void culm_terminal_step(struct culm_terminal *t, const json_t *event, bool last) {
+    double since = culm_event_real(event, "t_ms", 0) - t->step_shown_ms;
+    bool first = !t->step_shown && t->step_shown_ms <= 0;
+    t->step_shown = false;
+    if (!t->options.live && (first || since >= STEP_LINES_EVERY_MS || last)) {
+        log_step(t, event);
+    }
+}
+
+void culm_terminal_steps_end(struct culm_terminal *t, const json_t *event) {
+    if (!t->options.live && *t->step_line && !t->step_shown) {
+        log_step(t, event);
+    }
+}
+
+static enum culm_status flush(struct culm_terminal *t, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     const uint8_t *at = t->out.data;
     size_t left = t->out.failed ? 0 : t->out.len;
@@ -85,7 +110,7 @@ static enum culm_status flush(struct terminal *t, struct culm_error *error) {
 
 static enum culm_status terminal_event(struct culm_sink *sink, const json_t *event,
                                        struct culm_error *error) {
-    struct terminal *t = (struct terminal *)sink;
+    struct culm_terminal *t = (struct culm_terminal *)sink;
     const char *name = culm_event_text(event, "event", "");
     const struct culm_terminal_row *row = t->options.rows;
     block_erase(t);
@@ -106,14 +131,16 @@ static enum culm_status terminal_event(struct culm_sink *sink, const json_t *eve
 }
 
 static void terminal_free(struct culm_sink *sink) {
-    struct terminal *t = (struct terminal *)sink;
+    struct culm_terminal *t = (struct culm_terminal *)sink;
     culm_buf_release(&t->out);
     culm_buf_release(&t->map);
     free(t);
 }
 
-struct culm_terminal_options culm_terminal_options_of(int fd, int64_t steps) {
-    struct culm_terminal_options options = {.fd = fd, .columns = 80, .steps = steps};
+struct culm_terminal_options
+culm_terminal_options_of(int fd, const struct culm_terminal_row *borrow_rows, int64_t steps) {
+    struct culm_terminal_options options = {
+        .rows = borrow_rows, .fd = fd, .columns = 80, .steps = steps};
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     struct winsize size;
     options.live = isatty(fd) && term && strcmp(term, "dumb") != 0;
@@ -126,13 +153,12 @@ struct culm_terminal_options culm_terminal_options_of(int fd, int64_t steps) {
 
 struct culm_sink *culm_sink_terminal_new(const struct culm_terminal_options *options) {
     static const struct culm_sink_ops ops = {sizeof ops, terminal_event, terminal_free};
-    struct terminal *t = calloc(1, sizeof *t);
+    struct culm_terminal *t = calloc(1, sizeof *t);
     if (!t) {
         return NULL;
     }
     t->sink.ops = &ops;
     t->options = *options;
-    t->options.rows = options->rows ? options->rows : culm_terminal_training;
     culm_buf_init(&t->out, CULM_TERMINAL_OUT_MAX);
     culm_buf_init(&t->map, CULM_TERMINAL_OUT_MAX);
     return &t->sink;

@@ -1,23 +1,24 @@
 /* What each event of training shows. See terminal.h. */
-#include "report/terminal_internal.h"
+#include "report/terminal_rows.h"
+#include "report/training.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define STEP_LINES_EVERY_MS 1000
 #define BAR_WIDTH 24
 
-static void start_line(struct terminal *t, const json_t *event) {
+static void start_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "run ");
     culm_terminal_member(t, event, "run", "?");
     culm_buf_printf(&t->out, " starts; redundancy: ");
     culm_terminal_member(t, event, "redundancy_effective", "?");
 }
 
-static void on_plan(struct terminal *t, const json_t *event) {
+static void on_plan(struct culm_terminal *t, const json_t *event) {
     size_t i;
     json_t *stage;
-    t->samples = !strcmp(culm_event_text(event, "rate_of", ""), "samples");
+    bool samples = !strcmp(culm_event_text(event, "rate_of", ""), "samples");
+    snprintf(t->rate_of, sizeof t->rate_of, "%s", samples ? "samples" : "tokens");
     json_array_foreach(json_object_get(event, "stages"), i, stage) {
         culm_terminal_begin(t, event, 0);
         culm_buf_printf(
@@ -29,7 +30,7 @@ static void on_plan(struct terminal *t, const json_t *event) {
     }
 }
 
-static void joined_line(struct terminal *t, const json_t *event) {
+static void joined_line(struct culm_terminal *t, const json_t *event) {
     int64_t pipeline = culm_event_int(event, "pipeline", -1);
     culm_buf_printf(&t->out, "node %lld (pid %lld) joined",
                     (long long)culm_event_int(event, "node", -1),
@@ -67,7 +68,7 @@ static void write_map(struct culm_buf *map, const json_t *event) {
     }
 }
 
-static void on_view(struct terminal *t, const json_t *event) {
+static void on_view(struct culm_terminal *t, const json_t *event) {
     culm_terminal_begin(t, event, 0);
     culm_buf_printf(&t->out, "view %lld: ", (long long)culm_event_int(event, "view", -1));
     culm_terminal_member(t, event, "reason", "no reason given");
@@ -91,15 +92,7 @@ static void on_view(struct terminal *t, const json_t *event) {
     t->map = map;
 }
 
-static void log_step(struct terminal *t, const json_t *event) {
-    culm_terminal_begin(t, event, 0);
-    culm_buf_printf(&t->out, "%s", t->step_line);
-    culm_terminal_end(t);
-    t->step_shown = true;
-    t->step_shown_ms = culm_event_real(event, "t_ms", 0);
-}
-
-static void on_step(struct terminal *t, const json_t *event) {
+static void on_step(struct culm_terminal *t, const json_t *event) {
     int64_t step = culm_event_int(event, "step", 0), total = t->options.steps;
     char bar[64] = "", of[32] = "";
     if (total > 0) {
@@ -113,15 +106,10 @@ static void on_step(struct terminal *t, const json_t *event) {
     snprintf(t->step_line, sizeof t->step_line,
              "step %lld%s%s  loss %.4f  %.0f %s/s  %.0f ms  lr %.2e  grad norm %.3f",
              (long long)step, of, bar, culm_event_real(event, "loss", 0),
-             culm_event_real(event, "tokens_per_s", 0), t->samples ? "samples" : "tokens",
+             culm_event_real(event, "tokens_per_s", 0), *t->rate_of ? t->rate_of : "tokens",
              culm_event_real(event, "step_ms", 0), culm_event_real(event, "lr", 0),
              culm_event_real(event, "grad_norm", 0));
-    double since = culm_event_real(event, "t_ms", 0) - t->step_shown_ms;
-    bool first = !t->step_shown && t->step_shown_ms <= 0;
-    t->step_shown = false;
-    if (!t->options.live && (first || since >= STEP_LINES_EVERY_MS || step == total)) {
-        log_step(t, event);
-    }
+    culm_terminal_step(t, event, step == total);
 }
 
 /* What a word of an event means; the word itself when it is in no row. */
@@ -152,7 +140,7 @@ static const char *const sources[][2] = {
     {NULL, NULL},
 };
 
-static void lost_line(struct terminal *t, const json_t *event) {
+static void lost_line(struct culm_terminal *t, const json_t *event) {
     size_t i;
     json_t *stage;
     culm_buf_printf(&t->out,
@@ -171,7 +159,7 @@ static void lost_line(struct terminal *t, const json_t *event) {
     }
 }
 
-static void recovered_line(struct terminal *t, const json_t *event) {
+static void recovered_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "the work of node %lld goes on from ",
                     (long long)culm_event_int(event, "node", -1));
     culm_terminal_text(t, meaning(sources, culm_event_text(event, "source", "?")));
@@ -180,9 +168,9 @@ static void recovered_line(struct terminal *t, const json_t *event) {
                     (long long)culm_event_int(event, "redone_tasks", 0));
 }
 
-static void on_checkpoint(struct terminal *t, const json_t *event) {
+static void on_checkpoint(struct culm_terminal *t, const json_t *event) {
     bool ok = json_is_true(json_object_get(event, "ok"));
-    culm_terminal_begin(t, event, ok ? 0 : TERMINAL_YELLOW);
+    culm_terminal_begin(t, event, ok ? 0 : CULM_TERMINAL_YELLOW);
     culm_buf_printf(&t->out, "checkpoint of step %lld %s ",
                     (long long)culm_event_int(event, "step", 0),
                     ok ? "written:" : "given up, the one before stays:");
@@ -190,9 +178,9 @@ static void on_checkpoint(struct terminal *t, const json_t *event) {
     culm_terminal_end(t);
 }
 
-static void on_eval(struct terminal *t, const json_t *event) {
+static void on_eval(struct culm_terminal *t, const json_t *event) {
     bool ok = json_is_true(json_object_get(event, "ok"));
-    culm_terminal_begin(t, event, ok ? 0 : TERMINAL_YELLOW);
+    culm_terminal_begin(t, event, ok ? 0 : CULM_TERMINAL_YELLOW);
     culm_buf_printf(&t->out, "evaluation of step %lld ",
                     (long long)culm_event_int(event, "step", 0));
     if (ok) {
@@ -209,30 +197,30 @@ static void on_eval(struct terminal *t, const json_t *event) {
 
 /* --- one line each --- */
 
-static void fault_line(struct terminal *t, const json_t *event) {
+static void fault_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "fault injected into node %lld at step %lld, phase ",
                     (long long)culm_event_int(event, "node", -1),
                     (long long)culm_event_int(event, "step", 0));
     culm_terminal_member(t, event, "phase", "?");
 }
 
-static void fenced_line(struct terminal *t, const json_t *event) {
+static void fenced_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "node %lld came back, found its place taken and ended",
                     (long long)culm_event_int(event, "node", -1));
 }
 
-static void differs_line(struct terminal *t, const json_t *event) {
+static void differs_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "damage: ");
     culm_terminal_member(t, event, "message", "?");
 }
 
-static void stalled_line(struct terminal *t, const json_t *event) {
+static void stalled_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "nothing moves at step %lld for %lld ms; workers were asked why",
                     (long long)culm_event_int(event, "step", 0),
                     (long long)culm_event_int(event, "for_ms", 0));
 }
 
-static void waiting_line(struct terminal *t, const json_t *event) {
+static void waiting_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "waiting for workers: %lld of %lld are there",
                     (long long)culm_event_int(event, "have", 0),
                     (long long)culm_event_int(event, "need", 0));
@@ -242,28 +230,26 @@ static void waiting_line(struct terminal *t, const json_t *event) {
     }
 }
 
-static void rollback_line(struct terminal *t, const json_t *event) {
+static void rollback_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "rolled back from step %lld to step %lld: ",
                     (long long)culm_event_int(event, "from_step", 0),
                     (long long)culm_event_int(event, "to_step", 0));
     culm_terminal_member(t, event, "reason", "no reason given");
 }
 
-static void warning_line(struct terminal *t, const json_t *event) {
+static void warning_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "warning: ");
     culm_terminal_member(t, event, "message", "?");
 }
 
-static void error_line(struct terminal *t, const json_t *event) {
+static void error_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "error: ");
     culm_terminal_member(t, event, "message", "?");
 }
 
-static void on_done(struct terminal *t, const json_t *event) {
-    if (!t->options.live && *t->step_line && !t->step_shown) {
-        log_step(t, event);
-    }
-    culm_terminal_begin(t, event, TERMINAL_GREEN);
+static void on_done(struct culm_terminal *t, const json_t *event) {
+    culm_terminal_steps_end(t, event);
+    culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);
     culm_buf_printf(&t->out, "done: %lld steps, loss %.4f",
                     (long long)culm_event_int(event, "steps", 0),
                     culm_event_real(event, "loss", 0));
@@ -272,22 +258,22 @@ static void on_done(struct terminal *t, const json_t *event) {
 
 static const struct culm_terminal_row rows[] = {
     {"step", .lines = on_step},
-    {"start", TERMINAL_PLAIN, .line = start_line},
+    {"start", CULM_TERMINAL_PLAIN, .line = start_line},
     {"plan", .lines = on_plan},
-    {"joined", TERMINAL_PLAIN, .line = joined_line},
+    {"joined", CULM_TERMINAL_PLAIN, .line = joined_line},
     {"view", .lines = on_view},
-    {"lost", TERMINAL_RED, .line = lost_line},
-    {"recovered", TERMINAL_GREEN, .line = recovered_line},
+    {"lost", CULM_TERMINAL_RED, .line = lost_line},
+    {"recovered", CULM_TERMINAL_GREEN, .line = recovered_line},
     {"checkpoint", .lines = on_checkpoint},
     {"eval", .lines = on_eval},
-    {"fault", TERMINAL_YELLOW, .line = fault_line},
-    {"fenced", TERMINAL_YELLOW, .line = fenced_line},
-    {"differs", TERMINAL_RED, .line = differs_line},
-    {"stalled", TERMINAL_YELLOW, .line = stalled_line},
-    {"waiting", TERMINAL_YELLOW, .line = waiting_line},
-    {"rollback", TERMINAL_RED, .line = rollback_line},
-    {"warning", TERMINAL_YELLOW, .line = warning_line},
-    {"error", TERMINAL_RED, .line = error_line},
+    {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
+    {"fenced", CULM_TERMINAL_YELLOW, .line = fenced_line},
+    {"differs", CULM_TERMINAL_RED, .line = differs_line},
+    {"stalled", CULM_TERMINAL_YELLOW, .line = stalled_line},
+    {"waiting", CULM_TERMINAL_YELLOW, .line = waiting_line},
+    {"rollback", CULM_TERMINAL_RED, .line = rollback_line},
+    {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
+    {"error", CULM_TERMINAL_RED, .line = error_line},
     {"done", .lines = on_done},
     {0},
 };

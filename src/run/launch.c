@@ -8,6 +8,7 @@
 #include "cluster/host.h"
 #include "net/socket.h"
 #include "pipeline/coordinator.h"
+#include "report/training.h"
 #include "run/eval_watch.h"
 #include "run/launch_choices.h"
 #include "run/launch_inputs.h"
@@ -562,7 +563,7 @@ int culm_launch_run(const struct culm_launch_options *options,
     int code;
     init(&l, options);
     *ret_result = (struct culm_launch_result){0};
-    culm_summary_init(&ret_result->summary);
+    culm_summary_init(&ret_result->summary, &culm_summary_training);
     l.summary = &ret_result->summary;
     if ((status = check(&l, ret_error)) || (status = culm_plan_check_memory(l.plan, ret_error)) ||
         (status = begin(&l, ret_error))) {

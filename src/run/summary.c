@@ -1,5 +1,5 @@
 /* What came of a run, and version and evaluation for culm.h. */
-#include "report/summary.h"
+#include "report/training.h"
 
 #include "run/evaluate.h"
 #include "run/public.h"
@@ -19,7 +19,7 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_run_summary: dir is NULL");
     }
     struct culm_summary summary;
-    culm_summary_init(&summary);
+    culm_summary_init(&summary, &culm_summary_training);
     enum culm_status status = culm_summary_read(&summary, dir, error);
     if (status == CULM_OK) {
         const struct culm_summary_step *last =
@@ -35,7 +35,7 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
             .samples_repeated = summary.samples_repeated,
             .pause_ms_median = culm_summary_pause_median_ms(&summary),
             .pause_ms_max = culm_summary_pause_max_ms(&summary),
-            .rate_per_s = culm_summary_tokens_per_s(&summary),
+            .rate_per_s = culm_summary_rate(&summary),
         };
         snprintf(info.weights_sha256, sizeof info.weights_sha256, "%.64s", summary.weights_sha256);
         snprintf(info.state_sha256, sizeof info.state_sha256, "%.64s", summary.state_sha256);

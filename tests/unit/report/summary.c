@@ -1,12 +1,12 @@
 /* The summary: surviving history after roll-backs, figures, identity, and its lines. */
 #include "events.h"
 
-#include "report/summary.h"
+#include "report/training.h"
 
 #include <sys/stat.h>
 
 static void feed(struct culm_summary *summary, const char *const *events, size_t count) {
-    culm_summary_init(summary);
+    culm_summary_init(summary, &culm_summary_training);
     struct culm_sink *sink = culm_sink_summary_new(summary);
     for (size_t i = 0; i < count; i++) {
         give(sink, events[i]);
@@ -53,7 +53,7 @@ static void figures(void **state) {
          "{'event':'view'}");
     assert_true(culm_summary_pause_median_ms(&s) == 20);
     assert_true(culm_summary_pause_max_ms(&s) == 40);
-    assert_true(culm_summary_tokens_per_s(&s) == 200);
+    assert_true(culm_summary_rate(&s) == 200);
     assert_int_equal(s.losses, 2);
     assert_int_equal(s.fenced, 1);
     assert_int_equal(s.faults, 1);
@@ -61,9 +61,9 @@ static void figures(void **state) {
     assert_int_equal(s.views, 1);
     assert_false(s.done);
     culm_summary_release(&s);
-    culm_summary_init(&s);
+    culm_summary_init(&s, &culm_summary_training);
     assert_true(culm_summary_pause_median_ms(&s) == 0);
-    assert_true(culm_summary_tokens_per_s(&s) == 0);
+    assert_true(culm_summary_rate(&s) == 0);
 }
 
 static void identity_is_of_hashes_and_losses(void **state) {
@@ -149,7 +149,7 @@ static void reads_a_run_directory(void **state) {
     give(sink, DONE);
     culm_sink_free(sink);
     struct culm_summary s;
-    culm_summary_init(&s);
+    culm_summary_init(&s, &culm_summary_training);
     assert_int_equal(culm_summary_read(&s, dir, &error), CULM_OK);
     assert_true(s.done);
     assert_true(s.steps[0].loss == 0.1);

@@ -1,7 +1,7 @@
 /* The terminal: plain lines word for word, and the redrawn block byte for byte. */
 #include "events.h"
 
-#include "report/terminal.h"
+#include "report/training.h"
 
 static const char MAP[] =
     "'map':[{'pipeline':0,'stage':0,'owner':0,'shadow':1},{'pipeline':0,'stage':1,'owner':1,"
@@ -12,6 +12,7 @@ static void expect(const struct culm_terminal_options *given, const char *const 
                    size_t count, const char *expected) {
     FILE *file = tmpfile();
     struct culm_terminal_options options = *given;
+    options.rows = options.rows ? options.rows : culm_terminal_training;
     options.fd = fileno(file);
     struct culm_sink *sink = culm_sink_terminal_new(&options);
     for (size_t i = 0; i < count; i++) {
@@ -138,7 +139,8 @@ static void a_live_block_is_redrawn_and_cut(void **state) {
 static void a_file_is_no_terminal(void **state) {
     (void)state;
     FILE *file = tmpfile();
-    struct culm_terminal_options options = culm_terminal_options_of(fileno(file), 7);
+    struct culm_terminal_options options =
+        culm_terminal_options_of(fileno(file), culm_terminal_training, 7);
     assert_false(options.live);
     assert_false(options.color);
     assert_int_equal(options.steps, 7);
