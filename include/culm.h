@@ -213,6 +213,14 @@ CULM_API enum culm_status culm_evaluate_model(struct culm_config *config,
                                               const struct culm_evaluate_arguments *arguments,
                                               struct culm_evaluate_result *ret_result,
                                               struct culm_error *error);
+/* Evaluates the model of the run in `dir`: its model.safetensors, or `weights`. A checkpoint brings
+ * the configuration that it was made with, and without `paths` the files that the run read must hold
+ * what they held then: CULM_ERR_CHANGED. CULM_ERR_NOT_FOUND: the run has not ended, and no weights
+ * are named. */
+CULM_API enum culm_status culm_run_evaluate(const char *dir,
+                                            const struct culm_evaluate_arguments *arguments,
+                                            struct culm_evaluate_result *ret_result,
+                                            struct culm_error *error);
 
 /* --- models on arrays --------------------------------------------------------------------------- */
 
@@ -244,7 +252,8 @@ struct culm_model_open_options {
 };
 
 /* `what`, and whose weights it has unless `options` name others:
- *   a run directory      those of its model.safetensors
+ *   a run directory      those of its model.safetensors. A checkpoint that `options` name brings
+ *                        the configuration that it was made with
  *   an ONNX file         its own
  *   a configuration      those that it starts from (YAML)
  *   a published name     "gpt2", "resnet50", ...: drawn from seed 1, so give `weights`

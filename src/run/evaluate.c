@@ -2,6 +2,7 @@
 #include "run/evaluate.h"
 
 #include "base/exact.h"
+#include "run/public.h"
 #include <math.h>
 #include <string.h>
 
@@ -143,4 +144,77 @@ enum culm_status culm_eval(const char *what, const struct culm_eval_options *opt
         culm_subject_close(&subject);
     }
     return status;
+}
+
+/* --- culm.h --- */
+
+/* Opens what is to be evaluated with the weights of the arguments: either way of culm.h. */
+struct opening {
+    const struct culm_config *config; /* NULL: the run in `dir` */
+    const char *dir;
+};
+
+static enum culm_status open_for(const struct opening *opening,
+                                 const struct culm_evaluate_arguments *arguments,
+                                 struct culm_subject *subject, struct culm_error *error) {
+    const struct culm_subject_options run = {.kinds = CULM_SUBJECT_RUN,
+                                             .weights = arguments->weights,
+                                             .other_data = arguments->path_count > 0};
+    return opening->config
+               ? culm_subject_open_config(opening->config, arguments->weights, subject, error)
+               : culm_subject_open(opening->dir, &run, subject, error);
+}
+
+static enum culm_status evaluate_public(const struct opening *opening,
+                                        const struct culm_evaluate_arguments *arguments,
+                                        struct culm_evaluate_result *ret_result,
+                                        struct culm_error *error) {
+    struct culm_evaluate_arguments own = {.size = sizeof own};
+    struct culm_evaluation evaluation;
+    struct culm_subject subject;
+    enum culm_status status =
+        arguments ? culm_public_take(&own, sizeof own, arguments, "culm_evaluate_arguments", error)
+                  : CULM_OK;
+    own.path_count = own.paths ? own.path_count : 0;
+    if (status != CULM_OK || (status = open_for(opening, &own, &subject, error)) != CULM_OK) {
+        return status;
+    }
+    const struct culm_evaluate_options options = {
+        .paths = own.paths,
+        .path_count = own.path_count,
+        .samples = own.samples,
+        .threads = culm_public_threads(own.threads),
+    };
+    status = culm_evaluate(&subject, &options, &evaluation, error);
+    culm_subject_close(&subject);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_evaluate_result result = {
+        .samples = evaluation.samples,
+        .counted = evaluation.counted,
+        .loss = evaluation.loss,
+        .accuracy = evaluation.accuracy,
+        .perplexity = evaluation.perplexity,
+    };
+    return culm_public_fill(ret_result, &result, sizeof result, "culm_evaluate_result", error);
+}
+
+enum culm_status culm_evaluate_model(struct culm_config *config,
+                                     const struct culm_evaluate_arguments *arguments,
+                                     struct culm_evaluate_result *ret_result,
+                                     struct culm_error *error) {
+    if (!config) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_evaluate_model: config is NULL");
+    }
+    return evaluate_public(&(struct opening){.config = config}, arguments, ret_result, error);
+}
+
+enum culm_status culm_run_evaluate(const char *dir, const struct culm_evaluate_arguments *arguments,
+                                   struct culm_evaluate_result *ret_result,
+                                   struct culm_error *error) {
+    if (!dir) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_run_evaluate: dir is NULL");
+    }
+    return evaluate_public(&(struct opening){.dir = dir}, arguments, ret_result, error);
 }

@@ -1,7 +1,7 @@
-/* What came of a run, and version and evaluation for culm.h. */
+/* What came of a run, and the version, for culm.h. */
 #include "report/training.h"
 
-#include "run/evaluate.h"
+#include "run/commands.h"
 #include "run/public.h"
 #include "run/version.h"
 
@@ -43,44 +43,4 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
     }
     culm_summary_release(&summary);
     return status;
-}
-
-enum culm_status culm_evaluate_model(struct culm_config *config,
-                                     const struct culm_evaluate_arguments *arguments,
-                                     struct culm_evaluate_result *ret_result,
-                                     struct culm_error *error) {
-    struct culm_evaluate_arguments own = {.size = sizeof own};
-    struct culm_evaluation evaluation;
-    struct culm_subject subject;
-    if (!config) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_evaluate_model: config is NULL");
-    }
-    enum culm_status status =
-        arguments ? culm_public_take(&own, sizeof own, arguments, "culm_evaluate_arguments", error)
-                  : CULM_OK;
-    if (status == CULM_OK) {
-        status = culm_subject_open_config(config, own.weights, &subject, error);
-    }
-    if (status != CULM_OK) {
-        return status;
-    }
-    const struct culm_evaluate_options options = {
-        .paths = own.paths,
-        .path_count = own.paths ? own.path_count : 0,
-        .samples = own.samples,
-        .threads = culm_public_threads(own.threads),
-    };
-    status = culm_evaluate(&subject, &options, &evaluation, error);
-    culm_subject_close(&subject);
-    if (status != CULM_OK) {
-        return status;
-    }
-    const struct culm_evaluate_result result = {
-        .samples = evaluation.samples,
-        .counted = evaluation.counted,
-        .loss = evaluation.loss,
-        .accuracy = evaluation.accuracy,
-        .perplexity = evaluation.perplexity,
-    };
-    return culm_public_fill(ret_result, &result, sizeof result, "culm_evaluate_result", error);
 }

@@ -83,6 +83,7 @@ static void wrong_arguments(void **state) {
     REFUSED(culm_training_run(NULL, &error));
     REFUSED(culm_run_summary(NULL, &summary, &error));
     REFUSED(culm_evaluate_model(NULL, NULL, &result, &error));
+    REFUSED(culm_run_evaluate(NULL, NULL, &result, &error));
     REFUSED(culm_model_open(NULL, NULL, &model, &error));
     REFUSED(culm_model_input(NULL, 0, &info, &error));
     REFUSED(culm_model_output(NULL, 0, &info, &error));
@@ -242,14 +243,61 @@ static void a_stop_is_resumed(void **state) {
     assert_int_equal(summary.steps, 200);
 }
 
+static void write_file(const char *path, const char *mode, const char *text) {
+    FILE *file = fopen(path, mode);
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* By the configuration and the inputs of the checkpoint, whatever has become of the files since. */
+static void a_run_is_evaluated(void **state) {
+    (void)state;
+    const char *const other[] = {"other"};
+    struct culm_error error;
+    struct culm_training *training = NULL;
+    struct culm_model *model = NULL;
+    struct culm_config *config = tiny("4");
+    const struct culm_training_options options = {
+        .size = sizeof options, .dir = "d", .program = program};
+    struct culm_evaluate_arguments final = {.size = sizeof final, .weights = "d/model.safetensors"};
+    struct culm_evaluate_arguments checkpoint = {.size = sizeof checkpoint,
+                                                 .weights = "d/checkpoints/step-00000004"};
+    struct culm_model_open_options open = {.size = sizeof open, .weights = checkpoint.weights};
+    struct culm_evaluate_result of_config = {.size = sizeof of_config}, result = of_config;
+    assert_int_equal(culm_run_evaluate("d", NULL, &result, &error), CULM_ERR_NOT_FOUND);
+    assert_int_equal(culm_config_set(config, "data.held_out", "0.2", NULL), CULM_OK);
+    assert_int_equal(culm_training_new(config, &options, &training, &error), CULM_OK);
+    assert_int_equal(culm_training_run(training, &error), CULM_OK);
+    culm_training_free(training);
+    assert_int_equal(culm_evaluate_model(config, &final, &of_config, &error), CULM_OK);
+    assert_true(of_config.loss > 0 && of_config.samples > 0);
+    assert_int_equal(culm_run_evaluate("d", NULL, &result, &error), CULM_OK);
+    assert_memory_equal(&result, &of_config, sizeof result);
+    assert_int_equal(culm_run_evaluate("d", &checkpoint, &result, &error), CULM_OK);
+    assert_memory_equal(&result, &of_config, sizeof result);
+    write_file("d/config.yaml", "w", "steps: nonsense\n");
+    assert_int_equal(culm_run_evaluate("d", &checkpoint, &result, &error), CULM_OK);
+    assert_memory_equal(&result, &of_config, sizeof result);
+    assert_int_equal(culm_model_open("d", &open, &model, &error), CULM_OK);
+    culm_model_free(model);
+    write_file("text", "a", "one line more, since the run\n");
+    assert_int_equal(culm_run_evaluate("d", &checkpoint, &result, &error), CULM_ERR_CHANGED);
+    assert_non_null(strstr(error.text, "text"));
+    write_file("other", "w",
+               "and now for something that nobody trained on: five and twenty bytes\n");
+    checkpoint.paths = other;
+    checkpoint.path_count = 1;
+    assert_int_equal(culm_run_evaluate("d", &checkpoint, &result, &error), CULM_OK);
+    culm_config_free(config);
+}
+
 #define IN_PLACE(test_) cmocka_unit_test_setup_teardown(test_, make_place, drop_place)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(wrong_arguments),
-        cmocka_unit_test(structures_of_other_versions),
-        IN_PLACE(two_runs_at_once),
-        IN_PLACE(a_stop_is_resumed),
+        IN_PLACE(wrong_arguments),    cmocka_unit_test(structures_of_other_versions),
+        IN_PLACE(two_runs_at_once),   IN_PLACE(a_stop_is_resumed),
+        IN_PLACE(a_run_is_evaluated),
     };
     /* the tests run elsewhere, and a path may be relative */
     program = argc > 1 ? realpath(argv[1], NULL) : NULL;
