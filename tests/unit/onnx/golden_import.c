@@ -9,6 +9,7 @@
 #undef culm_model_build
 #undef culm_safetensors_find
 #include "model/model.h"
+#include "onnx/graph.h"
 #include "onnx/onnx.h"
 #include "store/safetensors.h"
 
@@ -25,7 +26,26 @@ enum culm_status golden_import(enum culm_arch arch, const struct culm_model_opti
 const struct culm_safetensors_entry *golden_find(const struct culm_safetensors *file,
                                                  const char *name);
 
-static struct culm_onnx_model *model; /* of the last import */
+static struct culm_onnx_graph *opened; /* of the last import */
+static struct culm_onnx_model *model;  /* of it */
+
+/* From a file that others have been imported from, which makes no difference. */
+static enum culm_status import(const char *path, const struct culm_onnx_options *how,
+                               struct culm_graph **ret_graph, struct culm_error *error) {
+    struct culm_onnx_options other = *how;
+    struct culm_onnx_model *first = NULL;
+    struct culm_graph *graph = NULL;
+    other.inference = !how->inference;
+    other.batch = how->batch + 1;
+    enum culm_status status = culm_onnx_graph_open(path, &opened, error);
+    if (status == CULM_OK &&
+        culm_onnx_import_graph(opened, &other, &first, &graph, NULL) == CULM_OK) {
+        culm_graph_free(graph);
+        culm_onnx_model_free(first);
+    }
+    return status == CULM_OK ? culm_onnx_import_graph(opened, how, &model, ret_graph, error)
+                             : status;
+}
 
 enum culm_status golden_import(enum culm_arch arch, const struct culm_model_options *options,
                                struct culm_graph **ret_graph, struct culm_error *error) {
@@ -38,8 +58,10 @@ enum culm_status golden_import(enum culm_arch arch, const struct culm_model_opti
     (void)arch;
     assert_non_null(path);
     culm_onnx_model_free(model);
+    culm_onnx_graph_close(opened);
     model = NULL;
-    enum culm_status status = culm_onnx_import(path, &how, &model, ret_graph, error);
+    opened = NULL;
+    enum culm_status status = import(path, &how, ret_graph, error);
     for (int32_t i = 0; status == CULM_OK && i < (*ret_graph)->node_count; i++) {
         if (options->dropout == 0) { /* the file has some */
             (*ret_graph)->node[i].attributes.dropout = 0;
