@@ -384,7 +384,10 @@ static void document_markdown(void *ctx, const struct culm_config_entry *entry) 
 
 static void document_lines(void *ctx, const struct culm_config_entry *entry) {
     culm_buf_printf(ctx, "  %-24s %s\n  %-24s   default: %s; allowed: %s\n", entry->key,
-                    entry->row->doc, "", entry->value ? entry->value : "none, it is required",
+                    entry->row->doc, "",
+                    !entry->value   ? "none, it is required"
+                    : *entry->value ? entry->value
+                                    : "none",
                     entry->allowed);
 }
 

@@ -16,32 +16,40 @@ static const char *const normalize_names[] = {[CULM_NORMALIZE_NONE] = "none",
 
 static const struct culm_config_row rows[] = {
     CULM_CONFIG_ENUM("kind", D, kind, "text", culm_source_kind_names, 0,
-                     "what the files are: text, token ids, labelled images, sentence pairs, text "
-                     "to be masked"),
+                     "what the data files contain: text, token ids, labelled images, sentence "
+                     "pairs, or text to be masked"),
     CULM_CONFIG_TEXTS("path", D, paths, path_count, NULL, NULL, 0,
-                      "a file or a list of files, relative to the current directory; images: a "
-                      "folder of folders, or IDX images and labels"),
-    CULM_CONFIG_TEXTS("tokenizer", D, tokenizer, tokenizer_count, "", "a file or a list of files",
-                      CULM_CONFIG_EMPTY,
-                      "`[vocab.json, merges.txt]`, `tokenizer.json`, `vocab.txt`, or their folder; "
-                      "none: a byte is a token, in `data.kind: pairs` a word"),
+                      "data files: a file or a list of files, relative to the current directory; "
+                      "for images a folder with one folder per class, or IDX images and labels"),
+    CULM_CONFIG_TEXTS(
+        "tokenizer", D, tokenizer, tokenizer_count, "", "a file or a list of files",
+        CULM_CONFIG_EMPTY,
+        "tokenizer files: `[vocab.json, merges.txt]`, `tokenizer.json`, `vocab.txt`, or the folder "
+        "that holds them; none: each byte is a token, with `data.kind: pairs` each word"),
     CULM_CONFIG_ENUM("masked_of", D, masked_of, "text", masked_of_names, 0,
-                     "`data.kind: masked`: what the files are"),
-    CULM_CONFIG_REAL("held_out", D, held_out, "0", 0, 1, CULM_CONFIG_BELOW,
-                     "share of the samples, the last ones, kept out of training for evaluation"),
-    CULM_CONFIG_ENUM("crop", D, crop, "center", crop_names, 0,
-                     "how training takes a window out of an image: the middle, a random one of "
-                     "the image with `data.padding` around, a random part resized"),
+                     "whether the files of `data.kind: masked` hold text or token ids"),
+    CULM_CONFIG_REAL(
+        "held_out", D, held_out, "0", 0, 1, CULM_CONFIG_BELOW,
+        "share of the samples, taken from the end, that is kept out of training for evaluation"),
+    CULM_CONFIG_ENUM(
+        "crop", D, crop, "center", crop_names, 0,
+        "how training crops an image: `center`, its middle; `padded`, a random window after "
+        "padding by `data.padding`; `resized`, a random part that is scaled to size"),
     CULM_CONFIG_INT("padding", D, padding, "4", 0, 1024, 0,
-                    "black pixels around an image for `data.crop: padded`"),
+                    "black pixels added on each side of an image with `data.crop: padded`"),
     CULM_CONFIG_INT("resize", D, resize, "0", 0, 8192, 0,
-                    "shorter side before the middle is cut out; 0: what the window needs"),
-    CULM_CONFIG_BOOL("flip", D, flip, "false", 0, "mirror half of the training images"),
+                    "pixels to which the shorter side of an image is scaled before its middle is "
+                    "cropped; 0: what the crop needs"),
+    CULM_CONFIG_BOOL("flip", D, flip, "false", 0,
+                     "mirror half of the training images, left to right"),
     CULM_CONFIG_ENUM("normalize", D, normalize, "none", normalize_names, 0,
-                     "(x / 255 - mean) / std, with ImageNet's figures or with `data.mean` and "
-                     "`data.std`"),
-    CULM_CONFIG_REAL("mean", D, mean, "0.5", -1000, 1000, 0, "of every channel"),
-    CULM_CONFIG_REAL("std", D, std, "0.5", 0, 1000, CULM_CONFIG_ABOVE, "of every channel"),
+                     "scale pixels to (x / 255 - mean) / std: `imagenet` with ImageNet's figures, "
+                     "`custom` with `data.mean` and `data.std`"),
+    CULM_CONFIG_REAL("mean", D, mean, "0.5", -1000, 1000, 0,
+                     "mean that `data.normalize: custom` subtracts in every channel"),
+    CULM_CONFIG_REAL(
+        "std", D, std, "0.5", 0, 1000, CULM_CONFIG_ABOVE,
+        "standard deviation by which `data.normalize: custom` divides in every channel"),
 };
 const struct culm_config_table culm_data_config_table = {CULM_CONFIG_ROWS(rows, D)};
 

@@ -15,48 +15,55 @@
 
 static const struct culm_config_row model_rows[] = {
     CULM_CONFIG_ENUM("arch", M, arch, "gpt2", culm_arch_names, 0,
-                     "the architecture; a size not given is that of its first published model "
-                     "(`culm model list`), for gpt2 the default below; `onnx`: the graph in "
-                     "`model.file`, which alone means it"),
-    MODEL_TEXT(name, "a name",
-               "a published model (`culm model list`): what is not given below is as there"),
+                     "architecture of the model; sizes that are not given are those of the "
+                     "family's first published model (`culm model list`), for gpt2 the defaults "
+                     "below; `onnx`: the graph in `model.file`, which implies it"),
+    MODEL_TEXT(
+        name, "a name",
+        "published model to build (`culm model list`); sizes that are given replace its own"),
     MODEL_TEXT(file, "a file",
-               "an ONNX file exported in training mode; sizes that are not given are the file's"),
-    MODEL_TEXT(init, "a file", "a safetensors file with the weights to start from"),
+               "ONNX file to train, exported in training mode; sizes that are not given are taken "
+               "from the file"),
+    MODEL_TEXT(init, "a file", "safetensors file with the weights to start from"),
     MODEL_INT(layers, "6", 0, 1024,
-              "transformer blocks; depth of a ResNet or VGG; LSTM layers of each side"),
+              "transformer blocks, depth of a ResNet or VGG, or LSTM layers in each of encoder and "
+              "decoder"),
     MODEL_INT(width, "256", 0, CULM_MODEL_MAX_WIDTH,
-              "size of the residual stream, a multiple of `model.heads`; of every LSTM; channels "
-              "after the first convolution"),
-    MODEL_INT(heads, "8", 0, 1024, "attention heads"),
+              "size of the residual stream, a multiple of `model.heads`; gnmt: of every LSTM; "
+              "images: channels after the first convolution"),
+    MODEL_INT(heads, "8", 0, 1024, "attention heads in each transformer block"),
     MODEL_INT(context, "128", 0, CULM_MODEL_MAX_CONTEXT, "tokens in a sample"),
     MODEL_INT(vocab, "256", 0, 16777216,
-              "size of the vocabulary; at least 256 for `data.kind: text` of bytes"),
+              "number of tokens in the vocabulary; at least 256 for `data.kind: text` without a "
+              "tokenizer"),
     CULM_CONFIG_REAL("dropout", M, options.dropout, "0.1", 0, 1, CULM_CONFIG_BELOW,
                      "share of values that dropout sets to zero"),
     MODEL_INT(hidden, "0", 0, CULM_MODEL_MAX_WIDTH * 4,
-              "features inside the MLP, or in the hidden classifier layers; 0: as published"),
+              "features in the hidden layer of the MLP, or in the hidden layers of the classifier; "
+              "0: as published"),
     MODEL_INT(positions, "0", 0, CULM_MODEL_MAX_CONTEXT,
-              "rows of the position table; 0: `model.context`"),
-    MODEL_INT(types, "0", 0, 1024, "bert: kinds of segments; 0: 2"),
+              "rows of the position table; 0: as many as `model.context`"),
+    MODEL_INT(types, "0", 0, 1024, "bert: number of segment types; 0: 2"),
     MODEL_INT(masked, "0", 0, CULM_MODEL_MAX_CONTEXT,
-              "bert: predicted tokens in a sample; 0: 15 % of `model.context`"),
-    MODEL_INT(image, "0", 0, 4096, "height and width of the images; 0: as published"),
-    MODEL_INT(channels, "0", 0, 3, "1: grey, 3: colour; 0: 3"),
-    MODEL_INT(classes, "0", 0, 1000000, "of the classifier; 0: 1000"),
-    CULM_CONFIG_INTS("blocks", M, options.blocks, 1, 1024, "up to four numbers", 0,
-                     "resnet: residual blocks of each of at most four stages, instead of "
-                     "`model.layers`"),
-    MODEL_BOOL(bottleneck, "resnet with `model.blocks`: bottleneck blocks"),
+              "bert: number of tokens to predict in a sample; 0: 15 % of `model.context`"),
+    MODEL_INT(image, "0", 0, 4096, "height and width of the images in pixels; 0: as published"),
+    MODEL_INT(channels, "0", 0, 3, "channels of the images: 1 for grey, 3 for colour; 0: 3"),
+    MODEL_INT(classes, "0", 0, 1000000,
+              "number of classes that the classifier tells apart; 0: 1000"),
+    CULM_CONFIG_INTS(
+        "blocks", M, options.blocks, 1, 1024, "up to four numbers", 0,
+        "resnet: residual blocks in each of up to four stages, as a list; replaces `model.layers`"),
+    MODEL_BOOL(bottleneck, "resnet with `model.blocks`: use bottleneck blocks"),
     MODEL_BOOL(small_stem, "resnet: begin with a 3x3 convolution of stride 1, for small images"),
-    MODEL_BOOL(batch_norm, "vgg: with batch norm"),
+    MODEL_BOOL(batch_norm, "vgg: use batch norm after each convolution"),
     MODEL_INT(pool, "0", 0, 64,
-              "vgg, alexnet: height and width that the classifier sees; 0: as published"),
+              "vgg, alexnet: height and width of the feature map that the classifier sees; 0: as "
+              "published"),
     MODEL_INT(source, "0", 0, CULM_MODEL_MAX_CONTEXT,
-              "gnmt: tokens in a source sentence; 0: `model.context`"),
+              "gnmt: tokens in a source sentence; 0: as many as `model.context`"),
     CULM_CONFIG_REAL("label_smoothing", M, options.label_smoothing, "0", 0, 1, CULM_CONFIG_BELOW,
-                     "share of a target that goes to all classes"),
-    MODEL_BOOL(share_embedding, "gnmt: one table for source and target"),
+                     "share of the target probability that is spread over all classes"),
+    MODEL_BOOL(share_embedding, "gnmt: use one embedding table for source and target"),
 };
 
 static const struct culm_model_preset *first_of(enum culm_arch arch) {
@@ -138,7 +145,7 @@ static enum culm_status check_transformer(const M *m, const struct culm_config_p
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 1) {
             return culm_config_refuse(place, CULM_CONFIG_KEYS(sizes[i].key, "arch"), error,
-                                      "%lld makes no model of 'arch: %s'; allowed: 1 or more",
+                                      "%lld is not possible for 'arch: %s'; allowed: 1 or more",
                                       (long long)sizes[i].value, culm_arch_names[m->arch]);
         }
     }
@@ -181,20 +188,23 @@ const struct culm_config_table culm_model_config_table = {CULM_CONFIG_ROWS(model
 #define O struct culm_optimizer_config
 static const char *const optimizer_names[] = {"adamw", "sgd", NULL};
 static const struct culm_config_row optimizer_rows[] = {
-    CULM_CONFIG_ENUM("name", O, name, "adamw", optimizer_names, 0, "the optimizer"),
-    CULM_CONFIG_REAL("lr", O, lr, "0.001", 0, INFINITY, 0, "highest learning rate"),
+    CULM_CONFIG_ENUM("name", O, name, "adamw", optimizer_names, 0,
+                     "which optimizer updates the weights"),
+    CULM_CONFIG_REAL("lr", O, lr, "0.001", 0, INFINITY, 0,
+                     "learning rate at its highest, after the warm-up"),
     CULM_CONFIG_REAL("beta1", O, beta1, "0.9", 0, 1, CULM_CONFIG_BELOW,
-                     "decay of the first moment"),
+                     "adamw: decay of the first moment"),
     CULM_CONFIG_REAL("beta2", O, beta2, "0.95", 0, 1, CULM_CONFIG_BELOW,
-                     "decay of the second moment"),
+                     "adamw: decay of the second moment"),
     CULM_CONFIG_REAL("eps", O, eps, "1e-08", 0, INFINITY, CULM_CONFIG_ABOVE,
-                     "added to the denominator"),
+                     "adamw: number added to the denominator"),
     CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.1", 0, INFINITY, 0,
-                     "of tensors with two dimensions or more"),
-    CULM_CONFIG_REAL("momentum", O, momentum, "0.9", 0, 1, CULM_CONFIG_BELOW, "of sgd"),
-    CULM_CONFIG_BOOL("nesterov", O, nesterov, "false", 0, "sgd: look ahead along the momentum"),
-    CULM_CONFIG_REAL("clip_norm", O, clip_norm, "1", 0, INFINITY, 0,
-                     "highest global gradient norm; 0 turns clipping off"),
+                     "weight decay of tensors with two or more dimensions"),
+    CULM_CONFIG_REAL("momentum", O, momentum, "0.9", 0, 1, CULM_CONFIG_BELOW, "sgd: momentum"),
+    CULM_CONFIG_BOOL("nesterov", O, nesterov, "false", 0, "sgd: use Nesterov momentum"),
+    CULM_CONFIG_REAL(
+        "clip_norm", O, clip_norm, "1", 0, INFINITY, 0,
+        "global norm above which gradients are scaled down to it; 0 turns clipping off"),
 };
 const struct culm_config_table culm_optimizer_config_table = {CULM_CONFIG_ROWS(optimizer_rows, O)};
 
@@ -203,14 +213,18 @@ const struct culm_config_table culm_optimizer_config_table = {CULM_CONFIG_ROWS(o
 #define S struct culm_schedule_config
 static const struct culm_config_row schedule_rows[] = {
     CULM_CONFIG_ENUM("name", S, name, "cosine", culm_schedule_names, 0,
-                     "course of the learning rate"),
-    CULM_CONFIG_INT("warmup", S, warmup, "10", 0, 1000000000, 0,
-                    "steps of linear warm-up (all but constant)"),
+                     "how the learning rate changes over the steps"),
+    CULM_CONFIG_INT(
+        "warmup", S, warmup, "10", 0, 1000000000, 0,
+        "steps over which the learning rate rises from zero; not with `schedule.name: constant`"),
     CULM_CONFIG_REAL("min_lr", S, min_lr, "0.0001", 0, INFINITY, 0,
-                     "learning rate of the last step (cosine, linear); the lowest (step)"),
-    CULM_CONFIG_INT("every", S, every, "0", 0, 1000000000, 0,
-                    "step: steps between two falls of the learning rate; 0: it does not fall"),
-    CULM_CONFIG_REAL("gamma", S, gamma, "0.1", 0, 1, 0,
-                     "step: what a fall multiplies the learning rate by"),
+                     "learning rate of the last step with `schedule.name: cosine` or `linear`, the "
+                     "lowest one with `step`"),
+    CULM_CONFIG_INT(
+        "every", S, every, "0", 0, 1000000000, 0,
+        "`schedule.name: step`: steps between two drops of the learning rate; 0: it never drops"),
+    CULM_CONFIG_REAL(
+        "gamma", S, gamma, "0.1", 0, 1, 0,
+        "`schedule.name: step`: factor by which each drop multiplies the learning rate"),
 };
 const struct culm_config_table culm_schedule_config_table = {CULM_CONFIG_ROWS(schedule_rows, S)};

@@ -12,10 +12,10 @@
 #define B struct culm_batch_config
 static const struct culm_config_row batch_rows[] = {
     CULM_CONFIG_INT("global", B, global, "32", 1, 1048576, 0,
-                    "samples in a step; a multiple of `batch.micro`"),
+                    "samples in a step, over all pipelines; a multiple of `batch.micro`"),
     CULM_CONFIG_INT("micro", B, micro, "4", 1, 1048576, 0, "samples in a micro-batch"),
     CULM_CONFIG_INT("lanes", B, lanes, "4", 1, 64, 0,
-                    "fixed pieces of the global batch that pipelines share out; divides "
+                    "fixed parts of the global batch that pipelines share out; divides "
                     "`batch.global` / `batch.micro`"),
 };
 
@@ -52,27 +52,28 @@ const struct culm_config_table culm_batch_config_table = {CULM_CONFIG_ROWS(batch
 #define N struct culm_cluster_config
 static const struct culm_config_row cluster_rows[] = {
     CULM_CONFIG_INT("heartbeat_ms", N, heartbeat_ms, "200", 1, DAY_MS, FREE,
-                    "time between two signs of life"),
+                    "milliseconds between two signs of life of a worker"),
     CULM_CONFIG_INT("suspect_ms", N, suspect_ms, "3000", 2, DAY_MS, FREE,
-                    "silence after which a worker is put out of the view; at least three times "
-                    "`cluster.heartbeat_ms`"),
+                    "milliseconds of silence after which a worker is put out of the view; at least "
+                    "three times `cluster.heartbeat_ms`"),
     CULM_CONFIG_INT("kill_suspect_ms", N, kill_suspect_ms, "10000", 0, DAY_MS, FREE,
-                    "time from there until its process is killed"),
+                    "milliseconds from when a silent worker is put out of the view until its "
+                    "process is killed"),
     CULM_CONFIG_INT("replace_ms", N, replace_ms, "500", -1, DAY_MS, FREE,
-                    "time until a lost worker is replaced; -1: never"),
+                    "milliseconds until a lost worker is replaced; -1: never"),
     CULM_CONFIG_INT("join_ms", N, join_ms, "10000", 1, DAY_MS, FREE,
-                    "how long a step waits for a joining worker"),
+                    "milliseconds that a step waits for a joining worker"),
     CULM_CONFIG_INT("wait_ms", N, wait_ms, "600000", 1, DAY_MS, FREE,
-                    "how long training waits for workers it cannot do without"),
+                    "milliseconds that training waits for workers that it cannot do without"),
     CULM_CONFIG_INT("stuck_ms", N, stuck_ms, "30000", 1, DAY_MS, FREE,
-                    "how long a worker may live without finishing a task that is due; the limit "
-                    "grows with what such tasks take, and when it was too short"),
+                    "milliseconds that a worker may live without finishing a task that is due; the "
+                    "limit grows with the time that such tasks take, and when it proved too short"),
     CULM_CONFIG_INT("orphan_ms", N, orphan_ms, "60000", 10, DAY_MS, FREE,
-                    "silence of the launcher after which a worker ends itself, at least "
-                    "`cluster.suspect_ms`"),
-    CULM_CONFIG_INT("max_nodes", N, max_nodes, "8", 1, CULM_MAX_NODES, FREE,
-                    "workers at once; at least `pipelines` * `stages`, and that many where it is "
-                    "not given"),
+                    "milliseconds of silence of the launcher after which a worker ends itself; at "
+                    "least `cluster.suspect_ms`"),
+    CULM_CONFIG_INT(
+        "max_nodes", N, max_nodes, "8", 1, CULM_MAX_NODES, FREE,
+        "workers at once; at least `pipelines` * `stages`, to which the default is raised"),
 };
 
 static enum culm_status finish_cluster(void *object, const struct culm_config_place *place,

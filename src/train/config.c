@@ -21,10 +21,11 @@
 #define E struct culm_eval_config
 static const struct culm_config_row eval_rows[] = {
     CULM_CONFIG_INT("every", E, every, "0", 0, 1000000000, FREE,
-                    "steps between evaluations on the held-out samples; a multiple of "
-                    "`checkpoint.every`; 0: never. One runs at a time; of those that come due "
-                    "meanwhile only the newest follows"),
-    CULM_CONFIG_INT("samples", E, samples, "0", 0, 1000000000, FREE, "how many of them; 0: all"),
+                    "steps between evaluations on the held-out samples, a multiple of "
+                    "`checkpoint.every`; 0: never. One evaluation runs at a time; of the "
+                    "checkpoints that come due meanwhile only the newest follows"),
+    CULM_CONFIG_INT("samples", E, samples, "0", 0, 1000000000, FREE,
+                    "number of held-out samples in an evaluation; 0: all"),
 };
 static const struct culm_config_table eval_table = {CULM_CONFIG_ROWS(eval_rows, E)};
 
@@ -45,31 +46,34 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_SECTION("data", T, data, &culm_data_config_table),
     CULM_CONFIG_SECTION("batch", T, batch, &culm_batch_config_table),
     CULM_CONFIG_INT("pipelines", T, pipelines, "2", 1, 64, FREE,
-                    "copies of the model that work side by side; at most `batch.lanes`"),
+                    "copies of the model that train side by side; at most `batch.lanes`"),
     CULM_CONFIG_INT("stages", T, stages, "3", 1, 64, FREE,
-                    "pieces the model is cut into; at most the blocks of the model (`culm model "
-                    "show`)"),
+                    "parts that the model is cut into, each on a worker of its own; at most the "
+                    "blocks of the model (`culm model show`)"),
     CULM_CONFIG_ENUM("redundancy", T, redundancy, "eager", culm_redundancy_names, FREE,
-                     "what a worker does ahead of a neighbour's loss"),
+                     "how the stage of a lost worker survives: `lazy`, a neighbour keeps a copy of "
+                     "its state; `eager`, the neighbour runs its forwards ahead as well"),
     CULM_CONFIG_ENUM("precision", T, precision, "f32", culm_precision_names, 0,
-                     "number format of activations and products; weights, sums and the optimizer "
-                     "stay f32"),
-    CULM_CONFIG_ENUM("kernels", T, kernels, "default", kernels_names, 0,
-                     "algorithm of each convolution: by a rule, or the fastest in a trial before "
-                     "step 1, which a comparison run takes over with --plan"),
+                     "number format of activations and matrix products; weights, sums and the "
+                     "optimizer stay f32"),
+    CULM_CONFIG_ENUM(
+        "kernels", T, kernels, "default", kernels_names, 0,
+        "how the algorithm of each convolution is chosen: `default`, by a rule; `trial`, the "
+        "fastest in a trial before step 1, which a run to compare with takes over by --plan"),
     CULM_CONFIG_ENUM("cuts", T, cuts, "analytic", cuts_names, FREE,
-                     "where stages end: by what operators should cost, or by what they take in a "
-                     "trial"),
+                     "how the borders between stages are chosen: `analytic`, by the computed cost "
+                     "of operators; `measured`, by their time in a trial"),
     CULM_CONFIG_ENUM("recompute", T, recompute, "none", culm_recompute_names, FREE,
-                     "compute activations again in backward instead of keeping them; `auto`: when "
-                     "the plan does not fit `memory_mb`"),
+                     "compute activations again in backward instead of keeping them: `block`, "
+                     "always; `auto`, if the plan does not fit `memory_mb`"),
     CULM_CONFIG_INT("memory_mb", T, memory_mb, "0", 0, 1 << 30, FREE,
-                    "megabytes that a worker may take; 0: the machine's, shared out among workers"),
+                    "megabytes of memory that each worker may take; 0: the memory of the machine, "
+                    "shared out among workers"),
     CULM_CONFIG_INT("threads", T, threads, "1", 1, 256, FREE, "compute threads of each worker"),
     CULM_CONFIG_U64("seed", T, seed, "1", 0,
-                    "of the initial weights, the order of samples and dropout"),
+                    "seed of the initial weights, the order of samples, and dropout"),
     CULM_CONFIG_INT("steps", T, steps, NULL, 0, 1000000000, 0,
-                    "optimizer steps; 0 writes the initial model"),
+                    "optimizer steps to train for; 0 writes the initial model"),
     CULM_CONFIG_SECTION("optimizer", T, optimizer, &culm_optimizer_config_table),
     CULM_CONFIG_SECTION("schedule", T, schedule, &culm_schedule_config_table),
     CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &culm_checkpoint_config_table),
