@@ -21,7 +21,7 @@
 #define TRIES 3
 #define READ_TRIES 8
 
-#define BACK "put it back, then --resume goes on"
+#define BACK "put it back, then continue with --resume"
 
 struct entry {
     struct culm_pin pin;
@@ -239,7 +239,7 @@ static enum culm_status compare_file(const struct culm_pins *pins, struct entry 
     if (!small) {
         status = digest(pin->path, fd, pin->bytes, false, NULL, hex, error);
         if (status == CULM_OK && strcmp(hex, pin->part) != 0) {
-            return differs(error, pin->path, "its content is another");
+            return differs(error, pin->path, "its content has changed");
         }
         bool moved =
             !culm_stamp_same(ret_stamp, &pin->stamp) && !culm_stamp_same(ret_stamp, &entry->seen);
@@ -256,7 +256,7 @@ static enum culm_status compare_file(const struct culm_pins *pins, struct entry 
     }
     status = digest(pin->path, fd, pin->bytes, true, NULL, hex, error);
     if (status == CULM_OK && strcmp(hex, pin->whole) != 0) {
-        status = differs(error, pin->path, "its content is another");
+        status = differs(error, pin->path, "its content has changed");
     }
     return status;
 }
@@ -295,7 +295,7 @@ static enum culm_status show_file(struct culm_pins *pins, const char *path, int 
                                   struct culm_error *error) {
     struct entry *entry = find(pins, path);
     if (!entry) {
-        return pins->sealed ? differs(error, path, "it was not there")
+        return pins->sealed ? differs(error, path, "it did not exist then")
                             : pin_file(pins, path, fd, error);
     }
     for (int i = 0; i < TRIES; i++) {
@@ -516,13 +516,13 @@ static enum culm_status show_folder(struct culm_pins *pins, const struct folder 
         return status;
     }
     if (!entry && pins->sealed) {
-        return differs(error, folder->path, "it was not there");
+        return differs(error, folder->path, "it did not exist then");
     }
     if (!entry) {
         entry = add(pins, &pin);
     } else if (entry->pin.bytes != pin.bytes || strcmp(entry->pin.part, pin.part) != 0 ||
                (pin.whole[0] && strcmp(entry->pin.whole, pin.whole) != 0)) {
-        return differs(error, folder->path, "a file in it has another name, size or content");
+        return differs(error, folder->path, "a file in it has a different name, size or content");
     } else if (!pin.whole[0] && !culm_stamp_same(&pin.stamp, &entry->pin.stamp)) {
         return differs(error, folder->path,
                        "files in it were written to or replaced, and it is too large to compare");
@@ -580,12 +580,12 @@ enum culm_status culm_pins_inside(struct culm_pins *pins, const char *folder, si
     pthread_mutex_lock(&pins->lock);
     struct entry *entry = find(pins, folder);
     if (!entry || !entry->shown || index >= entry->pin.files) {
-        status = differs(error, path, "it was not there");
+        status = differs(error, path, "it did not exist then");
     } else if (entry->file_stamp[index] != hash_stamp(stamp)) {
         uint64_t sum = culm_checksum(data, len) | 1;
         if (entry->file_sum[index] != sum) {
             status = differs(error, path,
-                             entry->file_sum[index] ? "its content is another"
+                             entry->file_sum[index] ? "its content has changed"
                                                     : "it was written to or replaced");
         } else if (settled(stamp)) {
             entry->file_stamp[index] = hash_stamp(stamp);
@@ -679,13 +679,13 @@ static enum culm_status compare(const struct culm_pin *old, struct entry *entry,
     bool both = old->whole[0] && now->whole[0];
     if (!same_part || (both && strcmp(now->whole, old->whole) != 0)) {
         return differs(error, old->path,
-                       now->files ? "a file in it has another name, size or content"
-                                  : "its content is another");
+                       now->files ? "a file in it has a different name, size or content"
+                                  : "its content has changed");
     }
     if (!both && !culm_stamp_same(&now->stamp, &old->stamp)) {
         snprintf(ret_note, CULM_ERROR_MAX,
-                 "'%.280s' was written to or replaced since; its size and some of its content are "
-                 "the same, more is not known",
+                 "'%.280s' was written to or replaced since; its size and part of its content are "
+                 "unchanged, and more is not known",
                  old->path);
     }
     return CULM_OK;
@@ -697,7 +697,7 @@ enum culm_status culm_pins_compare(struct culm_pins *before, struct culm_pins *n
     for (size_t i = 0; i < before->count; i++) {
         struct entry *entry = find(now, before->entry[i].pin.path);
         if (!entry) {
-            return differs(error, before->entry[i].pin.path, "it is not read any more");
+            return differs(error, before->entry[i].pin.path, "it is no longer read");
         }
         enum culm_status status = compare(&before->entry[i].pin, entry, ret_note, error);
         if (status != CULM_OK) {

@@ -20,14 +20,15 @@ struct values {
 
 static const struct culm_option options[] = {
     CULM_OPTION("batch", INT, "N", struct values, batch,
-                "samples (default: of the configuration, or 1)"),
+                "samples in a batch (default: that of the configuration, or 1)"),
     CULM_OPTION("context", INT, "T", struct values, context, "tokens in a sample"),
     CULM_OPTION("dtype", WORD, "f32|bf16", struct values, dtype,
-                "number format (default: of the configuration, or f32)",
+                "number format (default: that of the configuration, or f32)",
                 .words = culm_bench_dtypes),
-    CULM_OPTION("recompute", WORD, "none|block", struct values, recompute,
-                "activations: kept, or computed again (default: of the configuration, or none)",
-                .words = culm_bench_recomputes),
+    CULM_OPTION(
+        "recompute", WORD, "none|block", struct values, recompute,
+        "whether activations are computed again (default: that of the configuration, or none)",
+        .words = culm_bench_recomputes),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 1)",
                 .most = CULM_OPTION_THREADS_MAX),
     CULM_OPTION("iters", INT, "K", struct values, iters, "steps (default: 10)"),

@@ -20,7 +20,7 @@ struct values {
 };
 
 static const struct culm_option options[] = {
-    CULM_OPTION("json", FLAG, NULL, struct values, json, "show: prints one JSON object"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "with show: prints one JSON object"),
 };
 
 const struct culm_usage culm_usage_ckpt = {

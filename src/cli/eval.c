@@ -28,7 +28,7 @@ static const struct culm_option options[] = {
                 "evaluates on all samples of this file instead of the held-out ones; repeatable"),
     CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
                 "a safetensors file or a checkpoint (default: DIR/model.safetensors)"),
-    CULM_OPTION("samples", INT, "N", struct values, samples, "at most so many"),
+    CULM_OPTION("samples", INT, "N", struct values, samples, "evaluates at most N samples"),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
                 .most = CULM_OPTION_THREADS_MAX),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
@@ -39,7 +39,7 @@ const struct culm_usage culm_usage_eval = {
     .arguments = "CONFIG|DIR",
     .min_arguments = 1,
     .max_arguments = 1,
-    .summary = "Loss, accuracy and perplexity of a model on held-out data",
+    .summary = "Measures loss, accuracy and perplexity of a model on held-out data",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };

@@ -15,13 +15,13 @@ struct values {
 
 static const struct culm_option options[] = {
     CULM_OPTION("prompt", TEXT, "TEXT", struct values, prompt,
-                "what the text begins with (default: a line break)"),
+                "text to begin with (default: a line break)"),
     CULM_OPTION("tokens", INT, "N", struct values, tokens,
                 "how many tokens to add, which are bytes without a tokenizer (default: 200)"),
     CULM_OPTION("bytes", INT, "N", struct values, tokens, "the old name of --tokens"),
     CULM_OPTION("temperature", REAL, "X", struct values, temperature,
                 "below 1: likelier tokens; above 1: rarer ones (default: 0.8)"),
-    CULM_OPTION("seed", INT, "N", struct values, seed, "of the choices (default: 1)"),
+    CULM_OPTION("seed", INT, "N", struct values, seed, "seed of the random choices (default: 1)"),
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
                 .most = CULM_OPTION_THREADS_MAX),
 };
@@ -51,7 +51,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     (void)ret_code;
     if (!v->prompt[0]) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--prompt: an empty text; give at least one byte");
+                              "--prompt: the text is empty; give at least one byte");
     }
     const struct culm_generate_options how = {
         .prompt = v->prompt,

@@ -124,7 +124,7 @@ static const struct {
     {2, "wrong usage"},
     {3, "wrong configuration or input; nothing was written"},
     {4, "the environment: disk full, out of memory, a missing right"},
-    {75, "stopped by a signal; --resume goes on"},
+    {75, "stopped by a signal; --resume continues"},
 };
 
 static const struct {

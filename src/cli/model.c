@@ -19,14 +19,14 @@ struct values {
 };
 
 static const struct culm_option options[] = {
-    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object a model"),
-    CULM_OPTION("onnx", TEXT, "FILE", struct values, onnx, "export: the file to write"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object per model"),
+    CULM_OPTION("onnx", TEXT, "FILE", struct values, onnx, "with export: the file to write"),
     CULM_OPTION("batch", INT, "N", struct values, batch,
-                "import: samples in a micro-batch (default: 1)"),
+                "with import: samples in a micro-batch (default: 1)"),
     CULM_OPTION("context", INT, "T", struct values, context,
-                "import: tokens in a sample, where the file leaves them open"),
+                "with import: tokens in a sample, if the file leaves that open"),
     CULM_OPTION("image", INT, "N", struct values, image,
-                "import: height and width, where the file leaves them open"),
+                "with import: height and width of images, if the file leaves them open"),
 };
 
 const struct culm_usage culm_usage_model = {

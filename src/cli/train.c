@@ -28,7 +28,7 @@ static const struct culm_option option_rows[] = {
                 "changes a key of the configuration; repeatable"),
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "the run directory (default: runs/<config name>)"),
-    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "goes on with the run in DIR"),
+    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "uses the plan of another run (its plan.json)"),
     CULM_OPTION("dry-run", FLAG, NULL, struct values, dry_run,
@@ -121,7 +121,7 @@ static void print_plan(const struct train *t, const char *json) {
                (double)culm_event_int(stage, "memory_bytes", 0) / 1e6);
     }
     if (shape.stages == 1 && shape.redundant) {
-        printf("with one stage there is no shadow: the copies are the other pipelines\n");
+        printf("with one stage there are no shadows: the other pipelines have the copies\n");
     }
     json_decref(plan);
 }

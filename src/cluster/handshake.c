@@ -66,14 +66,15 @@ enum culm_status culm_handshake_challenged(struct culm_handshake *handshake,
     culm_read_bytes(&reader, said, sizeof said);
     if (challenge->type != CULM_WIRE_CHALLENGE || handshake->greeted ||
         !culm_reader_done(&reader)) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "the answer to a hello is no challenge; is the other side culm, of "
-                              "the same version?");
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "the answer to a hello is not a challenge; is the other side culm, of "
+            "the same version?");
     }
     memcpy(handshake->listener_nonce, nonce, sizeof nonce);
     if (!right_mac(handshake, NULL, said)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "wrong token: the one who listens there belongs to another run");
+                              "wrong token: whoever listens there belongs to another run");
     }
     handshake->greeted = true;
     return CULM_OK;

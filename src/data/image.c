@@ -311,8 +311,7 @@ enum culm_status culm_image_decode(const void *data, size_t len, const char *nam
             *at = (uint8_t)*at < ' ' ? ' ' : *at;
         }
         return culm_error_set(error, status, "image '%s': %s%s", name, reason.text,
-                              status == CULM_ERR_FORMAT ? "; replace the file or take it away"
-                                                        : "");
+                              status == CULM_ERR_FORMAT ? "; replace the file or remove it" : "");
     }
     return CULM_OK;
 }

@@ -21,7 +21,7 @@ enum culm_status culm_source_training(const struct culm_source_options *options,
     double share = options->held_out;
     if (!(share >= 0 && share < 1)) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "data.held_out: %g is no share; allowed: at least 0 and below 1",
+                              "data.held_out: %g is not a share; allowed: at least 0 and below 1",
                               share);
     }
     if (share == 0) {

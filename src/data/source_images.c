@@ -116,19 +116,19 @@ static enum culm_status read_file(struct culm_images_workspace *space, const cha
         }
         bool gone = reason == ENOENT || reason == ENOTDIR || reason == ELOOP || reason == EINVAL;
         if (gone && pinned) {
-            return culm_error_set(error, CULM_ERR_CHANGED,
-                                  "image '%s': cannot be read: %s; put it back, then --resume goes "
-                                  "on",
-                                  path, strerror(reason));
+            return culm_error_set(
+                error, CULM_ERR_CHANGED,
+                "image '%s': cannot be read: %s; put it back, then continue with --resume", path,
+                strerror(reason));
         }
         return culm_error_errno(error, reason, "image '%s': cannot be read; restore it", path);
     }
     size_t size = (size_t)info.st_size, done = 0;
     enum culm_status status = CULM_OK;
     if (!size || size > FILE_BYTES_MAX) {
-        status = culm_error_set(error, CULM_ERR_FORMAT,
-                                "image '%s': has %zu bytes; replace the file or take it away", path,
-                                size);
+        status =
+            culm_error_set(error, CULM_ERR_FORMAT,
+                           "image '%s': has %zu bytes; replace the file or remove it", path, size);
     } else if (size > space->file_capacity) {
         uint8_t *larger = realloc(space->file, size);
         if (larger) {

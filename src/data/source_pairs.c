@@ -249,9 +249,9 @@ static enum culm_status take_line(struct pairs *pairs, size_t file, int64_t numb
     } else if (!split(text, len, &line)) {
         what = "has no TAB; write source, TAB, target";
     } else if (blank(line.source, line.source_len)) {
-        what = "has no source sentence; complete the line or take it away";
+        what = "has no source sentence; complete the line or remove it";
     } else if (blank(line.target, line.target_len)) {
-        what = "has no target sentence; complete the line or take it away";
+        what = "has no target sentence; complete the line or remove it";
     }
     return what ? culm_error_set(error, CULM_ERR_FORMAT, "pairs '%s': line %lld %s", path,
                                  (long long)number, what)

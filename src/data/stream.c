@@ -234,7 +234,7 @@ static enum culm_status plain_segment(const struct culm_stream *stream, size_t f
     segment->count = entry->bytes / (uint64_t)segment->width;
     if (entry->bytes % (uint64_t)segment->width) {
         return culm_error_set(error, CULM_ERR_FORMAT,
-                              "token file '%s': its %llu bytes are no whole number of %d-byte "
+                              "token file '%s': its %llu bytes are not a whole number of %d-byte "
                               "tokens; is it cut short, or should its name end in .u16 or .u32?",
                               entry->path, (unsigned long long)entry->bytes, segment->width);
     }

@@ -92,7 +92,7 @@ static enum culm_status read_wordpiece(struct culm_load *load, const json_t *roo
     }
     if (prefix && (!json_is_string(prefix) || json_string_length(prefix) >= sizeof t->prefix)) {
         return culm_load_refuse(load,
-                                "its continuing_subword_prefix is no text of at most %d bytes",
+                                "its continuing_subword_prefix is not a text of at most %d bytes",
                                 CULM_TOKENIZER_PREFIX - 1);
     }
     strcpy(t->prefix, prefix ? json_string_value(prefix) : "##");
@@ -234,7 +234,7 @@ static enum culm_status read_vocab_text(struct culm_load *load, const char *text
         }
         if (number < before) {
             return culm_load_refuse(load,
-                                    "line %d, '%.*s', is there before; each line is one token",
+                                    "line %d, '%.*s', appeared before; each line is one token",
                                     before + 1, (int)(size < 40 ? size : 40), line);
         }
     }

@@ -106,7 +106,7 @@ static enum culm_status reserve_ids(struct culm_load *load, const json_t *vocab)
     json_int_t most = -1;
     json_object_foreach((json_t *)vocab, key, value) {
         if (!json_is_integer(value)) {
-            return culm_load_refuse(load, "the id of '%.40s' is no whole number", key);
+            return culm_load_refuse(load, "the id of '%.40s' is not a whole number", key);
         }
         most = json_integer_value(value) > most ? json_integer_value(value) : most;
     }
@@ -310,7 +310,7 @@ enum culm_status culm_load_added_token(struct culm_load *load, const char *conte
         return culm_load_no_memory(load);
     }
     if (number < count) {
-        return culm_load_refuse(load, "the added token '%.40s' is there twice", content);
+        return culm_load_refuse(load, "the added token '%.40s' appears twice", content);
     }
     t->added_info[number] = *info;
     t->added_info[number].id = (int32_t)id;

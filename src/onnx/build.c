@@ -247,7 +247,7 @@ static enum culm_status check_shape(struct culm_onnx_build *build,
     int32_t y = node->output[0];
     if (!culm_onnx_shape_here(build, y, &wanted)) {
         return culm_onnx_unsupported(
-            build, node, "shape %s cannot be had for a batch of %lld",
+            build, node, "shape %s is not possible for a batch of %lld",
             culm_onnx_shape_text(&build->file->value[y], says, sizeof says),
             (long long)build->options->batch);
     }

@@ -104,7 +104,7 @@ static enum culm_status global_pool(struct culm_onnx_build *b, const struct culm
     const struct culm_onnx_value *v = culm_onnx_value_of(b, node, 0);
     const struct culm_attributes to_one = {.dims = {1, 1}};
     if (!v || v->rank != 4) {
-        return culm_onnx_unsupported(b, node, "an input that is no image");
+        return culm_onnx_unsupported(b, node, "an input that is not an image");
     }
     int32_t x = culm_onnx_image(b, node, 0);
     return v->dim[2] * v->dim[3] == 1

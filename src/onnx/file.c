@@ -141,7 +141,7 @@ static enum culm_status read_opset(struct culm_onnx_graph *graph,
         return status;
     }
     if (own && version > 1000) {
-        return culm_onnx_bad(graph, wire.at, error, "opset %llu is none",
+        return culm_onnx_bad(graph, wire.at, error, "opset %llu does not exist",
                              (unsigned long long)version);
     }
     if (own) {
@@ -253,7 +253,7 @@ static enum culm_status read_end(struct culm_onnx_graph *graph,
         return CULM_OK;
     }
     if (v->kind == CULM_ONNX_INPUT) {
-        return culm_onnx_bad(graph, message->data, error, "input '%s' is there twice", v->name);
+        return culm_onnx_bad(graph, message->data, error, "input '%s' appears twice", v->name);
     }
     v->kind = CULM_ONNX_INPUT;
     if (!push(&graph->input, &graph->input_count, value)) {
@@ -277,7 +277,7 @@ static enum culm_status read_initializer(struct culm_onnx_graph *graph,
         return culm_onnx_bad(graph, message->data, error, "an initializer has no name");
     }
     if (culm_onnx_find(graph, tensor->name) >= 0) {
-        return culm_onnx_bad(graph, message->data, error, "initializer '%s' is there twice",
+        return culm_onnx_bad(graph, message->data, error, "initializer '%s' appears twice",
                              tensor->name);
     }
     int32_t value = culm_onnx_value_new(graph, tensor->name);
@@ -314,7 +314,7 @@ static enum culm_status add_node(struct culm_onnx_graph *graph,
     for (int32_t i = 0; i < node->outputs; i++) {
         struct culm_onnx_value *v = node->output[i] < 0 ? NULL : &graph->value[node->output[i]];
         if (v && (v->kind != CULM_ONNX_MADE || v->node >= 0)) {
-            return culm_onnx_bad(graph, message->data, error, "node '%s' makes '%s' once more",
+            return culm_onnx_bad(graph, message->data, error, "node '%s' makes '%s' again",
                                  node->name, v->name);
         }
         if (v) {
@@ -370,7 +370,7 @@ static enum culm_status read_model(struct culm_onnx_graph *graph, struct culm_er
         }
     }
     if (graph->ir_version == 0) { /* whatever else is wrong */
-        return culm_onnx_bad(graph, wire.at, error, "this is no ONNX model");
+        return culm_onnx_bad(graph, wire.at, error, "this is not an ONNX model");
     }
     if (status != CULM_OK) {
         return status;
@@ -434,8 +434,9 @@ enum culm_status culm_onnx_side_file(struct culm_onnx_graph *graph, const char *
     const char *slash = strrchr(graph->path, '/');
     int folder = slash ? (int)(slash - graph->path + 1) : 0;
     if (!graph->map[0].mapped) {
-        return culm_error_set(error, CULM_ERR_FORMAT, "onnx '%s': tensor '%s' lies in another file",
-                              graph->path, tensor);
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "onnx '%s': tensor '%s' is stored in another file", graph->path,
+                              tensor);
     }
     if (!location[0] || location[0] == '/' || strstr(location, "..")) {
         return culm_error_set(error, CULM_ERR_FORMAT,

@@ -209,8 +209,8 @@ enum culm_status culm_onnx_weights_read(const struct culm_onnx_model *model, con
     }
     if (elements != data->elements) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "onnx '%s': weight '%s' has %lld elements, %lld are wanted",
-                              file->path, name, (long long)data->elements, (long long)elements);
+                              "onnx '%s': weight '%s' has %lld elements, not %lld", file->path,
+                              name, (long long)data->elements, (long long)elements);
     }
     if (data->type == CULM_ONNX_FLOAT) {
         memcpy(ret_data, data->data, (size_t)elements * sizeof *ret_data);

@@ -289,7 +289,7 @@ static bool range(struct culm_onnx_call *call) {
             return true;
         }
         if (t[k]->elements != 1) {
-            return culm_onnx_refuse(call, "an end that is no number");
+            return culm_onnx_refuse(call, "an end that is not a number");
         }
     }
     double start = culm_onnx_get_real(t[0], 0), end = culm_onnx_get_real(t[1], 0);
@@ -321,7 +321,7 @@ static bool cumulate(struct culm_onnx_call *call) {
     int axis = 0;
     const struct culm_onnx_tensor *t = call->in[1].data;
     if (t && t->elements != 1) {
-        return culm_onnx_refuse(call, "an axis that is no number");
+        return culm_onnx_refuse(call, "an axis that is not a number");
     }
     return (!t || culm_onnx_axis(call, culm_onnx_get_int(t, 0), call->in[0].rank, &axis)) &&
            alike(call);

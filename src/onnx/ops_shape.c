@@ -65,7 +65,7 @@ static bool filled(struct culm_onnx_call *call) {
         return false;
     }
     if (a && a->t && (!a->t->data || a->t->elements != 1)) {
-        return culm_onnx_refuse(call, "a value that is no number");
+        return culm_onnx_refuse(call, "a value that is not a number");
     }
     call->out[0].type = a && a->t ? a->t->type : CULM_ONNX_FLOAT;
     return count < 0 || culm_onnx_set(call, 0, call->out[0].type, count, dim);
@@ -213,7 +213,7 @@ static bool unsqueeze(struct culm_onnx_call *call) {
             return false;
         }
         if (bits >> axis & 1) {
-            return culm_onnx_refuse(call, "axis %d is there twice", axis);
+            return culm_onnx_refuse(call, "axis %d appears twice", axis);
         }
         bits |= 1u << axis;
     }

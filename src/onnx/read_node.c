@@ -112,7 +112,7 @@ static enum culm_status add_dims(struct culm_onnx_graph *graph, struct culm_onnx
             __builtin_mul_overflow(tensor->elements, dim ? dim : 1, &tensor->elements) ||
             tensor->elements > (int64_t)1 << 48) {
             return bad_tensor(graph, packed ? field->data : at, tensor, error,
-                              "has no shape that can be");
+                              "has an impossible shape");
         }
         tensor->dim[tensor->rank++] = dim;
         if (!packed) {

@@ -260,7 +260,7 @@ static bool put_out_contradicted(struct culm_coordinator *c, bool afresh, const 
 static void cannot_be_told(struct culm_coordinator *c, const char *what) {
     culm_coordinator_fail(c, CULM_ERR_INTERNAL,
                           "%s, and it cannot be told which is right; the last checkpoint is kept: "
-                          "go on from it with --resume",
+                          "continue from it with --resume",
                           what);
 }
 
@@ -396,11 +396,10 @@ static void misread(struct culm_coordinator *c, int32_t stage, uint64_t ids) {
     json_object_set_new(event, "samples_repeated",
                         told ? json_integer((json_int_t)audit.repeated) : json_null());
     culm_coordinator_event(c, event);
-    culm_coordinator_fail(
-        c, CULM_ERR_INTERNAL,
-        "step %lld: stage %d has not read the samples that were its turn, %s; the "
-        "last checkpoint is kept: go on from it with --resume",
-        (long long)c->iteration, stage, what);
+    culm_coordinator_fail(c, CULM_ERR_INTERNAL,
+                          "step %lld: stage %d has not read the samples whose turn it was, %s; the "
+                          "last checkpoint is kept: continue from it with --resume",
+                          (long long)c->iteration, stage, what);
 }
 
 /* Were the samples read that the ledger is about to say were? */

@@ -67,7 +67,7 @@ static void step_event(struct culm_coordinator *c, double norm) {
 }
 
 static const char *boundary_reason(const struct culm_coordinator *c, char *text, size_t size) {
-    snprintf(text, size, "roles were dealt anew after step %lld", (long long)(c->iteration - 1));
+    snprintf(text, size, "roles were assigned anew after step %lld", (long long)(c->iteration - 1));
     return text;
 }
 
@@ -200,10 +200,10 @@ static int32_t writer_of(const struct culm_coordinator *c, int32_t stage) {
 static void order_piece(struct culm_coordinator *c, int32_t stage) {
     c->saving.writer[stage] = writer_of(c, stage);
     if (c->saving.writer[stage] < 0) {
-        culm_coordinator_fail(c, CULM_ERR_IO,
-                              "the last checkpoint could not be written: nobody is left who could "
-                              "write stage %d",
-                              stage);
+        culm_coordinator_fail(
+            c, CULM_ERR_IO,
+            "the last checkpoint could not be written: no worker is left that could write stage %d",
+            stage);
         return;
     }
     const struct culm_save save = {
@@ -231,7 +231,7 @@ void culm_coordinator_save(struct culm_coordinator *c) {
     if (c->saving.active || c->io_busy) {
         if (!wanted) {
             culm_coordinator_checkpoint_event(c, version, "", false,
-                                              "the one before is still being written");
+                                              "the previous one is still being written");
         }
         return; /* a wanted one follows when that is done */
     }

@@ -164,7 +164,8 @@ static void wait_for_memory(struct culm_coordinator *c) {
     }
     char why[160];
     snprintf(why, sizeof why,
-             "those who live would take more memory than %s allows; work waits for a replacement",
+             "the workers that are left would take more memory than %s allows; the work waits for "
+             "a replacement",
              memory_limit(c));
     wait_for(c, c->o.shape.pipelines * c->o.shape.stages, have, why);
 }

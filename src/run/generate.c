@@ -63,11 +63,12 @@ static enum culm_status prepare(struct generator *g, const char *dir, struct cul
     }
     const struct culm_graph *graph = g->runner.graph;
     if (!continues_text(graph)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s' is a run of 'arch: %s' that continues no text; give the run of "
-                              "a gpt2, or of an ONNX file that reads tokens alone, with causal "
-                              "attention and logits [batch, length, vocabulary]",
-                              dir, culm_arch_names[config->model.arch]);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "'%s' is a run of 'arch: %s' which does not continue text; give the run of "
+            "a gpt2, or of an ONNX file that reads tokens alone, with causal "
+            "attention and logits [batch, length, vocabulary]",
+            dir, culm_arch_names[config->model.arch]);
     }
     const struct culm_shape *out = &graph->value[graph->output[0].value].shape;
     g->context = out->dim[1];

@@ -66,11 +66,12 @@ static enum culm_status resume(const struct culm_launch_options *o, struct culm_
     if (there) {
         if (readable) {
             culm_warnings_add(warnings,
-                              "'%s' has other algorithms than the checkpoint; the run goes on with "
-                              "the algorithms of the checkpoint",
+                              "'%s' has other algorithms than the checkpoint; the run continues "
+                              "with the algorithms of the checkpoint",
                               path);
         } else if (found) {
-            culm_warnings_add(warnings, "%s; the run goes on with the algorithms of the checkpoint",
+            culm_warnings_add(warnings,
+                              "%s; the run continues with the algorithms of the checkpoint",
                               unreadable.text);
         }
         *ret_choices = recorded;
@@ -107,7 +108,7 @@ enum culm_status culm_launch_choices(const struct culm_launch_options *o,
     if (status == CULM_OK && there && !culm_choices_same_algorithms(&planned, &recorded)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "--plan '%s' has other algorithms than the checkpoint that the run "
-                                "goes on from; leave it out",
+                                "continues from; leave it out",
                                 o->plan_path);
     }
     culm_choices_release(&recorded);

@@ -25,10 +25,11 @@ static enum culm_status check_fresh(const char *path, struct culm_error *error) 
             return status;
         }
         if (lstat(inside, &info) == 0) {
-            return culm_error_set(error, CULM_ERR_EXISTS,
-                                  "'%s': a run is already there ('%s'); go on with --resume, or "
-                                  "choose another --out",
-                                  path, names[i]);
+            return culm_error_set(
+                error, CULM_ERR_EXISTS,
+                "'%s': a run is already there ('%s'); continue it with --resume, or "
+                "choose another --out",
+                path, names[i]);
         }
     }
     return CULM_OK;

@@ -24,8 +24,8 @@ static enum culm_status open_directory(struct culm_tensors *tensors, const char 
         status = culm_path_format(inside, error, "%s/checkpoints", path);
         if (status == CULM_OK && !culm_file_is_directory(inside)) {
             status = culm_error_set(error, CULM_ERR_FORMAT,
-                                    "'%s': is no checkpoint (no manifest.json) and no run (no "
-                                    "checkpoints/)",
+                                    "'%s' is neither a checkpoint (it has no manifest.json) nor a "
+                                    "run (it has no checkpoints/)",
                                     path);
         }
         if (status == CULM_OK) {

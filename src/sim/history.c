@@ -151,7 +151,7 @@ static void note_error(struct running *run, const char *message) {
     run->said = must_say && strstr(message, must_say);
     run->honest = run->said || (run->store->fail_percent > 0 &&
                                 strncmp(message, "the last checkpoint could not be ", 33) == 0);
-    if (strstr(message, "has not read the samples that were its turn")) {
+    if (strstr(message, "has not read the samples whose turn it was")) {
         run->misread++;
         run->honest = run->reader;
     }

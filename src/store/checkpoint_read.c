@@ -223,7 +223,7 @@ static enum culm_status latest(const char *run_dir, bool verify, int64_t below, 
     if (!found) {
         return broken.text[0]
                    ? culm_error_set(error, CULM_ERR_FORMAT,
-                                    "no whole checkpoint in '%s': %s; mend it, or remove it to "
+                                    "no whole checkpoint in '%s': %s; repair it, or remove it to "
                                     "start from the beginning",
                                     dir, broken.text)
                    : culm_error_set(error, CULM_ERR_NOT_FOUND, "no checkpoint in '%s'", dir);
@@ -381,7 +381,7 @@ enum culm_status culm_checkpoint_export_model(struct culm_fs *fs,
         }
         if (!culm_safetensors_is_f32(entry) || entry->rank > 4) {
             status = culm_error_set(error, CULM_ERR_FORMAT,
-                                    "checkpoint '%s': tensor '%s' is no F32 of up to 4 dimensions",
+                                    "checkpoint '%s': tensor '%s' is not F32 of up to 4 dimensions",
                                     checkpoint->path, entry->name);
             goto out;
         }

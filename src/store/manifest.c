@@ -102,7 +102,7 @@ enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
                   "signature", info->signature, "config", info->config, "pieces", list);
     if (!root || json_array_size(list) != count) {
         status = culm_error_set(error, CULM_ERR_ARGUMENT,
-                                "checkpoint '%s': signature or configuration is no UTF-8, or out "
+                                "checkpoint '%s': signature or configuration is not UTF-8, or out "
                                 "of memory",
                                 dir);
         goto out;

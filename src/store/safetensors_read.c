@@ -75,11 +75,11 @@ static enum culm_status read_metadata(const struct culm_safetensors *file, json_
     const char *key;
     json_t *value;
     if (!json_is_object(metadata)) {
-        return bad(file, 8, error, "__metadata__ is no object");
+        return bad(file, 8, error, "__metadata__ is not an object");
     }
     json_object_foreach(metadata, key, value) {
         if (!json_is_string(value)) {
-            return bad(file, 8, error, "__metadata__ has a value that is no string");
+            return bad(file, 8, error, "__metadata__ has a value that is not a string");
         }
     }
     return CULM_OK;
@@ -114,7 +114,7 @@ static enum culm_status read_shape(const struct culm_safetensors *file, json_t *
     for (int i = 0; i < entry->rank; i++) {
         json_t *size = json_array_get(value, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0) {
-            return bad(file, 8, error, "tensor '%s': dimension %d is no size", entry->name, i);
+            return bad(file, 8, error, "tensor '%s': dimension %d is not a size", entry->name, i);
         }
         entry->shape[i] = json_integer_value(size);
         if (__builtin_mul_overflow(elements, (uint64_t)entry->shape[i], &elements)) {
@@ -135,7 +135,7 @@ static enum culm_status read_entry(const struct culm_safetensors *file, json_t *
                                    uint64_t *ret_begin, struct culm_error *error) {
     uint64_t size = 0, bytes = 0;
     if (!json_is_object(value)) {
-        return bad(file, 8, error, "tensor '%s' is no object", entry->name);
+        return bad(file, 8, error, "tensor '%s' is not an object", entry->name);
     }
     enum culm_status status =
         read_dtype(file, json_object_get(value, "dtype"), entry, &size, error);
@@ -510,8 +510,8 @@ enum culm_status culm_safetensors_read(const struct culm_safetensors *file, cons
         culm_shape_text(entry->rank, entry->shape, has);
         culm_shape_text(rank, shape, wanted);
         return culm_error_set(error, CULM_ERR_FORMAT,
-                              "safetensors '%s': tensor '%s' is %s %s, F32 %s is wanted",
-                              file->name, name, entry->dtype, has, wanted);
+                              "safetensors '%s': tensor '%s' is %s %s, not F32 %s", file->name,
+                              name, entry->dtype, has, wanted);
     }
     return culm_safetensors_load(entry, 0, ret_data, entry->bytes, error);
 }

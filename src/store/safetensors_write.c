@@ -49,7 +49,7 @@ static enum culm_status describe(json_t *header, const struct culm_tensor_ref *t
                               "data_offsets", (json_int_t)*offset, (json_int_t)end);
     if (!entry || json_object_set_new(header, tensor->name, entry) != 0) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "'%s': tensor '%s': name is no UTF-8, or out of memory", path,
+                              "'%s': tensor '%s': name is not UTF-8, or out of memory", path,
                               tensor->name);
     }
     *offset = end;
@@ -67,7 +67,7 @@ static enum culm_status make_header(const char *path, const struct culm_tensor_r
     json_t *header = json_object(), *notes = json_object();
     for (size_t i = 0; i < metadata_count; i++) {
         if (json_object_set_new(notes, metadata[i].key, json_string(metadata[i].value)) != 0) {
-            status = culm_error_set(error, CULM_ERR_ARGUMENT, "'%s': metadata is no UTF-8", path);
+            status = culm_error_set(error, CULM_ERR_ARGUMENT, "'%s': metadata is not UTF-8", path);
             goto out;
         }
     }

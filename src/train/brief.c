@@ -27,7 +27,7 @@ enum culm_status culm_brief_read(const void *data, size_t len, struct culm_brief
     enum culm_status status = CULM_OK;
     if (!config) {
         status = culm_error_set(error, CULM_ERR_FORMAT,
-                                "what the coordinator said of the run cannot be read");
+                                "cannot read what the coordinator said about the run");
     } else if (!(brief.config_text = strdup(config))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }

@@ -137,7 +137,7 @@ enum culm_status culm_inputs_check_samples(const struct culm_inputs *inputs, int
     return samples == inputs->samples
                ? CULM_OK
                : culm_error_set(error, CULM_ERR_CHANGED,
-                                "the data has %lld samples, had %lld when the run began; put it "
-                                "back, then --resume goes on",
+                                "the data has %lld samples, and had %lld when the run began; put "
+                                "it back, then continue with --resume",
                                 (long long)samples, (long long)inputs->samples);
 }

@@ -81,7 +81,7 @@ static void tell(const struct culm_network *network, int32_t found, int32_t all,
     ret_note[0] = '\0';
     if (found < all) {
         snprintf(ret_note, CULM_NETWORK_NOTE_SIZE,
-                 "model.init has %d of %d parameters; those that it lacks, the first is '%s', "
+                 "model.init has %d of %d parameters; the others, of which '%s' is the first, "
                  "start from %s",
                  found, all, missing, network->model ? "model.file" : "the seed");
     }

@@ -315,7 +315,7 @@ enum culm_status culm_plan_new(struct culm_network *network, const struct culm_c
 }
 
 enum culm_status culm_plan_check_memory(const struct culm_plan *plan, struct culm_error *error) {
-    static const char less[] = "what takes less: `recompute: block`, `redundancy: lazy`, more "
+    static const char less[] = "these take less: `recompute: block`, `redundancy: lazy`, more "
                                "stages, fewer pipelines, a smaller `batch.micro`";
     const struct culm_memory *memory = &plan->memory;
     size_t total = 0;

@@ -291,7 +291,7 @@ static bool stray(const struct shape *shape, int32_t worker) {
     }
     while (ok && culm_sim_now(run->sim) < 400000000000ull && culm_sim_step(run->sim)) {
     }
-    ok = ok && !run->done && strstr(run->error, "has not read the samples that were its turn");
+    ok = ok && !run->done && strstr(run->error, "has not read the samples whose turn it was");
     if (!ok) {
         printf("not ok - %d x %d, worker %d reads other samples: %s\n", shape->pipelines,
                shape->stages, worker, run->done ? "nobody noticed" : run->error);

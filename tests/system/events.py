@@ -68,7 +68,7 @@ def said_once(bench):
 
 
 def latin_1_folder(bench):
-    """A folder whose name is no UTF-8: every event is there, with U+FFFD where the name stands."""
+    """A folder whose name is not UTF-8: every event is there, with U+FFFD where the name stands."""
     run = bench.train(changed(CONFIG, eval={"every": 4}, data__held_out=0.2), LATIN_1)
     equal([event["step"] for event in run.all("checkpoint") if event["ok"]], [4, 8], "checkpoints")
     check(all("caf\ufffd" in event["path"] for event in run.all("checkpoint")), "paths")

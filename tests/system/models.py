@@ -127,7 +127,7 @@ def tells_of_missing_weight(bench):
         ended = bench.run(*command)
         equal(ended.code, 0, f"exit code of {command}")
         said = ended.err.startswith((f"culm {command[0]}: model.init has ", f"culm {command[0]}: warning: model.init has "))
-        check(said and f"the first is '{missing}'" in ended.err,
+        check(said and f"of which '{missing}' is the first" in ended.err,
               f"{command} says {ended.err!r}")
 
 
@@ -427,7 +427,7 @@ def generates_not(bench, family):
     run = bench.train(changed(config_of(family), pipelines=1, stages=1, redundancy="none", steps=0), "run")
     ended = bench.run("generate", run.dir)
     equal((ended.code, ended.out, len(ended.err.splitlines())), (3, "", 1), f"{ended.err!r}: exit code, text and lines")
-    check("continues no text" in ended.err and "causal" in ended.err, f"generate says {ended.err!r}")
+    check("does not continue text" in ended.err and "causal" in ended.err, f"generate says {ended.err!r}")
 
 
 for family in ("bert", "resnet18", "gnmt", "bert.onnx", "resnet.onnx"):

@@ -13,7 +13,7 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
     const struct culm_shape shape = *culm_input_shape(graph, node, 0);
     enum culm_dtype dtype = typed_dtype(graph, node, 0);
     if (dtype == CULM_I32) {
-        return culm_shape_error(graph, node, 0, 0, "integers have no such function", error);
+        return culm_shape_error(graph, node, 0, 0, "this function does not take integers", error);
     }
     if (node->attributes.function > CULM_FUNCTION_RECIPROCAL) {
         return culm_error_set(error, CULM_ERR_CONFIG, "operator '%s': function %d takes %s",

@@ -13,7 +13,7 @@ static enum culm_status infer_packed(struct culm_graph *graph, struct culm_node_
     int64_t heads = node->attributes.heads;
     if (qkv->rank != 3 || heads < 1 || qkv->dim[2] % (3 * heads) != 0) {
         return culm_shape_error(graph, node, 0, 0,
-                                "the width is no multiple of three times the heads", error);
+                                "the width is not a multiple of three times the heads", error);
     }
     return CULM_OK;
 }
@@ -30,7 +30,8 @@ static enum culm_status infer_separate(struct culm_graph *graph, struct culm_nod
         return culm_shape_error(graph, node, 0, 1, "needs q [B,T,C], and k and v [B,Tk,C]", error);
     }
     if (heads < 1 || q->dim[2] % heads != 0) {
-        return culm_shape_error(graph, node, 0, 1, "the width is no multiple of the heads", error);
+        return culm_shape_error(graph, node, 0, 1, "the width is not a multiple of the heads",
+                                error);
     }
     return CULM_OK;
 }

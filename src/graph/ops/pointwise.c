@@ -20,7 +20,7 @@ static enum culm_status binary_infer(struct culm_graph *graph, struct culm_node_
                               "operator 'binary': function %d is not one of + - * /", function);
     }
     if (typed_dtype(graph, node, 0) == CULM_I32 || typed_dtype(graph, node, 1) == CULM_I32) {
-        return refuse(graph, node, 1, "integers are not computed with", error);
+        return refuse(graph, node, 1, "it does not compute with integers", error);
     }
     bool fits = b->rank <= a.rank;
     for (int i = 0; i < b->rank && fits; i++) {

@@ -78,7 +78,7 @@ static enum culm_status permute_infer(struct culm_graph *graph, struct culm_node
     for (int i = 0; i < x.rank; i++) {
         int64_t from = node->attributes.dims[i];
         if (from < 0 || from >= x.rank || seen[from]) {
-            return refuse(graph, node, "the order of dimensions is no permutation", error);
+            return refuse(graph, node, "the order of dimensions is not a permutation", error);
         }
         seen[from] = true;
         y.dim[i] = x.dim[from];

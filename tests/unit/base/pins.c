@@ -77,11 +77,11 @@ static void a_small_file(void **state) {
     put(path, 101, 10, "content");
     is_changed(show(pins, path, &error), &error, path, "it has 101 bytes, had 100");
     put(path, 100, 10, "c0ntent");
-    is_changed(show(pins, path, &error), &error, path, "its content is another");
+    is_changed(show(pins, path, &error), &error, path, "its content has changed");
     put(path, 100, 10, "content");
     assert_int_equal(show(pins, path, &error), CULM_OK); /* it is back */
     put(other, 5, 0, "hello");
-    is_changed(show(pins, other, &error), &error, other, "it was not there");
+    is_changed(show(pins, other, &error), &error, other, "it did not exist then");
     assert_int_equal(show(NULL, other, NULL), CULM_OK);
     culm_pins_free(pins);
 }
@@ -172,7 +172,7 @@ static void a_large_file(void **state) {
     assert_int_equal(stat(path, &info), 0);
     let_a_tick_pass(&info);
     put(path, LARGE, 3, "y");
-    is_changed(show(pins, path, &error), &error, path, "its content is another");
+    is_changed(show(pins, path, &error), &error, path, "its content has changed");
     put(path, LARGE, 3, "x");
     is_changed(show(pins, path, &error), &error, path, "cannot be compared as a whole");
     culm_pins_free(pins);
@@ -183,7 +183,7 @@ static void a_large_file(void **state) {
     touch(path, 200);
     assert_int_equal(show(pins, path, &error), CULM_OK);
     put(path, LARGE, 70000, "y");
-    is_changed(show(pins, path, &error), &error, path, "its content is another");
+    is_changed(show(pins, path, &error), &error, path, "its content has changed");
     culm_pins_free(pins);
 }
 
@@ -210,7 +210,7 @@ static void the_whole_is_told(void **state) {
     strcpy(whole, culm_pins_at(launcher, 0).whole);
     assert_int_equal(show(pins, path, &error), CULM_OK);
     put(path, LARGE, 70000, "z");
-    is_changed(show(pins, path, &error), &error, path, "its content is another");
+    is_changed(show(pins, path, &error), &error, path, "its content has changed");
     culm_pins_free(pins);
     culm_pins_free(launcher);
 }
@@ -268,7 +268,7 @@ static void two_lists(void **state) {
     is_changed(culm_pins_compare(before, now, note, &error), &error, path, "its content");
     culm_pins_free(now);
     now = pins_of(other);
-    is_changed(culm_pins_compare(before, now, note, &error), &error, path, "not read any more");
+    is_changed(culm_pins_compare(before, now, note, &error), &error, path, "no longer read");
     assert_int_equal(unlink(path), 0);
     culm_pins_free(before);
     culm_pins_free(now);
@@ -312,13 +312,13 @@ static void a_folder(void **state) {
     assert_int_equal(culm_pins_inside(pins, folder, 1, b, &stamp, bytes, 20, &error), CULM_OK);
     stamp.ctime_ns++; /* what is read under a known stamp is not looked at */
     is_changed(culm_pins_inside(pins, folder, 1, b, &stamp, bytes, 20, &error), &error, b,
-               "its content is another");
+               "its content has changed");
     is_changed(culm_pins_inside(pins, folder, 3, b, &stamp, bytes, 20, &error), &error, b,
-               "it was not there");
+               "it did not exist then");
 
     put(path_of(NULL, 2), 20, 3, "?");
     is_changed(culm_pins_folder(pins, folder, 3, path_of, NULL, &error), &error, folder,
-               "another name, size or content");
+               "different name, size or content");
     culm_pins_free(pins);
 }
 

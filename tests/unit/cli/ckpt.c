@@ -174,7 +174,7 @@ static void test_wrong_input(void **state) {
     char dir[64], path[256];
     temp_dir_make(dir);
     expect_input_error("/nonexistent", "No such file");
-    expect_input_error(dir, "is no checkpoint (no manifest.json) and no run");
+    expect_input_error(dir, "is neither a checkpoint (it has no manifest.json) nor a run");
     sample_init(&sample, 20);
     publish(dir, 20);
     snprintf(path, sizeof path, "%s/checkpoints/step-00000020/stage-0.safetensors", dir);

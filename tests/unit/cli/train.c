@@ -172,9 +172,10 @@ static void an_existing_run_is_resumed_or_refused(void **state) {
     refused("train main.yaml --resume", 3,
             "'runs/main': no run to resume (no config.yaml); leave out --resume to start one");
     assert_int_equal(run("train main.yaml", errors, sizeof errors), 75);
-    refused("train main.yaml", 3,
-            "'runs/main': a run is already there ('config.yaml'); go on with --resume, or choose "
-            "another --out");
+    refused(
+        "train main.yaml", 3,
+        "'runs/main': a run is already there ('config.yaml'); continue it with --resume, or choose "
+        "another --out");
     assert_int_equal(run("train main.yaml --resume --set pipelines=1 --set cluster.join_ms=9",
                          errors, sizeof errors),
                      75);

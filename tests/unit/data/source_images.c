@@ -411,7 +411,7 @@ static void test_wrong_folders_are_one_line(void **state) {
     void *const fields[] = {image, NULL};
     const struct culm_source_item item = {0, 0};
     assert_int_equal(culm_source_fill(source, item, fields, &error), CULM_ERR_FORMAT);
-    expect_message(&error, "a.jpg': is neither JPEG nor PNG; replace the file or take it away");
+    expect_message(&error, "a.jpg': is neither JPEG nor PNG; replace the file or remove it");
     free(put_text(place, "cats/a.jpg", ""));
     assert_int_equal(culm_source_fill(source, item, fields, &error), CULM_ERR_FORMAT);
     expect_message(&error, "has 0 bytes");

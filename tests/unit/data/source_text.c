@@ -195,7 +195,7 @@ static void test_wrong_tokens_are_one_line(void **state) {
     uint16_t ids[64];
     char *path = put(*state, "ids.bin", "\1\0\2\0\3", 5);
     struct culm_source_options options = options_of(CULM_SOURCE_TOKENS, &path, 1, 2, 50257);
-    expect_refused(&options, "no whole number of 2-byte tokens");
+    expect_refused(&options, "not a whole number of 2-byte tokens");
     free(put(*state, "ids.bin", "\1\0\2\0", 4));
     expect_refused(&options, "has 2 tokens, one sample needs 3");
     for (int i = 0; i < 64; i++) {
@@ -298,7 +298,7 @@ static void test_the_last_share_is_held_out(void **state) {
     assert_int_equal(culm_source_samples(all), 100);
     culm_source_free(all);
     options.held_out = 1;
-    expect_refused(&options, "data.held_out: 1 is no share");
+    expect_refused(&options, "data.held_out: 1 is not a share");
     options.held_out = 0.5;
     options.context = 1000;
     expect_refused(&options, "data.held_out needs one more");

@@ -181,13 +181,13 @@ static void expect_wrong(const char *data, const char *merges, const char *part)
 static void test_wrong_files_are_one_line(void **state) {
     (void)state;
     expect_wrong("", NULL, "neither [UNK]");
-    expect_wrong("a\nb\na\n", NULL, "line 3, 'a', is there before");
+    expect_wrong("a\nb\na\n", NULL, "line 3, 'a', appeared before");
     expect_wrong("a\n<unk>\n", "a b", "does not begin with '{'");
     expect_wrong("{", NULL, "line 1");
     expect_wrong("{\"a\": 1}", NULL, "without merges");
     expect_wrong("{\"a\": 1, \"a\": 2}", "", "duplicate");
     expect_wrong("{}", "", "vocabulary is empty");
-    expect_wrong("{\"a\": \"x\"}", "", "is no whole number");
+    expect_wrong("{\"a\": \"x\"}", "", "is not a whole number");
     expect_wrong("{\"a\": -1}", "", "empty");
     expect_wrong("{\"a\": 99999999}", "", "is the file damaged");
     expect_wrong("{\"a\": 1, \"b\": 1}", "", "stands for two tokens");

@@ -88,9 +88,10 @@ static void an_existing_run_is_refused_and_left_alone(void **state) {
         assert_int_equal(culm_dir_make(NULL, place->dir, NULL), CULM_OK);
         snprintf(path, sizeof path, "%s/%s", place->dir, names[i]);
         assert_int_equal(culm_file_replace(NULL, path, "x", 1, NULL), CULM_OK);
-        snprintf(what, sizeof what,
-                 ": a run is already there ('%s'); go on with --resume, or choose another --out",
-                 names[i]);
+        snprintf(
+            what, sizeof what,
+            ": a run is already there ('%s'); continue it with --resume, or choose another --out",
+            names[i]);
         refused(culm_rundir_check(place->dir, false, &error), CULM_ERR_EXISTS, place->dir, &error,
                 what);
         refused(claim(place->dir, false, "y", &dir, &error), CULM_ERR_EXISTS, place->dir, &error,

@@ -206,7 +206,7 @@ static void test_missing(void **state) {
     assert_int_equal(culm_network_open(&config, &network, &error), CULM_OK);
     assert_int_equal(culm_network_check_weights(network, graph, note, &error), CULM_OK);
     snprintf(wanted, sizeof wanted,
-             "model.init has %d of %d parameters; those that it lacks, the first is '%s', start "
+             "model.init has %d of %d parameters; the others, of which '%s' is the first, start "
              "from the seed",
              graph->param_count - 1, graph->param_count, graph->param[5].name);
     assert_string_equal(note, wanted);
