@@ -160,7 +160,7 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
 }
 
 static void recovered_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "the work of node %lld continues from ",
+    culm_buf_printf(&t->out, "the work of node %lld goes on from ",
                     (long long)culm_event_int(event, "node", -1));
     culm_terminal_text(t, meaning(sources, culm_event_text(event, "source", "?")));
     culm_buf_printf(&t->out, " after %.0f ms, %lld tasks done again",

@@ -51,7 +51,7 @@ static void every_event_is_one_sentence(void **state) {
           "'stage':1},2]}");
     PLAIN("[    1.0 s] lost node 4 at step 12: it gave no sign of life\n",
           "{'event':'lost','t_ms':1000,'node':4,'step':12,'cause':'heartbeat','stages':[]}");
-    PLAIN("[    1.0 s] the work of node 3 continues from the shadow's copy after 42 ms, 5 tasks done "
+    PLAIN("[    1.0 s] the work of node 3 goes on from the shadow's copy after 42 ms, 5 tasks done "
           "again\n",
           "{'event':'recovered','t_ms':1000,'node':3,'source':'shadow','pause_ms':42,"
           "'redone_tasks':5}");
