@@ -116,7 +116,7 @@ static enum culm_status fill(M *m, const struct culm_config_place *place,
     if (preset) {
         take_options(m, &preset->options, place);
     }
-    /* the graph in the file says what is not given: culm_network_complete */
+    /* the graph in the file says what is not given: culm_network_open */
     if (m->arch == CULM_ARCH_ONNX && !culm_config_given(place, "context")) {
         m->options.context = 0;
     }

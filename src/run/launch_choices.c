@@ -1,4 +1,4 @@
-/* Where the choices of a run come from. See train_choices.h. */
+/* Where the choices of a run come from. See launch_choices.h. */
 #include "run/launch_choices.h"
 
 #include "store/checkpoint.h"

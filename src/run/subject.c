@@ -185,9 +185,11 @@ enum culm_status culm_subject_load(struct culm_subject *subject, struct culm_run
                                    char ret_note[CULM_NETWORK_NOTE_SIZE],
                                    struct culm_error *error) {
     ret_note[0] = '\0';
-    enum culm_status status = subject->weights[0]
-                                  ? culm_runner_load(runner, subject->weights, error)
-                                  : culm_runner_begin(runner, subject->network, ret_note, error);
+    if (subject->weights[0]) {
+        culm_network_let_go(subject->network);
+        return culm_runner_load(runner, subject->weights, error);
+    }
+    enum culm_status status = culm_runner_begin(runner, subject->network, ret_note, error);
     culm_network_let_go(subject->network);
     return status;
 }
