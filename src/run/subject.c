@@ -193,21 +193,3 @@ enum culm_status culm_subject_load(struct culm_subject *subject, struct culm_run
     culm_network_let_go(subject->network);
     return status;
 }
-
-enum culm_status culm_subject_compile(struct culm_subject *subject, struct culm_graph **ret_graph,
-                                      struct culm_stage **ret_stage, struct culm_error *error) {
-    struct culm_graph *graph = NULL;
-    const struct culm_stage_options options = {.recompute = subject->config.recompute ==
-                                                            CULM_RECOMPUTE_BLOCK};
-    enum culm_status status =
-        culm_network_graph(subject->network, subject->batch, CULM_FOR_TRAINING, &graph, error);
-    if (status == CULM_OK) {
-        status = culm_stages_compile(graph, 1, &options, ret_stage, error);
-    }
-    if (status != CULM_OK) {
-        culm_graph_free(graph);
-        return status;
-    }
-    *ret_graph = graph;
-    return CULM_OK;
-}
