@@ -5,14 +5,10 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SWEEP_MS 100
 #define END_MS 2000
 #define REAP_MS 5000 /* from the kill to the end of a process that the system can end */
 
@@ -54,7 +50,8 @@ static void host_fault(struct culm_world *world, const struct culm_fault_point *
 }
 
 static void host_publish(struct culm_world *world, json_t *take_event) {
-    culm_host_records_read(culm_host_of(world)); /* a fault is told before what comes of it */
+    culm_local_agent_hear_faults(
+        culm_host_of(world)->agent); /* a fault is told before what comes of it */
     culm_host_publish(culm_host_of(world), take_event);
 }
 
@@ -70,35 +67,7 @@ static const struct culm_world_ops host_ops = {
     .leave = culm_real_leave,
 };
 
-/* --- the agent's --- */
-
-static struct culm_host *host_of_agent(struct culm_agent *agent) {
-    return (struct culm_host *)((char *)agent - offsetof(struct culm_host, agent));
-}
-
-static void agent_start(struct culm_agent *agent, uint32_t role) {
-    struct culm_host *host = host_of_agent(agent);
-    if (!host->o.trace && !host->real.left) {
-        culm_host_start(host, role, host->host_name);
-    }
-}
-
-static void agent_end(struct culm_agent *agent, int32_t node) {
-    struct culm_host *host = host_of_agent(agent);
-    if (node >= 0 && node < host->worker_count) {
-        culm_host_kill(host->worker[node]);
-    }
-}
-
-static const struct culm_agent_ops agent_ops = {
-    .size = sizeof agent_ops, .start = agent_start, .end = agent_end};
-
 /* --- running --- */
-
-static void on_sweep(uv_timer_t *timer) {
-    struct culm_host *host = timer->data;
-    culm_host_starts_sweep(host, culm_clock_ns());
-}
 
 static void on_alive(uv_timer_t *timer) {
     struct culm_host *host = timer->data;
@@ -116,7 +85,7 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
     if (++host->stops > 1) {
         culm_real_leave(&host->real.world, 75, NULL);
         host->real.exit_code = 75;
-        culm_host_kill_all(host);
+        culm_local_agent_end_all(host->agent, true);
     } else if (culm_real_listens(&host->real)) {
         host->real.actor_ops->leads->stop(host->real.actor);
     }
@@ -126,14 +95,13 @@ static void on_give_up(uv_timer_t *timer) { ((struct culm_host *)timer->data)->g
 
 static void on_end(uv_timer_t *timer) {
     struct culm_host *host = timer->data;
-    culm_host_kill_all(host);
+    culm_local_agent_end_all(host->agent, true);
     uv_timer_start(timer, on_give_up, REAP_MS, 0);
 }
 
 static void watch(struct culm_host *host) {
     culm_listener_start(&host->network.listener);
-    uv_poll_start(&host->records, UV_READABLE, culm_host_on_records);
-    uv_timer_start(&host->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    culm_local_agent_begin(host->agent);
     uint64_t alive_ms = host->o.alive_ms ? (uint64_t)host->o.alive_ms : 1000;
     uv_timer_start(&host->alive_timer, on_alive, alive_ms, alive_ms);
     if (host->o.stop_fd > 0) {
@@ -146,19 +114,15 @@ static void watch(struct culm_host *host) {
  * return) is left behind. */
 static void finish(struct culm_host *host) {
     culm_listener_stop(&host->network.listener);
-    for (int32_t i = 0; i < host->worker_count; i++) {
-        if (!host->worker[i]->up) {
-            culm_host_kill(host->worker[i]);
-        }
-    }
+    culm_local_agent_end_all(host->agent, false);
     culm_roster_finish(host->roster);
     uv_update_time(&host->real.loop);
     uv_timer_start(&host->end, on_end, END_MS, 0);
-    while (host->alive > 0 && !host->given_up) {
+    while (culm_local_agent_alive(host->agent) > 0 && !host->given_up) {
         uv_run(&host->real.loop, UV_RUN_ONCE);
     }
-    culm_host_complain_of_rest(host);
-    culm_host_records_read(host);
+    culm_local_agent_leave_rest(host->agent);
+    culm_local_agent_hear_faults(host->agent);
     if (host->o.stop_fd > 0) {
         uv_poll_stop(&host->stop);
     }
@@ -169,9 +133,7 @@ int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void
     struct culm_real *real = &host->real;
     real->actor_ops = ops;
     real->actor = actor;
-    host->run_ns = culm_clock_ns();
     watch(host);
-    culm_host_trace_start(host);
     ops->start(actor);
     while (!real->left) {
         uv_run(&real->loop, UV_RUN_DEFAULT);
@@ -185,7 +147,9 @@ int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void
     return real->exit_code;
 }
 
-int32_t culm_host_fired(const struct culm_host *host, size_t index) { return host->fired[index]; }
+int32_t culm_host_fired(const struct culm_host *host, size_t index) {
+    return culm_local_agent_fired(host->agent, index);
+}
 
 /* --- life --- */
 
@@ -194,7 +158,7 @@ struct culm_world *culm_host_world(struct culm_host *host) {
 }
 
 struct culm_agent *culm_host_agent(struct culm_host *host) {
-    return &host->agent;
+    return culm_local_agent_table(host->agent);
 }
 
 const char *culm_host_address(const struct culm_host *host) { return host->address; }
@@ -213,81 +177,46 @@ static enum culm_status open_listener(struct culm_host *host, struct culm_error 
     return culm_socket_listen(text, &host->listen_fd, host->address, error);
 }
 
-static enum culm_status open_descriptors(struct culm_host *host, struct culm_error *error) {
-    enum culm_status status = open_listener(host, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (pipe2(host->record_fd, O_CLOEXEC) || fcntl(host->record_fd[0], F_SETFL, O_NONBLOCK)) {
-        return culm_error_errno(error, errno, "open a pipe");
-    }
-    return CULM_OK;
-}
-
-static void close_descriptors(struct culm_host *host) {
-    const int fds[] = {host->listen_fd, host->record_fd[0], host->record_fd[1]};
-    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
-        if (fds[i] >= 0) {
-            close(fds[i]);
-        }
-    }
-}
-
-static void init_handles(struct culm_host *host) {
-    uv_loop_t *loop = &host->real.loop;
-    uv_timer_t *timers[] = {&host->sweep, &host->alive_timer, &host->defer, &host->trace_timer,
-                            &host->end};
+static void init_timers(struct culm_host *host) {
+    uv_timer_t *timers[] = {&host->alive_timer, &host->end};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
-        uv_timer_init(loop, timers[i]);
+        uv_timer_init(&host->real.loop, timers[i]);
         timers[i]->data = host;
     }
 }
 
-static enum culm_status init_polls(struct culm_host *host, struct culm_error *error) {
-    enum culm_status status = culm_host_links_new(host, error);
-    if (status != CULM_OK) {
-        return status;
+static enum culm_status watch_stops(struct culm_host *host, struct culm_error *error) {
+    if (host->o.stop_fd <= 0) {
+        return CULM_OK;
     }
-    int failed = uv_poll_init(&host->real.loop, &host->records, host->record_fd[0]);
-    if (failed) {
-        return culm_error_set(error, CULM_ERR_IO, "watch a pipe: %s", uv_strerror(failed));
-    }
-    host->records.data = host;
-    if (host->o.stop_fd > 0) {
-        failed = uv_poll_init(&host->real.loop, &host->stop, host->o.stop_fd);
-        host->stop.data = host;
-    }
-    if (failed) {
-        uv_close((uv_handle_t *)&host->records, NULL);
-        return culm_error_set(error, CULM_ERR_IO, "watch for a stop: %s", uv_strerror(failed));
-    }
-    return CULM_OK;
+    int failed = uv_poll_init(&host->real.loop, &host->stop, host->o.stop_fd);
+    host->stop.data = host;
+    host->has_stop = !failed;
+    return failed ? culm_error_set(error, CULM_ERR_IO, "watch for a stop: %s", uv_strerror(failed))
+                  : CULM_OK;
 }
 
-static void close_handles(struct culm_host *host) {
-    uv_handle_t *handles[] = {
-        (uv_handle_t *)&host->sweep,       (uv_handle_t *)&host->defer,
-        (uv_handle_t *)&host->trace_timer, (uv_handle_t *)&host->end,
-        (uv_handle_t *)&host->alive_timer,
-    };
-    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
-        uv_close(handles[i], NULL);
+/* Of one whose loop was made, whatever else was. */
+static void close_loop(struct culm_host *host) {
+    (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
+    (void)culm_jobs_stop(host->real.io, CULM_NEVER);
+    culm_host_links_free(host);
+    if (host->agent) {
+        culm_local_agent_close(host->agent);
     }
-    for (int32_t i = 0; i < host->worker_count; i++) {
-        if (!host->worker[i]->exited) { /* left behind */
-            culm_process_abandon(&host->worker[i]->process);
-            uv_close((uv_handle_t *)&host->worker[i]->process.poll, NULL);
-        }
+    if (host->has_stop) {
+        uv_close((uv_handle_t *)&host->stop, NULL);
     }
+    uv_close((uv_handle_t *)&host->alive_timer, NULL);
+    uv_close((uv_handle_t *)&host->end, NULL);
+    culm_real_release(&host->real);
 }
 
 static void free_memory(struct culm_host *host) {
-    for (int32_t i = 0; i < host->worker_count; i++) {
-        free(host->worker[i]);
+    culm_local_agent_free(host->agent);
+    if (host->listen_fd >= 0) {
+        close(host->listen_fd);
     }
-    free(host->worker);
-    free(host->queue);
-    free(host->fired);
     free(host);
 }
 
@@ -298,37 +227,20 @@ enum culm_status culm_host_new(const struct culm_host_options *options, struct c
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a host");
     }
     host->o = *options;
-    host->agent.ops = &agent_ops;
     host->birth_ns = culm_clock_ns();
-    host->listen_fd = host->record_fd[0] = host->record_fd[1] = -1;
-    if (gethostname(host->host_name, sizeof host->host_name - 1)) {
-        strcpy(host->host_name, "localhost");
-    }
-    host->fired = calloc(options->fault_count + 1, sizeof *host->fired);
-    host->queue = calloc((options->trace ? options->trace->count : 0) + 1, sizeof *host->queue);
-    enum culm_status status = CULM_OK;
-    if (!host->fired || !host->queue) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a host");
-    }
-    if (status == CULM_OK) {
-        status = open_descriptors(host, error);
-    }
+    host->listen_fd = -1;
+    enum culm_status status = open_listener(host, error);
     if (status == CULM_OK) {
         status = culm_real_init(&host->real, &host_ops, error);
     }
-    if (status == CULM_OK) {
-        init_handles(host);
-        status = init_polls(host, error);
-        if (status != CULM_OK) {
-            (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
-            (void)culm_jobs_stop(host->real.io, CULM_NEVER);
-            culm_host_links_free(host);
-            close_handles(host);
-            culm_real_release(&host->real);
-        }
-    }
     if (status != CULM_OK) {
-        close_descriptors(host);
+        free_memory(host);
+        return status;
+    }
+    init_timers(host);
+    if ((status = culm_host_links_new(host, error)) ||
+        (status = culm_host_agent_new(host, error)) || (status = watch_stops(host, error))) {
+        close_loop(host);
         free_memory(host);
         return status;
     }
@@ -337,21 +249,8 @@ enum culm_status culm_host_new(const struct culm_host_options *options, struct c
 }
 
 void culm_host_free(struct culm_host *host) {
-    if (!host) {
-        return;
+    if (host) {
+        close_loop(host);
+        free_memory(host);
     }
-    (void)culm_jobs_stop(host->real.compute, CULM_NEVER);
-    (void)culm_jobs_stop(host->real.io, CULM_NEVER);
-    culm_host_links_free(host);
-    while (host->thaws) {
-        culm_host_thaw_free(host->thaws);
-    }
-    uv_close((uv_handle_t *)&host->records, NULL);
-    if (host->o.stop_fd > 0) {
-        uv_close((uv_handle_t *)&host->stop, NULL);
-    }
-    close_handles(host);
-    culm_real_release(&host->real);
-    close_descriptors(host);
-    free_memory(host);
 }

@@ -1,6 +1,5 @@
 /*
- * Links of the host: its roster (roster.h) over sockets, and whom it awaits:
- * the processes that it has started itself.
+ * Links of the host: its roster (roster.h) over sockets. Whom it awaits is its agent's business.
  */
 #include "cluster/host_internal.h"
 
@@ -9,27 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NULL: there never was one. */
-static struct worker *worker_of(struct culm_host *host, int32_t node) {
-    return node >= 0 && node < host->worker_count ? host->worker[node] : NULL;
-}
-
 /* --- the roster asks and tells --- */
 
 static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error) {
     struct culm_host *host = ctx;
-    struct worker *worker = worker_of(host, caller->node);
-    if (!culm_real_listens(&host->real) || !worker || worker->exited || worker->up) {
+    if (!culm_real_listens(&host->real)) {
         culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", caller->node);
         return false;
     }
-    if (caller->pid && caller->pid != worker->pid) { /* it knows the token, but was not started */
-        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is process %lld, not %lld",
-                       caller->node, (long long)worker->pid, (long long)caller->pid);
-        culm_host_complain(host, ret_error);
-        return false;
-    }
-    return true;
+    return culm_local_agent_awaits(host->agent, caller->node, caller->pid, ret_error);
 }
 
 /* As a blob, so that the queue need not copy it. */
@@ -57,41 +44,38 @@ static bool on_brief(void *ctx, struct culm_blob **ret_brief) {
 }
 
 static void on_preparing(void *ctx, int32_t node) {
-    struct worker *worker = worker_of(ctx, node);
-    worker->heard_ns = culm_clock_ns();
-    worker->prepares = true;
+    struct culm_host *host = ctx;
+    culm_local_agent_heard(host->agent, node);
 }
 
 static bool on_ready(void *ctx, int32_t node, const struct culm_ready *ready,
                      struct culm_error *ret_error) {
     struct culm_host *host = ctx;
-    struct worker *worker = worker_of(host, node);
     if (ready->status != CULM_OK) {
-        culm_error_set(&worker->why, ready->status, "%s", ready->text);
-        struct culm_error error = worker->why;
-        culm_host_start_error(worker, &error);
-        worker->ended = true; /* its exit says nothing more */
+        struct culm_error why;
+        culm_error_set(&why, ready->status, "%s", ready->text);
+        culm_local_agent_declined(host->agent, node, &why);
         return true;
     }
     if (host->o.signature && strcmp(ready->signature, host->o.signature)) {
         culm_error_set(
             ret_error, CULM_ERR_CONFIG,
             "node %d has the signature '%.120s', not '%.120s'; start workers of the same build",
-            worker->node, ready->signature, host->o.signature);
+            node, ready->signature, host->o.signature);
         culm_host_complain(host, ret_error);
-        worker->ended = true;
+        culm_local_agent_declined(host->agent, node, NULL);
         return false;
     }
     return true;
 }
 
 static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
-    struct worker *worker = worker_of(ctx, node);
-    snprintf(worker->signature, sizeof worker->signature, "%s", ready->signature);
-    worker->up = true;
-    const struct culm_node_info info = {worker->role, worker->pid, worker->name, worker->signature};
-    if (culm_real_listens(&worker->host->real)) {
-        worker->host->real.actor_ops->leads->joined(worker->host->real.actor, node, &info);
+    struct culm_host *host = ctx;
+    struct culm_node_info info;
+    culm_local_agent_joined(host->agent, node, &info);
+    info.signature = ready->signature;
+    if (culm_real_listens(&host->real)) {
+        host->real.actor_ops->leads->joined(host->real.actor, node, &info);
     }
 }
 
@@ -110,14 +94,14 @@ static void on_failed(void *ctx, int32_t node, const struct culm_ready *why) {
 
 static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
     struct culm_host *host = ctx;
-    struct worker *worker = worker_of(host, node);
-    culm_host_records_read(host); /* why it ended comes before that it did */
+    culm_local_agent_hear_faults(host->agent); /* why it ended comes before that it did */
     if (why->status != CULM_ERR_CLOSED) {
         struct culm_error error = *why;
         culm_error_prefix(&error, "node %d", node);
         culm_host_complain(host, &error);
     }
-    if (worker->up && culm_real_listens(&host->real)) { /* else the actor has not heard of it */
+    if (culm_local_agent_has_joined(host->agent, node) && /* else the actor has not heard of it */
+        culm_real_listens(&host->real)) {
         host->real.actor_ops->lost(host->real.actor, node);
     }
 }

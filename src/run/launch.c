@@ -40,7 +40,7 @@ struct launch {
     struct culm_summary *summary; /* the result's */
     struct culm_sink *sink;       /* events.jsonl and the summary */
     struct culm_blob_pool *pool;
-    struct culm_host_fault *faults;
+    struct culm_agent_fault *faults;
     char logs[CULM_PATH_MAX];
     struct culm_host *host;
     struct culm_exec *exec;
@@ -436,8 +436,8 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     }
     for (size_t i = 0; i < l->o->fault_count; i++) {
         const struct culm_fault_spec *spec = &l->o->faults[i];
-        l->faults[i] = (struct culm_host_fault){spec->worker, culm_phase_name(spec->point.phase),
-                                                spec->how, spec->for_ms};
+        l->faults[i] = (struct culm_agent_fault){spec->worker, culm_phase_name(spec->point.phase),
+                                                 spec->how, spec->for_ms};
     }
     const struct culm_host_options options = {
         .token = l->o->token,

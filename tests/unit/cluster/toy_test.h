@@ -17,7 +17,7 @@ struct test {
     const char *mode, *exe, *bad_token, *bad_signature; /* of the node `bad` */
     int32_t start, bad;
     const char *fault; /* of node 0; "index,phase,step,part,how" */
-    struct culm_host_fault host_fault;
+    struct culm_agent_fault host_fault;
     const char *trace_text;
     double time_scale;
     int32_t max_nodes;

@@ -1,0 +1,86 @@
+/* Shared by the files of the agent; nobody else includes it. See agent.h. */
+#ifndef CULM_CLUSTER_AGENT_INTERNAL_H
+#define CULM_CLUSTER_AGENT_INTERNAL_H
+
+#include "cluster/agent.h"
+#include "cluster/process.h"
+
+#include "base/clock.h"
+
+#define CULM_AGENT_NAME_SIZE 512
+
+/* A node's process, from its start to the end of the agent. */
+struct child {
+    struct culm_local_agent *agent;
+    int32_t node;
+    uint32_t role;
+    char name[CULM_AGENT_NAME_SIZE];
+    struct culm_process process;
+    int64_t pid;           /* 0: could not be started */
+    uint64_t heard_ns;     /* its start, or the last that was heard of it before it joined */
+    struct culm_error why; /* text "": it declined for nothing */
+    bool prepares;         /* it has proved who it is */
+    bool joined;
+    bool ended;  /* it is known why it ends: killed, refused, or declined */
+    bool exited; /* reaped, or never started */
+    bool told;   /* `ended` was called */
+};
+
+/* A node that froze itself and is to go on after a while. */
+struct thaw {
+    uv_timer_t timer;
+    struct child *child;
+    struct thaw *next, **slot;
+};
+
+struct culm_local_agent {
+    struct culm_agent table; /* first */
+    struct culm_local_agent_options o;
+    char host_name[64];
+    uint64_t begin_ns;
+    struct child **child; /* by node */
+    int32_t child_count, child_capacity, alive;
+    char start_error[CULM_ERROR_MAX]; /* the last one complained of */
+    const char **queue;               /* trace names that wait for a place; [trace->count] */
+    size_t queue_count, trace_at;
+    int record_fd[2]; /* the pipe that nodes write fault records into */
+    char record[256]; /* the line in progress */
+    size_t record_len;
+    int32_t *fired; /* by index of the fault */
+    struct thaw *thaws;
+    uv_poll_t records;
+    uv_timer_t sweep, defer, trace_timer;
+};
+
+/* NULL: there never was one. */
+static inline struct child *culm_agent_child(const struct culm_local_agent *agent, int32_t node) {
+    return node >= 0 && node < agent->child_count ? agent->child[node] : NULL;
+}
+
+/* --- agent_process.c --- */
+
+/* Starts a process as the next node. One that could not be started has ended, which is told from the
+ * loop, and not before this returns. */
+void culm_agent_start(struct culm_local_agent *agent, uint32_t role, const char *name);
+/* Complains of one that has not joined, with its node in front; what equals the one before is not
+ * told again. */
+void culm_agent_start_error(struct child *child, struct culm_error *error);
+/* SIGKILL. Nothing if it has been reaped. */
+void culm_agent_kill(struct child *child);
+/* Kills those of which nothing was heard for start_limit_ms before they had joined. */
+void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns);
+
+/* --- agent_fault.c --- */
+
+/* The loop calls it when there is something in the pipe of fault records. */
+void culm_agent_on_records(uv_poll_t *poll, int status, int events);
+void culm_agent_thaws_free(
+    struct culm_local_agent *agent); /* gone when the loop has run once more */
+
+/* --- agent_trace.c --- */
+
+void culm_agent_trace_begin(struct culm_local_agent *agent);
+/* A place may be free: starts the first of those that wait for one. */
+void culm_agent_trace_place(struct culm_local_agent *agent);
+
+#endif

@@ -1,0 +1,272 @@
+/*
+ * The agent alone: no links and nobody who leads, only a loop, and the test in the place of both.
+ */
+#include "cluster/agent.h"
+
+#include "base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#define NODES 8
+#define ROLE 5
+#define TICK_MS 2
+
+struct test {
+    /* what nodes are: a line of sh each, in turn; NULL: a program that is not there */
+    const char *script[NODES];
+    struct culm_trace trace;
+    struct culm_agent_fault fault;
+    bool over;
+    char dir[32]; /* of their logs */
+    /* what has happened */
+    uv_loop_t loop;
+    uv_timer_t tick;
+    int32_t ticks;
+    struct culm_local_agent *agent;
+    struct culm_agent *table;
+    bool inside; /* of a call of the agent */
+    int32_t commands, ends, removes, fired, complaints;
+    bool ended[NODES];
+    uint32_t role[NODES];
+    enum culm_status why[NODES];
+    int64_t step;
+    char complaint[CULM_ERROR_MAX];
+};
+
+static bool on_over(void *ctx) { return ((struct test *)ctx)->over; }
+
+static void on_ended(void *ctx, int32_t node, const struct culm_error *why) {
+    struct test *t = ctx;
+    assert_false(t->inside || t->ended[node]);
+    t->ended[node] = true;
+    t->why[node] = why ? why->status : CULM_OK;
+    t->ends++;
+}
+
+static void on_removed(void *ctx, int32_t node) {
+    struct test *t = ctx;
+    assert_true(culm_local_agent_has_joined(t->agent, node));
+    t->removes++;
+}
+
+static void on_fired(void *ctx, const struct culm_agent_fault *fault, int64_t step) {
+    struct test *t = ctx;
+    assert_ptr_equal(fault, &t->fault);
+    t->fired++;
+    t->step = step;
+}
+
+static void on_complaint(void *ctx, const struct culm_error *error) {
+    struct test *t = ctx;
+    t->complaints++;
+    snprintf(t->complaint, sizeof t->complaint, "%s", error->text);
+}
+
+static void on_failed(void *ctx, const struct culm_error *error) {
+    (void)ctx;
+    fail_msg("%s", error->text);
+}
+
+static const struct culm_local_agent_ops ops = {on_over,  on_ended,     on_removed,
+                                                on_fired, on_complaint, on_failed};
+
+static void command(void *ctx, int32_t node, uint32_t role, const char *name, const char *address,
+                    int fault_fd, char ***ret_argv) {
+    struct test *t = ctx;
+    char **argv = calloc(4, sizeof *argv);
+    assert_true(node == t->commands && node < NODES && fault_fd == 3);
+    assert_string_equal(address, "unix:there");
+    assert_true(name[0]);
+    t->commands++;
+    t->role[node] = role;
+    argv[0] = strdup(t->script[node] ? "sh" : "/nonexistent/node");
+    argv[1] = strdup("-c");
+    argv[2] = strdup(t->script[node] ? t->script[node] : "");
+    *ret_argv = argv;
+}
+
+/* So that the test looks every now and then, and not for ever. */
+static void on_tick(uv_timer_t *timer) {
+    struct test *t = timer->data;
+    assert_true(++t->ticks < 30000 / TICK_MS);
+}
+
+static void begin(struct test *t, int32_t max_nodes) {
+    struct culm_error error = {0};
+    snprintf(t->dir, sizeof t->dir, "/tmp/culm-agent-XXXXXX");
+    assert_non_null(mkdtemp(t->dir));
+    assert_int_equal(uv_loop_init(&t->loop), 0);
+    uv_timer_init(&t->loop, &t->tick);
+    t->tick.data = t;
+    uv_timer_start(&t->tick, on_tick, TICK_MS, TICK_MS);
+    const struct culm_local_agent_options options = {
+        .loop = &t->loop,
+        .token = "secret",
+        .address = "unix:there",
+        .command = command,
+        .command_ctx = t,
+        .log_dir = t->dir,
+        .trace = t->trace.count ? &t->trace : NULL,
+        .max_nodes = max_nodes,
+        .faults = &t->fault,
+        .fault_count = 1,
+        .ops = &ops,
+        .ctx = t,
+    };
+    assert_int_equal(culm_local_agent_new(&options, &t->agent, &error), CULM_OK);
+    t->table = culm_local_agent_table(t->agent);
+    culm_local_agent_begin(t->agent);
+}
+
+static void start(struct test *t) {
+    t->inside = true;
+    t->table->ops->start(t->table, ROLE);
+    t->inside = false;
+}
+
+static void until(struct test *t, const int32_t *count, int32_t wanted) {
+    while (*count < wanted) {
+        uv_run(&t->loop, UV_RUN_ONCE);
+    }
+}
+
+static void finish(struct test *t) {
+    culm_local_agent_end_all(t->agent, true);
+    while (culm_local_agent_alive(t->agent)) {
+        uv_run(&t->loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&t->tick, NULL);
+    culm_local_agent_close(t->agent);
+    while (uv_run(&t->loop, UV_RUN_DEFAULT)) {
+    }
+    assert_int_equal(uv_loop_close(&t->loop), 0);
+    culm_local_agent_free(t->agent);
+    assert_int_equal(culm_tree_remove(NULL, t->dir, NULL), CULM_OK);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* all were reaped */
+    assert_int_equal(errno, ECHILD);
+}
+
+static void a_node_is_started_in_its_role_let_in_and_ended(void **state) {
+    (void)state;
+    struct test t = {.script = {"sleep 60"}};
+    struct culm_node_info info;
+    struct culm_error error;
+    begin(&t, 0);
+    start(&t);
+    assert_int_equal(t.role[0], ROLE);
+    assert_int_equal(culm_local_agent_alive(t.agent), 1);
+    assert_true(culm_local_agent_awaits(t.agent, 0, 0, &error));
+    assert_false(culm_local_agent_awaits(t.agent, 1, 0, &error));
+    assert_string_equal(error.text, "node 1 is not awaited");
+    assert_false(culm_local_agent_awaits(t.agent, 0, getpid(), &error)); /* another process */
+    assert_int_equal(t.complaints, 1);
+    culm_local_agent_heard(t.agent, 0);
+    culm_local_agent_joined(t.agent, 0, &info);
+    assert_int_equal(info.role, ROLE);
+    assert_false(culm_local_agent_awaits(t.agent, 0, info.pid, &error)); /* it is in */
+    t.inside = true;
+    t.table->ops->end(t.table, 0);
+    t.table->ops->end(t.table, 7); /* never started */
+    t.inside = false;
+    until(&t, &t.ends, 1);
+    assert_int_equal(t.complaints, 1); /* its end was ours */
+    t.table->ops->end(t.table, 0);
+    finish(&t);
+}
+
+static void one_that_cannot_be_started_has_ended(void **state) {
+    (void)state;
+    struct test t = {.script = {NULL, "echo some last words; exit 3"}};
+    begin(&t, 0);
+    start(&t);
+    assert_int_equal(t.ends, 0);
+    until(&t, &t.ends, 1);
+    assert_non_null(strstr(t.complaint, "node 0: start '/nonexistent/node': "));
+    start(&t);
+    until(&t, &t.ends, 2);
+    assert_non_null(strstr(t.complaint, "node 1: ended with exit code 3 before it joined"));
+    assert_non_null(strstr(t.complaint, "ends with 'some last words'"));
+    assert_int_equal(t.complaints, 2);
+    finish(&t);
+}
+
+static void what_it_declined_for_is_told_with_its_end(void **state) {
+    (void)state;
+    struct test t = {.script = {"exit 1"}};
+    struct culm_error why;
+    begin(&t, 0);
+    start(&t);
+    culm_error_set(&why, CULM_ERR_CHANGED, "'x' is not what it was");
+    culm_local_agent_declined(t.agent, 0, &why);
+    assert_string_equal(t.complaint, "node 0: 'x' is not what it was");
+    until(&t, &t.ends, 1);
+    assert_int_equal(t.why[0], CULM_ERR_CHANGED);
+    assert_int_equal(t.complaints, 1);
+    finish(&t);
+}
+
+static void faults_of_nodes_are_counted_and_told(void **state) {
+    (void)state;
+    struct test t = {.script = {"echo nonsense >&3; echo 0 4711 >&3; echo 9 1 >&3; sleep 60"},
+                     .fault = {.node = 0, .phase = "apply", .how = CULM_HOW_KILL}};
+    begin(&t, 0);
+    start(&t);
+    until(&t, &t.fired, 1);
+    assert_int_equal(t.step, 4711);
+    assert_int_equal(culm_local_agent_fired(t.agent, 0), 1);
+    finish(&t);
+}
+
+static void a_trace_has_its_way(void **state) {
+    (void)state;
+    static const char text[] = "0,add,a\n0,add,b\n200,remove,a\n400,remove,b\n";
+    struct test t = {.script = {"sleep 60", "sleep 60"}};
+    struct culm_node_info info;
+    assert_int_equal(culm_trace_parse(text, strlen(text), "t", &t.trace, NULL), CULM_OK);
+    begin(&t, 1);
+    start(&t); /* nobody but the trace starts anybody */
+    assert_int_equal(t.commands, 0);
+    until(&t, &t.commands, 1);
+    culm_local_agent_joined(t.agent, 0, &info);
+    assert_string_equal(info.name, "a");
+    assert_int_equal(info.role, 0);
+    until(&t, &t.commands, 2); /* in the place of the first */
+    assert_int_equal(t.removes, 1);
+    until(&t, &t.ends, 2);
+    assert_int_equal(t.removes, 1); /* b had not joined */
+    finish(&t);
+    culm_trace_release(&t.trace);
+}
+
+static void nobody_is_started_when_it_is_over(void **state) {
+    (void)state;
+    struct test t = {.over = true};
+    begin(&t, 0);
+    start(&t);
+    assert_int_equal(t.commands, 0);
+    finish(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_is_started_in_its_role_let_in_and_ended),
+        cmocka_unit_test(one_that_cannot_be_started_has_ended),
+        cmocka_unit_test(what_it_declined_for_is_told_with_its_end),
+        cmocka_unit_test(faults_of_nodes_are_counted_and_told),
+        cmocka_unit_test(a_trace_has_its_way),
+        cmocka_unit_test(nobody_is_started_when_it_is_over),
+    };
+    return cmocka_run_group_tests_name("cluster/agent", tests, NULL, NULL);
+}
