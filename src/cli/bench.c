@@ -44,11 +44,12 @@ const struct culm_usage culm_usage_bench = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "GFLOP/s: as the layers define their operations. Peak: the highest rate of a matrix "
-        "product\n"
-        "of 1024 x 1024 x 1024 in the same number format, before and after the steps, or of a "
-        "step.\n"
-        "Its share is of what is really done: Winograd's convolutions do fewer operations.\n",
+        "GFLOP/s counts operations as the layers define them. The peak is the highest rate of a\n"
+        "matrix product of 1024 x 1024 x 1024 in the same number format, measured before and "
+        "after\n"
+        "the steps, or that of a step. The share of the peak counts the operations that are "
+        "really\n"
+        "done: Winograd's convolutions do fewer.\n",
 };
 
 static void report_step(const struct culm_bench *b, bool as_json) {

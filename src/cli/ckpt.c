@@ -32,12 +32,14 @@ const struct culm_usage culm_usage_ckpt = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "A path is a checkpoint directory, a run directory (its newest whole checkpoint),\n"
-        "or a .safetensors file.\n"
+        "A path is a checkpoint directory, a run directory (which stands for its newest whole\n"
+        "checkpoint), or a .safetensors file.\n"
         "\n"
-        "show prints step, hashes and tensors. diff compares weights bit for bit, and\n"
-        "optimizer state and step where both have them: exit 0 when all is equal, 1 and the\n"
-        "first difference otherwise. Exit 2: usage; 3: input that cannot be read.\n",
+        "show prints step, hashes and tensors. diff compares weights bit for bit, and optimizer\n"
+        "state and step if both have them: the exit code is 0 if all are equal; otherwise it is "
+        "1,\n"
+        "and the first difference is printed. It is 2 for wrong usage, 3 for input that cannot be\n"
+        "read.\n",
 };
 
 /* ---- show ---------------------------------------------------------------------------------- */

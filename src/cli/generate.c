@@ -35,8 +35,8 @@ const struct culm_usage culm_usage_generate = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "The model is a gpt2, or one of an ONNX file that reads tokens and nothing else, whose\n"
-        "attention is causal and whose output is [batch, length, vocabulary].\n",
+        "The model is a gpt2, or that of an ONNX file which reads nothing but tokens, has causal\n"
+        "attention, and answers with logits [batch, length, vocabulary].\n",
 };
 
 static void say(void *ctx, const void *bytes, size_t len) {

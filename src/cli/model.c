@@ -37,14 +37,17 @@ const struct culm_usage culm_usage_model = {
     .summary = "Shows what models cost; looks at ONNX files and writes them",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .details = "FLOPs are of forward and backward of one sample. Memory is that of training in one "
-               "process with a\n"
-               "micro-batch of one sample (of a configuration: its batch.micro).\n"
-               "import shows what `culm train` makes of an ONNX file (model.file: FILE.onnx):\n"
-               "parameters, what its samples are made of, where it can be cut.\n"
-               "export writes a model for inference: of the finished run in DIR, or one that has "
-               "only begun; of BERT\n"
-               "both heads, logits and logits_2. GNMT is not exported.\n",
+    .details = "FLOPs are those of the forward and backward pass of one sample. Memory is what "
+               "training in\n"
+               "one process takes with a micro-batch of one sample (with a configuration: of its\n"
+               "batch.micro).\n"
+               "\n"
+               "import shows what `culm train` makes of an ONNX file (model.file: FILE.onnx): its\n"
+               "parameters, the fields of its samples, and where it can be cut.\n"
+               "\n"
+               "export writes a model for inference: that of the finished run in DIR, or one with "
+               "its first\n"
+               "weights. BERT has both heads, logits and logits_2. GNMT cannot be exported.\n",
 };
 
 static const char *pretty_count(int64_t count, char text[32]) {

@@ -27,7 +27,7 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
                 "changes a key of the configuration; repeatable"),
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
-                "the run directory (default: runs/<config name>)"),
+                "run directory (default: runs/<config name>)"),
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
     CULM_OPTION("plan", TEXT, "FILE", struct values, plan,
                 "uses the plan of another run (its plan.json)"),
@@ -48,7 +48,8 @@ static char *remark(void) {
     char *keys = culm_config_resumable_keys();
     culm_buf_init(&out, 4096);
     culm_buf_printf(&out,
-                    "--resume may change only\n  %s\nsettings: the result is the same bits.\n",
+                    "--resume may change only\n  %s\nsettings: none of them changes a bit of the "
+                    "result.\n",
                     keys ? keys : "some");
     free(keys);
     return culm_buf_take_text(&out);
@@ -63,13 +64,16 @@ const struct culm_usage culm_usage_train = {
     .options = option_rows,
     .option_count = sizeof option_rows / sizeof *option_rows,
     .remark = remark,
-    .details = "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|flip]"
-               "[,for_ms=N].\n"
-               "Phases: load forward backward frc send reduce commit step transfer checkpoint.\n"
-               "A trace has lines 'milliseconds,add|remove,nodeK'.\n"
-               "\n"
-               "Exit codes: 0 done, 1 failed, 2 usage, 3 configuration or input, 4 environment,\n"
-               "75 stopped by a signal, resumable. 'culm help config' lists every key.\n",
+    .details =
+        "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|flip][,for_ms=N].\n"
+        "The phases are load, forward, backward, frc, send, reduce, commit, step, transfer and\n"
+        "checkpoint. A trace has lines 'milliseconds,add|remove,nodeK'.\n"
+        "\n"
+        "The exit code is 0 for done, 1 for failed, 2 for wrong usage, 3 for a wrong configuration "
+        "or\n"
+        "input, 4 for a fault of the environment, and 75 for a run that was stopped by a signal "
+        "and\n"
+        "can be resumed. 'culm help config' lists every key.\n",
 };
 
 struct train {
