@@ -58,4 +58,5 @@ void culm_subject_close(struct culm_subject *subject);
  * network's files are let go: all graphs should have been asked for. */
 enum culm_status culm_subject_load(struct culm_subject *subject, struct culm_runner *runner,
                                    char ret_note[CULM_NETWORK_NOTE_SIZE], struct culm_error *error);
+
 #endif
