@@ -218,10 +218,9 @@ static void on_event(void *context, json_t *event) {
 
 /* --- building the run --- */
 
-static void *make_worker(void *context, int32_t id, uint32_t role, struct culm_world *world,
+static void *make_worker(void *context, int32_t id, struct culm_world *world,
                          struct culm_blob_pool *pool) {
     struct running *run = context;
-    (void)role; /* there is one */
     const struct culm_history *history = run->history;
     struct culm_exec **exec = realloc(run->exec, (size_t)(id + 1) * sizeof *exec);
     if (!exec) {
@@ -280,7 +279,7 @@ static bool build(struct running *run) {
         .spawn_ns = 30000000,
         .spawn_max = (int32_t)history->settings.max_nodes,
         .start_fail_percent = history->start_fail_percent,
-        .worker = {run, &culm_node_actor, make_worker, destroy_worker},
+        .role = {{run, &culm_node_actor, make_worker, destroy_worker}},
         .coordinator_ops = &culm_coordinator_actor,
         .cost = cost_of,
         .event = on_event,

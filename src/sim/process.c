@@ -292,7 +292,7 @@ static void *must(void *pointer) {
     return pointer;
 }
 
-struct process *culm_sim_process_new(struct culm_sim *sim) {
+struct process *culm_sim_process_new(struct culm_sim *sim, uint32_t role) {
     if (sim->process_count == sim->process_capacity) {
         sim->process_capacity = sim->process_capacity ? 2 * sim->process_capacity : 32;
         sim->process =
@@ -303,6 +303,7 @@ struct process *culm_sim_process_new(struct culm_sim *sim) {
     process->network.ops = &culm_sim_network_ops;
     process->sim = sim;
     process->id = sim->process_count - 1;
+    process->role = role;
     process->alive = true;
     bool worker = process->id >= 0;
     process->pool = must(culm_blob_pool_new(worker ? sim->o.pool_bytes : 0));
@@ -313,7 +314,7 @@ struct process *culm_sim_process_new(struct culm_sim *sim) {
         const struct culm_member_options member = {
             .network = &process->network,
             .coordinator = process->coordinator,
-            .address = process->address,
+            .address = sim->o.role[role].calls_only ? "" : process->address,
             .token = TOKEN,
             .node = process->id,
             .name = "sim",
@@ -355,7 +356,7 @@ void culm_sim_process_free(struct process *process) {
 static void begin(struct culm_sim *sim, const struct happen *happen) {
     struct process *process = happen->to;
     (void)sim;
-    process->listening = true;
+    process->listening = !process->sim->o.role[process->role].calls_only;
     culm_member_join(process->member);
 }
 
@@ -366,11 +367,10 @@ static void start_limit(struct culm_sim *sim, const struct happen *happen) {
 }
 
 void culm_sim_add(struct culm_sim *sim, uint32_t role) {
-    struct process *process = culm_sim_process_new(sim);
-    process->role = role;
-    process->ops = sim->o.worker.ops;
-    process->actor = must(sim->o.worker.make(sim->o.worker.context, process->id, role,
-                                             &process->world, process->pool));
+    const struct culm_sim_role *how = &sim->o.role[role];
+    struct process *process = culm_sim_process_new(sim, role);
+    process->ops = how->ops;
+    process->actor = must(how->make(how->context, process->id, &process->world, process->pool));
     uint64_t at = sim->now_ns + culm_sim_around(sim, sim->o.spawn_ns);
     bool fails = sim->o.start_fail_percent && culm_sim_draw(sim, 100) < sim->o.start_fail_percent;
     culm_sim_schedule(sim, at, (struct happen){.to = process, .call = fails ? die : begin});

@@ -16,7 +16,7 @@ struct culm_sim *culm_sim_new(const struct culm_sim_options *options) {
     sim->now_ns = 1000000000; /* not 0, which means "never yet" in places */
     sim->random_net = culm_rng_mix(options->seed, 1);
     sim->random_test = culm_rng_mix(options->seed, 2);
-    struct process *coordinator = culm_sim_process_new(sim);
+    struct process *coordinator = culm_sim_process_new(sim, 0);
     coordinator->ops = options->coordinator_ops;
     return sim;
 }
@@ -29,7 +29,8 @@ size_t culm_sim_free(struct culm_sim *sim) {
     for (int32_t i = 1; i < sim->process_count; i++) {
         struct process *process = sim->process[i];
         if (process->actor) {
-            sim->o.worker.destroy(sim->o.worker.context, process->id, process->actor);
+            const struct culm_sim_role *role = &sim->o.role[process->role];
+            role->destroy(role->context, process->id, process->actor);
         }
     }
     for (int32_t i = 0; i < sim->process_count; i++) {

@@ -21,15 +21,18 @@
 
 struct culm_sim;
 
-/* Makes an actor for worker `id`, in `world`; what it allocates comes from `pool`, which outlives
- * it. */
-struct culm_sim_factory {
+/* What workers in one role are. */
+struct culm_sim_role {
     void *context;
     const struct culm_actor_ops *ops;
-    void *(*make)(void *context, int32_t id, uint32_t role, struct culm_world *world,
-                  struct culm_blob_pool *pool); /* NULL: failure */
+    /* An actor for worker `id`, in `world`; what it allocates comes from `pool`, which outlives it.
+     * NULL: failure. */
+    void *(*make)(void *context, int32_t id, struct culm_world *world, struct culm_blob_pool *pool);
     void (*destroy)(void *context, int32_t id, void *actor);
+    bool calls_only; /* nobody can call it (cluster/member.h) */
 };
+
+#define CULM_SIM_ROLES 4 /* roles are below */
 
 struct culm_sim_options {
     uint64_t seed;
@@ -48,7 +51,7 @@ struct culm_sim_options {
     int64_t orphan_ms;      /* of silence of the coordinator, after which a worker ends; 0: never */
     uint32_t start_fail_percent; /* of workers asked for that end before they join */
     size_t pool_bytes;           /* of a worker; 0: any */
-    struct culm_sim_factory worker;
+    struct culm_sim_role role[CULM_SIM_ROLES];
     const struct culm_actor_ops *coordinator_ops;
     /* Told of every event published, after "t_ms" was added; borrows it. */
     void (*event)(void *context, json_t *event);

@@ -91,7 +91,7 @@ void culm_sim_network_free(struct culm_sim *sim);
 /* process.c */
 struct process *culm_sim_process(const struct culm_sim *sim, int32_t id); /* NULL: none */
 struct process *culm_sim_process_of_network(struct culm_network *network);
-struct process *culm_sim_process_new(struct culm_sim *sim);
+struct process *culm_sim_process_new(struct culm_sim *sim, uint32_t role);
 void culm_sim_process_free(struct process *process);
 extern const struct culm_agent_ops culm_sim_agent_ops;
 void culm_sim_accepted(struct process *process, struct culm_stream *take_stream);

@@ -97,10 +97,9 @@ static void on_fault_point(void *context, int32_t node, const struct culm_fault_
     }
 }
 
-static void *make_worker(void *context, int32_t id, uint32_t role, struct culm_world *world,
+static void *make_worker(void *context, int32_t id, struct culm_world *world,
                          struct culm_blob_pool *pool) {
     struct run *run = context;
-    (void)role; /* there is one */
     struct culm_error error;
     const struct culm_numeric_options numeric = {
         .config = &run->config,
@@ -172,7 +171,7 @@ static bool prepare(struct run *run, const struct shape *shape, struct culm_erro
         .io_ns = 5000000,
         .spawn_ns = 30000000,
         .spawn_max = 12,
-        .worker = {run, &culm_node_actor, make_worker, destroy_worker},
+        .role = {{run, &culm_node_actor, make_worker, destroy_worker}},
         .coordinator_ops = &culm_coordinator_actor,
         .event = on_event,
         .event_context = run,
