@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "max" and numbers beyond the machine's are no limit. */
+/* "max" and numbers beyond the machine's are not a limit. */
 static void lower_to(const char *path, size_t *limit) {
     FILE *file = fopen(path, "re");
     unsigned long long bytes;

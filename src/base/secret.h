@@ -12,7 +12,7 @@
 /* CULM_ERR_UNSUPPORTED: libcrypto has no SHA-256, or is out of memory. */
 enum culm_status culm_secret_mac(const void *key, size_t key_len, const void *data, size_t len,
                                  uint8_t ret_mac[CULM_MAC_BYTES]);
-/* In a time that does not depend on where they differ. */
+/* Takes the same time wherever they differ. */
 bool culm_secret_equal(const uint8_t a[CULM_MAC_BYTES], const uint8_t b[CULM_MAC_BYTES]);
 /* At most 256 bytes. */
 enum culm_status culm_secret_random(void *ret_bytes, size_t len, struct culm_error *error);

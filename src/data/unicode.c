@@ -90,7 +90,7 @@ size_t culm_unicode_gpt2_piece(const char *text, size_t len, size_t at) {
         }
     }
     if (text[at] == ' ' && at + 1 < len) {
-        from++; /* one blank goes with what follows, if that is no white space */
+        from++; /* one blank goes with what follows, if that is not white space */
     }
     culm_unicode_next(text, len, from, &c);
     enum culm_unicode_class class = culm_unicode_class(c);

@@ -92,7 +92,7 @@ static bool is_root(const struct culm_graph *graph, int32_t value) {
     return graph->value[value].same_as < 0;
 }
 
-/* Values that go outside are made there where nothing speaks against it; the rest is copied. */
+/* Values that leave the stage are made in their place outside if possible; the others are copied. */
 static void place_results(struct culm_stage *stage, const struct life *life) {
     const struct culm_graph *graph = stage->graph;
     for (int32_t i = 0; i < stage->output.count; i++) {

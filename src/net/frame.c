@@ -163,7 +163,7 @@ enum culm_status culm_frame_reader_feed(struct culm_frame_reader *reader, const 
     if (!reader->header_done) {
         used += take(reader->header, &reader->header_got, CULM_FRAME_HEADER_BYTES, data, len, NULL);
         enum culm_status status = CULM_OK;
-        if (reader->header_got >= 8) { /* what is no frame may be too short for a header */
+        if (reader->header_got >= 8) { /* what is not a frame may be too short for a header */
             status = check_start(reader, error);
         }
         if (status == CULM_OK && reader->header_got == CULM_FRAME_HEADER_BYTES) {

@@ -1,10 +1,10 @@
 /*
  * A listening socket on a libuv loop.
  *
- * When the system has no descriptor left for the next who knocks, `full` may free one. If it does
- * not, the socket is left alone for a while, or the loop would turn without a rest: those that wait
- * are heard once there is room again. One turn of the loop takes in a bounded number, so that a
- * crowd at the door does not keep from their work those who are in. Thread: the loop's.
+ * If the system has no descriptor left for the next connection, `full` may free one. If it does not,
+ * the socket is left alone for a while, since the loop would otherwise turn without a rest; whoever
+ * waits is accepted once there is room again. One turn of the loop accepts a bounded number, so that
+ * a crowd outside does not keep those inside from their work. Thread: the loop's.
  */
 #ifndef CULM_NET_LISTENER_H
 #define CULM_NET_LISTENER_H

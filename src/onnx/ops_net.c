@@ -7,7 +7,7 @@ static bool alike(struct culm_onnx_call *call) {
     return culm_onnx_set(call, 0, call->in[0].type, call->in[0].rank, call->in[0].dim);
 }
 
-/* Dropout: the mask, if wanted, is no number that anything here uses. */
+/* Dropout: nothing here uses the mask, even if it is asked for. */
 static bool dropout(struct culm_onnx_call *call) {
     return alike(call) && culm_onnx_set(call, 1, CULM_ONNX_BOOL, call->in[0].rank, call->in[0].dim);
 }

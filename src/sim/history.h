@@ -37,7 +37,7 @@
 enum culm_fault_kind {
     CULM_FAULT_KILL,
     CULM_FAULT_FREEZE,
-    CULM_FAULT_STICK,  /* its tasks end no more, and it talks on */
+    CULM_FAULT_STICK,  /* its tasks no longer end, but it goes on talking */
     CULM_FAULT_CUT,    /* it and the next node of the ring cannot reach each other any more */
     CULM_FAULT_STOP,   /* the run, by a signal */
     CULM_FAULT_FLIP,   /* a bit of its memory: `flip` says of what */

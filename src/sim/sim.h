@@ -94,7 +94,7 @@ void culm_sim_totals(const struct culm_sim *sim, struct culm_sim_totals *ret_tot
 /* --- faults --- */
 
 void culm_sim_kill(struct culm_sim *sim, int32_t node);
-/* Its tasks end no more; it talks on. */
+/* Its tasks no longer end, but it goes on talking. */
 void culm_sim_stick(struct culm_sim *sim, int32_t node);
 /* Any process; CULM_NEVER: for good. */
 void culm_sim_freeze(struct culm_sim *sim, int32_t id, uint64_t for_ns);

@@ -284,7 +284,7 @@ static enum culm_status run_norm(struct culm_numeric *x, struct culm_task *task)
             return missing(task, p);
         }
         double squares = culm_device_sum_squares_digest(x->o.device, grad, count, &x->normed[p]);
-        /* What is no gradient has no part in the norm, but must be finite all the same. */
+        /* What is not a gradient has no part in the norm, but must be finite all the same. */
         bool apart = x->o.plan->graph->param[p].statistic && isfinite(squares);
         task->norm[p] = apart ? 0 : squares;
     }
