@@ -119,19 +119,19 @@ static const struct {
     int code;
     const char *means;
 } exit_codes[] = {
-    {0, "done"},
-    {1, "failed; of culm ckpt diff and culm report --against: different"},
-    {2, "wrong usage"},
-    {3, "wrong configuration or input; nothing was written"},
-    {4, "the environment: disk full, out of memory, a missing right"},
-    {75, "stopped by a signal; --resume continues"},
+    {0, "the command did what it was asked to"},
+    {1, "it failed; culm ckpt diff and culm report --against: the two differ"},
+    {2, "the command line is wrong"},
+    {3, "the configuration or an input is wrong; nothing was written"},
+    {4, "the environment failed: the disk is full, memory ran out, a permission is missing"},
+    {75, "a signal stopped the run; --resume continues it"},
 };
 
 static const struct {
     const char *name, *means;
 } variables[] = {
-    {"NO_COLOR", "if set, the terminal gets no colours"},
-    {"TERM", "`dumb`: plain lines, as for a file or a pipe"},
+    {"NO_COLOR", "if it is set, the terminal gets no colours"},
+    {"TERM", "if it is `dumb`, output has plain lines only, as for a file or a pipe"},
     {"CULM_ISA",
      "the instruction set of the kernels: avx512_bf16, avx512, avx2, neon or base; results are the "
      "same bits"},
