@@ -255,13 +255,9 @@ static uint64_t cost_of(void *context, int32_t node, const struct culm_job *job)
     return slow ? history->slow_ms * 1000000 : job->cost_ns;
 }
 
-static bool build(struct running *run) {
-    struct culm_history *history = run->history;
-    if (culm_symbolic_layout_new(&history->shape, history->params_per_stage, &run->layout) !=
-        CULM_OK) {
-        return false;
-    }
-    const struct culm_sim_options options = {
+static struct culm_sim_options options_of(struct running *run) {
+    const struct culm_history *history = run->history;
+    return (struct culm_sim_options){
         .seed = culm_rng_mix(history->seed, (uint64_t)run->start_step),
         .latency_ns = history->latency_us * 1000,
         .jitter_ns = history->jitter_us * 1000,
@@ -287,6 +283,15 @@ static bool build(struct running *run) {
         .fault = culm_history_at_point,
         .log = history->log,
     };
+}
+
+static bool build(struct running *run) {
+    struct culm_history *history = run->history;
+    if (culm_symbolic_layout_new(&history->shape, history->params_per_stage, &run->layout) !=
+        CULM_OK) {
+        return false;
+    }
+    const struct culm_sim_options options = options_of(run);
     run->sim = culm_sim_new(&options);
     if (!run->sim) {
         return false;

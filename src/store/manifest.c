@@ -77,13 +77,8 @@ bool culm_checkpoint_name_is(const char *name, const char *prefix, int64_t *ret_
     return true;
 }
 
-enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
-                                     const struct culm_checkpoint_info *info,
-                                     const struct culm_piece *pieces, size_t count,
-                                     struct culm_error *error) {
-    enum culm_status status = CULM_OK;
-    char path[CULM_PATH_MAX], seed[24], *text = NULL;
-    snprintf(seed, sizeof seed, "%" PRIu64, info->seed);
+/* Shorter than `count`: out of memory, or a piece has no proper owner. */
+static json_t *pieces_json(const struct culm_piece *pieces, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         char kind[CULM_OWNER_SIZE];
@@ -96,6 +91,17 @@ enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
                                 (json_int_t)pieces[i].tensors));
         }
     }
+    return list;
+}
+
+enum culm_status culm_manifest_write(struct culm_fs *fs, const char *dir,
+                                     const struct culm_checkpoint_info *info,
+                                     const struct culm_piece *pieces, size_t count,
+                                     struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    char path[CULM_PATH_MAX], seed[24], *text = NULL;
+    snprintf(seed, sizeof seed, "%" PRIu64, info->seed);
+    json_t *list = pieces_json(pieces, count);
     json_t *root =
         json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:O}", "format", CULM_CHECKPOINT_FORMAT, "step",
                   (json_int_t)info->step, "samples", (json_int_t)info->samples, "seed", seed,
