@@ -1,0 +1,2 @@
+/* What the room check must let pass: a job's own table. */
+static const char *const unit = "tokens";
