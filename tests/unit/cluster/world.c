@@ -316,10 +316,12 @@ static void no_signal_handler_is_installed(void **state) {
 static int handled;
 
 static void take_the_status(int number) {
+    int before = errno;
     (void)number;
     while (waitpid(-1, NULL, WNOHANG) > 0) {
         handled++;
     }
+    errno = before;
 }
 
 /* A program that reaps all its children leaves no status to us. */
