@@ -1,91 +1,31 @@
 /* One row per field of a fault. */
 #include "run/fault.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "cluster/fault_text.h"
+
 #include <string.h>
 
-enum field { WORKER, STEP, MICRO, FOR_MS, PHASE, HOW, FIELD_COUNT };
+enum field { WORKER, STEP, MICRO, PHASE, HOW, FOR_MS, FIELD_COUNT };
 
-static const struct {
-    const char *name;
-    int64_t min, max;                  /* of a number */
-    const char *(*word)(size_t index); /* NULL: a number; gives NULL after the last */
-    const char *allowed;
-} fields[FIELD_COUNT] = {
-    [WORKER] = {"worker", 0, INT32_MAX, NULL, "a node id, from 0"},
-    [STEP] = {"step", 1, INT64_MAX, NULL, "a step, from 1"},
-    [MICRO] = {"micro", 0, INT32_MAX, NULL, "a micro-batch of the global batch, from 0"},
-    [FOR_MS] = {"for_ms", 1, 86400000, NULL, "1 to 86400000"},
-    [PHASE] = {"phase", 0, 0, culm_phase_name,
-               "load, forward, backward, frc, send, reduce, commit, step, transfer, checkpoint"},
-    [HOW] = {"how", 0, 0, culm_fault_how_name, "kill, stop, exit, flip"},
+static const struct culm_fault_field fields[FIELD_COUNT + 1] = {
+    [WORKER] = {"worker", "a node id, from 0", 0, INT32_MAX},
+    [STEP] = {"step", "a step, from 1", 1, INT64_MAX},
+    [MICRO] = {"micro", "a micro-batch of the global batch, from 0", 0, INT32_MAX},
+    [PHASE] = {"phase",
+               "load, forward, backward, frc, send, reduce, commit, step, transfer, checkpoint",
+               .word = culm_phase_name},
+    [HOW] = {"how", "kill, stop, exit, flip", .word = culm_fault_how_name},
+    [FOR_MS] = {"for_ms", "1 to 86400000", 1, 86400000},
 };
-
-static bool read_value(enum field field, const char *text, int64_t *ret_value) {
-    const char *word;
-    for (size_t i = 0; fields[field].word && (word = fields[field].word(i)); i++) {
-        if (!strcmp(text, word)) {
-            *ret_value = (int64_t)i;
-            return true;
-        }
-    }
-    if (fields[field].word || !*text || text[strspn(text, "0123456789")]) {
-        return false;
-    }
-    errno = 0;
-    *ret_value = strtoll(text, NULL, 10);
-    return !errno && *ret_value >= fields[field].min && *ret_value <= fields[field].max;
-}
-
-/* Reads "name=value,..." into values[] and given[]. */
-static enum culm_status read_fields(const char *text, int64_t *values, bool *given,
-                                    struct culm_error *error) {
-    const char *at = text;
-    for (bool more = true; more;) {
-        char name[16], value[32];
-        size_t len = strcspn(at, ","), name_len = strcspn(at, "=");
-        if (name_len >= len) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "--fault '%.100s': '%.*s' is not name=value; allowed: "
-                                  "worker=K,step=S[,micro=M][,phase=P][,how=H][,for_ms=N]",
-                                  text, (int)(len < 40 ? len : 40), at);
-        }
-        snprintf(name, sizeof name, "%.*s", (int)name_len, at);
-        snprintf(value, sizeof value, "%.*s", (int)(len - name_len - 1), at + name_len + 1);
-        size_t field = 0;
-        while (field < FIELD_COUNT && strcmp(name, fields[field].name)) {
-            field++;
-        }
-        if (field == FIELD_COUNT) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "--fault '%.100s': '%s' is not known; allowed: worker, step, "
-                                  "micro, phase, how, for_ms",
-                                  text, name);
-        }
-        if (given[field]) {
-            return culm_error_set(error, CULM_ERR_CONFIG, "--fault '%.100s': %s is given twice",
-                                  text, name);
-        }
-        if (!read_value((enum field)field, value, &values[field])) {
-            return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "--fault '%.100s': %s: '%s' is impossible; allowed: %s", text,
-                                  name, value, fields[field].allowed);
-        }
-        given[field] = true;
-        more = at[len] == ',';
-        at += len + more;
-    }
-    return CULM_OK;
-}
 
 enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_spec,
                                   struct culm_error *error) {
-    int64_t values[FIELD_COUNT] = {
+    int64_t values[CULM_FAULT_FIELDS_MAX] = {
         [MICRO] = -1, [PHASE] = CULM_PHASE_FORWARD, [HOW] = CULM_HOW_KILL};
-    bool given[FIELD_COUNT] = {false};
-    enum culm_status status = read_fields(text, values, given, error);
+    bool given[CULM_FAULT_FIELDS_MAX];
+    enum culm_status status =
+        culm_fault_read(text, fields, "worker=K,step=S[,micro=M][,phase=P][,how=H][,for_ms=N]",
+                        values, given, error);
     if (status != CULM_OK) {
         return status;
     }
