@@ -247,7 +247,7 @@ struct culm_model;
 struct culm_model_open_options {
     size_t size;         /* sizeof(struct culm_model_open_options) */
     const char *weights; /* a safetensors file or a checkpoint; NULL: see culm_model_open */
-    int64_t batch;       /* samples in one call of culm_model_run; 0: 1 */
+    int64_t batch;       /* most samples in one call of culm_model_run; 0: 1 */
     int64_t threads;     /* 1 to 256; 0: 1 */
 };
 
@@ -272,6 +272,12 @@ CULM_API enum culm_status culm_model_input(const struct culm_model *model, int32
 CULM_API enum culm_status culm_model_output(const struct culm_model *model, int32_t index,
                                             struct culm_array_info *ret_info,
                                             struct culm_error *error);
+/* From now on culm_model_run takes `batch` samples, 1 to as many as the model was opened for, and
+ * culm_model_input and culm_model_output say the shapes and bytes that follow. A sample has the same
+ * bits in a batch of any size. CULM_ERR_UNSUPPORTED, for a few models from ONNX files: the file's graph
+ * holds one number of samples alone. After an error the batch is as before. */
+CULM_API enum culm_status culm_model_set_batch(struct culm_model *model, int64_t batch,
+                                               struct culm_error *error);
 /* One forward pass. inputs[i] has the bytes of input i, outputs[i] room for those of output i; any
  * alignment. Numbers of I32 inputs that choose a row (tokens) must be below how many there are:
  * CULM_ERR_CONFIG. */

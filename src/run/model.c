@@ -11,7 +11,15 @@
 struct culm_model {
     struct culm_subject subject;
     struct culm_runner runner;
+    /* Fewer samples than the runner was made for; both NULL: as many. */
+    struct culm_graph *fewer;
+    struct culm_stage_rows *rows;
 };
+
+/* The graph whose shapes the arrays have now. */
+static const struct culm_graph *shown(const struct culm_model *model) {
+    return model->fewer ? model->fewer : model->runner.graph;
+}
 
 /* --- opening --- */
 
@@ -65,8 +73,17 @@ enum culm_status culm_model_open(const char *what, const struct culm_model_open_
     return CULM_OK;
 }
 
+/* As many as the model was opened for. */
+static void all_samples(struct culm_model *model) {
+    culm_stage_rows_free(model->rows);
+    culm_graph_free(model->fewer);
+    model->rows = NULL;
+    model->fewer = NULL;
+}
+
 void culm_model_free(struct culm_model *model) {
     if (model) {
+        all_samples(model);
         culm_runner_release(&model->runner);
         culm_subject_close(&model->subject);
         free(model);
@@ -116,7 +133,7 @@ enum culm_status culm_model_input(const struct culm_model *model, int32_t index,
                               "culm_model_input: there is no input %d of %d", index,
                               culm_model_input_count(model));
     }
-    const struct culm_field *field = &model->runner.graph->field[index];
+    const struct culm_field *field = &shown(model)->field[index];
     return describe(field->name, field->dtype, &field->shape, ret_info, error);
 }
 
@@ -127,17 +144,49 @@ enum culm_status culm_model_output(const struct culm_model *model, int32_t index
                               "culm_model_output: there is no output %d of %d", index,
                               culm_model_output_count(model));
     }
-    const struct culm_graph *graph = model->runner.graph;
+    const struct culm_graph *graph = shown(model);
     const struct culm_value *value = &graph->value[graph->output[index].value];
     return describe(graph->output[index].name, value->dtype, &value->shape, ret_info, error);
 }
 
 /* --- running --- */
 
+enum culm_status culm_model_set_batch(struct culm_model *model, int64_t batch,
+                                      struct culm_error *error) {
+    if (!model) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_model_set_batch: the model is NULL");
+    }
+    int64_t most = model->runner.batch;
+    if (batch < 1 || batch > most) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "culm_model_set_batch: %lld samples; the model was opened for 1 to "
+                              "%lld",
+                              (long long)batch, (long long)most);
+    }
+    struct culm_graph *fewer = NULL;
+    struct culm_stage_rows *rows = NULL;
+    enum culm_status status = CULM_OK;
+    if (batch < most) {
+        status = culm_graph_for_samples(model->runner.graph, batch, &fewer, error);
+        if (status == CULM_OK) {
+            status =
+                culm_stage_rows_new(model->runner.stage, model->runner.graph, batch, &rows, error);
+        }
+    }
+    if (status != CULM_OK) {
+        culm_graph_free(fewer);
+        return status;
+    }
+    all_samples(model);
+    model->fewer = fewer;
+    model->rows = rows;
+    return CULM_OK;
+}
+
 /* A number that chooses a row must be of one that is there. */
 static enum culm_status check_numbers(const struct culm_model *model, int32_t index,
                                       struct culm_error *error) {
-    const struct culm_graph *graph = model->runner.graph;
+    const struct culm_graph *graph = shown(model);
     const struct culm_field *field = &graph->field[index];
     int64_t below = field->dtype == CULM_I32 ? culm_network_below(graph, field->name) : 0;
     const int32_t *number = model->runner.field[index];
@@ -156,7 +205,7 @@ enum culm_status culm_model_run(struct culm_model *model, const void *const *inp
     if (!model || !outputs || (!inputs && culm_model_input_count(model) > 0)) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_model_run: an argument is NULL");
     }
-    const struct culm_graph *graph = model->runner.graph;
+    const struct culm_graph *graph = shown(model);
     for (int32_t i = 0; i < graph->output_count; i++) {
         if (!outputs[i]) {
             return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_model_run: output '%s' is NULL",
@@ -177,6 +226,7 @@ enum culm_status culm_model_run(struct culm_model *model, const void *const *inp
         }
     }
     struct culm_stage_run run = culm_runner_run(&model->runner);
+    run.rows = model->rows;
     (void)culm_stage_forward(model->runner.stage, model->runner.device, &run); /* it ends */
     for (int32_t i = 0; i < graph->output_count; i++) {
         const struct culm_value *value = &graph->value[graph->output[i].value];

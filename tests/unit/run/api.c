@@ -88,6 +88,7 @@ static void wrong_arguments(void **state) {
     REFUSED(culm_model_input(NULL, 0, &info, &error));
     REFUSED(culm_model_output(NULL, 0, &info, &error));
     REFUSED(culm_model_run(NULL, NULL, NULL, &error));
+    REFUSED(culm_model_set_batch(NULL, 1, &error));
     REFUSED(culm_tensors_open(NULL, false, &tensors, &error));
     REFUSED(culm_tensors_info(NULL, 0, &info, &error));
     REFUSED(culm_tensors_find(NULL, "x", &index, &error));
@@ -132,6 +133,53 @@ static void structures_of_other_versions(void **state) {
     model = NULL;
     assert_int_equal(culm_model_open("resnet18", &later.options, &model, &error),
                      CULM_ERR_UNSUPPORTED);
+}
+
+/* Logits of `count` pictures; the caller frees them. */
+static float *classify(struct culm_model *model, const float *pictures, int64_t count) {
+    struct culm_array_info in = {.size = sizeof in}, out = {.size = sizeof out};
+    struct culm_error error;
+    assert_int_equal(culm_model_input(model, 0, &in, &error), CULM_OK);
+    assert_int_equal(culm_model_output(model, 0, &out, &error), CULM_OK);
+    assert_int_equal(in.shape[0], count);
+    assert_int_equal(out.shape[0], count);
+    assert_int_equal(out.bytes, (uint64_t)count * 1000 * sizeof(float));
+    float *logits = malloc(out.bytes);
+    assert_non_null(logits);
+    const void *inputs[] = {pictures};
+    void *outputs[] = {logits};
+    assert_int_equal(culm_model_run(model, inputs, outputs, &error), CULM_OK);
+    return logits;
+}
+
+static void batches_of_any_size(void **state) {
+    (void)state;
+    const struct culm_model_open_options options = {.size = sizeof options, .batch = 3};
+    const size_t floats = 3 * 224 * 224 * 3;
+    struct culm_model *model = NULL;
+    struct culm_error error;
+    assert_int_equal(culm_model_open("resnet18", &options, &model, &error), CULM_OK);
+    float *pictures = malloc(floats * sizeof *pictures);
+    assert_non_null(pictures);
+    for (size_t i = 0; i < floats; i++) {
+        pictures[i] = (float)(i * 37 % 255) / 128 - 1;
+    }
+    float *all = classify(model, pictures, 3);
+    for (int64_t batch = 2; batch > 0; batch--) {
+        assert_int_equal(culm_model_set_batch(model, batch, &error), CULM_OK);
+        float *some = classify(model, pictures, batch);
+        assert_memory_equal(some, all, (size_t)batch * 1000 * sizeof *some);
+        free(some);
+    }
+    assert_int_equal(culm_model_set_batch(model, 4, &error), CULM_ERR_ARGUMENT);
+    assert_int_equal(culm_model_set_batch(model, 0, &error), CULM_ERR_ARGUMENT);
+    assert_int_equal(culm_model_set_batch(model, 3, &error), CULM_OK);
+    float *again = classify(model, pictures, 3);
+    assert_memory_equal(again, all, 3000 * sizeof *again);
+    free(again);
+    free(all);
+    free(pictures);
+    culm_model_free(model);
 }
 
 struct run {
@@ -295,8 +343,11 @@ static void a_run_is_evaluated(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(wrong_arguments),    cmocka_unit_test(structures_of_other_versions),
-        IN_PLACE(two_runs_at_once),   IN_PLACE(a_stop_is_resumed),
+        IN_PLACE(wrong_arguments),
+        cmocka_unit_test(structures_of_other_versions),
+        cmocka_unit_test(batches_of_any_size),
+        IN_PLACE(two_runs_at_once),
+        IN_PLACE(a_stop_is_resumed),
         IN_PLACE(a_run_is_evaluated),
     };
     /* the tests run elsewhere, and a path may be relative */
