@@ -215,7 +215,7 @@ static void close_loop(struct culm_host *host) {
 static void free_memory(struct culm_host *host) {
     culm_local_agent_free(host->agent);
     if (host->listen_fd >= 0) {
-        close(host->listen_fd);
+        culm_socket_close_listener(host->listen_fd);
     }
     free(host);
 }

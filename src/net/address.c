@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,13 @@ static bool read_port(const char *text, uint16_t *ret_port) {
     return true;
 }
 
+/* Of those that the resolver takes parts of an IPv4 address for: octal and hexadecimal ones too. */
+static bool is_part_of_number(const char *label) {
+    bool hex = label[0] == '0' && (label[1] == 'x' || label[1] == 'X');
+    return hex ? label[2 + strspn(label + 2, "0123456789abcdefABCDEF")] == '\0'
+               : digits(label, strlen(label));
+}
+
 /* Labels of letters, digits, '-' and '_', with dots between them. The last is not a number: what
  * looks like a wrong IPv4 address is one. */
 static bool is_name(const char *text) {
@@ -52,17 +60,24 @@ static bool is_name(const char *text) {
         label = end ? 0 : label + 1;
     }
     last = last ? last + 1 : text;
-    return len <= NAME_BYTES_MAX && !digits(last, strlen(last));
+    return len <= NAME_BYTES_MAX && !is_part_of_number(last);
 }
 
-/* `host` in the system's spelling; false: not a number of this kind. */
-static bool read_number(int family, const char *host, struct culm_address *address) {
-    uint8_t number[sizeof(struct in6_addr)];
-    if (inet_pton(family, host, number) != 1) {
-        return false;
+/* In the system's spelling. An IPv4 number in IPv6's clothes is an IPv4 number: calls to it come
+ * from one, where a socket that is for IPv6 alone could not listen. */
+static bool set_number(int family, const void *number, struct culm_address *address) {
+    if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)number)) {
+        family = AF_INET;
+        number = (const uint8_t *)number + sizeof(struct in6_addr) - sizeof(struct in_addr);
     }
     address->kind = family == AF_INET ? CULM_ADDRESS_IPV4 : CULM_ADDRESS_IPV6;
     return inet_ntop(family, number, address->host, sizeof address->host) != NULL;
+}
+
+/* False: not a number of this kind. */
+static bool read_number(int family, const char *host, struct culm_address *address) {
+    struct in6_addr number;
+    return inet_pton(family, host, &number) == 1 && set_number(family, &number, address);
 }
 
 static bool parse_tcp(const char *text, struct culm_address *address) {
@@ -152,6 +167,7 @@ enum culm_status culm_address_resolve(const struct culm_address *address,
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     struct addrinfo *found = NULL;
     size_t count = 0;
+    bool near = false;
     if (address->kind != CULM_ADDRESS_NAME) {
         ret_number[0] = *address;
         *ret_count = 1;
@@ -160,17 +176,24 @@ enum culm_status culm_address_resolve(const struct culm_address *address,
     int failed = getaddrinfo(address->host, NULL, &hints, &found);
     for (struct addrinfo *at = failed ? NULL : found; at && count < max; at = at->ai_next) {
         struct culm_address number = {.port = address->port};
-        const void *bytes = at->ai_family == AF_INET
-                                ? (void *)&((struct sockaddr_in *)at->ai_addr)->sin_addr
-                                : (void *)&((struct sockaddr_in6 *)at->ai_addr)->sin6_addr;
-        number.kind = at->ai_family == AF_INET ? CULM_ADDRESS_IPV4 : CULM_ADDRESS_IPV6;
-        if ((at->ai_family == AF_INET || at->ai_family == AF_INET6) &&
-            inet_ntop(at->ai_family, bytes, number.host, sizeof number.host)) {
+        bool six = at->ai_family == AF_INET6;
+        const void *bytes = six ? (void *)&((struct sockaddr_in6 *)at->ai_addr)->sin6_addr
+                                : (void *)&((struct sockaddr_in *)at->ai_addr)->sin_addr;
+        if (six && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)bytes)) {
+            near = true;
+        } else if ((six || at->ai_family == AF_INET) && set_number(at->ai_family, bytes, &number)) {
             ret_number[count++] = number;
         }
     }
     if (found) {
         freeaddrinfo(found);
+    }
+    if (!count && near) {
+        return culm_error_set(
+            error, CULM_ERR_NOT_FOUND,
+            "look up '%.100s': it has link-local addresses only, which are of one "
+            "link and are not called",
+            address->host);
     }
     if (!count) {
         return not_resolved(address, failed ? failed : EAI_NONAME, error);

@@ -9,7 +9,9 @@
  *
  * As text an address travels and is told to people; parsed, it is what a socket is made of. Text may
  * come from others: what is not exactly of one of these forms is refused, and what was parsed is
- * printed in one way, so that two spellings of one number are one text. Thread: any.
+ * printed in one way, so that two spellings of one number are one text; tcp:[::ffff:1.2.3.4]:80 is
+ * tcp:1.2.3.4:80. No address says on which link it is, so that link-local ones (fe80::) cannot be
+ * called. Thread: any.
  */
 #ifndef CULM_NET_ADDRESS_H
 #define CULM_NET_ADDRESS_H
@@ -47,9 +49,9 @@ static inline bool culm_address_is_tcp(const struct culm_address *address) {
 /* 0.0.0.0 or [::]: where to listen for everyone, but nowhere to call. */
 bool culm_address_is_any(const struct culm_address *address);
 
-/* The numbers of a name, those to be tried first in front; anything else is its own answer. At most
- * `max` (>= 1). May block for as long as the system's resolver does: never on a loop. CULM_ERR_AGAIN:
- * not now; CULM_ERR_NOT_FOUND: nobody has that name. */
+/* The numbers of a name, those to be tried first in front and link-local ones left out; anything else
+ * is its own answer. At most `max` (>= 1). May block for as long as the system's resolver does: never
+ * on a loop. CULM_ERR_AGAIN: not now; CULM_ERR_NOT_FOUND: nobody has that name. */
 enum culm_status culm_address_resolve(const struct culm_address *address,
                                       struct culm_address *ret_number, size_t max,
                                       size_t *ret_count, struct culm_error *error);

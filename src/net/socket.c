@@ -166,7 +166,7 @@ static enum culm_status listen_at(struct where *at, const char *told, int *ret_f
     if (bind(fd, &at->any, at->len) || listen(fd, SOMAXCONN) ||
         (at->any.sa_family != AF_UNIX && getsockname(fd, &at->any, &at->len))) {
         status = culm_error_errno(error, errno, "listen on '%.100s'", told);
-        close(fd);
+        culm_socket_close_listener(fd);
         return status;
     }
     *ret_fd = fd;
@@ -183,6 +183,15 @@ enum culm_status culm_socket_listen(const char *address, int *ret_fd,
         status = random_name(&at, error);
     }
     return status == CULM_OK ? listen_at(&at, address, ret_fd, ret_address, error) : status;
+}
+
+void culm_socket_close_listener(int take_fd) {
+    struct where at = {.len = sizeof at.local};
+    bool known = getsockname(take_fd, &at.any, &at.len) == 0 && at.any.sa_family == AF_UNIX;
+    if (known && at.len > offsetof(struct sockaddr_un, sun_path) && at.local.sun_path[0]) {
+        (void)unlink(at.local.sun_path);
+    }
+    close(take_fd);
 }
 
 enum culm_status culm_socket_local(int fd, struct culm_address *ret_address,
@@ -273,6 +282,7 @@ int culm_socket_error(int fd) {
 enum culm_status culm_socket_connect_status(int cause) {
     switch (cause) {
     case 0: return CULM_OK;
+    case ENOENT: /* nor is there its file */
     case ECONNREFUSED: return CULM_ERR_NOT_FOUND;
     case EAGAIN:
     case EINTR:

@@ -15,7 +15,10 @@
 
 #include <cmocka.h>
 
-#define LABEL "abcdefghijklmnopqrstuvwxyz-0123456789-abcdefghijklmnopqrstuvwx." /* of 63 letters */
+#define LONGEST                                                                                    \
+    "abcdefghijklmnopqrstuvwxyz-0123456789-abcdefghijklmnopqrstuvwxy" /* label: 63 letters */
+#define LABEL LONGEST "."
+#define REST "abcdefghijklmnopqrstuvwxyz-0123456789-abcdefghijklmnopqrstuvw" /* of 61, 253 in all */
 
 static void every_form_is_read_and_printed_in_one_spelling(void **state) {
     (void)state;
@@ -41,7 +44,12 @@ static void every_form_is_read_and_printed_in_one_spelling(void **state) {
         {"tcp:localhost:80", CULM_ADDRESS_NAME, "localhost", 80, NULL},
         {"tcp:n-1.rack_2.example:5000", CULM_ADDRESS_NAME, "n-1.rack_2.example", 5000, NULL},
         {"tcp:1.2.3.4.example:80", CULM_ADDRESS_NAME, "1.2.3.4.example", 80, NULL},
-        {"tcp:" LABEL LABEL LABEL "com:80", CULM_ADDRESS_NAME, LABEL LABEL LABEL "com", 80, NULL},
+        {"tcp:0x7f.example:80", CULM_ADDRESS_NAME, "0x7f.example", 80, NULL},
+        {"tcp:example.0x7g:80", CULM_ADDRESS_NAME, "example.0x7g", 80, NULL},
+        {"tcp:[::ffff:10.0.0.1]:80", CULM_ADDRESS_IPV4, "10.0.0.1", 80, "tcp:10.0.0.1:80"},
+        {"tcp:[::FFFF:a00:1]:80", CULM_ADDRESS_IPV4, "10.0.0.1", 80, "tcp:10.0.0.1:80"},
+        {"tcp:[::ffff:0:a00:1]:80", CULM_ADDRESS_IPV6, "::ffff:0:a00:1", 80, NULL},
+        {"tcp:" LABEL LABEL LABEL REST ":80", CULM_ADDRESS_NAME, LABEL LABEL LABEL REST, 80, NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct culm_address address;
@@ -99,8 +107,15 @@ static void what_is_no_address_is_refused(void **state) {
         "tcp:a\nb:80",
         "tcp:a%s%n:80",
         "tcp:\xc3\xa4.example:80",
-        "tcp:" LABEL "x" LABEL "x" LABEL "x" LABEL "com:80", /* too long in all */
-        "tcp:abcdefghijklmnopqrstuvwxyz-0123456789-abcdefghijklmnopqrstuvwxyz:80", /* one label */
+        "tcp:0x7f000001:80", /* nor is one in any other spelling */
+        "tcp:2130706433:80",
+        "tcp:0177.0.0.01:80",
+        "tcp:127.0.0.0x1:80",
+        "tcp:example.0X7F:80",
+        "tcp:example.0x:80",
+        "tcp:" LABEL LABEL LABEL REST "x:80", /* 254 in all */
+        "tcp:" LABEL LABEL LABEL LABEL "com:80",
+        "tcp:" LONGEST "z:80",
         "unix:a b",
         "unix:a\n",
         "unix:\x7f",
@@ -183,6 +198,24 @@ static void a_number_is_its_own_answer(void **state) {
     }
 }
 
+/* Numbers that the resolver gives, by a name that looks like one to it. */
+static void an_odd_number_is_the_answer(void **state) {
+    (void)state;
+    const struct culm_address mapped = {CULM_ADDRESS_NAME, 80, "::ffff:127.0.0.1"};
+    const struct culm_address near = {CULM_ADDRESS_NAME, 80, "fe80::1"};
+    struct culm_address number;
+    struct culm_error error = {0};
+    char text[CULM_ADDRESS_SIZE];
+    size_t count = 0;
+    assert_int_equal(culm_address_resolve(&mapped, &number, 1, &count, NULL), CULM_OK);
+    assert_int_equal(count, 1);
+    culm_address_print(&number, text);
+    assert_string_equal(text, "tcp:127.0.0.1:80");
+    assert_int_equal(culm_address_resolve(&near, &number, 1, &count, &error), CULM_ERR_NOT_FOUND);
+    assert_string_equal(error.text, "look up 'fe80::1': it has link-local addresses only, which "
+                                    "are of one link and are not called");
+}
+
 static void a_name_that_nobody_has_is_said(void **state) {
     (void)state;
     struct culm_address name, number;
@@ -216,6 +249,7 @@ int main(void) {
         cmocka_unit_test(hostile_text_is_refused_or_itself),
         cmocka_unit_test(names_are_looked_up),
         cmocka_unit_test(a_number_is_its_own_answer),
+        cmocka_unit_test(an_odd_number_is_the_answer),
         cmocka_unit_test(a_name_that_nobody_has_is_said),
         cmocka_unit_test(everywhere_is_told_apart),
     };
