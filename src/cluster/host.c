@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #define END_MS 2000
-#define REAP_MS 5000 /* from the kill to the end of a process that the system can end */
+#define NUMBERS_MAX 8 /* of a name to listen at that are tried */
+#define REAP_MS 5000  /* from the kill to the end of a process that the system can end */
 
 void culm_host_publish(struct culm_host *host, json_t *take_event) {
     double t_ms = (double)host->o.start_ms + (double)(culm_clock_ns() - host->birth_ns) / 1e6;
@@ -163,18 +164,27 @@ struct culm_agent *culm_host_agent(struct culm_host *host) {
 
 const char *culm_host_address(const struct culm_host *host) { return host->address; }
 
-/* A name is looked up: the first of its numbers is where workers call. */
+/* A name is looked up: the first of its numbers that this machine has is where workers call. */
 static enum culm_status open_listener(struct culm_host *host, struct culm_error *error) {
-    struct culm_address address, number;
+    struct culm_address address, number[NUMBERS_MAX];
+    struct culm_error why;
     char text[CULM_ADDRESS_SIZE];
     size_t count;
     enum culm_status status;
     if ((status = culm_address_parse(host->o.listen ? host->o.listen : "unix:", &address, error)) ||
-        (status = culm_address_resolve(&address, &number, 1, &count, error))) {
+        (status = culm_address_resolve(&address, number, NUMBERS_MAX, &count, error))) {
         return status;
     }
-    culm_address_print(&number, text);
-    return culm_socket_listen(text, &host->listen_fd, host->address, error);
+    for (size_t i = 0; i < count; i++) {
+        culm_address_print(&number[i], text);
+        enum culm_status one =
+            culm_socket_listen(text, &host->listen_fd, host->address, i ? &why : error);
+        if (one == CULM_OK) {
+            return CULM_OK;
+        }
+        status = i ? status : one;
+    }
+    return status;
 }
 
 static void init_timers(struct culm_host *host) {

@@ -21,7 +21,8 @@
 #include "cluster/agent.h"
 
 struct culm_host_options { /* all borrowed until _free */
-    const char *listen;    /* where; net/address.h; NULL: "unix:" */
+    /* Where; net/address.h; NULL: "unix:". Of a name, at the first number that can be had here. */
+    const char *listen;
     const char *token;     /* every worker must prove that it knows it */
     const char *signature; /* that each must have; NULL: any */
     /* What a worker is told; the bytes are copied at once. NULL: nothing. Out of memory: false. */

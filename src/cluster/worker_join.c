@@ -119,10 +119,15 @@ static enum culm_status read_answer(struct culm_worker *worker, const struct cul
     return culm_error_set(error, CULM_ERR_FORMAT, "answer of unknown type %04x", answer->type);
 }
 
+/* An attempt has failed: the next may lead there from another address of this machine, where the
+ * listener has to be then. */
 static void hang_up(struct culm_worker *worker) {
-    if (worker->coordinator_fd >= 0) {
-        close(worker->coordinator_fd);
-        worker->coordinator_fd = -1;
+    int *fds[] = {&worker->coordinator_fd, &worker->listen_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        if (*fds[i] >= 0) {
+            close(*fds[i]);
+            *fds[i] = -1;
+        }
     }
 }
 
@@ -144,6 +149,12 @@ static enum culm_status connect_to(struct culm_worker *worker, const struct culm
     return culm_socket_connect_status(cause);
 }
 
+/* What to make of a name of which no number could be reached: one where nobody listens ends it, one
+ * that may be reached later keeps it going; else the one to be tried first says why. */
+static int weight(enum culm_status why) {
+    return why == CULM_ERR_NOT_FOUND ? 2 : why == CULM_ERR_AGAIN;
+}
+
 /* Each number that the name has is tried in turn. */
 static enum culm_status reach(struct culm_worker *worker, uint64_t deadline_ns,
                               struct culm_error *error) {
@@ -155,11 +166,18 @@ static enum culm_status reach(struct culm_worker *worker, uint64_t deadline_ns,
     }
     for (size_t i = 0; i < count; i++) {
         uint64_t until_ns = i + 1 < count ? culm_clock_ns() + NUMBER_NS : deadline_ns;
+        struct culm_error why = {0};
         hang_up(worker);
-        status =
-            connect_to(worker, &number[i], until_ns < deadline_ns ? until_ns : deadline_ns, error);
-        if (status == CULM_OK) {
-            break;
+        enum culm_status one =
+            connect_to(worker, &number[i], until_ns < deadline_ns ? until_ns : deadline_ns, &why);
+        if (one == CULM_OK) {
+            return CULM_OK;
+        }
+        if (i == 0 || weight(one) > weight(status)) {
+            status = one;
+            if (error) {
+                *error = why;
+            }
         }
     }
     return status;

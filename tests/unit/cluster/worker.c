@@ -725,6 +725,28 @@ static void a_worker_listens_where_it_calls_from(void **state) {
     }
 }
 
+/* The next attempt may lead there from another address, where a listener of its own belongs. */
+static void an_attempt_that_failed_leaves_no_listener(void **state) {
+    (void)state;
+    struct joined w = start(0);
+    struct culm_introduction first;
+    int fd;
+    w.fd = accept_one(w.listen_fd);
+    prove(w.fd, &first);
+    assert_int_equal(culm_socket_connect(first.address, &fd, NULL), CULM_OK);
+    close(fd);
+    close(w.fd);
+    w.fd = accept_one(w.listen_fd);
+    prove(w.fd, &w.introduction);
+    assert_int_equal(culm_socket_connect(first.address, &fd, NULL), CULM_ERR_NOT_FOUND);
+    welcome(w.fd);
+    fd = connect_to(&w);
+    assert_true(call(TOKEN, fd));
+    close(fd);
+    assert_int_equal(answer(&w), LOST);
+    assert_int_equal(part(&w), 1);
+}
+
 int main(void) {
     culm_socket_raise_limit();
     const struct CMUnitTest tests[] = {
@@ -748,6 +770,7 @@ int main(void) {
         cmocka_unit_test(one_whose_call_never_comes_is_given_up),
         cmocka_unit_test(two_that_only_call_never_meet),
         cmocka_unit_test(a_worker_listens_where_it_calls_from),
+        cmocka_unit_test(an_attempt_that_failed_leaves_no_listener),
     };
     return cmocka_run_group_tests_name("cluster/worker", tests, NULL, NULL);
 }
