@@ -123,6 +123,10 @@ static void world_fault(struct culm_world *world, const struct culm_fault_point 
 
 static void world_publish(struct culm_world *world, json_t *take_event) {
     struct culm_sim *sim = self(world)->sim;
+    if (self(world)->id != CULM_LEADER) { /* it does not lead */
+        json_decref(take_event);
+        return;
+    }
     json_object_set_new(take_event, "t_ms", json_real((double)sim->now_ns / 1e6));
     if (sim->o.log) {
         char *text = json_dumps(take_event, JSON_COMPACT);
