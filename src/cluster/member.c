@@ -357,6 +357,9 @@ static void read_book(struct culm_member *member, const struct culm_message *mes
             fail_text(member, CULM_ERR_MEMORY, "out of memory for an address book");
             return;
         }
+        if (only_calls(member->o.address) && !only_calls(entry.address)) {
+            (void)peer_dial(member, entry.node); /* it may be the one with something to say */
+        }
     }
     if (reader.failed) {
         fail_text(member, CULM_ERR_FORMAT,
@@ -570,7 +573,8 @@ int32_t culm_member_nodes(const struct culm_member *member) { return member->pee
 
 bool culm_member_dialing(const struct culm_member *member, int32_t node,
                          struct culm_conn **ret_conn) {
-    if (node < 0 || node >= member->peer_capacity || !member->peer[node].dial.on) {
+    if (node < 0 || node >= member->peer_capacity || !member->peer[node].dial.on ||
+        only_calls(member->peer[node].address)) {
         return false;
     }
     *ret_conn = member->peer[node].out ? member->peer[node].out->conn : NULL;

@@ -1,6 +1,7 @@
 /*
  * A worker's side of the cluster: it joins a coordinator, opens links to peers when it first sends
- * to them, lets in those that prove who they are, and tells who is lost.
+ * to them (one that only calls: when it is told of them), lets in those that prove who they are, and
+ * tells who is lost.
  *
  * A state machine over a network: no sockets, clock or processes of its own. Of each peer `lost`
  * comes once, when either of its two links ends or cannot be opened, after all that it sent;
@@ -14,7 +15,8 @@
  *
  * Data goes one way over a link, out over the one that was opened here; but a member that cannot be
  * called, since its address is "", is answered over the links that it opens, and what is sent to it
- * before it has called waits like what is sent to one that is dialed.
+ * before it has called waits like what is sent to one that is dialed. It does not know who has
+ * something to say to it, and so calls everyone who can be called as soon as it knows the address.
  */
 #ifndef CULM_CLUSTER_MEMBER_H
 #define CULM_CLUSTER_MEMBER_H
@@ -76,7 +78,8 @@ bool culm_member_reaches(struct culm_member *member, int32_t node);
 /* NULL: not open. */
 struct culm_conn *culm_member_conn(const struct culm_member *member, int32_t node);
 int32_t culm_member_nodes(const struct culm_member *member); /* ids are below */
-/* Is the peer being dialed? *ret_conn: over which connection; NULL: over none right now. */
+/* Is the peer being dialed? *ret_conn: over which connection; NULL: over none right now. False of one
+ * that only calls: nothing can be done here so that it does. */
 bool culm_member_dialing(const struct culm_member *member, int32_t node,
                          struct culm_conn **ret_conn);
 void culm_member_dial_now(struct culm_member *member, int32_t node); /* one that is */

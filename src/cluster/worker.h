@@ -11,7 +11,8 @@
  * sends comes over the one it opened, unless one of the two only calls (member.h); each proves
  * itself first (handshake.h). An attempt that fails
  * for lack of something (descriptors, room in the peer's queue, an answer) is made again until
- * dial_limit_ms have passed, and what is sent meanwhile waits. `lost` comes once a peer,
+ * dial_limit_ms have passed, and what is sent meanwhile waits. A fault fires once all that was sent
+ * has left, but what waits for the call of one that only calls. `lost` comes once a peer,
  * when either connection ends or cannot be opened, and nothing comes from it, or goes to it,
  * afterwards. Frames from the coordinator that are no frames, and a pool that is exhausted by a
  * received payload, end the worker with an error, of which the coordinator is told.
@@ -50,8 +51,9 @@ struct culm_worker_ready {
 
 struct culm_worker;
 
-/* Calls until it is let in, at most 30 s. CULM_ERR_CLOSED: refused, nobody there, or one who does
- * not know the token; CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this
+/* Calls until it is let in, at most 30 s; looking up a name takes as long as the system's resolver
+ * does, and is not part of that. CULM_ERR_CLOSED: refused, nobody there, or one who does not know the
+ * token; CULM_ERR_TIMEOUT. From here to culm_worker_ready the caller prepares, on this
  * thread, as long as it takes: the coordinator is told of it as long as it computes. */
 enum culm_status culm_worker_new(const struct culm_worker_options *options,
                                  struct culm_worker **ret_worker, struct culm_error *error);

@@ -39,7 +39,8 @@ void culm_worker_end(struct culm_worker *worker, enum culm_status status, const 
 /* --- worker_join.c --- */
 
 /* Before there is a loop: calls the coordinator until it is let in, and has the brief. Blocks, at
- * most 30 s. Afterwards signs of life are sent until culm_worker_say_ready. */
+ * most 30 s and what the system's resolver takes. Afterwards signs of life are sent until
+ * culm_worker_say_ready. */
 enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error *error);
 /* Says READY (or why not: its status), over the socket that the loop takes over next. */
 enum culm_status culm_worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
@@ -52,9 +53,11 @@ void culm_worker_network_init(struct culm_worker *worker);
  * descriptors are out the worker ends. */
 void culm_worker_links_open(struct culm_worker *worker);
 void culm_worker_links_close(struct culm_worker *worker); /* also if they were never opened */
-/* Waits until a peer that is dialed is open or lost; never calls back. */
+/* Waits until a peer that is dialed is open or lost; never calls back. Not for the call of one that
+ * only calls: the loop would have to run to accept it. */
 void culm_worker_peer_await(struct culm_worker *worker, int32_t node, uint64_t deadline_ns);
-/* All that was sent leaves this process, in at most 2 s; never calls back. */
+/* All that was sent leaves this process, in at most 2 s, but what waits for the call of one that only
+ * calls; never calls back. */
 void culm_worker_flush_all(struct culm_worker *worker);
 
 #endif

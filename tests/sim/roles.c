@@ -3,13 +3,16 @@
  * only call, in roles, led by an actor that starts and ends them, while some of both die.
  *
  *     leader ── GO: which are servers, which callers ──▶ all
- *     server ── GREETING ──▶ each caller      before that has called: it waits for its call
+ *     server ── GREETING ──▶ each caller      if that has not called yet, it waits for its call
  *     caller ── ASK 0, 1, ... ──▶ each server ── ANSWER 0, 1, ... ──▶ caller, over the same link
  *     caller ── DONE ──▶ leader               of each server it has all answers, or it is lost
  *
- * Each looks that what it hears comes once and in order, that the greeting is before the answers, and
- * that nothing comes of a server after its end. The leader ends the run when every caller that lives
- * is done.
+ * In half of the histories callers are shy: one asks a server when that has greeted it, and so would
+ * never call if it did only in order to send.
+ *
+ * Each looks that what it hears comes once and in order, that the greeting is before the answers, that
+ * nothing comes of a server after its end, and that nobody is told lost who lives. The leader ends the
+ * run when every caller that lives is done.
  */
 #include "sim/sim.h"
 
@@ -38,8 +41,8 @@ struct history {
     struct culm_agent *agent;
     int32_t up, ended, answers, greetings;
     int32_t role_of[NODES]; /* -1: not joined */
-    bool joined[NODES], lost[NODES], done[NODES];
-    bool gone;
+    bool joined[NODES], lost[NODES], done[NODES], killed[NODES];
+    bool gone, shy;
     char wrong[128];
 };
 
@@ -52,7 +55,8 @@ struct node {
     bool caller;
     struct go go;
     int64_t next[NODES]; /* the number that has to come next */
-    bool greeted[NODES], lost[NODES], finished;
+    bool greeted[NODES]; /* by a server; or, of a server, the callers that it has greeted */
+    bool lost[NODES], began, finished;
 };
 
 static void wrong(struct history *history, const char *what, int32_t who, int32_t of) {
@@ -72,7 +76,7 @@ static void say(struct culm_world *world, int32_t to, uint16_t type, const void 
 static void node_start(void *actor) { (void)actor; }
 
 static void finish_if_done(struct node *node) {
-    bool done = true;
+    bool done = node->began;
     for (int32_t i = 0; i < NODES; i++) {
         done = done && (!node->go.server[i] || node->lost[i] || node->next[i] == QUESTIONS);
     }
@@ -82,14 +86,27 @@ static void finish_if_done(struct node *node) {
     }
 }
 
+static void greet(struct node *node, int32_t caller) {
+    if (!node->greeted[caller]) {
+        node->greeted[caller] = true;
+        say(node->world, caller, GREETING, NULL, 0);
+    }
+}
+
+static void ask(struct node *node, int32_t server) {
+    for (int64_t n = 0; n < QUESTIONS; n++) {
+        say(node->world, server, ASK, &n, sizeof n);
+    }
+}
+
 static void begin(struct node *node, const struct culm_message *message) {
     memcpy(&node->go, message->meta, sizeof node->go);
+    node->began = true;
     for (int32_t i = 0; i < NODES; i++) {
         if (!node->caller && node->go.caller[i]) {
-            say(node->world, i, GREETING, NULL, 0);
-        }
-        for (int64_t n = 0; n < QUESTIONS && node->caller && node->go.server[i]; n++) {
-            say(node->world, i, ASK, &n, sizeof n);
+            greet(node, i);
+        } else if (node->caller && node->go.server[i] && !node->history->shy) {
+            ask(node, i);
         }
     }
     if (node->caller) {
@@ -104,6 +121,7 @@ static void hear_number(struct node *node, int32_t from, const struct culm_messa
         wrong(node->history, "out of order", node->id, from);
     }
     if (!node->caller) {
+        greet(node, from); /* it may hear the question before GO */
         say(node->world, from, ANSWER, &number, sizeof number);
         return;
     }
@@ -124,6 +142,9 @@ static void node_message(void *actor, int32_t from, const struct culm_message *m
     case GREETING:
         node->history->greetings++;
         node->greeted[from] = true;
+        if (node->history->shy) {
+            ask(node, from);
+        }
         break;
     default: hear_number(node, from, message); break;
     }
@@ -133,6 +154,9 @@ static void node_lost(void *actor, int32_t id) {
     struct node *node = actor;
     if (node->lost[id]) {
         wrong(node->history, "lost twice", node->id, id);
+    }
+    if (!node->history->killed[id] && !node->history->gone) {
+        wrong(node->history, "told lost, and lives", node->id, id);
     }
     node->lost[id] = true;
     if (node->caller) {
@@ -271,8 +295,8 @@ static const struct culm_actor_ops leader_ops = {.size = sizeof leader_ops,
 /* --- histories --- */
 
 static bool run(uint64_t seed, int64_t *ret_kills, int64_t *ret_answers) {
-    struct history h = {.gone = false};
     uint64_t dice = culm_rng_mix(seed, 77);
+    struct history h = {.shy = culm_rng_below(&dice, 2)};
     int32_t kills = (int32_t)culm_rng_below(&dice, 3);
     uint64_t kill_ns[2];
     int32_t victim[2];
@@ -304,6 +328,7 @@ static bool run(uint64_t seed, int64_t *ret_kills, int64_t *ret_answers) {
             if (culm_sim_now(h.sim) >= kill_ns[i] && h.up == NODES) {
                 *ret_kills += culm_sim_worker(h.sim, victim[i]) != NULL;
                 culm_sim_kill(h.sim, victim[i]);
+                h.killed[victim[i]] = true;
                 kill_ns[i] = UINT64_MAX;
             }
         }

@@ -40,6 +40,7 @@ enum what {
     ALIVE,    /* both ways: is it? */
     DATA,     /* between the worker and the peer */
     HEARD,    /* from the worker: the peer has said DATA */
+    FAULT,    /* to the worker: a fault fires, before which all that was sent leaves */
 };
 
 struct setting {
@@ -75,13 +76,18 @@ static void on_start(void *actor) {
     }
 }
 
+/* One that returns. */
+static const struct culm_worker_fault fault = {.point = {7, 1, -1}, .how = CULM_HOW_FLIP};
+
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
+    struct actor *self = actor;
     switch (message->type) {
     case DATA: say_to(actor, CULM_LEADER, from == PEER ? HEARD : LOST); break;
     case SEND: say_to(actor, PEER, DATA); break;
     case LOWER: set_descriptors(false); break;
     case RAISE: set_descriptors(true); break;
     case ALIVE: say_to(actor, CULM_LEADER, ALIVE); break;
+    case FAULT: self->world->ops->fault(self->world, &fault.point); break;
     default: break;
     }
 }
@@ -95,6 +101,11 @@ static void on_lost(void *actor, int32_t node) {
 static const struct culm_actor_ops ops = {
     .size = sizeof ops, .start = on_start, .message = on_message, .lost = on_lost};
 
+static void flipped(void *flip_ctx, const struct culm_fault_point *point) {
+    (void)point;
+    (void)!write(*(const int *)flip_ctx, "!", 1);
+}
+
 /* The worker's process. */
 static void be_worker(const char *address, const struct setting *setting) {
     struct culm_blob_pool *pool = culm_blob_pool_new(setting->pool_bytes);
@@ -104,6 +115,10 @@ static void be_worker(const char *address, const struct setting *setting) {
                                                 .token = TOKEN,
                                                 .calls_only = setting->calls_only,
                                                 .fault_fd = -1,
+                                                .faults = &fault,
+                                                .fault_count = 1,
+                                                .flip = flipped,
+                                                .flip_ctx = (void *)&setting->words,
                                                 .hello_limit_ms = 300};
     int code = 99;
     if (culm_worker_new(&options, &worker, &error) == CULM_OK) {
@@ -641,8 +656,8 @@ static void one_that_only_calls_is_answered_where_it_called(void **state) {
     struct joined w = join_as((struct setting){.calls_only = true});
     assert_string_equal(w.introduction.address, "");
     int listener = listen_as_peer(&w);
+    int fd = accept_one(listener); /* at once: the peer may have something to say to it */
     order(&w, SEND);
-    int fd = accept_one(listener);
     let_in(fd);
     say_nothing(fd, DATA);
     assert_int_equal(answer(&w), HEARD);
@@ -676,6 +691,28 @@ static void who_cannot_be_called_is_answered_where_it_called(void **state) {
     order(&w, SEND); /* it is lost, and nothing is held for it */
     order(&w, ALIVE);
     assert_int_equal(answer(&w), ALIVE);
+    assert_int_equal(part(&w), 1);
+}
+
+/* Its call is accepted by the loop, which does not run meanwhile. */
+static void a_fault_does_not_wait_for_a_call(void **state) {
+    (void)state;
+    struct joined w = join(0);
+    struct frame frame;
+    char fired;
+    caller_as_peer(&w);
+    order(&w, SEND);
+    uint64_t since = culm_clock_ns();
+    order(&w, FAULT);
+    assert_int_equal(read(w.words, &fired, 1), 1);
+    assert_int_equal(fired, '!');
+    assert_true(culm_clock_ns() - since < 3 * SECOND / 2);
+    int fd = connect_to(&w);
+    assert_true(call_from("", TOKEN, fd));
+    assert_true(hear(fd, &frame)); /* what waited for it still does */
+    assert_int_equal(frame.message.type, DATA);
+    close(fd);
+    assert_int_equal(answer(&w), LOST);
     assert_int_equal(part(&w), 1);
 }
 
@@ -767,6 +804,7 @@ int main(void) {
         cmocka_unit_test(one_without_memory_says_so),
         cmocka_unit_test(one_that_only_calls_is_answered_where_it_called),
         cmocka_unit_test(who_cannot_be_called_is_answered_where_it_called),
+        cmocka_unit_test(a_fault_does_not_wait_for_a_call),
         cmocka_unit_test(one_whose_call_never_comes_is_given_up),
         cmocka_unit_test(two_that_only_call_never_meet),
         cmocka_unit_test(a_worker_listens_where_it_calls_from),
