@@ -1,5 +1,6 @@
 /*
- * The world table: the only way in which protocol code reaches the outside.
+ * The world table: the only way in which protocol code reaches the outside, but for the agent that
+ * starts and ends processes for the one that leads (leader.h).
  *
  * A protocol is an *actor*: a state machine that is told of messages, timers, finished jobs and
  * lost peers, and acts through the operations of its *world*. Two worlds implement this table: the

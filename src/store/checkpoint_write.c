@@ -16,6 +16,11 @@ static enum culm_status not_an_owner(const char *owner, struct culm_error *error
     return culm_error_set(error, CULM_ERR_ARGUMENT, "checkpoint: '%.40s' is not an owner", owner);
 }
 
+/* What a writer calls the file of its piece until it is published. */
+static void name_piece(const char *owner, int32_t node, char *ret_file, size_t size) {
+    snprintf(ret_file, size, "%s.node-%" PRId32 ".safetensors", owner, node);
+}
+
 enum culm_status culm_checkpoint_write_piece(struct culm_fs *fs, const char *run_dir, int64_t step,
                                              const char *owner, int32_t node,
                                              const struct culm_tensor_ref *tensors, size_t count,
@@ -31,7 +36,7 @@ enum culm_status culm_checkpoint_write_piece(struct culm_fs *fs, const char *run
         return not_an_owner(owner, error);
     }
     snprintf(piece.owner, sizeof piece.owner, "%s", owner);
-    snprintf(piece.file, sizeof piece.file, "%s.node-%" PRId32 ".safetensors", piece.owner, node);
+    name_piece(piece.owner, node, piece.file, sizeof piece.file);
     snprintf(step_text, sizeof step_text, "%" PRId64, step);
     snprintf(number_text, sizeof number_text, "%" PRId32, number);
     const struct culm_metadata metadata[] = {
@@ -95,6 +100,13 @@ static enum culm_status assemble(struct culm_fs *fs, const char *dir,
         int32_t number;
         if (!culm_owner_split(pieces[i].owner, kind, &number)) {
             return not_an_owner(pieces[i].owner, error);
+        }
+        /* Writers say where their piece is: no other file must be moved. */
+        name_piece(pieces[i].owner, pieces[i].node, final[i].file, sizeof final[i].file);
+        if (strcmp(pieces[i].file, final[i].file) != 0) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "checkpoint: '%.63s' is not the piece of '%s' by node %" PRId32,
+                                  pieces[i].file, pieces[i].owner, pieces[i].node);
         }
         final[i] = pieces[i];
         snprintf(final[i].file, sizeof final[i].file, "%s.safetensors", pieces[i].owner);

@@ -348,6 +348,18 @@ static void test_publish_refuses(void **state) {
     struct culm_piece twice[2] = {pieces[0], pieces[0]};
     assert_int_equal(culm_checkpoint_publish(NULL, dir, &sample.info, twice, 2, &error),
                      CULM_ERR_ARGUMENT);
+    /* a writer that names somebody else's file */
+    struct culm_piece astray[3] = {pieces[0], pieces[1], pieces[2]};
+    snprintf(path, sizeof path, "%s/kept", dir);
+    FILE *kept = fopen(path, "w");
+    assert_non_null(kept);
+    fclose(kept);
+    snprintf(astray[0].file, sizeof astray[0].file, "../../kept");
+    assert_int_equal(culm_checkpoint_publish(NULL, dir, &sample.info, astray, 3, &error),
+                     CULM_ERR_ARGUMENT);
+    assert_non_null(strstr(error.text, "'../../kept' is not the piece of 'stage-0' by node 0"));
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0);
     assert_int_equal(culm_checkpoint_discard(NULL, dir, 20, &error), CULM_OK);
     assert_int_equal(culm_checkpoint_discard(NULL, dir, 20, &error), CULM_OK); /* gone is fine */
     assert_int_equal(culm_checkpoint_publish(NULL, dir, &sample.info, pieces, 3, &error),
