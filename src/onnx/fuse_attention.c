@@ -275,7 +275,7 @@ bool culm_onnx_fuse_attention(struct culm_onnx_graph *graph) {
     static const struct culm_onnx_rule rules[] = {
         {"MatMul", .apply = spelled},
         {"Attention", .apply = named},
-        {NULL},
+        {0},
     };
     return culm_onnx_for_each(graph, rules, NULL);
 }

@@ -162,7 +162,7 @@ bool culm_onnx_fuse_embedding(struct culm_onnx_graph *graph) {
         {"GatherND", .apply = rows_of_samples},
         {"Gather", .apply = lookup},
         {"Add", .apply = positions},
-        {NULL},
+        {0},
     };
     return culm_onnx_for_each(graph, rules, NULL);
 }

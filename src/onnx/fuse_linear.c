@@ -165,7 +165,7 @@ bool culm_onnx_fuse_linear(struct culm_onnx_graph *graph, struct culm_onnx_notes
         {"Gemm", .apply_with = gemm},
         {"Add", .apply = add_bias},
         {"culm.linear", .apply = again},
-        {NULL},
+        {0},
     };
     int32_t without_bias = 0;
     bool fine = culm_onnx_for_each(graph, rules, &without_bias);

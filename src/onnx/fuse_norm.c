@@ -208,7 +208,7 @@ bool culm_onnx_fuse_norm(struct culm_onnx_graph *graph, bool inference) {
         {"Add", .apply = norm_or_sum},
         {"Relu", .apply = onto_batchnorm},
         {"culm.activation", .apply = onto_activation},
-        {NULL},
+        {0},
     };
     return culm_onnx_for_each(graph, rules, &inference);
 }

@@ -8,14 +8,14 @@
 enum field { WORKER, STEP, MICRO, PHASE, HOW, FOR_MS, FIELD_COUNT };
 
 static const struct culm_fault_field fields[FIELD_COUNT + 1] = {
-    [WORKER] = {"worker", "a node id, from 0", 0, INT32_MAX},
-    [STEP] = {"step", "a step, from 1", 1, INT64_MAX},
-    [MICRO] = {"micro", "a micro-batch of the global batch, from 0", 0, INT32_MAX},
+    [WORKER] = {"worker", "a node id, from 0", .max = INT32_MAX},
+    [STEP] = {"step", "a step, from 1", .min = 1, .max = INT64_MAX},
+    [MICRO] = {"micro", "a micro-batch of the global batch, from 0", .max = INT32_MAX},
     [PHASE] = {"phase",
                "load, forward, backward, frc, send, reduce, commit, step, transfer, checkpoint",
                .word = culm_phase_name},
     [HOW] = {"how", "kill, stop, exit, flip", .word = culm_fault_how_name},
-    [FOR_MS] = {"for_ms", "1 to 86400000", 1, 86400000},
+    [FOR_MS] = {"for_ms", "1 to 86400000", .min = 1, .max = 86400000},
 };
 
 enum culm_status culm_fault_parse(const char *text, struct culm_fault_spec *ret_spec,
