@@ -154,7 +154,8 @@ CULM_API enum culm_status culm_training_new(struct culm_config *config,
                                             struct culm_training **ret_training,
                                             struct culm_error *error);
 /* What it would do: stages, parameters, memory of a worker in bytes, as the JSON object of the event
- * `plan`. CULM_ERR_MEMORY: it cannot fit the machine, or `memory_mb`. */
+ * `plan`; it lives until the next call or culm_training_free. CULM_ERR_MEMORY: it cannot fit the
+ * machine, or `memory_mb`; *ret_json is set then too, and says what it would need. */
 CULM_API enum culm_status culm_training_plan(struct culm_training *training, const char **ret_json,
                                              struct culm_error *error);
 /* Trains to the end: claims the run directory, starts workers, and replaces those that are lost.
@@ -258,7 +259,9 @@ struct culm_model_open_options {
  *   a configuration      those that it starts from (YAML)
  *   a published name     "gpt2", "resnet50", ...: drawn from seed 1, so give `weights`
  * `options` may be NULL. Images are [batch, height, width, channels], tokens [batch, length]; the
- * arrays say so. CULM_ERR_UNSUPPORTED: a file with operators that are not supported. */
+ * arrays say so. CULM_ERR_UNSUPPORTED: a file with operators that are not supported.
+ * CULM_ERR_NOT_FOUND: a run that has not ended, and no `weights`. CULM_ERR_CHANGED: `weights` is a
+ * checkpoint, and the model's file is no longer what its run began with. */
 CULM_API enum culm_status culm_model_open(const char *what,
                                           const struct culm_model_open_options *options,
                                           struct culm_model **ret_model, struct culm_error *error);

@@ -115,8 +115,8 @@ enum culm_status culm_evaluate(struct culm_subject *subject,
     int64_t samples = culm_source_samples(source);
     samples = options->samples > 0 && options->samples < samples ? options->samples : samples;
     status = run(&runner, source, samples, ret_evaluation, error);
-    memcpy(ret_evaluation->note, note, sizeof note);
 out:
+    memcpy(ret_evaluation->note, note, sizeof note);
     culm_runner_release(&runner);
     culm_source_free(source);
     return status;
@@ -175,7 +175,17 @@ static enum culm_status evaluate_public(const struct opening *opening,
     enum culm_status status =
         arguments ? culm_public_take(&own, sizeof own, arguments, "culm_evaluate_arguments", error)
                   : CULM_OK;
-    own.path_count = own.paths ? own.path_count : 0;
+    const struct culm_evaluate_result none = {0};
+    if (status == CULM_OK) {
+        status = culm_public_fill(ret_result, &none, sizeof none, "culm_evaluate_result", error);
+    }
+    for (size_t i = 0; status == CULM_OK && i < own.path_count; i++) {
+        if (!own.paths || !own.paths[i]) {
+            status = culm_error_set(error, CULM_ERR_ARGUMENT,
+                                    "culm_evaluate_arguments: path %zu of %zu is NULL", i + 1,
+                                    (size_t)own.path_count);
+        }
+    }
     if (status != CULM_OK || (status = open_for(opening, &own, &subject, error)) != CULM_OK) {
         return status;
     }

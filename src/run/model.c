@@ -134,7 +134,9 @@ enum culm_status culm_model_input(const struct culm_model *model, int32_t index,
                               culm_model_input_count(model));
     }
     const struct culm_field *field = &shown(model)->field[index];
-    return describe(field->name, field->dtype, &field->shape, ret_info, error);
+    /* the name lives as long as the model */
+    return describe(model->runner.graph->field[index].name, field->dtype, &field->shape, ret_info,
+                    error);
 }
 
 enum culm_status culm_model_output(const struct culm_model *model, int32_t index,
@@ -144,9 +146,9 @@ enum culm_status culm_model_output(const struct culm_model *model, int32_t index
                               "culm_model_output: there is no output %d of %d", index,
                               culm_model_output_count(model));
     }
-    const struct culm_graph *graph = shown(model);
-    const struct culm_value *value = &graph->value[graph->output[index].value];
-    return describe(graph->output[index].name, value->dtype, &value->shape, ret_info, error);
+    const struct culm_output *output = &model->runner.graph->output[index];
+    const struct culm_value *value = &shown(model)->value[output->value];
+    return describe(output->name, value->dtype, &value->shape, ret_info, error);
 }
 
 /* --- running --- */

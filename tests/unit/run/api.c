@@ -165,8 +165,10 @@ static void batches_of_any_size(void **state) {
         pictures[i] = (float)(i * 37 % 255) / 128 - 1;
     }
     float *all = classify(model, pictures, 3);
+    struct culm_array_info named = {.size = sizeof named};
     for (int64_t batch = 2; batch > 0; batch--) {
         assert_int_equal(culm_model_set_batch(model, batch, &error), CULM_OK);
+        assert_int_equal(culm_model_input(model, 0, &named, &error), CULM_OK);
         float *some = classify(model, pictures, batch);
         assert_memory_equal(some, all, (size_t)batch * 1000 * sizeof *some);
         free(some);
@@ -174,6 +176,7 @@ static void batches_of_any_size(void **state) {
     assert_int_equal(culm_model_set_batch(model, 4, &error), CULM_ERR_ARGUMENT);
     assert_int_equal(culm_model_set_batch(model, 0, &error), CULM_ERR_ARGUMENT);
     assert_int_equal(culm_model_set_batch(model, 3, &error), CULM_OK);
+    assert_string_equal(named.name, "image"); /* it was asked of a smaller batch */
     float *again = classify(model, pictures, 3);
     assert_memory_equal(again, all, 3000 * sizeof *again);
     free(again);
