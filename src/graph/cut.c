@@ -73,19 +73,10 @@ static enum culm_status count_crossings(const struct culm_graph *graph, struct c
     return CULM_OK;
 }
 
-static bool has_loss(const struct culm_graph *graph) {
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        if (graph->node[i].op->is_loss) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The whole graph as one stage tells what each block costs. */
 static enum culm_status count_blocks(const struct culm_graph *graph, struct costs *costs,
                                      struct culm_error *error) {
-    const struct culm_stage_options options = {.forward_only = !has_loss(graph)};
+    const struct culm_stage_options options = {.forward_only = !culm_graph_has_loss(graph)};
     struct culm_stage *whole = calloc(1, sizeof *whole);
     if (!whole) {
         return CULM_ERR_MEMORY;

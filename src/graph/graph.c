@@ -145,6 +145,15 @@ int32_t culm_graph_field(struct culm_graph *graph, const char *name, enum culm_d
     return value;
 }
 
+bool culm_graph_has_loss(const struct culm_graph *graph) {
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        if (graph->node[i].op->is_loss) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void culm_graph_output(struct culm_graph *graph, const char *name, int32_t value) {
     if (value < 0 || !ROOM(graph, graph->output, graph->output_count, graph->output_capacity)) {
         return;
@@ -153,6 +162,12 @@ void culm_graph_output(struct culm_graph *graph, const char *name, int32_t value
         culm_error_set(&graph->error, CULM_ERR_UNSUPPORTED,
                        "output '%s' is an input of the graph as it is", name);
         return;
+    }
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        if (strcmp(graph->output[i].name, name) == 0) {
+            culm_error_set(&graph->error, CULM_ERR_CONFIG, "two outputs are called '%s'", name);
+            return;
+        }
     }
     struct culm_output *output = &graph->output[graph->output_count++];
     *output = (struct culm_output){.value = value};

@@ -170,8 +170,9 @@ typedef void culm_rename_fn(void *ctx, const char *name, char *ret_name, size_t 
  * `graph` already is that one, and is used once more; all others are added. rename NULL: names stay.
  * ret_value[value_count of other], unless it is NULL: the value here of each value there. Operators
  * get ids of their own, hence random numbers of their own. CULM_ERR_CONFIG when a shared parameter
- * has another shape, or the graphs are for other devices; `graph` is then as after any other error
- * of building. */
+ * has another shape or is trained in another way, two names of `other` become one, or the graphs are
+ * for other devices; CULM_ERR_UNSUPPORTED when a name is too long. `graph` is then as after any other
+ * error of building. */
 enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_graph *other,
                                     culm_rename_fn *rename, void *ctx, int32_t *ret_value,
                                     struct culm_error *error);

@@ -11,32 +11,51 @@ struct include {
     culm_rename_fn *rename;
     void *ctx;
     int32_t *value; /* [value_count of from]: the value in `to` */
+    int32_t params; /* that `to` had before: those may be shared */
 };
 
-static void name_of(const struct include *in, const char *name, char *ret_name, size_t size) {
+/* False after an error: a name that was cut could be another one's. */
+static bool name_of(const struct include *in, const char *name, char *ret_name, size_t size) {
     if (in->rename) {
         in->rename(in->ctx, name, ret_name, size);
     } else {
         snprintf(ret_name, size, "%s", name);
     }
+    if (strlen(ret_name) + 1 < size) {
+        return true;
+    }
+    culm_error_set(&in->to->error, CULM_ERR_UNSUPPORTED,
+                   "the name '%s' is too long; names have fewer than %zu bytes", ret_name,
+                   size - 1);
+    return false;
 }
 
 /* The parameter's value: the one that has its new name, or a new one. */
 static int32_t include_param(struct include *in, const struct culm_param *param) {
     struct culm_param own = *param;
-    name_of(in, param->name, own.name, sizeof own.name);
+    if (!name_of(in, param->name, own.name, sizeof own.name)) {
+        return -1;
+    }
     for (int32_t i = 0; i < in->to->param_count; i++) {
         const struct culm_param *there = &in->to->param[i];
         if (strcmp(there->name, own.name) != 0) {
             continue;
         }
-        if (!culm_shape_equal(&there->shape, &own.shape) || there->statistic != own.statistic) {
+        if (i >= in->params) {
+            culm_error_set(&in->to->error, CULM_ERR_CONFIG,
+                           "two parameters of one model would be called '%s'", own.name);
+            return -1;
+        }
+        if (!culm_shape_equal(&there->shape, &own.shape) ||
+            !culm_shape_equal(&there->written, &own.written) || there->statistic != own.statistic ||
+            there->decay != own.decay) {
             char left[96], right[96];
             culm_error_set(&in->to->error, CULM_ERR_CONFIG,
-                           "parameter '%s' cannot be shared: it is %s and %s%s", own.name,
-                           culm_shape_format(&there->shape, left, sizeof left),
-                           culm_shape_format(&own.shape, right, sizeof right),
-                           there->statistic != own.statistic ? ", trained and a statistic" : "");
+                           "parameter '%s' cannot be shared: it is %s and %s%s%s", own.name,
+                           culm_shape_format(&there->written, left, sizeof left),
+                           culm_shape_format(&own.written, right, sizeof right),
+                           there->statistic != own.statistic ? ", trained and a statistic" : "",
+                           there->decay != own.decay ? ", with weight decay and without" : "");
             return -1;
         }
         return there->value;
@@ -57,8 +76,9 @@ static int32_t include_value(struct include *in, int32_t id) {
     if (from->kind == CULM_VALUE_FIELD) {
         const struct culm_field *field = &in->from->field[from->field];
         char name[sizeof field->name];
-        name_of(in, field->name, name, sizeof name);
-        return culm_graph_field(in->to, name, field->dtype, &field->shape);
+        return !name_of(in, field->name, name, sizeof name)
+                   ? -1
+                   : culm_graph_field(in->to, name, field->dtype, &field->shape);
     }
     int32_t value = culm_graph_value(in->to, from->kind, from->dtype, &from->shape);
     if (value >= 0) {
@@ -91,6 +111,7 @@ enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_
         .from = other,
         .rename = rename,
         .ctx = ctx,
+        .params = graph->param_count,
         .value = malloc(((size_t)other->value_count + 1) * sizeof *in.value),
     };
     if (!in.value) {
@@ -110,8 +131,9 @@ enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_
     }
     for (int32_t i = 0; i < other->output_count && graph->error.status == CULM_OK; i++) {
         char name[sizeof other->output[i].name];
-        name_of(&in, other->output[i].name, name, sizeof name);
-        culm_graph_output(graph, name, in.value[other->output[i].value]);
+        if (name_of(&in, other->output[i].name, name, sizeof name)) {
+            culm_graph_output(graph, name, in.value[other->output[i].value]);
+        }
     }
     enum culm_status status = culm_graph_check(graph, error);
     if (status == CULM_OK) {

@@ -133,6 +133,7 @@ static inline int64_t culm_elements(const struct culm_shape *shape) {
 /* Makes output i a new value of this shape. */
 void culm_output_set(struct culm_graph *graph, struct culm_node_desc *node, int32_t i,
                      enum culm_dtype dtype, const struct culm_shape *shape);
+bool culm_graph_has_loss(const struct culm_graph *graph);
 /* Gives each parameter among the inputs of the node that is appended next a use of its own. */
 void culm_graph_number_uses(struct culm_graph *graph, struct culm_node_desc *node);
 /* "operator 'OP': WHAT: [..] and [..]" with the shapes of inputs a and b. */

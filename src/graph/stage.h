@@ -132,7 +132,8 @@ struct culm_stage_run {
     void *activations, *scratch;
     float *grads; /* backward */
     bool first;   /* backward: store the gradients instead of adding */
-    const void *d_output;
+    const void *d_output; /* where gradients come back: behind a cut, or, of a graph that has no
+                             loss, of its outputs */
     void *d_input;   /* NULL in the first stage */
     int32_t cursor;  /* forward: the next operator; 0 to begin */
     const int *stop; /* forward: atomic; may be NULL */

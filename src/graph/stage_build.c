@@ -221,14 +221,33 @@ static enum culm_status check_uses(const struct culm_stage *stage, struct culm_e
 
 /* --- backward --- */
 
-/* Whether the stage behind sends a gradient of its input `value` back. */
-static bool flows_back(const struct culm_stage *next, int32_t value) {
+/* A loss that is trained on turns its logits into their gradient. */
+static enum culm_status check_outputs(const struct culm_graph *graph, struct culm_error *error) {
+    for (int32_t n = 0; n < graph->node_count; n++) {
+        const struct culm_node_desc *node = &graph->node[n];
+        for (int32_t i = 0; i < graph->output_count; i++) {
+            if (node->op->is_loss && !node->attributes.loss_only &&
+                stage_root(graph, node->input[0]) == stage_root(graph, graph->output[i].value)) {
+                return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                                      "output '%s' is what a loss is taken of; ask for the loss "
+                                      "alone, or for the output",
+                                      graph->output[i].name);
+            }
+        }
+    }
+    return CULM_OK;
+}
+
+/* Whether a gradient of `value`, which leaves the stage, comes back: from the stage behind; of a
+ * graph's output, where no loss says what it is for, from the caller. */
+static bool flows_back(const struct culm_graph *graph, const struct culm_stage *next,
+                       int32_t value) {
     for (int32_t i = 0; next && i < next->input.count; i++) {
         if (next->input.item[i].value == value) {
             return next->input.item[i].gradient >= 0;
         }
     }
-    return true; /* an output of the graph */
+    return !culm_graph_has_loss(graph);
 }
 
 static enum culm_status differentiate(struct culm_stage *stage, const struct culm_graph *graph,
@@ -246,7 +265,7 @@ static enum culm_status differentiate(struct culm_stage *stage, const struct cul
     int32_t seeds = 0;
     for (int32_t i = 0; i < out->count; i++) {
         struct culm_value like = graph->value[out->item[i].value];
-        if (like.dtype == CULM_I32 || !flows_back(next, out->item[i].value)) {
+        if (like.dtype == CULM_I32 || !flows_back(graph, next, out->item[i].value)) {
             continue;
         }
         out->item[i].gradient =
@@ -411,15 +430,16 @@ enum culm_status culm_stage_build(struct culm_stage *stage, const struct culm_gr
                                   const struct culm_stage_options *options,
                                   struct culm_error *error) {
     enum culm_status status;
-    if ((status = extract(stage, graph, error)) || (status = find_borders(stage, graph, error)) ||
+    if ((status = check_outputs(graph, error)) || (status = extract(stage, graph, error)) ||
+        (status = find_borders(stage, graph, error)) ||
         (status = find_fields(stage, graph, error)) ||
         (status = number_params(stage, graph, error)) || (status = number_losses(stage, error))) {
         return status;
     }
     if (!options->forward_only) {
         status = differentiate(stage, graph, next, error);
-        if (status == CULM_OK &&
-            !(stage->info.index == stage->info.stages - 1 && graph->output_count > 0)) {
+        if (status == CULM_OK && !(stage->info.index == stage->info.stages - 1 &&
+                                   graph->output_count > 0 && !culm_graph_has_loss(graph))) {
             status = check_uses(stage, error);
         }
         if (status == CULM_OK && options->recompute) {

@@ -152,7 +152,66 @@ static void test_refused(void **state) {
     net_release(&longer);
 }
 
+static void rename_alike(void *ctx, const char *name, char *ret_name, size_t size) {
+    (void)ctx;
+    snprintf(ret_name, size, "%s", name[0] == 'p' ? "all the same" : name);
+}
+
+static void rename_endlessly(void *ctx, const char *name, char *ret_name, size_t size) {
+    (void)ctx;
+    memset(ret_name, 'x', size - 1);
+    ret_name[size - 1] = '\0';
+    (void)name;
+}
+
+/* What must not be tied is not: names that become one, or that are cut. */
+static void test_names_refused(void **state) {
+    (void)state;
+    struct net a;
+    struct culm_error error = {0};
+    model(&a, 1, 7);
+    struct culm_graph *graph = culm_graph_new(culm_device_default());
+    assert_int_equal(culm_graph_include(graph, a.graph, rename_alike, NULL, NULL, &error),
+                     CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "two parameters of one model would be called"));
+    culm_graph_free(graph);
+    graph = culm_graph_new(culm_device_default());
+    assert_int_equal(culm_graph_include(graph, a.graph, rename_endlessly, NULL, NULL, &error),
+                     CULM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "is too long"));
+    culm_graph_free(graph);
+    net_release(&a);
+}
+
 /* --- outputs --- */
+
+/* A loss that is trained writes over its logits; an output of something else may stand beside it,
+ * and nobody gives a gradient of it. */
+static void test_outputs_beside_a_loss(void **state) {
+    (void)state;
+    struct net net;
+    struct culm_error error = {0};
+    struct culm_stage *stage = NULL;
+    model(&net, 1, 7);
+    const struct culm_node_desc *loss = &net.graph->node[net.graph->node_count - 1];
+    int32_t logits = loss->input[0];
+    struct result alone, beside;
+    run_stages(net.graph, 1, &net.data, &alone);
+    culm_graph_output(net.graph, "hidden", net.graph->node[net.graph->node_count - 2].input[0]);
+    assert_int_equal(culm_stages_compile(net.graph, 1, NULL, &stage, &error), CULM_OK);
+    const struct culm_stage_info *info = culm_stage_info(stage);
+    assert_int_equal(info->output_count, 1);
+    culm_stage_free(stage);
+    run_stages(net.graph, 1, &net.data, &beside);
+    assert_true(alone.loss == beside.loss);
+    result_expect_equal(&alone, &beside, net.graph, "an output beside the loss");
+    result_release(&alone);
+    result_release(&beside);
+    culm_graph_output(net.graph, "logits", logits);
+    assert_int_equal(culm_stages_compile(net.graph, 1, NULL, &stage, &error), CULM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "output 'logits' is what a loss is taken of"));
+    net_release(&net);
+}
 
 /* A trunk with two heads; returns the stage compiled of it. */
 static struct culm_stage *two_heads(struct net *net) {
@@ -270,6 +329,7 @@ static void test_one_number_of_samples(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_as_alone),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_names_refused),         cmocka_unit_test(test_outputs_beside_a_loss),
         cmocka_unit_test(test_outputs_and_addresses), cmocka_unit_test(test_input_as_output),
         cmocka_unit_test(test_one_number_of_samples),
     };

@@ -147,7 +147,7 @@ void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recomp
         bool last = s == stages - 1;
         params[s] = stage_params(info, batch);
         activations[s] = fence_new(info->activation_bytes);
-        boundary[s] = last ? NULL : fence_new(info->output_bytes);
+        boundary[s] = last && !info->output_bytes ? NULL : fence_new(info->output_bytes);
         d_boundary[s] = last ? NULL : fence_new(info->output_bytes);
         run.params = params[s];
         run.input = s > 0 ? boundary[s - 1] : NULL;
