@@ -182,6 +182,11 @@ static enum culm_status join(struct worker *w, char **argv, struct culm_error *e
         culm_worker_decline(w->world, error);
         return status;
     }
+    if (options.node >= w->brief.config.pipelines * w->brief.config.stages) {
+        /* It replaces another one or stands by, and gets its weights from others: a model's file must
+         * not lie in memory that no plan counts. */
+        culm_network_let_go(w->network);
+    }
     const struct culm_cluster_config *cluster = &w->brief.config.cluster;
     const struct culm_worker_ready ready = {
         .signature = w->signature,
