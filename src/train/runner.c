@@ -145,7 +145,7 @@ void culm_runner_fill_random(struct culm_runner *runner, const struct culm_train
         for (int64_t i = 0; i < count; i++) {
             if (field->dtype == CULM_F32) {
                 real[i] = culm_rng_unit((uint32_t)culm_rng_next(&random)) - 0.5f;
-            } else if (length || mask) {
+            } else if (range <= 0 && (length || mask)) {
                 whole[i] = mask ? 1 : (int32_t)(o->source ? o->source : o->context);
             } else {
                 whole[i] = (int32_t)culm_rng_below(&random, (uint64_t)(range > 0 ? range : 1));
