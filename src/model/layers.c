@@ -165,7 +165,7 @@ int32_t culm_layer_image(struct culm_graph *graph, const struct culm_model_optio
 void culm_layer_classify(struct culm_graph *graph, const struct culm_model_options *options,
                          int32_t logits) {
     const struct culm_shape shape = {2, {options->batch, 1}};
-    int32_t label = culm_graph_field(graph, "label", CULM_I32, &shape);
+    int32_t label = options->inference ? -1 : culm_graph_field(graph, "label", CULM_I32, &shape);
     culm_layer_loss(graph, options, logits, label);
 }
 

@@ -159,6 +159,7 @@ static void batches_of_any_size(void **state) {
     struct culm_model *model = NULL;
     struct culm_error error;
     assert_int_equal(culm_model_open("resnet18", &options, &model, &error), CULM_OK);
+    assert_int_equal(culm_model_input_count(model), 1); /* no labels */
     float *pictures = malloc(floats * sizeof *pictures);
     assert_non_null(pictures);
     for (size_t i = 0; i < floats; i++) {
