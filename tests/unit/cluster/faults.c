@@ -508,7 +508,7 @@ static void a_fault_is_told_before_what_comes_of_it(void **state) {
 static void trace_up(struct test *t, int32_t node, const struct culm_node_info *info) {
     (void)node;
     if (!strcmp(info->name, "c")) {
-        assert_int_equal(t->removes, 1);
+        assert_in_range(t->removes, 1, 2); /* it may start slower than the second is removed */
         assert_true(t->exited[0]);
     } else if (!strcmp(info->name, "e")) {
         test_finish(t);
