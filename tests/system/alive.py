@@ -68,7 +68,7 @@ def children_of(pid):
 
 def starts_killed(bench):
     """Those who start are killed before they join, again and again, while the others train."""
-    config = changed(LONG, steps=800)
+    config = changed(LONG, steps=1400)
     process = started(bench, config, 5)
     known = children_of(process.pid)
     os.kill(max(known), signal.SIGKILL)
