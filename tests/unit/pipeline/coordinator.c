@@ -2,11 +2,7 @@
  * The coordinator alone: what is stale has no effect, and the corners of its life that a whole
  * history seldom meets. Workers are played by the test.
  */
-#include "fake_world.h"
-
-#include "pipeline/control.h"
-#include "pipeline/coordinator.h"
-#include "pipeline/message.h"
+#include "coordinator_driven.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,24 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define STAGES 2
-#define MS 1000000ull
-
-/* One pipeline of two stages with a parameter each; node 1's stage has the statistics too. */
-static int32_t params_of[STAGES][1] = {{0}, {1}};
-static struct culm_stage_desc stage_descs[STAGES] = {
-    {.grad_bytes = 4, .grad_count = 1, .param_count = 1, .params = params_of[0]},
-    {.grad_bytes = 8, .first_grad = 1, .grad_count = 2, .param_count = 1, .params = params_of[1]}};
-static struct culm_grad_desc grad_descs[3] = {{0, 0, 0, 4}, {1, 1, 0, 4}, {1, -1, 4, 4}};
-static struct culm_param_desc param_descs[STAGES] = {{1, 8}, {2, 8}};
-static const struct culm_layout layout = {STAGES, 3, STAGES, stage_descs, grad_descs, param_descs};
-
-struct fixture {
-    struct fake_world fake;
-    struct culm_coordinator *c;
-    struct culm_buf buf;
-};
 
 static struct culm_coordinator_options options(void) {
     return (struct culm_coordinator_options){
@@ -60,54 +38,6 @@ static struct culm_coordinator_options options(void) {
     };
 }
 
-static void begin(struct fixture *f, struct culm_coordinator_options o) {
-    fake_world_init(&f->fake);
-    culm_buf_init(&f->buf, CULM_META_MAX);
-    o.world = &f->fake.world;
-    o.agent = &f->fake.agent;
-    f->c = culm_coordinator_new(&o);
-    assert_non_null(f->c);
-    culm_coordinator_actor.start(f->c);
-}
-
-static void end(struct fixture *f) {
-    culm_coordinator_free(f->c);
-    culm_buf_release(&f->buf);
-    fake_world_release(&f->fake);
-}
-
-static struct culm_coordinator_totals totals(const struct fixture *f) {
-    struct culm_coordinator_totals now;
-    culm_coordinator_totals(f->c, &now);
-    return now;
-}
-
-static void joined(struct fixture *f, int32_t node) {
-    const struct culm_node_info info = {.pid = 100 + node, .name = "test", .signature = "test"};
-    culm_coordinator_actor.leads->joined(f->c, node, &info);
-}
-
-static void lost(struct fixture *f, int32_t node) { culm_coordinator_actor.lost(f->c, node); }
-
-static void ended(struct fixture *f, int32_t node) {
-    culm_coordinator_actor.leads->ended(f->c, node, NULL);
-}
-
-static void deliver(struct fixture *f, int32_t from, uint16_t type) {
-    const struct culm_message message = {
-        .type = type, .meta = f->buf.data, .meta_bytes = (uint32_t)f->buf.len};
-    culm_coordinator_actor.message(f->c, from, &message);
-    culm_buf_clear(&f->buf);
-}
-
-/* Says the message of that name. */
-#define SAY(f, from, TYPE, name, ...)                                                              \
-    do {                                                                                           \
-        const struct culm_##name name##_ = {__VA_ARGS__};                                          \
-        culm_##name##_encode(&name##_, &(f)->buf);                                                 \
-        deliver(f, from, CULM_MSG_##TYPE);                                                         \
-    } while (0)
-
 /* `digest`: of every tensor. */
 static void stated(struct fixture *f, int32_t from, int64_t version, uint64_t digest) {
     uint64_t all[STAGES] = {digest, digest};
@@ -122,11 +52,6 @@ static void prepared(struct fixture *f, int32_t from, uint64_t view, int64_t ite
     const struct culm_prepared what = {view, iteration, 3, 1.0, 1, 1.0, STAGES, norm, {0}};
     culm_prepared_encode(&what, &f->buf);
     deliver(f, from, CULM_MSG_PREPARED);
-}
-
-static void tick(struct fixture *f, uint64_t ms) {
-    f->fake.now_ns += ms * MS;
-    culm_coordinator_actor.timer(f->c, 0);
 }
 
 /* Two workers up, and all loaded: the first step is in progress. */
@@ -623,8 +548,9 @@ static void run_copies(struct fixture *f, int32_t count) {
     o.shape.stages = 1;
     o.settings.checkpoint_every = 1;
     o.settings.replace_ms = -1;
+    static int32_t first[1] = {0};
     static struct culm_stage_desc one = {
-        .grad_bytes = 8, .grad_count = 2, .param_count = 1, .params = params_of[0]};
+        .grad_bytes = 8, .grad_count = 2, .param_count = 1, .params = first};
     static struct culm_grad_desc grads[2] = {{0, 0, 0, 4}, {0, -1, 4, 4}};
     static struct culm_param_desc params[1] = {{1, 8}};
     static const struct culm_layout all = {1, 2, 1, &one, grads, params};
