@@ -253,7 +253,7 @@ def launcher_frozen(bench):
     config = changed(LONG, cluster__suspect_ms=300)
     process = started(bench, config, 12)
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)
+    time.sleep(1.0)  # how long it is frozen: more than suspect_ms
     process.send_signal(signal.SIGCONT)
     run = bench.end(process)
     equal(run.code, 0, "exit code")
