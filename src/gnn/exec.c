@@ -1,0 +1,7 @@
+/* What all executors share. See exec.h. */
+#include "gnn/exec.h"
+
+enum culm_status culm_gnn_task_execute(struct culm_job *job) {
+    struct culm_gnn_task *task = (struct culm_gnn_task *)job;
+    return task->exec->ops->execute(task->exec, task);
+}

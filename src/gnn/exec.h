@@ -1,0 +1,109 @@
+/*
+ * The executor: what tasks do to numbers. The protocol decides which task runs when, on which rows;
+ * an executor runs it.
+ *
+ * Two executors exist: `numeric` (a real model on a real graph) and `symbolic` (rows are digests; for
+ * proving the protocol). A task is a job of the world: `run` for compute, `io` for files. The
+ * protocol fills in the request, keeps every blob named in it alive, and reads the result in
+ * job_done. Results are pure functions of the request, bit for bit, whoever computes them: a task
+ * that was lost is run again, by anyone.
+ *
+ * What an executor keeps is constant (the graph, an interval's input) or the state of a holder:
+ * weights and what the optimizer keeps of them, at one version. Version v is what v epochs made.
+ *
+ * Thread: `execute` runs off the loop; tasks of one node never overlap, except those for files with
+ * others.
+ */
+#ifndef CULM_GNN_EXEC_H
+#define CULM_GNN_EXEC_H
+
+#include "base/blob.h"
+#include "gnn/layout.h"
+#include "ledger/fold.h"
+#include "net/world.h"
+
+/* Each with what the request names -> what the result names; the fields are those of the task. */
+enum culm_gnn_task_kind {
+    /* servers */
+    CULM_GNN_TASK_OWN,    /* interval: get ready for its tasks, here, from the graph's files */
+    CULM_GNN_TASK_GATHER, /* interval, gather, source[], made[], gathered[] -> output: rows */
+    CULM_GNN_TASK_SLICE,  /* interval, gather, input (the rows it made), readers -> output: those of
+                           * its rows that the intervals `readers` read */
+    CULM_GNN_TASK_FOLD,   /* output := the sum over the tree of `slice`, from `root` */
+    CULM_GNN_TASK_PACK,   /* interval -> output: its constant input, for a worker */
+    /* servers and workers */
+    CULM_GNN_TASK_APPLY, /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals */
+    /* workers */
+    CULM_GNN_TASK_TAKE, /* interval, input (what PACK made): get ready for its tasks */
+    CULM_GNN_TASK_DROP, /* interval: forget what OWN or TAKE kept */
+    /* holders */
+    CULM_GNN_TASK_LOAD, /* version, source: state := that, of a checkpoint or the seed -> digest */
+    CULM_GNN_TASK_STEP, /* epoch, input (the whole gradient): state := version `epoch` -> digest */
+    CULM_GNN_TASK_WEIGHTS, /* -> output: the weights as they are now */
+    CULM_GNN_TASK_EXPORT,  /* -> output: the whole state; digest */
+    CULM_GNN_TASK_IMPORT,  /* version, input, digest: state := that; CULM_ERR_FORMAT when the digest
+                            * differs */
+    CULM_GNN_TASK_SAVE,    /* I/O: version, input (what EXPORT made) -> text: path of a checkpoint
+                            * that is there as a whole */
+    /* the leader */
+    CULM_GNN_TASK_FINISH, /* I/O: text: path of a checkpoint -> weights_sha256, state_sha256: the
+                           * final model written and hashed */
+};
+
+/* Rows of an interval that a gather reads. */
+struct culm_gnn_source {
+    int32_t interval;
+    struct culm_blob *blob;             /* borrowed */
+    const struct culm_gnn_set *readers; /* it is the slice for these; NULL: all rows */
+};
+
+enum { CULM_GNN_TRAIN, CULM_GNN_VALID, CULM_GNN_TEST, CULM_GNN_SPLITS };
+
+/* What one interval adds to an epoch; zero where a step has no part in it. */
+struct culm_gnn_totals {
+    double loss;                      /* LOSS: the sum over the rows that train */
+    int64_t correct[CULM_GNN_SPLITS]; /* SCORE: rows of each part that are right */
+};
+
+struct culm_gnn_task {
+    struct culm_job job; /* first member */
+    struct culm_gnn_exec *exec;
+    enum culm_gnn_task_kind kind;
+    int32_t interval, step, gather;
+    int64_t epoch, version;
+    /* GATHER: all that it reads, by rising interval. */
+    const struct culm_gnn_source *source;
+    int32_t source_count;
+    /* GATHER: what this interval itself has made and gathered in this epoch; NULL where it has not.
+     * [gathers] */
+    struct culm_blob *const *made, *const *gathered;
+    struct culm_gnn_set readers; /* SLICE */
+    struct culm_blob *input;
+    struct culm_blob *weights, *rows, *d_rows; /* APPLY; rows NULL: the constant input */
+    struct culm_blob *output;                  /* the caller's to let go of */
+    struct culm_blob *gradient;                /* the same */
+    struct culm_gnn_totals totals;
+    const struct culm_fold_tree *tree; /* FOLD */
+    struct culm_slice *slice;          /* FOLD: [tree->count] */
+    int32_t root;                      /* FOLD */
+    uint64_t digest;                   /* of the whole state */
+    const char *source_path;           /* LOAD: a checkpoint; "": the seed */
+    char text[512];
+    char weights_sha256[65], state_sha256[65];
+    void *mine; /* the protocol's own */
+};
+
+struct culm_gnn_exec_ops {
+    size_t size;
+    enum culm_status (*execute)(struct culm_gnn_exec *exec,
+                                struct culm_gnn_task *task); /* fills task->job.error */
+};
+
+struct culm_gnn_exec {
+    const struct culm_gnn_exec_ops *ops;
+};
+
+/* job.execute of every task. */
+enum culm_status culm_gnn_task_execute(struct culm_job *job);
+
+#endif

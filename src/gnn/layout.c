@@ -1,0 +1,107 @@
+/* A run on a graph as counts and sizes. See layout.h. */
+#include "gnn/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = CULM_GNN_INTERVALS_MAX / 64 };
+
+bool culm_gnn_set_empty(const struct culm_gnn_set *set) {
+    for (int w = 0; w < WORDS; w++) {
+        if (set->word[w]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct culm_gnn_set culm_gnn_set_both(const struct culm_gnn_set *a, const struct culm_gnn_set *b) {
+    struct culm_gnn_set both;
+    for (int w = 0; w < WORDS; w++) {
+        both.word[w] = a->word[w] & b->word[w];
+    }
+    return both;
+}
+
+struct culm_gnn_set culm_gnn_set_minus(const struct culm_gnn_set *a, const struct culm_gnn_set *b) {
+    struct culm_gnn_set rest;
+    for (int w = 0; w < WORDS; w++) {
+        rest.word[w] = a->word[w] & ~b->word[w];
+    }
+    return rest;
+}
+
+enum culm_status culm_gnn_layout_init(struct culm_gnn_layout *layout, int32_t intervals,
+                                      struct culm_error *error) {
+    size_t count = (size_t)intervals;
+    *layout = (struct culm_gnn_layout){.intervals = intervals};
+    layout->first = calloc(count + 1, sizeof *layout->first);
+    bool failed = !layout->first;
+    for (int t = 0; t < 2; t++) {
+        layout->reads[t] = calloc(count, sizeof *layout->reads[t]);
+        layout->read_by[t] = calloc(count, sizeof *layout->read_by[t]);
+        failed = failed || !layout->reads[t] || !layout->read_by[t];
+    }
+    if (failed) {
+        culm_gnn_layout_release(layout);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    return CULM_OK;
+}
+
+void culm_gnn_layout_release(struct culm_gnn_layout *layout) {
+    free(layout->first);
+    for (int t = 0; t < 2; t++) {
+        free(layout->reads[t]);
+        free(layout->read_by[t]);
+    }
+    *layout = (struct culm_gnn_layout){0};
+}
+
+void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int32_t interval,
+                           int32_t other) {
+    culm_gnn_set_add(&layout->reads[transposed][interval], other);
+    culm_gnn_set_add(&layout->read_by[transposed][other], interval);
+}
+
+static int32_t add_gather(struct culm_gnn_layout *layout, bool transposed, size_t row_bytes) {
+    layout->gather[layout->gathers] = (struct culm_gnn_gather){transposed, row_bytes};
+    return layout->gathers++;
+}
+
+static void add_step(struct culm_gnn_layout *layout, struct culm_gnn_step step) {
+    layout->step[layout->steps++] = step;
+}
+
+/* Forward through all stages; `last` and `other` are what its steps are. Returns the gather that the
+ * last stage reads; -1: none. */
+static int32_t add_forward(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
+                           enum culm_gnn_step_kind other) {
+    int32_t rows = -1;
+    for (int32_t s = 0; s + 1 < stages; s++) {
+        int32_t makes = add_gather(layout, false, row_bytes[s]);
+        add_step(layout, (struct culm_gnn_step){other, s, rows, -1, makes, false, false});
+        rows = makes;
+    }
+    return rows;
+}
+
+void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
+                           const size_t *d_row_bytes) {
+    layout->steps = layout->gathers = 0;
+    int32_t rows = add_forward(layout, stages, row_bytes, CULM_GNN_FORWARD);
+    int32_t makes = stages > 1 ? add_gather(layout, true, d_row_bytes[stages - 2]) : -1;
+    add_step(layout,
+             (struct culm_gnn_step){CULM_GNN_LOSS, stages - 1, rows, -1, makes, true, false});
+    for (int32_t s = stages - 2; s >= 0; s--) {
+        int32_t d_rows = makes;
+        makes = s > 0 ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;
+        /* The first stage was given what gather s - 1 made: gathers begin with those of forward. */
+        add_step(layout,
+                 (struct culm_gnn_step){CULM_GNN_BACKWARD, s, s - 1, d_rows, makes, true, false});
+    }
+    layout->train_steps = layout->steps;
+    rows = add_forward(layout, stages, row_bytes, CULM_GNN_EVALUATE);
+    add_step(layout,
+             (struct culm_gnn_step){CULM_GNN_SCORE, stages - 1, rows, -1, -1, false, false});
+}

@@ -1,0 +1,96 @@
+/*
+ * A run on a graph as counts and sizes: all that the protocol knows of a model and of a graph.
+ *
+ * The vertices are cut into *intervals*, fixed for the run; a server owns whole ones. In an epoch
+ * every interval goes through the same *steps*, one after the other. A step computes each vertex by
+ * itself from the rows that came out of a *gather*, and makes rows that the next gather reads: those
+ * of neighbours too, whoever owns them. Of a network with two layers, multiplied first:
+ *
+ *     constant input ─▶ FORWARD 0 ─▶ gather 0 ─▶ LOSS 1 ─▶ gather 1 (transposed) ─▶ BACKWARD 0
+ *                                        and, without dropout:
+ *     constant input ─▶ EVALUATE 0 ─▶ gather 2 ─▶ SCORE 1
+ *
+ * The steps of training come first, those of an evaluation behind them. Both use the same weights.
+ *
+ * Thread: constant.
+ */
+#ifndef CULM_GNN_LAYOUT_H
+#define CULM_GNN_LAYOUT_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CULM_GNN_INTERVALS_MAX 1024
+#define CULM_GNN_STAGES_MAX 16 /* stretches of the network between gathers */
+#define CULM_GNN_STEPS_MAX (3 * CULM_GNN_STAGES_MAX)
+#define CULM_GNN_NODES_MAX 1024 /* alive at once */
+
+/* Intervals, one bit each. */
+struct culm_gnn_set {
+    uint64_t word[CULM_GNN_INTERVALS_MAX / 64];
+};
+
+static inline bool culm_gnn_set_has(const struct culm_gnn_set *set, int32_t interval) {
+    return set->word[interval / 64] >> (interval % 64) & 1;
+}
+static inline void culm_gnn_set_add(struct culm_gnn_set *set, int32_t interval) {
+    set->word[interval / 64] |= 1ull << (interval % 64);
+}
+bool culm_gnn_set_empty(const struct culm_gnn_set *set);
+/* What is in both. */
+struct culm_gnn_set culm_gnn_set_both(const struct culm_gnn_set *a, const struct culm_gnn_set *b);
+/* What is in a and not in b. */
+struct culm_gnn_set culm_gnn_set_minus(const struct culm_gnn_set *a, const struct culm_gnn_set *b);
+
+enum culm_gnn_step_kind {
+    CULM_GNN_FORWARD,
+    CULM_GNN_LOSS,     /* the last stage, forward and backward */
+    CULM_GNN_BACKWARD, /* with what its forward made, computed again */
+    CULM_GNN_EVALUATE, /* forward without dropout */
+    CULM_GNN_SCORE,    /* the last stage without dropout; counts what is right */
+};
+
+struct culm_gnn_step {
+    enum culm_gnn_step_kind kind;
+    int32_t stage;
+    int32_t rows; /* the gather whose result enters the stage; -1: the interval's constant input */
+    int32_t d_rows; /* BACKWARD: the gather whose result is the gradient of what the stage made */
+    int32_t makes;  /* the gather that reads what it makes; -1: none does */
+    bool gradient;  /* it makes a share of the gradient of the weights, of all of them together */
+    bool remote;    /* for workers, where there are any */
+};
+
+struct culm_gnn_gather {
+    bool transposed;  /* over the edges backwards */
+    size_t row_bytes; /* of a row that it reads; what it makes may have another size */
+};
+
+struct culm_gnn_layout {
+    int32_t intervals;
+    int64_t *first; /* [intervals + 1] vertices, in the order of the run */
+    int32_t train_steps, steps, gathers;
+    struct culm_gnn_step step[CULM_GNN_STEPS_MAX];
+    struct culm_gnn_gather gather[CULM_GNN_STEPS_MAX];
+    /* [transposed][intervals] whose rows a gather of an interval reads; its own are among them. */
+    struct culm_gnn_set *reads[2];
+    /* [transposed][intervals] the same, the other way round: by whom its rows are read. */
+    struct culm_gnn_set *read_by[2];
+    size_t gradient_bytes; /* of a share */
+    size_t payload_max;    /* of any message */
+};
+
+/* Allocates for so many intervals, all empty. CULM_ERR_MEMORY; nothing is left then. */
+enum culm_status culm_gnn_layout_init(struct culm_gnn_layout *layout, int32_t intervals,
+                                      struct culm_error *error);
+void culm_gnn_layout_release(struct culm_gnn_layout *layout); /* fine on a zeroed one */
+/* Interval `interval` reads rows of `other`, over the edges forwards or backwards. */
+void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int32_t interval,
+                           int32_t other);
+/* The steps of a network of `stages` stretches, with its gathers' row sizes [stages - 1], forward
+ * and backward. Which are remote is set afterwards. A single stage has no gather at all. */
+void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
+                           const size_t *d_row_bytes);
+
+#endif
