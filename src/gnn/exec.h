@@ -29,7 +29,7 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_GATHER, /* interval, gather, source[], made[], gathered[] -> output: rows */
     CULM_GNN_TASK_SLICE,  /* interval, gather, input (the rows it made), readers -> output: those of
                            * its rows that the intervals `readers` read */
-    CULM_GNN_TASK_FOLD,   /* output := the sum over the tree of `slice`, from `root` */
+    CULM_GNN_TASK_FOLD,   /* stage, output := the sum over the tree of `slice`, from `root` */
     CULM_GNN_TASK_PACK,   /* interval -> output: its constant input, for a worker */
     /* servers and workers */
     CULM_GNN_TASK_APPLY, /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals */
@@ -69,7 +69,7 @@ struct culm_gnn_task {
     struct culm_job job; /* first member */
     struct culm_gnn_exec *exec;
     enum culm_gnn_task_kind kind;
-    int32_t interval, step, gather;
+    int32_t interval, step, gather, stage;
     int64_t epoch, version;
     /* GATHER: all that it reads, by rising interval. */
     const struct culm_gnn_source *source;
@@ -81,7 +81,10 @@ struct culm_gnn_task {
     struct culm_blob *input;
     struct culm_blob *weights, *rows, *d_rows; /* APPLY; rows NULL: the constant input */
     struct culm_blob *output;                  /* the caller's to let go of */
-    struct culm_blob *gradient;                /* the same */
+    struct culm_blob
+        *gradient; /* the same: of the step's stage, of layout->gradient_bytes[stage] */
+    struct culm_blob *const
+        *whole; /* STEP: [stages] gradients, summed; NULL of one without weights */
     struct culm_gnn_totals totals;
     const struct culm_fold_tree *tree; /* FOLD */
     struct culm_slice *slice;          /* FOLD: [tree->count] */

@@ -87,12 +87,14 @@ static int32_t add_forward(struct culm_gnn_layout *layout, int32_t stages, const
 }
 
 void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
-                           const size_t *d_row_bytes) {
+                           const size_t *d_row_bytes, const size_t *gradient_bytes) {
     layout->steps = layout->gathers = 0;
+    layout->stages = stages;
+    memcpy(layout->gradient_bytes, gradient_bytes, (size_t)stages * sizeof *gradient_bytes);
     int32_t rows = add_forward(layout, stages, row_bytes, CULM_GNN_FORWARD);
     int32_t makes = stages > 1 ? add_gather(layout, true, d_row_bytes[stages - 2]) : -1;
-    add_step(layout,
-             (struct culm_gnn_step){CULM_GNN_LOSS, stages - 1, rows, -1, makes, true, false});
+    add_step(layout, (struct culm_gnn_step){CULM_GNN_LOSS, stages - 1, rows, -1, makes,
+                                            gradient_bytes[stages - 1] > 0, false});
     for (int32_t s = stages - 2; s >= 0; s--) {
         int32_t d_rows = makes;
         makes = s > 0 ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;

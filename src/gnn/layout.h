@@ -58,7 +58,7 @@ struct culm_gnn_step {
     int32_t rows; /* the gather whose result enters the stage; -1: the interval's constant input */
     int32_t d_rows; /* BACKWARD: the gather whose result is the gradient of what the stage made */
     int32_t makes;  /* the gather that reads what it makes; -1: none does */
-    bool gradient;  /* it makes a share of the gradient of the weights, of all of them together */
+    bool gradient;  /* it makes the interval's share of the gradient of the stage's weights */
     bool remote;    /* for workers, where there are any */
 };
 
@@ -77,8 +77,9 @@ struct culm_gnn_layout {
     struct culm_gnn_set *reads[2];
     /* [transposed][intervals] the same, the other way round: by whom its rows are read. */
     struct culm_gnn_set *read_by[2];
-    size_t gradient_bytes; /* of a share */
-    size_t payload_max;    /* of any message */
+    int32_t stages;
+    size_t gradient_bytes[CULM_GNN_STAGES_MAX]; /* of each stage's weights; 0: it has none */
+    size_t payload_max;                         /* of any message */
 };
 
 /* Allocates for so many intervals, all empty. CULM_ERR_MEMORY; nothing is left then. */
@@ -89,8 +90,9 @@ void culm_gnn_layout_release(struct culm_gnn_layout *layout); /* fine on a zeroe
 void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int32_t interval,
                            int32_t other);
 /* The steps of a network of `stages` stretches, with its gathers' row sizes [stages - 1], forward
- * and backward. Which are remote is set afterwards. A single stage has no gather at all. */
+ * and backward, and what their gradients take [stages]. Which are remote is set afterwards. A single
+ * stage has no gather at all. */
 void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
-                           const size_t *d_row_bytes);
+                           const size_t *d_row_bytes, const size_t *gradient_bytes);
 
 #endif
