@@ -70,7 +70,8 @@ struct header {
     char descr[32];
     bool fortran, has_descr, has_order, has_shape, descr_is_text;
     int rank;
-    uint64_t dim; /* the first */
+    uint64_t dim[CULM_NPY_RANK_MAX]; /* the first ones */
+    size_t offset;                   /* of what follows the header */
 };
 
 static bool take_shape(struct scan *scan, struct header *header) {
@@ -83,9 +84,10 @@ static bool take_shape(struct scan *scan, struct header *header) {
         if (!take_number(scan, &dim)) {
             return false;
         }
-        if (header->rank++ == 0) {
-            header->dim = dim;
+        if (header->rank < CULM_NPY_RANK_MAX) {
+            header->dim[header->rank] = dim;
         }
+        header->rank++;
         if (!take(scan, ',')) {
             return take(scan, ')');
         }
@@ -132,6 +134,54 @@ static bool take_header(struct scan *scan, struct header *header) {
 
 bool culm_npy_is(const void *data, size_t len) { return len >= 6 && !memcmp(data, "\x93NUMPY", 6); }
 
+#define REASON_SIZE 128
+
+/* The header as a whole, whatever its type and shape. False: ret_reason says what is wrong. */
+static bool read_header(const void *data, size_t len, uint64_t file_bytes,
+                        struct header *ret_header, char ret_reason[REASON_SIZE]) {
+    const uint8_t *byte = data;
+    if (!culm_npy_is(data, len)) {
+        snprintf(ret_reason, REASON_SIZE, "does not begin as a .npy file");
+        return false;
+    }
+    size_t fixed = len > 6 && byte[6] == 1 ? 10 : 12;
+    if (len < fixed) {
+        snprintf(ret_reason, REASON_SIZE, "ends inside of its header");
+        return false;
+    }
+    if (byte[6] < 1 || byte[6] > 3) {
+        snprintf(ret_reason, REASON_SIZE, "has .npy version %d.%d, 1 to 3 are known", byte[6],
+                 byte[7]);
+        return false;
+    }
+    uint32_t text = (uint32_t)byte[8] | (uint32_t)byte[9] << 8;
+    if (fixed == 12) {
+        text |= (uint32_t)byte[10] << 16 | (uint32_t)byte[11] << 24;
+    }
+    if (text > len - fixed) {
+        snprintf(ret_reason, REASON_SIZE,
+                 len < file_bytes ? "has a header of more than 64 KiB"
+                                  : "ends inside of its header");
+        return false;
+    }
+    struct scan scan = {(const char *)data + fixed, (const char *)data + fixed + text};
+    struct header header = {.offset = fixed + text};
+    bool good = take_header(&scan, &header);
+    if (!good && !(header.has_descr && !header.descr_is_text)) {
+        snprintf(ret_reason, REASON_SIZE, "has a header that cannot be read");
+        return false;
+    }
+    *ret_header = header;
+    return true;
+}
+
+static bool is_type(const char *descr, const char *kinds, const char *widths) {
+    return strlen(descr) == 3 && strchr("<>|=", descr[0]) && strchr(kinds, descr[1]) &&
+           strchr(widths, descr[2]);
+}
+
+/* --- tokens --- */
+
 static enum culm_status refuse(struct culm_error *error, const char *path, const char *what) {
     return culm_error_set(error, CULM_ERR_FORMAT,
                           "token file '%s': %s; save it with numpy.save(path, "
@@ -141,41 +191,16 @@ static enum culm_status refuse(struct culm_error *error, const char *path, const
 
 enum culm_status culm_npy_parse(const void *data, size_t len, uint64_t file_bytes, const char *path,
                                 struct culm_npy *ret_npy, struct culm_error *error) {
-    const uint8_t *byte = data;
-    char what[128];
-    if (!culm_npy_is(data, len)) {
-        return refuse(error, path, "does not begin as a .npy file");
-    }
-    size_t fixed = len > 6 && byte[6] == 1 ? 10 : 12;
-    if (len < fixed) {
-        return refuse(error, path, "ends inside of its header");
-    }
-    if (byte[6] < 1 || byte[6] > 3) {
-        snprintf(what, sizeof what, "has .npy version %d.%d, 1 to 3 are known", byte[6], byte[7]);
+    char what[REASON_SIZE];
+    struct header header;
+    if (!read_header(data, len, file_bytes, &header, what)) {
         return refuse(error, path, what);
     }
-    uint32_t text = (uint32_t)byte[8] | (uint32_t)byte[9] << 8;
-    if (fixed == 12) {
-        text |= (uint32_t)byte[10] << 16 | (uint32_t)byte[11] << 24;
-    }
-    if (text > len - fixed) {
-        return refuse(error, path,
-                      len < file_bytes ? "has a header of more than 64 KiB"
-                                       : "ends inside of its header");
-    }
-    struct scan scan = {(const char *)data + fixed, (const char *)data + fixed + text};
-    struct header header = {0};
-    bool good = take_header(&scan, &header);
-    if (header.has_descr && !header.descr_is_text) {
+    if (!header.descr_is_text) {
         return refuse(error, path, "has a structured element type, not integers");
     }
-    if (!good) {
-        return refuse(error, path, "has a header that cannot be read");
-    }
     const char *d = header.descr;
-    bool integer =
-        strlen(d) == 3 && strchr("<>|=", d[0]) && strchr("ui", d[1]) && strchr("1248", d[2]);
-    if (!integer) {
+    if (!is_type(d, "ui", "1248")) {
         snprintf(what, sizeof what, "has elements of type '%s', not integers", d);
         return refuse(error, path, what);
     }
@@ -190,8 +215,10 @@ enum culm_status culm_npy_parse(const void *data, size_t len, uint64_t file_byte
         snprintf(what, sizeof what, "has %d dimensions, not 1", header.rank);
         return refuse(error, path, what);
     }
-    struct culm_npy npy = {
-        .offset = fixed + text, .count = header.dim, .width = d[2] - '0', .is_signed = d[1] == 'i'};
+    struct culm_npy npy = {.offset = header.offset,
+                           .count = header.dim[0],
+                           .width = d[2] - '0',
+                           .is_signed = d[1] == 'i'};
     uint64_t space = file_bytes < npy.offset ? 0 : file_bytes - npy.offset;
     if (npy.count == 0) {
         return refuse(error, path, "has no elements");
@@ -205,4 +232,88 @@ enum culm_status culm_npy_parse(const void *data, size_t len, uint64_t file_byte
     }
     *ret_npy = npy;
     return CULM_OK;
+}
+
+/* --- arrays --- */
+
+static enum culm_status refuse_array(struct culm_error *error, const char *what, const char *path,
+                                     const char *reason) {
+    return culm_error_set(error, CULM_ERR_FORMAT, "%s '%s': %s", what, path, reason);
+}
+
+enum culm_status culm_npy_parse_array(const void *data, size_t len, uint64_t file_bytes,
+                                      const char *what, const char *path,
+                                      struct culm_npy_array *ret_array, struct culm_error *error) {
+    char reason[REASON_SIZE];
+    struct header header;
+    if (!read_header(data, len, file_bytes, &header, reason)) {
+        return refuse_array(error, what, path, reason);
+    }
+    const char *d = header.descr;
+    if (!header.descr_is_text) {
+        return refuse_array(error, what, path, "has a structured element type, not numbers");
+    }
+    if (!is_type(d, "ui", "1248") && !is_type(d, "f", "48") && !is_type(d, "b", "1")) {
+        snprintf(reason, sizeof reason, "has elements of type '%s', not numbers", d);
+        return refuse_array(error, what, path, reason);
+    }
+    if (d[2] != '1' && d[0] != '<') {
+        snprintf(reason, sizeof reason, "has elements of type '%s', not little-endian", d);
+        return refuse_array(error, what, path, reason);
+    }
+    if (header.rank > CULM_NPY_RANK_MAX) {
+        snprintf(reason, sizeof reason, "has %d dimensions; at most %d are read", header.rank,
+                 CULM_NPY_RANK_MAX);
+        return refuse_array(error, what, path, reason);
+    }
+    if (header.fortran && header.rank > 1) {
+        return refuse_array(error, what, path, "is in Fortran order; save it in C order");
+    }
+    struct culm_npy_array array = {.offset = header.offset,
+                                   .kind = d[1],
+                                   .width = d[2] - '0',
+                                   .rank = header.rank,
+                                   .count = 1};
+    uint64_t space = file_bytes < array.offset ? 0 : file_bytes - array.offset;
+    bool fits = true;
+    for (int i = 0; i < array.rank; i++) {
+        array.dim[i] = header.dim[i];
+        fits = fits && !__builtin_mul_overflow(array.count, array.dim[i], &array.count);
+    }
+    fits = fits && array.count <= UINT64_MAX / 8;
+    if (!fits || array.count * (uint64_t)array.width != space) {
+        char count[32] = "more";
+        if (fits) {
+            snprintf(count, sizeof count, "%llu", (unsigned long long)array.count);
+        }
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "%s '%s': its header says %s elements of %d bytes, %llu bytes "
+                              "follow; the file is damaged, write it again",
+                              what, path, count, array.width, (unsigned long long)space);
+    }
+    *ret_array = array;
+    return CULM_OK;
+}
+
+size_t culm_npy_header(char kind, int width, int rank, const uint64_t *dim,
+                       char ret_header[CULM_NPY_WRITE_MAX]) {
+    char first[24];
+    int digits = snprintf(first, sizeof first, "%llu", (unsigned long long)dim[0]);
+    int at = 10;
+    at += snprintf(ret_header + at, CULM_NPY_WRITE_MAX - 10,
+                   "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s,",
+                   width == 1 ? '|' : '<', kind, width, first);
+    if (rank == 2) {
+        at += snprintf(ret_header + at, CULM_NPY_WRITE_MAX - (size_t)at, " %llu",
+                       (unsigned long long)dim[1]);
+    }
+    /* NumPy leaves room for a first dimension of 21 digits. */
+    at += snprintf(ret_header + at, CULM_NPY_WRITE_MAX - (size_t)at, "), }%*s", 21 - digits, "");
+    size_t len = ((size_t)at + 1 + 63) / 64 * 64;
+    memset(ret_header + at, ' ', len - (size_t)at - 1);
+    ret_header[len - 1] = '\n';
+    memcpy(ret_header, "\x93NUMPY\x01\x00", 8);
+    ret_header[8] = (char)(uint8_t)(len - 10);
+    ret_header[9] = (char)((len - 10) >> 8);
+    return len;
 }
