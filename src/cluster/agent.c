@@ -17,7 +17,8 @@ static struct culm_local_agent *self(struct culm_agent *table) {
 
 static void agent_start(struct culm_agent *table, uint32_t role) {
     struct culm_local_agent *agent = self(table);
-    if (!agent->o.trace && !agent->o.ops->over(agent->o.ctx)) {
+    bool by_trace = agent->o.trace && role == agent->o.trace_role;
+    if (!by_trace && !agent->o.ops->over(agent->o.ctx)) {
         culm_agent_start(agent, role, agent->host_name);
     }
 }
@@ -70,6 +71,10 @@ void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
 
 bool culm_local_agent_has_joined(const struct culm_local_agent *agent, int32_t node) {
     return culm_agent_child(agent, node)->joined;
+}
+
+uint32_t culm_local_agent_role(const struct culm_local_agent *agent, int32_t node) {
+    return culm_agent_child(agent, node)->role;
 }
 
 void culm_local_agent_declined(struct culm_local_agent *agent, int32_t node,

@@ -11,9 +11,9 @@
  * declines, or ends by itself before it has joined, is complained of with its last words; what
  * equals the complaint before, but for numbers, is not repeated.
  *
- * With a trace, nodes come and go as it says, in role 0, at time / time_scale from _begin, and the
- * table starts nobody else; at most max_nodes processes live, further ones wait their turn. A node
- * that is removed is killed without warning, and then told of if it had joined.
+ * With a trace, nodes of one role come and go as it says, at time / time_scale from _begin, and the
+ * table starts nobody else in that role; at most max_nodes processes of it live, further ones wait
+ * their turn. A node that is removed is killed without warning, and then told of if it had joined.
  *
  * Its thread must live as long as the nodes: they may ask the kernel to be killed when it ends.
  * Thread: one, the loop's, for all of this; `ops` are called from the loop, and `ended` never from
@@ -28,12 +28,24 @@
 
 struct uv_loop_s;
 
+/* A node that is to be started. Borrowed for the length of the call. */
+struct culm_agent_start {
+    int32_t node;
+    uint32_t role;
+    int32_t index; /* among those that were started in its role, from 0; never used again either */
+    const char *name, *address;
+    int fault_fd; /* open in the node */
+};
+
 /* What nodes were told to do to themselves; here only to count, to tell and to thaw. */
 struct culm_agent_fault {
-    int32_t node;
+    int32_t node;      /* -1: the one that role and index say */
     const char *phase; /* as the event names it; borrowed */
     enum culm_fault_how how;
     int64_t for_ms; /* CULM_HOW_STOP: thawed so long after; 0: never */
+    uint32_t role;
+    int32_t index;         /* as of culm_agent_start */
+    const char *role_name; /* as the event names it; NULL: it does not */
 };
 
 struct culm_local_agent;
@@ -43,7 +55,7 @@ struct culm_local_agent_ops {
     /* Its process has ended, or could not be started. why: what it declined for; NULL: nothing. */
     void (*ended)(void *ctx, int32_t node, const struct culm_error *why);
     void (*removed)(void *ctx, int32_t node);
-    void (*fired)(void *ctx, const struct culm_agent_fault *fault, int64_t step);
+    void (*fired)(void *ctx, const struct culm_agent_fault *fault, int32_t node, int64_t step);
     void (*complain)(void *ctx, const struct culm_error *error); /* goes on */
     void (*failed)(void *ctx, const struct culm_error *error);   /* cannot */
 };
@@ -53,14 +65,14 @@ struct culm_local_agent_options { /* all borrowed until _free */
     const char *token;   /* a node reads it from its standard input, without an end of line */
     const char *address; /* where nodes call */
     /* The command line of a new node, ended by NULL; the vector and each string are malloc'd and the
-     * agent's to free. NULL: out of memory. fault_fd is open in the node. */
-    void (*command)(void *ctx, int32_t node, uint32_t role, const char *name, const char *address,
-                    int fault_fd, char ***ret_argv);
+     * agent's to free. NULL: out of memory. */
+    void (*command)(void *ctx, const struct culm_agent_start *start, char ***ret_argv);
     void *command_ctx;
     const char *log_dir;            /* exists; what node K prints is appended to node-K.log */
     const struct culm_trace *trace; /* NULL: none */
+    uint32_t trace_role;            /* of the nodes that it names */
     double time_scale;              /* of the trace; 0: 1 */
-    int32_t max_nodes;              /* processes alive at once, by a trace */
+    int32_t max_nodes;              /* processes of that role alive at once, by a trace */
     const struct culm_agent_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms; /* 0: 60000 */
@@ -71,6 +83,12 @@ struct culm_local_agent_options { /* all borrowed until _free */
 enum culm_status culm_local_agent_new(const struct culm_local_agent_options *options,
                                       struct culm_local_agent **ret_agent,
                                       struct culm_error *error);
+/* Is the fault for this node? */
+static inline bool culm_agent_fault_meets(const struct culm_agent_fault *fault, int32_t node,
+                                          uint32_t role, int32_t index) {
+    return fault->node >= 0 ? fault->node == node : fault->role == role && fault->index == index;
+}
+
 /* What the one who leads asks it for. */
 struct culm_agent *culm_local_agent_table(struct culm_local_agent *agent);
 /* The run begins: with its trace, and with an eye on those that start. */
@@ -87,6 +105,7 @@ void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node); /* it
 void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
                              struct culm_node_info *ret_info);
 bool culm_local_agent_has_joined(const struct culm_local_agent *agent, int32_t node);
+uint32_t culm_local_agent_role(const struct culm_local_agent *agent, int32_t node);
 /* It will not: for a reason of its own, or (NULL) for one that was told already. */
 void culm_local_agent_declined(struct culm_local_agent *agent, int32_t node,
                                const struct culm_error *why);

@@ -62,6 +62,18 @@ void culm_agent_thaws_free(struct culm_local_agent *agent) {
 
 /* --- records --- */
 
+/* Whose fault it is; NULL: that one was never started, so that its record is nonsense. */
+static struct child *child_of(const struct culm_local_agent *agent,
+                              const struct culm_agent_fault *fault) {
+    for (int32_t node = 0; node < agent->child_count; node++) {
+        struct child *child = agent->child[node];
+        if (culm_agent_fault_meets(fault, node, child->role, child->index)) {
+            return child;
+        }
+    }
+    return NULL;
+}
+
 static void handle_record(struct culm_local_agent *agent, const char *line) {
     struct culm_fault_record record;
     if (!culm_fault_record_parse(line, &record) || record.index < 0 ||
@@ -69,11 +81,14 @@ static void handle_record(struct culm_local_agent *agent, const char *line) {
         return; /* a node wrote nonsense into its pipe; nothing can be counted from it */
     }
     const struct culm_agent_fault *fault = &agent->o.faults[record.index];
+    struct child *child = child_of(agent, fault);
+    if (!child) {
+        return;
+    }
     agent->fired[record.index]++;
-    agent->o.ops->fired(agent->o.ctx, fault, record.step);
-    if (fault->how == CULM_HOW_STOP && fault->for_ms > 0 && fault->node >= 0 &&
-        fault->node < agent->child_count) {
-        thaw_later(agent->child[fault->node], fault->for_ms);
+    agent->o.ops->fired(agent->o.ctx, fault, child->node, record.step);
+    if (fault->how == CULM_HOW_STOP && fault->for_ms > 0) {
+        thaw_later(child, fault->for_ms);
     }
 }
 

@@ -14,6 +14,7 @@ struct child {
     struct culm_local_agent *agent;
     int32_t node;
     uint32_t role;
+    int32_t index; /* in its role */
     char name[CULM_AGENT_NAME_SIZE];
     struct culm_process process;
     int64_t pid;           /* 0: could not be started */
@@ -65,6 +66,8 @@ void culm_agent_start(struct culm_local_agent *agent, uint32_t role, const char 
 /* Complains of one that has not joined, with its node in front; what equals the one before is not
  * told again. */
 void culm_agent_start_error(struct child *child, struct culm_error *error);
+/* How many were started in the role, or of these have a process now. */
+int32_t culm_agent_count(const struct culm_local_agent *agent, uint32_t role, bool alive);
 /* SIGKILL. Nothing if it has been reaped. */
 void culm_agent_kill(struct child *child);
 /* Kills those of which nothing was heard for start_limit_ms before they had joined. */

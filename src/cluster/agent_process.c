@@ -162,6 +162,15 @@ void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
 
 /* --- the start --- */
 
+int32_t culm_agent_count(const struct culm_local_agent *agent, uint32_t role, bool alive) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < agent->child_count; i++) {
+        const struct child *child = agent->child[i];
+        count += child->role == role && (!alive || (child->pid && !child->exited));
+    }
+    return count;
+}
+
 static struct child *child_new(struct culm_local_agent *agent, uint32_t role, const char *name) {
     if (!CULM_GROW(agent->child, agent->child_capacity, agent->child_count + 1)) {
         return NULL;
@@ -171,6 +180,7 @@ static struct child *child_new(struct culm_local_agent *agent, uint32_t role, co
         child->agent = agent;
         child->node = agent->child_count;
         child->role = role;
+        child->index = culm_agent_count(agent, role, false);
         child->heard_ns = culm_clock_ns();
         snprintf(child->name, sizeof child->name, "%s", name);
         agent->child[agent->child_count++] = child;
@@ -224,8 +234,13 @@ static enum culm_status start(struct child *child, struct culm_error *error) {
     int token_fd = -1;
     enum culm_status status = token_pipe(agent->o.token, &token_fd, error);
     if (status == CULM_OK) {
-        agent->o.command(agent->o.command_ctx, child->node, child->role, child->name,
-                         agent->o.address, FAULT_FD, &argv);
+        const struct culm_agent_start what = {.node = child->node,
+                                              .role = child->role,
+                                              .index = child->index,
+                                              .name = child->name,
+                                              .address = agent->o.address,
+                                              .fault_fd = FAULT_FD};
+        agent->o.command(agent->o.command_ctx, &what, &argv);
         status = argv ? spawn(child, argv, token_fd, log_fd, error)
                       : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a command line");
         close(token_fd);

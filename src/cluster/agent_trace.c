@@ -10,10 +10,10 @@ static double scale_of(const struct culm_local_agent *agent) {
 
 void culm_agent_trace_place(struct culm_local_agent *agent) {
     while (agent->o.trace && !agent->o.ops->over(agent->o.ctx) && agent->queue_count &&
-           agent->alive < agent->o.max_nodes) {
+           culm_agent_count(agent, agent->o.trace_role, true) < agent->o.max_nodes) {
         const char *name = agent->queue[0];
         memmove(agent->queue, agent->queue + 1, --agent->queue_count * sizeof *agent->queue);
-        culm_agent_start(agent, 0, name);
+        culm_agent_start(agent, agent->o.trace_role, name);
     }
 }
 
@@ -34,7 +34,7 @@ static void take_away(struct culm_local_agent *agent, const char *name) {
     }
     for (int32_t node = agent->child_count - 1; node >= 0; node--) {
         struct child *child = agent->child[node];
-        if (strcmp(child->name, name)) {
+        if (child->role != agent->o.trace_role || strcmp(child->name, name)) {
             continue;
         }
         if (!child->exited) { /* else it had ended by itself before */

@@ -25,8 +25,9 @@ struct culm_host_options { /* all borrowed until _free */
     const char *listen;
     const char *token;     /* every worker must prove that it knows it */
     const char *signature; /* that each must have; NULL: any */
-    /* What a worker is told; the bytes are copied at once. NULL: nothing. Out of memory: false. */
-    bool (*brief)(void *ctx, struct culm_buf *out);
+    /* What one in this role is told; the bytes are copied at once. NULL: nothing. Out of memory:
+     * false. */
+    bool (*brief)(void *ctx, uint32_t role, struct culm_buf *out);
     size_t payload_max;          /* bytes of the largest payload that may be received */
     struct culm_blob_pool *pool; /* for received payloads */
     int64_t hello_limit_ms;      /* a connection that proves nothing is closed then; 0: 10000 */
@@ -37,10 +38,10 @@ struct culm_host_options { /* all borrowed until _free */
     void *ctx;
     int64_t start_ms; /* t_ms at the time of _new */
     /* The agent's, as culm_local_agent_options has them; command is given `ctx`. */
-    void (*command)(void *ctx, int32_t node, uint32_t role, const char *name, const char *address,
-                    int fault_fd, char ***ret_argv);
+    void (*command)(void *ctx, const struct culm_agent_start *start, char ***ret_argv);
     const char *log_dir;
     const struct culm_trace *trace;
+    uint32_t trace_role;
     double time_scale;
     int32_t max_nodes;
     const struct culm_agent_fault *faults;

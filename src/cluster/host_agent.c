@@ -22,10 +22,13 @@ static void on_removed(void *ctx, int32_t node) {
     }
 }
 
-static void on_fired(void *ctx, const struct culm_agent_fault *fault, int64_t step) {
-    culm_host_publish(ctx,
-                      json_pack("{s:s, s:i, s:I, s:s}", "event", "fault", "node", (int)fault->node,
-                                "step", (json_int_t)step, "phase", fault->phase));
+static void on_fired(void *ctx, const struct culm_agent_fault *fault, int32_t node, int64_t step) {
+    json_t *event = json_pack("{s:s, s:i, s:I, s:s}", "event", "fault", "node", (int)node, "step",
+                              (json_int_t)step, "phase", fault->phase);
+    if (event && fault->role_name) {
+        json_object_set_new(event, "role", json_string(fault->role_name));
+    }
+    culm_host_publish(ctx, event);
 }
 
 static void on_complaint(void *ctx, const struct culm_error *error) {
@@ -49,6 +52,7 @@ enum culm_status culm_host_agent_new(struct culm_host *host, struct culm_error *
         .command_ctx = host->o.ctx,
         .log_dir = host->o.log_dir,
         .trace = host->o.trace,
+        .trace_role = host->o.trace_role,
         .time_scale = host->o.time_scale,
         .max_nodes = host->o.max_nodes,
         .faults = host->o.faults,

@@ -20,13 +20,14 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
 }
 
 /* As a blob, so that the queue need not copy it. */
-static bool on_brief(void *ctx, struct culm_blob **ret_brief) {
+static bool on_brief(void *ctx, int32_t node, struct culm_blob **ret_brief) {
     struct culm_host *host = ctx;
     struct culm_blob *blob = NULL;
     struct culm_buf brief;
     culm_buf_init(&brief, CULM_WIRE_BRIEF_MAX);
+    uint32_t role = culm_local_agent_role(host->agent, node);
     bool failed =
-        host->o.brief && (!host->o.brief(host->o.ctx, &brief) || brief.failed ||
+        host->o.brief && (!host->o.brief(host->o.ctx, role, &brief) || brief.failed ||
                           (brief.len && culm_blob_pool_get(host->o.pool, brief.len, &blob)));
     if (blob) {
         memcpy(blob->data, brief.data, brief.len);

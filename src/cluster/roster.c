@@ -62,7 +62,7 @@ static struct place *place_of(struct culm_roster *roster, int32_t node) {
 static void welcome(struct culm_roster *roster, struct culm_link *link) {
     struct culm_blob *brief = NULL;
     struct culm_buf meta;
-    if (roster->o.ops->brief && !roster->o.ops->brief(roster->o.ctx, &brief)) {
+    if (roster->o.ops->brief && !roster->o.ops->brief(roster->o.ctx, link->node, &brief)) {
         return;
     }
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);

@@ -26,7 +26,7 @@ struct culm_roster_ops {
     bool (*check)(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error);
     /* What it is told with the welcome: a blob that is taken, or untouched for nothing. False: it
      * cannot be said, and the caller is left without an answer. NULL: nothing. */
-    bool (*brief)(void *ctx, struct culm_blob **ret_brief);
+    bool (*brief)(void *ctx, int32_t node, struct culm_blob **ret_brief);
     void (*preparing)(void *ctx, int32_t node); /* it was let in, or lives; NULL: never mind */
     /* It has prepared, or declines (its status says so; then it ends). If it may not take part,
      * says why in *ret_error, whose text it is told. NULL: it may. */

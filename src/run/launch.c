@@ -378,10 +378,8 @@ static char *text_of(const char *format, long number) {
     return strdup(text);
 }
 
-static void worker_command(void *ctx, int32_t node, uint32_t role, const char *name,
-                           const char *address, int fault_fd, char ***ret_argv) {
+static void worker_command(void *ctx, const struct culm_agent_start *start, char ***ret_argv) {
     struct launch *l = ctx;
-    (void)role; /* there is one */
     const char *const *more = l->o->program_arguments;
     size_t count = 0, given = 0;
     while (more && more[given]) {
@@ -395,12 +393,12 @@ static void worker_command(void *ctx, int32_t node, uint32_t role, const char *n
         }
         argv[count++] = strdup("worker");
         argv[count++] = strdup(l->o->out_dir);
-        argv[count++] = text_of("%ld", node);
-        argv[count++] = strdup(address);
-        argv[count++] = strdup(name);
-        argv[count++] = text_of("%ld", fault_fd);
+        argv[count++] = text_of("%ld", start->node);
+        argv[count++] = strdup(start->address);
+        argv[count++] = strdup(start->name);
+        argv[count++] = text_of("%ld", start->fault_fd);
         for (size_t i = 0; i < l->o->fault_count; i++) {
-            if (l->o->faults[i].worker == node) {
+            if (l->o->faults[i].worker == start->node) {
                 argv[count++] = text_of("%ld", (long)i);
                 argv[count++] = strdup(l->o->fault_texts[i]);
             }
@@ -409,8 +407,9 @@ static void worker_command(void *ctx, int32_t node, uint32_t role, const char *n
     *ret_argv = argv;
 }
 
-static bool write_brief(void *ctx, struct culm_buf *out) {
+static bool write_brief(void *ctx, uint32_t role, struct culm_buf *out) {
     const struct launch *l = ctx;
+    (void)role; /* there is one */
     return culm_brief_write(l->o->config_text, &l->plan->choices, &l->inputs, out);
 }
 
@@ -436,8 +435,10 @@ static enum culm_status make_host(struct launch *l, struct culm_error *error) {
     }
     for (size_t i = 0; i < l->o->fault_count; i++) {
         const struct culm_fault_spec *spec = &l->o->faults[i];
-        l->faults[i] = (struct culm_agent_fault){spec->worker, culm_phase_name(spec->point.phase),
-                                                 spec->how, spec->for_ms};
+        l->faults[i] = (struct culm_agent_fault){.node = spec->worker,
+                                                 .phase = culm_phase_name(spec->point.phase),
+                                                 .how = spec->how,
+                                                 .for_ms = spec->for_ms};
     }
     const struct culm_host_options options = {
         .token = l->o->token,

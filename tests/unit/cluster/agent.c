@@ -20,7 +20,8 @@
 #include <cmocka.h>
 
 #define NODES 8
-#define ROLE 5
+#define ROLE 5 /* of those that a trace names */
+#define OTHER_ROLE 2
 #define TICK_MS 2
 
 struct test {
@@ -40,7 +41,9 @@ struct test {
     int32_t commands, ends, removes, fired, complaints;
     bool ended[NODES];
     uint32_t role[NODES];
+    int32_t index[NODES];
     enum culm_status why[NODES];
+    int32_t fired_node;
     int64_t step;
     char complaint[CULM_ERROR_MAX];
 };
@@ -61,10 +64,11 @@ static void on_removed(void *ctx, int32_t node) {
     t->removes++;
 }
 
-static void on_fired(void *ctx, const struct culm_agent_fault *fault, int64_t step) {
+static void on_fired(void *ctx, const struct culm_agent_fault *fault, int32_t node, int64_t step) {
     struct test *t = ctx;
     assert_ptr_equal(fault, &t->fault);
     t->fired++;
+    t->fired_node = node;
     t->step = step;
 }
 
@@ -82,15 +86,16 @@ static void on_failed(void *ctx, const struct culm_error *error) {
 static const struct culm_local_agent_ops ops = {on_over,  on_ended,     on_removed,
                                                 on_fired, on_complaint, on_failed};
 
-static void command(void *ctx, int32_t node, uint32_t role, const char *name, const char *address,
-                    int fault_fd, char ***ret_argv) {
+static void command(void *ctx, const struct culm_agent_start *start, char ***ret_argv) {
     struct test *t = ctx;
+    int32_t node = start->node;
     char **argv = calloc(4, sizeof *argv);
-    assert_true(node == t->commands && node < NODES && fault_fd == 3);
-    assert_string_equal(address, "unix:there");
-    assert_true(name[0]);
+    assert_true(node == t->commands && node < NODES && start->fault_fd == 3);
+    assert_string_equal(start->address, "unix:there");
+    assert_true(start->name[0]);
     t->commands++;
-    t->role[node] = role;
+    t->role[node] = start->role;
+    t->index[node] = start->index;
     argv[0] = strdup(t->script[node] ? "sh" : "/nonexistent/node");
     argv[1] = strdup("-c");
     argv[2] = strdup(t->script[node] ? t->script[node] : "");
@@ -119,6 +124,7 @@ static void begin(struct test *t, int32_t max_nodes) {
         .command_ctx = t,
         .log_dir = t->dir,
         .trace = t->trace.count ? &t->trace : NULL,
+        .trace_role = ROLE,
         .max_nodes = max_nodes,
         .faults = &t->fault,
         .fault_count = 1,
@@ -130,11 +136,13 @@ static void begin(struct test *t, int32_t max_nodes) {
     culm_local_agent_begin(t->agent);
 }
 
-static void start(struct test *t) {
+static void start_as(struct test *t, uint32_t role) {
     t->inside = true;
-    t->table->ops->start(t->table, ROLE);
+    t->table->ops->start(t->table, role);
     t->inside = false;
 }
+
+static void start(struct test *t) { start_as(t, ROLE); }
 
 static void until(struct test *t, const int32_t *count, int32_t wanted) {
     while (*count < wanted) {
@@ -229,6 +237,33 @@ static void faults_of_nodes_are_counted_and_told(void **state) {
     finish(&t);
 }
 
+static void a_fault_may_say_a_role_in_place_of_a_node(void **state) {
+    (void)state;
+    struct test t = {.script = {"sleep 60", "sleep 60", "sleep 60", "echo 0 3 >&3; sleep 60"},
+                     .fault = {.node = -1, .role = OTHER_ROLE, .index = 1, .phase = "apply"}};
+    static const uint32_t roles[] = {OTHER_ROLE, ROLE, ROLE, OTHER_ROLE};
+    static const int32_t indices[] = {0, 0, 1, 1};
+    begin(&t, 0);
+    for (int32_t i = 0; i < 4; i++) {
+        start_as(&t, roles[i]);
+        assert_int_equal(t.index[i], indices[i]);
+        assert_int_equal(culm_agent_fault_meets(&t.fault, i, roles[i], indices[i]), i == 3);
+    }
+    until(&t, &t.fired, 1);
+    assert_int_equal(t.fired_node, 3);
+    finish(&t);
+}
+
+static void a_record_of_a_node_that_never_was_is_nonsense(void **state) {
+    (void)state;
+    struct test t = {.script = {"echo 0 3 >&3; exit 0"}, .fault = {.node = 1, .phase = "apply"}};
+    begin(&t, 0);
+    start(&t);
+    until(&t, &t.ends, 1);
+    assert_int_equal(t.fired, 0);
+    finish(&t);
+}
+
 static void a_trace_has_its_way(void **state) {
     (void)state;
     static const char text[] = "0,add,a\n0,add,b\n200,remove,a\n400,remove,b\n";
@@ -241,11 +276,31 @@ static void a_trace_has_its_way(void **state) {
     until(&t, &t.commands, 1);
     culm_local_agent_joined(t.agent, 0, &info);
     assert_string_equal(info.name, "a");
-    assert_int_equal(info.role, 0);
+    assert_int_equal(info.role, ROLE);
     until(&t, &t.commands, 2); /* in the place of the first */
     assert_int_equal(t.removes, 1);
     until(&t, &t.ends, 2);
     assert_int_equal(t.removes, 1); /* b had not joined */
+    finish(&t);
+    culm_trace_release(&t.trace);
+}
+
+static void a_trace_is_of_one_role(void **state) {
+    (void)state;
+    static const char text[] = "0,add,a\n0,add,b\n";
+    struct test t = {.script = {"sleep 60", "sleep 60", "sleep 60", "sleep 60"}};
+    assert_int_equal(culm_trace_parse(text, strlen(text), "t", &t.trace, NULL), CULM_OK);
+    begin(&t, 2);
+    start(&t);
+    assert_int_equal(t.commands, 0);
+    start_as(&t,
+             OTHER_ROLE); /* what the trace does not name is started, and takes no place of its */
+    start_as(&t, OTHER_ROLE);
+    assert_int_equal(t.commands, 2);
+    until(&t, &t.commands, 4);
+    assert_int_equal(t.role[1], OTHER_ROLE);
+    assert_int_equal(t.role[2], ROLE);
+    assert_int_equal(t.index[3], 1);
     finish(&t);
     culm_trace_release(&t.trace);
 }
@@ -265,7 +320,10 @@ int main(void) {
         cmocka_unit_test(one_that_cannot_be_started_has_ended),
         cmocka_unit_test(what_it_declined_for_is_told_with_its_end),
         cmocka_unit_test(faults_of_nodes_are_counted_and_told),
+        cmocka_unit_test(a_fault_may_say_a_role_in_place_of_a_node),
+        cmocka_unit_test(a_record_of_a_node_that_never_was_is_nonsense),
         cmocka_unit_test(a_trace_has_its_way),
+        cmocka_unit_test(a_trace_is_of_one_role),
         cmocka_unit_test(nobody_is_started_when_it_is_over),
     };
     return cmocka_run_group_tests_name("cluster/agent", tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
 static void on_joined(void *leader, int32_t node, const struct culm_node_info *info) {
     struct test *t = leader;
     assert_true(node >= 0 && node < NODES && info->name && info->signature);
-    assert_int_equal(info->role, t->trace_text ? 0 : ROLE);
+    assert_int_equal(info->role, ROLE);
     assert_false(t->up[node] || t->exited[node]);
     t->up[node] = true;
     t->pid[node] = info->pid;
@@ -149,22 +149,23 @@ static const struct culm_actor_ops test_ops = {
     .leads = &leads,
 };
 
-static void command(void *ctx, int32_t node, uint32_t role, const char *name, const char *address,
-                    int fault_fd, char ***ret_argv) {
+static void command(void *ctx, const struct culm_agent_start *start, char ***ret_argv) {
     struct test *t = ctx;
-    assert_int_equal(role, t->trace_text ? 0 : ROLE);
+    int32_t node = start->node;
+    assert_int_equal(start->role, ROLE);
     bool bad = node == t->bad; /* of no meaning without the next two */
     *ret_argv = toy_argv(t->mode, bad && t->bad_token ? t->bad_token : TOY_TOKEN,
-                         bad && t->bad_signature ? t->bad_signature : "sig", node, name, address,
-                         fault_fd, node == 0 ? t->fault : NULL);
+                         bad && t->bad_signature ? t->bad_signature : "sig", node, start->name,
+                         start->address, start->fault_fd, node == 0 ? t->fault : NULL);
     if (t->exe) {
         free((*ret_argv)[0]);
         (*ret_argv)[0] = strdup(t->exe);
     }
 }
 
-static bool brief(void *ctx, struct culm_buf *out) {
+static bool brief(void *ctx, uint32_t role, struct culm_buf *out) {
     (void)ctx;
+    assert_int_equal(role, ROLE);
     for (size_t i = 0; i < TOY_BRIEF; i++) {
         culm_buf_u8(out, (uint8_t)(i % 251));
     }
@@ -239,6 +240,7 @@ void test_run(struct test *t) {
         .publish = publish,
         .ctx = t,
         .trace = t->trace_text ? &t->trace : NULL,
+        .trace_role = ROLE,
         .time_scale = t->time_scale,
         .faults = &t->host_fault,
         .fault_count = 1,
