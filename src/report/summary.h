@@ -42,6 +42,8 @@ struct culm_summary_step {
     char loss_bits[24]; /* as in the event; "" when it has none */
 };
 
+#define CULM_SUMMARY_OWN 8
+
 struct culm_summary {
     const struct culm_summary_job *job;
     struct culm_summary_step *steps; /* the surviving history, rising */
@@ -55,6 +57,9 @@ struct culm_summary {
     char rate_of[16];                          /* what the rate of a step counts, per second */
     char weights_sha256[72], state_sha256[72]; /* of the last `done`; "" otherwise */
     char last_error[256];
+    /* What they mean is the job's own: its rows write them, its lines read them. */
+    int64_t own_counts[CULM_SUMMARY_OWN];
+    double own_figures[CULM_SUMMARY_OWN];
 };
 
 /* The tables are borrowed. */
