@@ -6,10 +6,10 @@
 #include "report/sink.h"
 #include "run/commands.h"
 #include "run/config.h"
-#include "run/launch.h"
 #include "run/program.h"
 #include "run/public.h"
 #include "run/rundir.h"
+#include "run/train_launch.h"
 #include "store/checkpoint.h"
 
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 /* Hands each event as a line to the caller's function. */
@@ -35,10 +34,10 @@ struct culm_training {
     char dir[CULM_PATH_MAX], plan[CULM_PATH_MAX], program[CULM_PATH_MAX];
     char **program_arguments;
     struct culm_fault_spec *faults;
-    struct culm_launch_options launch;
+    struct culm_train_launch_options launch;
     struct function_sink function;
     char *plan_json;
-    struct culm_launch_result result;
+    struct culm_train_launch_result result;
     bool ran;
 };
 
@@ -66,18 +65,6 @@ static const struct culm_sink_ops function_ops = {sizeof function_ops, function_
                                                   function_free};
 
 /* --- making --- */
-
-static enum culm_status random_hex(char *text, size_t digits, struct culm_error *error) {
-    unsigned char bytes[16];
-    size_t count = digits / 2;
-    if (getrandom(bytes, count, 0) != (ssize_t)count) {
-        return culm_error_errno(error, errno, "random numbers");
-    }
-    for (size_t i = 0; i < count; i++) {
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    }
-    return CULM_OK;
-}
 
 static enum culm_status load_config(struct culm_training *t, const struct culm_config *config,
                                     struct culm_error *error) {
@@ -192,12 +179,12 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
     enum culm_status status;
     int fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
     /* Not 0, which means none, nor another of the numbers that a program expects to be free. */
-    t->launch.stop_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    t->launch.run.stop_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int problem = errno;
     if (fd >= 0) {
         close(fd);
     }
-    if (t->launch.stop_fd < 0) {
+    if (t->launch.run.stop_fd < 0) {
         return culm_error_errno(error, problem, "make an eventfd");
     }
     if ((status = load_config(t, config, error)) || (status = check_program(t, options, error)) ||
@@ -206,27 +193,26 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
         (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
         (!(extras->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||
         (status = take_program(t, options, error)) ||
-        (status = random_hex(t->launch.run, CULM_RUN_ID_SIZE - 1, error)) ||
-        (status = random_hex(t->launch.token, CULM_TOKEN_SIZE - 1, error))) {
+        (status = culm_launcher_draw(&t->launch.run, error))) {
         return status;
     }
     t->function = (struct function_sink){{&function_ops}, options->event, options->context};
-    t->launch.log = options->event ? &t->function.sink : NULL;
-    t->launch.warn = options->warning;
-    t->launch.ctx = options->context;
+    t->launch.run.log = options->event ? &t->function.sink : NULL;
+    t->launch.run.warn = options->warning;
+    t->launch.run.ctx = options->context;
     t->launch.config = &t->config;
     t->launch.network = t->network;
     t->launch.config_text = t->config_text;
-    t->launch.out_dir = t->dir;
-    t->launch.resume = options->resume;
-    t->launch.program = t->program;
-    t->launch.program_arguments = (const char *const *)t->program_arguments;
+    t->launch.run.dir = t->dir;
+    t->launch.run.resume = options->resume;
+    t->launch.run.program = t->program;
+    t->launch.run.program_arguments = (const char *const *)t->program_arguments;
     t->launch.plan_path = options->plan ? t->plan : NULL;
     t->launch.faults = t->faults;
-    t->launch.fault_texts = extras->faults;
-    t->launch.fault_count = extras->fault_count;
-    t->launch.trace_path = extras->trace_path;
-    t->launch.time_scale = extras->time_scale > 0 ? extras->time_scale : 1;
+    t->launch.run.fault_texts = extras->faults;
+    t->launch.run.fault_count = extras->fault_count;
+    t->launch.run.trace_path = extras->trace_path;
+    t->launch.run.time_scale = extras->time_scale > 0 ? extras->time_scale : 1;
     return CULM_OK;
 }
 
@@ -272,10 +258,10 @@ void culm_training_free(struct culm_training *training) {
         return;
     }
     if (training->ran) {
-        culm_launch_result_release(&training->result);
+        culm_train_launch_result_release(&training->result);
     }
-    if (training->launch.stop_fd > 0) {
-        close(training->launch.stop_fd);
+    if (training->launch.run.stop_fd > 0) {
+        close(training->launch.run.stop_fd);
     }
     for (char **argument = training->program_arguments; argument && *argument; argument++) {
         free(*argument);
@@ -317,8 +303,8 @@ bool culm_training_fired(const struct culm_training *training, size_t fault) {
 
 void culm_training_watch(struct culm_training *training, struct culm_sink *log,
                          struct culm_sink *screen) {
-    training->launch.log = log;
-    training->launch.screen = screen;
+    training->launch.run.log = log;
+    training->launch.run.screen = screen;
 }
 
 enum culm_status culm_training_plan(struct culm_training *training, const char **ret_json,
@@ -327,7 +313,7 @@ enum culm_status culm_training_plan(struct culm_training *training, const char *
     if (!training || !ret_json) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_training_plan: an argument is NULL");
     }
-    enum culm_status status = culm_launch_plan(&training->launch, &plan, error);
+    enum culm_status status = culm_train_launch_plan(&training->launch, &plan, error);
     if (plan) {
         free(training->plan_json);
         training->plan_json = json_dumps(plan, JSON_COMPACT);
@@ -342,7 +328,7 @@ enum culm_status culm_training_plan(struct culm_training *training, const char *
 
 int culm_training_go(struct culm_training *training, struct culm_error *ret_error) {
     training->ran = true;
-    return culm_launch_run(&training->launch, &training->result, ret_error);
+    return culm_train_launch_run(&training->launch, &training->result, ret_error);
 }
 
 enum culm_status culm_training_run(struct culm_training *training, struct culm_error *error) {
@@ -368,7 +354,7 @@ enum culm_status culm_training_run(struct culm_training *training, struct culm_e
 void culm_training_stop(struct culm_training *training) {
     int before = errno;
     if (training) {
-        (void)eventfd_write(training->launch.stop_fd, 1);
+        (void)eventfd_write(training->launch.run.stop_fd, 1);
     }
     errno = before;
 }

@@ -5,17 +5,20 @@
 #include "base/json.h"
 #include "base/status.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void culm_warnings_add(struct culm_warnings *warnings, const char *format, ...) {
-    char text[2 * CULM_ERROR_MAX];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    culm_warnings_add_list(warnings, format, args);
     va_end(args);
+}
+
+void culm_warnings_add_list(struct culm_warnings *warnings, const char *format, va_list args) {
+    char text[2 * CULM_ERROR_MAX];
+    vsnprintf(text, sizeof text, format, args);
     if (warnings->say) {
         warnings->say(warnings->ctx, text);
     }

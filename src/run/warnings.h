@@ -6,6 +6,7 @@
 #define CULM_RUN_WARNINGS_H
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stddef.h>
 
 struct culm_warnings {
@@ -18,6 +19,8 @@ struct culm_warnings {
 /* One line, as errors are: lower case, what, where, what to do. */
 void culm_warnings_add(struct culm_warnings *warnings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void culm_warnings_add_list(struct culm_warnings *warnings, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 /* warning{message} of the next one that was not told yet; the caller's. NULL: there is none. */
 json_t *culm_warnings_event(struct culm_warnings *warnings);
 void culm_warnings_release(struct culm_warnings *warnings); /* fine on a zeroed struct */

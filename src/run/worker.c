@@ -1,39 +1,30 @@
-/* One worker: plan, data, device, executor, node, and the real world around them. What it works on
- * comes with the coordinator's welcome. */
+/* One worker: plan, data, device, executor and node, in a process of the run. What it works on comes
+ * with the coordinator's welcome. */
 #include "run/worker.h"
 
 #include "base/file.h"
-#include "cluster/worker.h"
 #include "data/image.h"
 #include "data/unicode.h"
-#include "net/socket.h"
 #include "pipeline/node.h"
 #include "run/fault.h"
 #include "run/version.h"
 #include "train/brief.h"
 #include "train/numeric.h"
 
-#include <errno.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define TOKEN_SIZE 128
-#define ARGUMENTS 6 /* worker DIR NODE ADDRESS NAME FAULT_FD */
 
 struct worker {
+    struct culm_participant *process;
     struct culm_brief brief;
-    char signature[CULM_SIGNATURE_SIZE], token[TOKEN_SIZE], plan_path[CULM_PATH_MAX];
+    char signature[CULM_SIGNATURE_SIZE], plan_path[CULM_PATH_MAX];
     struct culm_network *network; /* of the brief's configuration */
     struct culm_plan *plan;
     struct culm_source *source;
     struct culm_device *device;
     struct culm_blob_pool *pool;
-    struct culm_worker_fault *faults;
-    size_t fault_count;
-    struct culm_worker *world;
     struct culm_exec *exec;
     struct culm_node *node;
 };
@@ -67,27 +58,6 @@ size_t culm_payload_max(const struct culm_plan *plan) {
     return most;
 }
 
-static enum culm_status read_faults(struct worker *w, int argc, char **argv,
-                                    struct culm_error *error) {
-    w->faults = calloc((size_t)argc, sizeof *w->faults);
-    if (!w->faults) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    for (int i = ARGUMENTS; i + 1 < argc; i += 2) {
-        struct culm_fault_spec spec;
-        enum culm_status status = culm_fault_parse(argv[i + 1], &spec, error);
-        if (status != CULM_OK) {
-            return status;
-        }
-        w->faults[w->fault_count++] =
-            (struct culm_worker_fault){.index = atoi(argv[i]),
-                                       .point = spec.point,
-                                       .at_send = spec.point.phase == CULM_PHASE_SEND,
-                                       .how = spec.how};
-    }
-    return CULM_OK;
-}
-
 static enum culm_status open_source(struct worker *w, struct culm_error *error) {
     struct culm_source_options options;
     culm_train_config_source(&w->brief.config, false, &options);
@@ -97,32 +67,47 @@ static enum culm_status open_source(struct worker *w, struct culm_error *error) 
                : status;
 }
 
-static enum culm_status make_exec(struct worker *w, const char *dir, struct culm_error *error) {
+static enum culm_status make_exec(struct worker *w, struct culm_error *error) {
     const struct culm_numeric_options numeric = {
         .config = &w->brief.config,
         .config_text = w->brief.config_text,
         .signature = w->signature,
-        .run_dir = dir,
+        .run_dir = culm_participant_dir(w->process),
         .network = w->network,
         .plan = w->plan,
         .pool = w->pool,
-        .world = culm_worker_world(w->world),
+        .world = culm_participant_world(w->process),
         .device = w->device,
         .source = w->source,
     };
     return culm_numeric_new(&numeric, &w->exec, error);
 }
 
+static enum culm_status make_node(struct worker *w, struct culm_error *error) {
+    const struct culm_node_options options = {
+        .id = culm_participant_node(w->process),
+        .world = culm_participant_world(w->process),
+        .exec = w->exec,
+        .pool = w->pool,
+        .layout = &w->plan->layout,
+        .shape = w->plan->shape,
+        .heartbeat_ms = w->brief.config.cluster.heartbeat_ms,
+    };
+    w->node = culm_node_new(&options);
+    return w->node ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
 /* As the launcher has it, from what it said. */
-static enum culm_status prepare(struct worker *w, const char *dir, struct culm_error *error) {
+static enum culm_status prepare(struct worker *w, struct culm_error *error) {
     size_t len;
-    const void *brief = culm_worker_brief(w->world, &len);
+    const void *brief = culm_participant_brief(w->process, &len);
     enum culm_status status = culm_brief_read(brief, len, &w->brief, error);
     if (status != CULM_OK) {
         return status;
     }
     culm_inputs_ask_plan(&w->brief.inputs, w->plan_path);
-    if ((status = culm_path_format(w->plan_path, error, "%s/plan.json", dir)) ||
+    if ((status = culm_path_format(w->plan_path, error, "%s/plan.json",
+                                   culm_participant_dir(w->process))) ||
         (status = culm_pins_look(w->brief.inputs.pins, error)) ||
         (status = culm_network_open(&w->brief.config, &w->network, error)) ||
         (status = culm_plan_new(w->network, &w->brief.choices, &w->plan, error)) ||
@@ -134,59 +119,14 @@ static enum culm_status prepare(struct worker *w, const char *dir, struct culm_e
                    culm_source_opening_bytes(w->source));
     culm_signature(w->device, &w->brief.config, w->signature);
     w->pool = culm_blob_pool_new(w->plan->limit_bytes);
-    return w->pool ? make_exec(w, dir, error)
-                   : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    if (!w->pool) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    status = make_exec(w, error);
+    return status ? status : make_node(w, error);
 }
 
-/* All of standard input, which nobody else can read again. */
-static enum culm_status read_token(struct worker *w, struct culm_error *error) {
-    ssize_t got;
-    size_t len = 0;
-    while (len < sizeof w->token - 1 &&
-           (got = read(STDIN_FILENO, w->token + len, sizeof w->token - 1 - len)) != 0) {
-        if (got < 0 && errno != EINTR) {
-            return culm_error_errno(error, errno, "read the token from standard input");
-        }
-        len += got > 0 ? (size_t)got : 0;
-    }
-    return len ? CULM_OK
-               : culm_error_set(error, CULM_ERR_ARGUMENT,
-                                "no token on standard input; this command is for the launcher");
-}
-
-static void flip(void *context, const struct culm_fault_point *point) {
-    const struct worker *w = context;
-    culm_numeric_flip(w->exec, point->phase == CULM_PHASE_REDUCE   ? CULM_NUMERIC_FLIP_GRADIENT
-                               : point->phase == CULM_PHASE_COMMIT ? CULM_NUMERIC_FLIP_APPLIED
-                                                                   : CULM_NUMERIC_FLIP_STATE);
-}
-
-static enum culm_status join(struct worker *w, char **argv, struct culm_error *error) {
-    const struct culm_worker_options options = {
-        .address = argv[3],
-        .token = w->token,
-        .node = atoi(argv[2]),
-        .name = argv[4],
-        .fault_fd = atoi(argv[5]),
-        .faults = w->faults,
-        .fault_count = w->fault_count,
-        .flip = flip,
-        .flip_ctx = w,
-    };
-    enum culm_status status = culm_worker_new(&options, &w->world, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    status = prepare(w, argv[1], error);
-    if (status != CULM_OK) {
-        culm_worker_decline(w->world, error);
-        return status;
-    }
-    if (options.node >= w->brief.config.pipelines * w->brief.config.stages) {
-        /* It replaces another one or stands by, and gets its weights from others: a model's file must
-         * not lie in memory that no plan counts. */
-        culm_network_let_go(w->network);
-    }
+static enum culm_status say_ready(struct worker *w, struct culm_error *error) {
     const struct culm_cluster_config *cluster = &w->brief.config.cluster;
     const struct culm_worker_ready ready = {
         .signature = w->signature,
@@ -196,70 +136,63 @@ static enum culm_status join(struct worker *w, char **argv, struct culm_error *e
         .orphan_ms =
             cluster->orphan_ms > cluster->suspect_ms ? cluster->orphan_ms : cluster->suspect_ms,
     };
-    const struct culm_node_options node = {
-        .id = options.node,
-        .world = culm_worker_world(w->world),
-        .exec = w->exec,
-        .pool = w->pool,
-        .layout = &w->plan->layout,
-        .shape = w->plan->shape,
-        .heartbeat_ms = w->brief.config.cluster.heartbeat_ms,
-    };
-    w->node = culm_node_new(&node);
-    return w->node ? culm_worker_ready(w->world, &ready, error)
-                   : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-}
-
-/* VmHWM of this process, for the log. */
-static long peak_kb(void) {
-    long kb = 0;
-    char line[128];
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmHWM: %ld", &kb) == 1) {
-            break;
-        }
+    if (culm_participant_node(w->process) >= w->brief.config.pipelines * w->brief.config.stages) {
+        /* It replaces another one or stands by, and gets its weights from others: a model's file must
+         * not lie in memory that no plan counts. */
+        culm_network_let_go(w->network);
     }
-    if (file) {
-        fclose(file);
+    return culm_participant_ready(w->process, &ready, error);
+}
+
+static enum culm_status read_fault(const char *text, struct culm_worker_fault *ret_fault,
+                                   struct culm_error *error) {
+    struct culm_fault_spec spec;
+    enum culm_status status = culm_fault_parse(text, &spec, error);
+    if (status == CULM_OK) {
+        *ret_fault = (struct culm_worker_fault){
+            .point = spec.point, .at_send = spec.point.phase == CULM_PHASE_SEND, .how = spec.how};
     }
-    return kb;
+    return status;
 }
 
-static void note_memory(const struct worker *w, struct culm_worker_memory *ret_memory) {
-    struct culm_blob_pool_stats stats;
-    culm_blob_pool_stats(w->pool, &stats);
-    *ret_memory = (struct culm_worker_memory){.blobs_bytes = stats.peak_bytes,
-                                              .process_bytes = (size_t)peak_kb() * 1024,
-                                              .allocations = stats.allocations};
+static void flip(void *context, const struct culm_fault_point *point) {
+    const struct worker *w = context;
+    culm_numeric_flip(w->exec, point->phase == CULM_PHASE_REDUCE   ? CULM_NUMERIC_FLIP_GRADIENT
+                               : point->phase == CULM_PHASE_COMMIT ? CULM_NUMERIC_FLIP_APPLIED
+                                                                   : CULM_NUMERIC_FLIP_STATE);
 }
 
-int culm_run_worker(int argc, char **argv, struct culm_worker_memory *ret_memory,
+static enum culm_status begin(struct worker *w, struct culm_error *error) {
+    enum culm_status status = prepare(w, error);
+    if (status != CULM_OK) {
+        culm_participant_decline(w->process, error);
+        return status;
+    }
+    return say_ready(w, error);
+}
+
+int culm_run_worker(int argc, char **argv, struct culm_participant_memory *ret_memory,
                     struct culm_error *ret_error) {
     struct worker w = {0};
+    const struct culm_participant_role role = {
+        .words = 1, .fault = read_fault, .flip = flip, .ctx = &w};
     enum culm_status status;
     int code;
-    if (argc < ARGUMENTS) {
-        culm_error_set(ret_error, CULM_ERR_ARGUMENT, "this command is for the launcher");
-        return culm_status_exit_code(CULM_ERR_ARGUMENT);
-    }
-    culm_socket_raise_limit();
-    if ((status = read_token(&w, ret_error)) || (status = read_faults(&w, argc, argv, ret_error)) ||
-        (status = join(&w, argv, ret_error))) {
+    if ((status = culm_participant_join(argc, argv, &role, &w.process, ret_error)) ||
+        (status = begin(&w, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
-        code = culm_worker_run(w.world, &culm_node_actor, w.node, ret_error);
-        note_memory(&w, ret_memory);
+        code = culm_participant_run(w.process, &culm_node_actor, w.node, ret_error);
+        culm_participant_measure(w.pool, ret_memory);
     }
     culm_node_free(w.node);
-    culm_worker_free(w.world);
+    culm_participant_leave(w.process);
     culm_numeric_free(w.exec);
     culm_device_free(w.device);
     culm_source_free(w.source);
     culm_plan_free(w.plan);
     culm_network_close(w.network);
     culm_blob_pool_free(w.pool);
-    free(w.faults);
     culm_brief_release(&w.brief);
     return code;
 }

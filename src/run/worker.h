@@ -1,27 +1,21 @@
 /*
- * What the launcher starts: one worker process. It prints nothing.
+ * A worker of a training run: a participant (participant.h) whose one word is "worker". It prints
+ * nothing.
  *
- *     culm worker DIR NODE ADDRESS NAME FAULT_FD [INDEX FAULT]...
- *
- * DIR is where checkpoints are; the run's token comes on standard input; all else that it needs to
- * know comes with the coordinator's welcome.
+ * DIR is where checkpoints are; all else that it needs to know comes with the coordinator's welcome.
  */
 #ifndef CULM_RUN_WORKER_H
 #define CULM_RUN_WORKER_H
 
 #include "device/device.h"
+#include "run/participant.h"
 #include "train/plan.h"
 
 #define CULM_SIGNATURE_SIZE 256
 
-/* What it took at most. */
-struct culm_worker_memory {
-    size_t blobs_bytes, process_bytes, allocations;
-};
-
 /* Works until it is told to end, or its launcher is gone; the exit code. *ret_error has a text when
  * there is something to say. *ret_memory is untouched when it did not join. argv[0] is "worker". */
-int culm_run_worker(int argc, char **argv, struct culm_worker_memory *ret_memory,
+int culm_run_worker(int argc, char **argv, struct culm_participant_memory *ret_memory,
                     struct culm_error *ret_error);
 
 /* Everything of build and machine that can change bits, with the libraries that make samples of

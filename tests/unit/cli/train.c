@@ -3,8 +3,8 @@
  * mistake is answered with the right exit code and leaves nothing behind.
  */
 #include "cli/command.h"
-#include "run/launch.h"
 #include "run/rundir.h"
+#include "run/train_launch.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -28,26 +28,27 @@ static struct {
     double time_scale;
 } seen;
 
-static void see(const struct culm_launch_options *options) {
+static void see(const struct culm_train_launch_options *options) {
     seen.calls++;
     seen.steps = options->config->steps;
     seen.lanes = options->config->batch.lanes;
-    snprintf(seen.out_dir, sizeof seen.out_dir, "%s", options->out_dir);
-    snprintf(seen.run, sizeof seen.run, "%s", options->run);
-    snprintf(seen.token, sizeof seen.token, "%s", options->token);
+    snprintf(seen.out_dir, sizeof seen.out_dir, "%s", options->run.dir);
+    snprintf(seen.run, sizeof seen.run, "%s", options->run.run);
+    snprintf(seen.token, sizeof seen.token, "%s", options->run.token);
     snprintf(seen.plan, sizeof seen.plan, "%s", options->plan_path ? options->plan_path : "");
-    snprintf(seen.trace, sizeof seen.trace, "%s", options->trace_path ? options->trace_path : "");
+    snprintf(seen.trace, sizeof seen.trace, "%s",
+             options->run.trace_path ? options->run.trace_path : "");
     snprintf(seen.config_sha256, sizeof seen.config_sha256, "%s", options->config_sha256);
-    seen.resume = options->resume;
-    seen.json = options->log != NULL;
+    seen.resume = options->run.resume;
+    seen.json = options->run.log != NULL;
     seen.dry_run = false;
-    seen.fault_count = options->fault_count;
-    seen.fault = options->fault_count ? options->faults[0] : (struct culm_fault_spec){0};
-    seen.time_scale = options->time_scale;
+    seen.fault_count = options->run.fault_count;
+    seen.fault = options->run.fault_count ? options->faults[0] : (struct culm_fault_spec){0};
+    seen.time_scale = options->run.time_scale;
 }
 
-enum culm_status culm_launch_plan(const struct culm_launch_options *options, json_t **ret_plan,
-                                  struct culm_error *error) {
+enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *options,
+                                        json_t **ret_plan, struct culm_error *error) {
     (void)error;
     see(options);
     seen.dry_run = true;
@@ -55,13 +56,14 @@ enum culm_status culm_launch_plan(const struct culm_launch_options *options, jso
     return CULM_OK;
 }
 
-int culm_launch_run(const struct culm_launch_options *options,
-                    struct culm_launch_result *ret_result, struct culm_error *ret_error) {
+int culm_train_launch_run(const struct culm_train_launch_options *options,
+                          struct culm_train_launch_result *ret_result,
+                          struct culm_error *ret_error) {
     struct culm_rundir dir;
     see(options);
-    assert_true((options->log == NULL) != (options->screen == NULL));
+    assert_true((options->run.log == NULL) != (options->run.screen == NULL));
     memset(ret_result, 0, sizeof *ret_result);
-    if (culm_rundir_claim(options->out_dir, options->resume, &dir, ret_error) ||
+    if (culm_rundir_claim(options->run.dir, options->run.resume, &dir, ret_error) ||
         culm_rundir_begin(&dir, options->config_text, ret_error)) {
         return culm_status_exit_code(ret_error->status);
     }
@@ -69,7 +71,7 @@ int culm_launch_run(const struct culm_launch_options *options,
     return 75;
 }
 
-void culm_launch_result_release(struct culm_launch_result *result) { (void)result; }
+void culm_train_launch_result_release(struct culm_train_launch_result *result) { (void)result; }
 
 const struct culm_command *culm_commands(void) {
     static const struct culm_command none = {0};

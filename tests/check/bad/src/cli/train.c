@@ -1,5 +1,5 @@
 /* The command line would work on models itself, and see the insides of run. */
 
 #include "train/config.h"
-#include "run/launch.h"
+#include "run/train_launch.h"
 #include "run/commands.h"

@@ -1,5 +1,5 @@
 /* The launcher's part of pinning; see the header. */
-#include "run/launch_inputs.h"
+#include "run/train_launch_inputs.h"
 
 #include "store/checkpoint.h"
 
@@ -34,9 +34,9 @@ static enum culm_status recorded(const char *run_dir, const char *checkpoint, js
     return status;
 }
 
-enum culm_status culm_launch_inputs_compare(const char *run_dir, const char *checkpoint,
-                                            const struct culm_inputs *now, char *ret_note,
-                                            struct culm_error *error) {
+enum culm_status culm_train_launch_inputs_compare(const char *run_dir, const char *checkpoint,
+                                                  const struct culm_inputs *now, char *ret_note,
+                                                  struct culm_error *error) {
     struct culm_inputs before = {0};
     json_t *json = NULL;
     ret_note[0] = '\0';
@@ -68,21 +68,21 @@ enum culm_status culm_launch_inputs_compare(const char *run_dir, const char *che
 }
 
 static void *complete(void *arg) {
-    struct culm_launch_inputs_thread *thread = arg;
+    struct culm_train_launch_inputs_thread *thread = arg;
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* in Linux that of a thread */
     culm_pins_complete(thread->pins, &thread->stop, thread->found, thread->ctx);
     return NULL;
 }
 
-void culm_launch_inputs_start(struct culm_launch_inputs_thread *thread, struct culm_pins *pins,
-                              void (*found)(void *ctx), void *ctx) {
-    *thread = (struct culm_launch_inputs_thread){.pins = pins, .found = found, .ctx = ctx};
+void culm_train_launch_inputs_start(struct culm_train_launch_inputs_thread *thread,
+                                    struct culm_pins *pins, void (*found)(void *ctx), void *ctx) {
+    *thread = (struct culm_train_launch_inputs_thread){.pins = pins, .found = found, .ctx = ctx};
     if (pthread_create(&thread->thread, NULL, complete, thread) != 0) {
         thread->pins = NULL; /* only other times of large files are then differences */
     }
 }
 
-void culm_launch_inputs_stop(struct culm_launch_inputs_thread *thread) {
+void culm_train_launch_inputs_stop(struct culm_train_launch_inputs_thread *thread) {
     if (thread->pins) {
         __atomic_store_n(&thread->stop, true, __ATOMIC_RELAXED);
         pthread_join(thread->thread, NULL);

@@ -1,13 +1,14 @@
-/* Where the choices of a run come from. See launch_choices.h. */
-#include "run/launch_choices.h"
+/* Where the choices of a run come from. See train_launch_choices.h. */
+#include "run/train_launch_choices.h"
 
 #include "store/checkpoint.h"
 
 #include <string.h>
 #include <unistd.h>
 
-enum culm_status culm_launch_choices_recorded(const char *path, struct culm_choices *ret_choices,
-                                              struct culm_error *error) {
+enum culm_status culm_train_launch_choices_recorded(const char *path,
+                                                    struct culm_choices *ret_choices,
+                                                    struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
     enum culm_status status = culm_checkpoint_open(path, false, &checkpoint, error);
     if (status != CULM_OK) {
@@ -35,7 +36,7 @@ static enum culm_status newest(const char *dir, struct culm_choices *ret_choices
             status = CULM_ERR_NOT_FOUND;
             break;
         }
-        status = culm_launch_choices_recorded(path, ret_choices, error);
+        status = culm_train_launch_choices_recorded(path, ret_choices, error);
         if (status == CULM_ERR_NOT_FOUND) {
             break;
         }
@@ -44,15 +45,16 @@ static enum culm_status newest(const char *dir, struct culm_choices *ret_choices
     return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
 }
 
-static enum culm_status resume(const struct culm_launch_options *o, struct culm_warnings *warnings,
-                               struct culm_choices *ret_choices, struct culm_error *error) {
+static enum culm_status resume(const struct culm_train_launch_options *o,
+                               struct culm_launcher *launcher, struct culm_choices *ret_choices,
+                               struct culm_error *error) {
     struct culm_choices recorded = {0}, planned = {0};
     struct culm_error unreadable = {0};
     char path[CULM_PATH_MAX];
     bool there = false, trial = o->config->kernels == CULM_KERNELS_TRIAL;
     enum culm_status status;
-    if ((status = culm_path_format(path, error, "%s/plan.json", o->out_dir)) ||
-        (status = newest(o->out_dir, &recorded, &there, error))) {
+    if ((status = culm_path_format(path, error, "%s/plan.json", o->run.dir)) ||
+        (status = newest(o->run.dir, &recorded, &there, error))) {
         return status;
     }
     bool found = access(path, F_OK) == 0;
@@ -65,14 +67,14 @@ static enum culm_status resume(const struct culm_launch_options *o, struct culm_
     culm_choices_release(&planned);
     if (there) {
         if (readable) {
-            culm_warnings_add(warnings,
-                              "'%s' has other algorithms than the checkpoint; the run continues "
-                              "with the algorithms of the checkpoint",
-                              path);
+            culm_launcher_warn(launcher,
+                               "'%s' has other algorithms than the checkpoint; the run continues "
+                               "with the algorithms of the checkpoint",
+                               path);
         } else if (found) {
-            culm_warnings_add(warnings,
-                              "%s; the run continues with the algorithms of the checkpoint",
-                              unreadable.text);
+            culm_launcher_warn(launcher,
+                               "%s; the run continues with the algorithms of the checkpoint",
+                               unreadable.text);
         }
         *ret_choices = recorded;
         return CULM_OK;
@@ -92,18 +94,19 @@ static enum culm_status resume(const struct culm_launch_options *o, struct culm_
     return culm_choices_measure(o->network, ret_choices, error);
 }
 
-enum culm_status culm_launch_choices(const struct culm_launch_options *o,
-                                     struct culm_warnings *warnings,
-                                     struct culm_choices *ret_choices, struct culm_error *error) {
+enum culm_status culm_train_launch_choices(const struct culm_train_launch_options *o,
+                                           struct culm_launcher *launcher,
+                                           struct culm_choices *ret_choices,
+                                           struct culm_error *error) {
     if (!o->plan_path) {
-        return o->resume ? resume(o, warnings, ret_choices, error)
-                         : culm_choices_measure(o->network, ret_choices, error);
+        return o->run.resume ? resume(o, launcher, ret_choices, error)
+                             : culm_choices_measure(o->network, ret_choices, error);
     }
     struct culm_choices recorded = {0}, planned = {0};
     bool there = false;
     enum culm_status status = culm_choices_load(o->plan_path, &planned, error);
-    if (status == CULM_OK && o->resume) {
-        status = newest(o->out_dir, &recorded, &there, error);
+    if (status == CULM_OK && o->run.resume) {
+        status = newest(o->run.dir, &recorded, &there, error);
     }
     if (status == CULM_OK && there && !culm_choices_same_algorithms(&planned, &recorded)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,

@@ -1,0 +1,238 @@
+/* The launcher's steps: directory, host, run, end. Events are in launcher_events.c. See launcher.h. */
+#include "run/launcher_internal.h"
+
+#include "net/socket.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define POOL_BYTES ((size_t)256 << 20)
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* --- before anything is written --- */
+
+static enum culm_status random_hex(char *text, size_t digits, struct culm_error *error) {
+    unsigned char bytes[16];
+    size_t count = digits / 2;
+    if (getrandom(bytes, count, 0) != (ssize_t)count) {
+        return culm_error_errno(error, errno, "random numbers");
+    }
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_launcher_draw(struct culm_launcher_options *options,
+                                    struct culm_error *error) {
+    enum culm_status status = random_hex(options->run, CULM_RUN_ID_SIZE - 1, error);
+    return status ? status : random_hex(options->token, CULM_TOKEN_SIZE - 1, error);
+}
+
+enum culm_status culm_launcher_new(const struct culm_launcher_options *options,
+                                   const struct culm_launcher_job *job,
+                                   struct culm_launcher **ret_launcher, struct culm_error *error) {
+    struct culm_launcher *l = calloc(1, sizeof *l);
+    if (!l) {
+        return no_memory(error);
+    }
+    l->o = options;
+    l->job = *job;
+    l->warnings = (struct culm_warnings){.say = options->warn, .ctx = options->ctx};
+    *ret_launcher = l;
+    return CULM_OK;
+}
+
+void culm_launcher_warn(struct culm_launcher *l, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    culm_warnings_add_list(&l->warnings, format, args);
+    va_end(args);
+}
+
+enum culm_status culm_launcher_check(struct culm_launcher *l, struct culm_error *error) {
+    return l->o->trace_path ? culm_trace_read(l->o->trace_path, &l->trace, error) : CULM_OK;
+}
+
+/* --- the run directory --- */
+
+enum culm_status culm_launcher_claim(struct culm_launcher *l, struct culm_error *error) {
+    enum culm_status status = culm_rundir_claim(l->o->dir, l->o->resume, &l->dir, error);
+    l->claimed = status == CULM_OK;
+    return status;
+}
+
+enum culm_status culm_launcher_begin(struct culm_launcher *l, const char *config_text,
+                                     struct culm_error *error) {
+    enum culm_status status = culm_rundir_begin(&l->dir, config_text, error);
+    if (status == CULM_OK) {
+        status = culm_path_format(l->logs, error, "%s/logs", l->o->dir);
+    }
+    return status ? status : culm_dir_make(NULL, l->logs, error);
+}
+
+/* --- processes --- */
+
+static char *text_of(const char *format, long number) {
+    char text[32];
+    snprintf(text, sizeof text, format, number);
+    return strdup(text);
+}
+
+static size_t count_words(const char *const *words) {
+    size_t count = 0;
+    while (words && words[count]) {
+        count++;
+    }
+    return count;
+}
+
+static size_t add_words(char **argv, size_t count, const char *const *words) {
+    for (size_t i = 0; words && words[i]; i++) {
+        argv[count++] = strdup(words[i]);
+    }
+    return count;
+}
+
+/* As participant.h reads it. */
+static void command(void *ctx, const struct culm_agent_start *start, char ***ret_argv) {
+    const struct culm_launcher *l = ctx;
+    assert(start->role < l->job.role_count && l->job.role[start->role].name);
+    const char *const *words = l->job.role[start->role].words;
+    size_t count = 0;
+    char **argv = calloc(7 + count_words(l->o->program_arguments) + count_words(words) +
+                             2 * l->o->fault_count,
+                         sizeof(char *));
+    if (argv) {
+        argv[count++] = strdup(l->o->program);
+        count = add_words(argv, count, l->o->program_arguments);
+        count = add_words(argv, count, words);
+        argv[count++] = strdup(l->o->dir);
+        argv[count++] = text_of("%ld", start->node);
+        argv[count++] = strdup(start->address);
+        argv[count++] = strdup(start->name);
+        argv[count++] = text_of("%ld", start->fault_fd);
+        for (size_t i = 0; i < l->o->fault_count; i++) {
+            if (culm_agent_fault_meets(&l->faults[i], start->node, start->role, start->index)) {
+                argv[count++] = text_of("%ld", (long)i);
+                argv[count++] = strdup(l->o->fault_texts[i]);
+            }
+        }
+    }
+    *ret_argv = argv;
+}
+
+static bool brief(void *ctx, uint32_t role, struct culm_buf *out) {
+    const struct culm_launcher *l = ctx;
+    return l->doors.brief(l->job.job, role, out);
+}
+
+/* Faults that name a role are told by its name. */
+static enum culm_status take_faults(struct culm_launcher *l, struct culm_error *error) {
+    l->faults = calloc(l->o->fault_count + 1, sizeof *l->faults);
+    if (!l->faults) {
+        return no_memory(error);
+    }
+    for (size_t i = 0; i < l->o->fault_count; i++) {
+        l->faults[i] = l->job.faults[i];
+        if (l->faults[i].node < 0 && l->faults[i].role < l->job.role_count) {
+            l->faults[i].role_name = l->job.role[l->faults[i].role].name;
+        }
+    }
+    return CULM_OK;
+}
+
+static enum culm_status open_host(struct culm_launcher *l, struct culm_error *error) {
+    const struct culm_host_options options = {
+        .listen = l->doors.listen,
+        .token = l->o->token,
+        .signature = l->doors.signature,
+        .brief = l->doors.brief ? brief : NULL,
+        .payload_max = l->doors.payload_max,
+        .pool = l->pool,
+        .alive_ms = l->doors.alive_ms,
+        .stop_fd = l->o->stop_fd,
+        .publish = culm_launcher_hear,
+        .ctx = l,
+        .command = command,
+        .log_dir = l->logs,
+        .trace = l->o->trace_path ? &l->trace : NULL,
+        .trace_role = l->job.trace_role,
+        .time_scale = l->o->time_scale,
+        .max_nodes = l->doors.max_nodes,
+        .faults = l->faults,
+        .fault_count = l->o->fault_count,
+        .start_limit_ms = l->doors.start_limit_ms,
+    };
+    culm_socket_raise_limit();
+    return culm_host_new(&options, &l->host, error);
+}
+
+enum culm_status culm_launcher_open(struct culm_launcher *l,
+                                    const struct culm_launcher_doors *doors,
+                                    struct culm_error *error) {
+    l->doors = *doors;
+    enum culm_status status = culm_launcher_open_sinks(l, error);
+    if (status == CULM_OK) {
+        status = take_faults(l, error);
+    }
+    if (status == CULM_OK) {
+        l->pool = culm_blob_pool_new(doors->pool_bytes ? doors->pool_bytes : POOL_BYTES);
+        status = l->pool ? open_host(l, error) : no_memory(error);
+    }
+    return status;
+}
+
+struct culm_world *culm_launcher_world(struct culm_launcher *l) {
+    return culm_host_world(l->host);
+}
+
+struct culm_agent *culm_launcher_agent(struct culm_launcher *l) {
+    return culm_host_agent(l->host);
+}
+
+struct culm_blob_pool *culm_launcher_pool(struct culm_launcher *l) {
+    return l->pool;
+}
+
+const char *culm_launcher_address(const struct culm_launcher *l) {
+    return culm_host_address(l->host);
+}
+
+/* --- the run --- */
+
+int culm_launcher_run(struct culm_launcher *l, const struct culm_actor_ops *ops, void *actor,
+                      struct culm_error *ret_error) {
+    int code = culm_host_run(l->host, ops, actor, ret_error);
+    culm_launcher_tell_done(l);
+    return code;
+}
+
+bool culm_launcher_fired(const struct culm_launcher *l, size_t fault) {
+    return l->host && culm_host_fired(l->host, fault) > 0;
+}
+
+void culm_launcher_free(struct culm_launcher *l) {
+    if (!l) {
+        return;
+    }
+    json_decref(l->done);
+    culm_host_free(l->host);
+    culm_sink_free(l->sink);
+    culm_warnings_release(&l->warnings);
+    if (l->claimed) {
+        culm_rundir_release(&l->dir);
+    }
+    free(l->faults);
+    culm_trace_release(&l->trace);
+    culm_blob_pool_free(l->pool);
+    free(l);
+}

@@ -1,0 +1,136 @@
+/*
+ * The launcher: the process of a run that starts all others, whatever the run's job is.
+ *
+ * It claims the run directory, writes events, starts processes in their roles and lets them in, runs
+ * the actor that leads, and puts away what it made. What is computed, and what can be wrong with it,
+ * is the job's. The job calls what follows in this order, and does its own in between:
+ *
+ *     culm_launcher_new      nothing is written; warnings may be said from here on
+ *                              the job checks its configuration, its inputs and its plan
+ *     culm_launcher_check    the trace
+ *     culm_launcher_claim    DIR is locked
+ *                              the job finds out where a resumed run goes on
+ *     culm_launcher_begin    DIR/config.yaml and DIR/logs: from here on it is a run
+ *                              the job writes its own files
+ *     culm_launcher_open     DIR/events.jsonl, and the host, whose world, agent and pool there are now
+ *                              the job makes the actor that leads
+ *     culm_launcher_start    start, the warnings so far and the job's first events are told
+ *     culm_launcher_run      processes come and go, until the actor has left and all have ended
+ *                              the job frees its actor, and what that works with
+ *     culm_launcher_free     at whichever of these it ended
+ *
+ * The other end, what each process that it starts does, is participant.h. Training is the job of
+ * train_launch.c.
+ *
+ * It prints nothing: events go to sinks, warnings to a function as well, and errors are returned. It
+ * leaves signals alone. Thread: one for all of this, which lives as long as the processes.
+ */
+#ifndef CULM_RUN_LAUNCHER_H
+#define CULM_RUN_LAUNCHER_H
+
+#include "cluster/host.h"
+#include "report/summary.h"
+
+#define CULM_RUN_ID_SIZE 17 /* 16 hexadecimal digits */
+#define CULM_TOKEN_SIZE 33  /* 32 hexadecimal digits */
+
+struct culm_launcher;
+
+/* What whoever starts the run says, the same for every job. All borrowed until _free. */
+struct culm_launcher_options {
+    const char *dir;                      /* checked (rundir.h), not yet claimed */
+    bool resume;                          /* a run is there */
+    char run[CULM_RUN_ID_SIZE];           /* random: culm_launcher_draw */
+    char token[CULM_TOKEN_SIZE];          /* the same; who does not know it is not let in */
+    const char *program;                  /* processes are `program [arguments] words ...` */
+    const char *const *program_arguments; /* up to a NULL; NULL: none */
+    const char *const *fault_texts;       /* as given; a process reads its own again */
+    size_t fault_count;
+    const char *trace_path; /* NULL: none */
+    double time_scale;      /* of the trace */
+
+    /* Its first count asks the actor to stop, its second ends the run at once: an eventfd,
+     * EFD_SEMAPHORE and EFD_NONBLOCK; 0: nobody asks. */
+    int stop_fd;
+    struct culm_sink *log;    /* is handed every event, as events.jsonl is; NULL: none */
+    struct culm_sink *screen; /* the same without those warnings that `warn` was told; NULL: none */
+    /* One line without an end, as soon as it is known; NULL: nobody listens. */
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
+
+/* What a process is to do in the run; the numbers are those that the actor gives its agent. */
+struct culm_launcher_role {
+    const char *name; /* as events and faults call it; NULL: the job has no such role */
+    /* Up to a NULL: which command of the program it is, before what participant.h says. */
+    const char *const *words;
+};
+
+/* What the job says. All borrowed until _free, as `job` is. */
+struct culm_launcher_job {
+    const struct culm_launcher_role *role; /* [role_count], by number */
+    uint32_t role_count;
+    uint32_t trace_role;                   /* of the processes that a trace names */
+    const struct culm_agent_fault *faults; /* [fault_count] of the options */
+    struct culm_summary *summary;          /* initialised; is fed every event */
+    /* An event is about to be told; what is told from within (culm_launcher_tell_at) comes before it.
+     * Also of those. Of the last one, "done", when all processes have ended. NULL: never mind. */
+    void (*before)(void *job, const json_t *event);
+    void *job;
+};
+
+/* What lets processes in; host.h says more of each. Borrowed until _free. */
+struct culm_launcher_doors {
+    const char *listen;                                            /* NULL: this machine alone */
+    const char *signature;                                         /* in the event start too */
+    bool (*brief)(void *job, uint32_t role, struct culm_buf *out); /* NULL: nothing is told */
+    size_t payload_max;
+    size_t pool_bytes; /* for received payloads; 0: 256 MB */
+    int64_t alive_ms;  /* 0: 1000 */
+    int32_t max_nodes; /* of a trace */
+    int64_t start_limit_ms;
+};
+
+/* Random numbers for the run and its token. */
+enum culm_status culm_launcher_draw(struct culm_launcher_options *options,
+                                    struct culm_error *error);
+
+/* CULM_ERR_MEMORY. */
+enum culm_status culm_launcher_new(const struct culm_launcher_options *options,
+                                   const struct culm_launcher_job *job,
+                                   struct culm_launcher **ret_launcher, struct culm_error *error);
+/* Told at once, and in events as soon as there are some. One line, as errors are. */
+void culm_launcher_warn(struct culm_launcher *launcher, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Reads the trace, if there is one. */
+enum culm_status culm_launcher_check(struct culm_launcher *launcher, struct culm_error *error);
+enum culm_status culm_launcher_claim(struct culm_launcher *launcher, struct culm_error *error);
+enum culm_status culm_launcher_begin(struct culm_launcher *launcher, const char *config_text,
+                                     struct culm_error *error);
+enum culm_status culm_launcher_open(struct culm_launcher *launcher,
+                                    const struct culm_launcher_doors *doors,
+                                    struct culm_error *error);
+
+/* After _open, until _free. */
+struct culm_world *culm_launcher_world(struct culm_launcher *launcher);
+struct culm_agent *culm_launcher_agent(struct culm_launcher *launcher);
+struct culm_blob_pool *culm_launcher_pool(struct culm_launcher *launcher);
+const char *culm_launcher_address(const struct culm_launcher *launcher); /* where processes call */
+
+/* Tells start{run, config_sha256, signature, and `more`, an object; NULL: nothing}, then warnings. */
+void culm_launcher_start(struct culm_launcher *launcher, const char *config_sha256,
+                         const json_t *more);
+/* Tells an event, which is complete; of the actor, the world does it. */
+void culm_launcher_tell(struct culm_launcher *launcher, json_t *event);
+/* The same at the time and in the view of another one. */
+void culm_launcher_tell_at(struct culm_launcher *launcher, json_t *event, const json_t *at);
+
+/* Runs the actor until it leaves; its exit code, as culm_host_run. Its event done comes last, when all
+ * processes have ended, with faults_fired. */
+int culm_launcher_run(struct culm_launcher *launcher, const struct culm_actor_ops *ops, void *actor,
+                      struct culm_error *ret_error);
+/* Whether this fault has fired; false before _open. */
+bool culm_launcher_fired(const struct culm_launcher *launcher, size_t fault);
+void culm_launcher_free(struct culm_launcher *launcher); /* NULL is fine */
+
+#endif

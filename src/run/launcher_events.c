@@ -1,0 +1,117 @@
+/*
+ * What the launcher tells, and nobody else: events go to the sinks here.
+ *
+ * The last event waits until all processes have ended: what the job does before it may take long, and
+ * they would hear nothing of us meanwhile.
+ */
+#include "run/launcher_internal.h"
+
+#include <string.h>
+
+static enum culm_status add_sink(struct culm_launcher *l, struct culm_sink *take_sink,
+                                 struct culm_error *error) {
+    if (!take_sink || culm_sink_tee_add(l->sink, take_sink) != CULM_OK) {
+        culm_sink_free(take_sink);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_launcher_open_sinks(struct culm_launcher *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_sink *file = NULL;
+    l->sink = culm_sink_tee_new();
+    if (!l->sink) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", l->o->dir);
+    if (status == CULM_OK) {
+        status = culm_sink_jsonl_open(path, &file, error);
+    }
+    if (status == CULM_OK) {
+        status = add_sink(l, file, error);
+    }
+    if (status == CULM_OK) {
+        status = add_sink(l, culm_sink_summary_new(l->job.summary), error);
+    }
+    return status;
+}
+
+/* To those of the sinks that there are, all of them even when one fails; the first failure. */
+static enum culm_status hand_out(struct culm_sink *const *sinks, size_t count, const json_t *event,
+                                 struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (size_t i = 0; i < count; i++) {
+        enum culm_status own =
+            sinks[i] ? culm_sink_event(sinks[i], event, status ? NULL : error) : CULM_OK;
+        status = status ? status : own;
+    }
+    return status;
+}
+
+static void set_time(json_t *event, const json_t *at) {
+    json_object_set(event, "t_ms", json_object_get(at, "t_ms"));
+    json_object_set(event, "view", json_object_get(at, "view"));
+}
+
+/* Those that were not told yet, at the time and view of `at`. */
+static void tell_warnings(struct culm_launcher *l, const json_t *at) {
+    json_t *event;
+    while ((event = culm_warnings_event(&l->warnings))) {
+        set_time(event, at);
+        (void)hand_out((struct culm_sink *[]){l->sink, l->o->log}, 2, event, NULL);
+        json_decref(event);
+    }
+}
+
+/* A sink that fails (a full disk, a closed pipe) is reported once; the run goes on. */
+void culm_launcher_tell(struct culm_launcher *l, json_t *event) {
+    struct culm_error error = {0};
+    if (l->job.before) {
+        l->job.before(l->job.job, event);
+    }
+    enum culm_status status =
+        hand_out((struct culm_sink *[]){l->sink, l->o->log, l->o->screen}, 3, event, &error);
+    if (status != CULM_OK && !l->sink_failed) {
+        l->sink_failed = true; /* said once, and to whichever sink still works */
+        culm_warnings_add(&l->warnings, "events: %s", error.text);
+        tell_warnings(l, event);
+    }
+}
+
+void culm_launcher_tell_at(struct culm_launcher *l, json_t *event, const json_t *at) {
+    set_time(event, at);
+    culm_launcher_tell(l, event);
+}
+
+void culm_launcher_start(struct culm_launcher *l, const char *config_sha256, const json_t *more) {
+    json_t *start =
+        json_pack("{s:s, s:f, s:i, s:s, s:s, s:s}", "event", "start", "t_ms", 0.0, "view", 0, "run",
+                  l->o->run, "config_sha256", config_sha256, "signature", l->doors.signature);
+    if (start && more) {
+        json_object_update_missing(start, (json_t *)more);
+    }
+    culm_launcher_tell(l, start);
+    tell_warnings(l, start);
+    json_decref(start);
+}
+
+void culm_launcher_hear(void *launcher, json_t *event) {
+    struct culm_launcher *l = launcher;
+    if (!l->done && strcmp(culm_event_text(event, "event", ""), "done") == 0) {
+        l->done = json_incref(event);
+        return;
+    }
+    culm_launcher_tell(l, event);
+}
+
+void culm_launcher_tell_done(struct culm_launcher *l) {
+    int64_t fired = 0;
+    for (size_t i = 0; i < l->o->fault_count; i++) {
+        fired += culm_launcher_fired(l, i);
+    }
+    if (l->done) {
+        json_object_set_new(l->done, "faults_fired", json_integer(fired));
+        culm_launcher_tell(l, l->done);
+    }
+}

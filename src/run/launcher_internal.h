@@ -1,0 +1,34 @@
+/* Shared by the files of the launcher; nobody else includes it. See launcher.h. */
+#ifndef CULM_RUN_LAUNCHER_INTERNAL_H
+#define CULM_RUN_LAUNCHER_INTERNAL_H
+
+#include "run/launcher.h"
+#include "run/rundir.h"
+#include "run/warnings.h"
+
+struct culm_launcher {
+    const struct culm_launcher_options *o;
+    struct culm_launcher_job job;
+    struct culm_launcher_doors doors;
+    struct culm_warnings warnings;
+    struct culm_trace trace;
+    struct culm_rundir dir;
+    bool claimed;
+    char logs[CULM_PATH_MAX];
+    struct culm_sink *sink; /* events.jsonl and the summary */
+    bool sink_failed;
+    json_t *done; /* the last event, until processes have ended */
+    struct culm_agent_fault *faults;
+    struct culm_blob_pool *pool;
+    struct culm_host *host;
+};
+
+/* --- launcher_events.c --- */
+
+enum culm_status culm_launcher_open_sinks(struct culm_launcher *launcher, struct culm_error *error);
+/* The host's sink. */
+void culm_launcher_hear(void *launcher, json_t *event);
+/* The event done, if it has come: all processes have ended. */
+void culm_launcher_tell_done(struct culm_launcher *launcher);
+
+#endif

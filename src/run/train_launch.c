@@ -1,0 +1,433 @@
+/* Training's part of a launch, in the order of launcher.h. See train_launch.h. */
+#include "run/train_launch.h"
+
+#include "pipeline/coordinator.h"
+#include "report/training.h"
+#include "run/eval_watch.h"
+#include "run/train_launch_choices.h"
+#include "run/train_launch_inputs.h"
+#include "run/worker.h"
+#include "store/checkpoint.h"
+#include "train/brief.h"
+#include "train/numeric.h"
+#include "train/pace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct launch {
+    const struct culm_train_launch_options *o;
+    struct culm_launcher *launcher;
+    struct culm_plan *plan;
+    struct culm_inputs inputs; /* pinned as they are opened here; the pins are the caller's */
+    struct culm_train_launch_inputs_thread digests;
+    char signature[CULM_SIGNATURE_SIZE];
+    int64_t start_step;
+    char start_path[CULM_PATH_MAX];
+    struct culm_agent_fault *faults;
+    struct culm_exec *exec;
+    struct culm_coordinator *coordinator;
+    struct culm_eval_watch eval;
+};
+
+/* --- before anything is written --- */
+
+static enum culm_status make_plan(struct launch *l, struct culm_error *error) {
+    struct culm_choices choices = {0};
+    enum culm_status status = culm_train_launch_choices(l->o, l->launcher, &choices, error);
+    if (status == CULM_OK) {
+        status = culm_plan_new(l->o->network, &choices, &l->plan, error);
+    }
+    culm_choices_release(&choices);
+    return status;
+}
+
+/* The samples, those held out too if they are wanted, and the weights to start from. */
+static enum culm_status check_data(struct launch *l, const struct culm_train_config *config,
+                                   struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int held_out = 0; held_out < 1 + (config->eval.every > 0) && status == CULM_OK;
+         held_out++) {
+        struct culm_source_options options;
+        struct culm_source *source = NULL;
+        culm_train_config_source(config, held_out, &options);
+        status = culm_source_open(&options, &source, error);
+        if (status == CULM_OK) {
+            status = culm_network_check_source(l->plan->graph, source, error);
+            if (!held_out) {
+                l->inputs.samples = culm_source_samples(source);
+                culm_plan_hold(l->plan, culm_source_resident_bytes(source),
+                               culm_source_opening_bytes(source));
+            }
+        }
+        culm_source_free(source);
+    }
+    char note[CULM_NETWORK_NOTE_SIZE] = "";
+    if (status == CULM_OK) {
+        status = culm_network_check_weights(l->o->network, l->plan->graph, note, error);
+    }
+    if (status == CULM_OK && note[0]) {
+        culm_launcher_warn(l->launcher, "%s", note);
+    }
+    return status;
+}
+
+static enum culm_status check(struct launch *l, struct culm_error *error) {
+    const struct culm_train_config *config = l->o->config;
+    enum culm_status status;
+    struct culm_device *device = NULL;
+    if ((status = make_plan(l, error)) || (status = check_data(l, config, error)) ||
+        (l->o->plan_path && (status = culm_plan_check(l->plan, l->o->plan_path, error))) ||
+        (status = culm_launcher_check(l->launcher, error)) ||
+        (status = culm_device_new(1, &device, error))) {
+        return status;
+    }
+    culm_signature(device, config, l->signature);
+    culm_device_free(device);
+    return CULM_OK;
+}
+
+/* Tasks that take longer than their limit cost a worker or two before the limit has grown. */
+static void warn_of_slow_tasks(struct launch *l) {
+    char text[CULM_PACE_WARNING_SIZE];
+    culm_pace_warning(l->plan, l->o->config, text);
+    if (text[0]) {
+        culm_launcher_warn(l->launcher, "%s", text);
+    }
+}
+
+static json_t *plan_event(const struct launch *l) {
+    json_t *event = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
+    json_t *plan = culm_plan_json(l->plan);
+    json_object_update_missing(event, plan);
+    json_decref(plan);
+    return event;
+}
+
+/* --- the run directory --- */
+
+/* The plan's choices came from the newest checkpoint; the newest whole one may be another. */
+static enum culm_status check_choices(const struct launch *l, struct culm_error *error) {
+    struct culm_choices recorded = {0};
+    enum culm_status status = culm_train_launch_choices_recorded(l->start_path, &recorded, error);
+    if (status == CULM_OK && !culm_choices_same_algorithms(&l->plan->choices, &recorded)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s' was made with other algorithms of convolutions than the "
+                                "checkpoint after it; remove that one",
+                                l->start_path);
+    }
+    culm_choices_release(&recorded);
+    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+}
+
+static enum culm_status compare_inputs(struct launch *l, struct culm_error *error) {
+    char note[CULM_ERROR_MAX];
+    enum culm_status status =
+        culm_train_launch_inputs_compare(l->o->run.dir, l->start_path, &l->inputs, note, error);
+    if (note[0]) {
+        culm_launcher_warn(l->launcher, "%s", note);
+    }
+    return status;
+}
+
+/* config.yaml, which the command has compared, may have been edited since; this one counts. */
+static enum culm_status check_config(const struct launch *l, const char *before_text,
+                                     struct culm_error *error) {
+    struct culm_train_config before;
+    enum culm_status status = culm_train_config_parse(before_text, strlen(before_text),
+                                                      "its configuration", NULL, 0, &before, error);
+    if (status == CULM_OK) {
+        status = culm_train_config_resumable(&before, l->o->config, error);
+        culm_train_config_release(&before);
+    }
+    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start_path);
+}
+
+static enum culm_status find_start(struct launch *l, struct culm_error *error) {
+    if (!l->o->run.resume) {
+        return CULM_OK;
+    }
+    char warning[CULM_ERROR_MAX] = "";
+    enum culm_status status =
+        culm_checkpoint_latest(l->o->run.dir, true, &l->start_step, l->start_path, warning, error);
+    if (warning[0]) {
+        culm_launcher_warn(l->launcher, "%s", warning);
+    }
+    if (status == CULM_ERR_NOT_FOUND) {
+        l->start_step = 0; /* version 0 can be made again from the seed */
+        l->start_path[0] = '\0';
+        culm_error_clear(error);
+        return compare_inputs(l, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (l->start_step > l->o->config->steps) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' is at step %lld already, and 'steps' is %lld", l->start_path,
+                              (long long)l->start_step, (long long)l->o->config->steps);
+    }
+    struct culm_checkpoint *checkpoint = NULL;
+    status = culm_checkpoint_open(l->start_path, false, &checkpoint, error);
+    if (status == CULM_OK) {
+        const char *before = culm_checkpoint_info(checkpoint)->signature;
+        if (strcmp(before, l->signature) != 0) {
+            culm_launcher_warn(l->launcher,
+                               "'%s' was written by another build or machine (%s, here %s); the "
+                               "bits may differ from here on",
+                               l->start_path, before, l->signature);
+        }
+        status = check_config(l, culm_checkpoint_info(checkpoint)->config, error);
+        culm_checkpoint_close(checkpoint);
+    }
+    status = status == CULM_OK ? check_choices(l, error) : status;
+    return status == CULM_OK ? compare_inputs(l, error) : status;
+}
+
+static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    json_t *json = culm_plan_json(l->plan);
+    if (json) {
+        json_object_set_new(json, "inputs", culm_inputs_json(&l->inputs));
+    }
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    json_decref(json);
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->run.dir);
+    if (status == CULM_OK && !text) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    if (status == CULM_OK) {
+        status = culm_file_replace(NULL, path, text, strlen(text), error);
+    }
+    free(text);
+    return status;
+}
+
+/* Workers that need the digest of a large file look there. */
+static void write_plan_again(void *ctx) { (void)write_plan(ctx, NULL); }
+
+static enum culm_status claim(struct launch *l, struct culm_error *error) {
+    enum culm_status status;
+    if ((status = culm_launcher_claim(l->launcher, error)) || (status = find_start(l, error)) ||
+        (status = culm_launcher_begin(l->launcher, l->o->config_text, error)) ||
+        (status = culm_checkpoint_clean(NULL, l->o->run.dir, error)) ||
+        (status = write_plan(l, error))) {
+        return status;
+    }
+    /* A crash may have left it under a temporary name, which has just been put right. */
+    return l->start_path[0] && !culm_file_is_directory(l->start_path)
+               ? culm_checkpoint_path(l->o->run.dir, l->start_step, l->start_path, error)
+               : CULM_OK;
+}
+
+/* --- events --- */
+
+/* An evaluation that has ended is told before the next event. The end waits for the one that runs
+ * and the one that waits. */
+static void before_event(void *job, const json_t *next) {
+    struct launch *l = job;
+    bool done = strcmp(culm_event_text(next, "event", ""), "done") == 0;
+    json_t *event;
+    while ((event = culm_eval_watch_result(&l->eval, done))) {
+        culm_launcher_tell_at(l->launcher, event, next);
+        json_decref(event);
+    }
+    culm_eval_watch_event(&l->eval, next);
+}
+
+static const char *effective_redundancy(const struct launch *l) {
+    if (l->plan->shape.stages == 1 || l->plan->shape.redundancy == CULM_REDUNDANCY_NONE) {
+        return l->plan->shape.pipelines > 1 ? "none: copies in other pipelines" : "none";
+    }
+    return culm_redundancy_name(l->plan->shape.redundancy);
+}
+
+static void tell_start(const struct launch *l) {
+    json_t *more = json_pack("{s:s}", "redundancy_effective", effective_redundancy(l));
+    json_t *plan = plan_event(l);
+    culm_launcher_start(l->launcher, l->o->config_sha256, more);
+    culm_launcher_tell(l->launcher, plan);
+    json_decref(more);
+    json_decref(plan);
+}
+
+/* --- workers and their coordinator --- */
+
+static const char *const worker_words[] = {"worker", NULL};
+static const struct culm_launcher_role roles[] = {[CULM_ROLE_WORKER] = {"worker", worker_words}};
+
+static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
+    const struct launch *l = job;
+    (void)role; /* there is one */
+    return culm_brief_write(l->o->config_text, &l->plan->choices, &l->inputs, out);
+}
+
+static double learning_rate(void *ctx, int64_t step) {
+    const struct launch *l = ctx;
+    return culm_numeric_lr(l->o->config, step);
+}
+
+/* Often enough that no worker, however short its patience, takes us for gone. */
+static int64_t alive_ms(const struct culm_cluster_config *cluster) {
+    return cluster->suspect_ms / 3 > 1 ? cluster->suspect_ms / 3 : 1;
+}
+
+static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
+    const struct culm_launcher_doors doors = {
+        .signature = l->signature,
+        .brief = write_brief,
+        .payload_max = culm_payload_max(l->plan),
+        .alive_ms = alive_ms(&l->o->config->cluster),
+        .max_nodes = (int32_t)l->o->config->cluster.max_nodes,
+    };
+    return culm_launcher_open(l->launcher, &doors, error);
+}
+
+static enum culm_status make_coordinator(struct launch *l, struct culm_error *error) {
+    const struct culm_train_config *config = l->o->config;
+    const struct culm_numeric_options numeric = {
+        .config = config,
+        .config_text = l->o->config_text,
+        .signature = l->signature,
+        .run_dir = l->o->run.dir,
+        .plan = l->plan,
+        .pool = culm_launcher_pool(l->launcher),
+        .inputs = &l->inputs,
+    };
+    enum culm_status status = culm_numeric_new(&numeric, &l->exec, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_coordinator_options options = {
+        .world = culm_launcher_world(l->launcher),
+        .agent = culm_launcher_agent(l->launcher),
+        .exec = l->exec,
+        .layout = &l->plan->layout,
+        .shape = l->plan->shape,
+        .memory = &l->plan->memory,
+        .settings = culm_plan_settings(config),
+        .tokens_per_sample = l->plan->rows_per_sample,
+        .start_step = l->start_step,
+        .start_source = l->start_path,
+        .traced = l->o->run.trace_path != NULL,
+        .lr = learning_rate,
+        .lr_context = l,
+    };
+    culm_order_init(&options.order, config->seed, l->inputs.samples);
+    l->coordinator = culm_coordinator_new(&options);
+    return l->coordinator ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* --- from beginning to end --- */
+
+static void release(struct launch *l) {
+    culm_eval_watch_stop(&l->eval);
+    culm_train_launch_inputs_stop(&l->digests);
+    culm_coordinator_free(l->coordinator);
+    culm_numeric_free(l->exec);
+    culm_launcher_free(l->launcher);
+    culm_plan_free(l->plan);
+    free(l->faults);
+}
+
+static enum culm_status begin(struct launch *l, struct culm_error *error) {
+    enum culm_status status;
+    if ((status = claim(l, error)) || (status = open_doors(l, error)) ||
+        (status = make_coordinator(l, error))) {
+        return status;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status take_faults(struct launch *l, struct culm_error *error) {
+    l->faults = calloc(l->o->run.fault_count + 1, sizeof *l->faults);
+    if (!l->faults) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < l->o->run.fault_count; i++) {
+        const struct culm_fault_spec *spec = &l->o->faults[i];
+        l->faults[i] = (struct culm_agent_fault){.node = spec->worker,
+                                                 .phase = culm_phase_name(spec->point.phase),
+                                                 .how = spec->how,
+                                                 .for_ms = spec->for_ms};
+    }
+    return CULM_OK;
+}
+
+/* Also after a failure to be released. */
+static enum culm_status init(struct launch *l, const struct culm_train_launch_options *options,
+                             struct culm_summary *summary, struct culm_error *error) {
+    *l = (struct launch){.o = options,
+                         .eval = {.config = options->config,
+                                  .dir = options->run.dir,
+                                  .program = options->run.program},
+                         .inputs.pins = options->config->pins};
+    enum culm_status status = take_faults(l, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_launcher_job job = {
+        .role = roles,
+        .role_count = sizeof roles / sizeof *roles,
+        .trace_role = CULM_ROLE_WORKER,
+        .faults = l->faults,
+        .summary = summary,
+        .before = before_event,
+        .job = l,
+    };
+    return culm_launcher_new(&options->run, &job, &l->launcher, error);
+}
+
+enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *options,
+                                        json_t **ret_plan, struct culm_error *error) {
+    struct launch l;
+    enum culm_status status;
+    *ret_plan = NULL;
+    if ((status = init(&l, options, NULL, error)) == CULM_OK &&
+        (status = check(&l, error)) == CULM_OK) {
+        *ret_plan = plan_event(&l);
+        status = culm_plan_check_memory(l.plan, error);
+        warn_of_slow_tasks(&l);
+    }
+    release(&l);
+    return status;
+}
+
+static void note_fired(const struct launch *l, struct culm_train_launch_result *result) {
+    result->fired = calloc(l->o->run.fault_count + 1, sizeof *result->fired);
+    for (size_t i = 0; i < l->o->run.fault_count && result->fired; i++) {
+        result->fired[i] = culm_launcher_fired(l->launcher, i);
+    }
+}
+
+int culm_train_launch_run(const struct culm_train_launch_options *options,
+                          struct culm_train_launch_result *ret_result,
+                          struct culm_error *ret_error) {
+    struct launch l;
+    enum culm_status status;
+    int code;
+    *ret_result = (struct culm_train_launch_result){0};
+    culm_summary_init(&ret_result->summary, &culm_summary_training);
+    if ((status = init(&l, options, &ret_result->summary, ret_error)) ||
+        (status = check(&l, ret_error)) || (status = culm_plan_check_memory(l.plan, ret_error)) ||
+        (status = begin(&l, ret_error))) {
+        code = culm_status_exit_code(status);
+    } else {
+        culm_network_let_go(options->network);
+        warn_of_slow_tasks(&l);
+        tell_start(&l);
+        culm_train_launch_inputs_start(&l.digests, l.inputs.pins, write_plan_again, &l);
+        code = culm_launcher_run(l.launcher, &culm_coordinator_actor, l.coordinator, ret_error);
+        note_fired(&l, ret_result);
+    }
+    release(&l);
+    return code;
+}
+
+void culm_train_launch_result_release(struct culm_train_launch_result *result) {
+    culm_summary_release(&result->summary);
+    free(result->fired);
+    *result = (struct culm_train_launch_result){0};
+}
