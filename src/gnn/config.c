@@ -1,0 +1,294 @@
+/*
+ * The keys of `culm gnn train`, and the checks between them. Nothing else in the program knows a
+ * key's name, default or range.
+ */
+#include "gnn/config.h"
+
+#include "base/file.h"
+#include "gnn/layout.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FREE CULM_CONFIG_RESUMABLE
+/* Every layer may begin with a gather and the last may end with one. */
+#define LAYERS_MAX (CULM_GNN_STAGES_MAX - 1)
+#define WIDTH_MAX 16384
+
+/* --- graph --- */
+
+static const char *const features_names[] = {"rows", "as-is", NULL};
+
+#define G struct culm_gnn_graph_config
+static const struct culm_config_row graph_rows[] = {
+    CULM_CONFIG_TEXT("path", G, path, NULL, "a folder", 0,
+                     "graph to train on: a folder of the format culm-graph-1"),
+    CULM_CONFIG_INT("split", G, split, "0", 0, 1000000, 0,
+                    "which of the graph's splits says what trains, validates and tests"),
+    CULM_CONFIG_ENUM("features", G, features, "rows", features_names, 0,
+                     "features of a vertex: `rows`, divided by their sum; `as-is`"),
+    CULM_CONFIG_INT("memory_mb", G, memory_mb, "0", 0, 1 << 30, FREE,
+                    "megabytes of memory that features may take in each server; 0: any amount"),
+};
+static const struct culm_config_table graph_table = {CULM_CONFIG_ROWS(graph_rows, G)};
+
+/* --- model --- */
+
+const char *const culm_gnn_arch_names[] = {
+    [CULM_GNN_GCN] = "gcn", [CULM_GNN_GAT] = "gat", [CULM_GNN_SAGE] = "sage", NULL};
+static const char *const activation_names[] = {
+    [CULM_GNN_RELU] = "relu", [CULM_GNN_TANH] = "tanh", [CULM_GNN_ELU] = "elu", NULL};
+
+#define M struct culm_gnn_model_config
+static const struct culm_config_row model_rows[] = {
+    CULM_CONFIG_ENUM(
+        "arch", M, arch, "gcn", culm_gnn_arch_names, 0,
+        "kind of layers: graph convolutions, graph attention, or GraphSAGE with means"),
+    CULM_CONFIG_INT("layers", M, layers, "2", 1, LAYERS_MAX, 0, "number of layers"),
+    CULM_CONFIG_INT("width", M, width, "16", 1, WIDTH_MAX, 0,
+                    "features that each hidden layer makes of a vertex; gat: each of its heads"),
+    CULM_CONFIG_INT("heads", M, heads, "8", 1, 256, 0, "gat: heads of each hidden layer"),
+    CULM_CONFIG_INT("out_heads", M, out_heads, "1", 1, 256, 0,
+                    "gat: heads of the last layer, whose mean is taken"),
+    CULM_CONFIG_ENUM("activation", M, activation, "relu", activation_names, 0,
+                     "function behind each hidden layer"),
+    CULM_CONFIG_REAL("dropout", M, dropout, "0.5", 0, 1, CULM_CONFIG_BELOW,
+                     "share of a layer's inputs that dropout sets to zero; gat: of its attention "
+                     "too"),
+    CULM_CONFIG_BOOL("bias", M, bias, "true", 0, "whether layers have a bias"),
+    CULM_CONFIG_TEXT("init", M, init, "", "a file", CULM_CONFIG_EMPTY,
+                     "safetensors file with the weights to start from"),
+};
+static const struct culm_config_table model_table = {CULM_CONFIG_ROWS(model_rows, M)};
+
+/* --- optimizer, stop, eval --- */
+
+static const char *const optimizer_names[] = {
+    [CULM_GNN_ADAM] = "adam", [CULM_GNN_SGD] = "sgd", NULL};
+static const char *const decay_names[] = {
+    [CULM_GNN_DECAY_FIRST] = "first", [CULM_GNN_DECAY_ALL] = "all", NULL};
+
+#define O struct culm_gnn_optimizer_config
+static const struct culm_config_row optimizer_rows[] = {
+    CULM_CONFIG_ENUM("name", O, name, "adam", optimizer_names, 0,
+                     "which optimizer updates the weights; adam: betas 0.9 and 0.999"),
+    CULM_CONFIG_REAL("lr", O, lr, "0.01", 0, INFINITY, 0, "learning rate"),
+    CULM_CONFIG_REAL("weight_decay", O, weight_decay, "0.0005", 0, INFINITY, 0,
+                     "weight decay, as a part of the gradient (L2)"),
+    CULM_CONFIG_ENUM("decay_layers", O, decay_layers, "first", decay_names, 0,
+                     "layers whose weights decay"),
+    CULM_CONFIG_REAL("momentum", O, momentum, "0", 0, 1, CULM_CONFIG_BELOW, "sgd: momentum"),
+};
+static const struct culm_config_table optimizer_table = {CULM_CONFIG_ROWS(optimizer_rows, O)};
+
+#define S struct culm_gnn_stop_config
+static const struct culm_config_row stop_rows[] = {
+    CULM_CONFIG_REAL("accuracy", S, accuracy, "0", 0, 1, 0,
+                     "training ends when so large a share of the vertices that validate is right; "
+                     "0: not for that reason"),
+    CULM_CONFIG_INT("patience", S, patience, "0", 0, 1000000000, 0,
+                    "training ends when so many evaluations in a row have not been better than the "
+                    "best before; 0: not for that reason"),
+};
+static const struct culm_config_table stop_table = {CULM_CONFIG_ROWS(stop_rows, S)};
+
+#define E struct culm_gnn_eval_config
+static const struct culm_config_row eval_rows[] = {
+    CULM_CONFIG_INT("every", E, every, "1", 0, 1000000000, FREE,
+                    "epochs between evaluations on the vertices that validate and test; 0: never"),
+};
+static const struct culm_config_table eval_table = {CULM_CONFIG_ROWS(eval_rows, E)};
+
+/* --- the whole --- */
+
+static const char *const mode_names[] = {
+    [CULM_GNN_SYNC] = "sync", [CULM_GNN_NOPIPE] = "nopipe", [CULM_GNN_ASYNC] = "async", NULL};
+static const char *const engine_names[] = {
+    [CULM_GNN_LOCAL] = "local", [CULM_GNN_LAMBDA] = "lambda", [CULM_GNN_GEARMAN] = "gearman", NULL};
+static const char *const order_names[] = {
+    [CULM_GNN_ORDER_AUTO] = "auto", [CULM_GNN_ORDER_PUBLISHED] = "published", NULL};
+static const char *const tune_names[] = {[CULM_GNN_TUNE_TIME] = "time",
+                                         [CULM_GNN_TUNE_DOLLARS] = "dollars",
+                                         [CULM_GNN_TUNE_VALUE] = "value",
+                                         NULL};
+
+#define T struct culm_gnn_config
+static const struct culm_config_row rows[] = {
+    CULM_CONFIG_SECTION("graph", T, graph, &graph_table),
+    CULM_CONFIG_SECTION("model", T, model, &model_table),
+    CULM_CONFIG_INT("epochs", T, epochs, NULL, 0, 1000000000, 0,
+                    "epochs to train for; 0 writes the initial model"),
+    CULM_CONFIG_ENUM(
+        "mode", T, mode, "sync", mode_names, 0,
+        "`sync`: every gather waits for the rows of its own epoch; `async`: it may "
+        "read rows that are up to `staleness` epochs old; `nopipe`: one step after the "
+        "other"),
+    CULM_CONFIG_INT("staleness", T, staleness, "1", 0, 1000, 0,
+                    "`mode: async`: epochs that a row may be old"),
+    CULM_CONFIG_INT("intervals", T, intervals, "8", 1, CULM_GNN_INTERVALS_MAX, 0,
+                    "fixed pieces of the graph that servers share out"),
+    CULM_CONFIG_INT("servers", T, servers, "1", 1, CULM_GNN_INTERVALS_MAX, FREE,
+                    "processes that own pieces of the graph; at most `intervals`"),
+    CULM_CONFIG_INT("parameter_servers", T, parameter_servers, "1", 1, 64, FREE,
+                    "processes that hold the weights"),
+    CULM_CONFIG_TEXT("workers", T, workers, "0", "a number or `auto`", FREE,
+                     "processes that do the tensor tasks of servers; 0: the servers do them"),
+    CULM_CONFIG_ENUM("tune", T, tune, "value", tune_names, FREE,
+                     "`workers: auto`: what is sought, the least time, the fewest dollars, or the "
+                     "least product of both"),
+    CULM_CONFIG_ENUM("engine", T, engine, "local", engine_names, FREE,
+                     "where workers run: processes of this machine, AWS Lambda, or Gearman"),
+    CULM_CONFIG_ENUM("order", T, order, "auto", order_names, 0,
+                     "order of products and gathers: `auto`, the cheaper one in each layer by "
+                     "counted cost; `published`, that of Dorylus, where nothing is kept"),
+    CULM_CONFIG_SECTION("optimizer", T, optimizer, &optimizer_table),
+    CULM_CONFIG_SECTION("stop", T, stop, &stop_table),
+    CULM_CONFIG_ENUM("precision", T, precision, "f32", culm_precision_names, 0,
+                     "number format of rows that are gathered and sent; weights and sums stay f32"),
+    CULM_CONFIG_INT("threads", T, threads, "1", 1, 256, FREE, "compute threads of each process"),
+    CULM_CONFIG_U64("seed", T, seed, "1", 0, "seed of the initial weights and of dropout"),
+    CULM_CONFIG_SECTION("checkpoint", T, checkpoint, &culm_checkpoint_config_table),
+    CULM_CONFIG_SECTION("eval", T, eval, &eval_table),
+    CULM_CONFIG_SECTION("cluster", T, cluster, &culm_cluster_config_table),
+};
+
+static enum culm_status not_built(const struct culm_config_place *place, const char *key,
+                                  const char *what, struct culm_error *error) {
+    return culm_config_refuse(place, CULM_CONFIG_KEYS(key), error, "'%s' is not built yet", what);
+}
+
+static enum culm_status read_workers(T *c, const struct culm_config_place *place,
+                                     struct culm_error *error) {
+    if (strcmp(c->workers, "auto") == 0) {
+        return not_built(place, "workers", "auto", error);
+    }
+    char *end;
+    errno = 0;
+    long long count = strtoll(c->workers, &end, 10);
+    if (errno || end == c->workers || *end || strspn(c->workers, "0123456789") == 0 ||
+        count > CULM_GNN_NODES_MAX) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("workers"), error,
+                                  "'%.40s' is not a number of workers; allowed: 0 to %d, auto",
+                                  c->workers, CULM_GNN_NODES_MAX);
+    }
+    c->worker_count = count;
+    return CULM_OK;
+}
+
+/* What is agreed and not there yet is refused, never left aside. */
+static enum culm_status check_built(const T *c, const struct culm_config_place *place,
+                                    struct culm_error *error) {
+    if (c->mode != CULM_GNN_SYNC) {
+        return not_built(place, "mode", mode_names[c->mode], error);
+    }
+    if (c->engine != CULM_GNN_LOCAL) {
+        return not_built(place, "engine", engine_names[c->engine], error);
+    }
+    if (c->model.arch != CULM_GNN_GCN) {
+        return not_built(place, "model.arch", culm_gnn_arch_names[c->model.arch], error);
+    }
+    if (c->model.activation == CULM_GNN_ELU) {
+        return not_built(place, "model.activation", activation_names[c->model.activation], error);
+    }
+    if (c->order != CULM_GNN_ORDER_AUTO) {
+        return not_built(place, "order", order_names[c->order], error);
+    }
+    if (c->precision != CULM_PRECISION_F32) {
+        return not_built(place, "precision", culm_precision_names[c->precision], error);
+    }
+    if (c->graph.memory_mb > 0) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("graph.memory_mb"), error,
+                                  "a limit is not built yet; leave it out");
+    }
+    return CULM_OK;
+}
+
+static enum culm_status finish(void *object, const struct culm_config_place *place,
+                               struct culm_error *error) {
+    T *c = object;
+    enum culm_status status = read_workers(c, place, error);
+    if (status == CULM_OK) {
+        status = check_built(c, place, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (c->servers > c->intervals) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("servers", "intervals"), error,
+                                  "%lld servers for %lld intervals, and a server owns whole ones; "
+                                  "allowed: 1 to %lld",
+                                  (long long)c->servers, (long long)c->intervals,
+                                  (long long)c->intervals);
+    }
+    if ((c->stop.accuracy > 0 || c->stop.patience > 0) && c->eval.every == 0) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("stop.accuracy", "stop.patience"), error,
+                                  "nothing is evaluated, so nothing tells when to stop; set "
+                                  "eval.every");
+    }
+    return CULM_OK;
+}
+
+static const struct culm_config_table table = {CULM_CONFIG_ROWS(rows, T), .finish = finish};
+
+enum culm_status culm_gnn_config_parse(const char *text, size_t len, const char *name,
+                                       const char *const *sets, size_t set_count,
+                                       struct culm_gnn_config *ret_config,
+                                       struct culm_error *error) {
+    return culm_config_parse(&table, text, len, name, sets, set_count, ret_config, error);
+}
+
+enum culm_status culm_gnn_config_load(const char *path, const char *const *sets, size_t set_count,
+                                      struct culm_gnn_config *ret_config,
+                                      struct culm_error *error) {
+    char *text;
+    size_t len;
+    enum culm_status status = culm_file_read(NULL, path, CULM_YAML_MAX_BYTES, &text, &len, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_config_parse(text, len, path, sets, set_count, ret_config, error);
+        free(text);
+    }
+    return status;
+}
+
+void culm_gnn_config_release(struct culm_gnn_config *config) {
+    culm_config_release(&table, config);
+}
+
+char *culm_gnn_config_dump(const struct culm_gnn_config *config) {
+    struct culm_buf out;
+    culm_buf_init(&out, 4 * CULM_YAML_MAX_BYTES);
+    culm_config_dump(&table, config, &out);
+    return culm_buf_take_text(&out);
+}
+
+char *culm_gnn_config_reference(bool markdown) {
+    struct culm_buf out;
+    culm_buf_init(&out, 1u << 20);
+    culm_config_document(&table, markdown, &out);
+    return culm_buf_take_text(&out);
+}
+
+char *culm_gnn_config_resumable_keys(void) {
+    struct culm_buf out;
+    culm_buf_init(&out, 1u << 16);
+    culm_config_list_flagged(&table, CULM_CONFIG_RESUMABLE, &out);
+    return culm_buf_take_text(&out);
+}
+
+enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
+                                           const struct culm_gnn_config *now,
+                                           struct culm_error *error) {
+    struct culm_config_difference difference;
+    if (!culm_config_differ(&table, before, now, CULM_CONFIG_RESUMABLE, &difference)) {
+        return CULM_OK;
+    }
+    char *keys = culm_gnn_config_resumable_keys();
+    culm_error_set(
+        error, CULM_ERR_CONFIG,
+        "%s: the run has %s, this configuration %s; --resume may change only %s settings",
+        difference.key, difference.a, difference.b, keys ? keys : "some");
+    free(keys);
+    return CULM_ERR_CONFIG;
+}

@@ -1,0 +1,103 @@
+/*
+ * The configuration of `culm gnn train`: plain data with every default filled in and every value
+ * checked.
+ *
+ * Texts are owned by the struct. Everything else is in place. Thread: constant after loading.
+ */
+#ifndef CULM_GNN_CONFIG_H
+#define CULM_GNN_CONFIG_H
+
+#include "base/config.h"
+#include "graph/precision.h"
+#include "pipeline/config.h"
+#include "store/config.h"
+
+enum culm_gnn_features { CULM_GNN_FEATURES_ROWS, CULM_GNN_FEATURES_AS_IS };
+enum culm_gnn_arch { CULM_GNN_GCN, CULM_GNN_GAT, CULM_GNN_SAGE };
+enum culm_gnn_activation { CULM_GNN_RELU, CULM_GNN_TANH, CULM_GNN_ELU };
+enum culm_gnn_mode { CULM_GNN_SYNC, CULM_GNN_NOPIPE, CULM_GNN_ASYNC };
+enum culm_gnn_engine { CULM_GNN_LOCAL, CULM_GNN_LAMBDA, CULM_GNN_GEARMAN };
+enum culm_gnn_order { CULM_GNN_ORDER_AUTO, CULM_GNN_ORDER_PUBLISHED };
+enum culm_gnn_tune { CULM_GNN_TUNE_TIME, CULM_GNN_TUNE_DOLLARS, CULM_GNN_TUNE_VALUE };
+enum culm_gnn_optimizer { CULM_GNN_ADAM, CULM_GNN_SGD };
+enum culm_gnn_decay_layers { CULM_GNN_DECAY_FIRST, CULM_GNN_DECAY_ALL };
+extern const char *const culm_gnn_arch_names[];
+
+struct culm_gnn_graph_config {
+    char *path;
+    int64_t split;
+    enum culm_gnn_features features;
+    int64_t memory_mb;
+};
+
+struct culm_gnn_model_config {
+    enum culm_gnn_arch arch;
+    int64_t layers, width, heads, out_heads;
+    enum culm_gnn_activation activation;
+    double dropout;
+    bool bias;
+    char *init; /* safetensors with initial weights; NULL: none */
+};
+
+struct culm_gnn_optimizer_config {
+    enum culm_gnn_optimizer name;
+    double lr, weight_decay, momentum;
+    enum culm_gnn_decay_layers decay_layers;
+};
+
+struct culm_gnn_stop_config {
+    double accuracy;  /* 0: not by it */
+    int64_t patience; /* 0: not by it */
+};
+
+struct culm_gnn_eval_config {
+    int64_t every;
+};
+
+struct culm_gnn_config {
+    struct culm_gnn_graph_config graph;
+    struct culm_gnn_model_config model;
+    int64_t epochs;
+    enum culm_gnn_mode mode;
+    int64_t staleness, intervals, servers, parameter_servers;
+    char *workers; /* a number or "auto" */
+    int64_t worker_count;
+    enum culm_gnn_tune tune;
+    enum culm_gnn_engine engine;
+    enum culm_gnn_order order;
+    struct culm_gnn_optimizer_config optimizer;
+    struct culm_gnn_stop_config stop;
+    enum culm_precision precision;
+    int64_t threads; /* of each process */
+    uint64_t seed;
+    struct culm_checkpoint_config checkpoint; /* in epochs */
+    struct culm_gnn_eval_config eval;
+    struct culm_cluster_config cluster;
+};
+
+/* Loads `path` (YAML), then applies `sets` ("key.sub=value") in order. Errors read `FILE:LINE: key:
+ * what is wrong; what is allowed` (`--set: key: ...` for a set). On failure *ret_config is
+ * untouched. */
+enum culm_status culm_gnn_config_load(const char *path, const char *const *sets, size_t set_count,
+                                      struct culm_gnn_config *ret_config, struct culm_error *error);
+/* The same from text; `name` is the FILE of the messages. */
+enum culm_status culm_gnn_config_parse(const char *text, size_t len, const char *name,
+                                       const char *const *sets, size_t set_count,
+                                       struct culm_gnn_config *ret_config,
+                                       struct culm_error *error);
+void culm_gnn_config_release(struct culm_gnn_config *config);
+
+/* Writes every key as YAML that parses back to the same configuration. Caller frees. NULL: out of
+ * memory. */
+char *culm_gnn_config_dump(const struct culm_gnn_config *config);
+/* What `--resume` may change, in words. Caller frees. NULL: out of memory. */
+char *culm_gnn_config_resumable_keys(void);
+/* CULM_ERR_CONFIG, naming the key, when `now` changes anything else. */
+enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
+                                           const struct culm_gnn_config *now,
+                                           struct culm_error *error);
+/* The reference of all keys: a Markdown table, or lines for a terminal. Caller frees. NULL: out of
+ * memory. */
+char *culm_gnn_config_reference(bool markdown);
+
+#endif
