@@ -7,7 +7,9 @@
  *
  *     stage 3: load checkpoint 'x': truncated at byte 4096 of 8192
  *
- * The codes and the record are those of the public header. Lower case, no full stop, strings quoted, then what the user can do. Library code never prints;
+ * The codes and the record are those of the public <culm/status.h>, a header of its own so that
+ * what changes in culm.h does not recompile the whole tree. Messages are in lower case, without a
+ * full stop, with strings quoted; they end with what the user can do. Library code never prints;
  * only `cli` does, once. Thread: an error record belongs to whoever owns it; nothing here is
  * shared.
  */
@@ -19,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <culm.h> /* enum culm_status, struct culm_error */
+#include <culm/status.h> /* enum culm_status, struct culm_error */
 
 /* Fills `error` (if not NULL) and returns `status`, so that `return culm_error_set(...)` reads
  * well. */
