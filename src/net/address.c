@@ -120,12 +120,30 @@ static bool parse_unix(const char *text, struct culm_address *address) {
     return true;
 }
 
+/* tcp:[fe80::1]:80, or with an interface behind it. */
+static bool is_link_local(const char *text) {
+    char host[INET6_ADDRSTRLEN];
+    struct in6_addr number;
+    if (!begins(text, TCP "[")) {
+        return false;
+    }
+    text += strlen(TCP "[");
+    snprintf(host, sizeof host, "%.*s", (int)strcspn(text, "%]"), text);
+    return inet_pton(AF_INET6, host, &number) == 1 && IN6_IS_ADDR_LINKLOCAL(&number);
+}
+
 enum culm_status culm_address_parse(const char *text, struct culm_address *ret_address,
                                     struct culm_error *error) {
     struct culm_address address = {0};
     bool right = begins(text, UNIX)  ? parse_unix(text + strlen(UNIX), &address)
                  : begins(text, TCP) ? parse_tcp(text + strlen(TCP), &address)
                                      : false;
+    if (is_link_local(text)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%.100s': a link-local address, which means something else on every "
+                              "machine; give another address of that host",
+                              text);
+    }
     if (!right) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "'%.100s': not an address; give 'unix:NAME', 'tcp:HOST:PORT' or "

@@ -10,8 +10,8 @@
  * As text an address travels and is told to people; parsed, it is what a socket is made of. Text may
  * come from others: what is not exactly of one of these forms is refused, and what was parsed is
  * printed in one way, so that two spellings of one number are one text; tcp:[::ffff:1.2.3.4]:80 is
- * tcp:1.2.3.4:80. No address says on which link it is, so that link-local ones (fe80::) cannot be
- * called. Thread: any.
+ * tcp:1.2.3.4:80. Link-local addresses (fe80::1, fe80::1%eth0) are refused: an address is told to
+ * others, and on another machine the same link has another name. Thread: any.
  */
 #ifndef CULM_NET_ADDRESS_H
 #define CULM_NET_ADDRESS_H

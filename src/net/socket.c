@@ -5,13 +5,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +24,8 @@
 #define PROBE_S 5 /* so often */
 #define PROBES 3
 #define UNACKNOWLEDGED_MS 60000
+#define LOCK_TRIES 1000
+#define LOCK_PAUSE_NS 1000000
 
 struct where {
     union {
@@ -154,6 +159,62 @@ static void tune_listener(int fd, const struct where *at) {
     }
 }
 
+/* --- files of listeners --- */
+
+static bool has_file(const struct where *where) {
+    return where->any.sa_family == AF_UNIX && where->len > offsetof(struct sockaddr_un, sun_path) &&
+           where->local.sun_path[0];
+}
+
+/* Those who look whether a file is left over, or put one there, take turns: a lock of its folder, which
+ * leaves no trace. One who cannot have it within a second goes on without. -1: there is none. */
+static int lock_folder(const struct where *where) {
+    char path[sizeof where->local.sun_path];
+    snprintf(path, sizeof path, "%s", where->local.sun_path);
+    char *end = strrchr(path, '/');
+    end[end == path] = '\0';
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && i < LOCK_TRIES; i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+    }
+    return fd;
+}
+
+static void unlock_folder(int fd) {
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* The file of one that was killed, or has just been closed: a socket at which nobody listens. True: it
+ * is gone. Under the lock. */
+static bool remove_left_over(const struct where *where) {
+    struct stat file;
+    if (lstat(where->local.sun_path, &file) || !S_ISSOCK(file.st_mode)) {
+        return false;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return false;
+    }
+    bool nobody = connect(fd, &where->any, where->len) && errno == ECONNREFUSED;
+    close(fd);
+    return nobody && unlink(where->local.sun_path) == 0;
+}
+
+static int bind_and_listen(int fd, const struct where *at) {
+    int lock = has_file(at) ? lock_folder(at) : -1;
+    int failed = bind(fd, &at->any, at->len) ? errno : 0;
+    if (failed == EADDRINUSE && has_file(at) && remove_left_over(at)) {
+        failed = bind(fd, &at->any, at->len) ? errno : 0;
+    }
+    if (!failed) {
+        failed = listen(fd, SOMAXCONN) ? errno : 0;
+    }
+    unlock_folder(lock);
+    return failed;
+}
+
 static enum culm_status listen_at(struct where *at, const char *told, int *ret_fd,
                                   char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error) {
     struct culm_address address;
@@ -163,9 +224,12 @@ static enum culm_status listen_at(struct where *at, const char *told, int *ret_f
         return status;
     }
     tune_listener(fd, at);
-    if (bind(fd, &at->any, at->len) || listen(fd, SOMAXCONN) ||
-        (at->any.sa_family != AF_UNIX && getsockname(fd, &at->any, &at->len))) {
-        status = culm_error_errno(error, errno, "listen on '%.100s'", told);
+    int failed = bind_and_listen(fd, at);
+    if (!failed && at->any.sa_family != AF_UNIX && getsockname(fd, &at->any, &at->len)) {
+        failed = errno;
+    }
+    if (failed) {
+        status = culm_error_errno(error, failed, "listen on '%.100s'", told);
         culm_socket_close_listener(fd);
         return status;
     }
@@ -187,11 +251,13 @@ enum culm_status culm_socket_listen(const char *address, int *ret_fd,
 
 void culm_socket_close_listener(int take_fd) {
     struct where at = {.len = sizeof at.local};
-    bool known = getsockname(take_fd, &at.any, &at.len) == 0 && at.any.sa_family == AF_UNIX;
-    if (known && at.len > offsetof(struct sockaddr_un, sun_path) && at.local.sun_path[0]) {
-        (void)unlink(at.local.sun_path);
-    }
+    bool file = getsockname(take_fd, &at.any, &at.len) == 0 && has_file(&at);
     close(take_fd);
+    if (file) { /* which may be a successor's by now, if somebody had removed ours */
+        int lock = lock_folder(&at);
+        (void)remove_left_over(&at);
+        unlock_folder(lock);
+    }
 }
 
 enum culm_status culm_socket_local(int fd, struct culm_address *ret_address,

@@ -13,11 +13,12 @@
 #include "base/clock.h" /* of all deadlines */
 #include "net/address.h"
 
-/* CULM_ERR_CONFIG: not an address. */
+/* At unix:/DIR/FILE, takes the place of a listener that was killed, but not of one that lives, or of any
+ * other file. CULM_ERR_CONFIG: not an address. */
 enum culm_status culm_socket_listen(const char *where, int *ret_fd,
                                     char ret_address[CULM_ADDRESS_SIZE], struct culm_error *error);
-/* Closes one that culm_socket_listen gave, and removes its file if it is unix:/DIR/FILE (that of one
- * that was killed stays, and has to be removed by hand). */
+/* Closes one that culm_socket_listen gave, and removes its file if it is unix:/DIR/FILE, unless
+ * somebody else listens there by now. */
 void culm_socket_close_listener(int take_fd);
 /* Where a connected or listening socket is on this side; of "unix:" host "" when it has no name. */
 enum culm_status culm_socket_local(int fd, struct culm_address *ret_address,

@@ -64,6 +64,24 @@ static void every_form_is_read_and_printed_in_one_spelling(void **state) {
     }
 }
 
+static void link_local_addresses_are_refused(void **state) {
+    (void)state;
+    static const char *const near[] = {"tcp:[fe80::1]:80",      "tcp:[FE80:0::1]:80",
+                                       "tcp:[fe80::1%eth0]:80", "tcp:[fe80::1%2]:0",
+                                       "tcp:[febf::1]:80",      "tcp:[fe80::1%]:80"};
+    static const char *const others[] = {"tcp:[fec0::1]:80", "tcp:[fe7f::1]:80",
+                                         "tcp:169.254.0.1:80"};
+    struct culm_address address;
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+        struct culm_error error = {0};
+        assert_int_equal(culm_address_parse(near[i], &address, &error), CULM_ERR_CONFIG);
+        assert_non_null(strstr(error.text, "link-local"));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(culm_address_parse(others[i], &address, NULL), CULM_OK);
+    }
+}
+
 static void what_is_no_address_is_refused(void **state) {
     (void)state;
     static const char *const wrong[] = {
@@ -135,7 +153,7 @@ static void what_is_no_address_is_refused(void **state) {
 static void hostile_text_is_refused_or_itself(void **state) {
     (void)state;
     static const char *const good[] = {"unix:/run/culm", "tcp:127.0.0.1:80",
-                                       "tcp:[fe80::1:2]:65535", "tcp:a-host.example:80"};
+                                       "tcp:[fd80::1:2]:65535", "tcp:a-host.example:80"};
     static const char odd[] = "[]:./%-_0159afg \n\x01\x7f\xff";
     uint64_t seed = 20261122, state_of = seed, believed = 0;
     for (uint64_t round = 0; round < 200000; round++) {
@@ -245,6 +263,7 @@ static void everywhere_is_told_apart(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_is_read_and_printed_in_one_spelling),
+        cmocka_unit_test(link_local_addresses_are_refused),
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(hostile_text_is_refused_or_itself),
         cmocka_unit_test(names_are_looked_up),

@@ -9,8 +9,10 @@
 #include <stddef.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +164,119 @@ static void a_socket_in_the_file_system_leads_back(void **state) {
     assert_int_equal(rmdir(dir), 0);
 }
 
+/* A listener at `where` that was killed. */
+static void leave_one_behind(const char *where) {
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char address[CULM_ADDRESS_SIZE];
+        int fd;
+        if (culm_socket_listen(where, &fd, address, NULL) == CULM_OK) {
+            raise(SIGKILL);
+        }
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+}
+
+static void the_file_of_one_that_was_killed_is_in_nobodys_way(void **state) {
+    (void)state;
+    char dir[] = "/tmp/culm-socket-XXXXXX", where[64], address[CULM_ADDRESS_SIZE];
+    int fd[3];
+    assert_non_null(mkdtemp(dir));
+    snprintf(where, sizeof where, "unix:%s/s", dir);
+    leave_one_behind(where);
+    assert_int_equal(access(where + 5, F_OK), 0);
+    assert_true(meet(where, address, fd));
+    close(fd[1]);
+    close(fd[2]);
+    culm_socket_close_listener(fd[0]);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Whoever puts a socket there after ours was removed keeps it. */
+static void a_successor_keeps_its_file(void **state) {
+    (void)state;
+    char dir[] = "/tmp/culm-socket-XXXXXX", where[64], address[CULM_ADDRESS_SIZE];
+    int first, second, caller;
+    assert_non_null(mkdtemp(dir));
+    snprintf(where, sizeof where, "unix:%s/s", dir);
+    assert_int_equal(culm_socket_listen(where, &first, address, NULL), CULM_OK);
+    assert_int_equal(unlink(where + 5), 0);
+    assert_int_equal(culm_socket_listen(where, &second, address, NULL), CULM_OK);
+    culm_socket_close_listener(first);
+    assert_int_equal(culm_socket_connect(where, &caller, NULL), CULM_OK);
+    close(caller);
+    culm_socket_close_listener(second);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void other_files_are_not_removed(void **state) {
+    (void)state;
+    char dir[] = "/tmp/culm-socket-XXXXXX", where[64], address[CULM_ADDRESS_SIZE], link[64];
+    int fd;
+    assert_non_null(mkdtemp(dir));
+    snprintf(where, sizeof where, "unix:%s/s", dir);
+    snprintf(link, sizeof link, "%s/l", dir);
+    int file = open(where + 5, O_CREAT | O_WRONLY, 0600);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(culm_socket_listen(where, &fd, address, NULL), CULM_ERR_IO);
+    assert_int_equal(unlink(where + 5), 0); /* it was there */
+    leave_one_behind(where);
+    assert_int_equal(rename(where + 5, link), 0);
+    assert_int_equal(symlink(link, where + 5), 0);
+    assert_int_equal(culm_socket_listen(where, &fd, address, NULL), CULM_ERR_IO);
+    assert_int_equal(unlink(where + 5) | unlink(link), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+#define RACERS 8
+
+/* Of many that find one left over, one gets the place and keeps it. */
+static void one_takes_the_place(void **state) {
+    (void)state;
+    char dir[] = "/tmp/culm-socket-XXXXXX", where[64], address[CULM_ADDRESS_SIZE];
+    assert_non_null(mkdtemp(dir));
+    snprintf(where, sizeof where, "unix:%s/s", dir);
+    for (int round = 0; round < 20; round++) {
+        int go[2], told[2], stay[2], fd, won = 0;
+        char byte;
+        leave_one_behind(where);
+        assert_int_equal(pipe(go) | pipe(told) | pipe(stay), 0);
+        for (int i = 0; i < RACERS; i++) {
+            if (fork() == 0) {
+                close(go[1]);
+                close(stay[1]);
+                (void)!read(go[0], &byte, 1);
+                byte = culm_socket_listen(where, &fd, address, NULL) == CULM_OK;
+                (void)!write(told[1], &byte, 1);
+                (void)!read(stay[0], &byte, 1);
+                _exit(0);
+            }
+        }
+        close(go[1]);
+        for (int i = 0; i < RACERS; i++) {
+            assert_int_equal(read(told[0], &byte, 1), 1);
+            won += byte;
+        }
+        assert_int_equal(won, 1);
+        assert_int_equal(culm_socket_connect(where, &fd, NULL), CULM_OK);
+        close(fd);
+        close(stay[1]);
+        while (wait(NULL) > 0) {
+        }
+        close(go[0]);
+        close(stay[0]);
+        close(told[0]);
+        close(told[1]);
+        assert_int_equal(unlink(where + 5), 0);
+    }
+    assert_int_equal(rmdir(dir), 0);
+}
+
 static void a_caller_is_told_why(void **state) {
     (void)state;
     char address[CULM_ADDRESS_SIZE];
@@ -274,6 +389,10 @@ int main(void) {
         cmocka_unit_test(names_are_not_looked_up_here),
         cmocka_unit_test(an_ipv6_address_leads_back),
         cmocka_unit_test(a_socket_in_the_file_system_leads_back),
+        cmocka_unit_test(the_file_of_one_that_was_killed_is_in_nobodys_way),
+        cmocka_unit_test(a_successor_keeps_its_file),
+        cmocka_unit_test(other_files_are_not_removed),
+        cmocka_unit_test(one_takes_the_place),
         cmocka_unit_test(a_caller_is_told_why),
         cmocka_unit_test(errors_of_a_connect),
         cmocka_unit_test(tcp_does_not_wait_for_ever),
