@@ -42,7 +42,7 @@ struct culm_agent *culm_local_agent_table(struct culm_local_agent *agent) {
 bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64_t pid,
                              struct culm_error *ret_error) {
     const struct child *child = culm_agent_child(agent, node);
-    if (!child || child->exited || child->joined) {
+    if (!child || child->exited || child->joined || child->newcomer) {
         culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", node);
         return false;
     }
@@ -160,7 +160,7 @@ void culm_local_agent_close(struct culm_local_agent *agent) {
         uv_close(handles[i], NULL);
     }
     for (int32_t i = 0; i < agent->child_count; i++) {
-        if (!agent->child[i]->exited) { /* left behind */
+        if (!agent->child[i]->exited && !agent->child[i]->newcomer) { /* left behind */
             culm_process_abandon(&agent->child[i]->process);
             uv_close((uv_handle_t *)&agent->child[i]->process.poll, NULL);
         }

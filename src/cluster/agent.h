@@ -15,6 +15,10 @@
  * table starts nobody else in that role; at most max_nodes processes of it live, further ones wait
  * their turn. A node that is removed is killed without warning, and then told of if it had joined.
  *
+ * A newcomer, which somebody else started, can be enrolled as a node like the others. It has no
+ * process here: it ends when its link does, which is told to the agent, and when it is to be ended the
+ * agent says that it has, upon which its link is to be closed.
+ *
  * Its thread must live as long as the nodes: they may ask the kernel to be killed when it ends.
  * Thread: one, the loop's, for all of this; `ops` are called from the loop, and `ended` never from
  * within a call.
@@ -52,7 +56,8 @@ struct culm_local_agent;
 
 struct culm_local_agent_ops {
     bool (*over)(void *ctx); /* nobody leads any more: nobody is started, and no start failed */
-    /* Its process has ended, or could not be started. why: what it declined for; NULL: nothing. */
+    /* Its process has ended, or could not be started; or it is a newcomer, whose link has ended or is
+     * to be closed now. why: what it declined for; NULL: nothing. */
     void (*ended)(void *ctx, int32_t node, const struct culm_error *why);
     void (*removed)(void *ctx, int32_t node);
     void (*fired)(void *ctx, const struct culm_agent_fault *fault, int32_t node, int64_t step);
@@ -72,7 +77,8 @@ struct culm_local_agent_options { /* all borrowed until _free */
     const struct culm_trace *trace; /* NULL: none */
     uint32_t trace_role;            /* of the nodes that it names */
     double time_scale;              /* of the trace; 0: 1 */
-    int32_t max_nodes;              /* processes of that role alive at once, by a trace */
+    int32_t max_nodes;              /* processes of that role alive at once, by a trace; of all that
+                                       live, if a newcomer is to be let in; 0: any number */
     const struct culm_agent_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms; /* 0: 60000 */
@@ -100,6 +106,13 @@ void culm_local_agent_begin(struct culm_local_agent *agent);
  * says why in *ret_error. */
 bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64_t pid,
                              struct culm_error *ret_error);
+/* The newcomer of this name, process `pid` (0: not known), is a node from now on. CULM_ERR_CONFIG: there
+ * are max_nodes already, or no ids are left. */
+enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
+                                         const char *name, int32_t *ret_node,
+                                         struct culm_error *error);
+/* The link of a node has ended; if it is a newcomer, so has the node. */
+void culm_local_agent_left(struct culm_local_agent *agent, int32_t node);
 void culm_local_agent_heard(struct culm_local_agent *agent, int32_t node); /* it prepares */
 /* It may take part. *ret_info, without a signature, lives as long as the agent. */
 void culm_local_agent_joined(struct culm_local_agent *agent, int32_t node,
@@ -115,7 +128,8 @@ void culm_local_agent_declined(struct culm_local_agent *agent, int32_t node,
 /* Tells, now, of the faults that nodes have said they fire. */
 void culm_local_agent_hear_faults(struct culm_local_agent *agent);
 int32_t culm_local_agent_fired(const struct culm_local_agent *agent, size_t fault); /* how often */
-int32_t culm_local_agent_alive(const struct culm_local_agent *agent);               /* processes */
+/* Processes, and newcomers. */
+int32_t culm_local_agent_alive(const struct culm_local_agent *agent);
 void culm_local_agent_end_all(struct culm_local_agent *agent, bool joined_too);
 /* Complains of each that was killed and has not ended: it is not waited for any longer. */
 void culm_local_agent_leave_rest(struct culm_local_agent *agent);

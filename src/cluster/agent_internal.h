@@ -20,10 +20,11 @@ struct child {
     int64_t pid;           /* 0: could not be started */
     uint64_t heard_ns;     /* its start, or the last that was heard of it before it joined */
     struct culm_error why; /* text "": it declined for nothing */
+    bool newcomer;         /* somebody else started it; `process` is none */
     bool prepares;         /* it has proved who it is */
     bool joined;
     bool ended;  /* it is known why it ends: killed, refused, or declined */
-    bool exited; /* reaped, or never started */
+    bool exited; /* reaped, or never started; or the link of a newcomer is gone, or is to go */
     bool told;   /* `ended` was called */
 };
 
@@ -68,7 +69,7 @@ void culm_agent_start(struct culm_local_agent *agent, uint32_t role, const char 
 void culm_agent_start_error(struct child *child, struct culm_error *error);
 /* How many were started in the role, or of these have a process now. */
 int32_t culm_agent_count(const struct culm_local_agent *agent, uint32_t role, bool alive);
-/* SIGKILL. Nothing if it has been reaped. */
+/* SIGKILL; of a newcomer, the end of its link. Nothing if it has been reaped. */
 void culm_agent_kill(struct child *child);
 /* Kills those of which nothing was heard for start_limit_ms before they had joined. */
 void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns);

@@ -1,12 +1,13 @@
 /*
  * Processes of nodes: start, end, kill.
  *
- * A start that fails is an end without a process; it is told by a timer of no delay, since start
- * must not call back.
+ * A start that fails is an end without a process; so is that of a newcomer. It is told by a timer of
+ * no delay, since what leads to it must not call back.
  */
 #include "cluster/agent_internal.h"
 
 #include "base/grow.h"
+#include "cluster/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,17 +114,42 @@ static void on_defer(uv_timer_t *timer) {
     }
 }
 
+/* Of one that has no process here: told from the loop. */
+static void end_newcomer(struct child *child) {
+    child->exited = true;
+    child->agent->alive--;
+    uv_timer_start(&child->agent->defer, on_defer, 0, 0);
+}
+
 void culm_agent_kill(struct child *child) {
-    if (!child->exited) {
-        child->ended = true;
+    if (child->exited) {
+        return;
+    }
+    child->ended = true;
+    if (child->newcomer) {
+        end_newcomer(child);
+    } else {
         culm_process_signal(&child->process, SIGKILL);
     }
+}
+
+void culm_local_agent_left(struct culm_local_agent *agent, int32_t node) {
+    struct child *child = culm_agent_child(agent, node);
+    if (!child->newcomer || child->exited) {
+        return;
+    }
+    if (!child->joined && !child->ended) {
+        struct culm_error error;
+        culm_error_set(&error, CULM_ERR_IO, "left before it was ready");
+        culm_agent_start_error(child, &error);
+    }
+    end_newcomer(child);
 }
 
 void culm_local_agent_leave_rest(struct culm_local_agent *agent) {
     for (int32_t i = 0; i < agent->child_count; i++) {
         const struct child *child = agent->child[i];
-        if (!child->exited) {
+        if (!child->exited && !child->newcomer) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
                            "node %d does not end although it was killed and is left behind; look "
@@ -166,7 +192,8 @@ int32_t culm_agent_count(const struct culm_local_agent *agent, uint32_t role, bo
     int32_t count = 0;
     for (int32_t i = 0; i < agent->child_count; i++) {
         const struct child *child = agent->child[i];
-        count += child->role == role && (!alive || (child->pid && !child->exited));
+        count +=
+            child->role == role && (!alive || (child->pid && !child->newcomer && !child->exited));
     }
     return count;
 }
@@ -186,6 +213,30 @@ static struct child *child_new(struct culm_local_agent *agent, uint32_t role, co
         agent->child[agent->child_count++] = child;
     }
     return child;
+}
+
+enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
+                                         const char *name, int32_t *ret_node,
+                                         struct culm_error *error) {
+    if (agent->o.max_nodes > 0 && agent->alive >= agent->o.max_nodes) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "the run has %d nodes already, and max_nodes is %d", agent->alive,
+                              agent->o.max_nodes);
+    }
+    if (agent->child_count >= CULM_WIRE_NODES_MAX) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "all %d ids of nodes have been used",
+                              CULM_WIRE_NODES_MAX);
+    }
+    struct child *child = child_new(agent, role, name);
+    if (!child) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a node");
+    }
+    child->newcomer = true;
+    child->process.fd = -1;
+    child->pid = pid;
+    agent->alive++;
+    *ret_node = child->node;
+    return CULM_OK;
 }
 
 /* A pipe that holds the token, and its end: nobody can read it out of an environment or a command

@@ -34,7 +34,7 @@ static void take_away(struct culm_local_agent *agent, const char *name) {
     }
     for (int32_t node = agent->child_count - 1; node >= 0; node--) {
         struct child *child = agent->child[node];
-        if (child->role != agent->o.trace_role || strcmp(child->name, name)) {
+        if (child->newcomer || child->role != agent->o.trace_role || strcmp(child->name, name)) {
             continue;
         }
         if (!child->exited) { /* else it had ended by itself before */

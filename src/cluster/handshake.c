@@ -19,6 +19,7 @@ static bool mac(const struct culm_handshake *h, const struct culm_introduction *
     if (introduction) {
         culm_buf_string(&input, introduction->address);
         culm_buf_string(&input, introduction->name);
+        culm_buf_u32(&input, introduction->role);
     }
     bool done = !input.failed && culm_secret_mac(h->token, strlen(h->token), input.data, input.len,
                                                  ret_mac) == CULM_OK;
@@ -84,6 +85,7 @@ void culm_handshake_proof(const struct culm_handshake *handshake,
                           const struct culm_introduction *introduction, struct culm_buf *meta) {
     culm_buf_string(meta, introduction->address);
     culm_buf_string(meta, introduction->name);
+    culm_buf_u32(meta, introduction->role);
     put_mac(handshake, introduction, meta);
 }
 
@@ -95,6 +97,12 @@ void culm_handshake_listen(struct culm_handshake *handshake, const char *borrow_
     memcpy(handshake->listener_nonce, nonce, CULM_NONCE_BYTES);
 }
 
+/* Ids that may call this listener. */
+static bool may_call(int32_t caller, int32_t listener) {
+    return (caller >= 0 && caller < CULM_WIRE_NODES_MAX) ||
+           (caller == CULM_NEWCOMER && listener == CULM_LEADER);
+}
+
 enum culm_status culm_handshake_greeted(struct culm_handshake *handshake,
                                         const struct culm_message *hello,
                                         struct culm_error *error) {
@@ -104,7 +112,7 @@ enum culm_status culm_handshake_greeted(struct culm_handshake *handshake,
     int32_t listener = culm_read_i32(&reader);
     culm_read_bytes(&reader, nonce, sizeof nonce);
     if (hello->type != CULM_WIRE_HELLO || handshake->greeted || !culm_reader_done(&reader) ||
-        caller < 0 || caller >= CULM_WIRE_NODES_MAX || listener != handshake->listener) {
+        !may_call(caller, listener) || listener != handshake->listener) {
         return culm_error_set(error, CULM_ERR_FORMAT,
                               "not a hello; is this worker of the same version?");
     }
@@ -128,6 +136,7 @@ enum culm_status culm_handshake_proved(const struct culm_handshake *handshake,
     uint8_t said[CULM_MAC_BYTES];
     culm_read_string(&reader, introduction.address, sizeof introduction.address);
     culm_read_string(&reader, introduction.name, sizeof introduction.name);
+    introduction.role = culm_read_u32(&reader);
     culm_read_bytes(&reader, said, sizeof said);
     if (proof->type != CULM_WIRE_PROOF || !handshake->greeted || !culm_reader_done(&reader)) {
         return culm_error_set(error, CULM_ERR_FORMAT,

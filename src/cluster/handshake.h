@@ -6,6 +6,9 @@
  *     caller ── PROOF: introduction, MAC(token; "caller", ids, a, b, it) ──▶ listener
  *     caller ◀─ WELCOME, or REFUSED: why, and the end of the connection ──── listener
  *
+ * A newcomer calls the leader as CULM_NEWCOMER, and WELCOME tells it which node it is; its proof is
+ * of no use to come in as any other.
+ *
  * The caller says nothing but its id before the listener has proved itself, so whoever took over an
  * address that was a coordinator's or a peer's learns nothing from it. Ids, nonces and the whole
  * introduction are under the MAC: no proof can be used for another node, in another connection or
@@ -24,7 +27,8 @@
 
 struct culm_handshake {
     const char *token;        /* borrowed */
-    int32_t caller, listener; /* node ids; the listener may be CULM_LEADER */
+    int32_t caller, listener; /* node ids; the listener may be CULM_LEADER, and the caller of that
+                                 CULM_NEWCOMER */
     uint8_t caller_nonce[CULM_NONCE_BYTES], listener_nonce[CULM_NONCE_BYTES];
     bool greeted; /* both ids and nonces are known */
 };
@@ -33,6 +37,7 @@ struct culm_handshake {
 struct culm_introduction {
     char address[CULM_ADDRESS_SIZE]; /* where it listens for its peers */
     char name[CULM_WIRE_TEXT_MAX];   /* for the coordinator */
+    uint32_t role;                   /* the one that a newcomer asks for; else 0 */
 };
 
 /* --- the caller --- */

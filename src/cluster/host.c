@@ -2,6 +2,7 @@
 #include "cluster/host_internal.h"
 
 #include "base/json.h"
+#include "cluster/advertise.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -180,7 +181,8 @@ static enum culm_status open_listener(struct culm_host *host, struct culm_error 
         enum culm_status one =
             culm_socket_listen(text, &host->listen_fd, host->address, i ? &why : error);
         if (one == CULM_OK) {
-            return CULM_OK;
+            memcpy(text, host->address, sizeof text);
+            return culm_advertise(host->o.advertise, text, host->address, error);
         }
         status = i ? status : one;
     }

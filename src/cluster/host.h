@@ -9,7 +9,7 @@
  * Of one worker the actor hears what net/leader.h says; all that the worker sent before its end
  * comes before it is lost. What the agent complains of is an "error" event. A worker is admitted as
  * the node that it proves to be (handshake.h), if it also is the process that was started as that
- * node, where the system tells (unix:).
+ * node, where the system tells (unix:). A newcomer is admitted if the actor admits any, and it.
  *
  * The host must be run on a thread that lives as long as the workers: they ask the kernel to be
  * killed when it ends. Thread: one, the loop's, for all of this.
@@ -23,6 +23,9 @@
 struct culm_host_options { /* all borrowed until _free */
     /* Where; net/address.h; NULL: "unix:". Of a name, at the first number that can be had here. */
     const char *listen;
+    /* Where nodes call, as text: a number, or a name that they look up; port 0: the one listened at.
+     * NULL: where it listens, which must not be 0.0.0.0 or [::] then. */
+    const char *advertise;
     const char *token;     /* every worker must prove that it knows it */
     const char *signature; /* that each must have; NULL: any */
     /* What one in this role is told; the bytes are copied at once. NULL: nothing. Out of memory:
@@ -54,8 +57,8 @@ struct culm_host;
 enum culm_status culm_host_new(const struct culm_host_options *options, struct culm_host **ret_host,
                                struct culm_error *error);
 struct culm_world *culm_host_world(struct culm_host *host);
-struct culm_agent *culm_host_agent(struct culm_host *host); /* for the actor, which leads */
-const char *culm_host_address(const struct culm_host *host);
+struct culm_agent *culm_host_agent(struct culm_host *host);  /* for the actor, which leads */
+const char *culm_host_address(const struct culm_host *host); /* where nodes call */
 /* Runs the actor until it leaves; then workers are told what was sent to them and that it is over,
  * and have 2 s to end before they are killed. Returns the actor's exit code when all are reaped, or
  * with an "error" event for each that 5 s later is not.

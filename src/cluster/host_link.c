@@ -19,6 +19,33 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
     return culm_local_agent_awaits(host->agent, caller->node, caller->pid, ret_error);
 }
 
+/* The one who leads says whether it may come, and as what; the agent, which node it is. */
+static bool on_enroll(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
+                      uint32_t *ret_role, struct culm_error *ret_error) {
+    struct culm_host *host = ctx;
+    char name[CULM_WIRE_TEXT_MAX];
+    memcpy(name, caller->introduction->name, sizeof name);
+    for (char *at = name; *at; at++) { /* it is shown to people */
+        *at = *at < ' ' || *at > '~' ? '?' : *at;
+    }
+    const struct culm_node_info info = {
+        .role = caller->introduction->role, .pid = caller->pid, .name = name, .signature = ""};
+    const struct culm_leader_ops *leads =
+        culm_real_listens(&host->real) ? host->real.actor_ops->leads : NULL;
+    uint32_t role = info.role;
+    if (!leads || !leads->admits) {
+        culm_error_set(ret_error, CULM_ERR_CONFIG,
+                       "this run starts its nodes itself, and lets in no newcomers");
+        return false;
+    }
+    if (!leads->admits(host->real.actor, &info, &role, ret_error) ||
+        culm_local_agent_enroll(host->agent, role, info.pid, info.name, ret_node, ret_error)) {
+        return false;
+    }
+    *ret_role = role;
+    return true;
+}
+
 /* As a blob, so that the queue need not copy it. */
 static bool on_brief(void *ctx, int32_t node, struct culm_blob **ret_brief) {
     struct culm_host *host = ctx;
@@ -105,10 +132,12 @@ static void on_eof(void *ctx, int32_t node, const struct culm_error *why) {
         culm_real_listens(&host->real)) {
         host->real.actor_ops->lost(host->real.actor, node);
     }
+    culm_local_agent_left(host->agent, node);
 }
 
 static const struct culm_roster_ops roster_ops = {
     .check = on_check,
+    .enroll = on_enroll,
     .brief = on_brief,
     .preparing = on_preparing,
     .ready = on_ready,

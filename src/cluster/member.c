@@ -377,7 +377,7 @@ static void read_refusal(const struct culm_message *message, struct culm_error *
 /* What the coordinator says to one that is not in yet. */
 static void hear_answer(struct culm_member *member, struct culm_link *link,
                         const struct culm_message *message) {
-    struct culm_reader meta = culm_reader_of(message->meta, message->meta_bytes);
+    struct culm_welcome welcome;
     struct culm_error error;
     if (message->type == CULM_WIRE_REFUSED) {
         read_refusal(message, &error);
@@ -388,12 +388,12 @@ static void hear_answer(struct culm_member *member, struct culm_link *link,
             join_failed(member, &error);
         }
         return;
-    } else if (message->type == CULM_WIRE_WELCOME) {
+    } else if (message->type == CULM_WIRE_WELCOME && culm_welcome_decode(message, &welcome)) {
         member->joined = true;
         dial_stop(member, &member->join);
         member->heard_ns = now(member);
         set_alarm(member);
-        member->o.ops->joined(member->o.ctx, (int64_t)culm_read_u64(&meta));
+        member->o.ops->joined(member->o.ctx, welcome.pid);
         return;
     } else {
         culm_error_set(&error, CULM_ERR_FORMAT, "answer of unknown type %04x", message->type);

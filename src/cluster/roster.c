@@ -29,6 +29,10 @@ static void set_alarm(struct culm_roster *roster) {
                                   roster->links.unknown_count ? SWEEP_NS : CULM_NEVER);
 }
 
+static struct culm_link *link_of(const struct culm_roster *roster, int32_t node) {
+    return node >= 0 && node < roster->capacity ? roster->place[node].link : NULL;
+}
+
 static void drop_link(struct culm_roster *roster, struct culm_link *link) {
     if (link->kind != UNKNOWN) {
         roster->place[link->node].link = NULL;
@@ -59,14 +63,15 @@ static struct place *place_of(struct culm_roster *roster, int32_t node) {
     return &roster->place[node];
 }
 
-static void welcome(struct culm_roster *roster, struct culm_link *link) {
+static void welcome(struct culm_roster *roster, struct culm_link *link, uint32_t role) {
+    const struct culm_welcome said = {.pid = roster->o.pid, .node = link->node, .role = role};
     struct culm_blob *brief = NULL;
     struct culm_buf meta;
     if (roster->o.ops->brief && !roster->o.ops->brief(roster->o.ctx, link->node, &brief)) {
         return;
     }
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_buf_u64(&meta, (uint64_t)roster->o.pid);
+    culm_welcome_encode(&said, &meta);
     if (!meta.failed) {
         culm_conn_send(link->conn,
                        &(struct culm_message){.type = CULM_WIRE_WELCOME,
@@ -106,6 +111,21 @@ static void tell_addresses(struct culm_roster *roster, struct culm_link *link) {
     culm_buf_release(&meta);
 }
 
+/* Who may come in, as which node. False: *ret_error says why not. */
+static bool identify(struct culm_roster *roster, struct culm_caller *caller, uint32_t *ret_role,
+                     struct culm_error *ret_error) {
+    const struct culm_roster_ops *ops = roster->o.ops;
+    *ret_role = 0;
+    if (caller->node != CULM_NEWCOMER) {
+        return ops->check(roster->o.ctx, caller, ret_error);
+    }
+    if (!ops->enroll) {
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "this run lets in no newcomers");
+        return false;
+    }
+    return ops->enroll(roster->o.ctx, caller, &caller->node, ret_role, ret_error);
+}
+
 static void admit(struct culm_roster *roster, struct culm_link *link,
                   const struct culm_message *message) {
     struct culm_introduction introduction;
@@ -120,15 +140,20 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
         refuse(link, error.text);
         return;
     }
-    const struct culm_caller caller = {link->handshake.caller, link->pid, &introduction};
-    struct place *place = place_of(roster, caller.node);
-    if (!place || place->link) {
+    struct culm_caller caller = {link->handshake.caller, link->pid, &introduction};
+    uint32_t role;
+    if (link_of(roster, caller.node)) {
         culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", caller.node);
         refuse(link, error.text);
         return;
     }
-    if (!roster->o.ops->check(roster->o.ctx, &caller, &error)) {
+    if (!identify(roster, &caller, &role, &error)) {
         refuse(link, error.text);
+        return;
+    }
+    struct place *place = place_of(roster, caller.node);
+    if (!place) {
+        refuse(link, "the coordinator is out of memory");
         return;
     }
     place->link = link;
@@ -137,7 +162,7 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     culm_link_known(link, PREPARING, caller.node);
     culm_conn_limits(link->conn, CULM_WIRE_HELLO_MAX, 0);
     lives(roster, link);
-    welcome(roster, link);
+    welcome(roster, link, role);
 }
 
 static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
@@ -227,10 +252,6 @@ void culm_roster_say_alive(struct culm_roster *roster) {
 void culm_roster_alarm(struct culm_roster *roster) {
     culm_link_sweep(&roster->links);
     set_alarm(roster);
-}
-
-static struct culm_link *link_of(const struct culm_roster *roster, int32_t node) {
-    return node >= 0 && node < roster->capacity ? roster->place[node].link : NULL;
 }
 
 void culm_roster_send(struct culm_roster *roster, int32_t node,

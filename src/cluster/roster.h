@@ -1,6 +1,6 @@
 /*
- * The coordinator's side of the cluster: it lets in workers that are awaited and prove it, tells
- * each where the others listen, and knows whose link is whose.
+ * The coordinator's side of the cluster: it lets in workers that are awaited and prove it, and
+ * newcomers that are given an id; tells each where the others listen; and knows whose link is whose.
  *
  * A state machine over a network: no sockets, clock or processes of its own; who is awaited is
  * asked of `check`. Of one worker come `up`, then messages, then `eof`: all that it sent is told
@@ -16,14 +16,18 @@ struct culm_roster;
 
 /* One that has proved that it knows the token. */
 struct culm_caller {
-    int32_t node;
-    int64_t pid; /* 0: not known */
+    int32_t node; /* CULM_NEWCOMER: it has no id yet */
+    int64_t pid;  /* 0: not known */
     const struct culm_introduction *introduction;
 };
 
 struct culm_roster_ops {
     /* May it come in? If not, says why in *ret_error, whose text it is told. */
     bool (*check)(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error);
+    /* A newcomer asks to come in: gives it an id that no other node has had, and a role. If it may
+     * not, says why in *ret_error, whose text it is told. NULL: none may. */
+    bool (*enroll)(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
+                   uint32_t *ret_role, struct culm_error *ret_error);
     /* What it is told with the welcome: a blob that is taken, or untouched for nothing. False: it
      * cannot be said, and the caller is left without an answer. NULL: nothing. */
     bool (*brief)(void *ctx, int32_t node, struct culm_blob **ret_brief);

@@ -3,6 +3,24 @@
 
 #include <string.h>
 
+void culm_welcome_encode(const struct culm_welcome *welcome, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)welcome->pid);
+    culm_buf_i32(buf, welcome->node);
+    culm_buf_u32(buf, welcome->role);
+}
+
+bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome *ret_welcome) {
+    struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
+    struct culm_welcome welcome = {.pid = (int64_t)culm_read_u64(&reader)};
+    welcome.node = culm_read_i32(&reader);
+    welcome.role = culm_read_u32(&reader);
+    if (!culm_reader_done(&reader) || welcome.node < 0 || welcome.node >= CULM_WIRE_NODES_MAX) {
+        return false;
+    }
+    *ret_welcome = welcome;
+    return true;
+}
+
 void culm_ready_encode(const struct culm_ready *ready, struct culm_buf *buf) {
     culm_buf_i32(buf, (int32_t)ready->status);
     culm_buf_string(buf, ready->signature);

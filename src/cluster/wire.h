@@ -26,7 +26,7 @@
 enum culm_wire {
     CULM_WIRE_FIRST = 0xff00,
     CULM_WIRE_HELLO = CULM_WIRE_FIRST,
-    CULM_WIRE_WELCOME, /* of a coordinator: its pid */
+    CULM_WIRE_WELCOME, /* of a coordinator: struct culm_welcome, and the brief */
     CULM_WIRE_REFUSED,
     CULM_WIRE_BOOK,
     CULM_WIRE_CHALLENGE,
@@ -44,6 +44,16 @@ enum culm_wire {
 /* How long a connection, or one that was refused, may last without a proof. */
 #define CULM_WIRE_HELLO_NS(limit_ms) ((uint64_t)((limit_ms) ? (limit_ms) : 10000) * 1000000u)
 #define CULM_WIRE_NODES_MAX 100000 /* node ids are below */
+
+/* What the coordinator says to one that it lets in. */
+struct culm_welcome {
+    int64_t pid; /* its own */
+    int32_t node;
+    uint32_t role; /* of a newcomer; else 0: it was told when it was started */
+};
+
+void culm_welcome_encode(const struct culm_welcome *welcome, struct culm_buf *buf);
+bool culm_welcome_decode(const struct culm_message *message, struct culm_welcome *ret_welcome);
 
 struct culm_ready {
     enum culm_status status; /* not CULM_OK: it cannot work, and ends */

@@ -106,7 +106,9 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
         free(worker);
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a worker");
     }
-    signal(SIGINT, SIG_IGN);
+    if (options->node != CULM_NEWCOMER) {
+        signal(SIGINT, SIG_IGN);
+    }
     enum culm_status status = culm_faults_init(&worker->faults, options->faults,
                                                options->fault_count, options->fault_fd, error);
     if (status != CULM_OK) {
@@ -133,6 +135,13 @@ enum culm_status culm_worker_new(const struct culm_worker_options *options,
 
 struct culm_world *culm_worker_world(struct culm_worker *worker) {
     return &worker->real.world;
+}
+
+int32_t culm_worker_node(const struct culm_worker *worker, uint32_t *ret_role) {
+    if (ret_role) {
+        *ret_role = worker->o.role;
+    }
+    return worker->o.node;
 }
 
 const void *culm_worker_brief(const struct culm_worker *worker, size_t *ret_len) {
@@ -204,9 +213,7 @@ void culm_worker_free(struct culm_worker *worker) {
     if (worker->coordinator_fd >= 0) {
         close(worker->coordinator_fd);
     }
-    if (worker->listen_fd >= 0) {
-        close(worker->listen_fd);
-    }
+    culm_worker_listen_stop(worker);
     culm_faults_release(&worker->faults);
     culm_blob_unref(worker->brief);
     culm_blob_pool_free(worker->brief_pool);

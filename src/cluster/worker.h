@@ -17,8 +17,9 @@
  * afterwards. Frames from the coordinator that are no frames, and a pool that is exhausted by a
  * received payload, end the worker with an error, of which the coordinator is told.
  *
- * Ignores SIGINT in this process: a terminal sends it to all, and the coordinator decides. Thread:
- * one, the loop's, for all of this.
+ * Ignores SIGINT in this process: a terminal sends it to all, and the coordinator decides. A newcomer
+ * does not: whoever started it decides, and it does not end with its parent either. Thread: one, the
+ * loop's, for all of this.
  */
 #ifndef CULM_CLUSTER_WORKER_H
 #define CULM_CLUSTER_WORKER_H
@@ -26,11 +27,16 @@
 #include "cluster/fault.h"
 
 struct culm_worker_options { /* all borrowed until culm_worker_free */
-    const char *address;     /* of the coordinator (net/address.h): a name is looked up; peers find
-                                the worker where its connection to the coordinator begins */
+    const char *address;     /* of the coordinator (net/address.h): a name is looked up */
     const char *token;
-    int32_t node;
+    int32_t node;    /* CULM_NEWCOMER: it asks for an id, which culm_worker_node tells */
+    uint32_t role;   /* that a newcomer asks for */
     bool calls_only; /* it has no socket that listens: peers answer over the connections it opens */
+    /* Where it listens for peers; NULL: where its connection to the coordinator begins. */
+    const char *listen;
+    /* Where peers call; a name is looked up here; port 0: the one listened at. NULL: where it listens;
+     * at 0.0.0.0 or [::], there where its connection to the coordinator begins. */
+    const char *advertise;
     const char *name;                       /* NULL: "" */
     int fault_fd;                           /* where fault records go; -1: nowhere */
     const struct culm_worker_fault *faults; /* of this worker only */
@@ -57,6 +63,8 @@ struct culm_worker;
  * thread, as long as it takes: the coordinator is told of it as long as it computes. */
 enum culm_status culm_worker_new(const struct culm_worker_options *options,
                                  struct culm_worker **ret_worker, struct culm_error *error);
+/* Which node it is; *ret_role (may be NULL): the role that a newcomer was given. */
+int32_t culm_worker_node(const struct culm_worker *worker, uint32_t *ret_role);
 /* What the coordinator gave it to prepare from; lives until culm_worker_free. */
 const void *culm_worker_brief(const struct culm_worker *worker, size_t *ret_len);
 /* Says that it is ready; it may run then. CULM_ERR_CLOSED: the coordinator is gone. */

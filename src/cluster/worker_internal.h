@@ -23,8 +23,8 @@ struct culm_worker {
     struct culm_preparing *preparing;
     struct culm_faults faults;
     pthread_t thread;
-    int coordinator_fd, listen_fd; /* -1: none, or a connection's already */
-    char address[CULM_ADDRESS_SIZE];
+    int coordinator_fd, listen_fd;   /* -1: none, or a connection's already */
+    char address[CULM_ADDRESS_SIZE]; /* where peers call; "": nowhere */
     struct culm_real_network network;
     struct culm_member *member; /* NULL: it does not run yet */
 };
@@ -45,6 +45,13 @@ enum culm_status culm_worker_join(struct culm_worker *worker, struct culm_error 
 /* Says READY (or why not: its status), over the socket that the loop takes over next. */
 enum culm_status culm_worker_say_ready(struct culm_worker *worker, const struct culm_ready *ready,
                                        struct culm_error *error);
+
+/* --- worker_listen.c --- */
+
+/* Before there is a loop, with a connection to the coordinator: listens for peers, unless it does or
+ * only calls; worker->address is where they are to call. */
+enum culm_status culm_worker_listen(struct culm_worker *worker, struct culm_error *error);
+void culm_worker_listen_stop(struct culm_worker *worker);
 
 /* --- worker_link.c --- */
 

@@ -81,6 +81,7 @@ static enum culm_status prove(struct culm_worker *worker, const struct culm_hand
                               uint64_t deadline_ns, struct culm_error *error) {
     struct culm_introduction introduction = {0};
     struct culm_buf meta;
+    introduction.role = worker->o.node == CULM_NEWCOMER ? worker->o.role : 0;
     memcpy(introduction.address, worker->address, sizeof introduction.address);
     snprintf(introduction.name, sizeof introduction.name, "%s",
              worker->o.name ? worker->o.name : "");
@@ -106,9 +107,15 @@ static enum culm_status greet(struct culm_worker *worker, const struct culm_hand
 static enum culm_status read_answer(struct culm_worker *worker, const struct culm_message *answer,
                                     int64_t *ret_pid, struct culm_error *error) {
     struct culm_reader meta = culm_reader_of(answer->meta, answer->meta_bytes);
+    struct culm_welcome welcome;
     char text[CULM_WIRE_TEXT_MAX];
-    if (answer->type == CULM_WIRE_WELCOME) {
-        *ret_pid = (int64_t)culm_read_u64(&meta);
+    if (answer->type == CULM_WIRE_WELCOME && culm_welcome_decode(answer, &welcome)) {
+        if (worker->o.node == CULM_NEWCOMER) {
+            worker->o.node = welcome.node;
+            worker->o.role = welcome.role;
+        } else {
+            *ret_pid = welcome.pid;
+        }
         worker->brief = culm_blob_ref(answer->payload);
         return CULM_OK;
     }
@@ -122,13 +129,11 @@ static enum culm_status read_answer(struct culm_worker *worker, const struct cul
 /* An attempt has failed: the next may lead there from another address of this machine, where the
  * listener has to be then. */
 static void hang_up(struct culm_worker *worker) {
-    int *fds[] = {&worker->coordinator_fd, &worker->listen_fd};
-    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
-        if (*fds[i] >= 0) {
-            close(*fds[i]);
-            *fds[i] = -1;
-        }
+    if (worker->coordinator_fd >= 0) {
+        close(worker->coordinator_fd);
+        worker->coordinator_fd = -1;
     }
+    culm_worker_listen_stop(worker);
 }
 
 static enum culm_status connect_to(struct culm_worker *worker, const struct culm_address *number,
@@ -183,27 +188,6 @@ static enum culm_status reach(struct culm_worker *worker, uint64_t deadline_ns,
     return status;
 }
 
-/* Peers find it at the address by which it reaches the coordinator: the one that leads there from
- * where they are, whatever else this machine has. */
-static enum culm_status listen_there(struct culm_worker *worker, struct culm_error *error) {
-    struct culm_address address;
-    char text[CULM_ADDRESS_SIZE];
-    if (worker->listen_fd >= 0 || worker->o.calls_only) {
-        return CULM_OK;
-    }
-    enum culm_status status = culm_socket_local(worker->coordinator_fd, &address, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (culm_address_is_tcp(&address)) {
-        address.port = 0;
-    } else {
-        address = (struct culm_address){.kind = CULM_ADDRESS_LOCAL};
-    }
-    culm_address_print(&address, text);
-    return culm_socket_listen(text, &worker->listen_fd, worker->address, error);
-}
-
 static enum culm_status shake_hands(struct culm_worker *worker, struct culm_frame_reader *reader,
                                     uint64_t deadline_ns, int64_t *ret_pid,
                                     struct culm_error *error) {
@@ -215,7 +199,8 @@ static enum culm_status shake_hands(struct culm_worker *worker, struct culm_fram
         return status;
     }
     culm_handshake_call(&handshake, worker->o.token, worker->o.node, CULM_LEADER, nonce);
-    if ((status = reach(worker, deadline_ns, error)) || (status = listen_there(worker, error)) ||
+    if ((status = reach(worker, deadline_ns, error)) ||
+        (status = culm_worker_listen(worker, error)) ||
         (status = greet(worker, &handshake, deadline_ns, error)) ||
         (status = hear(worker->coordinator_fd, reader, deadline_ns, &message, error))) {
         return status;
@@ -243,9 +228,10 @@ static enum culm_status attempt(struct culm_worker *worker, uint64_t deadline_ns
 }
 
 /* The coordinator was alive when it answered; if it is our parent still, the kernel tells us of its
- * end from here on, and otherwise its connection does. */
+ * end from here on, and otherwise its connection does. A newcomer is nobody's child: a number from
+ * another machine could be that of its parent here. */
 static enum culm_status die_with_parent(int64_t coordinator_pid, struct culm_error *error) {
-    if (getppid() != (pid_t)coordinator_pid) {
+    if (!coordinator_pid || getppid() != (pid_t)coordinator_pid) {
         return CULM_OK;
     }
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != (pid_t)coordinator_pid) {

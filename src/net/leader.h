@@ -6,6 +6,9 @@
  * made it gave it an agent: one without has neither. A *role* says what a node is to do in the run.
  * Roles are numbers of the protocol's own, as phases are; a world carries them and knows no more.
  *
+ * A node that was started joins by itself. A *newcomer* is one that nobody here started: it knows the
+ * token, asks, and is given an id and a role if the leader says so.
+ *
  * Of one node its leader hears `joined`, then messages, then `lost` (world.h), then `ended`; of one
  * that never joined only `ended`. Thread: the leader's loop.
  */
@@ -22,7 +25,8 @@ struct culm_agent_ops {
     /* Asks for one more node. It joins, or, if it ends before or has not joined in a time of the
      * agent's own, it is killed, and `ended` is all that comes of it. Never calls back. */
     void (*start)(struct culm_agent *agent, uint32_t role);
-    /* SIGKILLs its process, if it still runs. Never calls back. */
+    /* SIGKILLs its process, if it still runs; of a newcomer, which has no process here, ends the
+     * connection, upon which it ends itself. Never calls back. */
     void (*end)(struct culm_agent *agent, int32_t node);
 };
 
@@ -42,12 +46,18 @@ struct culm_leader_ops {
     size_t size;
     /* It is ready, and may be given work. */
     void (*joined)(void *leader, int32_t node, const struct culm_node_info *info);
-    /* Its process has ended. why: of one that never joined, what it declined for; NULL: nothing. */
+    /* Its process has ended; of a newcomer, its connection. why: of one that never joined, what it declined for; NULL: nothing. */
     void (*ended)(void *leader, int32_t node, const struct culm_error *why);
     /* It was killed without warning, by a preemption trace. */
     void (*removed)(void *leader, int32_t node);
     /* SIGINT, SIGTERM: to end, so that the run can be resumed. */
     void (*stop)(void *leader);
+    /* A newcomer that knows the token asks to come in, in the role that *role names. True: it may, in
+     * the role that *role names then, and `joined` or `ended` follows once it has an id. False:
+     * *ret_error says why not, in words that it is told. Changes nothing yet: the newcomer may still
+     * not come. NULL: this run starts all its nodes itself, and lets in nobody else. */
+    bool (*admits)(void *leader, const struct culm_node_info *info, uint32_t *role,
+                   struct culm_error *ret_error);
 };
 
 #endif

@@ -42,6 +42,13 @@ static void see_handshake(const struct culm_message *message) {
         FUZZ_REQUIRE(listener.caller >= 0 && listener.caller < CULM_WIRE_NODES_MAX, "node %d",
                      listener.caller);
     }
+    struct culm_handshake leader;
+    culm_handshake_listen(&leader, "token", CULM_LEADER, nonce);
+    if (culm_handshake_greeted(&leader, message, NULL) == CULM_OK) {
+        FUZZ_REQUIRE(leader.caller == CULM_NEWCOMER ||
+                         (leader.caller >= 0 && leader.caller < CULM_WIRE_NODES_MAX),
+                     "node %d", leader.caller);
+    }
     listener.greeted = true;
     FUZZ_REQUIRE(culm_handshake_proved(&listener, message, &introduction, NULL) != CULM_OK,
                  "a proof by chance");
@@ -77,6 +84,12 @@ static void see(struct outcome *outcome, const struct culm_message *message) {
                      (int)ready.status);
         mix(outcome, ready.text, strlen(ready.text));
         mix(outcome, ready.signature, strlen(ready.signature));
+    }
+    struct culm_welcome welcome;
+    if (culm_welcome_decode(message, &welcome)) {
+        FUZZ_REQUIRE(welcome.node >= 0 && welcome.node < CULM_WIRE_NODES_MAX, "node %d",
+                     welcome.node);
+        mix(outcome, &welcome.role, sizeof welcome.role);
     }
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
     while (culm_entry_decode(&reader, &entry)) {

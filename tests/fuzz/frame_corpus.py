@@ -26,8 +26,12 @@ def challenge(nonce=b"b" * 32, mac=b"m" * 32):
     return nonce + mac
 
 
-def proof(address=b"unix:culm-0123", name=b"host", mac=b"m" * 32):
-    return text(address) + text(name) + mac
+def proof(address=b"unix:culm-0123", name=b"host", role=0, mac=b"m" * 32):
+    return text(address) + text(name) + struct.pack("<I", role) + mac
+
+
+def welcome(pid=77, node=3, role=0):
+    return struct.pack("<QiI", pid, node, role)
 
 
 def address(node, where):
@@ -45,7 +49,11 @@ cases = {
     "hello-node-negative": frame(0xFF00, hello(caller=-2)),
     "hello-for-another": frame(0xFF00, hello(listener=-1)),
     "hello-cut": frame(0xFF00, hello()[:-3]),
-    "welcome": frame(0xFF01, struct.pack("<Q", 77), b"{}"),
+    "hello-newcomer": frame(0xFF00, hello(caller=-2, listener=-1)),
+    "welcome": frame(0xFF01, welcome(), b"{}"),
+    "welcome-node-negative": frame(0xFF01, welcome(node=-2)),
+    "welcome-node-huge": frame(0xFF01, welcome(node=100000)),
+    "welcome-cut": frame(0xFF01, welcome()[:-1]),
     "preparing": frame(0xFF05),
     "ready": frame(0xFF06, ready()),
     "ready-not": frame(0xFF06, ready(3, b"", b"'x' is not what it was")),
@@ -59,6 +67,7 @@ cases = {
     "proof": frame(0xFF07, proof()),
     "proof-address-long": frame(0xFF07, proof(address=b"unix:" + b"x" * 300)),
     "proof-length-huge": frame(0xFF07, struct.pack("<I", 0xFFFFFFFF) + b"x"),
+    "proof-of-newcomer": frame(0xFF00, hello(caller=-2, listener=-1)) + frame(0xFF07, proof(role=7)),
     "proof-cut": frame(0xFF07, proof()[:-1]),
     "book": frame(0xFF03, address(0, b"unix:culm-0") + address(1, b"tcp:127.0.0.1:5001")),
     "book-hosts": frame(0xFF03, address(2, b"tcp:[0::1]:7") + address(3, b"tcp:n-1.example:5000") + address(4, b"unix:/run/s")

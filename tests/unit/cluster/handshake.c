@@ -39,7 +39,7 @@ static void seal(struct frame *frame, uint16_t type) {
 
 static void begin(struct talk *t, const char *caller_token, const char *listener_token) {
     uint8_t nonce[CULM_NONCE_BYTES];
-    *t = (struct talk){.said = {"unix:here", "host"}};
+    *t = (struct talk){.said = {"unix:here", "host", 0}};
     culm_buf_init(&t->hello.meta, CULM_WIRE_HELLO_MAX);
     culm_buf_init(&t->challenge.meta, CULM_WIRE_HELLO_MAX);
     culm_buf_init(&t->proof.meta, CULM_WIRE_HELLO_MAX);
@@ -149,6 +149,7 @@ static void what_a_side_said_is_no_answer_to_it(void **state) {
     for (int i = 0; i < 2; i++) {
         culm_buf_string(&mirror.meta, "");
     }
+    culm_buf_u32(&mirror.meta, 0);
     culm_buf_bytes(&mirror.meta, t.challenge.meta.data + CULM_NONCE_BYTES, CULM_MAC_BYTES);
     seal(&mirror, CULM_WIRE_PROOF);
     assert_int_equal(proved(&t, &mirror), CULM_ERR_CONFIG);
@@ -198,6 +199,40 @@ static void a_hello_for_another_is_refused(void **state) {
     draw(nonce);
     culm_handshake_listen(&t.listener, TOKEN, 6, nonce);
     assert_int_equal(culm_handshake_greeted(&t.listener, &t.hello.message, NULL), CULM_ERR_FORMAT);
+    end(&t);
+}
+
+/* As a newcomer one may only call the leader, and what proves a newcomer proves no node. */
+static void a_newcomer_is_nobody_else(void **state) {
+    (void)state;
+    struct talk t;
+    uint8_t nonce[CULM_NONCE_BYTES];
+    begin(&t, TOKEN, TOKEN);
+    draw(nonce);
+    for (int to_leader = 0; to_leader < 2; to_leader++) {
+        int32_t listener = to_leader ? CULM_LEADER : 5;
+        culm_handshake_call(&t.caller, TOKEN, CULM_NEWCOMER, listener, nonce);
+        culm_buf_clear(&t.hello.meta);
+        culm_handshake_hello(&t.caller, &t.hello.meta);
+        seal(&t.hello, CULM_WIRE_HELLO);
+        culm_handshake_listen(&t.listener, TOKEN, listener, nonce);
+        assert_int_equal(culm_handshake_greeted(&t.listener, &t.hello.message, NULL),
+                         to_leader ? CULM_OK : CULM_ERR_FORMAT);
+    }
+    culm_handshake_challenge(&t.listener, &t.challenge.meta);
+    seal(&t.challenge, CULM_WIRE_CHALLENGE);
+    assert_int_equal(challenged(&t), CULM_OK);
+    t.said.role = 9;
+    prove(&t);
+    for (int32_t node = -3; node < 8; node++) {
+        t.listener.caller = node;
+        assert_int_equal(proved(&t, &t.proof), node == CULM_NEWCOMER ? CULM_OK : CULM_ERR_CONFIG);
+    }
+    assert_int_equal(t.heard.role, 9);
+    /* Nor in another connection, where the leader has drawn another number. */
+    t.listener.caller = CULM_NEWCOMER;
+    t.listener.listener_nonce[0] ^= 1;
+    assert_int_equal(proved(&t, &t.proof), CULM_ERR_CONFIG);
     end(&t);
 }
 
@@ -251,6 +286,7 @@ int main(void) {
         cmocka_unit_test(what_a_side_said_is_no_answer_to_it),
         cmocka_unit_test(a_proof_is_for_these_two_only),
         cmocka_unit_test(a_hello_for_another_is_refused),
+        cmocka_unit_test(a_newcomer_is_nobody_else),
         cmocka_unit_test(any_changed_bit_is_noticed),
         cmocka_unit_test(frames_out_of_turn_or_cut_are_refused),
     };

@@ -293,6 +293,9 @@ static int run_worker(const char *mode, char **arg) {
     const struct culm_worker_options options = {
         .token = arg[0],
         .node = atoi(arg[2]),
+        .role = TOY_WANTED,
+        .listen = getenv(TOY_LISTEN),
+        .advertise = getenv(TOY_ADVERTISE),
         .name = arg[3],
         .address = arg[4],
         .fault_fd = atoi(arg[5]),
@@ -305,6 +308,11 @@ static int run_worker(const char *mode, char **arg) {
         fprintf(stderr, "%s\n", error.text);
         culm_blob_pool_free(pool);
         return 1;
+    }
+    if (options.node == CULM_NEWCOMER) {
+        uint32_t role;
+        int32_t node = culm_worker_node(worker, &role);
+        fprintf(stderr, "is node %d in role %u\n", node, role);
     }
     const struct culm_worker_ready ready = {
         .signature = arg[1], .pool = pool, .payload_max = TOY_PAYLOAD_MAX};

@@ -46,6 +46,12 @@ size_t toy_size(uint64_t size, int64_t index);
 
 /* argv[1] says which: main gives its arguments on when there are any. */
 int toy_main(int argc, char **argv);
+/* Environment of a worker: where it listens and what it advertises (culm_worker_options). A worker with
+ * the id CULM_NEWCOMER asks for TOY_WANTED, and says on standard error "is node N in role R". */
+#define TOY_LISTEN "CULM_TOY_LISTEN"
+#define TOY_ADVERTISE "CULM_TOY_ADVERTISE"
+#define TOY_WANTED 5
+
 /* `mode`: "worker", or "wrapped" (a process between it and the launcher), or "silent"; or one that
  * prepares for two seconds ("slow"), for ever without doing anything ("asleep"), or declines
  * ("decline"), or whose end is not told ("undead"). */

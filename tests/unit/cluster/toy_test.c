@@ -133,11 +133,27 @@ static void on_stop(void *leader) {
     }
 }
 
+static bool on_admits(void *leader, const struct culm_node_info *info, uint32_t *role,
+                      struct culm_error *ret_error) {
+    struct test *t = leader;
+    assert_int_equal(info->role, TOY_WANTED);
+    assert_int_equal(*role, TOY_WANTED);
+    *role = ROLE;
+    return !t->admits || t->admits(t, info, ret_error);
+}
+
 static const struct culm_leader_ops leads = {.size = sizeof leads,
                                              .joined = on_joined,
                                              .ended = on_ended,
                                              .removed = on_removed,
-                                             .stop = on_stop};
+                                             .stop = on_stop,
+                                             .admits = on_admits};
+
+static const struct culm_leader_ops closed = {.size = sizeof closed,
+                                              .joined = on_joined,
+                                              .ended = on_ended,
+                                              .removed = on_removed,
+                                              .stop = on_stop};
 
 static const struct culm_actor_ops test_ops = {
     .size = sizeof test_ops,
@@ -229,6 +245,7 @@ void test_run(struct test *t) {
     assert_true(t->stop_fd > 0);
     const struct culm_host_options options = {
         .listen = t->listen,
+        .advertise = t->advertise,
         .token = TOY_TOKEN,
         .signature = "sig",
         .brief = brief,
@@ -251,7 +268,9 @@ void test_run(struct test *t) {
     assert_int_equal(culm_host_new(&options, &t->host, &error), CULM_OK);
     t->world = culm_host_world(t->host);
     t->agent = culm_host_agent(t->host);
-    t->code = culm_host_run(t->host, &test_ops, t, &error);
+    struct culm_actor_ops ops = test_ops;
+    ops.leads = t->closed ? &closed : &leads;
+    t->code = culm_host_run(t->host, &ops, t, &error);
 }
 
 void test_release(struct test *t, int32_t fired) {

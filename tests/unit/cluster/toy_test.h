@@ -9,11 +9,11 @@
 
 #define SECOND 1000000000ull
 #define NODES 8
-#define ROLE 7 /* of those that the toy coordinator starts */
+#define ROLE 7 /* of those that the toy coordinator starts, and that it gives to newcomers */
 
 struct test {
     /* what is to happen */
-    const char *listen;                                 /* NULL: "unix:" */
+    const char *listen, *advertise;                     /* NULL: "unix:"; where that is */
     const char *mode, *exe, *bad_token, *bad_signature; /* of the node `bad` */
     int32_t start, bad;
     const char *fault; /* of node 0; "index,phase,step,part,how" */
@@ -22,9 +22,12 @@ struct test {
     double time_scale;
     int32_t max_nodes;
     int64_t start_limit_ms, hello_limit_ms;
-    const char *log_dir;                 /* NULL: dir */
-    int leave_at_start;                  /* 0: it goes on */
-    int stop_fd;                         /* the host's; test_run makes it */
+    const char *log_dir; /* NULL: dir */
+    int leave_at_start;  /* 0: it goes on */
+    int stop_fd;         /* the host's; test_run makes it */
+    /* NULL: any newcomer may. */
+    bool (*admits)(struct test *t, const struct culm_node_info *info, struct culm_error *ret_error);
+    bool closed;                         /* the actor has no such function */
     void (*all_started)(struct test *t); /* they run, and have not joined */
     void (*all_up)(struct test *t);
     void (*on_up)(struct test *t, int32_t node, const struct culm_node_info *info);

@@ -160,7 +160,7 @@ void prove(int fd, struct culm_introduction *ret_introduction) {
 void welcome(int fd) {
     struct culm_buf meta;
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_buf_u64(&meta, 0); /* of a coordinator that is not its parent */
+    culm_welcome_encode(&(struct culm_welcome){.pid = 0}, &meta); /* it is not its parent */
     say(fd, CULM_WIRE_WELCOME, &meta);
     struct culm_ready ready;
     struct frame frame;
@@ -256,7 +256,7 @@ enum what answer(const struct joined *w) {
 /* The test's side of peer 9, as one who calls, and may be called at `address`. */
 bool call_from(const char *address, const char *token, int fd) {
     struct culm_handshake handshake;
-    struct culm_introduction introduction = {"", ""};
+    struct culm_introduction introduction = {.role = 0};
     struct culm_buf meta;
     struct frame frame;
     snprintf(introduction.address, sizeof introduction.address, "%s", address);
