@@ -39,8 +39,8 @@ enum culm_gnn_task_kind {
     /* holders */
     CULM_GNN_TASK_LOAD, /* version, source: state := that, of a checkpoint or the seed -> digest */
     CULM_GNN_TASK_STEP, /* epoch, input (the whole gradient): state := version `epoch` -> digest */
-    CULM_GNN_TASK_WEIGHTS, /* -> output: the weights as they are now */
-    CULM_GNN_TASK_EXPORT,  /* -> output: the whole state; digest */
+    CULM_GNN_TASK_WEIGHTS, /* digest, as above -> output: the weights */
+    CULM_GNN_TASK_EXPORT,  /* digest, as above -> output: the whole state */
     CULM_GNN_TASK_IMPORT,  /* version, input, digest: state := that; CULM_ERR_FORMAT when the digest
                             * differs */
     CULM_GNN_TASK_SAVE,    /* I/O: version, input (what EXPORT made) -> text: path of a checkpoint

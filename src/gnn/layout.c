@@ -99,8 +99,8 @@ void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const
         int32_t d_rows = makes;
         makes = s > 0 ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;
         /* The first stage was given what gather s - 1 made: gathers begin with those of forward. */
-        add_step(layout,
-                 (struct culm_gnn_step){CULM_GNN_BACKWARD, s, s - 1, d_rows, makes, true, false});
+        add_step(layout, (struct culm_gnn_step){CULM_GNN_BACKWARD, s, s - 1, d_rows, makes,
+                                                gradient_bytes[s] > 0, false});
     }
     layout->train_steps = layout->steps;
     rows = add_forward(layout, stages, row_bytes, CULM_GNN_EVALUATE);

@@ -1,0 +1,533 @@
+/* A holder of the weights. See holder.h. */
+#include "gnn/holder.h"
+
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Who asked for weights that are not here yet. */
+struct asked {
+    int32_t node;
+    struct culm_gnn_version what;
+};
+
+struct culm_gnn_holder {
+    struct culm_gnn_self *self;
+    struct culm_fold_tree tree; /* over intervals */
+    uint32_t attempt;           /* of what is here */
+    int64_t version;            /* of the state; -1: there is none */
+    uint64_t digest;
+    bool ready; /* no task of it runs that changes it */
+    int64_t committed;
+    int32_t saver; /* commit of that asked this node to save it */
+    int64_t save_version;
+    struct culm_blob *weights[2]; /* [version % 2] */
+    int64_t weights_version[2];   /* -1: none */
+    /* Of epoch version + 1. */
+    struct culm_slice *slice[CULM_GNN_STAGES_MAX]; /* [tree.count] */
+    struct culm_blob *whole[CULM_GNN_STAGES_MAX];
+    bool stepping;
+    /* GRADIENTs of the epoch after: senders may be told of a commit before this node is. */
+    struct early {
+        struct culm_gnn_gradient_key key;
+        struct culm_blob *blob;
+    } * early;
+    int32_t early_count, early_capacity;
+    struct asked *asked;
+    int32_t asked_count, asked_capacity;
+    /* A copy that is on its way to here. */
+    struct culm_gnn_held copy;
+    struct culm_blob *copy_state;
+    /* Whom a copy was sent under this view. */
+    bool sent[CULM_GNN_HOLDERS_MAX];
+    uint64_t sent_view;
+    struct culm_gnn_task task, export_task, save_task;
+    bool busy, exporting, saving;
+    bool export_to_save; /* what is exported is for a file; else for other holders */
+    uint32_t export_attempt;
+};
+
+struct culm_gnn_holder *culm_gnn_holder_new(struct culm_gnn_self *self) {
+    struct culm_gnn_holder *holder = calloc(1, sizeof *holder);
+    if (!holder) {
+        return NULL;
+    }
+    holder->self = self;
+    holder->version = holder->save_version = -1;
+    holder->weights_version[0] = holder->weights_version[1] = -1;
+    bool failed = !culm_fold_tree_init(&holder->tree, self->o.layout->intervals);
+    for (int32_t s = 0; s < self->o.layout->stages && !failed; s++) {
+        holder->slice[s] = calloc((size_t)holder->tree.count, sizeof *holder->slice[s]);
+        failed = !holder->slice[s];
+    }
+    if (failed) {
+        culm_gnn_holder_free(holder);
+        return NULL;
+    }
+    return holder;
+}
+
+static void clear_sums(struct culm_gnn_holder *holder) {
+    for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
+        if (holder->slice[s]) {
+            culm_fold_clear(&holder->tree, holder->slice[s]);
+        }
+        culm_blob_clear(&holder->whole[s]);
+    }
+}
+
+static void clear_early(struct culm_gnn_holder *holder) {
+    for (int32_t i = 0; i < holder->early_count; i++) {
+        culm_blob_unref(holder->early[i].blob);
+    }
+    holder->early_count = 0;
+}
+
+static void release_task(struct culm_gnn_task *task) {
+    culm_blob_clear(&task->input);
+    culm_blob_clear(&task->output);
+}
+
+void culm_gnn_holder_free(struct culm_gnn_holder *holder) {
+    if (!holder) {
+        return;
+    }
+    if (holder->tree.node) {
+        clear_sums(holder);
+    }
+    clear_early(holder);
+    for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
+        free(holder->slice[s]);
+    }
+    culm_blob_clear(&holder->weights[0]);
+    culm_blob_clear(&holder->weights[1]);
+    culm_blob_clear(&holder->copy_state);
+    release_task(&holder->task);
+    release_task(&holder->export_task);
+    release_task(&holder->save_task);
+    culm_fold_tree_release(&holder->tree);
+    free(holder->early);
+    free(holder->asked);
+    free(holder);
+}
+
+/* What it does is for the view as it is now. */
+static bool current(const struct culm_gnn_holder *holder) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    return holder->attempt == view->attempt && culm_gnn_view_holds(view, holder->self->o.id);
+}
+
+int64_t culm_gnn_holder_version(const struct culm_gnn_holder *holder) { return holder->version; }
+
+static void start(struct culm_gnn_holder *holder, enum culm_gnn_task_kind kind) {
+    holder->busy = true;
+    holder->task.kind = kind;
+    culm_gnn_run(holder->self, &holder->task);
+}
+
+/* --- weights that others ask for --- */
+
+struct culm_blob *culm_gnn_holder_weights(const struct culm_gnn_holder *holder, int64_t version) {
+    int64_t at = version & 1;
+    bool here = holder->attempt == holder->self->view.attempt &&
+                holder->weights_version[at] == version && holder->weights[at];
+    return here ? culm_blob_ref(holder->weights[at]) : NULL;
+}
+
+static void keep_weights(struct culm_gnn_holder *holder, int64_t version, struct culm_blob *blob) {
+    int64_t at = version & 1;
+    culm_blob_clear(&holder->weights[at]);
+    holder->weights[at] = culm_blob_ref(blob);
+    holder->weights_version[at] = version;
+}
+
+static void send_weights(struct culm_gnn_holder *holder, int32_t to, int64_t version,
+                         struct culm_blob *blob) {
+    const struct culm_gnn_version key = {holder->attempt, version};
+    culm_gnn_version_encode(&key, culm_gnn_meta(holder->self));
+    culm_gnn_send(holder->self, to, CULM_GNN_MSG_WEIGHTS, blob);
+}
+
+/* Answers what can be; forgets what never will be. */
+static void answer(struct culm_gnn_holder *holder) {
+    int32_t left = 0;
+    for (int32_t i = 0; i < holder->asked_count; i++) {
+        struct asked *asked = &holder->asked[i];
+        struct culm_blob *blob = asked->what.attempt == holder->attempt
+                                     ? culm_gnn_holder_weights(holder, asked->what.version)
+                                     : NULL;
+        if (blob) {
+            send_weights(holder, asked->node, asked->what.version, blob);
+            culm_blob_unref(blob);
+        } else if (asked->what.attempt >= holder->self->view.attempt) {
+            holder->asked[left++] = *asked;
+        }
+    }
+    holder->asked_count = left;
+}
+
+static void hear_get(struct culm_gnn_holder *holder, int32_t from,
+                     const struct culm_message *message) {
+    struct culm_gnn_version what;
+    if (culm_gnn_version_decode(message->meta, message->meta_bytes, &what) != CULM_OK) {
+        return;
+    }
+    for (int32_t i = 0; i < holder->asked_count; i++) {
+        if (holder->asked[i].node == from) { /* nobody waits for two */
+            holder->asked[i].what = what;
+            answer(holder);
+            return;
+        }
+    }
+    if (!CULM_GROW(holder->asked, holder->asked_capacity, holder->asked_count + 1)) {
+        culm_gnn_fail(holder->self, CULM_ERR_MEMORY, "out of memory");
+        return;
+    }
+    holder->asked[holder->asked_count++] = (struct asked){from, what};
+    answer(holder);
+}
+
+/* --- the step --- */
+
+static void take_gradient(struct culm_gnn_holder *holder, const struct culm_gnn_gradient_key *key,
+                          struct culm_blob *blob) {
+    /* Slices of a sum that is whole may be in use. */
+    struct culm_slice *slice = holder->slice[key->stage];
+    if (!holder->whole[key->stage] && !holder->stepping && !culm_fold_whole(&holder->tree, slice)) {
+        culm_fold_add(&holder->tree, slice, key->tree_node, blob, 0);
+    }
+}
+
+static void hear_gradient(struct culm_gnn_holder *holder, const struct culm_message *message) {
+    struct culm_gnn_gradient_key key;
+    const struct culm_gnn_layout *layout = holder->self->o.layout;
+    if (culm_gnn_gradient_decode(message->meta, message->meta_bytes, layout, holder->tree.count,
+                                 &key) != CULM_OK ||
+        !message->payload || message->payload_bytes != layout->gradient_bytes[key.stage] ||
+        key.attempt < holder->self->view.attempt) {
+        return;
+    }
+    if (key.attempt == holder->attempt && key.epoch <= holder->version) {
+        return; /* stepped by it already */
+    }
+    if (key.attempt == holder->attempt && key.epoch == holder->version + 1) {
+        take_gradient(holder, &key, message->payload);
+        return;
+    }
+    if (!CULM_GROW(holder->early, holder->early_capacity, holder->early_count + 1)) {
+        culm_gnn_fail(holder->self, CULM_ERR_MEMORY, "out of memory");
+        return;
+    }
+    holder->early[holder->early_count++] = (struct early){key, culm_blob_ref(message->payload)};
+}
+
+static void replay_early(struct culm_gnn_holder *holder) {
+    int32_t left = 0;
+    for (int32_t i = 0; i < holder->early_count; i++) {
+        struct early *early = &holder->early[i];
+        bool now = early->key.attempt == holder->attempt && early->key.epoch == holder->version + 1;
+        bool later =
+            early->key.attempt > holder->attempt ||
+            (early->key.attempt == holder->attempt && early->key.epoch > holder->version + 1);
+        if (now) {
+            take_gradient(holder, &early->key, early->blob);
+        }
+        if (later) {
+            holder->early[left++] = *early;
+        } else {
+            culm_blob_unref(early->blob);
+        }
+    }
+    holder->early_count = left;
+}
+
+static void say_held(struct culm_gnn_holder *holder) {
+    const struct culm_gnn_held held = {holder->attempt, holder->version, holder->digest,
+                                       holder->self->view.number};
+    culm_gnn_held_encode(&held, culm_gnn_meta(holder->self));
+    culm_gnn_send(holder->self, CULM_LEADER, CULM_GNN_MSG_HOLDS, NULL);
+}
+
+/* The next sum to be formed, or the step when all are there. */
+static bool step_on(struct culm_gnn_holder *holder) {
+    const struct culm_gnn_layout *layout = holder->self->o.layout;
+    /* What has been asked to be saved is exported first; a version is not left before its commit. */
+    if (!holder->ready || holder->version > holder->committed || holder->save_version >= 0) {
+        return false;
+    }
+    bool all = true;
+    for (int32_t s = 0; s < layout->stages; s++) {
+        if (layout->gradient_bytes[s] == 0 || holder->whole[s]) {
+            continue;
+        }
+        all = false;
+        if (culm_fold_whole(&holder->tree, holder->slice[s])) {
+            holder->task = (struct culm_gnn_task){
+                .stage = s, .tree = &holder->tree, .slice = holder->slice[s], .root = 0};
+            start(holder, CULM_GNN_TASK_FOLD);
+            return true;
+        }
+    }
+    if (!all) {
+        return false;
+    }
+    culm_gnn_point(holder->self, CULM_GNN_PHASE_UPDATE, -1);
+    holder->task = (struct culm_gnn_task){
+        .epoch = holder->version + 1, .whole = holder->whole, .digest = holder->digest};
+    holder->stepping = true;
+    start(holder, CULM_GNN_TASK_STEP);
+    return true;
+}
+
+/* --- copies and files --- */
+
+static bool export_on(struct culm_gnn_holder *holder) {
+    if (!holder->ready || holder->exporting) {
+        return false;
+    }
+    const struct culm_gnn_view *view = &holder->self->view;
+    bool wanted = holder->save_version == holder->version && !holder->saving;
+    holder->export_to_save = wanted;
+    for (int32_t h = 0; h < view->holder_count && !wanted; h++) {
+        wanted = view->holder[h].from == holder->self->o.id && !holder->sent[h];
+    }
+    if (!wanted) {
+        return false;
+    }
+    holder->exporting = true;
+    holder->export_attempt = holder->attempt;
+    holder->export_task = (struct culm_gnn_task){
+        .kind = CULM_GNN_TASK_EXPORT, .version = holder->version, .digest = holder->digest};
+    culm_gnn_run(holder->self, &holder->export_task);
+    return true;
+}
+
+static void exported(struct culm_gnn_holder *holder) {
+    struct culm_gnn_self *self = holder->self;
+    struct culm_gnn_task *task = &holder->export_task;
+    holder->exporting = false;
+    if (holder->export_attempt != self->view.attempt) {
+        culm_blob_clear(&task->output);
+        return;
+    }
+    if (holder->export_to_save) {
+        if (holder->save_version == task->version) {
+            culm_gnn_point(self, CULM_GNN_PHASE_CHECKPOINT, -1);
+            holder->saving = true;
+            holder->save_task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SAVE,
+                                                       .version = task->version,
+                                                       .input = culm_blob_ref(task->output)};
+            culm_gnn_run_io(self, &holder->save_task);
+        }
+        holder->save_version = -1;
+    } else if (task->version == holder->version) {
+        const struct culm_gnn_held held = {holder->attempt, task->version, task->digest,
+                                           self->view.number};
+        for (int32_t h = 0; h < self->view.holder_count; h++) {
+            const struct culm_gnn_view_holder *to = &self->view.holder[h];
+            if (to->from != self->o.id || holder->sent[h]) {
+                continue;
+            }
+            holder->sent[h] = true;
+            /* The weights of the version before come first: who has the state answers for both. */
+            struct culm_blob *before = culm_gnn_holder_weights(holder, task->version - 1);
+            if (before) {
+                send_weights(holder, to->node, task->version - 1, before);
+                culm_blob_unref(before);
+            }
+            culm_gnn_held_encode(&held, culm_gnn_meta(self));
+            culm_gnn_send(self, to->node, CULM_GNN_MSG_STATE, task->output);
+        }
+    }
+    culm_blob_clear(&task->output);
+}
+
+static void saved(struct culm_gnn_holder *holder) {
+    struct culm_gnn_saved saved = {.attempt = holder->attempt,
+                                   .version = holder->save_task.version};
+    memcpy(saved.path, holder->save_task.text, sizeof saved.path);
+    saved.path[sizeof saved.path - 1] = '\0';
+    holder->saving = false;
+    if (holder->save_version == saved.version) {
+        holder->save_version = -1; /* it was asked for twice */
+    }
+    culm_blob_clear(&holder->save_task.input);
+    culm_gnn_saved_encode(&saved, culm_gnn_meta(holder->self));
+    culm_gnn_send(holder->self, CULM_LEADER, CULM_GNN_MSG_SAVED, NULL);
+}
+
+static void hear_state(struct culm_gnn_holder *holder, const struct culm_message *message) {
+    struct culm_gnn_held held;
+    if (culm_gnn_held_decode(message->meta, message->meta_bytes, &held) != CULM_OK ||
+        !message->payload || held.attempt != holder->self->view.attempt ||
+        (holder->attempt == held.attempt && holder->version >= 0)) {
+        return;
+    }
+    culm_blob_clear(&holder->copy_state);
+    holder->copy_state = culm_blob_ref(message->payload);
+    holder->copy = held;
+}
+
+/* Of another holder, ahead of its state. */
+static void hear_weights(struct culm_gnn_holder *holder, const struct culm_message *message) {
+    struct culm_gnn_version key;
+    if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) == CULM_OK &&
+        message->payload && culm_gnn_view_holds(&holder->self->view, holder->self->o.id) &&
+        key.attempt == holder->self->view.attempt &&
+        !(holder->attempt == key.attempt && holder->version >= 0)) {
+        holder->attempt = key.attempt;
+        keep_weights(holder, key.version, message->payload);
+    }
+}
+
+/* --- what is done next --- */
+
+static bool begin_state(struct culm_gnn_holder *holder) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    if (holder->version >= 0 && holder->attempt == view->attempt) {
+        return false;
+    }
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        if (view->holder[h].node != holder->self->o.id) {
+            continue;
+        }
+        if (view->holder[h].from < 0) {
+            culm_gnn_point(holder->self, CULM_GNN_PHASE_LOAD, -1);
+            holder->attempt = view->attempt;
+            holder->task =
+                (struct culm_gnn_task){.version = view->load_version, .source_path = view->load};
+            start(holder, CULM_GNN_TASK_LOAD);
+            return true;
+        }
+        if (holder->copy_state && holder->copy.attempt == view->attempt) {
+            holder->attempt = view->attempt;
+            holder->task = (struct culm_gnn_task){.version = holder->copy.version,
+                                                  .digest = holder->copy.digest,
+                                                  .input = holder->copy_state};
+            holder->copy_state = NULL;
+            start(holder, CULM_GNN_TASK_IMPORT);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void go_on(struct culm_gnn_holder *holder) {
+    if (holder->self->left || holder->self->view.number == 0 || holder->busy) {
+        return;
+    }
+    if (begin_state(holder)) {
+        return;
+    }
+    (void)(export_on(holder) || step_on(holder));
+}
+
+/* The state is of another version now. */
+static void arrived(struct culm_gnn_holder *holder, int64_t version, uint64_t digest) {
+    holder->version = version;
+    holder->digest = digest;
+    holder->task = (struct culm_gnn_task){.version = version, .digest = digest};
+    start(holder, CULM_GNN_TASK_WEIGHTS);
+}
+
+bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *job) {
+    struct culm_gnn_task *task = (struct culm_gnn_task *)job;
+    if (task != &holder->task && task != &holder->export_task && task != &holder->save_task) {
+        return false;
+    }
+    if (job->status != CULM_OK) {
+        culm_gnn_fail(holder->self, job->status, "%s", job->error.text);
+        return true;
+    }
+    if (task == &holder->export_task) {
+        exported(holder);
+        go_on(holder);
+        return true;
+    }
+    if (task == &holder->save_task) {
+        saved(holder);
+        go_on(holder);
+        return true;
+    }
+    holder->busy = false;
+    if (!current(holder)) {
+        release_task(task); /* of what is not so any more */
+        holder->version = -1;
+        holder->stepping = false;
+        clear_sums(holder);
+        go_on(holder);
+        return true;
+    }
+    switch (task->kind) {
+    case CULM_GNN_TASK_FOLD:
+        holder->whole[task->stage] = task->output;
+        task->output = NULL;
+        culm_fold_clear(&holder->tree, holder->slice[task->stage]);
+        break;
+    case CULM_GNN_TASK_STEP:
+        holder->stepping = false;
+        clear_sums(holder);
+        holder->ready = false;
+        arrived(holder, task->epoch, task->digest);
+        return true;
+    case CULM_GNN_TASK_IMPORT: culm_blob_clear(&task->input); /* fall through */
+    case CULM_GNN_TASK_LOAD: arrived(holder, task->version, task->digest); return true;
+    default: /* WEIGHTS */
+        keep_weights(holder, task->version, task->output);
+        culm_blob_clear(&task->output);
+        holder->ready = true;
+        culm_gnn_point(holder->self, CULM_GNN_PHASE_COMMIT, -1);
+        say_held(holder);
+        replay_early(holder);
+        answer(holder);
+        break;
+    }
+    go_on(holder);
+    return true;
+}
+
+/* --- what comes --- */
+
+void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    holder->save_version = -1; /* the view says anew what is to be saved */
+    if (!current(holder)) {
+        if (!holder->busy) { /* else when its task is done */
+            holder->version = -1;
+            clear_sums(holder);
+        }
+        holder->ready = false;
+        for (int i = 0; i < 2; i++) {
+            culm_blob_clear(&holder->weights[i]);
+            holder->weights_version[i] = -1;
+        }
+    }
+    holder->committed = view->course.epoch - 1;
+    if (view->saver == holder->self->o.id) {
+        holder->save_version = view->course.epoch - 1;
+    }
+    memset(holder->sent, 0, sizeof holder->sent);
+    answer(holder);
+    go_on(holder);
+}
+
+void culm_gnn_holder_commit(struct culm_gnn_holder *holder, const struct culm_gnn_commit *commit) {
+    holder->committed = commit->epoch;
+    if (commit->saver == holder->self->o.id) {
+        holder->save_version = commit->epoch;
+    }
+    go_on(holder);
+}
+
+void culm_gnn_holder_message(struct culm_gnn_holder *holder, int32_t from,
+                             const struct culm_message *message) {
+    switch (message->type) {
+    case CULM_GNN_MSG_GET: hear_get(holder, from, message); break;
+    case CULM_GNN_MSG_GRADIENT: hear_gradient(holder, message); break;
+    case CULM_GNN_MSG_STATE: hear_state(holder, message); break;
+    case CULM_GNN_MSG_WEIGHTS: hear_weights(holder, message); break;
+    default: return;
+    }
+    go_on(holder);
+}

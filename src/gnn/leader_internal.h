@@ -1,0 +1,74 @@
+/* The insides of the leader, shared by leader*.c alone. See leader.h. */
+#ifndef CULM_GNN_LEADER_INTERNAL_H
+#define CULM_GNN_LEADER_INTERNAL_H
+
+#include "gnn/leader.h"
+#include "gnn/message.h"
+
+#define CULM_GNN_SLOTS_MAX 256 /* of a role */
+
+struct gnn_node {
+    int32_t id, slot; /* slot -1: it stands by */
+    uint32_t role;
+    bool alive;
+    uint64_t heard_ns;
+    bool holder;               /* of the view */
+    uint64_t holder_since;     /* the view that made it one */
+    bool holds;                /* it has the state, since then */
+    struct culm_gnn_held held; /* what it last said */
+};
+
+struct culm_gnn_leader {
+    struct culm_gnn_leader_options o;
+    struct culm_buf meta;
+    struct gnn_node node[CULM_GNN_NODES_MAX];
+    int32_t node_count;
+    int32_t *seen; /* ids that ever joined */
+    int32_t seen_count, seen_capacity;
+    int32_t slot[CULM_GNN_ROLES][CULM_GNN_SLOTS_MAX]; /* nodes; -1: vacant */
+    int32_t starting[CULM_GNN_ROLES];
+    int32_t failed_rounds;
+    int32_t failures[CULM_ERR_STOPPED + 1];
+    struct culm_gnn_view view, next; /* as it is told; a scratch one */
+    int64_t version;                 /* committed last */
+    int64_t saved_version;
+    char saved_path[CULM_GNN_PATH_MAX]; /* "": the seed */
+    bool *done;                         /* [intervals] of the epoch that runs */
+    struct culm_gnn_totals *totals;     /* [intervals] */
+    struct culm_gnn_totals final_totals;
+    uint64_t epoch_ns, watched_ns;
+    bool evaluated; /* nothing is left of the last evaluation */
+    bool enough, stopping, finishing, ended;
+    struct culm_gnn_task finish;
+    double loss, best, test_at_best; /* best: -1: none */
+    int64_t since_best, lost, rollbacks;
+};
+
+/* leader.c */
+uint64_t culm_gnn_leader_now(const struct culm_gnn_leader *leader);
+void culm_gnn_leader_publish(struct culm_gnn_leader *leader, json_t *take_event);
+void culm_gnn_leader_fail(struct culm_gnn_leader *leader, enum culm_status status,
+                          const char *format, ...) __attribute__((format(printf, 3, 4)));
+struct culm_buf *culm_gnn_leader_meta(struct culm_gnn_leader *leader);
+void culm_gnn_leader_send(struct culm_gnn_leader *leader, int32_t to,
+                          enum culm_gnn_message_type type);
+void culm_gnn_leader_send_all(struct culm_gnn_leader *leader, enum culm_gnn_message_type type);
+struct gnn_node *culm_gnn_leader_node(struct culm_gnn_leader *leader, int32_t id); /* alive */
+/* What comes after `version`. */
+struct culm_gnn_course culm_gnn_leader_course(const struct culm_gnn_leader *leader,
+                                              int64_t version);
+bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader);
+void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader);
+void culm_gnn_leader_go_on(struct culm_gnn_leader *leader);
+void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader);
+
+/* leader_view.c */
+/* The first view: all are there. */
+void culm_gnn_leader_begin(struct culm_gnn_leader *leader);
+/* Makes the view that should be now, and tells it if it is another. `boundary`: an epoch has just
+ * been committed, so intervals may go home. */
+void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary);
+/* Holders say different things of the same version. */
+void culm_gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version);
+
+#endif

@@ -1,0 +1,238 @@
+/* The leader: who owns, and who holds. See leader.h. */
+#include "gnn/leader_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ROLLBACKS_MAX 5 /* for holders that differ */
+#define COPIES 2        /* of the state, at least, if there are nodes enough */
+
+/* --- owners --- */
+
+static bool serves(struct culm_gnn_leader *leader, int32_t id) {
+    const struct gnn_node *node = id >= 0 ? culm_gnn_leader_node(leader, id) : NULL;
+    return node && node->role == CULM_GNN_SERVER;
+}
+
+/* The living server that owns the fewest vertices in `next`; -1: there is none. */
+static int32_t least_loaded(struct culm_gnn_leader *leader) {
+    const struct culm_gnn_layout *layout = leader->o.layout;
+    int32_t best = -1;
+    int64_t best_rows = 0;
+    for (int32_t s = 0; s < leader->o.settings.count[CULM_GNN_SERVER]; s++) {
+        int32_t id = leader->slot[CULM_GNN_SERVER][s];
+        int64_t rows = 0;
+        if (id < 0) {
+            continue;
+        }
+        for (int32_t i = 0; i < layout->intervals; i++) {
+            if (leader->next.owner[i] == id) {
+                rows += layout->first[i + 1] - layout->first[i];
+            }
+        }
+        if (best < 0 || rows < best_rows) {
+            best = id;
+            best_rows = rows;
+        }
+    }
+    return best;
+}
+
+static void assign(struct culm_gnn_leader *leader, bool boundary) {
+    int32_t intervals = leader->o.layout->intervals;
+    const struct culm_gnn_view *view = &leader->view;
+    for (int32_t i = 0; i < intervals; i++) {
+        int32_t home = leader->slot[CULM_GNN_SERVER][leader->o.home[i]];
+        int32_t now = view->number ? view->owner[i] : -1;
+        bool stays = serves(leader, now) && !(boundary && home >= 0);
+        leader->next.owner[i] = stays ? now : home;
+    }
+    for (int32_t i = 0; i < intervals; i++) {
+        if (leader->next.owner[i] < 0) {
+            leader->next.owner[i] = least_loaded(leader);
+        }
+    }
+}
+
+/* --- holders --- */
+
+static bool is_full(const struct culm_gnn_leader *leader, const struct gnn_node *node) {
+    return node && node->holder && node->holds && node->held.attempt == leader->view.attempt;
+}
+
+static int32_t count_full(struct culm_gnn_leader *leader) {
+    int32_t full = 0;
+    for (int32_t h = 0; h < leader->next.holder_count; h++) {
+        full += is_full(leader, culm_gnn_leader_node(leader, leader->next.holder[h].node));
+    }
+    return full;
+}
+
+static void add_holder(struct culm_gnn_leader *leader, int32_t id) {
+    struct culm_gnn_view *next = &leader->next;
+    if (id >= 0 && !culm_gnn_view_holds(next, id) && next->holder_count < CULM_GNN_HOLDERS_MAX) {
+        next->holder[next->holder_count++] = (struct culm_gnn_view_holder){id, -1};
+    }
+}
+
+/* Parameter servers; servers too, while there are fewer than two who have the state. */
+static void choose_holders(struct culm_gnn_leader *leader) {
+    leader->next.holder_count = 0;
+    for (int32_t s = 0; s < leader->o.settings.count[CULM_GNN_PARAMETER]; s++) {
+        add_holder(leader, leader->slot[CULM_GNN_PARAMETER][s]);
+    }
+    for (int32_t n = 0; n < leader->node_count && count_full(leader) < COPIES; n++) {
+        const struct gnn_node *node = &leader->node[n];
+        if (node->alive && node->role == CULM_GNN_SERVER && is_full(leader, node)) {
+            add_holder(leader, node->id);
+        }
+    }
+    for (int32_t s = 0; s < leader->o.settings.count[CULM_GNN_SERVER]; s++) {
+        if (leader->next.holder_count < COPIES) {
+            add_holder(leader, leader->slot[CULM_GNN_SERVER][s]);
+        }
+    }
+}
+
+static int32_t previous_source(const struct culm_gnn_leader *leader, int32_t id) {
+    for (int32_t h = 0; h < leader->view.holder_count; h++) {
+        if (leader->view.holder[h].node == id) {
+            return leader->view.holder[h].from;
+        }
+    }
+    return -1;
+}
+
+/* Who gets the state from whom. False: nobody has it any more. */
+static bool choose_sources(struct culm_gnn_leader *leader) {
+    struct culm_gnn_view *next = &leader->next;
+    int32_t source = -1;
+    for (int32_t h = 0; h < next->holder_count && source < 0; h++) {
+        if (is_full(leader, culm_gnn_leader_node(leader, next->holder[h].node))) {
+            source = next->holder[h].node;
+        }
+    }
+    if (source < 0) { /* as it was loaded, it can be loaded again */
+        return leader->version == next->load_version;
+    }
+    for (int32_t h = 0; h < next->holder_count; h++) {
+        struct culm_gnn_view_holder *holder = &next->holder[h];
+        if (is_full(leader, culm_gnn_leader_node(leader, holder->node))) {
+            continue;
+        }
+        int32_t before = previous_source(leader, holder->node);
+        struct gnn_node *old = before >= 0 ? culm_gnn_leader_node(leader, before) : NULL;
+        holder->from = is_full(leader, old) && culm_gnn_view_holds(next, before) ? before : source;
+    }
+    return true;
+}
+
+/* --- views --- */
+
+static void note_holders(struct culm_gnn_leader *leader) {
+    for (int32_t n = 0; n < leader->node_count; n++) {
+        struct gnn_node *node = &leader->node[n];
+        bool holder = node->alive && culm_gnn_view_holds(&leader->view, node->id);
+        if (holder && !node->holder) {
+            node->holder_since = leader->view.number;
+            node->holds = false;
+        }
+        node->holder = holder;
+    }
+}
+
+static void tell(struct culm_gnn_leader *leader) {
+    note_holders(leader);
+    culm_gnn_view_encode(&leader->view, leader->o.layout->intervals, culm_gnn_leader_meta(leader));
+    culm_gnn_leader_send_all(leader, CULM_GNN_MSG_VIEW);
+}
+
+static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *view) {
+    leader->version = leader->saved_version;
+    view->attempt++;
+    view->load_version = leader->saved_version;
+    snprintf(view->load, sizeof view->load, "%s", leader->saved_path);
+    view->course = culm_gnn_leader_course(leader, leader->version);
+    view->saver = -1;
+    leader->evaluated = !view->course.train && !view->course.evaluate;
+    culm_gnn_leader_new_epoch(leader);
+}
+
+static void roll_back(struct culm_gnn_leader *leader) {
+    leader->rollbacks++;
+    for (int32_t n = 0; n < leader->node_count; n++) {
+        leader->node[n].holds = false;
+    }
+    restart_from(leader, &leader->next);
+    for (int32_t h = 0; h < leader->next.holder_count; h++) {
+        leader->next.holder[h].from = -1;
+    }
+    culm_gnn_leader_publish(
+        leader, json_pack("{s:s, s:I}", "event", "rollback", "to", (json_int_t)leader->version));
+}
+
+/* Who is to save the last version, if it has not been saved yet. */
+static int32_t choose_saver(struct culm_gnn_leader *leader) {
+    bool saved = leader->saved_version == leader->version && leader->saved_path[0];
+    if (!culm_gnn_leader_is_over(leader) || leader->next.course.train || saved) {
+        return -1;
+    }
+    for (int32_t h = 0; h < leader->next.holder_count; h++) {
+        if (is_full(leader, culm_gnn_leader_node(leader, leader->next.holder[h].node))) {
+            return leader->next.holder[h].node;
+        }
+    }
+    return -1;
+}
+
+static bool same_view(const struct culm_gnn_view *a, const struct culm_gnn_view *b,
+                      int32_t intervals) {
+    return a->attempt == b->attempt && a->saver == b->saver && a->holder_count == b->holder_count &&
+           memcmp(a->holder, b->holder, (size_t)a->holder_count * sizeof *a->holder) == 0 &&
+           memcmp(a->owner, b->owner, (size_t)intervals * sizeof *a->owner) == 0;
+}
+
+void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary) {
+    if (leader->ended || leader->finishing || leader->view.number == 0) {
+        return;
+    }
+    leader->next = leader->view;
+    assign(leader, boundary);
+    choose_holders(leader);
+    if (leader->next.holder_count > 0 && !choose_sources(leader)) {
+        roll_back(leader);
+    }
+    leader->next.saver = choose_saver(leader);
+    if (same_view(&leader->next, &leader->view, leader->o.layout->intervals)) {
+        return;
+    }
+    leader->next.number++;
+    leader->view = leader->next;
+    tell(leader);
+}
+
+void culm_gnn_leader_begin(struct culm_gnn_leader *leader) {
+    leader->next = (struct culm_gnn_view){.number = 1, .saver = -1};
+    restart_from(leader, &leader->next);
+    assign(leader, true);
+    choose_holders(leader);
+    leader->view = leader->next;
+    tell(leader);
+}
+
+void culm_gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version) {
+    culm_gnn_leader_publish(
+        leader, json_pack("{s:s, s:I}", "event", "differs", "epoch", (json_int_t)version));
+    if (leader->rollbacks >= ROLLBACKS_MAX) {
+        culm_gnn_leader_fail(leader, CULM_ERR_INTERNAL,
+                             "holders of the weights differ after epoch %lld, again and again: "
+                             "look for a machine with faulty memory",
+                             (long long)version);
+        return;
+    }
+    leader->next = leader->view;
+    roll_back(leader);
+    leader->next.number++;
+    leader->view = leader->next;
+    tell(leader);
+}

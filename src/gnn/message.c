@@ -1,0 +1,364 @@
+/* Encoding and decoding of the messages of graph networks. See message.h. */
+#include "gnn/message.h"
+
+#include <string.h>
+
+static enum culm_status finished(const struct culm_reader *in) {
+    return culm_reader_done(in) ? CULM_OK : CULM_ERR_FORMAT;
+}
+
+/* Reads a number in [low, high); anything else fails the reader. */
+static int32_t read_below(struct culm_reader *in, int32_t low, int32_t high) {
+    int32_t value = culm_read_i32(in);
+    if (value < low || value >= high) {
+        in->failed = true;
+        return low;
+    }
+    return value;
+}
+
+static int64_t read_count(struct culm_reader *in) {
+    int64_t value = (int64_t)culm_read_u64(in);
+    in->failed = in->failed || value < 0;
+    return value;
+}
+
+static bool read_bool(struct culm_reader *in) {
+    uint8_t value = culm_read_u8(in);
+    in->failed = in->failed || value > 1;
+    return value == 1;
+}
+
+static void set_encode(const struct culm_gnn_set *set, int32_t intervals, struct culm_buf *buf) {
+    for (int32_t w = 0; w * 64 < intervals; w++) {
+        culm_buf_u64(buf, set->word[w]);
+    }
+}
+
+static struct culm_gnn_set read_set(struct culm_reader *in, int32_t intervals) {
+    struct culm_gnn_set set = {0};
+    for (int32_t w = 0; w * 64 < intervals; w++) {
+        set.word[w] = culm_read_u64(in);
+        int32_t rest = intervals - w * 64;
+        in->failed = in->failed || (rest < 64 && set.word[w] >> rest);
+    }
+    return set;
+}
+
+bool culm_gnn_view_serves(const struct culm_gnn_view *view, int32_t intervals, int32_t node) {
+    for (int32_t i = 0; i < intervals && view->number > 0; i++) {
+        if (view->owner[i] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool culm_gnn_view_holds(const struct culm_gnn_view *view, int32_t node) {
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        if (view->holder[h].node == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- data --- */
+
+void culm_gnn_slice_encode(const struct culm_gnn_slice_key *key, int32_t intervals,
+                           struct culm_buf *buf) {
+    culm_buf_u32(buf, key->attempt);
+    culm_buf_u64(buf, (uint64_t)key->epoch);
+    culm_buf_i32(buf, key->gather);
+    culm_buf_i32(buf, key->interval);
+    set_encode(&key->readers, intervals, buf);
+}
+
+enum culm_status culm_gnn_slice_decode(const uint8_t *meta, size_t len,
+                                       const struct culm_gnn_layout *layout,
+                                       struct culm_gnn_slice_key *ret_key) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_slice_key key = {.attempt = culm_read_u32(&in)};
+    key.epoch = read_count(&in);
+    key.gather = read_below(&in, 0, layout->gathers);
+    key.interval = read_below(&in, 0, layout->intervals);
+    key.readers = read_set(&in, layout->intervals);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_key = key;
+    return CULM_OK;
+}
+
+void culm_gnn_gradient_encode(const struct culm_gnn_gradient_key *key, struct culm_buf *buf) {
+    culm_buf_u32(buf, key->attempt);
+    culm_buf_u64(buf, (uint64_t)key->epoch);
+    culm_buf_i32(buf, key->stage);
+    culm_buf_i32(buf, key->tree_node);
+}
+
+enum culm_status culm_gnn_gradient_decode(const uint8_t *meta, size_t len,
+                                          const struct culm_gnn_layout *layout, int32_t nodes,
+                                          struct culm_gnn_gradient_key *ret_key) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_gradient_key key = {.attempt = culm_read_u32(&in)};
+    key.epoch = read_count(&in);
+    key.stage = read_below(&in, 0, layout->stages);
+    key.tree_node = read_below(&in, 0, nodes);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_key = key;
+    return CULM_OK;
+}
+
+void culm_gnn_version_encode(const struct culm_gnn_version *version, struct culm_buf *buf) {
+    culm_buf_u32(buf, version->attempt);
+    culm_buf_u64(buf, (uint64_t)version->version);
+}
+
+enum culm_status culm_gnn_version_decode(const uint8_t *meta, size_t len,
+                                         struct culm_gnn_version *ret_version) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_version version = {.attempt = culm_read_u32(&in)};
+    version.version = read_count(&in);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_version = version;
+    return CULM_OK;
+}
+
+void culm_gnn_held_encode(const struct culm_gnn_held *held, struct culm_buf *buf) {
+    culm_buf_u32(buf, held->attempt);
+    culm_buf_u64(buf, (uint64_t)held->version);
+    culm_buf_u64(buf, held->digest);
+    culm_buf_u64(buf, held->view);
+}
+
+enum culm_status culm_gnn_held_decode(const uint8_t *meta, size_t len,
+                                      struct culm_gnn_held *ret_held) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_held held = {.attempt = culm_read_u32(&in)};
+    held.version = read_count(&in);
+    held.digest = culm_read_u64(&in);
+    held.view = culm_read_u64(&in);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_held = held;
+    return CULM_OK;
+}
+
+/* --- tasks of workers --- */
+
+void culm_gnn_task_key_encode(const struct culm_gnn_task_key *key, struct culm_buf *buf) {
+    culm_buf_u32(buf, key->attempt);
+    culm_buf_u64(buf, (uint64_t)key->epoch);
+    culm_buf_i32(buf, key->interval);
+    culm_buf_i32(buf, key->step);
+}
+
+static struct culm_gnn_task_key read_task_key(struct culm_reader *in,
+                                              const struct culm_gnn_layout *layout) {
+    struct culm_gnn_task_key key = {.attempt = culm_read_u32(in)};
+    key.epoch = read_count(in);
+    key.interval = read_below(in, 0, layout->intervals);
+    key.step = read_below(in, 0, layout->steps);
+    return key;
+}
+
+enum culm_status culm_gnn_task_key_decode(const uint8_t *meta, size_t len,
+                                          const struct culm_gnn_layout *layout,
+                                          struct culm_gnn_task_key *ret_key) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_task_key key = read_task_key(&in, layout);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_key = key;
+    return CULM_OK;
+}
+
+static void totals_encode(const struct culm_gnn_totals *totals, struct culm_buf *buf) {
+    culm_buf_f64(buf, totals->loss);
+    for (int p = 0; p < CULM_GNN_SPLITS; p++) {
+        culm_buf_u64(buf, (uint64_t)totals->correct[p]);
+    }
+}
+
+static struct culm_gnn_totals read_totals(struct culm_reader *in) {
+    struct culm_gnn_totals totals = {.loss = culm_read_f64(in)};
+    for (int p = 0; p < CULM_GNN_SPLITS; p++) {
+        totals.correct[p] = read_count(in);
+    }
+    return totals;
+}
+
+void culm_gnn_result_encode(const struct culm_gnn_result *result, struct culm_buf *buf) {
+    culm_gnn_task_key_encode(&result->key, buf);
+    totals_encode(&result->totals, buf);
+}
+
+enum culm_status culm_gnn_result_decode(const uint8_t *meta, size_t len,
+                                        const struct culm_gnn_layout *layout,
+                                        struct culm_gnn_result *ret_result) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_result result = {.key = read_task_key(&in, layout)};
+    result.totals = read_totals(&in);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_result = result;
+    return CULM_OK;
+}
+
+/* --- to the leader --- */
+
+void culm_gnn_done_encode(const struct culm_gnn_done *done, struct culm_buf *buf) {
+    culm_buf_u32(buf, done->attempt);
+    culm_buf_u64(buf, (uint64_t)done->epoch);
+    culm_buf_i32(buf, done->interval);
+    totals_encode(&done->totals, buf);
+}
+
+enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
+                                      const struct culm_gnn_layout *layout,
+                                      struct culm_gnn_done *ret_done) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_done done = {.attempt = culm_read_u32(&in)};
+    done.epoch = read_count(&in);
+    done.interval = read_below(&in, 0, layout->intervals);
+    done.totals = read_totals(&in);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_done = done;
+    return CULM_OK;
+}
+
+void culm_gnn_saved_encode(const struct culm_gnn_saved *saved, struct culm_buf *buf) {
+    culm_buf_u32(buf, saved->attempt);
+    culm_buf_u64(buf, (uint64_t)saved->version);
+    culm_buf_string(buf, saved->path);
+}
+
+enum culm_status culm_gnn_saved_decode(const uint8_t *meta, size_t len,
+                                       struct culm_gnn_saved *ret_saved) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_saved saved = {.attempt = culm_read_u32(&in)};
+    saved.version = read_count(&in);
+    culm_read_string(&in, saved.path, sizeof saved.path);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_saved = saved;
+    return CULM_OK;
+}
+
+void culm_gnn_failed_encode(const struct culm_gnn_failed *failed, struct culm_buf *buf) {
+    culm_buf_i32(buf, (int32_t)failed->status);
+    culm_buf_string(buf, failed->why);
+}
+
+enum culm_status culm_gnn_failed_decode(const uint8_t *meta, size_t len,
+                                        struct culm_gnn_failed *ret_failed) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_failed failed = {
+        .status = (enum culm_status)read_below(&in, CULM_ERR_ARGUMENT, CULM_ERR_STOPPED + 1)};
+    culm_read_string(&in, failed.why, sizeof failed.why);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_failed = failed;
+    return CULM_OK;
+}
+
+void culm_gnn_peer_encode(int32_t node, struct culm_buf *buf) { culm_buf_i32(buf, node); }
+
+enum culm_status culm_gnn_peer_decode(const uint8_t *meta, size_t len, int32_t *ret_node) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    int32_t node = read_below(&in, 0, INT32_MAX);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_node = node;
+    return CULM_OK;
+}
+
+/* --- from the leader --- */
+
+static void course_encode(const struct culm_gnn_course *course, struct culm_buf *buf) {
+    culm_buf_u64(buf, (uint64_t)course->epoch);
+    culm_buf_u8(buf, course->train);
+    culm_buf_u8(buf, course->evaluate);
+}
+
+static struct culm_gnn_course read_course(struct culm_reader *in) {
+    struct culm_gnn_course course = {.epoch = read_count(in)};
+    course.train = read_bool(in);
+    course.evaluate = read_bool(in);
+    return course;
+}
+
+void culm_gnn_view_encode(const struct culm_gnn_view *view, int32_t intervals,
+                          struct culm_buf *buf) {
+    culm_buf_u64(buf, view->number);
+    culm_buf_u32(buf, view->attempt);
+    culm_buf_u64(buf, (uint64_t)view->load_version);
+    culm_buf_string(buf, view->load);
+    course_encode(&view->course, buf);
+    culm_buf_i32(buf, view->saver);
+    culm_buf_i32(buf, view->holder_count);
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        culm_buf_i32(buf, view->holder[h].node);
+        culm_buf_i32(buf, view->holder[h].from);
+    }
+    for (int32_t i = 0; i < intervals; i++) {
+        culm_buf_i32(buf, view->owner[i]);
+    }
+}
+
+enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
+                                      const struct culm_gnn_layout *layout,
+                                      struct culm_gnn_view *ret_view) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_view *view = ret_view;
+    memset(view, 0, sizeof *view);
+    view->number = culm_read_u64(&in);
+    view->attempt = culm_read_u32(&in);
+    view->load_version = read_count(&in);
+    culm_read_string(&in, view->load, sizeof view->load);
+    view->course = read_course(&in);
+    view->saver = read_below(&in, -1, INT32_MAX);
+    view->holder_count = read_below(&in, 0, CULM_GNN_HOLDERS_MAX + 1);
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        view->holder[h].node = read_below(&in, 0, INT32_MAX);
+        view->holder[h].from = read_below(&in, -1, INT32_MAX);
+    }
+    for (int32_t i = 0; i < layout->intervals; i++) {
+        view->owner[i] = read_below(&in, -1, INT32_MAX);
+    }
+    return finished(&in);
+}
+
+void culm_gnn_commit_encode(const struct culm_gnn_commit *commit, struct culm_buf *buf) {
+    culm_buf_u32(buf, commit->attempt);
+    culm_buf_u64(buf, (uint64_t)commit->epoch);
+    culm_buf_i32(buf, commit->saver);
+    course_encode(&commit->next, buf);
+}
+
+enum culm_status culm_gnn_commit_decode(const uint8_t *meta, size_t len,
+                                        struct culm_gnn_commit *ret_commit) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_commit commit = {.attempt = culm_read_u32(&in)};
+    commit.epoch = read_count(&in);
+    commit.saver = read_below(&in, -1, INT32_MAX);
+    commit.next = read_course(&in);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_commit = commit;
+    return CULM_OK;
+}

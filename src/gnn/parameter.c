@@ -1,0 +1,97 @@
+/* A parameter server. See parameter.h. */
+#include "gnn/parameter.h"
+
+#include "gnn/holder.h"
+
+#include <stdlib.h>
+
+struct culm_gnn_parameter {
+    struct culm_gnn_self self; /* first member */
+    struct culm_gnn_holder *holder;
+};
+
+struct culm_gnn_parameter *culm_gnn_parameter_new(const struct culm_gnn_node_options *options) {
+    struct culm_gnn_parameter *parameter = calloc(1, sizeof *parameter);
+    if (!parameter) {
+        return NULL;
+    }
+    culm_gnn_self_init(&parameter->self, options);
+    parameter->holder = culm_gnn_holder_new(&parameter->self);
+    if (!parameter->holder) {
+        culm_gnn_parameter_free(parameter);
+        return NULL;
+    }
+    return parameter;
+}
+
+void culm_gnn_parameter_free(struct culm_gnn_parameter *parameter) {
+    if (parameter) {
+        culm_gnn_holder_free(parameter->holder);
+        culm_gnn_self_release(&parameter->self);
+        free(parameter);
+    }
+}
+
+static void hear_commit(struct culm_gnn_parameter *parameter, const struct culm_message *message) {
+    struct culm_gnn_commit commit;
+    struct culm_gnn_view *view = &parameter->self.view;
+    if (culm_gnn_commit_decode(message->meta, message->meta_bytes, &commit) == CULM_OK &&
+        commit.attempt == view->attempt && commit.epoch == view->course.epoch) {
+        view->course = commit.next;
+        culm_gnn_holder_commit(parameter->holder, &commit);
+    }
+}
+
+static void on_message(void *actor, int32_t from, const struct culm_message *message) {
+    struct culm_gnn_parameter *parameter = actor;
+    struct culm_gnn_self *self = &parameter->self;
+    if (self->left) {
+        return;
+    }
+    if (from != CULM_LEADER) {
+        culm_gnn_holder_message(parameter->holder, from, message);
+    } else if (message->type == CULM_GNN_MSG_VIEW && culm_gnn_enter(self, message)) {
+        culm_gnn_tell_gone(self);
+        culm_gnn_holder_view(parameter->holder);
+    } else if (message->type == CULM_GNN_MSG_COMMIT) {
+        hear_commit(parameter, message);
+    } else if (message->type == CULM_GNN_MSG_END) {
+        self->left = true;
+        self->o.world->ops->leave(self->o.world, 0, NULL);
+    }
+}
+
+static void on_lost(void *actor, int32_t node) {
+    struct culm_gnn_parameter *parameter = actor;
+    struct culm_gnn_self *self = &parameter->self;
+    if (!self->left) {
+        culm_gnn_gone(self, node);
+        culm_gnn_tell_gone(self);
+    }
+}
+
+static void on_start(void *actor) {
+    struct culm_gnn_parameter *parameter = actor;
+    culm_gnn_beat(&parameter->self);
+}
+
+static void on_timer(void *actor, uint32_t timer) {
+    struct culm_gnn_parameter *parameter = actor;
+    if (!parameter->self.left && timer == CULM_GNN_TIMER_BEAT) {
+        culm_gnn_beat(&parameter->self);
+    }
+}
+
+static void on_job_done(void *actor, struct culm_job *job) {
+    struct culm_gnn_parameter *parameter = actor;
+    (void)culm_gnn_holder_job_done(parameter->holder, job);
+}
+
+const struct culm_actor_ops culm_gnn_parameter_actor = {
+    .size = sizeof culm_gnn_parameter_actor,
+    .start = on_start,
+    .message = on_message,
+    .lost = on_lost,
+    .timer = on_timer,
+    .job_done = on_job_done,
+};

@@ -1,0 +1,138 @@
+/* What all nodes of graph networks have in common. See self.h. */
+#include "gnn/self.h"
+
+#include "base/grow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MS 1000000ull
+
+void culm_gnn_self_init(struct culm_gnn_self *self, const struct culm_gnn_node_options *options) {
+    *self = (struct culm_gnn_self){.o = *options};
+    culm_buf_init(&self->meta, CULM_GNN_META_MAX);
+}
+
+void culm_gnn_self_release(struct culm_gnn_self *self) {
+    culm_buf_release(&self->meta);
+    free(self->gone);
+}
+
+struct culm_buf *culm_gnn_meta(struct culm_gnn_self *self) {
+    culm_buf_clear(&self->meta);
+    return &self->meta;
+}
+
+void culm_gnn_send_part(struct culm_gnn_self *self, int32_t to, enum culm_gnn_message_type type,
+                        struct culm_blob *payload, size_t offset_bytes, size_t size_bytes) {
+    if (self->meta.failed) {
+        culm_gnn_fail(self, CULM_ERR_MEMORY, "out of memory for a message");
+        return;
+    }
+    const struct culm_message message = {
+        .type = (uint16_t)type,
+        .meta = self->meta.data,
+        .meta_bytes = (uint32_t)self->meta.len,
+        .payload = payload,
+        .payload_offset = offset_bytes,
+        .payload_bytes = size_bytes,
+    };
+    self->o.world->ops->send(self->o.world, to, &message);
+}
+
+void culm_gnn_send(struct culm_gnn_self *self, int32_t to, enum culm_gnn_message_type type,
+                   struct culm_blob *payload) {
+    culm_gnn_send_part(self, to, type, payload, 0, payload ? payload->size_bytes : 0);
+}
+
+void culm_gnn_fail(struct culm_gnn_self *self, enum culm_status status, const char *format, ...) {
+    if (self->left) {
+        return;
+    }
+    self->left = true;
+    struct culm_error error;
+    va_list args;
+    va_start(args, format);
+    culm_error_setv(&error, status, format, args);
+    va_end(args);
+    struct culm_gnn_failed failed = {.status = status};
+    snprintf(failed.why, sizeof failed.why, "%s", error.text);
+    culm_gnn_failed_encode(&failed, culm_gnn_meta(self));
+    if (!self->meta.failed) {
+        culm_gnn_send(self, CULM_LEADER, CULM_GNN_MSG_FAILED, NULL);
+    }
+    self->o.world->ops->leave(self->o.world, culm_status_exit_code(status), &error);
+}
+
+void culm_gnn_point(struct culm_gnn_self *self, enum culm_gnn_phase phase, int64_t interval) {
+    const struct culm_fault_point point = {phase, self->view.course.epoch, interval};
+    self->o.world->ops->fault(self->o.world, &point);
+}
+
+void culm_gnn_beat(struct culm_gnn_self *self) {
+    culm_gnn_meta(self);
+    culm_gnn_send(self, CULM_LEADER, CULM_GNN_MSG_BEAT, NULL);
+    self->o.world->ops->timer(self->o.world, CULM_GNN_TIMER_BEAT, (uint64_t)self->o.beat_ms * MS);
+}
+
+static void prepare(struct culm_gnn_self *self, struct culm_gnn_task *task) {
+    task->exec = self->o.exec;
+    task->job = (struct culm_job){.execute = culm_gnn_task_execute};
+}
+
+void culm_gnn_run(struct culm_gnn_self *self, struct culm_gnn_task *task) {
+    prepare(self, task);
+    self->o.world->ops->run(self->o.world, &task->job);
+}
+
+void culm_gnn_run_io(struct culm_gnn_self *self, struct culm_gnn_task *task) {
+    prepare(self, task);
+    self->o.world->ops->io(self->o.world, &task->job);
+}
+
+bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *message) {
+    struct culm_gnn_view *next = malloc(sizeof *next);
+    bool newer = false;
+    if (!next) {
+        culm_gnn_fail(self, CULM_ERR_MEMORY, "out of memory");
+    } else if (culm_gnn_view_decode(message->meta, message->meta_bytes, self->o.layout, next) !=
+               CULM_OK) {
+        culm_gnn_fail(self, CULM_ERR_FORMAT, "a view could not be decoded");
+    } else if (next->number > self->view.number) {
+        self->view = *next;
+        newer = true;
+    }
+    free(next);
+    return newer;
+}
+
+void culm_gnn_gone(struct culm_gnn_self *self, int32_t node) {
+    if (!CULM_GROW(self->gone, self->gone_capacity, self->gone_count + 1)) {
+        culm_gnn_fail(self, CULM_ERR_MEMORY, "out of memory");
+        return;
+    }
+    self->gone[self->gone_count++] = node;
+}
+
+int32_t culm_gnn_next_gone(const struct culm_gnn_self *self, int32_t *at) {
+    while (*at < self->gone_count) {
+        int32_t node = self->gone[(*at)++];
+        if (culm_gnn_view_serves(&self->view, self->o.layout->intervals, node) ||
+            culm_gnn_view_holds(&self->view, node)) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+void culm_gnn_tell_gone(struct culm_gnn_self *self) {
+    int32_t at = 0, node;
+    while ((node = culm_gnn_next_gone(self, &at)) >= 0) {
+        culm_gnn_peer_encode(node, culm_gnn_meta(self));
+        culm_gnn_send(self, CULM_LEADER, CULM_GNN_MSG_PEER_LOST, NULL);
+    }
+}
+
+struct culm_blob *culm_gnn_payload(const struct culm_message *message) {
+    return message->payload ? culm_blob_ref(message->payload) : NULL;
+}

@@ -1,0 +1,34 @@
+/*
+ * A server of graph networks: owns intervals, gathers for them, and does their steps itself or has
+ * workers do them.
+ *
+ * In an epoch each of its intervals goes through the steps of the layout:
+ *
+ *     rows ─▶ step (here or at a worker) ─▶ made ─┬─▶ SLICE to the servers of those who read it
+ *                                                 └─▶ gather, once all that it reads is here ─▶ rows
+ *
+ * Of each stage's gradient it adds up what its own intervals make together, as far as the tree goes,
+ * and sends that to all holders. What it has made and gathered it keeps until the epoch is committed:
+ * when another server is lost, whoever gets its intervals does their epoch again, and everyone sends
+ * the slices that it needs. Rows are pure functions of the epoch, so nobody notices the difference.
+ *
+ * Thread: the actor's.
+ */
+#ifndef CULM_GNN_SERVER_H
+#define CULM_GNN_SERVER_H
+
+#include "gnn/self.h"
+
+struct culm_gnn_server;
+
+struct culm_gnn_server_options {
+    struct culm_gnn_node_options node;
+    bool workers; /* there are some, for steps that are remote */
+};
+
+/* NULL: out of memory. */
+struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options *options);
+void culm_gnn_server_free(struct culm_gnn_server *server); /* NULL is fine */
+extern const struct culm_actor_ops culm_gnn_server_actor;
+
+#endif

@@ -1,0 +1,311 @@
+/* A server: rows for other servers, sums for holders. See server.h. */
+#include "base/grow.h"
+#include "gnn/server_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- rows that come --- */
+
+static struct ghost **ghosts_of(struct culm_gnn_server *server, int32_t gather, int32_t interval) {
+    return &server->ghost[gather * server->self.o.layout->intervals + interval];
+}
+
+static void free_list(struct ghost **list) {
+    while (*list) {
+        struct ghost *ghost = *list;
+        *list = ghost->next;
+        culm_blob_unref(ghost->blob);
+        free(ghost);
+    }
+}
+
+void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    for (int32_t i = 0; i < layout->gathers * layout->intervals; i++) {
+        free_list(&server->ghost[i]);
+    }
+}
+
+static bool is_now(const struct culm_gnn_server *server, const struct culm_gnn_slice_key *key) {
+    return key->attempt == server->self.view.attempt &&
+           key->epoch == server->self.view.course.epoch;
+}
+
+/* Takes it over. One that brings nothing new is let go of. */
+static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
+    struct ghost **list = ghosts_of(server, ghost->key.gather, ghost->key.interval);
+    for (const struct ghost *other = *list; other; other = other->next) {
+        struct culm_gnn_set news = culm_gnn_set_minus(&ghost->key.readers, &other->key.readers);
+        if (culm_gnn_set_empty(&news)) {
+            free_list(&ghost);
+            return;
+        }
+    }
+    ghost->next = *list;
+    *list = ghost;
+}
+
+void culm_gnn_server_hear_slice(struct culm_gnn_server *server,
+                                const struct culm_message *message) {
+    struct culm_gnn_slice_key key;
+    if (culm_gnn_slice_decode(message->meta, message->meta_bytes, server->self.o.layout, &key) !=
+            CULM_OK ||
+        !message->payload || key.attempt < server->self.view.attempt ||
+        (key.attempt == server->self.view.attempt && key.epoch < server->self.view.course.epoch)) {
+        return;
+    }
+    struct ghost *ghost = calloc(1, sizeof *ghost);
+    if (!ghost) {
+        culm_gnn_fail(&server->self, CULM_ERR_MEMORY, "out of memory");
+        return;
+    }
+    *ghost = (struct ghost){.key = key, .blob = culm_blob_ref(message->payload)};
+    if (server->self.view.number && is_now(server, &key)) {
+        keep(server, ghost);
+    } else { /* its sender was told of a commit or a view before this node is */
+        ghost->next = server->early;
+        server->early = ghost;
+    }
+}
+
+void culm_gnn_server_recall_ghosts(struct culm_gnn_server *server) {
+    struct ghost *list = server->early;
+    server->early = NULL;
+    while (list) {
+        struct ghost *ghost = list;
+        list = ghost->next;
+        ghost->next = NULL;
+        bool later = ghost->key.attempt > server->self.view.attempt ||
+                     (ghost->key.attempt == server->self.view.attempt &&
+                      ghost->key.epoch > server->self.view.course.epoch);
+        if (is_now(server, &ghost->key)) {
+            keep(server, ghost);
+        } else if (later) {
+            ghost->next = server->early;
+            server->early = ghost;
+        } else {
+            free_list(&ghost);
+        }
+    }
+}
+
+struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int32_t gather,
+                                            int32_t interval, int32_t reader) {
+    struct culm_gnn_source source = {.interval = interval};
+    if (server->interval[interval].mine) {
+        source.blob = server->interval[interval].made[gather].blob;
+        if (source.blob) {
+            return source;
+        }
+    }
+    for (const struct ghost *ghost = *ghosts_of(server, gather, interval); ghost;
+         ghost = ghost->next) {
+        if (culm_gnn_set_has(&ghost->key.readers, reader)) {
+            source.blob = ghost->blob;
+            source.readers = &ghost->key.readers;
+            return source;
+        }
+    }
+    return source;
+}
+
+/* --- rows that go --- */
+
+void culm_gnn_server_resend(struct culm_gnn_server *server) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    const struct culm_gnn_view *view = &server->self.view;
+    server->peer_count = 0;
+    for (int32_t i = 0; i < layout->intervals; i++) {
+        for (int32_t q = 0; q < layout->gathers; q++) {
+            server->interval[i].made[q].served = false;
+        }
+        if (view->owner[i] < 0 || view->owner[i] == server->self.o.id) {
+            continue;
+        }
+        int32_t p = 0;
+        while (p < server->peer_count && server->peer[p].node != view->owner[i]) {
+            p++;
+        }
+        if (p == server->peer_count) {
+            server->peer[server->peer_count++] = (struct peer){.node = view->owner[i]};
+        }
+        culm_gnn_set_add(&server->peer[p].owns, i);
+    }
+    server->cover_count = 0;
+    for (int32_t n = 0; n < server->tree.count; n++) {
+        const struct culm_fold_node *node = &server->tree.node[n];
+        bool mine = true;
+        for (int32_t i = node->lo; i < node->hi && mine; i++) {
+            mine = server->interval[i].mine;
+        }
+        bool above = false; /* nodes come before those below them */
+        for (int32_t c = 0; c < server->cover_count && mine && !above; c++) {
+            above = culm_fold_tree_covers(&server->tree, server->cover[c], n);
+        }
+        if (mine && !above) {
+            server->cover[server->cover_count++] = n;
+        }
+    }
+}
+
+static struct culm_gnn_set not_sent(const struct culm_gnn_server *server, int32_t gather,
+                                    int32_t interval, const struct peer *peer) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    const struct made *made = &server->interval[interval].made[gather];
+    bool transposed = layout->gather[gather].transposed;
+    struct culm_gnn_set want =
+        culm_gnn_set_both(&layout->read_by[transposed][interval], &peer->owns);
+    for (int32_t i = 0; i < made->sent_count; i++) {
+        if (made->sent[i].node == peer->node) {
+            want = culm_gnn_set_minus(&want, &made->sent[i].readers);
+        }
+    }
+    return want;
+}
+
+/* Starts the next slice of what this interval has made. False: all have been sent. */
+static bool slice_next(struct culm_gnn_server *server, int32_t gather, int32_t interval) {
+    struct made *made = &server->interval[interval].made[gather];
+    for (int32_t p = 0; p < server->peer_count; p++) {
+        struct culm_gnn_set want = not_sent(server, gather, interval, &server->peer[p]);
+        if (culm_gnn_set_empty(&want)) {
+            continue;
+        }
+        if (!CULM_GROW(made->sent, made->sent_capacity, made->sent_count + 1)) {
+            culm_gnn_fail(&server->self, CULM_ERR_MEMORY, "out of memory");
+            return false;
+        }
+        made->sent[made->sent_count++] = (struct sent){server->peer[p].node, want};
+        server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SLICE,
+                                              .interval = interval,
+                                              .gather = gather,
+                                              .readers = want,
+                                              .version = server->peer[p].node,
+                                              .input = culm_blob_ref(made->blob)};
+        culm_gnn_server_start(server);
+        return true;
+    }
+    made->served = true;
+    return false;
+}
+
+bool culm_gnn_server_scatter(struct culm_gnn_server *server) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    if (server->peer_count == 0) {
+        return false;
+    }
+    for (int32_t q = 0; q < layout->gathers; q++) {
+        for (int32_t i = 0; i < layout->intervals; i++) {
+            const struct made *made = &server->interval[i].made[q];
+            if (made->blob && !made->served && slice_next(server, q, i)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void culm_gnn_server_sliced(struct culm_gnn_server *server) {
+    struct culm_gnn_task *task = &server->task;
+    const struct culm_gnn_slice_key key = {.attempt = server->task_attempt,
+                                           .epoch = server->task_epoch,
+                                           .gather = task->gather,
+                                           .interval = task->interval,
+                                           .readers = task->readers};
+    culm_gnn_point(&server->self, CULM_GNN_PHASE_SCATTER, task->interval);
+    culm_gnn_slice_encode(&key, server->self.o.layout->intervals, culm_gnn_meta(&server->self));
+    culm_gnn_send(&server->self, (int32_t)task->version, CULM_GNN_MSG_SLICE, task->output);
+}
+
+/* --- sums --- */
+
+void culm_gnn_server_clear_sums(struct culm_gnn_server *server) {
+    for (int32_t s = 0; s < server->self.o.layout->stages; s++) {
+        for (int32_t n = 0; n < server->tree.count; n++) {
+            culm_blob_clear(&server->sum[s][n].blob);
+            server->sum[s][n].sent_count = 0;
+        }
+    }
+}
+
+/* To those holders that do not have it yet. */
+static void send_sum(struct culm_gnn_server *server, int32_t stage, int32_t node) {
+    struct sum *sum = &server->sum[stage][node];
+    const struct culm_gnn_view *view = &server->self.view;
+    const struct culm_gnn_gradient_key key = {view->attempt, view->course.epoch, stage, node};
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        int32_t to = view->holder[h].node, i = 0;
+        while (i < sum->sent_count && sum->sent[i] != to) {
+            i++;
+        }
+        if (i < sum->sent_count) {
+            continue;
+        }
+        if (sum->sent_count == CULM_GNN_HOLDERS_MAX) { /* all of them long gone but the last */
+            memmove(sum->sent, sum->sent + 1, sizeof sum->sent - sizeof *sum->sent);
+            sum->sent_count--;
+        }
+        sum->sent[sum->sent_count++] = to;
+        culm_gnn_point(&server->self, CULM_GNN_PHASE_PUSH_GRADIENT, server->tree.node[node].lo);
+        culm_gnn_gradient_encode(&key, culm_gnn_meta(&server->self));
+        if (to == server->self.o.id) {
+            const struct culm_message message = {.type = CULM_GNN_MSG_GRADIENT,
+                                                 .meta = server->self.meta.data,
+                                                 .meta_bytes = (uint32_t)server->self.meta.len,
+                                                 .payload = sum->blob,
+                                                 .payload_bytes = sum->blob->size_bytes};
+            culm_gnn_holder_message(server->holder, to, &message);
+        } else {
+            culm_gnn_send(&server->self, to, CULM_GNN_MSG_GRADIENT, sum->blob);
+        }
+    }
+}
+
+/* Forms the sum over one node of the tree. False: it is there, or its parts are not. */
+static bool form(struct culm_gnn_server *server, int32_t stage, int32_t node) {
+    const struct culm_fold_node *range = &server->tree.node[node];
+    struct sum *sum = &server->sum[stage][node];
+    for (int32_t i = range->lo; i < range->hi; i++) {
+        if (!server->interval[i].gradient[stage]) {
+            return false;
+        }
+    }
+    if (range->hi - range->lo == 1) {
+        sum->blob = culm_blob_ref(server->interval[range->lo].gradient[stage]);
+        return false;
+    }
+    for (int32_t i = range->lo; i < range->hi; i++) {
+        server->fold_slice[server->tree.leaf[i]] =
+            (struct culm_slice){culm_blob_ref(server->interval[i].gradient[stage]), 0};
+    }
+    server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_FOLD,
+                                          .stage = stage,
+                                          .tree = &server->tree,
+                                          .slice = server->fold_slice,
+                                          .root = node};
+    culm_gnn_server_start(server);
+    return true;
+}
+
+bool culm_gnn_server_sum(struct culm_gnn_server *server) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    for (int32_t s = 0; s < layout->stages; s++) {
+        for (int32_t c = 0; c < server->cover_count && layout->gradient_bytes[s] > 0; c++) {
+            int32_t node = server->cover[c];
+            if (!server->sum[s][node].blob && form(server, s, node)) {
+                return true;
+            }
+            if (server->sum[s][node].blob) {
+                send_sum(server, s, node);
+            }
+        }
+    }
+    return false;
+}
+
+void culm_gnn_server_summed(struct culm_gnn_server *server) {
+    struct sum *sum = &server->sum[server->task.stage][server->task.root];
+    culm_blob_clear(&sum->blob);
+    sum->blob = culm_blob_ref(server->task.output);
+}

@@ -1,0 +1,126 @@
+/* The insides of a server, shared by server*.c alone. See server.h. */
+#ifndef CULM_GNN_SERVER_INTERNAL_H
+#define CULM_GNN_SERVER_INTERNAL_H
+
+#include "gnn/holder.h"
+#include "gnn/server.h"
+
+/* Rows of a gather that another server's interval made. */
+struct ghost {
+    struct culm_gnn_slice_key key;
+    struct culm_blob *blob;
+    struct ghost *next;
+};
+
+/* Whom rows were sent in this epoch, and for which of its intervals. */
+struct sent {
+    int32_t node;
+    struct culm_gnn_set readers;
+};
+
+/* What an interval has made for one gather. */
+struct made {
+    struct culm_blob *blob;
+    struct sent *sent;
+    int32_t sent_count, sent_capacity;
+    bool served; /* everyone has been sent what it reads of it */
+};
+
+/* Another server of the view. */
+struct peer {
+    int32_t node;
+    struct culm_gnn_set owns;
+};
+
+struct worker {
+    int32_t node;
+    int32_t room;             /* how many tasks more it takes */
+    struct culm_gnn_set warm; /* intervals whose constant input it was sent */
+    struct worker *next;
+};
+
+struct interval {
+    bool mine;
+    bool here;                   /* OWN is done */
+    int32_t step;                /* the next */
+    bool out;                    /* that step is being done */
+    int32_t worker;              /* by which; -1: here */
+    struct made *made;           /* [gathers] */
+    struct culm_blob **gathered; /* [gathers] */
+    struct culm_blob *gradient[CULM_GNN_STAGES_MAX];
+    struct culm_blob *share;    /* the gradient that came from a worker, ahead of its rows */
+    struct culm_blob *constant; /* its constant input, packed for workers */
+    struct culm_gnn_totals totals;
+    bool told;     /* DONE has been sent */
+    uint32_t life; /* how often all this was forgotten */
+};
+
+/* A sum of a gradient that this server has formed. */
+struct sum {
+    struct culm_blob *blob;
+    int32_t sent_count; /* to whom */
+    int32_t sent[CULM_GNN_HOLDERS_MAX];
+};
+
+struct culm_gnn_server {
+    struct culm_gnn_self self; /* first member */
+    bool has_workers;
+    struct culm_gnn_holder *holder;
+    struct culm_fold_tree tree; /* over intervals */
+    struct interval *interval;  /* [intervals] */
+    struct peer *peer;          /* [intervals] */
+    int32_t peer_count;
+    int32_t *cover; /* [intervals] the fewest nodes of the tree that are its intervals together */
+    int32_t cover_count;
+    struct sum *sum[CULM_GNN_STAGES_MAX]; /* [tree.count] those of `cover` */
+    struct culm_slice *fold_slice;        /* [tree.count] of the FOLD that runs */
+    struct ghost **ghost;                 /* [gathers * intervals] */
+    struct ghost *early;                  /* of epochs to come */
+    struct worker *workers;
+    struct culm_blob *weights; /* of version `weights_version`; NULL: not here */
+    int64_t weights_version;
+    uint32_t weights_attempt;
+    int32_t asked;             /* which holder of the view was asked for them; -1: none */
+    struct culm_gnn_task task; /* one at a time */
+    bool busy;
+    uint32_t task_attempt, task_life;
+    int64_t task_epoch;
+    /* What the GATHER that runs reads: a commit or a view may forget it meanwhile. */
+    struct culm_gnn_source *source;      /* [intervals] */
+    struct culm_gnn_set *readers;        /* [intervals] */
+    struct culm_blob **made, **gathered; /* [gathers] */
+};
+
+/* server_data.c: what goes from server to server and to holders. */
+void culm_gnn_server_hear_slice(struct culm_gnn_server *server, const struct culm_message *message);
+void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server);
+void culm_gnn_server_recall_ghosts(struct culm_gnn_server *server);
+/* The rows of `interval` that a gather for `reader` can use; blob NULL: they are not here. */
+struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int32_t gather,
+                                            int32_t interval, int32_t reader);
+/* Starts the next SLICE or FOLD, or sends what needs none. False: there is none. */
+bool culm_gnn_server_scatter(struct culm_gnn_server *server);
+bool culm_gnn_server_sum(struct culm_gnn_server *server);
+void culm_gnn_server_resend(struct culm_gnn_server *server); /* the view is new */
+void culm_gnn_server_sliced(struct culm_gnn_server *server);
+void culm_gnn_server_summed(struct culm_gnn_server *server);
+void culm_gnn_server_clear_sums(struct culm_gnn_server *server);
+
+/* server_work.c: steps that workers do. */
+void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node);
+void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node);
+void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_message *message);
+void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
+                            const struct culm_message *message);
+/* Hands the step out. False: nobody can take it just now, or a PACK had to be started first. */
+bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t interval);
+bool culm_gnn_server_someone_works(const struct culm_gnn_server *server);
+
+/* server.c */
+void culm_gnn_server_start(struct culm_gnn_server *server);
+/* A step of an interval has come to its end: takes the blobs over. */
+void culm_gnn_server_stepped(struct culm_gnn_server *server, int32_t interval,
+                             struct culm_blob *take_output, struct culm_blob *take_gradient,
+                             const struct culm_gnn_totals *totals);
+
+#endif

@@ -1,0 +1,165 @@
+/* A server: steps that workers do. See server.h. */
+#include "gnn/server_internal.h"
+
+#include <stdlib.h>
+
+static struct worker *find(const struct culm_gnn_server *server, int32_t node) {
+    struct worker *worker = server->workers;
+    while (worker && worker->node != node) {
+        worker = worker->next;
+    }
+    return worker;
+}
+
+bool culm_gnn_server_someone_works(const struct culm_gnn_server *server) {
+    return server->workers != NULL;
+}
+
+void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node) {
+    struct worker *worker = find(server, node);
+    if (!worker) {
+        worker = calloc(1, sizeof *worker);
+        if (!worker) {
+            culm_gnn_fail(&server->self, CULM_ERR_MEMORY, "out of memory");
+            return;
+        }
+        worker->node = node;
+        worker->next = server->workers;
+        server->workers = worker;
+    }
+    worker->room++;
+}
+
+/* What it was doing is done by another. */
+void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
+    for (struct worker **at = &server->workers; *at; at = &(*at)->next) {
+        if ((*at)->node == node) {
+            struct worker *gone = *at;
+            *at = gone->next;
+            free(gone);
+            break;
+        }
+    }
+    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
+        struct interval *interval = &server->interval[i];
+        if (interval->out && interval->worker == node) {
+            interval->out = false;
+            culm_blob_clear(&interval->share);
+        }
+    }
+}
+
+/* --- out --- */
+
+/* Who has its constant input already, or else whoever has room. */
+static struct worker *choose(const struct culm_gnn_server *server, int32_t interval) {
+    struct worker *best = NULL;
+    for (struct worker *worker = server->workers; worker; worker = worker->next) {
+        if (worker->room <= 0) {
+            continue;
+        }
+        bool warm = culm_gnn_set_has(&worker->warm, interval);
+        bool best_warm = best && culm_gnn_set_has(&best->warm, interval);
+        if (!best || warm > best_warm || (warm == best_warm && worker->room > best->room)) {
+            best = worker;
+        }
+    }
+    return best;
+}
+
+static void send_keyed(struct culm_gnn_server *server, int32_t to, enum culm_gnn_message_type type,
+                       const struct culm_gnn_task_key *key, struct culm_blob *payload) {
+    culm_gnn_task_key_encode(key, culm_gnn_meta(&server->self));
+    culm_gnn_send(&server->self, to, type, payload);
+}
+
+bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t index) {
+    struct interval *interval = &server->interval[index];
+    const struct culm_gnn_step *step = &server->self.o.layout->step[interval->step];
+    struct worker *worker = choose(server, index);
+    if (!worker) {
+        return false;
+    }
+    bool cold = step->rows < 0 && !culm_gnn_set_has(&worker->warm, index);
+    if (cold && !interval->constant) {
+        server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_PACK, .interval = index};
+        culm_gnn_server_start(server);
+        return false;
+    }
+    const struct culm_gnn_task_key key = {server->self.view.attempt, server->self.view.course.epoch,
+                                          index, interval->step};
+    if (cold) {
+        send_keyed(server, worker->node, CULM_GNN_MSG_PART_CONSTANT, &key, interval->constant);
+        culm_gnn_set_add(&worker->warm, index);
+    }
+    if (step->rows >= 0) {
+        send_keyed(server, worker->node, CULM_GNN_MSG_PART_ROWS, &key,
+                   interval->gathered[step->rows]);
+    }
+    if (step->d_rows >= 0) {
+        send_keyed(server, worker->node, CULM_GNN_MSG_PART_D_ROWS, &key,
+                   interval->gathered[step->d_rows]);
+    }
+    send_keyed(server, worker->node, CULM_GNN_MSG_TASK, &key, NULL);
+    worker->room--;
+    interval->out = true;
+    interval->worker = worker->node;
+    return true;
+}
+
+/* --- back --- */
+
+/* The interval whose present step that is; NULL: it is done already, or no longer wanted. */
+static struct interval *wanted(struct culm_gnn_server *server,
+                               const struct culm_gnn_task_key *key) {
+    struct interval *interval = &server->interval[key->interval];
+    bool now = key->attempt == server->self.view.attempt &&
+               key->epoch == server->self.view.course.epoch && interval->mine && interval->out &&
+               interval->worker >= 0 && interval->step == key->step;
+    return now ? interval : NULL;
+}
+
+void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_message *message) {
+    struct culm_gnn_task_key key;
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    if (culm_gnn_task_key_decode(message->meta, message->meta_bytes, layout, &key) != CULM_OK ||
+        !message->payload ||
+        message->payload_bytes != layout->gradient_bytes[layout->step[key.step].stage]) {
+        return;
+    }
+    struct interval *interval = wanted(server, &key);
+    if (interval && !interval->share) {
+        interval->share = culm_blob_ref(message->payload);
+    }
+}
+
+static bool is_whole(const struct culm_gnn_server *server, const struct culm_gnn_task_key *key,
+                     const struct culm_message *message) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    const struct culm_gnn_step *step = &layout->step[key->step];
+    size_t rows = (size_t)(layout->first[key->interval + 1] - layout->first[key->interval]);
+    size_t bytes = step->makes >= 0 ? rows * layout->gather[step->makes].row_bytes : 0;
+    return message->payload_bytes == bytes &&
+           (!step->gradient || server->interval[key->interval].share);
+}
+
+void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
+                            const struct culm_message *message) {
+    struct culm_gnn_result result;
+    if (culm_gnn_result_decode(message->meta, message->meta_bytes, server->self.o.layout,
+                               &result) != CULM_OK) {
+        return;
+    }
+    struct worker *worker = find(server, from);
+    if (worker) {
+        worker->room++;
+    }
+    struct interval *interval = wanted(server, &result.key);
+    if (!interval || !is_whole(server, &result.key, message)) {
+        return;
+    }
+    struct culm_blob *share = interval->share;
+    interval->share = NULL;
+    culm_gnn_server_stepped(server, result.key.interval, culm_gnn_payload(message), share,
+                            &result.totals);
+}

@@ -1,0 +1,378 @@
+/* A worker. See worker.h. */
+#include "gnn/worker.h"
+
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TASKS_A_SERVER 2      /* that it takes at once: the next one comes while it computes */
+#define GONE_NS 5000000000ull /* until the leader must have noticed a loss, too */
+
+/* A task, or what has come of it so far. */
+struct order {
+    int32_t server;
+    struct culm_gnn_task_key key;
+    struct culm_blob *constant, *rows, *d_rows;
+    bool whole; /* TASK has come */
+    struct order *next;
+};
+
+struct culm_gnn_worker {
+    struct culm_gnn_self self; /* first member */
+    int32_t *called;           /* servers that know this worker */
+    int32_t called_count, called_capacity;
+    struct order *orders; /* as they came */
+    struct culm_blob *weights[2];
+    struct culm_gnn_version have[2]; /* [version % 2] of `weights` */
+    struct culm_gnn_version asked;   /* attempt 0: for nothing */
+    struct culm_gnn_task task;
+    struct order *doing; /* off the list */
+    bool busy;
+};
+
+struct culm_gnn_worker *culm_gnn_worker_new(const struct culm_gnn_node_options *options) {
+    struct culm_gnn_worker *worker = calloc(1, sizeof *worker);
+    if (worker) {
+        culm_gnn_self_init(&worker->self, options);
+    }
+    return worker;
+}
+
+static void free_order(struct order *order) {
+    if (order) {
+        culm_blob_unref(order->constant);
+        culm_blob_unref(order->rows);
+        culm_blob_unref(order->d_rows);
+        free(order);
+    }
+}
+
+static void release_task(struct culm_gnn_task *task) {
+    culm_blob_clear(&task->input);
+    culm_blob_clear(&task->weights);
+    culm_blob_clear(&task->output);
+    culm_blob_clear(&task->gradient);
+}
+
+void culm_gnn_worker_free(struct culm_gnn_worker *worker) {
+    if (!worker) {
+        return;
+    }
+    while (worker->orders) {
+        struct order *order = worker->orders;
+        worker->orders = order->next;
+        free_order(order);
+    }
+    release_task(&worker->task);
+    free_order(worker->doing);
+    culm_blob_clear(&worker->weights[0]);
+    culm_blob_clear(&worker->weights[1]);
+    free(worker->called);
+    culm_gnn_self_release(&worker->self);
+    free(worker);
+}
+
+/* --- calling servers --- */
+
+static bool has_called(const struct culm_gnn_worker *worker, int32_t node) {
+    for (int32_t i = 0; i < worker->called_count; i++) {
+        if (worker->called[i] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void call_servers(struct culm_gnn_worker *worker) {
+    for (int32_t i = 0; i < worker->self.o.layout->intervals; i++) {
+        int32_t node = worker->self.view.owner[i];
+        if (node < 0 || has_called(worker, node)) {
+            continue;
+        }
+        if (!CULM_GROW(worker->called, worker->called_capacity, worker->called_count + 1)) {
+            culm_gnn_fail(&worker->self, CULM_ERR_MEMORY, "out of memory");
+            return;
+        }
+        worker->called[worker->called_count++] = node;
+        for (int t = 0; t < TASKS_A_SERVER; t++) {
+            culm_gnn_meta(&worker->self);
+            culm_gnn_send(&worker->self, node, CULM_GNN_MSG_READY, NULL);
+        }
+    }
+}
+
+/* --- orders --- */
+
+static bool same(const struct culm_gnn_task_key *a, const struct culm_gnn_task_key *b) {
+    return a->attempt == b->attempt && a->epoch == b->epoch && a->interval == b->interval &&
+           a->step == b->step;
+}
+
+/* The one that is coming in of this key, or a new one. NULL: out of memory. */
+static struct order *order_of(struct culm_gnn_worker *worker, int32_t server,
+                              const struct culm_gnn_task_key *key) {
+    struct order **at = &worker->orders;
+    while (*at) {
+        if ((*at)->server == server && !(*at)->whole && same(&(*at)->key, key)) {
+            return *at;
+        }
+        at = &(*at)->next;
+    }
+    struct order *order = calloc(1, sizeof *order);
+    if (!order) {
+        culm_gnn_fail(&worker->self, CULM_ERR_MEMORY, "out of memory");
+        return NULL;
+    }
+    order->server = server;
+    order->key = *key;
+    *at = order;
+    return order;
+}
+
+static void hear_order(struct culm_gnn_worker *worker, int32_t from,
+                       const struct culm_message *message) {
+    struct culm_gnn_task_key key;
+    if (culm_gnn_task_key_decode(message->meta, message->meta_bytes, worker->self.o.layout, &key) !=
+        CULM_OK) {
+        return;
+    }
+    struct order *order = order_of(worker, from, &key);
+    if (!order) {
+        return;
+    }
+    struct culm_blob **part = message->type == CULM_GNN_MSG_PART_CONSTANT ? &order->constant
+                              : message->type == CULM_GNN_MSG_PART_ROWS   ? &order->rows
+                                                                          : &order->d_rows;
+    if (message->type == CULM_GNN_MSG_TASK) {
+        order->whole = true;
+    } else {
+        culm_blob_clear(part);
+        *part = culm_gnn_payload(message);
+    }
+}
+
+/* Takes the next whole one off the list; NULL: there is none. */
+static struct order *next_order(struct culm_gnn_worker *worker) {
+    for (struct order **at = &worker->orders; *at; at = &(*at)->next) {
+        if ((*at)->whole) {
+            struct order *order = *at;
+            *at = order->next;
+            order->next = NULL;
+            return order;
+        }
+    }
+    return NULL;
+}
+
+/* --- weights --- */
+
+static struct culm_blob *weights_of(struct culm_gnn_worker *worker,
+                                    const struct culm_gnn_task_key *key) {
+    int64_t at = (key->epoch - 1) & 1;
+    bool here = worker->weights[at] && worker->have[at].attempt == key->attempt &&
+                worker->have[at].version == key->epoch - 1;
+    return here ? worker->weights[at] : NULL;
+}
+
+static void ask_weights(struct culm_gnn_worker *worker, const struct culm_gnn_task_key *key) {
+    const struct culm_gnn_view *view = &worker->self.view;
+    const struct culm_gnn_version what = {key->attempt, key->epoch - 1};
+    if (view->holder_count == 0 ||
+        (worker->asked.attempt == what.attempt && worker->asked.version == what.version)) {
+        return;
+    }
+    worker->asked = what;
+    culm_gnn_version_encode(&what, culm_gnn_meta(&worker->self));
+    culm_gnn_send(&worker->self, view->holder[worker->self.o.id % view->holder_count].node,
+                  CULM_GNN_MSG_GET, NULL);
+}
+
+static void hear_weights(struct culm_gnn_worker *worker, const struct culm_message *message) {
+    struct culm_gnn_version key;
+    if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) == CULM_OK &&
+        message->payload) {
+        culm_blob_clear(&worker->weights[key.version & 1]);
+        worker->weights[key.version & 1] = culm_blob_ref(message->payload);
+        worker->have[key.version & 1] = key;
+    }
+}
+
+/* --- tasks --- */
+
+static void go_on(struct culm_gnn_worker *worker) {
+    if (worker->self.left || worker->busy) {
+        return;
+    }
+    if (!worker->doing) {
+        worker->doing = next_order(worker);
+    }
+    struct order *order = worker->doing;
+    if (!order) {
+        return;
+    }
+    if (order->key.attempt < worker->self.view.attempt) { /* nobody waits for it any more */
+        worker->doing = NULL;
+        free_order(order);
+        go_on(worker);
+        return;
+    }
+    if (order->constant) {
+        culm_gnn_point(&worker->self, CULM_GNN_PHASE_LOAD, order->key.interval);
+        worker->task = (struct culm_gnn_task){
+            .kind = CULM_GNN_TASK_TAKE, .interval = order->key.interval, .input = order->constant};
+        order->constant = NULL;
+    } else {
+        struct culm_blob *weights = weights_of(worker, &order->key);
+        if (!weights) {
+            ask_weights(worker, &order->key);
+            return;
+        }
+        const struct culm_gnn_step *step = &worker->self.o.layout->step[order->key.step];
+        if ((step->rows >= 0 && !order->rows) || (step->d_rows >= 0 && !order->d_rows)) {
+            culm_gnn_fail(&worker->self, CULM_ERR_FORMAT, "server %d sent a task without its rows",
+                          order->server);
+            return;
+        }
+        culm_gnn_point(&worker->self, CULM_GNN_PHASE_APPLY, order->key.interval);
+        worker->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_APPLY,
+                                              .interval = order->key.interval,
+                                              .step = order->key.step,
+                                              .epoch = order->key.epoch,
+                                              .weights = culm_blob_ref(weights),
+                                              .rows = order->rows,
+                                              .d_rows = order->d_rows};
+    }
+    worker->busy = true;
+    culm_gnn_run(&worker->self, &worker->task);
+}
+
+static void send_result(struct culm_gnn_worker *worker) {
+    const struct culm_gnn_task *task = &worker->task;
+    struct order *order = worker->doing;
+    struct culm_gnn_self *self = &worker->self;
+    if (task->gradient) {
+        culm_gnn_point(self, CULM_GNN_PHASE_PUSH_GRADIENT, order->key.interval);
+        culm_gnn_task_key_encode(&order->key, culm_gnn_meta(self));
+        culm_gnn_send(self, order->server, CULM_GNN_MSG_SHARE, task->gradient);
+    }
+    culm_gnn_point(self, CULM_GNN_PHASE_PUSH_ROWS, order->key.interval);
+    const struct culm_gnn_result result = {order->key, task->totals};
+    culm_gnn_result_encode(&result, culm_gnn_meta(self));
+    culm_gnn_send(self, order->server, CULM_GNN_MSG_ROWS, task->output);
+}
+
+static void on_job_done(void *actor, struct culm_job *job) {
+    struct culm_gnn_worker *worker = actor;
+    worker->busy = false;
+    if (job->status != CULM_OK) {
+        culm_gnn_fail(&worker->self, job->status, "%s", job->error.text);
+    } else if (worker->task.kind == CULM_GNN_TASK_APPLY) {
+        send_result(worker);
+        free_order(worker->doing);
+        worker->doing = NULL;
+    }
+    release_task(&worker->task);
+    go_on(worker);
+}
+
+/* --- links that are no more --- */
+
+/* A node that everybody else can reach, and this worker cannot: another worker may. */
+static void look_for_gone(struct culm_gnn_worker *worker) {
+    int32_t at = 0, gone = culm_gnn_next_gone(&worker->self, &at);
+    if (gone >= 0) {
+        culm_gnn_fail(&worker->self, CULM_ERR_CLOSED, "the connection to node %d ended", gone);
+    }
+}
+
+static void watch_gone(struct culm_gnn_worker *worker) {
+    int32_t at = 0;
+    if (culm_gnn_next_gone(&worker->self, &at) >= 0) {
+        worker->self.o.world->ops->timer(worker->self.o.world, CULM_GNN_TIMER_WATCH, GONE_NS);
+    }
+}
+
+/* --- what comes --- */
+
+static void enter_view(struct culm_gnn_worker *worker, const struct culm_message *message) {
+    if (culm_gnn_enter(&worker->self, message)) {
+        worker->asked = (struct culm_gnn_version){0}; /* whoever was asked may be gone */
+        call_servers(worker);
+        watch_gone(worker);
+    }
+}
+
+static void hear_commit(struct culm_gnn_worker *worker, const struct culm_message *message) {
+    struct culm_gnn_commit commit;
+    struct culm_gnn_view *view = &worker->self.view;
+    if (culm_gnn_commit_decode(message->meta, message->meta_bytes, &commit) == CULM_OK &&
+        commit.attempt == view->attempt && commit.epoch == view->course.epoch) {
+        view->course = commit.next;
+    }
+}
+
+static void on_message(void *actor, int32_t from, const struct culm_message *message) {
+    struct culm_gnn_worker *worker = actor;
+    bool leader = from == CULM_LEADER;
+    if (worker->self.left) {
+        return;
+    }
+    if (message->type == CULM_GNN_MSG_VIEW && leader) {
+        enter_view(worker, message);
+    } else if (message->type == CULM_GNN_MSG_COMMIT && leader) {
+        hear_commit(worker, message);
+    } else if (message->type == CULM_GNN_MSG_END && leader) {
+        worker->self.left = true;
+        worker->self.o.world->ops->leave(worker->self.o.world, 0, NULL);
+    } else if (message->type == CULM_GNN_MSG_WEIGHTS) {
+        hear_weights(worker, message);
+    } else if (message->type >= CULM_GNN_MSG_PART_CONSTANT && message->type <= CULM_GNN_MSG_TASK &&
+               !leader) {
+        hear_order(worker, from, message);
+    }
+    go_on(worker);
+}
+
+static void on_lost(void *actor, int32_t node) {
+    struct culm_gnn_worker *worker = actor;
+    for (struct order **at = &worker->orders; *at;) {
+        struct order *order = *at;
+        if (order->server == node) {
+            *at = order->next;
+            free_order(order);
+        } else {
+            at = &order->next;
+        }
+    }
+    if (!worker->self.left) {
+        culm_gnn_gone(&worker->self, node);
+        watch_gone(worker);
+    }
+}
+
+static void on_start(void *actor) {
+    struct culm_gnn_worker *worker = actor;
+    culm_gnn_beat(&worker->self);
+}
+
+static void on_timer(void *actor, uint32_t timer) {
+    struct culm_gnn_worker *worker = actor;
+    if (worker->self.left) {
+        return;
+    }
+    if (timer == CULM_GNN_TIMER_BEAT) {
+        culm_gnn_beat(&worker->self);
+    } else {
+        look_for_gone(worker);
+    }
+}
+
+const struct culm_actor_ops culm_gnn_worker_actor = {
+    .size = sizeof culm_gnn_worker_actor,
+    .start = on_start,
+    .message = on_message,
+    .lost = on_lost,
+    .timer = on_timer,
+    .job_done = on_job_done,
+};
