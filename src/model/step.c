@@ -33,34 +33,21 @@ bool culm_optimizer_keeps(const struct culm_optimizer_step *step,
     return !tensor->statistic && !(step->name == CULM_OPTIMIZER_SGD && step->sgd.momentum == 0);
 }
 
-void culm_optimizer_add_decay(const struct culm_optimizer_tensor *tensor, double weight_decay,
-                              float *grad) {
-    for (int64_t i = 0; i < tensor->count && weight_decay != 0; i++) {
-        grad[i] = (float)((double)grad[i] + weight_decay * (double)tensor->part[0][i]);
-    }
-}
-
 static void apply_statistic(const struct culm_optimizer_step *step, struct culm_device *device,
                             const struct culm_optimizer_tensor *tensor, const float *collected,
                             struct culm_step_digest *digest) {
     float *value = tensor->part[0];
-    if (digest) {
-        digest->grad = culm_device_digest(device, collected, tensor->count);
-        digest->before[0] = culm_device_digest(device, value, tensor->count);
-    }
+    digest->grad = culm_device_digest(device, collected, tensor->count);
+    digest->before[0] = culm_device_digest(device, value, tensor->count);
     culm_statistic_step(value, collected, tensor->count, tensor->momentum, step->micros);
-    if (digest) {
-        digest->after[0] = culm_device_digest(device, value, tensor->count);
-    }
+    digest->after[0] = culm_device_digest(device, value, tensor->count);
 }
 
 void culm_optimizer_apply(const struct culm_optimizer_step *step, struct culm_device *device,
                           const struct culm_optimizer_tensor *tensor, const float *grad,
                           struct culm_step_digest *ret_digest) {
     double decay = tensor->decay ? step->weight_decay : 0;
-    if (ret_digest) {
-        *ret_digest = (struct culm_step_digest){0};
-    }
+    *ret_digest = (struct culm_step_digest){0};
     if (tensor->statistic) {
         apply_statistic(step, device, tensor, grad, ret_digest);
     } else if (step->name == CULM_OPTIMIZER_SGD) {

@@ -16,10 +16,9 @@
 #define CULM_OPTIMIZER_PARTS 3
 
 struct culm_optimizer_tensor {
-    /* Values, then as culm_optimizer_suffix; the others, and those that it does not keep, NULL. */
-    float *part[CULM_OPTIMIZER_PARTS];
-    int64_t count;   /* of each */
-    bool decay;      /* weight decay is for it */
+    float *part[CULM_OPTIMIZER_PARTS]; /* values, then as culm_optimizer_suffix; the others NULL */
+    int64_t count;                     /* of each */
+    bool decay;                        /* weight decay is for it */
     bool statistic;  /* no gradient steps it: it moves towards the mean of what was collected */
     double momentum; /* of a statistic */
 };
@@ -45,12 +44,8 @@ struct culm_optimizer_step culm_optimizer_step_at(const struct culm_optimizer_co
 /* Whether it reads and writes more of the tensor than its values. */
 bool culm_optimizer_keeps(const struct culm_optimizer_step *step,
                           const struct culm_optimizer_tensor *tensor);
-/* PyTorch's Adam: before it is clipped or applied with a weight_decay of 0, its gradient has the decay
- * in it. grad += weight_decay values, rounded once. SGD's has it by itself, and AdamW's never has. */
-void culm_optimizer_add_decay(const struct culm_optimizer_tensor *tensor, double weight_decay,
-                              float *grad);
 /* Steps the tensor by its whole gradient (of a statistic: by the sum of what was collected), and says
- * what was read and made; NULL: nobody asks. */
+ * what was read and made. */
 void culm_optimizer_apply(const struct culm_optimizer_step *step, struct culm_device *device,
                           const struct culm_optimizer_tensor *tensor, const float *grad,
                           struct culm_step_digest *ret_digest);

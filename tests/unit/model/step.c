@@ -106,74 +106,6 @@ static void a_tensor_is_stepped_alike_wherever_it_is(void **state) {
     culm_device_free(device);
 }
 
-/* As a server has them that is no stage: each vector, and each gradient, allocated by itself and no
- * larger than it is, without those that are not kept, and nobody asks for digests. */
-static void tensors_may_be_allocated_one_by_one(void **state) {
-    (void)state;
-    const struct culm_optimizer_config *const configs[] = {&adamw, &sgd, &plain_sgd};
-    struct culm_device *device;
-    assert_int_equal(culm_device_new(1, &device, NULL), CULM_OK);
-    for (size_t c = 0; c < sizeof configs / sizeof *configs; c++) {
-        struct model stage, own = {0};
-        int32_t parts = configs[c] == &plain_sgd ? 1 : culm_optimizer_parts(configs[c]);
-        model_init(&stage, configs[c], false);
-        memcpy(own.tensor, stage.tensor, sizeof own.tensor);
-        for (int t = 0; t < TENSORS; t++) {
-            memset(own.tensor[t].part, 0, sizeof own.tensor[t].part);
-            for (int32_t part = 0; part < parts; part++) {
-                size_t bytes = (size_t)counts[t] * sizeof(float);
-                own.tensor[t].part[part] = memcpy(malloc(bytes), stage.tensor[t].part[part], bytes);
-            }
-        }
-        for (int64_t step = 1; step <= STEPS; step++) {
-            const struct culm_optimizer_step at =
-                culm_optimizer_step_at(configs[c], step, 0.01, 0.5, 8);
-            step_all(&stage, configs[c], device, step, false);
-            for (int t = 0; t < TENSORS; t++) {
-                float *grad = malloc((size_t)counts[t] * sizeof(float));
-                for (int64_t i = 0; i < counts[t]; i++) {
-                    grad[i] = value(t, i, (int)step);
-                }
-                culm_optimizer_apply(&at, device, &own.tensor[t], grad, NULL);
-                free(grad);
-            }
-        }
-        for (int t = 0; t < TENSORS; t++) {
-            for (int32_t part = 0; part < parts; part++) {
-                assert_memory_equal(own.tensor[t].part[part], stage.tensor[t].part[part],
-                                    (size_t)counts[t] * sizeof(float));
-                free(own.tensor[t].part[part]);
-            }
-        }
-        free(stage.memory);
-    }
-    culm_device_free(device);
-}
-
-/* torch.optim.Adam(lr=0.1, weight_decay=0.5) from 1, -2, with gradients 0.25, 0.5, then 1, -1; the
- * first step is of lr against the sign of what it steps by, so 1 - 0.1 and -2 + 0.1. */
-static void a_decay_may_be_part_of_the_gradient(void **state) {
-    (void)state;
-    const struct culm_optimizer_config adam = {
-        .name = CULM_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-    float value[2] = {1, -2}, m[2] = {0}, v[2] = {0}, first[2] = {0.25f, 0.5f}, second[2] = {1, -1};
-    const struct culm_optimizer_tensor tensor = {.part = {value, m, v}, .count = 2, .decay = true};
-    struct culm_device *device;
-    assert_int_equal(culm_device_new(1, &device, NULL), CULM_OK);
-    struct culm_optimizer_step at = culm_optimizer_step_at(&adam, 1, 0.1, 1, 1);
-    culm_optimizer_add_decay(&tensor, 0.5, first);
-    assert_true(first[0] == 0.75f && first[1] == -0.5f);
-    culm_optimizer_apply(&at, device, &tensor, first, NULL);
-    assert_true(fabs(value[0] - 0.9) < 1e-6 && fabs(value[1] + 1.9) < 1e-6);
-    at = culm_optimizer_step_at(&adam, 2, 0.1, 1, 1);
-    culm_optimizer_add_decay(&tensor, 0.5, second);
-    culm_optimizer_apply(&at, device, &tensor, second, NULL);
-    assert_true(fabs(value[0] - 0.80312562) < 1e-6 && fabs(value[1] + 1.81128109) < 1e-6);
-    culm_optimizer_add_decay(&tensor, 0, first);
-    assert_true(first[0] == 0.75f && first[1] == -0.5f);
-    culm_device_free(device);
-}
-
 static void what_one_step_makes_the_next_one_reads(void **state) {
     (void)state;
     struct culm_device *device;
@@ -233,8 +165,6 @@ static void a_statistic_moves_towards_the_mean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tensor_is_stepped_alike_wherever_it_is),
-        cmocka_unit_test(tensors_may_be_allocated_one_by_one),
-        cmocka_unit_test(a_decay_may_be_part_of_the_gradient),
         cmocka_unit_test(what_one_step_makes_the_next_one_reads),
         cmocka_unit_test(what_is_kept_of_a_tensor),
         cmocka_unit_test(a_statistic_moves_towards_the_mean),

@@ -1,0 +1,355 @@
+/* The symbolic executor of graph networks. See gnn_symbolic.h. */
+#include "sim/gnn_symbolic.h"
+
+#include "base/rng.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW_BYTES sizeof(uint64_t)
+
+/* What stands in a blob of weights, and in one of the whole state. */
+struct state {
+    int64_t version;
+    uint64_t digest;
+};
+
+struct symbolic {
+    struct culm_gnn_exec exec; /* first member */
+    const struct culm_gnn_layout *layout;
+    struct culm_blob_pool *pool;
+    uint64_t seed;
+    bool *here; /* [intervals] OWN or TAKE */
+    struct state state;
+};
+
+/* --- the graph --- */
+
+enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int32_t stages,
+                                          struct culm_gnn_layout *ret_layout,
+                                          struct culm_error *error) {
+    struct culm_gnn_layout *layout = ret_layout;
+    uint64_t dice = culm_rng_mix(seed, 11);
+    enum culm_status status = culm_gnn_layout_init(layout, intervals, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < intervals; i++) {
+        layout->first[i + 1] = layout->first[i] + 1 + (int64_t)culm_rng_below(&dice, 4);
+        for (int32_t j = 0; j < intervals; j++) {
+            if (i == j || culm_rng_below(&dice, 3) > 0) {
+                culm_gnn_layout_reads(layout, false, i, j);
+                culm_gnn_layout_reads(layout, true, j, i);
+            }
+        }
+    }
+    size_t bytes[CULM_GNN_STAGES_MAX];
+    for (int s = 0; s < CULM_GNN_STAGES_MAX; s++) {
+        bytes[s] = ROW_BYTES;
+    }
+    culm_gnn_layout_steps(layout, stages, bytes, bytes, bytes);
+    for (int32_t s = 0; s < layout->steps; s++) {
+        enum culm_gnn_step_kind kind = layout->step[s].kind;
+        layout->step[s].remote = kind != CULM_GNN_LOSS && kind != CULM_GNN_SCORE;
+    }
+    layout->payload_max = 4096;
+    return CULM_OK;
+}
+
+static int64_t rows_of(const struct culm_gnn_layout *layout, int32_t interval) {
+    return layout->first[interval + 1] - layout->first[interval];
+}
+
+/* Whether a gather of `reader` reads row `row` of `interval`: at least the first of those it reads. */
+static bool reads_row(const struct symbolic *s, bool transposed, int32_t reader, int32_t interval,
+                      int64_t row) {
+    if (!culm_gnn_set_has(&s->layout->reads[transposed][reader], interval)) {
+        return false;
+    }
+    uint64_t key = culm_rng_mix(s->seed, (uint64_t)reader << 20 | (uint64_t)interval << 8 |
+                                             (uint64_t)row << 1 | transposed);
+    return row == 0 || key % 3 > 0;
+}
+
+static bool in_slice(const struct symbolic *s, bool transposed, const struct culm_gnn_set *readers,
+                     int32_t interval, int64_t row) {
+    for (int32_t r = 0; r < s->layout->intervals; r++) {
+        if (culm_gnn_set_has(readers, r) && reads_row(s, transposed, r, interval, row)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- tasks --- */
+
+static enum culm_status get(struct symbolic *s, size_t bytes, struct culm_blob **ret_blob,
+                            struct culm_error *error) {
+    return culm_blob_pool_get(s->pool, bytes, ret_blob) == CULM_OK
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+static enum culm_status slice(struct symbolic *s, struct culm_gnn_task *task) {
+    bool transposed = s->layout->gather[task->gather].transposed;
+    int64_t rows = rows_of(s->layout, task->interval), count = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        count += in_slice(s, transposed, &task->readers, task->interval, r);
+    }
+    enum culm_status status = get(s, (size_t)count * ROW_BYTES, &task->output, &task->job.error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const uint64_t *from = task->input->data;
+    uint64_t *to = task->output->data;
+    for (int64_t r = 0; r < rows; r++) {
+        if (in_slice(s, transposed, &task->readers, task->interval, r)) {
+            *to++ = from[r];
+        }
+    }
+    return CULM_OK;
+}
+
+/* Mixes in those rows of a source that the interval reads. False: the source is of another size. */
+static bool mix_source(const struct symbolic *s, const struct culm_gnn_task *task,
+                       const struct culm_gnn_source *source, uint64_t *digest) {
+    bool transposed = s->layout->gather[task->gather].transposed;
+    const uint64_t *word = source->blob->data;
+    size_t at = 0, words = source->blob->size_bytes / ROW_BYTES;
+    for (int64_t r = 0; r < rows_of(s->layout, source->interval); r++) {
+        bool there =
+            !source->readers || in_slice(s, transposed, source->readers, source->interval, r);
+        bool read = reads_row(s, transposed, task->interval, source->interval, r);
+        if ((read && !there) || (there && at == words)) {
+            return false;
+        }
+        if (read) {
+            *digest = culm_rng_mix(*digest, word[at]);
+        }
+        at += there;
+    }
+    return at == words;
+}
+
+static enum culm_status gather(struct symbolic *s, struct culm_gnn_task *task) {
+    const struct culm_gnn_set *reads =
+        &s->layout->reads[s->layout->gather[task->gather].transposed][task->interval];
+    uint64_t digest = culm_rng_mix(s->seed, (uint64_t)task->gather);
+    int32_t at = 0;
+    for (int32_t j = 0; j < s->layout->intervals; j++) {
+        if (!culm_gnn_set_has(reads, j)) {
+            continue;
+        }
+        if (at == task->source_count || task->source[at].interval != j ||
+            !mix_source(s, task, &task->source[at], &digest)) {
+            return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                                  "gather %d of interval %d lacks rows of %d", task->gather,
+                                  task->interval, j);
+        }
+        at++;
+    }
+    size_t rows = (size_t)rows_of(s->layout, task->interval);
+    enum culm_status status = get(s, rows * ROW_BYTES, &task->output, &task->job.error);
+    for (size_t r = 0; r < rows && status == CULM_OK; r++) {
+        ((uint64_t *)task->output->data)[r] = culm_rng_mix(digest, r);
+    }
+    return status;
+}
+
+static uint64_t digest_of(const struct culm_blob *blob, uint64_t digest) {
+    for (size_t w = 0; blob && w < blob->size_bytes / sizeof(uint64_t); w++) {
+        digest = culm_rng_mix(digest, ((const uint64_t *)blob->data)[w]);
+    }
+    return digest;
+}
+
+static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
+    const struct culm_gnn_step *step = &s->layout->step[task->step];
+    const struct state *weights = task->weights->data;
+    size_t rows = (size_t)rows_of(s->layout, task->interval);
+    if (weights->version != task->epoch - 1 || (step->rows >= 0) != (task->rows != NULL) ||
+        (step->d_rows >= 0) != (task->d_rows != NULL) ||
+        (step->rows < 0 && !s->here[task->interval])) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                              "step %d of interval %d in epoch %" PRId64 " with version %" PRId64
+                              " of the weights, or without what it reads",
+                              task->step, task->interval, task->epoch, weights->version);
+    }
+    uint64_t digest =
+        culm_rng_mix(weights->digest, (uint64_t)task->step << 32 | (uint64_t)task->interval);
+    digest = digest_of(task->d_rows, digest_of(task->rows, digest));
+    enum culm_status status = CULM_OK;
+    if (step->makes >= 0) {
+        status = get(s, rows * ROW_BYTES, &task->output, &task->job.error);
+    }
+    if (step->gradient && status == CULM_OK) {
+        status = get(s, sizeof digest, &task->gradient, &task->job.error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    for (size_t r = 0; r < rows && step->makes >= 0; r++) {
+        ((uint64_t *)task->output->data)[r] = culm_rng_mix(digest, r);
+    }
+    if (step->gradient) {
+        *(uint64_t *)task->gradient->data = culm_rng_mix(digest, 77);
+    }
+    if (step->kind == CULM_GNN_LOSS) {
+        task->totals.loss = (double)(digest % 1000);
+    }
+    if (step->kind == CULM_GNN_SCORE) {
+        task->totals.correct[CULM_GNN_VALID] = (int64_t)(digest % (rows + 1));
+    }
+    return CULM_OK;
+}
+
+static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
+    (void)self;
+    memcpy(out, a, bytes);
+}
+
+/* Neither commutes nor associates. */
+static void fold_add(void *self, void *out, const void *a, const void *b, size_t bytes) {
+    (void)self;
+    (void)bytes;
+    *(uint64_t *)out = culm_rng_mix(*(const uint64_t *)a * 3, *(const uint64_t *)b);
+}
+
+static enum culm_status fold(struct symbolic *s, struct culm_gnn_task *task) {
+    static const struct culm_fold_ops ops = {fold_copy, fold_add};
+    enum culm_status status = get(s, sizeof(uint64_t), &task->output, &task->job.error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_fold sum = {.tree = task->tree,
+                                  .slice = task->slice,
+                                  .size_bytes = sizeof(uint64_t),
+                                  .pool = s->pool,
+                                  .ops = &ops};
+    return culm_fold_sum(&sum, task->root, task->output->data, &task->job.error);
+}
+
+/* --- holders --- */
+
+static enum culm_status check_state(const struct symbolic *s, struct culm_gnn_task *task) {
+    return s->state.digest == task->digest ? CULM_OK
+                                           : culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                                                            "memory of the state was damaged");
+}
+
+static enum culm_status load(struct symbolic *s, struct culm_gnn_task *task) {
+    int64_t version = 0;
+    uint64_t digest = culm_rng_mix(s->seed, 1);
+    if (task->source_path[0] &&
+        sscanf(task->source_path, "file-%" SCNd64 "-%" SCNx64, &version, &digest) != 2) {
+        return culm_error_set(&task->job.error, CULM_ERR_FORMAT, "'%s'", task->source_path);
+    }
+    if (version != task->version) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL, "version %" PRId64 " of '%s'",
+                              task->version, task->source_path);
+    }
+    s->state = (struct state){version, digest};
+    task->digest = digest;
+    return CULM_OK;
+}
+
+static enum culm_status step(struct symbolic *s, struct culm_gnn_task *task) {
+    if (s->state.version != task->epoch - 1) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                              "a step of epoch %" PRId64 " from version %" PRId64, task->epoch,
+                              s->state.version);
+    }
+    if (check_state(s, task) != CULM_OK) {
+        return CULM_ERR_INTERNAL;
+    }
+    uint64_t digest = s->state.digest;
+    for (int32_t g = 0; g < s->layout->stages; g++) {
+        digest = digest_of(task->whole[g], digest);
+    }
+    s->state = (struct state){task->epoch, digest};
+    task->digest = digest;
+    return CULM_OK;
+}
+
+static enum culm_status put_state(struct symbolic *s, struct culm_gnn_task *task) {
+    enum culm_status status = get(s, sizeof s->state, &task->output, &task->job.error);
+    if (status == CULM_OK) {
+        memcpy(task->output->data, &s->state, sizeof s->state);
+        task->digest = s->state.digest;
+    }
+    if (status == CULM_OK && task->version != s->state.version) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                              "the state is of another version");
+    }
+    return status;
+}
+
+static enum culm_status import(struct symbolic *s, struct culm_gnn_task *task) {
+    memcpy(&s->state, task->input->data, sizeof s->state);
+    return s->state.version == task->version && s->state.digest == task->digest
+               ? CULM_OK
+               : culm_error_set(&task->job.error, CULM_ERR_FORMAT, "a copy differs");
+}
+
+static enum culm_status execute(struct culm_gnn_exec *exec, struct culm_gnn_task *task) {
+    struct symbolic *s = (struct symbolic *)exec;
+    const struct state *input = task->input ? task->input->data : NULL;
+    switch (task->kind) {
+    case CULM_GNN_TASK_OWN:
+    case CULM_GNN_TASK_TAKE: s->here[task->interval] = true; return CULM_OK;
+    case CULM_GNN_TASK_DROP: s->here[task->interval] = false; return CULM_OK;
+    case CULM_GNN_TASK_GATHER: return gather(s, task);
+    case CULM_GNN_TASK_SLICE: return slice(s, task);
+    case CULM_GNN_TASK_FOLD: return fold(s, task);
+    case CULM_GNN_TASK_PACK: return get(s, ROW_BYTES, &task->output, &task->job.error);
+    case CULM_GNN_TASK_APPLY: return apply(s, task);
+    case CULM_GNN_TASK_LOAD: return load(s, task);
+    case CULM_GNN_TASK_STEP: return step(s, task);
+    case CULM_GNN_TASK_WEIGHTS:
+    case CULM_GNN_TASK_EXPORT:
+        if (check_state(s, task) != CULM_OK) {
+            return CULM_ERR_INTERNAL;
+        }
+        return put_state(s, task);
+    case CULM_GNN_TASK_IMPORT: return import(s, task);
+    case CULM_GNN_TASK_SAVE:
+        snprintf(task->text, sizeof task->text, "file-%" PRId64 "-%" PRIx64, input->version,
+                 input->digest);
+        return CULM_OK;
+    case CULM_GNN_TASK_FINISH:
+        snprintf(task->weights_sha256, sizeof task->weights_sha256, "%.64s", task->text);
+        snprintf(task->state_sha256, sizeof task->state_sha256, "%.64s", task->text);
+        return CULM_OK;
+    }
+    return CULM_ERR_INTERNAL;
+}
+
+struct culm_gnn_exec *culm_gnn_symbolic_new(const struct culm_gnn_layout *layout, uint64_t seed,
+                                            struct culm_blob_pool *pool) {
+    static const struct culm_gnn_exec_ops ops = {sizeof ops, execute};
+    struct symbolic *s = calloc(1, sizeof *s);
+    if (!s) {
+        return NULL;
+    }
+    *s = (struct symbolic){.exec = {&ops}, .layout = layout, .pool = pool, .seed = seed};
+    s->here = calloc((size_t)layout->intervals, sizeof *s->here);
+    if (!s->here) {
+        free(s);
+        return NULL;
+    }
+    return &s->exec;
+}
+
+void culm_gnn_symbolic_free(struct culm_gnn_exec *exec) {
+    struct symbolic *s = (struct symbolic *)exec;
+    if (s) {
+        free(s->here);
+        free(s);
+    }
+}
+
+void culm_gnn_symbolic_flip(struct culm_gnn_exec *exec) {
+    ((struct symbolic *)exec)->state.digest ^= 1;
+}

@@ -1,0 +1,406 @@
+/*
+ * Histories of graph networks in the simulated world, on the symbolic executor.
+ *
+ *     gnn_histories [--first SEED] [--count N] [--log]
+ *
+ * Each seed makes up a graph, a network and a shape (servers, parameter servers, workers), and what
+ * befalls them: nodes are killed or frozen where they do a certain thing, or at any time, links are
+ * cut, bits flip in a holder's state. It must end, with the state that one server and one parameter
+ * server come to when nothing befalls them; without a roll-back unless all holders were lost, and with
+ * no blob left. What befell the runs is counted, and there are floors.
+ */
+#include "base/rng.h"
+#include "gnn/leader.h"
+#include "gnn/parameter.h"
+#include "gnn/server.h"
+#include "gnn/worker.h"
+#include "sim/gnn_symbolic.h"
+#include "sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define FAULTS 3
+#define NODES 64
+#define FLOORS_FROM 500
+
+enum kind { KILL, FREEZE, CUT, FLIP, KINDS };
+
+struct fault {
+    enum kind kind;
+    bool at_phase;
+    uint32_t role, phase; /* at_phase: the `after`th time that one of this role is there */
+    int32_t after;
+    uint64_t time_ns; /* else then */
+    int32_t node, other;
+    bool fired;
+};
+
+struct shape {
+    int32_t count[CULM_GNN_ROLES];
+    int64_t epochs, eval_every, checkpoint_every;
+};
+
+/* What was seen in all histories. */
+struct seen {
+    int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints;
+};
+
+struct history {
+    struct culm_sim *sim;
+    struct culm_gnn_layout layout;
+    struct culm_gnn_exec *leader_exec;
+    struct culm_gnn_leader *leader;
+    struct shape shape;
+    uint64_t seed;
+    struct fault fault[FAULTS];
+    int32_t fault_count;
+    int32_t home[CULM_GNN_INTERVALS_MAX];
+    uint32_t role[NODES];
+    struct culm_gnn_exec *exec[NODES];
+    char state[80]; /* of `done` */
+    int64_t epoch, lost, rollbacks, checkpoints;
+    bool log;
+    char wrong[256];
+};
+
+static void wrong(struct history *h, const char *what) {
+    if (!h->wrong[0]) {
+        snprintf(h->wrong, sizeof h->wrong, "%s", what);
+    }
+}
+
+/* --- actors --- */
+
+static struct culm_gnn_node_options options_of(struct history *h, int32_t id,
+                                               struct culm_world *world,
+                                               struct culm_blob_pool *pool, uint32_t role) {
+    if (id >= NODES) {
+        wrong(h, "too many nodes");
+        return (struct culm_gnn_node_options){0};
+    }
+    h->role[id] = role;
+    h->exec[id] = culm_gnn_symbolic_new(&h->layout, h->seed, pool);
+    return (struct culm_gnn_node_options){.world = world,
+                                          .exec = h->exec[id],
+                                          .layout = &h->layout,
+                                          .pool = pool,
+                                          .id = id,
+                                          .beat_ms = 100};
+}
+
+static void *make_server(void *context, int32_t id, struct culm_world *world,
+                         struct culm_blob_pool *pool) {
+    struct history *h = context;
+    const struct culm_gnn_server_options options = {
+        .node = options_of(h, id, world, pool, CULM_GNN_SERVER),
+        .workers = h->shape.count[CULM_GNN_WORKER] > 0};
+    return options.node.exec ? culm_gnn_server_new(&options) : NULL;
+}
+
+static void *make_parameter(void *context, int32_t id, struct culm_world *world,
+                            struct culm_blob_pool *pool) {
+    const struct culm_gnn_node_options options =
+        options_of(context, id, world, pool, CULM_GNN_PARAMETER);
+    return options.exec ? culm_gnn_parameter_new(&options) : NULL;
+}
+
+static void *make_worker(void *context, int32_t id, struct culm_world *world,
+                         struct culm_blob_pool *pool) {
+    const struct culm_gnn_node_options options =
+        options_of(context, id, world, pool, CULM_GNN_WORKER);
+    return options.exec ? culm_gnn_worker_new(&options) : NULL;
+}
+
+static void destroy(void *context, int32_t id, void *actor) {
+    struct history *h = context;
+    switch (h->role[id]) {
+    case CULM_GNN_SERVER: culm_gnn_server_free(actor); break;
+    case CULM_GNN_PARAMETER: culm_gnn_parameter_free(actor); break;
+    default: culm_gnn_worker_free(actor); break;
+    }
+    culm_gnn_symbolic_free(h->exec[id]);
+    h->exec[id] = NULL;
+}
+
+/* --- what is said, and what befalls --- */
+
+static void on_event(void *context, json_t *event) {
+    struct history *h = context;
+    const char *name = json_string_value(json_object_get(event, "event"));
+    if (h->log) {
+        char *text = json_dumps(event, JSON_COMPACT);
+        printf("# %s\n", text);
+        free(text);
+    }
+    if (strcmp(name, "epoch") == 0) {
+        int64_t epoch = json_integer_value(json_object_get(event, "epoch"));
+        if (epoch != h->epoch + 1) {
+            wrong(h, "an epoch was told twice or not at all");
+        }
+        h->epoch = epoch;
+    } else if (strcmp(name, "rollback") == 0) {
+        h->rollbacks++;
+        h->epoch = json_integer_value(json_object_get(event, "to"));
+    } else if (strcmp(name, "done") == 0) {
+        snprintf(h->state, sizeof h->state, "%s",
+                 json_string_value(json_object_get(event, "state_sha256")));
+    }
+    h->lost += strcmp(name, "lost") == 0;
+    h->checkpoints += strcmp(name, "checkpoint") == 0;
+}
+
+static void fire(struct history *h, struct fault *fault, int32_t node) {
+    fault->fired = true;
+    fault->node = node;
+    switch (fault->kind) {
+    case KILL: culm_sim_kill(h->sim, node); break;
+    case FREEZE: culm_sim_freeze(h->sim, node, CULM_NEVER); break;
+    case FLIP: culm_gnn_symbolic_flip(h->exec[node]); break; /* nothing, but of a holder */
+    default: culm_sim_cut(h->sim, node, fault->other); break;
+    }
+}
+
+static void on_point(void *context, int32_t node, const struct culm_fault_point *point) {
+    struct history *h = context;
+    for (int32_t f = 0; f < h->fault_count; f++) {
+        struct fault *fault = &h->fault[f];
+        if (!fault->fired && fault->at_phase && node >= 0 && node < NODES &&
+            h->role[node] == fault->role && point->phase == fault->phase && fault->after-- == 0) {
+            fire(h, fault, node);
+        }
+    }
+}
+
+static void fire_by_time(struct history *h) {
+    for (int32_t f = 0; f < h->fault_count; f++) {
+        struct fault *fault = &h->fault[f];
+        if (!fault->fired && !fault->at_phase && culm_sim_now(h->sim) >= fault->time_ns) {
+            fault->fired = true;
+            if (culm_sim_worker(h->sim, fault->node)) {
+                fire(h, fault, fault->node);
+            }
+        }
+    }
+}
+
+/* --- histories --- */
+
+static void shape_from(uint64_t *dice, const struct culm_gnn_layout *layout, struct shape *shape) {
+    *shape = (struct shape){
+        .epochs = 1 + (int64_t)culm_rng_below(dice, 6),
+        .eval_every = (int64_t)culm_rng_below(dice, 3),
+        .checkpoint_every = (int64_t)culm_rng_below(dice, 4),
+    };
+    int32_t most = layout->intervals < 4 ? layout->intervals : 4;
+    shape->count[CULM_GNN_SERVER] = 1 + (int32_t)culm_rng_below(dice, (uint64_t)most);
+    shape->count[CULM_GNN_PARAMETER] = 1 + (int32_t)culm_rng_below(dice, 3);
+    shape->count[CULM_GNN_WORKER] = (int32_t)culm_rng_below(dice, 5);
+}
+
+static void faults_from(uint64_t *dice, struct history *h) {
+    h->fault_count = (int32_t)culm_rng_below(dice, FAULTS + 1);
+    int32_t nodes = h->shape.count[0] + h->shape.count[1] + h->shape.count[2];
+    for (int32_t f = 0; f < h->fault_count; f++) {
+        struct fault *fault = &h->fault[f];
+        fault->kind = (enum kind)culm_rng_below(dice, KINDS);
+        fault->at_phase = culm_rng_below(dice, 3) > 0;
+        fault->role = (uint32_t)culm_rng_below(dice, CULM_GNN_ROLES);
+        fault->phase = (uint32_t)culm_rng_below(dice, CULM_GNN_PHASE_COUNT);
+        fault->after = (int32_t)culm_rng_below(dice, 12);
+        fault->time_ns = 1000 * MS + culm_rng_below(dice, 300 * MS);
+        fault->node = (int32_t)culm_rng_below(dice, (uint64_t)nodes);
+        fault->other = (int32_t)culm_rng_below(dice, (uint64_t)nodes + 1) - 1;
+        if (fault->kind == CUT && fault->node == fault->other) {
+            fault->kind = KILL;
+        }
+    }
+}
+
+static void play(struct history *h, uint64_t seed, bool rough) {
+    uint64_t dice = culm_rng_mix(seed, 5);
+    const struct culm_sim_options options = {
+        .seed = seed,
+        .latency_ns = 100000,
+        .jitter_ns = culm_rng_below(&dice, 2) ? 3 * MS : 0,
+        .piece_bytes = rough && culm_rng_below(&dice, 4) == 0 ? 60 : 0,
+        .short_percent = rough ? (uint32_t)culm_rng_below(&dice, 30) : 0,
+        .exit_ns = 5 * MS,
+        .job_ns = 2 * MS,
+        .io_ns = 10 * MS,
+        .spawn_ns = 30 * MS,
+        .spawn_max = NODES,
+        .role = {[CULM_GNN_SERVER] = {h, &culm_gnn_server_actor, make_server, destroy, false},
+                 [CULM_GNN_PARAMETER] = {h, &culm_gnn_parameter_actor, make_parameter, destroy,
+                                         false},
+                 [CULM_GNN_WORKER] = {h, &culm_gnn_worker_actor, make_worker, destroy, true}},
+        .coordinator_ops = &culm_gnn_leader_actor,
+        .event = on_event,
+        .event_context = h,
+        .fault = on_point,
+        .log = h->log && getenv("SIM_LOG"),
+    };
+    h->sim = culm_sim_new(&options);
+    h->leader_exec = culm_gnn_symbolic_new(&h->layout, h->seed, NULL);
+    struct culm_gnn_leader_options leader = {
+        .world = culm_sim_coordinator_world(h->sim),
+        .agent = culm_sim_agent(h->sim),
+        .exec = h->leader_exec,
+        .layout = &h->layout,
+        .settings = {.epochs = h->shape.epochs,
+                     .eval_every = h->shape.eval_every,
+                     .checkpoint_every = h->shape.checkpoint_every,
+                     .beat_ms = 100,
+                     .suspect_ms = 1000},
+        .home = h->home,
+        .rows = {10, 10, 10},
+        .start_path = "",
+    };
+    memcpy(leader.settings.count, h->shape.count, sizeof h->shape.count);
+    h->leader = culm_gnn_leader_new(&leader);
+    culm_sim_coordinator(h->sim, h->leader);
+    while (culm_sim_step(h->sim) && culm_sim_now(h->sim) < 300000 * MS) {
+        fire_by_time(h);
+    }
+    int code = -1;
+    const char *error = NULL;
+    if (!culm_sim_left(h->sim, &code, &error)) {
+        wrong(h, "never ended");
+    } else if (code != 0) {
+        wrong(h, error && error[0] ? error : "ended with an error");
+    }
+    culm_gnn_leader_free(h->leader);
+    if (culm_sim_free(h->sim) != 0) {
+        wrong(h, "blobs are left");
+    }
+    culm_gnn_symbolic_free(h->leader_exec);
+}
+
+/* What the same comes to with one of each role, undisturbed. */
+static void reference(const struct history *of, uint64_t seed, char ret_state[80]) {
+    struct history h = {.layout = of->layout, .shape = of->shape, .seed = of->seed};
+    h.shape.count[CULM_GNN_SERVER] = h.shape.count[CULM_GNN_PARAMETER] = 1;
+    h.shape.count[CULM_GNN_WORKER] = 0;
+    h.shape.eval_every = 0;
+    play(&h, seed, false);
+    memcpy(ret_state, h.state, sizeof h.state);
+    if (h.wrong[0] || h.lost || h.rollbacks) {
+        snprintf(ret_state, 80, "no reference: %.60s", h.wrong);
+    }
+}
+
+static void count(const struct history *h, struct seen *seen) {
+    for (int32_t f = 0; f < h->fault_count; f++) {
+        const struct fault *fault = &h->fault[f];
+        seen->kind[fault->kind] += fault->fired;
+        seen->fired[fault->role][fault->phase] += fault->fired && fault->at_phase;
+    }
+    seen->lost += h->lost;
+    seen->rollbacks += h->rollbacks;
+    seen->checkpoints += h->checkpoints;
+}
+
+static bool run(uint64_t seed, bool log, struct seen *seen) {
+    uint64_t dice = culm_rng_mix(seed, 3);
+    struct history h = {.seed = seed, .log = log};
+    int32_t intervals = 1 + (int32_t)culm_rng_below(&dice, 10);
+    int32_t stages = 1 + (int32_t)culm_rng_below(&dice, 4);
+    char expected[80];
+    if (culm_gnn_symbolic_layout(seed, intervals, stages, &h.layout, NULL) != CULM_OK) {
+        return false;
+    }
+    shape_from(&dice, &h.layout, &h.shape);
+    for (int32_t i = 0; i < intervals; i++) {
+        h.home[i] = i * h.shape.count[CULM_GNN_SERVER] / intervals;
+    }
+    faults_from(&dice, &h);
+    reference(&h, seed, expected);
+    if (log) {
+        printf(
+            "# %d intervals, %d stages, %d servers, %d parameter servers, %d workers, %d epochs\n",
+            intervals, stages, h.shape.count[0], h.shape.count[1], h.shape.count[2],
+            (int)h.shape.epochs);
+        for (int32_t f = 0; f < h.fault_count; f++) {
+            printf(
+                "# fault %d: kind %d, %s role %u phase %s after %d, node %d other %d at %llu ms\n",
+                f, h.fault[f].kind, h.fault[f].at_phase ? "at" : "not at", h.fault[f].role,
+                culm_gnn_phase_name(h.fault[f].phase), h.fault[f].after, h.fault[f].node,
+                h.fault[f].other, (unsigned long long)(h.fault[f].time_ns / MS));
+        }
+    }
+    play(&h, seed, true);
+    count(&h, seen);
+    culm_gnn_layout_release(&h.layout);
+    if (!h.wrong[0] && strcmp(h.state, expected) != 0) {
+        wrong(&h, "another state than that of an undisturbed run");
+    }
+    if (h.wrong[0]) {
+        printf("not ok - seed %llu: %s\n    (%s, expected %s)\n    replay: gnn_histories --first "
+               "%llu --count 1 --log\n",
+               (unsigned long long)seed, h.wrong, h.state, expected, (unsigned long long)seed);
+    }
+    return !h.wrong[0];
+}
+
+/* Which phases a role has. */
+static bool has_phase(uint32_t role, uint32_t phase) {
+    switch (phase) {
+    case CULM_GNN_PHASE_EDGE: return false;
+    case CULM_GNN_PHASE_GATHER:
+    case CULM_GNN_PHASE_SCATTER: return role == CULM_GNN_SERVER;
+    case CULM_GNN_PHASE_APPLY:
+    case CULM_GNN_PHASE_PUSH_GRADIENT: return role != CULM_GNN_PARAMETER;
+    case CULM_GNN_PHASE_PUSH_ROWS: return role == CULM_GNN_WORKER;
+    case CULM_GNN_PHASE_UPDATE:
+    case CULM_GNN_PHASE_COMMIT:
+    case CULM_GNN_PHASE_CHECKPOINT: return role == CULM_GNN_PARAMETER;
+    default: return true;
+    }
+}
+
+static bool fired_enough(const struct seen *seen, int64_t histories) {
+    bool enough = seen->lost > histories / 3 && seen->checkpoints > histories / 4;
+    for (int k = 0; k < KINDS; k++) {
+        enough = enough && seen->kind[k] > histories / 20;
+    }
+    for (uint32_t r = 0; r < CULM_GNN_ROLES; r++) {
+        for (uint32_t p = 0; p < CULM_GNN_PHASE_COUNT; p++) {
+            if (has_phase(r, p) && seen->fired[r][p] < histories / 500) {
+                printf("# %s %s: fired %lld times\n", culm_gnn_role_name(r), culm_gnn_phase_name(p),
+                       (long long)seen->fired[r][p]);
+                enough = false;
+            }
+        }
+    }
+    return enough;
+}
+
+int main(int argc, char **argv) {
+    uint64_t first = 1, histories = 100;
+    bool log = false;
+    for (int i = 1; i < argc; i++) {
+        log = log || strcmp(argv[i], "--log") == 0;
+        if (i + 1 < argc && strcmp(argv[i], "--first") == 0) {
+            first = strtoull(argv[++i], NULL, 10);
+        } else if (i + 1 < argc && strcmp(argv[i], "--count") == 0) {
+            histories = strtoull(argv[++i], NULL, 10);
+        }
+    }
+    struct seen seen = {0};
+    int64_t failed = 0;
+    for (uint64_t seed = first; seed < first + histories; seed++) {
+        failed += !run(seed, log, &seen);
+    }
+    bool enough = histories < FLOORS_FROM || fired_enough(&seen, (int64_t)histories);
+    printf("1..1\n%s 1 - %llu histories: %lld killed, %lld frozen, %lld links cut, %lld flips, "
+           "%lld nodes lost, "
+           "%lld roll-backs, %lld checkpoints, %lld failed%s\n",
+           failed || !enough ? "not ok" : "ok", (unsigned long long)histories,
+           (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.kind[CUT],
+           (long long)seen.kind[FLIP], (long long)seen.lost, (long long)seen.rollbacks,
+           (long long)seen.checkpoints, (long long)failed,
+           enough ? "" : ", and too little befell them");
+    return failed || !enough;
+}
