@@ -32,5 +32,5 @@ enum culm_status culm_secret_random(void *ret_bytes, size_t len, struct culm_err
     do {
         got = getrandom(ret_bytes, len, 0);
     } while (got < 0 && errno == EINTR);
-    return got == (ssize_t)len ? CULM_OK : culm_error_errno(error, errno, "random numbers");
+    return got == (ssize_t)len ? CULM_OK : culm_error_errno(error, errno, "draw random numbers");
 }

@@ -43,7 +43,7 @@ bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64
                              struct culm_error *ret_error) {
     const struct child *child = culm_agent_child(agent, node);
     if (!child || child->exited || child->joined || child->newcomer) {
-        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", node);
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not expected", node);
         return false;
     }
     if (pid && pid != child->pid) { /* it knows the token, but was not started */

@@ -152,8 +152,8 @@ void culm_local_agent_leave_rest(struct culm_local_agent *agent) {
         if (!child->exited && !child->newcomer) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
-                           "node %d does not end although it was killed and is left behind; look "
-                           "what process %lld waits for (a disk or a network file system?)",
+                           "node %d does not end although it was killed, and is left behind; find "
+                           "out what process %lld waits for (a disk or a network file system?)",
                            child->node, (long long)child->pid);
             agent->o.ops->complain(agent->o.ctx, &error);
         }
@@ -178,7 +178,7 @@ void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
             culm_error_set(&error, CULM_ERR_TIMEOUT,
                            child->prepares
                                ? "was silent for %lld ms while it prepared, and is killed"
-                               : "did not join within %lld ms and is killed",
+                               : "did not join within %lld ms, and is killed",
                            (long long)limit_ms);
             culm_agent_start_error(child, &error);
             culm_agent_kill(child);

@@ -69,8 +69,7 @@ enum culm_status culm_handshake_challenged(struct culm_handshake *handshake,
         !culm_reader_done(&reader)) {
         return culm_error_set(
             error, CULM_ERR_FORMAT,
-            "the answer to a hello is not a challenge; is the other side culm, of "
-            "the same version?");
+            "the other side does not answer as culm does; is it culm, of the same version?");
     }
     memcpy(handshake->listener_nonce, nonce, sizeof nonce);
     if (!right_mac(handshake, NULL, said)) {
@@ -113,8 +112,9 @@ enum culm_status culm_handshake_greeted(struct culm_handshake *handshake,
     culm_read_bytes(&reader, nonce, sizeof nonce);
     if (hello->type != CULM_WIRE_HELLO || handshake->greeted || !culm_reader_done(&reader) ||
         !may_call(caller, listener) || listener != handshake->listener) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "not a hello; is this worker of the same version?");
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "the connection does not begin with a hello; is this worker of the same version?");
     }
     handshake->caller = caller;
     memcpy(handshake->caller_nonce, nonce, sizeof nonce);
@@ -139,8 +139,9 @@ enum culm_status culm_handshake_proved(const struct culm_handshake *handshake,
     introduction.role = culm_read_u32(&reader);
     culm_read_bytes(&reader, said, sizeof said);
     if (proof->type != CULM_WIRE_PROOF || !handshake->greeted || !culm_reader_done(&reader)) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "not a proof; is this worker of the same version?");
+        return culm_error_set(
+            error, CULM_ERR_FORMAT,
+            "the hello is not followed by a proof; is this worker of the same version?");
     }
     if (!right_mac(handshake, &introduction, said)) {
         return culm_error_set(error, CULM_ERR_CONFIG,

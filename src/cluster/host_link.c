@@ -13,7 +13,7 @@
 static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_error *ret_error) {
     struct culm_host *host = ctx;
     if (!culm_real_listens(&host->real)) {
-        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", caller->node);
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not expected", caller->node);
         return false;
     }
     return culm_local_agent_awaits(host->agent, caller->node, caller->pid, ret_error);
@@ -64,7 +64,7 @@ static bool on_brief(void *ctx, int32_t node, struct culm_blob **ret_brief) {
     if (failed) {
         struct culm_error error;
         culm_error_set(&error, CULM_ERR_MEMORY,
-                       "out of memory, or over %zu MB, for what workers are told",
+                       "what workers have to be told does not fit into memory, or exceeds %zu MB",
                        CULM_WIRE_BRIEF_MAX >> 20);
         culm_real_fail(&host->real, &error);
     }

@@ -396,7 +396,9 @@ static void hear_answer(struct culm_member *member, struct culm_link *link,
         member->o.ops->joined(member->o.ctx, welcome.pid);
         return;
     } else {
-        culm_error_set(&error, CULM_ERR_FORMAT, "answer of unknown type %04x", message->type);
+        culm_error_set(&error, CULM_ERR_FORMAT,
+                       "the coordinator answered with a message of unknown type %04x",
+                       message->type);
     }
     dial_stop(member, &member->join);
     end(member, &error);

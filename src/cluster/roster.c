@@ -143,7 +143,7 @@ static void admit(struct culm_roster *roster, struct culm_link *link,
     struct culm_caller caller = {link->handshake.caller, link->pid, &introduction};
     uint32_t role;
     if (link_of(roster, caller.node)) {
-        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not awaited", caller.node);
+        culm_error_set(&error, CULM_ERR_CONFIG, "node %d is not expected", caller.node);
         refuse(link, error.text);
         return;
     }
@@ -174,7 +174,7 @@ static void hear_preparing(struct culm_roster *roster, struct culm_link *link,
         return;
     }
     if (message->type != CULM_WIRE_READY || !culm_ready_decode(message, &ready)) {
-        refuse(link, "neither preparing nor ready; is this worker of the same version?");
+        refuse(link, "this worker neither prepares nor is ready; is it of the same version?");
     } else if (roster->o.ops->ready &&
                !roster->o.ops->ready(roster->o.ctx, link->node, &ready, &error)) {
         refuse(link, error.text);

@@ -7,15 +7,15 @@
  * the end was decided is not waited for: run then leaves the process with _exit. A coordinator that
  * says nothing for orphan_ms, although its connection stands, is as good as gone.
  *
- * Data for a peer goes over a connection that this worker opens at the first send; what a peer
- * sends comes over the one it opened, unless one of the two only calls (member.h); each proves
- * itself first (handshake.h). An attempt that fails
- * for lack of something (descriptors, room in the peer's queue, an answer) is made again until
- * dial_limit_ms have passed, and what is sent meanwhile waits. A fault fires once all that was sent
- * has left, but what waits for the call of one that only calls. `lost` comes once a peer,
- * when either connection ends or cannot be opened, and nothing comes from it, or goes to it,
- * afterwards. Frames from the coordinator that are no frames, and a pool that is exhausted by a
- * received payload, end the worker with an error, of which the coordinator is told.
+ * Data for a peer goes over a connection that this worker opens when it first sends something; what
+ * the peer sends comes over a connection that the peer opens, unless one of the two only calls
+ * (member.h). Each side proves itself first (handshake.h). An attempt that fails because something is
+ * lacking (descriptors, room in the peer's queue, an answer) is repeated until dial_limit_ms have
+ * passed; what is sent meanwhile waits. A fault fires after everything that was sent has left, except
+ * what waits for a call from a peer that only calls. `lost` comes once for each peer, when either
+ * connection ends or cannot be opened; afterwards nothing comes from that peer or goes to it. If the
+ * coordinator sends something that is not a frame, or a received payload does not fit the pool, the
+ * worker ends with an error, which it tells the coordinator.
  *
  * Ignores SIGINT in this process: a terminal sends it to all, and the coordinator decides. A newcomer
  * does not: whoever started it decides, and it does not end with its parent either. Thread: one, the

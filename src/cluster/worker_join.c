@@ -123,7 +123,9 @@ static enum culm_status read_answer(struct culm_worker *worker, const struct cul
         culm_read_string(&meta, text, sizeof text);
         return culm_error_set(error, CULM_ERR_CONFIG, "refused: %s", text);
     }
-    return culm_error_set(error, CULM_ERR_FORMAT, "answer of unknown type %04x", answer->type);
+    return culm_error_set(error, CULM_ERR_FORMAT,
+                          "the coordinator answered with a message of unknown type %04x",
+                          answer->type);
 }
 
 /* An attempt has failed: the next may lead there from another address of this machine, where the

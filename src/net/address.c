@@ -139,14 +139,15 @@ enum culm_status culm_address_parse(const char *text, struct culm_address *ret_a
                  : begins(text, TCP) ? parse_tcp(text + strlen(TCP), &address)
                                      : false;
     if (is_link_local(text)) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%.100s': a link-local address, which means something else on every "
-                              "machine; give another address of that host",
-                              text);
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "'%.100s' is a link-local address, which means something else on every "
+            "machine; give another address of that host",
+            text);
     }
     if (!right) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%.100s': not an address; give 'unix:NAME', 'tcp:HOST:PORT' or "
+                              "'%.100s' is not an address; give 'unix:NAME', 'tcp:HOST:PORT' or "
                               "'tcp:[IPV6]:PORT'",
                               text);
     }
@@ -209,8 +210,8 @@ enum culm_status culm_address_resolve(const struct culm_address *address,
     if (!count && near) {
         return culm_error_set(
             error, CULM_ERR_NOT_FOUND,
-            "look up '%.100s': it has link-local addresses only, which are of one "
-            "link and are not called",
+            "look up '%.100s': it has only link-local addresses, which mean something "
+            "else on every machine",
             address->host);
     }
     if (!count) {

@@ -154,13 +154,13 @@ static struct entry *entry_new(struct culm_conn *conn, size_t meta_bytes) {
     size_t head_bytes = CULM_FRAME_HEADER_BYTES + meta_bytes;
     if (meta_bytes > CULM_FRAME_META_MAX) {
         culm_error_set(&conn->why, CULM_ERR_INTERNAL,
-                       "a message of %zu bytes beside its payload, over the limit of %u",
+                       "a message has %zu bytes beside its payload, over the limit of %u",
                        meta_bytes, CULM_FRAME_META_MAX);
         return NULL;
     }
     if (conn->heads + sizeof(struct entry) + head_bytes > CULM_CONN_HEADS_MAX) {
         culm_error_set(&conn->why, CULM_ERR_CLOSED,
-                       "the other side does not read: over %zu MB wait for it",
+                       "the other side does not read: more than %zu MB wait for it",
                        CULM_CONN_HEADS_MAX >> 20);
         return NULL;
     }

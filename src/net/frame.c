@@ -86,7 +86,7 @@ static enum culm_status start_frame(struct culm_frame_reader *reader, struct cul
     }
     if (meta_bytes > reader->meta_max || payload_bytes > reader->payload_max) {
         return culm_error_set(
-            error, CULM_ERR_FORMAT, "frame of %u + %llu bytes, over the limit of %zu + %zu",
+            error, CULM_ERR_FORMAT, "a frame of %u + %llu bytes is over the limit of %zu + %zu",
             meta_bytes, (unsigned long long)payload_bytes, reader->meta_max, reader->payload_max);
     }
     if (meta_bytes > reader->meta_capacity) {

@@ -46,7 +46,8 @@ struct culm_leader_ops {
     size_t size;
     /* It is ready, and may be given work. */
     void (*joined)(void *leader, int32_t node, const struct culm_node_info *info);
-    /* Its process has ended; of a newcomer, its connection. why: of one that never joined, what it declined for; NULL: nothing. */
+    /* Its process has ended or, if it is a newcomer, its connection. `why`: what a node that never
+     * joined declined for; NULL: it gave no reason. */
     void (*ended)(void *leader, int32_t node, const struct culm_error *why);
     /* It was killed without warning, by a preemption trace. */
     void (*removed)(void *leader, int32_t node);

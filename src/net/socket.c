@@ -65,7 +65,8 @@ static enum culm_status where_of(const struct culm_address *address, struct wher
         return CULM_OK;
     case CULM_ADDRESS_NAME: break;
     }
-    return culm_error_set(error, CULM_ERR_CONFIG, "'%.100s': a name of a host; look it up first",
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          "'%.100s' is the name of a host, and must be looked up first",
                           address->host);
 }
 
@@ -298,7 +299,7 @@ enum culm_status culm_socket_accept(int listen_fd, int *ret_fd, struct culm_erro
     }
     if (!same_user(fd)) {
         close(fd);
-        return culm_error_set(error, CULM_ERR_CLOSED, "another user knocked");
+        return culm_error_set(error, CULM_ERR_CLOSED, "a process of another user called");
     }
     tune(fd);
     *ret_fd = fd;

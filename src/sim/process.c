@@ -242,7 +242,7 @@ static bool on_check(void *ctx, const struct culm_caller *caller, struct culm_er
     struct process *process = ctx;
     struct process *worker = culm_sim_process(process->sim, caller->node);
     if (!worker || worker->up) {
-        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not awaited", caller->node);
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "node %d is not expected", caller->node);
         return false;
     }
     return true;

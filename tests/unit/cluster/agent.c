@@ -177,7 +177,7 @@ static void a_node_is_started_in_its_role_let_in_and_ended(void **state) {
     assert_int_equal(culm_local_agent_alive(t.agent), 1);
     assert_true(culm_local_agent_awaits(t.agent, 0, 0, &error));
     assert_false(culm_local_agent_awaits(t.agent, 1, 0, &error));
-    assert_string_equal(error.text, "node 1 is not awaited");
+    assert_string_equal(error.text, "node 1 is not expected");
     assert_false(culm_local_agent_awaits(t.agent, 0, getpid(), &error)); /* another process */
     assert_int_equal(t.complaints, 1);
     culm_local_agent_heard(t.agent, 0);

@@ -164,7 +164,7 @@ static void a_silent_start_is_ended(void **state) {
     assert_int_equal(t.code, 0);
     assert_true(culm_clock_ns() - since < 5 * SECOND);
     assert_int_equal(t.error_events, 1);
-    assert_non_null(strstr(t.error_text, "node 0: did not join within 300 ms and is killed"));
+    assert_non_null(strstr(t.error_text, "node 0: did not join within 300 ms, and is killed"));
     test_release(&t, 0);
 }
 

@@ -230,8 +230,8 @@ static void an_odd_number_is_the_answer(void **state) {
     culm_address_print(&number, text);
     assert_string_equal(text, "tcp:127.0.0.1:80");
     assert_int_equal(culm_address_resolve(&near, &number, 1, &count, &error), CULM_ERR_NOT_FOUND);
-    assert_string_equal(error.text, "look up 'fe80::1': it has link-local addresses only, which "
-                                    "are of one link and are not called");
+    assert_string_equal(error.text, "look up 'fe80::1': it has only link-local addresses, which "
+                                    "mean something else on every machine");
 }
 
 static void a_name_that_nobody_has_is_said(void **state) {

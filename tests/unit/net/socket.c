@@ -85,7 +85,8 @@ static void names_are_not_looked_up_here(void **state) {
     struct culm_error error = {0};
     int fd;
     assert_int_equal(culm_socket_connect("tcp:localhost:80", &fd, &error), CULM_ERR_CONFIG);
-    assert_non_null(strstr(error.text, "'localhost': a name of a host; look it up first"));
+    assert_non_null(
+        strstr(error.text, "'localhost' is the name of a host, and must be looked up first"));
 }
 
 /* Both ends of a connection to `where`; false: no such addresses on this machine. */
