@@ -7,7 +7,7 @@
  * What nobody can notice is left out: a gradient that changes at its only reader before its norm
  * was taken, and the only copy of a stage stepped wrongly. And readers of wrong samples.
  */
-#include "sim/history.h"
+#include "small.h"
 
 #include <stdio.h>
 
@@ -18,36 +18,9 @@ struct shape {
 };
 
 static const char *const flip_name[] = {"state", "gradient", "gradient applied", "result"};
+
 static struct culm_history history_of(const struct shape *shape, uint64_t seed) {
-    int32_t workers = shape->pipelines * shape->stages;
-    return (struct culm_history){
-        .seed = seed,
-        .shape = {.pipelines = shape->pipelines,
-                  .stages = shape->stages,
-                  .lanes = 4,
-                  .micros = 8,
-                  .micros_per_lane = 2,
-                  .global_samples = 16,
-                  .micro_samples = 2,
-                  .steps = 4,
-                  .redundancy = shape->redundancy,
-                  .clip_norm = 1.0},
-        .settings = {.heartbeat_ms = 20,
-                     .suspect_ms = 200,
-                     .kill_suspect_ms = 400,
-                     .replace_ms = 50,
-                     .join_ms = 1000,
-                     .wait_ms = 60000,
-                     .stuck_ms = 30000,
-                     .max_nodes = workers + 2,
-                     .checkpoint_every = 2},
-        .checkpoint_keep = 2,
-        .params_per_stage = 4,
-        .latency_us = 100,
-        .jitter_us = 300,
-        .job_us = 1000,
-        .must_fire = true,
-    };
+    return small_history(shape->pipelines, shape->stages, shape->redundancy, seed);
 }
 
 static bool passes(const struct shape *shape, enum culm_phase phase, enum culm_flip flip) {

@@ -4,7 +4,7 @@
  * executor; each ends with the bits of the undisturbed run, or with the line that is wanted.
  */
 #include "pipeline/exec.h"
-#include "sim/history.h"
+#include "small.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,34 +12,12 @@
 #define STUCK_MS 300
 
 static struct culm_history history_of(int32_t pipelines, uint64_t seed) {
-    return (struct culm_history){
-        .seed = seed,
-        .shape = {.pipelines = pipelines,
-                  .stages = 3,
-                  .lanes = 4,
-                  .micros = 8,
-                  .micros_per_lane = 2,
-                  .global_samples = 16,
-                  .micro_samples = 2,
-                  .steps = 3,
-                  .redundancy = CULM_REDUNDANCY_EAGER,
-                  .clip_norm = 1.0},
-        .settings = {.heartbeat_ms = 20,
-                     .suspect_ms = 200,
-                     .kill_suspect_ms = 400,
-                     .replace_ms = 50,
-                     .join_ms = 1000,
-                     .wait_ms = 60000,
-                     .stuck_ms = STUCK_MS,
-                     .max_nodes = pipelines * 3 + 4,
-                     .checkpoint_every = 2},
-        .checkpoint_keep = 2,
-        .params_per_stage = 2,
-        .latency_us = 100,
-        .jitter_us = 300,
-        .job_us = 1000,
-        .must_fire = true,
-    };
+    struct culm_history history = small_history(pipelines, 3, CULM_REDUNDANCY_EAGER, seed);
+    history.shape.steps = 3;
+    history.settings.stuck_ms = STUCK_MS;
+    history.settings.max_nodes += 2;
+    history.params_per_stage = 2;
+    return history;
 }
 
 static int run(struct culm_history *history, int number, const char *what) {

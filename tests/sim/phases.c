@@ -6,7 +6,7 @@
  * the bits of the undisturbed one, rolls back never, and a freeze too short to be suspected loses
  * nobody.
  */
-#include "sim/history.h"
+#include "small.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,35 +17,9 @@
 enum how { KILL, FREEZE_SHORT, FREEZE_LONG, FREEZE_FOR_GOOD, HOW_COUNT };
 
 static const char *const how_name[] = {"kill", "freeze 60 ms", "freeze 300 ms", "freeze for good"};
+
 static struct culm_history history_of(enum culm_redundancy redundancy, uint64_t seed) {
-    return (struct culm_history){
-        .seed = seed,
-        .shape = {.pipelines = 2,
-                  .stages = STAGES,
-                  .lanes = 4,
-                  .micros = 8,
-                  .micros_per_lane = 2,
-                  .global_samples = 16,
-                  .micro_samples = 2,
-                  .steps = 4,
-                  .redundancy = redundancy,
-                  .clip_norm = 1.0},
-        .settings = {.heartbeat_ms = 20,
-                     .suspect_ms = 200,
-                     .kill_suspect_ms = 400,
-                     .replace_ms = 50,
-                     .join_ms = 1000,
-                     .wait_ms = 60000,
-                     .stuck_ms = 30000,
-                     .max_nodes = WORKERS + 2,
-                     .checkpoint_every = 2},
-        .checkpoint_keep = 2,
-        .params_per_stage = 4,
-        .latency_us = 100,
-        .jitter_us = 300,
-        .job_us = 1000,
-        .must_fire = true,
-    };
+    return small_history(2, STAGES, redundancy, seed);
 }
 
 static struct culm_history_fault fault_of(enum culm_phase phase, int32_t node, enum how how) {

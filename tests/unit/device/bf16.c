@@ -4,7 +4,9 @@
  *
  *     CULM_TEST_SEED=N     another seed than 1
  */
-#include "device/cpu/cpu.h"
+/* Two ways of the same bits. */
+#define CPUS_OPENED(isa_, thread_) (setenv("CULM_BF16_DOT", (thread_) == 1 ? "1" : "0", 1) == 0)
+#include "cpus.h"
 
 #include "base/rng.h"
 
@@ -16,57 +18,7 @@
 
 #include <cmocka.h>
 
-static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
 static const char *const flavours[] = {"portable", "amx"};
-#define ISAS 5
-#define THREADS 3
-
-static struct culm_device *cpus[ISAS][THREADS];
-
-static int open_devices(void **state) {
-    (void)state;
-    for (int t = 0; t < THREADS; t++) {
-        setenv("CULM_BF16_DOT", t == 1 ? "1" : "0", 1); /* two ways of the same bits */
-        for (int i = 0; i < ISAS; i++) {
-            culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL);
-        }
-    }
-    return cpus[ISAS - 1][0] ? 0 : -1;
-}
-
-static int close_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < ISAS; i++) {
-        for (int t = 0; t < THREADS; t++) {
-            culm_device_free(cpus[i][t]);
-        }
-    }
-    return 0;
-}
-
-static uint64_t seed(void) {
-    const char *text = getenv("CULM_TEST_SEED");
-    return text ? strtoull(text, NULL, 10) : 1;
-}
-
-static float widen(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint16_t rounded(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (!(bits & 0x7f800000u)) {
-        return (uint16_t)(bits >> 16 & 0x8000);
-    }
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)(bits >> 16 | 0x40);
-    }
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
 
 struct matrix {
     enum culm_dtype dtype;

@@ -5,7 +5,7 @@
  *
  *     CULM_TEST_SEED=N     another seed than 1
  */
-#include "device/cpu/cpu.h"
+#include "cpus.h"
 
 #include "base/rng.h"
 #include "tensor/reference.h"
@@ -18,50 +18,9 @@
 
 #include <cmocka.h>
 
-static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
 static const char *const flavours[] = {"portable", "amx"};
-#define ISAS 5
-#define THREADS 3
 #define CPUS (ISAS * THREADS)
-
-static struct culm_device *cpus[CPUS]; /* NULL: not on this processor */
-
-static int open_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < CPUS; i++) {
-        culm_cpu_new(i % THREADS + 1, isas[i / THREADS], &cpus[i], NULL);
-    }
-    return cpus[CPUS - THREADS] ? 0 : -1;
-}
-
-static int close_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < CPUS; i++) {
-        culm_device_free(cpus[i]);
-    }
-    return 0;
-}
-
-static uint64_t seed(void) {
-    const char *text = getenv("CULM_TEST_SEED");
-    return text ? strtoull(text, NULL, 10) : 1;
-}
-
-static float widen(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint16_t rounded(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (!(bits & 0x7f800000u)) {
-        return (uint16_t)(bits >> 16 & 0x8000);
-    }
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
+#define CPU(number_) cpus[(number_) / THREADS][(number_) % THREADS]
 
 /* The same values in both types. */
 struct array {
@@ -127,22 +86,22 @@ static void maps(void **state) {
         struct culm_dropout drop = {.p = 0.3, .key = 77, .first_sample = 5, .samples = 1};
         struct culm_dropout none = {.p = 0, .samples = 1};
         for (int c = 0; c < CPUS; c++) {
-            for (size_t t = 0; cpus[c] && t < sizeof types / sizeof types[0]; t++) {
+            for (size_t t = 0; CPU(c) && t < sizeof types / sizeof types[0]; t++) {
                 const enum culm_dtype *type = types[t];
                 struct culm_in a = in(x, type[1]), b = in(h, type[2]);
                 struct culm_out to = out(y, type[0]), exact = culm_out_f32(want.f32);
-                CULM_RUN(cpus[c], add, .y = exact, .a = in(x, F), .b = in(h, F), .count = n);
-                CULM_RUN(cpus[c], add, .y = to, .a = a, .b = b, .count = n);
+                CULM_RUN(CPU(c), add, .y = exact, .a = in(x, F), .b = in(h, F), .count = n);
+                CULM_RUN(CPU(c), add, .y = to, .a = a, .b = b, .count = n);
                 expect_rounded(want, y, type[0], "add", c);
-                CULM_RUN(cpus[c], residual_dropout_forward, .y = exact, .x = in(x, F),
-                         .h = in(h, F), .count = n, .dropout = &drop);
-                CULM_RUN(cpus[c], residual_dropout_forward, .y = to, .x = a, .h = b, .count = n,
+                CULM_RUN(CPU(c), residual_dropout_forward, .y = exact, .x = in(x, F), .h = in(h, F),
+                         .count = n, .dropout = &drop);
+                CULM_RUN(CPU(c), residual_dropout_forward, .y = to, .x = a, .h = b, .count = n,
                          .dropout = &drop);
                 expect_rounded(want, y, type[0], "residual", c);
-                CULM_RUN(cpus[c], dropout, .y = exact, .x = in(h, F), .count = n, .dropout = &drop);
-                CULM_RUN(cpus[c], dropout, .y = to, .x = b, .count = n, .dropout = &drop);
+                CULM_RUN(CPU(c), dropout, .y = exact, .x = in(h, F), .count = n, .dropout = &drop);
+                CULM_RUN(CPU(c), dropout, .y = to, .x = b, .count = n, .dropout = &drop);
                 expect_rounded(want, y, type[0], "dropout", c);
-                CULM_RUN(cpus[c], dropout, .y = to, .x = b, .count = n, .dropout = &none);
+                CULM_RUN(CPU(c), dropout, .y = to, .x = b, .count = n, .dropout = &none);
                 expect_rounded(h, y, type[0], "dropout of nothing", c);
             }
         }
@@ -172,21 +131,21 @@ static void layernorm(void **state) {
         float *mean = s.f32, *rstd = mean + n, *dgamma = rstd + n, *dbeta = dgamma + c;
         float *mean2 = s2.f32, *rstd2 = mean2 + n, *dgamma2 = rstd2 + n, *dbeta2 = dgamma2 + c;
         for (int cpu = 0; cpu < CPUS; cpu++) {
-            for (size_t t = 0; cpus[cpu] && t < 4; t++) {
+            for (size_t t = 0; CPU(cpu) && t < 4; t++) {
                 const enum culm_dtype *type = types[t];
                 struct culm_out exact = culm_out_f32(want.f32);
-                CULM_RUN(cpus[cpu], layernorm_forward, .y = exact, .mean = mean, .rstd = rstd,
+                CULM_RUN(CPU(cpu), layernorm_forward, .y = exact, .mean = mean, .rstd = rstd,
                          .x = in(x, F), .gamma = gamma.f32, .beta = beta.f32, .n = n, .c = c,
                          .eps = 1e-5);
-                CULM_RUN(cpus[cpu], layernorm_forward, .y = out(y, type[1]), .mean = mean2,
+                CULM_RUN(CPU(cpu), layernorm_forward, .y = out(y, type[1]), .mean = mean2,
                          .rstd = rstd2, .x = in(x, type[0]), .gamma = gamma.f32, .beta = beta.f32,
                          .n = n, .c = c, .eps = 1e-5);
                 expect_rounded(want, y, type[1], "layernorm forward", cpu);
-                CULM_RUN(cpus[cpu], layernorm_backward, .dx = exact, .dgamma = dgamma,
+                CULM_RUN(CPU(cpu), layernorm_backward, .dx = exact, .dgamma = dgamma,
                          .dbeta = dbeta, .dy = in(dy, F), .x = in(x, F), .gamma = gamma.f32,
                          .mean = mean, .rstd = rstd, .add = in(add, F), .n = n, .c = c,
                          .first = true);
-                CULM_RUN(cpus[cpu], layernorm_backward, .dx = out(y, type[0]), .dgamma = dgamma2,
+                CULM_RUN(CPU(cpu), layernorm_backward, .dx = out(y, type[0]), .dgamma = dgamma2,
                          .dbeta = dbeta2, .dy = in(dy, type[1]), .x = in(x, type[0]),
                          .gamma = gamma.f32, .mean = mean, .rstd = rstd, .add = in(add, type[2]),
                          .n = n, .c = c, .first = true);
@@ -214,21 +173,21 @@ static void embedding(void **state) {
         tokens[i] = (int32_t)culm_rng_below(&rng, (uint64_t)v);
     }
     for (int cpu = 0; cpu < CPUS; cpu++) {
-        if (!cpus[cpu]) {
+        if (!CPU(cpu)) {
             continue;
         }
-        CULM_RUN(cpus[cpu], embedding_forward, .y = culm_out_f32(want.f32), .tokens = tokens,
+        CULM_RUN(CPU(cpu), embedding_forward, .y = culm_out_f32(want.f32), .tokens = tokens,
                  .wte = wte.f32, .wpe = wpe.f32, .b = b, .t = t, .c = c, .v = v);
-        CULM_RUN(cpus[cpu], embedding_forward, .y = out(y, H), .tokens = tokens, .wte = wte.f32,
+        CULM_RUN(CPU(cpu), embedding_forward, .y = out(y, H), .tokens = tokens, .wte = wte.f32,
                  .wpe = wpe.f32, .b = b, .t = t, .c = c, .v = v);
         expect_rounded(want, y, H, "embedding forward", cpu);
         for (int64_t i = 0; i < y.count; i++) {
             y.f32[i] = widen(y.bf16[i]);
         }
-        CULM_RUN(cpus[cpu], embedding_backward, .dwte = dwte.f32, .dwpe = dwpe.f32, .dy = in(y, F),
+        CULM_RUN(CPU(cpu), embedding_backward, .dwte = dwte.f32, .dwpe = dwpe.f32, .dy = in(y, F),
                  .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
-        CULM_RUN(cpus[cpu], embedding_backward, .dwte = dwte2.f32, .dwpe = dwpe2.f32,
-                 .dy = in(y, H), .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
+        CULM_RUN(CPU(cpu), embedding_backward, .dwte = dwte2.f32, .dwpe = dwpe2.f32, .dy = in(y, H),
+                 .tokens = tokens, .b = b, .t = t, .c = c, .v = v, .first = true);
         assert_memory_equal(dwte.f32, dwte2.f32, (size_t)dwte.count * 4);
         assert_memory_equal(dwpe.f32, dwpe2.f32, (size_t)dwpe.count * 4);
     }
@@ -248,8 +207,8 @@ static void linear_bias(void **state) {
                  leader = array_new(&rng, outputs);
     bool led = false;
     for (int cpu = 0; cpu < CPUS; cpu++) {
-        for (int transposed = 0; cpus[cpu] && transposed < 2; transposed++) {
-            CULM_RUN(cpus[cpu], linear_backward_weight, .dw = dw.f32, .db = db.f32, .x = in(x, H),
+        for (int transposed = 0; CPU(cpu) && transposed < 2; transposed++) {
+            CULM_RUN(CPU(cpu), linear_backward_weight, .dw = dw.f32, .db = db.f32, .x = in(x, H),
                      .dy = in(dy, H), .n = n, .in = wide, .out = outputs, .transposed = transposed,
                      .first = true);
             if (!led) {
@@ -345,14 +304,14 @@ static void attention_one(const struct attention_case *p, uint64_t *rng) {
     for (int f = 0; f < 2; f++) {
         bool led = false;
         for (int c = 0; c < CPUS; c++) {
-            if (!cpus[c]) {
+            if (!CPU(c)) {
                 continue;
             }
-            assert_int_equal(culm_cpu_bf16_choose(cpus[c], flavours[f], NULL), CULM_OK);
+            assert_int_equal(culm_cpu_bf16_choose(CPU(c), flavours[f], NULL), CULM_OK);
             memset(grads.bf16, 0, (size_t)grads.count * 2);
-            CULM_RUN(cpus[c], attention_forward, .out = out(o, H), .lse = lse.f32, .in = &rows,
+            CULM_RUN(CPU(c), attention_forward, .out = out(o, H), .lse = lse.f32, .in = &rows,
                      .how = &how);
-            CULM_RUN(cpus[c], attention_backward, .grads = &to, .dout = in(dout, H), .in = &rows,
+            CULM_RUN(CPU(c), attention_backward, .grads = &to, .dout = in(dout, H), .in = &rows,
                      .out = in(o, H), .lse = lse.f32, .how = &how);
             memcpy(now, o.bf16, (size_t)nq * 2);
             memcpy(now + nq, lse.f32, (size_t)nl * 4);

@@ -6,7 +6,16 @@
  *     CULM_TEST_SEED=N      another seed than 1
  */
 #include "base/rng.h"
-#include "device/cpu/cpu.h"
+/* How many of the thread counts the slow base is run with. Under AddressSanitizer a multiply-add of
+ * it is a function call a lane; the other variants go the same ways through memory. */
+#ifdef __SANITIZE_ADDRESS__
+#define BASE_THREADS 0
+#else
+#define BASE_THREADS 1
+#endif
+#define CPUS_OPENED(isa_, thread_) ((isa_) < ISAS - 1 || (thread_) < BASE_THREADS)
+#include "cpus.h"
+
 #include "tensor/reference_conv.h"
 
 #include <math.h>
@@ -75,23 +84,6 @@ static struct culm_conv geometry(int i) {
     return v;
 }
 
-static uint64_t seed(void) {
-    const char *text = getenv("CULM_TEST_SEED");
-    return text ? strtoull(text, NULL, 10) : 1;
-}
-
-static uint16_t to_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-static float from_bf16(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 struct array {
     float *f32;     /* what the reference sees, or the result as f32 */
     uint16_t *bf16; /* the same, when the array is bf16 */
@@ -108,8 +100,8 @@ static struct array array_new(int64_t count, bool half, uint64_t stream) {
     for (int64_t i = 0; i < count; i++) {
         a.f32[i] = culm_rng_unit((uint32_t)(culm_rng_next(&state) >> 32)) * 2 - 1;
         if (half) {
-            a.bf16[i] = to_bf16(a.f32[i]);
-            a.f32[i] = from_bf16(a.bf16[i]);
+            a.bf16[i] = rounded(a.f32[i]);
+            a.f32[i] = widen(a.bf16[i]);
         }
     }
     memset(a.f32 + count, 0x5a, GUARD);
@@ -143,48 +135,11 @@ static void guard_check(const struct array *a, const char *what) {
 
 static void settle(struct array *a) { /* f32 says what bf16 holds */
     for (int64_t i = 0; a->bf16 && i < a->count; i++) {
-        a->f32[i] = from_bf16(a->bf16[i]);
+        a->f32[i] = widen(a->bf16[i]);
     }
 }
 
-static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
 static const char *const passes[] = {"forward", "backward data", "backward weight"};
-#define ISAS 5
-#define THREADS 3
-
-/* How many of the thread counts the slow base is run with. Under AddressSanitizer a multiply-add of
- * it is a function call a lane; the other variants go the same ways through memory. */
-#ifdef __SANITIZE_ADDRESS__
-#define BASE_THREADS 0
-#else
-#define BASE_THREADS 1
-#endif
-
-/* NULL where this processor has no such instructions. */
-static struct culm_device *cpus[ISAS][THREADS];
-
-static int open_devices(void **state) {
-    (void)state;
-    int opened = 0;
-    printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
-    for (int i = 0; i < ISAS; i++) {
-        for (int t = 0; t < (i == ISAS - 1 ? BASE_THREADS : THREADS); t++) {
-            opened += culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL) == CULM_OK;
-        }
-    }
-    return opened > 0 ? 0 : -1;
-}
-
-static int close_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < ISAS; i++) {
-        for (int t = 0; t < THREADS; t++) {
-            culm_device_free(cpus[i][t]);
-        }
-    }
-    return 0;
-}
-
 enum { X, W, B, Y, DY, DX, DW, DB, ARRAYS };
 
 struct set {
@@ -201,7 +156,7 @@ static struct set set_new(const struct culm_conv *v, bool half, uint64_t stream)
                            stream * 16 + (uint64_t)i);
     }
     for (int64_t i = 0; half && i < w; i++) { /* which products in bf16 round */
-        s.a[W].f32[i] = from_bf16(to_bf16(s.a[W].f32[i]));
+        s.a[W].f32[i] = widen(rounded(s.a[W].f32[i]));
     }
     return s;
 }
@@ -405,5 +360,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(winograd_backward_data),
         cmocka_unit_test(winograd_backward_weight),
     };
+    printf("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed());
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

@@ -9,6 +9,7 @@
  * tolerance.
  */
 #include "ops.h"
+#include "cpus.h"
 
 #include "base/rng.h"
 
@@ -23,11 +24,6 @@
 
 #define GUARD 16 /* floats past the end of each buffer, which nobody may touch */
 #define GUARD_VALUE 12345.0f
-
-static uint64_t seed(void) {
-    const char *text = getenv("CULM_TEST_SEED");
-    return text ? strtoull(text, NULL, 10) : 1;
-}
 
 static float uniform(uint64_t *state) {
     return culm_rng_unit((uint32_t)(culm_rng_next(state) >> 32)) * 2 - 1;
@@ -91,33 +87,6 @@ static const char *describe(const struct shape *shape) {
     }
     snprintf(text + used, sizeof text - (size_t)used, "] p %g", shape->p);
     return text;
-}
-
-static const char *const isas[] = {"avx512_bf16", "avx512", "avx2", "neon", "base"};
-#define ISAS 5
-#define THREADS 3
-
-/* NULL where this processor has no such instructions. */
-static struct culm_device *cpus[ISAS][THREADS];
-
-static int open_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < ISAS; i++) {
-        for (int t = 0; t < THREADS; t++) {
-            culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL);
-        }
-    }
-    return cpus[ISAS - 1][0] ? 0 : -1;
-}
-
-static int close_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < ISAS; i++) {
-        for (int t = 0; t < THREADS; t++) {
-            culm_device_free(cpus[i][t]);
-        }
-    }
-    return 0;
 }
 
 static void compare(const struct family *family, const struct kernel_row *kernel,

@@ -7,6 +7,9 @@
  * bf16: inputs are rounded first, so the reference sees the same numbers; results may differ from
  * the reference's by one rounding more.
  */
+/* Typed arrays know no dot products in bf16. */
+#define CPUS_OPENED(isa_, thread_) ((isa_) > 0)
+#include "cpus.h"
 #include "typed.h"
 
 #include "base/rng.h"
@@ -22,17 +25,6 @@
 #include <cmocka.h>
 
 #define GUARD 64 /* bytes past the end of each array, which nobody may touch */
-#define ISAS 4
-#define THREADS 3
-
-static const char *const isas[ISAS] = {"avx512", "avx2", "neon", "base"};
-static struct culm_device *cpus[ISAS][THREADS]; /* NULL where there are no such instructions */
-
-static uint64_t seed(void) {
-    const char *text = getenv("CULM_TEST_SEED");
-    return text ? strtoull(text, NULL, 10) : 1;
-}
-
 void typed_declare(struct typed_run *run, int i, const char *name, bool typed, int64_t count,
                    float low, float high) {
     run->array[i] = (struct typed_array){
@@ -320,26 +312,6 @@ static void perf(const char *only) {
             }
         }
     }
-}
-
-static int open_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < ISAS; i++) {
-        for (int t = 0; t < THREADS; t++) {
-            culm_cpu_new(t + 1, isas[i], &cpus[i][t], NULL);
-        }
-    }
-    return cpus[ISAS - 1][0] ? 0 : -1;
-}
-
-static int close_devices(void **state) {
-    (void)state;
-    for (int i = 0; i < ISAS; i++) {
-        for (int t = 0; t < THREADS; t++) {
-            culm_device_free(cpus[i][t]);
-        }
-    }
-    return 0;
 }
 
 int main(int argc, char **argv) {
