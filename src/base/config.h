@@ -144,6 +144,21 @@ void culm_config_document(const struct culm_config_table *table, bool markdown,
 void culm_config_list_flagged(const struct culm_config_table *table, unsigned flags,
                               struct culm_buf *out);
 
+/* --- for the configuration of a job: one table --- */
+
+/* As culm_config_parse, of a file. CULM_ERR_NOT_FOUND, CULM_ERR_IO: it cannot be read. */
+enum culm_status culm_config_load(const struct culm_config_table *table, const char *path,
+                                  const char *const *sets, size_t set_count, void *ret_object,
+                                  struct culm_error *error);
+/* As the functions that append; the caller frees the text. NULL: out of memory. */
+char *culm_config_dump_text(const struct culm_config_table *table, const void *object);
+char *culm_config_document_text(const struct culm_config_table *table, bool markdown);
+char *culm_config_resumable_text(const struct culm_config_table *table);
+/* May a run that began with `before` go on with `now`? CULM_ERR_CONFIG: the first key that differs, and
+ * which may. */
+enum culm_status culm_config_resumable(const struct culm_config_table *table, const void *before,
+                                       const void *now, struct culm_error *error);
+
 /* --- writing rows --- */
 
 #define CULM_CONFIG_ROWS(rows_, type_)                                                             \

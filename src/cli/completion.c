@@ -82,6 +82,17 @@ static void put_words(const char *const *words, FILE *out) {
     }
 }
 
+static void put_name(const struct culm_command *row, FILE *out) { fprintf(out, "%s ", row->name); }
+
+/* Of those that take arguments. */
+static void each_command(void (*put)(const struct culm_command *row, FILE *out), FILE *out) {
+    for (const struct culm_command *row = culm_commands(); row->name; row++) {
+        if (row->usage) {
+            put(row, out);
+        }
+    }
+}
+
 /* --- bash ---------------------------------------------------------------------------------------- */
 
 static void bash_command(const struct culm_command *row, FILE *out) {
@@ -128,7 +139,7 @@ static void bash_values(const struct culm_command *row, FILE *out) {
     }
 }
 
-static void bash(FILE *out) {
+static void bash_helpers(FILE *out) {
     fputs("# bash completion for culm, made by 'culm help --completion bash'\n"
           "_culm_words() { mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W \"$1\" -- "
           "\"$current\"); }\n"
@@ -142,8 +153,13 @@ static void bash(FILE *out) {
           out);
     culm_config_keys(put_key, out);
     fputs("' -- \"$current\")\n"
-          "}\n"
-          "_culm() {\n"
+          "}\n",
+          out);
+}
+
+/* The first word, and what the tables say of the command that it is. */
+static void bash_commands(FILE *out) {
+    fputs("_culm() {\n"
           "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} i "
           "count=0\n"
           "    local flags='' valued='' first='' rest=nothing\n"
@@ -151,9 +167,7 @@ static void bash(FILE *out) {
           "    if ((COMP_CWORD == 1)); then\n"
           "        _culm_words '",
           out);
-    for (const struct culm_command *row = culm_commands(); row->name; row++) {
-        fprintf(out, "%s%s", row->usage ? row->name : "", row->usage ? " " : "");
-    }
+    each_command(put_name, out);
     fputs("--help --version'\n"
           "        return\n"
           "    fi\n"
@@ -166,22 +180,18 @@ static void bash(FILE *out) {
           "    fi\n"
           "    case ${COMP_WORDS[1]} in\n",
           out);
-    for (const struct culm_command *row = culm_commands(); row->name; row++) {
-        if (row->usage) {
-            bash_command(row, out);
-        }
-    }
+    each_command(bash_command, out);
     fputs("    *) return ;;\n"
           "    esac\n"
           "    case ${COMP_WORDS[1]}$previous in\n",
           out);
-    for (const struct culm_command *row = culm_commands(); row->name; row++) {
-        if (row->usage) {
-            bash_values(row, out);
-        }
-    }
-    fputs("    esac\n"
-          "    [[ \" $valued \" != *\" $previous \"* ]] || return\n"
+    each_command(bash_values, out);
+    fputs("    esac\n", out);
+}
+
+/* A word that is no value of an option: another option, or an argument. */
+static void bash_rest(FILE *out) {
+    fputs("    [[ \" $valued \" != *\" $previous \"* ]] || return\n"
           "    if [[ $current == -* ]]; then\n"
           "        _culm_words \"$flags $valued\"\n"
           "        return\n"
@@ -212,6 +222,12 @@ static void bash(FILE *out) {
           "}\n"
           "complete -F _culm culm\n",
           out);
+}
+
+static void bash(FILE *out) {
+    bash_helpers(out);
+    bash_commands(out);
+    bash_rest(out);
 }
 
 /* --- zsh ----------------------------------------------------------------------------------------- */
@@ -273,6 +289,12 @@ static void zsh_command(const struct culm_command *row, FILE *out) {
     fputs(" ;;\n", out);
 }
 
+static void zsh_summary(const struct culm_command *row, FILE *out) {
+    fprintf(out, "        '%s:", row->name);
+    put_quoted(row->summary, ":\\", out);
+    fputs("'\n", out);
+}
+
 static void zsh(FILE *out) {
     fputs("#compdef culm\n"
           "# zsh completion for culm, made by 'culm help --completion zsh'\n"
@@ -294,13 +316,7 @@ static void zsh(FILE *out) {
           "    local -a commands\n"
           "    commands=(\n",
           out);
-    for (const struct culm_command *row = culm_commands(); row->name; row++) {
-        if (row->usage) {
-            fprintf(out, "        '%s:", row->name);
-            put_quoted(row->summary, ":\\", out);
-            fputs("'\n", out);
-        }
-    }
+    each_command(zsh_summary, out);
     fputs("    )\n"
           "    _arguments -C '1: :->command' '*:: :->argument'\n"
           "    case $state in\n"
@@ -308,11 +324,7 @@ static void zsh(FILE *out) {
           "    esac\n"
           "    case $words[1] in\n",
           out);
-    for (const struct culm_command *row = culm_commands(); row->name; row++) {
-        if (row->usage) {
-            zsh_command(row, out);
-        }
-    }
+    each_command(zsh_command, out);
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _culm ]]; then _culm \"$@\"; else compdef _culm culm; fi\n",
@@ -374,11 +386,7 @@ static void fish(FILE *out) {
     fputs("\nset -g __culm_keys ", out);
     culm_config_keys(put_key, out);
     fputs("\ncomplete -c culm -f\n", out);
-    for (const struct culm_command *row = culm_commands(); row->name; row++) {
-        if (row->usage) {
-            fish_command(row, out);
-        }
-    }
+    each_command(fish_command, out);
 }
 
 void culm_completion_print(enum culm_shell shell, FILE *out) {

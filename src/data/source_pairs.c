@@ -292,29 +292,15 @@ struct counts {
 };
 
 static bool count_words(struct counts *counts, const char *text, size_t len) {
-    size_t word = 0;
-    for (size_t at = 0, next; at <= len; at = next) {
-        int32_t c = ' ';
-        next = at + 1;
-        if (at < len) {
-            next = at + culm_unicode_next(text, len, at, &c);
+    size_t word, bytes;
+    for (size_t at = 0; culm_unicode_next_word(text, len, &at, &word, &bytes);) {
+        int32_t number = culm_strings_add(&counts->words, text + word, bytes);
+        size_t before = counts->capacity;
+        if (number < 0 || !CULM_GROW(counts->count, counts->capacity, (size_t)number + 1)) {
+            return false;
         }
-        if (culm_unicode_class(c) != CULM_UNICODE_SPACE) {
-            continue;
-        }
-        if (at > word) {
-            int32_t number = culm_strings_add(&counts->words, text + word, at - word);
-            if (number < 0) {
-                return false;
-            }
-            size_t before = counts->capacity;
-            if (!CULM_GROW(counts->count, counts->capacity, (size_t)number + 1)) {
-                return false;
-            }
-            memset(counts->count + before, 0, (counts->capacity - before) * sizeof *counts->count);
-            counts->count[number]++;
-        }
-        word = next;
+        memset(counts->count + before, 0, (counts->capacity - before) * sizeof *counts->count);
+        counts->count[number]++;
     }
     return true;
 }

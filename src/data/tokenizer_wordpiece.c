@@ -134,23 +134,12 @@ bool culm_tokenizer_wordpiece(const struct culm_tokenizer *tokenizer, struct cul
 
 bool culm_tokenizer_words(const struct culm_tokenizer *tokenizer, struct culm_encoder *encoder,
                           const char *text, size_t len) {
-    size_t word = 0;
-    for (size_t at = 0, next; at <= len; at = next) {
-        int32_t c = ' ';
-        next = at + 1;
-        if (at < len) {
-            next = at + culm_unicode_next(text, len, at, &c);
+    size_t word, bytes;
+    for (size_t at = 0; culm_unicode_next_word(text, len, &at, &word, &bytes);) {
+        int32_t id = culm_tokenizer_id(tokenizer, text + word, bytes);
+        if (!culm_encoder_push(encoder, id < 0 ? tokenizer->unknown : id)) {
+            return false;
         }
-        if (culm_unicode_class(c) != CULM_UNICODE_SPACE) {
-            continue;
-        }
-        if (at > word) {
-            int32_t id = culm_tokenizer_id(tokenizer, text + word, at - word);
-            if (!culm_encoder_push(encoder, id < 0 ? tokenizer->unknown : id)) {
-                return false;
-            }
-        }
-        word = next;
     }
     return true;
 }

@@ -101,6 +101,24 @@ size_t culm_unicode_gpt2_piece(const char *text, size_t len, size_t at) {
     return end < len && last > at ? last : end; /* the last one is left for what follows */
 }
 
+bool culm_unicode_next_word(const char *text, size_t len, size_t *at, size_t *ret_word,
+                            size_t *ret_len) {
+    size_t word = *at;
+    while (*at < len) {
+        int32_t c;
+        size_t next = *at + culm_unicode_next(text, len, *at, &c);
+        bool space = culm_unicode_class(c) == CULM_UNICODE_SPACE;
+        if (space && *at > word) {
+            break;
+        }
+        word = space ? next : word;
+        *at = next;
+    }
+    *ret_word = word;
+    *ret_len = *at - word;
+    return *at > word;
+}
+
 bool culm_unicode_is_control(int32_t c) {
     if (c == '\t' || c == '\n' || c == '\r') {
         return false;

@@ -27,6 +27,11 @@ const char *culm_unicode_version(void);
 size_t culm_unicode_next(const char *text, size_t len, size_t at, int32_t *ret_char);
 enum culm_unicode_class culm_unicode_class(int32_t c);
 
+/* The next word from `*at` on (what white space separates): *ret_word is where it begins, and *at
+ * behind its end. False: there is none. */
+bool culm_unicode_next_word(const char *text, size_t len, size_t *at, size_t *ret_word,
+                            size_t *ret_len);
+
 /* The end of the piece that begins at `at` (below len), by GPT-2's pattern:
  *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
 size_t culm_unicode_gpt2_piece(const char *text, size_t len, size_t at);

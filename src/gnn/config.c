@@ -4,7 +4,6 @@
  */
 #include "gnn/config.h"
 
-#include "base/file.h"
 #include "gnn/layout.h"
 
 #include <errno.h>
@@ -242,14 +241,7 @@ enum culm_status culm_gnn_config_parse(const char *text, size_t len, const char 
 enum culm_status culm_gnn_config_load(const char *path, const char *const *sets, size_t set_count,
                                       struct culm_gnn_config *ret_config,
                                       struct culm_error *error) {
-    char *text;
-    size_t len;
-    enum culm_status status = culm_file_read(NULL, path, CULM_YAML_MAX_BYTES, &text, &len, error);
-    if (status == CULM_OK) {
-        status = culm_gnn_config_parse(text, len, path, sets, set_count, ret_config, error);
-        free(text);
-    }
-    return status;
+    return culm_config_load(&table, path, sets, set_count, ret_config, error);
 }
 
 void culm_gnn_config_release(struct culm_gnn_config *config) {
@@ -257,38 +249,17 @@ void culm_gnn_config_release(struct culm_gnn_config *config) {
 }
 
 char *culm_gnn_config_dump(const struct culm_gnn_config *config) {
-    struct culm_buf out;
-    culm_buf_init(&out, 4 * CULM_YAML_MAX_BYTES);
-    culm_config_dump(&table, config, &out);
-    return culm_buf_take_text(&out);
+    return culm_config_dump_text(&table, config);
 }
 
 char *culm_gnn_config_reference(bool markdown) {
-    struct culm_buf out;
-    culm_buf_init(&out, 1u << 20);
-    culm_config_document(&table, markdown, &out);
-    return culm_buf_take_text(&out);
+    return culm_config_document_text(&table, markdown);
 }
 
-char *culm_gnn_config_resumable_keys(void) {
-    struct culm_buf out;
-    culm_buf_init(&out, 1u << 16);
-    culm_config_list_flagged(&table, CULM_CONFIG_RESUMABLE, &out);
-    return culm_buf_take_text(&out);
-}
+char *culm_gnn_config_resumable_keys(void) { return culm_config_resumable_text(&table); }
 
 enum culm_status culm_gnn_config_resumable(const struct culm_gnn_config *before,
                                            const struct culm_gnn_config *now,
                                            struct culm_error *error) {
-    struct culm_config_difference difference;
-    if (!culm_config_differ(&table, before, now, CULM_CONFIG_RESUMABLE, &difference)) {
-        return CULM_OK;
-    }
-    char *keys = culm_gnn_config_resumable_keys();
-    culm_error_set(
-        error, CULM_ERR_CONFIG,
-        "%s: the run has %s, this configuration %s; --resume may change only %s settings",
-        difference.key, difference.a, difference.b, keys ? keys : "some");
-    free(keys);
-    return CULM_ERR_CONFIG;
+    return culm_config_resumable(&table, before, now, error);
 }

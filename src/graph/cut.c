@@ -41,28 +41,13 @@ static double node_cost(const struct culm_graph *graph, const struct culm_node_d
 /* A value crosses the borders behind its maker up to its last user. */
 static enum culm_status count_crossings(const struct culm_graph *graph, struct costs *costs) {
     int32_t *made = malloc(((size_t)graph->value_count + 1) * sizeof *made);
-    int32_t *used = calloc((size_t)graph->value_count + 1, sizeof *used);
+    int32_t *used = malloc(((size_t)graph->value_count + 1) * sizeof *used);
     if (!made || !used) {
         free(made);
         free(used);
         return CULM_ERR_MEMORY;
     }
-    for (int32_t v = 0; v < graph->value_count; v++) {
-        made[v] = -1;
-    }
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        const struct culm_node_desc *node = &graph->node[i];
-        for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
-            if (node->input[k] >= 0 && used[node->input[k]] < node->block) {
-                used[node->input[k]] = node->block;
-            }
-        }
-        for (int32_t k = 0; k < CULM_NODE_OUTPUTS_MAX; k++) {
-            if (node->output[k] >= 0) {
-                made[node->output[k]] = node->block;
-            }
-        }
-    }
+    stage_value_spans(graph, made, used);
     for (int32_t v = 0; v < graph->value_count; v++) {
         for (int32_t b = made[v] + 1; made[v] >= 0 && b <= used[v]; b++) {
             costs->crossing[b] += FLOPS_PER_CROSSING_BYTE * (double)stage_value_bytes(graph, v);

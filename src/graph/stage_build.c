@@ -57,6 +57,24 @@ static enum culm_status extract(struct culm_stage *stage, const struct culm_grap
 
 /* --- borders --- */
 
+void stage_value_spans(const struct culm_graph *graph, int32_t *ret_made, int32_t *ret_used) {
+    memset(ret_made, -1, (size_t)graph->value_count * sizeof *ret_made);
+    memset(ret_used, -1, (size_t)graph->value_count * sizeof *ret_used);
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const struct culm_node_desc *node = &graph->node[i];
+        for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
+            if (node->input[k] >= 0 && ret_used[node->input[k]] < node->block) {
+                ret_used[node->input[k]] = node->block;
+            }
+        }
+        for (int32_t k = 0; k < CULM_NODE_OUTPUTS_MAX; k++) {
+            if (node->output[k] >= 0) {
+                ret_made[node->output[k]] = node->block;
+            }
+        }
+    }
+}
+
 /* The values made before block `border` and used in or after it; outputs count as used at the end. */
 static enum culm_status find_crossings(const struct culm_graph *graph, int32_t border,
                                        struct boundary *boundary, struct culm_error *error) {
@@ -69,21 +87,7 @@ static enum culm_status find_crossings(const struct culm_graph *graph, int32_t b
         free(used);
         return out_of_memory(error);
     }
-    memset(made, -1, values * sizeof *made);
-    memset(used, -1, values * sizeof *used);
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        const struct culm_node_desc *node = &graph->node[i];
-        for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
-            if (node->input[k] >= 0 && used[node->input[k]] < node->block) {
-                used[node->input[k]] = node->block;
-            }
-        }
-        for (int32_t k = 0; k < CULM_NODE_OUTPUTS_MAX; k++) {
-            if (node->output[k] >= 0) {
-                made[node->output[k]] = node->block;
-            }
-        }
-    }
+    stage_value_spans(graph, made, used);
     for (int32_t i = 0; i < graph->output_count; i++) {
         used[graph->output[i].value] = graph->blocks;
     }

@@ -56,6 +56,9 @@ static inline size_t stage_value_bytes(const struct culm_graph *graph, int32_t v
     return (size_t)culm_elements(&v->shape) * culm_dtype_bytes(v->dtype);
 }
 
+/* [value_count] each: the block that makes a value, and the last that uses it; -1: none. */
+void stage_value_spans(const struct culm_graph *graph, int32_t *ret_made, int32_t *ret_used);
+
 static inline int32_t stage_root(const struct culm_graph *graph, int32_t value) {
     while (graph->value[value].same_as >= 0) {
         value = graph->value[value].same_as;

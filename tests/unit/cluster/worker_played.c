@@ -141,12 +141,12 @@ void say(int fd, uint16_t type, struct culm_buf *meta) {
 
 const uint8_t nonce[CULM_NONCE_BYTES] = {42};
 
-/* The coordinator's side of the handshake, up to the proof. */
-void prove(int fd, struct culm_introduction *ret_introduction) {
+/* A listener's side of the handshake, up to the proof. */
+static void prove_to(int32_t self, int fd, struct culm_introduction *ret_introduction) {
     struct culm_handshake handshake;
     struct culm_buf meta;
     struct frame frame;
-    culm_handshake_listen(&handshake, TOKEN, CULM_LEADER, nonce);
+    culm_handshake_listen(&handshake, TOKEN, self, nonce);
     assert_true(hear(fd, &frame));
     assert_int_equal(culm_handshake_greeted(&handshake, &frame.message, NULL), CULM_OK);
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
@@ -155,6 +155,10 @@ void prove(int fd, struct culm_introduction *ret_introduction) {
     assert_true(hear(fd, &frame));
     assert_int_equal(culm_handshake_proved(&handshake, &frame.message, ret_introduction, NULL),
                      CULM_OK);
+}
+
+void prove(int fd, struct culm_introduction *ret_introduction) {
+    prove_to(CULM_LEADER, fd, ret_introduction);
 }
 
 void welcome(int fd) {
@@ -305,19 +309,10 @@ void caller_as_peer(const struct joined *w) { tell_entry(w, &(struct culm_entry)
 
 /* The test's side of peer 9, as one who is called: lets it in and hears its frame. */
 void let_in(int fd) {
-    struct culm_handshake handshake;
     struct culm_introduction introduction;
     struct culm_buf meta;
     struct frame frame;
-    culm_handshake_listen(&handshake, TOKEN, PEER, nonce);
-    assert_true(hear(fd, &frame));
-    assert_int_equal(culm_handshake_greeted(&handshake, &frame.message, NULL), CULM_OK);
-    culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
-    culm_handshake_challenge(&handshake, &meta);
-    say(fd, CULM_WIRE_CHALLENGE, &meta);
-    assert_true(hear(fd, &frame));
-    assert_int_equal(culm_handshake_proved(&handshake, &frame.message, &introduction, NULL),
-                     CULM_OK);
+    prove_to(PEER, fd, &introduction);
     culm_buf_init(&meta, CULM_WIRE_HELLO_MAX);
     say(fd, CULM_WIRE_WELCOME, &meta);
     assert_true(hear(fd, &frame));
