@@ -127,7 +127,7 @@ struct culm_agent *culm_launcher_agent(struct culm_launcher *launcher);
 struct culm_blob_pool *culm_launcher_pool(struct culm_launcher *launcher);
 const char *culm_launcher_address(const struct culm_launcher *launcher); /* where processes call */
 
-/* Tells start{run, config_sha256, signature, and `more`, an object; NULL: nothing}, then warnings. */
+/* Tells start{run, config_sha256, signature, job (the summary's), and `more`, an object; NULL: nothing}, then warnings. */
 void culm_launcher_start(struct culm_launcher *launcher, const char *config_sha256,
                          const json_t *more);
 /* Tells an event, which is complete; of the actor, the world does it. */

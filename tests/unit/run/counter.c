@@ -236,7 +236,8 @@ static bool sum_line(const struct culm_summary *summary, char *ret_text, size_t 
 }
 
 static const struct culm_summary_line lines[] = {{"sum", sum_line}, {0}};
-static const struct culm_summary_job summary_job = {"question", rows, lines};
+static const struct culm_summary_job summary_job = {
+    .step = "question", .rows = rows, .lines = lines, .name = "counter"};
 
 /* --- the launch --- */
 

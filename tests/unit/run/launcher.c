@@ -107,7 +107,7 @@ static void a_run_begins_and_ends(void **state) {
     char expected[256];
     snprintf(expected, sizeof expected,
              "{\"event\":\"start\",\"t_ms\":0.0,\"view\":0,\"run\":\"%s\",\"config_sha256\":"
-             "\"0123\",\"signature\":\"counter-1\",\"askers\":3}",
+             "\"0123\",\"signature\":\"counter-1\",\"job\":\"counter\",\"askers\":3}",
              run);
     assert_string_equal(start, expected);
     free(start);
