@@ -352,6 +352,107 @@ struct culm_cross_entropy_args {
     struct culm_loss *ret_loss;
 };
 
+/* --- rows of neighbours: graphs and sparse matrices ---
+ *
+ * Row r of n has the entries e = start[r] .. start[r + 1] - 1, each of which names row column[e] of a
+ * table. start[0] may be above zero: a stretch of a larger matrix. E, in a shape, counts entries, and
+ * e indexes such an array as it is. These arrays need no alignment.
+ *
+ * A sum over the entries of a row begins with the first term and adds the others one after the other;
+ * a row of more than CULM_SPMM_BLOCK entries is summed in blocks of so many, which are then added
+ * in order. */
+#define CULM_SPMM_BLOCK 4096
+#define CULM_EDGE_HEADS_MAX 64 /* of softmax */
+
+/* y[n,f] = scale[r] times the sum over the entries of row r of value x[column, :], or y + that
+ * (`add`). A row without entries gives zeros, or leaves y as it is. The value is value[entry[e],h],
+ * or value[e,h] where entry is absent; head h weighs columns h f / heads .. (h + 1) f / heads - 1.
+ * Terms are added by fused multiply-add; plainly where value is absent, which stands for ones. */
+struct culm_spmm_args {
+    struct culm_out y;     /* rows ldy apart */
+    struct culm_in x;      /* rows ldx apart */
+    const uint64_t *start; /* [n+1] */
+    const uint32_t *column;
+    const float *value;    /* [E,heads]; may be absent */
+    const uint64_t *entry; /* [E]; may be absent */
+    const float *scale;    /* [n]; may be absent */
+    int64_t n, f, ldx, ldy;
+    int64_t heads; /* divides f; 0 stands for 1 */
+    int64_t rows;  /* of x: helps to use caches, changes no bit; 0: not known */
+    bool add;
+};
+
+/* value[e,h] = the dot product of a[r] and b[column[e]] over the f / heads columns of head h: in 16
+ * lanes folded by halves, or in 8 where f / heads is 8. */
+struct culm_sddmm_args {
+    float *value;        /* [E,heads] */
+    struct culm_in a, b; /* rows lda and ldb apart */
+    const uint64_t *start;
+    const uint32_t *column;
+    int64_t n, f, lda, ldb, heads;
+};
+
+/* alpha[e,h] = the softmax, over the entries of row r, of the scores
+ * leaky_relu(s[r,h] + t[column[e],h]) with `slope` below zero. Also the largest score of each row and
+ * the sum of e^(score - largest); of a row without entries -infinity and 0. */
+struct culm_edge_softmax_forward_args {
+    float *alpha;         /* [E,heads] */
+    float *largest, *sum; /* [n,heads]; may be absent */
+    const float *s, *t;   /* [n,heads], [rows of the table,heads] */
+    const uint64_t *start;
+    const uint32_t *column;
+    int64_t n, heads;
+    double slope;
+};
+/* dscore[E,heads] (=; may be dalpha): the gradient of s + t, of each entry; ds[n,heads] (=): its sums
+ * over the rows. (dt is their edge_sum over the transposed matrix.) */
+struct culm_edge_softmax_backward_args {
+    float *dscore, *ds;
+    const float *alpha, *dalpha; /* [E,heads] */
+    const float *s, *t;
+    const uint64_t *start;
+    const uint32_t *column;
+    int64_t n, heads;
+    double slope;
+};
+/* y[n,heads] = or += the sums over rows of x[entry[e],:]. */
+struct culm_edge_sum_args {
+    float *y;
+    const float *x; /* [E of the other matrix,heads] */
+    const uint64_t *start, *entry;
+    int64_t n, heads;
+    bool add;
+};
+
+/* y[e] = dropout of value[e], which is element column[e] of sample r: as if the row were dense. */
+struct culm_sparse_dropout_args {
+    float *y;
+    const float *value; /* [E]; may be y; absent: ones */
+    const uint64_t *start;
+    const uint32_t *column;
+    int64_t n;
+    const struct culm_dropout *dropout; /* p above 0; samples = n */
+};
+/* y[e,h] = dropout of x[e,h], keyed by what the edge connects: the id of row r, which is the id of
+ * sample r, and column_id[column[e]]. Element h has half h % 2 of word h / 2 % 4 of
+ * culm_rng(key, row's id << 32 | column's id, h / 8). y may be x. */
+struct culm_edge_dropout_args {
+    float *y;
+    const float *x; /* [E,heads] */
+    const uint64_t *start;
+    const uint32_t *column;
+    const uint32_t *column_id; /* [rows of the table]; absent: the column itself */
+    int64_t n, heads;
+    const struct culm_dropout *dropout; /* p above 0; samples = n */
+};
+
+/* index[n] = where each row of x[n,c] is largest: the first of equals. */
+struct culm_argmax_args {
+    int32_t *index;
+    struct culm_in x;
+    int64_t n, c;
+};
+
 /* --- elements --- */
 
 /* y = a + b; y may be a or b */
@@ -376,7 +477,8 @@ struct culm_residual_dropout_forward_args {
     const struct culm_dropout *dropout;
 };
 
-/* y = function(x), of one operand; y may be x. alpha: the slope of LEAKY_RELU below zero. */
+/* y = function(x), of one operand; y may be x. alpha: the slope of LEAKY_RELU below zero, the bound of
+ * ELU. */
 struct culm_activation_forward_args {
     struct culm_out y;
     struct culm_in x;
@@ -595,6 +697,8 @@ struct culm_digest_here_args {
     X(batchnorm_forward) X(batchnorm_backward)                                                     \
     X(softmax_forward) X(softmax_backward)                                                         \
     X(cross_entropy)                                                                               \
+    X(spmm) X(sddmm) X(edge_softmax_forward) X(edge_softmax_backward) X(edge_sum)                  \
+    X(sparse_dropout) X(edge_dropout) X(argmax)                                                    \
     X(add) X(dropout) X(residual_dropout_forward)                                                  \
     X(activation_forward) X(activation_backward)                                                   \
     X(affine) X(accumulate) X(binary) X(spread) X(reduce) X(reduce_max_backward)                   \

@@ -8,18 +8,24 @@
 #include <stdint.h>
 
 /*
- * Which elements are dropped: element e of sample j of the call is a pure function of key,
- * first_sample + j and e, whatever the micro-batch it is computed in. With g = e / 128, l = e % 16
- * and s = e / 16 % 8, its 16 random bits are half s % 2 (0: the low one) of word s / 2 of
- * culm_rng(key, first_sample + j, 16 * g + l); it is dropped when they are below
- * round(p * 65536). What is kept is multiplied by 1 / (1 - p).
+ * Which elements are dropped: element e of sample j of the call is a pure function of key, the
+ * sample's id and e, whatever the micro-batch it is computed in. The id is sample_id[j] where the
+ * samples have ids, else first_sample + j. With g = e / 128, l = e % 16 and s = e / 16 % 8, the
+ * element's 16 random bits are half s % 2 (0: the low one) of word s / 2 of culm_rng(key, id,
+ * 16 * g + l); it is dropped when they are below round(p * 65536). What is kept is multiplied by
+ * 1 / (1 - p).
  */
 struct culm_dropout {
-    double p;              /* in [0, 1); 0: exact identity, at no cost */
-    uint64_t key;          /* from seed, iteration and operator id */
-    uint64_t first_sample; /* position in the global order of the call's first sample */
-    int64_t samples;       /* in this call; divides the number of elements */
+    double p;                  /* in [0, 1); 0: exact identity, at no cost */
+    uint64_t key;              /* from seed, iteration and operator id */
+    uint64_t first_sample;     /* position in the global order of the call's first sample */
+    const uint32_t *sample_id; /* [samples]; NULL: first_sample, first_sample + 1, ... */
+    int64_t samples;           /* in this call; divides the number of elements */
 };
+static inline uint64_t culm_dropout_sample(const struct culm_dropout *dropout, int64_t sample) {
+    return dropout->sample_id ? dropout->sample_id[sample]
+                              : dropout->first_sample + (uint64_t)sample;
+}
 
 /* Whether element `element` of the call's sample `sample` is dropped. NULL drops nothing. */
 bool culm_dropout_drops(const struct culm_dropout *dropout, int64_t sample, int64_t element);
@@ -89,6 +95,7 @@ enum culm_function {
     CULM_FUNCTION_TANH,
     CULM_FUNCTION_SIGMOID,
     CULM_FUNCTION_SILU,
+    CULM_FUNCTION_ELU, /* x < 0: alpha (e^x - 1); alpha at least 0 */
     CULM_FUNCTION_EXP,
     CULM_FUNCTION_LOG,
     CULM_FUNCTION_SQRT,

@@ -13,7 +13,7 @@ bool culm_dropout_drops(const struct culm_dropout *dropout, int64_t sample, int6
     uint64_t counter = (uint64_t)(element / 128 * 16 + element % 16);
     int64_t slot = element / 16 % 8;
     struct culm_rng_block block =
-        culm_rng(dropout->key, dropout->first_sample + (uint64_t)sample, counter);
+        culm_rng(dropout->key, culm_dropout_sample(dropout, sample), counter);
     uint32_t bits = block.word[slot / 2] >> (slot % 2 * 16) & 0xFFFF;
     return bits < (uint32_t)(dropout->p * 65536.0 + 0.5);
 }

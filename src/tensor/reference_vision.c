@@ -19,6 +19,7 @@ static double value_of(enum culm_function function, double x, double alpha) {
     case CULM_FUNCTION_TANH: return tanh(x);
     case CULM_FUNCTION_SIGMOID: return sigmoid(x);
     case CULM_FUNCTION_SILU: return x * sigmoid(x);
+    case CULM_FUNCTION_ELU: return x < 0 ? alpha * expm1(x) : x;
     case CULM_FUNCTION_EXP: return exp(x);
     case CULM_FUNCTION_LOG: return log(x);
     case CULM_FUNCTION_SQRT: return sqrt(x);
@@ -43,6 +44,7 @@ static double slope_of(enum culm_function function, double kept, double alpha) {
     case CULM_FUNCTION_TANH: return 1 - kept * kept;
     case CULM_FUNCTION_SIGMOID: return kept * (1 - kept);
     case CULM_FUNCTION_SILU: s = sigmoid(kept); return s + kept * s * (1 - s);
+    case CULM_FUNCTION_ELU: return kept > 0 ? 1 : kept + alpha;
     case CULM_FUNCTION_EXP: return kept;
     case CULM_FUNCTION_LOG: return 1 / kept;
     case CULM_FUNCTION_SQRT: return 0.5 / kept;

@@ -11,6 +11,7 @@ static const struct {
     [CULM_F32] = {4, "f32"},
     [CULM_BF16] = {2, "bf16"},
     [CULM_I32] = {4, "i32"},
+    [CULM_SPARSE] = {4, "sparse"},
 };
 
 size_t culm_dtype_bytes(enum culm_dtype dtype) { return dtypes[dtype].bytes; }

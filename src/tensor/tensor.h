@@ -11,10 +11,12 @@
 
 #define CULM_MAX_RANK 4
 
-enum culm_dtype { CULM_F32, CULM_BF16, CULM_I32, CULM_DTYPE_COUNT };
+/* SPARSE: rows of f32 of which most elements are zero; the memory of such a value holds no elements
+ * but says where they are (graph/sparse.h). */
+enum culm_dtype { CULM_F32, CULM_BF16, CULM_I32, CULM_SPARSE, CULM_DTYPE_COUNT };
 
-size_t culm_dtype_bytes(enum culm_dtype dtype);
-const char *culm_dtype_name(enum culm_dtype dtype); /* "f32", "bf16", "i32" */
+size_t culm_dtype_bytes(enum culm_dtype dtype);     /* of an element; SPARSE: if all were there */
+const char *culm_dtype_name(enum culm_dtype dtype); /* "f32", "bf16", "i32", "sparse" */
 
 struct culm_shape {
     int rank; /* 0: a scalar, of one element */

@@ -49,7 +49,7 @@ SIMD struct bits bits_of(const struct culm_dropout *dropout) {
 
 SIMD struct drop_bits draw(const struct attention *s, int64_t sample, int64_t head, int64_t query,
                            int64_t key_block) {
-    return drop_draw(s->how.dropout->key, s->how.dropout->first_sample + (uint64_t)sample,
+    return drop_draw(s->how.dropout->key, culm_dropout_sample(s->how.dropout, sample),
                      (uint64_t)((head * s->how.tq + query) * s->k_blocks + key_block));
 }
 

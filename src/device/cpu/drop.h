@@ -14,11 +14,9 @@ struct drop_bits {
     uvec word[4];
 };
 
-SIMD struct drop_bits drop_draw(uint64_t key, uint64_t sample, uint64_t group) {
-    uint64_t counter = group * 16;
+/* culm_rng(key, c3 << 32 | c2, c1 << 32 | c0) of each lane. */
+SIMD struct drop_bits drop_draw_lanes(uint64_t key, uvec c0, uvec c1, uvec c2, uvec c3) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    uvec c0 = ucount((uint32_t)counter), c1 = uset((uint32_t)(counter >> 32));
-    uvec c2 = uset((uint32_t)sample), c3 = uset((uint32_t)(sample >> 32));
 #pragma GCC unroll 10
     for (int round = 0; round < 10; round++) {
         uvec high0, low0, high1, low1;
@@ -32,6 +30,12 @@ SIMD struct drop_bits drop_draw(uint64_t key, uint64_t sample, uint64_t group) {
         k1 += 0xBB67AE85u;
     }
     return (struct drop_bits){{c0, c1, c2, c3}};
+}
+
+SIMD struct drop_bits drop_draw(uint64_t key, uint64_t sample, uint64_t group) {
+    uint64_t counter = group * 16;
+    return drop_draw_lanes(key, ucount((uint32_t)counter), uset((uint32_t)(counter >> 32)),
+                           uset((uint32_t)sample), uset((uint32_t)(sample >> 32)));
 }
 
 /* The random bits of elements 16 slot .. 16 slot + 15 of the group, slot in 0..7. */

@@ -34,7 +34,7 @@ struct arrays {
     struct culm_in a,
         b;         /* dropout: a is what is added (none: NULL, of the type of b), b is dropped */
     int64_t count; /* dropout: of one sample */
-    int64_t sample, tiles_per_sample;
+    int64_t sample, tiles_per_sample, samples_per_tile; /* dropout; one of the two is 1 */
     const struct culm_dropout *dropout;
 };
 
@@ -74,7 +74,7 @@ SIMD void dropout_loop(const struct arrays *s, int64_t from, int64_t to, enum cu
     vec scale = vset((float)(1.0 / (1.0 - s->dropout->p)));
     for (int64_t group = from; group < to; group += DROP_GROUP) {
         struct drop_bits bits =
-            drop_draw(s->dropout->key, s->dropout->first_sample + (uint64_t)s->sample,
+            drop_draw(s->dropout->key, culm_dropout_sample(s->dropout, s->sample),
                       (uint64_t)(group / DROP_GROUP));
         int64_t count = at_most(DROP_GROUP, to - group), at = base + group;
         if (count == DROP_GROUP) {
@@ -100,9 +100,12 @@ SIMD void dropout_loop(const struct arrays *s, int64_t from, int64_t to, enum cu
 static void dropout_tile(void *context, int64_t tile, int thread) {
     struct arrays s = *(const struct arrays *)context;
     (void)thread;
-    s.sample = tile / s.tiles_per_sample;
     int64_t from = tile % s.tiles_per_sample * CHUNK, to = at_most(from + CHUNK, s.count);
-    TYPED(dropout_loop, &s, from, to);
+    int64_t first = tile / s.tiles_per_sample * s.samples_per_tile;
+    int64_t end = at_most(s.dropout->samples, first + s.samples_per_tile);
+    for (s.sample = first; s.sample < end; s.sample++) {
+        TYPED(dropout_loop, &s, from, to);
+    }
 }
 
 static void drop(struct culm_cpu *cpu, struct arrays *s, int64_t count) {
@@ -110,7 +113,9 @@ static void drop(struct culm_cpu *cpu, struct arrays *s, int64_t count) {
     assert(s->dropout->p > 0 && s->dropout->p < 1);
     s->count = count / s->dropout->samples;
     s->tiles_per_sample = ceil_div(s->count, CHUNK);
-    culm_cpu_run(cpu, s->dropout->samples * s->tiles_per_sample, dropout_tile, s);
+    s->samples_per_tile = at_least(1, CHUNK / s->count);
+    culm_cpu_run(cpu, ceil_div(s->dropout->samples, s->samples_per_tile) * s->tiles_per_sample,
+                 dropout_tile, s);
 }
 
 void ISA_NAME(residual_dropout_forward)(struct culm_cpu *cpu,

@@ -54,6 +54,18 @@ SIMD vec vnormal(vec x, vec *ret_e) {
     return vselect(vless(x, vzero()), below, vsub(vset(1.0f), below));
 }
 
+/* e^x - 1 for x <= 0: a polynomial near zero, where the difference would lose digits. */
+SIMD vec vexpm1_below(vec x) {
+    vec p = vset(1.98412698e-4f);
+    p = vfma(p, x, vset(1.38888889e-3f));
+    p = vfma(p, x, vset(8.33333333e-3f));
+    p = vfma(p, x, vset(4.16666667e-2f));
+    p = vfma(p, x, vset(0.166666667f));
+    p = vfma(p, x, vset(0.5f));
+    vec small = vfma(vmul(x, x), p, x);
+    return vselect(vless(x, vset(-0.35f)), vsub(vexp(x), vset(1.0f)), small);
+}
+
 /* ln x: minus infinity at 0, NaN below. x = 2^n m with m in [sqrt(1/2), sqrt(2)). */
 SIMD vec vlog(vec x) {
     uvec bits = ubits(x);
@@ -114,6 +126,7 @@ SIMD vec vfunction(enum culm_function function, vec x, vec alpha) {
     case CULM_FUNCTION_TANH: return vtanh_full(x);
     case CULM_FUNCTION_SIGMOID: return vsigmoid(x);
     case CULM_FUNCTION_SILU: return vmul(x, vsigmoid(x));
+    case CULM_FUNCTION_ELU: return vselect(vless(x, vzero()), vmul(alpha, vexpm1_below(x)), x);
     case CULM_FUNCTION_EXP: return vexp(x);
     case CULM_FUNCTION_LOG: return vlog(x);
     case CULM_FUNCTION_SQRT: return vsqrt(x);
@@ -137,6 +150,7 @@ SIMD vec vfunction_backward(enum culm_function function, vec dy, vec kept, vec a
     case CULM_FUNCTION_TANH: return vmul(dy, vfnma(kept, kept, vset(1.0f)));
     case CULM_FUNCTION_SIGMOID: return vmul(dy, vfnma(kept, kept, kept));
     case CULM_FUNCTION_SILU: s = vsigmoid(kept); return vmul(dy, vfma(vfnma(s, s, s), kept, s));
+    case CULM_FUNCTION_ELU: return vselect(vless(vzero(), kept), dy, vmul(dy, vadd(kept, alpha)));
     case CULM_FUNCTION_EXP: return vmul(dy, kept);
     case CULM_FUNCTION_LOG: return vdiv(dy, kept);
     case CULM_FUNCTION_SQRT: return vdiv(vmul(dy, vset(0.5f)), kept);

@@ -51,7 +51,8 @@ SIMD void loop(float *y, const float *x, const float *kept, int64_t n, float slo
 #define EVERY_FUNCTION(X)                                                                          \
     X(RELU)                                                                                        \
     X(LEAKY_RELU)                                                                                  \
-    X(RELU6) X(GELU_TANH) X(GELU_ERF) X(TANH) X(SIGMOID) X(SILU) X(EXP) X(LOG) X(SQRT) X(RECIPROCAL)
+    X(RELU6)                                                                                       \
+    X(GELU_TANH) X(GELU_ERF) X(TANH) X(SIGMOID) X(SILU) X(ELU) X(EXP) X(LOG) X(SQRT) X(RECIPROCAL)
 
 static void apply(const struct map *s, float *y, const float *x, const float *kept, int64_t n) {
     switch (s->function) {

@@ -115,12 +115,39 @@ static void test_keys_and_samples_differ(void **state) {
     assert_true(fabs((double)same * 8 / COUNT - 0.5) < 0.02);
 }
 
+/* Ids in place of positions: the same mask where they are the positions, and a sample keeps its own
+ * wherever it stands. Samples are short, so that several share a tile. */
+static void test_sample_ids(void **state) {
+    enum { SAMPLES = 3000, EACH = 7 };
+    static uint32_t id[SAMPLES];
+    struct culm_dropout plain = {.p = 0.3, .key = 77, .first_sample = 500, .samples = SAMPLES};
+    struct culm_dropout by_id = plain;
+    ones();
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        id[i] = 500 + i;
+    }
+    by_id.first_sample = 9999;
+    by_id.sample_id = id;
+    CULM_RUN(*state, dropout, .y = culm_out_f32(y), .x = culm_in_f32(x), .count = SAMPLES * EACH,
+             .dropout = &plain);
+    CULM_RUN(*state, dropout, .y = culm_out_f32(z), .x = culm_in_f32(x), .count = SAMPLES * EACH,
+             .dropout = &by_id);
+    assert_memory_equal(y, z, SAMPLES * EACH * sizeof *z);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        id[i] = 500 + (i * 7 + 3) % SAMPLES;
+    }
+    CULM_RUN(*state, dropout, .y = culm_out_f32(z), .x = culm_in_f32(x), .count = SAMPLES * EACH,
+             .dropout = &by_id);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        assert_memory_equal(z + i * EACH, y + (i * 7 + 3) % SAMPLES * EACH, EACH * sizeof *z);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_cut_does_not_matter),
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_keys_and_samples_differ),
+        cmocka_unit_test(test_identity),   cmocka_unit_test(test_cut_does_not_matter),
+        cmocka_unit_test(test_statistics), cmocka_unit_test(test_keys_and_samples_differ),
+        cmocka_unit_test(test_sample_ids),
     };
     return cmocka_run_group_tests_name("dropout", tests, fill, release);
 }

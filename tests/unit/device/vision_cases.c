@@ -25,9 +25,9 @@ enum { AX, AY, ADY, ADX };
 static enum culm_function function_of(int variant) { return (enum culm_function)(variant / 5); }
 
 static const char *describe_function(int variant) {
-    static const char *const names[] = {"none",     "relu", "leaky_relu", "relu6", "gelu_tanh",
-                                        "gelu_erf", "tanh", "sigmoid",    "silu",  "exp",
-                                        "log",      "sqrt", "reciprocal"};
+    static const char *const names[] = {"none",     "relu", "leaky_relu", "relu6",     "gelu_tanh",
+                                        "gelu_erf", "tanh", "sigmoid",    "silu",      "elu",
+                                        "exp",      "log",  "sqrt",       "reciprocal"};
     static char text[64];
     snprintf(text, sizeof text, "%s %s", names[function_of(variant)], describe_count(variant));
     return text;
@@ -67,7 +67,7 @@ static void activation_back_ref(struct typed_run *run) {
 
 static const struct typed_operator activation_operator = {
     "activation",
-    13 * 5,
+    14 * 5,
     activation_sizes,
     describe_function,
     {{"forward", activation, activation_ref, BIT(AY), false},
