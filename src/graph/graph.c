@@ -210,6 +210,20 @@ bool culm_graph_append(struct culm_graph *graph, const struct culm_node_desc *no
     return true;
 }
 
+/* Elements of a sparse value are not in its memory. */
+static bool sparse_fits(struct culm_graph *graph, const struct culm_node_desc *node) {
+    for (int32_t i = 0; i < node->op->inputs; i++) {
+        bool sparse = node->input[i] >= 0 && graph->value[node->input[i]].dtype == CULM_SPARSE;
+        if (sparse != (node->op->takes_sparse && i == 0)) {
+            culm_error_set(&graph->error, CULM_ERR_CONFIG, "operator '%s' %s as input %d",
+                           node->op->name, sparse ? "takes no sparse rows" : "needs sparse rows",
+                           i + 1);
+            return false;
+        }
+    }
+    return true;
+}
+
 int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t *inputs,
                          int32_t count, const struct culm_attributes *attributes) {
     if (graph->error.status != CULM_OK) {
@@ -230,7 +244,7 @@ int32_t culm_graph_apply(struct culm_graph *graph, const char *op, const int32_t
     if (attributes) {
         node.attributes = *attributes;
     }
-    if (node.op->infer(graph, &node, &graph->error) != CULM_OK) {
+    if (!sparse_fits(graph, &node) || node.op->infer(graph, &node, &graph->error) != CULM_OK) {
         return -1;
     }
     culm_graph_number_uses(graph, &node);

@@ -100,7 +100,7 @@ struct culm_param {
  * must offer every field of the model, by name, dtype and shape. */
 struct culm_field {
     char name[32];
-    enum culm_dtype dtype;   /* f32 or i32 */
+    enum culm_dtype dtype;   /* f32, i32 or sparse: then the data is a struct culm_sparse_rows */
     struct culm_shape shape; /* of the micro-batch: dimension 0 counts samples */
     int32_t value;
 };

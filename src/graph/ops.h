@@ -12,6 +12,7 @@
  *
  * operator          inputs -> outputs                             attributes
  * linear            x[..,I] w b?[O] -> y[..,O]                    transposed: w [O,I], else [I,O]
+ * sparse_linear     x[n,I] sparse, w -> y[n,O], w^T or nothing   transposed dropout (of x)
  * embedding         tokens[B,T] wte[V,C] wpe[T,C] -> [B,T,C]
  * lookup            ids i32[..] table[V,C] -> [..,C]              (a negative id: zeros)
  * positions         x[B,T,C] wpe[P,C] -> x + wpe[:T]
@@ -96,6 +97,7 @@ struct culm_op {
     int32_t inputs, outputs;
     enum culm_op_precision precision;
     bool is_loss;
+    bool takes_sparse; /* input 0 is SPARSE; other inputs, and those of other operators, never are */
     /* The whole numbers of input `index` choose along a dimension of input `from` (-1: the last).
      * Both 0: it has no such input. */
     struct {
@@ -154,7 +156,7 @@ enum culm_status culm_shape_error(const struct culm_graph *graph, const struct c
     X(permute) X(permute_grad) X(slice) X(slice_grad) X(concat) X(concat_grad)                     \
     X(pad) X(pad_grad) X(resize) X(resize_grad) X(binary) X(binary_grad_a) X(binary_grad_b)        \
     X(reduce) X(reduce_grad) X(softmax) X(softmax_grad)                                            \
-    X(matmul) X(matmul_grad_a) X(matmul_grad_b)
+    X(matmul) X(matmul_grad_a) X(matmul_grad_b) X(sparse_linear) X(sparse_linear_grad)
 /* clang-format on */
 
 #define CULM_OP_DECLARE(name) extern const struct culm_op culm_op_##name;

@@ -151,7 +151,8 @@ void culm_stage_execute(const struct culm_stage *stage, struct culm_device *devi
         .dropout = {.p = node->attributes.dropout,
                     .key = culm_rng_mix(culm_rng_mix(run->seed, run->iteration),
                                         (uint64_t)node->operator_id),
-                    .first_sample = run->first_sample},
+                    .first_sample = run->first_sample,
+                    .sample_id = run->sample_id},
     };
     for (int32_t i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
         operands.input[i] = address(stage, run, node->input[i]);

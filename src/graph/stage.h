@@ -119,6 +119,8 @@ void culm_stage_rows_free(struct culm_stage_rows *rows); /* NULL is fine */
 struct culm_stage_run {
     uint64_t seed, iteration;
     uint64_t first_sample;     /* position in the global order of the micro-batch's first sample */
+    const uint32_t *sample_id; /* [samples] of each, in place of positions, where dropout is keyed;
+                                  NULL: first_sample, first_sample + 1, ... */
     const float *params;       /* the flat vector; NULL: `param` is given */
     const float *const *param; /* [param_count] each at its own address; NULL: `params` */
     const struct culm_stage_rows *rows; /* fewer samples; NULL: those of the graph */

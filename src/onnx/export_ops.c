@@ -38,6 +38,7 @@ const char *culm_onnx_function(struct culm_onnx_export *e, const struct culm_nod
     case CULM_FUNCTION_SIGMOID: return culm_onnx_emit_1(e, "Sigmoid", x);
     case CULM_FUNCTION_SILU:
         return culm_onnx_emit_2(e, "Mul", x, culm_onnx_emit_1(e, "Sigmoid", x));
+    case CULM_FUNCTION_ELU: return culm_onnx_emit(e, "Elu", &x, 1, &slope, 1, 1);
     case CULM_FUNCTION_EXP: return culm_onnx_emit_1(e, "Exp", x);
     case CULM_FUNCTION_LOG: return culm_onnx_emit_1(e, "Log", x);
     case CULM_FUNCTION_SQRT: return culm_onnx_emit_1(e, "Sqrt", x);

@@ -252,6 +252,8 @@ bool culm_onnx_fuse_pointwise(struct culm_onnx_graph *graph, bool inference) {
         } else if (culm_onnx_is(node, "LeakyRelu")) {
             fine = activate(graph, i, x, CULM_FUNCTION_LEAKY_RELU,
                             culm_onnx_float(node, "alpha", 0.01));
+        } else if (culm_onnx_is(node, "Elu") && culm_onnx_float(node, "alpha", 1) >= 0) {
+            fine = activate(graph, i, x, CULM_FUNCTION_ELU, culm_onnx_float(node, "alpha", 1));
         } else if (culm_onnx_is(node, "Clip")) {
             fine = fuse_clip(graph, i);
         } else if (culm_onnx_is(node, "Add")) {

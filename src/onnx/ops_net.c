@@ -222,6 +222,7 @@ static bool attention(struct culm_onnx_call *call) {
 const struct culm_onnx_op culm_onnx_ops_net[] = {
     {"Relu", 1, alike, NULL},
     {"LeakyRelu", 1, alike, NULL},
+    {"Elu", 1, alike, NULL},
     {"Clip", 1, alike, NULL},
     {"Gelu", 1, alike, NULL},
     {"RandomUniformLike", 1, alike, NULL},

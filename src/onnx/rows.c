@@ -33,6 +33,7 @@ static const struct culm_onnx_row rows[] = {
     {&culm_op_resize,               NULL,                              NULL},
     {&culm_op_slice,                culm_onnx_write_slice,             culm_onnx_build_slice},
     {&culm_op_softmax,              culm_onnx_write_softmax,           NULL},
+    {&culm_op_sparse_linear,        NULL,                              NULL},
     {0},
 };
 /* clang-format on */

@@ -132,5 +132,4 @@ static const struct culm_summary_line lines[] = {
     {0},
 };
 
-const struct culm_summary_job culm_summary_training = {
-    .step = "step", .rows = rows, .lines = lines};
+const struct culm_summary_job culm_summary_training = {"step", rows, lines};

@@ -1,5 +1,5 @@
 /* What came of a run, and the version, for culm.h. */
-#include "report/summary.h"
+#include "report/training.h"
 
 #include "run/commands.h"
 #include "run/public.h"
@@ -19,13 +19,8 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_run_summary: dir is NULL");
     }
     struct culm_summary summary;
-    const struct culm_summary_job *job;
-    enum culm_status status = culm_summary_job_of(dir, culm_summary_jobs, &job, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    culm_summary_init(&summary, job);
-    status = culm_summary_read(&summary, dir, error);
+    culm_summary_init(&summary, &culm_summary_training);
+    enum culm_status status = culm_summary_read(&summary, dir, error);
     if (status == CULM_OK) {
         const struct culm_summary_step *last =
             summary.step_count ? &summary.steps[summary.step_count - 1] : NULL;

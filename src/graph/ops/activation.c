@@ -19,6 +19,11 @@ static enum culm_status infer(struct culm_graph *graph, struct culm_node_desc *n
         return culm_error_set(error, CULM_ERR_CONFIG, "operator '%s': function %d takes %s",
                               node->op->name, node->attributes.function, "more than one value");
     }
+    if (node->attributes.function == CULM_FUNCTION_ELU && !(node->attributes.alpha >= 0)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "operator '%s': ELU's alpha is %g; it must be at least 0",
+                              node->op->name, node->attributes.alpha);
+    }
     culm_output_set(graph, node, 0, dtype, &shape);
     return CULM_OK;
 }

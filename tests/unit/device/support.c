@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "device/reference/reference.h"
 #include "graph/autodiff.h"
+#include "graph/sparse.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -102,6 +103,33 @@ static int32_t net_of_lstm(struct net *net, int32_t x) {
                           net_param(net, 2, BATCH, 4),
                           field(net, "lengths", 1)};
     return apply(net, "lstm", in, 8, NULL);
+}
+/* x is beside it. The rows [2,5] are {0 1 -2 0 0.5} and {0 0 3 0 1}. */
+static int32_t net_of_sparse_linear(struct net *net, int32_t x) {
+    const int32_t in[] = {
+        culm_graph_field(net->graph, "sparse", CULM_SPARSE, &(struct culm_shape){2, {BATCH, 5}}),
+        param(net, (struct culm_shape){2, {CONTEXT * WIDTH, 5}})};
+    int32_t y = apply(net, "sparse_linear", in, 2,
+                      &(struct culm_attributes){.transposed = true, .dropout = 0.25});
+    y = one(net, "reshape", y, &(struct culm_attributes){.dims = {BATCH, CONTEXT, WIDTH}});
+    return net_binary(net, "add", smooth(net, x), y, 0);
+}
+static const struct culm_sparse_rows *sparse_rows(void) {
+    static const uint64_t start[] = {0, 3, 5}, column_start[] = {0, 0, 1, 3, 3, 5};
+    static const uint64_t entry[] = {0, 1, 3, 2, 4};
+    static const uint32_t column[] = {1, 2, 4, 2, 4}, row[] = {0, 0, 1, 0, 1};
+    static const float value[] = {1, -2, 0.5f, 3, 1};
+    static float dropped[5];
+    static const struct culm_sparse_rows rows = {.n = BATCH,
+                                                 .columns = 5,
+                                                 .start = start,
+                                                 .column = column,
+                                                 .value = value,
+                                                 .column_start = column_start,
+                                                 .row = row,
+                                                 .entry = entry,
+                                                 .dropped = dropped};
+    return &rows;
 }
 static int32_t net_of_activation(struct net *net, int32_t x) {
     return one(net, "activation", x, &(struct culm_attributes){.function = CULM_FUNCTION_GELU_ERF});
@@ -192,6 +220,7 @@ static const struct {
     int32_t (*build)(struct net *net, int32_t x);
 } nets[] = {
     {"linear", net_of_linear},
+    {"sparse_linear", net_of_sparse_linear},
     {"embedding", net_of_embedding},
     {"lookup", net_of_lookup},
     {"positions", net_of_positions},
@@ -238,8 +267,10 @@ static bool build(struct net *net, const char *op) {
         y = one(net, "reshape", y, &(struct culm_attributes){.dims = {BATCH, CONTEXT, WIDTH}});
         net_end(net, y, -1, SEED);
         for (int f = 2; f < net->graph->field_count; f++) {
-            bool length = !strcmp(net->graph->field[f].name, "lengths");
-            net->data.fields[f] = length ? lengths : ids;
+            const char *name = net->graph->field[f].name;
+            net->data.fields[f] = !strcmp(name, "lengths")  ? (const void *)lengths
+                                  : !strcmp(name, "sparse") ? (const void *)sparse_rows()
+                                                            : ids;
         }
         return true;
     }

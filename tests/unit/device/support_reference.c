@@ -2,9 +2,11 @@
 #include "support.h"
 
 #include "graph/ops/conv.h"
+#include "graph/sparse.h"
 #include "tensor/reference.h"
 #include "tensor/reference_conv.h"
 #include "tensor/reference_sequence.h"
+#include "tensor/reference_sparse.h"
 #include "tensor/reference_vision.h"
 
 #include <stdlib.h>
@@ -49,6 +51,38 @@ static void linear_weight(const struct culm_operands *o) {
     const struct culm_shape *x = in_shape(o, 0), *dy = in_shape(o, 1);
     culm_ref_linear_backward_weight(o->use[0], o->use[1], IN(0), IN(1), culm_row_count(x),
                                     culm_last_dim(x), culm_last_dim(dy), AT->transposed, o->first);
+}
+
+/* The rows of x with their values, or what dropout leaves of them. */
+static struct culm_ref_rows sparse_rows(const struct culm_operands *o, const float **ret_value) {
+    const struct culm_sparse_rows *x = o->input[0];
+    const struct culm_ref_rows rows = {x->n, x->start, x->column};
+    *ret_value = x->value;
+    if (o->dropout.p > 0) {
+        culm_ref_sparse_dropout(x->dropped, x->value, &rows, &o->dropout);
+        *ret_value = x->dropped;
+    }
+    return rows;
+}
+static void turn(float *to, const float *from, int64_t rows, int64_t columns) {
+    const struct culm_shape shape = {2, {rows, columns}};
+    culm_ref_permute(to, from, &shape, (const int64_t[]){1, 0});
+}
+static void sparse_linear(const struct culm_operands *o) { /* w is [O,I] */
+    const float *value;
+    const struct culm_ref_rows rows = sparse_rows(o, &value);
+    int64_t out = in_shape(o, 1)->dim[0], in = in_shape(o, 1)->dim[1];
+    turn(OUT(1), IN(1), out, in);
+    culm_ref_spmm(OUT(0), out, OUT(1), out, &rows, value, NULL, NULL, out, 1, false);
+}
+static void sparse_linear_grad(const struct culm_operands *o) {
+    const float *value;
+    const struct culm_sparse_rows *x = o->input[0];
+    (void)sparse_rows(o, &value);
+    const struct culm_ref_rows columns = {x->columns, x->column_start, x->row};
+    int64_t out = in_shape(o, 1)->dim[1];
+    culm_ref_spmm(OUT(0), out, IN(1), out, &columns, value, x->entry, NULL, out, 1, false);
+    turn(o->use[0], OUT(0), x->columns, out);
 }
 
 /* Geometry of a convolution from the shapes of image and weights. */
@@ -495,6 +529,8 @@ const struct support_reference support_references[] = {
     {&culm_op_linear, linear},
     {&culm_op_linear_grad_input, linear_input},
     {&culm_op_linear_grad_weight, linear_weight},
+    {&culm_op_sparse_linear, sparse_linear},
+    {&culm_op_sparse_linear_grad, sparse_linear_grad},
     {&culm_op_conv, conv},
     {&culm_op_conv_grad_data, conv_data},
     {&culm_op_conv_grad_weight, conv_weight},

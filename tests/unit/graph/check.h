@@ -24,6 +24,13 @@ void test_bahdanau(void **state);
 void test_ignored_targets(void **state);
 void test_sequence_shape_errors(void **state);
 
+/* sparse.c */
+void test_sparse_linear(void **state);
+void test_sparse_linear_bits(void **state);
+void test_sparse_linear_adds(void **state);
+void test_sparse_refusals(void **state);
+void test_sample_ids(void **state);
+
 /* vision.c */
 void test_vision_gradients(void **state);
 void test_vision_bits(void **state);

@@ -100,6 +100,7 @@ static struct culm_stage_run run_of(const struct batch *batch) {
     return (struct culm_stage_run){.seed = batch->seed,
                                    .iteration = batch->iteration,
                                    .first_sample = batch->first_sample,
+                                   .sample_id = batch->sample_id,
                                    .fields = batch->fields,
                                    .loss_scale = 1,
                                    .first = true};
@@ -253,7 +254,8 @@ void run_plainly(const struct culm_graph *graph, const struct batch *batch,
                                          .loss = &loss,
                                          .dropout = {.p = node->attributes.dropout,
                                                      .key = key,
-                                                     .first_sample = batch->first_sample}};
+                                                     .first_sample = batch->first_sample,
+                                                     .sample_id = batch->sample_id}};
         for (int32_t i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
             if (node->input[i] >= 0) {
                 operands.input[i] = plain_value(copy, node->input[i], memory, batch);

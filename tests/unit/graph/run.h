@@ -23,6 +23,7 @@ struct batch {
     const int32_t *tokens, *targets;
     const void *fields[8]; /* the same two, then others that a test adds */
     uint64_t seed, iteration, first_sample;
+    const uint32_t *sample_id; /* NULL: none */
 };
 
 void result_release(struct result *result);

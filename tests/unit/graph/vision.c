@@ -66,6 +66,7 @@ FUNCTION(GELU_ERF)
 FUNCTION(TANH)
 FUNCTION(SIGMOID)
 FUNCTION(SILU)
+FUNCTION(ELU)
 FUNCTION(EXP)
 static int32_t build_LOG(struct net *net, int32_t x) {
     return function(net, positive(net, x), CULM_FUNCTION_LOG);
@@ -248,6 +249,7 @@ static const struct {
     {"tanh", build_TANH},
     {"sigmoid", build_SIGMOID},
     {"silu", build_SILU},
+    {"elu", build_ELU},
     {"exp", build_EXP},
     {"log", build_LOG},
     {"sqrt", build_SQRT},

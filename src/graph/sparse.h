@@ -1,0 +1,27 @@
+/*
+ * Sparse rows: what the memory of a SPARSE field holds. A matrix [n,columns] of which only some
+ * elements are there, by rows, and for gradients by columns too.
+ *
+ * Row r has the entries e = start[r] .. start[r + 1] - 1: element column[e] is value[e]. Column c has
+ * k = column_start[c] .. column_start[c + 1] - 1: row[k], rising, in which it is entry[k].
+ *
+ * All arrays are the caller's. Thread: one run at a time where there is dropout, which writes
+ * `dropped`; else any.
+ */
+#ifndef CULM_GRAPH_SPARSE_H
+#define CULM_GRAPH_SPARSE_H
+
+#include <stdint.h>
+
+struct culm_sparse_rows {
+    int64_t n, columns;
+    const uint64_t *start; /* [n+1] */
+    const uint32_t *column;
+    const float *value;           /* NULL: ones */
+    const uint64_t *column_start; /* [columns+1]; NULL: backward is not run */
+    const uint32_t *row;
+    const uint64_t *entry; /* NULL: neither values nor dropout */
+    float *dropped;        /* room for as many values as `column` has; NULL: no dropout */
+};
+
+#endif
