@@ -27,7 +27,8 @@ struct culm_model_config {
 };
 extern const struct culm_config_table culm_model_config_table;
 
-enum culm_optimizer { CULM_OPTIMIZER_ADAMW, CULM_OPTIMIZER_SGD };
+/* ADAM has its weight decay in the gradient, and is not one of `optimizer.name`. */
+enum culm_optimizer { CULM_OPTIMIZER_ADAMW, CULM_OPTIMIZER_SGD, CULM_OPTIMIZER_ADAM };
 
 struct culm_optimizer_config {
     enum culm_optimizer name;

@@ -43,6 +43,16 @@ static void apply_statistic(const struct culm_optimizer_step *step, struct culm_
     digest->after[0] = culm_device_digest(device, value, tensor->count);
 }
 
+/* The gradient of the loss and of decay / 2 times the squares of the values. */
+static const float *decayed(struct culm_device *device, const struct culm_optimizer_tensor *tensor,
+                            const float *grad, double decay) {
+    CULM_RUN(device, affine, .y = culm_out_f32(tensor->work), .x = culm_in_f32(tensor->part[0]),
+             .count = tensor->count, .scale = decay);
+    CULM_RUN(device, add, .y = culm_out_f32(tensor->work), .a = culm_in_f32(grad),
+             .b = culm_in_f32(tensor->work), .count = tensor->count);
+    return tensor->work;
+}
+
 void culm_optimizer_apply(const struct culm_optimizer_step *step, struct culm_device *device,
                           const struct culm_optimizer_tensor *tensor, const float *grad,
                           struct culm_step_digest *ret_digest) {
@@ -58,7 +68,10 @@ void culm_optimizer_apply(const struct culm_optimizer_step *step, struct culm_de
                  .count = tensor->count, .hyper = &hyper);
     } else {
         struct culm_adamw hyper = step->adamw;
-        hyper.weight_decay = decay;
+        if (step->name == CULM_OPTIMIZER_ADAM && decay > 0) {
+            grad = decayed(device, tensor, grad, decay);
+        }
+        hyper.weight_decay = step->name == CULM_OPTIMIZER_ADAM ? 0 : decay;
         hyper.digest = ret_digest;
         CULM_RUN(device, adamw, .p = tensor->part[0], .m = tensor->part[1], .v = tensor->part[2],
                  .g = grad, .count = tensor->count, .hyper = &hyper);

@@ -21,6 +21,7 @@ struct culm_optimizer_tensor {
     bool decay;                        /* weight decay is for it */
     bool statistic;  /* no gradient steps it: it moves towards the mean of what was collected */
     double momentum; /* of a statistic */
+    float *work;     /* [count]: what Adam needs where weight decay acts; else unused */
 };
 
 /* How many vectors a tensor has with this optimizer: 2 or 3. */
@@ -44,7 +45,8 @@ struct culm_optimizer_step culm_optimizer_step_at(const struct culm_optimizer_co
 /* Whether it reads and writes more of the tensor than its values. */
 bool culm_optimizer_keeps(const struct culm_optimizer_step *step,
                           const struct culm_optimizer_tensor *tensor);
-/* Steps the tensor by its whole gradient (of a statistic: by the sum of what was collected), and says
+/* ADAM is PyTorch's Adam, with its weight decay in the gradient, which is not scaled for clipping.
+ * Steps the tensor by its whole gradient (of a statistic: by the sum of what was collected), and says
  * what was read and made. */
 void culm_optimizer_apply(const struct culm_optimizer_step *step, struct culm_device *device,
                           const struct culm_optimizer_tensor *tensor, const float *grad,

@@ -1,0 +1,66 @@
+/*
+ * The model of a run: a network on one vertex, cut into stages where rows are gathered.
+ *
+ * It is one compute graph whose samples are vertices. A border between two blocks stands for a
+ * gather: rows go in one end and come out as sums over neighbours at the other, forward and backward
+ * alike, which is all that the graph need not know. Two graphs are made: for training, with dropout
+ * and loss, and for evaluation, which gives logits.
+ *
+ * A graph convolution (Kipf and Welling 2017) is act(Â dropout(x) W + b), Â = D^-1/2 (A + I) D^-1/2;
+ * D^-1/2 is multiplied into rows before and behind a gather. Weights have the names, shapes and first
+ * values of PyTorch Geometric's: convs.N.lin.weight, uniform in ± sqrt(6 / (in + out)), and convs.N.bias,
+ * zeros.
+ *
+ * *Weights* of a run are one vector: the parameters of every stage, one stage after the other. Those
+ * of one stage are also what its gradient consists of.
+ *
+ * Thread: constant once made.
+ */
+#ifndef CULM_GNN_MODEL_H
+#define CULM_GNN_MODEL_H
+
+#include "gnn/plan.h"
+#include "graph/stage.h"
+
+enum { CULM_GNN_FOR_TRAINING, CULM_GNN_FOR_EVALUATION };
+
+/* Fields of the compute graphs. */
+enum {
+    CULM_GNN_FIELD_FEATURES, /* f32[B,columns], or sparse */
+    CULM_GNN_FIELD_LABEL,    /* i32[B,1]; negative: does not train. Not for evaluation */
+    CULM_GNN_FIELDS
+};
+
+struct culm_gnn_param {
+    const struct culm_param_info *info;
+    int32_t stage;
+    int64_t at;  /* floats into the weights */
+    bool turned; /* as [in, out] here; files have [out, in], as info->shape says */
+    bool decays;
+};
+
+struct culm_gnn_model {
+    struct culm_gnn_plan plan;
+    int32_t stages;
+    struct culm_graph *graph[2];
+    struct culm_stage *stage[2][CULM_GNN_STAGES_MAX];
+    int64_t
+        made[CULM_GNN_STAGES_MAX]; /* floats of a row that a stage makes; of the last: classes */
+    int64_t weights_at[CULM_GNN_STAGES_MAX + 1]; /* floats; the last: all of them */
+    int32_t param_count;
+    struct culm_gnn_param *param; /* by stage, then as in it */
+};
+
+/* The configuration is read during the call. CULM_ERR_CONFIG for what no kernel takes. */
+enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
+                                    const struct culm_gnn_plan *plan,
+                                    struct culm_gnn_model **ret_model, struct culm_error *error);
+void culm_gnn_model_free(struct culm_gnn_model *model); /* NULL is fine */
+
+/* Fills the steps of the layout, and which of them workers may do. */
+void culm_gnn_model_layout(const struct culm_gnn_model *model, struct culm_gnn_layout *layout);
+
+/* Elements of all parameters. */
+int64_t culm_gnn_model_parameters(const struct culm_gnn_model *model);
+
+#endif

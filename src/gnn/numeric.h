@@ -1,0 +1,58 @@
+/*
+ * The numeric executor: the tasks of exec.h on a real graph and a real model, on a CPU, with
+ * checkpoints in the run directory.
+ *
+ * What a process can do follows from what it is given: with a graph, all that servers do; without
+ * one, it computes intervals that were packed for it, and holds weights. Every number is a pure
+ * function of the configuration, the graph, its cut, and the task.
+ *
+ * A state is up to three vectors as long as the weights (model.h): weights, exp_avg, exp_avg_sq; SGD
+ * has no last one. What EXPORT makes is these vectors. Constant input, and the state, are kept until
+ * DROP, or until the executor is freed.
+ *
+ * Files: numeric.c state, sums and the rest; numeric_input.c what is kept of an interval;
+ * numeric_gather.c gathers and slices; numeric_apply.c stages; numeric_store.c checkpoints.
+ * Thread: see exec.h; the tasks for files (SAVE, FINISH) may run beside others.
+ */
+#ifndef CULM_GNN_NUMERIC_H
+#define CULM_GNN_NUMERIC_H
+
+#include "device/device.h"
+#include "gnn/exec.h"
+#include "gnn/model.h"
+#include "gnn/structure.h"
+
+struct culm_gnn_numeric_options {
+    const struct culm_gnn_config *config; /* borrowed, like everything here */
+    const char *config_text;              /* as checkpoints record it */
+    const char *signature;
+    const char *run_dir; /* NULL: no files */
+    const struct culm_gnn_model *model;
+    const struct culm_gnn_layout *layout;       /* with its steps */
+    const struct culm_gnn_structure *structure; /* NULL: it owns no intervals; nor a graph */
+    const struct culm_graph_data *graph;        /* labels, splits and features were read */
+    struct culm_blob_pool *pool;
+    struct culm_device *device; /* NULL: for FINISH alone */
+    struct json_t *choices;     /* as checkpoints record them; NULL: not */
+    struct json_t *inputs;
+};
+
+/* CULM_ERR_MEMORY. */
+enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *options,
+                                      struct culm_gnn_exec **ret_exec, struct culm_error *error);
+void culm_gnn_numeric_free(struct culm_gnn_exec *exec); /* NULL is fine */
+
+/* SCORE gives the logits as its output too. */
+void culm_gnn_numeric_give_logits(struct culm_gnn_exec *exec, bool give);
+/* SHA-256 of the weights that it holds, as checkpoints have it (store/checkpoint.h). Not while a
+ * task runs. CULM_ERR_INTERNAL when it holds none. */
+enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec, char ret_weights[65],
+                                       struct culm_error *error);
+
+/* The largest message of the run, for layout->payload_max: rows, packed inputs, a whole state. */
+size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
+                                    const struct culm_gnn_layout *layout,
+                                    const struct culm_gnn_structure *structure,
+                                    const struct culm_graph_data *graph);
+
+#endif

@@ -1,0 +1,203 @@
+/* One step of one interval: a stage forward, backward, or both. See numeric.h. */
+#include "gnn/numeric_internal.h"
+
+#include <string.h>
+
+/* D^-1/2 on the way to a gather. */
+static void scale_rows(struct culm_gnn_numeric *x, const struct gnn_input *input, float *rows,
+                       int64_t width) {
+    const struct culm_shape shape = {2, {input->n, width}}, column = {2, {input->n, 1}};
+    CULM_RUN(x->o.device, binary, .y = culm_out_f32(rows), .a = culm_in_f32(rows),
+             .b = culm_in_f32(input->scale), .a_shape = &shape, .b_shape = &column,
+             .function = CULM_FUNCTION_MUL);
+}
+
+static enum culm_status check_rows(struct culm_gnn_task *task, const struct culm_blob *rows,
+                                   const struct gnn_input *input, int64_t width, const char *what) {
+    size_t want = (size_t)input->n * (size_t)width * sizeof(float);
+    return rows && rows->size_bytes == want
+               ? CULM_OK
+               : gnn_wrong_rows(task, what, rows ? rows->size_bytes : 0, want);
+}
+
+static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                              const struct gnn_input *input) {
+    const struct culm_gnn_model *m = x->o.model;
+    const struct culm_gnn_step *step = &x->o.layout->step[task->step];
+    enum culm_status status = CULM_OK;
+    size_t want = (size_t)x->weights * sizeof(float);
+    if (!task->weights || task->weights->size_bytes != want) {
+        return gnn_wrong_rows(task, "weights", task->weights ? task->weights->size_bytes : 0, want);
+    }
+    if (step->stage > 0) {
+        status = check_rows(task, task->rows, input, m->made[step->stage - 1], "rows");
+    }
+    if (status == CULM_OK && step->kind == CULM_GNN_BACKWARD) {
+        status = check_rows(task, task->d_rows, input, m->made[step->stage], "gradients of rows");
+    }
+    return status;
+}
+
+/* Everything of a run but what it writes. */
+static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                const struct gnn_input *input, int purpose,
+                                const void *field[CULM_GNN_FIELDS],
+                                struct culm_stage_run *ret_run) {
+    const struct culm_gnn_model *m = x->o.model;
+    int32_t stage = x->o.layout->step[task->step].stage;
+    const struct culm_stage_info *info = culm_stage_info(m->stage[purpose][stage]);
+    enum culm_status status =
+        gnn_room(x, &x->activations, info->activation_bytes, &task->job.error);
+    if (status == CULM_OK) {
+        status = gnn_room(x, &x->scratch, info->scratch_bytes, &task->job.error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    field[CULM_GNN_FIELD_FEATURES] =
+        input->dense ? (const void *)input->dense : (const void *)&input->sparse;
+    field[CULM_GNN_FIELD_LABEL] = input->train_label;
+    *ret_run = (struct culm_stage_run){
+        .seed = x->o.config->seed,
+        .iteration = (uint64_t)task->epoch,
+        .sample_id = input->id,
+        .params = (const float *)task->weights->data + m->weights_at[stage],
+        .rows = input->rows[purpose][stage],
+        .fields = field,
+        .input = stage > 0 ? task->rows->data : NULL,
+        .loss_scale = 1 / (double)m->plan.train,
+        .activations = x->activations.data,
+        .scratch = x->scratch.data,
+    };
+    return CULM_OK;
+}
+
+static enum culm_status make_output(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                    const struct gnn_input *input, int64_t width) {
+    return gnn_blob(x, (size_t)input->n * (size_t)width * sizeof(float), &task->output,
+                    &task->job.error);
+}
+
+static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                const struct gnn_input *input, int purpose) {
+    const struct culm_gnn_model *m = x->o.model;
+    int32_t stage = x->o.layout->step[task->step].stage;
+    const void *field[CULM_GNN_FIELDS];
+    struct culm_stage_run run;
+    enum culm_status status = prepare(x, task, input, purpose, field, &run);
+    if (status == CULM_OK) {
+        status = make_output(x, task, input, m->made[stage]);
+    }
+    if (status == CULM_OK) {
+        run.output = task->output->data;
+        status = culm_stage_forward(m->stage[purpose][stage], x->o.device, &run);
+    }
+    if (status == CULM_OK) {
+        scale_rows(x, input, run.output, m->made[stage]);
+    }
+    return status;
+}
+
+/* The gradient of the stage's weights, and of its rows if they were gathered. */
+static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                 const struct gnn_input *input) {
+    const struct culm_gnn_model *m = x->o.model;
+    const struct culm_gnn_step *step = &x->o.layout->step[task->step];
+    const struct culm_stage *stage = m->stage[CULM_GNN_FOR_TRAINING][step->stage];
+    const struct culm_stage_info *info = culm_stage_info(stage);
+    size_t gradient_bytes = x->o.layout->gradient_bytes[step->stage];
+    const void *field[CULM_GNN_FIELDS];
+    struct culm_stage_run run;
+    enum culm_status status = prepare(x, task, input, CULM_GNN_FOR_TRAINING, field, &run);
+    if (status == CULM_OK && step->makes >= 0) {
+        status = make_output(x, task, input, m->made[step->stage - 1]);
+    }
+    if (status == CULM_OK && gradient_bytes > 0) {
+        status = gnn_blob(x, gradient_bytes, &task->gradient, &task->job.error);
+    }
+    if (status == CULM_OK && info->output_bytes > 0) {
+        status = gnn_room(x, &x->made, info->output_bytes, &task->job.error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    /* What backward does not need of forward is not computed again. */
+    if (step->kind == CULM_GNN_LOSS || info->activation_bytes > 0) {
+        run.output = x->made.data;
+        status = culm_stage_forward(stage, x->o.device, &run);
+    }
+    if (gradient_bytes > 0) {
+        /* also what lies between tensors, so that equal gradients are equal blobs */
+        memset(task->gradient->data, 0, gradient_bytes);
+        run.grads = task->gradient->data;
+    }
+    run.first = true;
+    run.d_output = task->d_rows ? task->d_rows->data : NULL;
+    run.d_input = task->output ? task->output->data : NULL;
+    if (status == CULM_OK) {
+        status = culm_stage_backward(stage, x->o.device, &run);
+    }
+    if (status == CULM_OK && step->kind == CULM_GNN_LOSS) {
+        task->totals.loss = run.loss.loss;
+    }
+    if (status == CULM_OK && task->output) {
+        scale_rows(x, input, run.d_input, m->made[step->stage - 1]);
+    }
+    return status;
+}
+
+static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                              const struct gnn_input *input) {
+    const struct culm_gnn_model *m = x->o.model;
+    const struct culm_stage *stage = m->stage[CULM_GNN_FOR_EVALUATION][m->stages - 1];
+    const void *field[CULM_GNN_FIELDS];
+    struct culm_stage_run run;
+    enum culm_status status = prepare(x, task, input, CULM_GNN_FOR_EVALUATION, field, &run);
+    if (status == CULM_OK) {
+        status = gnn_room(x, &x->made, (size_t)input->n * (size_t)m->plan.classes * sizeof(float),
+                          &task->job.error);
+    }
+    if (status == CULM_OK && x->give_logits) {
+        status = make_output(x, task, input, m->plan.classes);
+    }
+    if (status == CULM_OK) {
+        status = gnn_room(x, &x->index, (size_t)input->n * sizeof(int32_t), &task->job.error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    run.output = task->output ? task->output->data : x->made.data;
+    status = culm_stage_forward(stage, x->o.device, &run);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const int32_t *index = x->index.data;
+    CULM_RUN(x->o.device, argmax, .index = x->index.data, .x = culm_in_f32(run.output),
+             .n = input->n, .c = m->plan.classes);
+    for (int64_t r = 0; r < input->n; r++) {
+        if (input->use[r] != CULM_GRAPH_UNUSED) {
+            task->totals.correct[input->use[r] - CULM_GRAPH_TRAIN] += index[r] == input->label[r];
+        }
+    }
+    return CULM_OK;
+}
+
+enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct gnn_input *input;
+    enum culm_status status = gnn_input(x, task, &input);
+    if (status == CULM_OK) {
+        status = check(x, task, input);
+    }
+    task->totals = (struct culm_gnn_totals){0};
+    if (status != CULM_OK) {
+        return status;
+    }
+    switch (x->o.layout->step[task->step].kind) {
+    case CULM_GNN_FORWARD: return forward(x, task, input, CULM_GNN_FOR_TRAINING);
+    case CULM_GNN_EVALUATE: return forward(x, task, input, CULM_GNN_FOR_EVALUATION);
+    case CULM_GNN_LOSS:
+    case CULM_GNN_BACKWARD: return backward(x, task, input);
+    case CULM_GNN_SCORE: return score(x, task, input);
+    }
+    return CULM_ERR_INTERNAL;
+}

@@ -1,0 +1,179 @@
+/* Gathers, from whole blocks of rows or from slices; and slices. See numeric.h. */
+#include "gnn/numeric_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool same_readers(const struct culm_gnn_set *a, const struct culm_gnn_set *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static int direction(const struct culm_gnn_numeric *x, bool transposed) {
+    return transposed && x->o.structure->directed;
+}
+
+static enum culm_status no_memory(struct culm_gnn_task *task) {
+    return culm_error_set(&task->job.error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* --- slices --- */
+
+static enum culm_status rows_of_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                      struct gnn_input *input, bool transposed,
+                                      const struct gnn_slice **ret_slice) {
+    int d = direction(x, transposed);
+    for (int32_t i = 0; i < GNN_SLICES_KEPT; i++) {
+        if (input->slice[d][i].row && same_readers(&input->slice[d][i].readers, &task->readers)) {
+            *ret_slice = &input->slice[d][i];
+            return CULM_OK;
+        }
+    }
+    uint32_t *row = malloc(((size_t)input->n + 1) * sizeof *row);
+    if (!row) {
+        return no_memory(task);
+    }
+    struct gnn_slice *slice = &input->slice[d][input->next_slice[d]++ % GNN_SLICES_KEPT];
+    free(slice->row);
+    slice->readers = task->readers;
+    slice->row = row;
+    slice->count =
+        culm_gnn_structure_slice(x->o.structure, transposed, task->interval, &task->readers, row);
+    *ret_slice = slice;
+    return CULM_OK;
+}
+
+enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
+    size_t row_bytes = gather->row_bytes;
+    const struct gnn_slice *slice = NULL;
+    struct gnn_input *input;
+    enum culm_status status = gnn_input(x, task, &input);
+    if (status == CULM_OK && task->input->size_bytes != (size_t)input->n * row_bytes) {
+        return gnn_wrong_rows(task, "rows", task->input->size_bytes, (size_t)input->n * row_bytes);
+    }
+    if (status == CULM_OK) {
+        status = rows_of_slice(x, task, input, gather->transposed, &slice);
+    }
+    if (status == CULM_OK) {
+        status = gnn_blob(x, (size_t)slice->count * row_bytes, &task->output, &task->job.error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    char *to = task->output->data;
+    for (int64_t r = 0; r < slice->count; r++, to += row_bytes) {
+        memcpy(to, (const char *)task->input->data + slice->row[r] * row_bytes, row_bytes);
+    }
+    return CULM_OK;
+}
+
+/* Where the rows that the task's interval reads are in the source, which is a slice. */
+static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                      struct gnn_input *input, bool transposed,
+                                      const struct culm_gnn_source *source,
+                                      const struct gnn_in_slice **ret_found) {
+    const struct culm_gnn_structure *s = x->o.structure;
+    struct gnn_in_slice *in = &input->in_slice[direction(x, transposed)][source->interval];
+    *ret_found = in;
+    if (in->at && same_readers(&in->readers, source->readers)) {
+        return CULM_OK;
+    }
+    const struct culm_gnn_need *need = culm_gnn_structure_need(s, transposed, task->interval);
+    size_t wanted = need->start[source->interval + 1] - need->start[source->interval];
+    uint32_t *slice =
+        malloc(((size_t)culm_gnn_structure_rows(s, source->interval) + 1) * sizeof *slice);
+    uint32_t *at = malloc((wanted + 1) * sizeof *at);
+    if (!slice || !at) {
+        free(slice);
+        free(at);
+        return no_memory(task);
+    }
+    free(in->at);
+    in->readers = *source->readers;
+    in->at = at;
+    in->count = culm_gnn_structure_slice(s, transposed, source->interval, &in->readers, slice);
+    culm_gnn_structure_in_slice(s, transposed, source->interval, task->interval, slice, in->count,
+                                at);
+    free(slice);
+    return CULM_OK;
+}
+
+/* --- gathers --- */
+
+/* Rows of `from` by number, side by side. */
+static void copy_rows(float *to, const float *from, const uint32_t *row, int64_t count,
+                      int64_t width) {
+    int64_t bytes = width * (int64_t)sizeof *to;
+    if (count > 0 && row[count - 1] - row[0] + 1 == count) { /* they rise: all of a stretch */
+        memcpy(to, from + row[0] * width, (size_t)(count * bytes));
+        return;
+    }
+    for (int64_t r = 0; r < count; r++, to += width) {
+        memcpy(to, from + row[r] * width, (size_t)bytes);
+    }
+}
+
+static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                             struct gnn_input *input, const struct culm_gnn_source *source) {
+    const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
+    const struct culm_gnn_structure *s = x->o.structure;
+    const struct culm_gnn_need *need =
+        culm_gnn_structure_need(s, gather->transposed, task->interval);
+    uint32_t first = need->start[source->interval];
+    int64_t count = need->start[source->interval + 1] - first;
+    int64_t width = (int64_t)(gather->row_bytes / sizeof(float));
+    int64_t rows = culm_gnn_structure_rows(s, source->interval);
+    const uint32_t *row = need->row + first;
+    if (source->readers) {
+        const struct gnn_in_slice *in;
+        enum culm_status status = find_in_slice(x, task, input, gather->transposed, source, &in);
+        if (status != CULM_OK) {
+            return status;
+        }
+        rows = in->count;
+        row = in->at;
+    }
+    if (source->blob->size_bytes != (size_t)rows * gather->row_bytes) {
+        return gnn_wrong_rows(task, "rows", source->blob->size_bytes,
+                              (size_t)rows * gather->row_bytes);
+    }
+    copy_rows((float *)x->table.data + (int64_t)first * width, source->blob->data, row, count,
+              width);
+    return CULM_OK;
+}
+
+enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
+    const struct culm_gnn_structure *s = x->o.structure;
+    const struct culm_gnn_need *need =
+        culm_gnn_structure_need(s, gather->transposed, task->interval);
+    int64_t width = (int64_t)(gather->row_bytes / sizeof(float));
+    int64_t table_rows = need->start[s->intervals], filled = 0;
+    struct gnn_input *input;
+    enum culm_status status = gnn_input(x, task, &input);
+    if (status == CULM_OK) {
+        status =
+            gnn_room(x, &x->table, (size_t)table_rows * gather->row_bytes + 64, &task->job.error);
+    }
+    for (int32_t i = 0; i < task->source_count && status == CULM_OK; i++) {
+        const struct culm_gnn_source *source = &task->source[i];
+        filled += need->start[source->interval + 1] - need->start[source->interval];
+        status = fill(x, task, input, source);
+    }
+    if (status == CULM_OK && filled != table_rows) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
+                              "interval %d gathers %lld rows and was given %lld", task->interval,
+                              (long long)table_rows, (long long)filled);
+    }
+    if (status == CULM_OK) {
+        status = gnn_blob(x, (size_t)input->n * gather->row_bytes, &task->output, &task->job.error);
+    }
+    if (status == CULM_OK) {
+        const struct culm_gnn_rows *rows = &input->gather[direction(x, gather->transposed)];
+        CULM_RUN(x->o.device, spmm, .y = culm_out_f32(task->output->data),
+                 .x = culm_in_f32(x->table.data), .start = rows->start, .column = rows->column,
+                 .scale = input->scale, .n = input->n, .f = width, .ldx = width, .ldy = width,
+                 .rows = table_rows);
+    }
+    return status;
+}

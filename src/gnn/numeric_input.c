@@ -1,0 +1,410 @@
+/*
+ * What is kept of an interval: its constant input, as owners make it from the graph and workers take
+ * it from a packed copy, and how its rows are gathered.
+ *
+ * Packed: a head, then arrays one after the other, each aligned to 64 bytes: original numbers
+ * u32[n], D^-1/2 f32[n], labels i32[n], uses u8[n]; then features f32[n,columns], or sparse: start
+ * u64[n+1], column u32[entries], value f32[entries]. All else is made of it again.
+ */
+#include "gnn/numeric_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC 0x31676e6e67 /* "gnng1" */
+#define COLUMNS_AT_ONCE 64 /* of dense features that are gathered */
+
+struct head {
+    uint64_t magic;
+    int64_t n, columns;
+    uint64_t entries; /* sparse; dense: 0 */
+    uint64_t sparse;
+};
+
+/* Where the arrays are; the last: how long it all is. */
+struct places {
+    size_t id, scale, label, use, dense, start, column, value, bytes;
+};
+
+static size_t next(size_t *at, size_t bytes) {
+    size_t here = *at;
+    *at += (bytes + 63) & ~(size_t)63;
+    return here;
+}
+
+static struct places places_of(const struct head *h) {
+    size_t at = 0, n = (size_t)h->n;
+    struct places p = {0};
+    next(&at, sizeof *h);
+    p.id = next(&at, n * sizeof(uint32_t));
+    p.scale = next(&at, n * sizeof(float));
+    p.label = next(&at, n * sizeof(int32_t));
+    p.use = next(&at, n);
+    if (h->sparse) {
+        p.start = next(&at, (n + 1) * sizeof(uint64_t));
+        p.column = next(&at, h->entries * sizeof(uint32_t));
+        p.value = next(&at, h->entries * sizeof(float));
+    } else {
+        p.dense = next(&at, n * (size_t)h->columns * sizeof(float));
+    }
+    p.bytes = at;
+    return p;
+}
+
+/* --- from the graph --- */
+
+/* Degrees count edges that come in, and the loop. */
+static float scale_of(const struct culm_gnn_structure *s, int64_t vertex) {
+    const uint64_t *start = s->along[0].start;
+    return (float)(1 / sqrt((double)(start[vertex + 1] - start[vertex])));
+}
+
+/* What the features of a vertex are divided by. */
+static double sum_of(const struct culm_gnn_numeric *x, uint32_t vertex) {
+    const struct culm_graph_data *g = x->o.graph;
+    double sum = 0;
+    if (x->o.config->graph.features == CULM_GNN_FEATURES_AS_IS) {
+        return 1;
+    }
+    if (g->dense) {
+        const float *row = g->dense + (int64_t)vertex * g->columns;
+        for (int64_t c = 0; c < g->columns; c++) {
+            sum += (double)row[c];
+        }
+    } else if (g->value) {
+        for (uint64_t e = g->start[vertex]; e < g->start[vertex + 1]; e++) {
+            sum += (double)g->value[e];
+        }
+    } else {
+        sum = (double)(g->start[vertex + 1] - g->start[vertex]);
+    }
+    return sum != 0 ? sum : 1;
+}
+
+static uint64_t entries_of(const struct culm_gnn_structure *s, const struct culm_graph_data *graph,
+                           int32_t interval) {
+    uint64_t entries = 0;
+    for (int64_t v = s->first[interval]; v < s->first[interval + 1] && graph->start; v++) {
+        entries += graph->start[s->old_of_new[v] + 1] - graph->start[s->old_of_new[v]];
+    }
+    return entries;
+}
+
+static struct head head_of(const struct culm_gnn_structure *s, const struct culm_graph_data *graph,
+                           int32_t interval) {
+    return (struct head){
+        .magic = MAGIC,
+        .n = culm_gnn_structure_rows(s, interval),
+        .columns = graph->columns,
+        .entries = entries_of(s, graph, interval),
+        .sparse = graph->feature_kind == CULM_GRAPH_SPARSE,
+    };
+}
+
+static void pack_sparse(const struct culm_gnn_numeric *x, const uint32_t *id, int64_t n,
+                        uint64_t *start, uint32_t *column, float *value) {
+    const struct culm_graph_data *g = x->o.graph;
+    uint64_t at = 0;
+    for (int64_t r = 0; r < n; r++) {
+        double sum = sum_of(x, id[r]);
+        start[r] = at;
+        for (uint64_t e = g->start[id[r]]; e < g->start[id[r] + 1]; e++, at++) {
+            column[at] = g->column[e];
+            value[at] = (float)((g->value ? (double)g->value[e] : 1) / sum);
+        }
+    }
+    start[n] = at;
+}
+
+static void pack_dense(const struct culm_gnn_numeric *x, const uint32_t *id, int64_t n, float *y) {
+    const struct culm_graph_data *g = x->o.graph;
+    for (int64_t r = 0; r < n; r++, y += g->columns) {
+        const float *row = g->dense + (int64_t)id[r] * g->columns;
+        double sum = sum_of(x, id[r]);
+        for (int64_t c = 0; c < g->columns; c++) {
+            y[c] = (float)((double)row[c] / sum);
+        }
+    }
+}
+
+/* Rows of ÂX: like any gather, some columns at a time, so that the table stays small. */
+static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                      const struct gnn_input *input, const float *scale, float *y) {
+    const struct culm_gnn_structure *s = x->o.structure;
+    const struct culm_graph_data *g = x->o.graph;
+    const struct culm_gnn_need *need = culm_gnn_structure_need(s, false, task->interval);
+    int64_t rows = need->start[s->intervals];
+    size_t bytes = (size_t)rows * COLUMNS_AT_ONCE * sizeof(float);
+    enum culm_status status = gnn_room(x, &x->table, bytes, &task->job.error);
+    double *sum = malloc(((size_t)rows + 1) * sizeof *sum);
+    int64_t *vertex = malloc(((size_t)rows + 1) * sizeof *vertex);
+    if (status == CULM_OK && (!sum || !vertex)) {
+        status = culm_error_set(&task->job.error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (int32_t j = 0; j < s->intervals && status == CULM_OK; j++) {
+        for (uint32_t t = need->start[j]; t < need->start[j + 1]; t++) {
+            vertex[t] = s->first[j] + need->row[t];
+            sum[t] = sum_of(x, s->old_of_new[vertex[t]]);
+        }
+    }
+    for (int64_t from = 0; from < g->columns && status == CULM_OK; from += COLUMNS_AT_ONCE) {
+        int64_t width = g->columns - from < COLUMNS_AT_ONCE ? g->columns - from : COLUMNS_AT_ONCE;
+        float *table = x->table.data;
+        for (int64_t t = 0; t < rows; t++) {
+            const float *row = g->dense + (int64_t)s->old_of_new[vertex[t]] * g->columns + from;
+            float d = scale_of(s, vertex[t]);
+            for (int64_t c = 0; c < width; c++) {
+                table[t * width + c] = (float)((double)row[c] / sum[t]) * d;
+            }
+        }
+        CULM_RUN(x->o.device, spmm, .y = culm_out_f32(y + from), .x = culm_in_f32(table),
+                 .start = input->gather[0].start, .column = input->gather[0].column, .scale = scale,
+                 .n = input->n, .f = width, .ldx = width, .ldy = g->columns, .rows = rows);
+    }
+    free(sum);
+    free(vertex);
+    return status;
+}
+
+static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                             struct gnn_input *input) {
+    const struct culm_gnn_structure *s = x->o.structure;
+    const struct culm_graph_data *g = x->o.graph;
+    const struct head head = head_of(s, g, task->interval);
+    const struct places p = places_of(&head);
+    const uint8_t *use = g->split + x->o.config->graph.split * g->vertices;
+    enum culm_status status = gnn_blob(x, p.bytes, &input->packed, &task->job.error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    char *at = input->packed->data;
+    memset(at, 0, p.bytes); /* between arrays too: copies are equal */
+    memcpy(at, &head, sizeof head);
+    uint32_t *id = (uint32_t *)(at + p.id);
+    float *scale = (float *)(at + p.scale);
+    int32_t *label = (int32_t *)(at + p.label);
+    for (int64_t r = 0; r < head.n; r++) {
+        id[r] = s->old_of_new[s->first[task->interval] + r];
+        scale[r] = scale_of(s, s->first[task->interval] + r);
+        label[r] = g->label[id[r]];
+        (at + p.use)[r] = (char)use[id[r]];
+    }
+    if (head.sparse) {
+        pack_sparse(x, id, head.n, (uint64_t *)(at + p.start), (uint32_t *)(at + p.column),
+                    (float *)(at + p.value));
+    } else if (!x->o.model->plan.aggregated) {
+        pack_dense(x, id, head.n, (float *)(at + p.dense));
+    } else {
+        status = pack_gathered(x, task, input, scale, (float *)(at + p.dense));
+    }
+    return status;
+}
+
+/* --- from what is packed --- */
+
+static enum culm_status damaged(struct culm_gnn_task *task) {
+    return culm_error_set(&task->job.error, CULM_ERR_FORMAT,
+                          "the input of interval %d was damaged on its way", task->interval);
+}
+
+static bool sparse_is_sound(const struct head *h, const uint64_t *start, const uint32_t *column) {
+    bool sound = start[0] == 0 && start[h->n] == h->entries;
+    for (int64_t r = 0; r < h->n && sound; r++) {
+        sound = start[r] <= start[r + 1] && start[r + 1] <= h->entries;
+        for (uint64_t e = start[r]; e < start[r + 1] && sound; e++) {
+            sound =
+                column[e] < (uint64_t)h->columns && (e == start[r] || column[e - 1] < column[e]);
+        }
+    }
+    return sound;
+}
+
+/* The arrays in the packed blob, looked at as something that others sent. */
+static enum culm_status unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                               struct gnn_input *input) {
+    const struct culm_gnn_plan *plan = &x->o.model->plan;
+    const struct culm_blob *packed = input->packed;
+    struct head h;
+    if (packed->size_bytes < sizeof h) {
+        return damaged(task);
+    }
+    memcpy(&h, packed->data, sizeof h);
+    if (h.magic != MAGIC || h.n < 1 || h.n > plan->rows_max || h.columns != plan->columns ||
+        (bool)h.sparse != plan->sparse || h.entries > packed->size_bytes / sizeof(uint32_t)) {
+        return damaged(task);
+    }
+    const struct places p = places_of(&h);
+    const char *at = packed->data;
+    if (p.bytes != packed->size_bytes) {
+        return damaged(task);
+    }
+    input->n = h.n;
+    input->id = (const uint32_t *)(at + p.id);
+    input->scale = (const float *)(at + p.scale);
+    input->label = (const int32_t *)(at + p.label);
+    input->use = (const uint8_t *)(at + p.use);
+    for (int64_t r = 0; r < h.n; r++) {
+        bool used = input->use[r] != CULM_GRAPH_UNUSED;
+        if (input->label[r] >= plan->classes || (used && input->label[r] < 0) ||
+            input->use[r] > CULM_GRAPH_TEST) {
+            return damaged(task);
+        }
+    }
+    if (!h.sparse) {
+        input->dense = (const float *)(at + p.dense);
+        return CULM_OK;
+    }
+    input->sparse = (struct culm_sparse_rows){
+        .n = h.n,
+        .columns = h.columns,
+        .start = (const uint64_t *)(at + p.start),
+        .column = (const uint32_t *)(at + p.column),
+        .value = (const float *)(at + p.value),
+    };
+    return sparse_is_sound(&h, input->sparse.start, input->sparse.column) ? CULM_OK : damaged(task);
+}
+
+/* Labels of what trains; sparse features by columns. */
+static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                 struct gnn_input *input) {
+    struct culm_sparse_rows *s = &input->sparse;
+    size_t entries = s->start ? s->start[s->n] : 0, at = 0;
+    size_t label = next(&at, (size_t)input->n * sizeof(int32_t));
+    size_t start = next(&at, ((size_t)s->columns + 2) * sizeof(uint64_t));
+    size_t entry = next(&at, entries * sizeof(uint64_t));
+    size_t row = next(&at, entries * sizeof(uint32_t));
+    size_t dropped = next(&at, entries * sizeof(float));
+    enum culm_status status = gnn_blob(x, at, &input->own, &task->job.error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    char *own = input->own->data;
+    input->train_label = (int32_t *)(own + label);
+    for (int64_t r = 0; r < input->n; r++) {
+        input->train_label[r] = input->use[r] == CULM_GRAPH_TRAIN ? input->label[r] : -1;
+    }
+    if (!s->start) {
+        return CULM_OK;
+    }
+    /* Counted one place further on, so that filling leaves where each column begins. */
+    uint64_t *column_start = (uint64_t *)(own + start);
+    memset(column_start, 0, ((size_t)s->columns + 2) * sizeof *column_start);
+    for (size_t e = 0; e < entries; e++) {
+        column_start[s->column[e] + 2]++;
+    }
+    for (int64_t c = 2; c <= s->columns + 1; c++) {
+        column_start[c] += column_start[c - 1];
+    }
+    for (int64_t r = 0; r < s->n; r++) {
+        for (uint64_t e = s->start[r]; e < s->start[r + 1]; e++) {
+            uint64_t k = column_start[s->column[e] + 1]++;
+            ((uint32_t *)(own + row))[k] = (uint32_t)r;
+            ((uint64_t *)(own + entry))[k] = e;
+        }
+    }
+    s->column_start = column_start;
+    s->row = (const uint32_t *)(own + row);
+    s->entry = (const uint64_t *)(own + entry);
+    s->dropped = (float *)(own + dropped);
+    return CULM_OK;
+}
+
+static enum culm_status shape(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                              struct gnn_input *input) {
+    const struct culm_gnn_model *m = x->o.model;
+    enum culm_status status = CULM_OK;
+    for (int p = 0; p < 2 && input->n < m->plan.rows_max; p++) {
+        for (int32_t s = 0; s < m->stages && status == CULM_OK; s++) {
+            status = culm_stage_rows_new(m->stage[p][s], m->graph[p], input->n, &input->rows[p][s],
+                                         &task->job.error);
+        }
+    }
+    return status;
+}
+
+/* --- the tasks --- */
+
+static enum culm_status finish(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                               struct gnn_input *input, enum culm_status status) {
+    if (status == CULM_OK) {
+        status = unpack(x, task, input);
+    }
+    if (status == CULM_OK) {
+        status = complete(x, task, input);
+    }
+    if (status == CULM_OK) {
+        status = shape(x, task, input);
+    }
+    if (status != CULM_OK) {
+        gnn_drop(x, task->interval);
+    }
+    return status;
+}
+
+enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    const struct culm_gnn_structure *s = x->o.structure;
+    struct gnn_input *input = &x->input[task->interval];
+    enum culm_status status = CULM_OK;
+    gnn_drop(x, task->interval);
+    input->n = culm_gnn_structure_rows(s, task->interval);
+    for (int d = 0; d <= s->directed && status == CULM_OK; d++) {
+        status = culm_gnn_rows_init(s, d, task->interval, &input->gather[d], &task->job.error);
+        input->slice[d] = calloc(GNN_SLICES_KEPT, sizeof *input->slice[d]);
+        input->in_slice[d] = calloc((size_t)s->intervals, sizeof *input->in_slice[d]);
+        if (status == CULM_OK && (!input->slice[d] || !input->in_slice[d])) {
+            status = culm_error_set(&task->job.error, CULM_ERR_MEMORY, "out of memory");
+        }
+    }
+    if (status == CULM_OK) {
+        status = pack(x, task, input);
+    }
+    return finish(x, task, input, status);
+}
+
+enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct gnn_input *input = &x->input[task->interval];
+    gnn_drop(x, task->interval);
+    input->packed = culm_blob_ref(task->input);
+    return finish(x, task, input, CULM_OK);
+}
+
+void gnn_drop(struct culm_gnn_numeric *x, int32_t interval) {
+    struct gnn_input *input = &x->input[interval];
+    culm_blob_unref(input->packed);
+    culm_blob_unref(input->own);
+    for (int d = 0; d < 2; d++) {
+        culm_gnn_rows_release(&input->gather[d]);
+        for (int32_t i = 0; i < GNN_SLICES_KEPT && input->slice[d]; i++) {
+            free(input->slice[d][i].row);
+        }
+        for (int32_t i = 0; i < x->o.layout->intervals && input->in_slice[d]; i++) {
+            free(input->in_slice[d][i].at);
+        }
+        free(input->slice[d]);
+        free(input->in_slice[d]);
+        for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
+            culm_stage_rows_free(input->rows[d][s]);
+        }
+    }
+    *input = (struct gnn_input){0};
+}
+
+size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
+                                    const struct culm_gnn_layout *layout,
+                                    const struct culm_gnn_structure *structure,
+                                    const struct culm_graph_data *graph) {
+    size_t most = (size_t)model->weights_at[model->stages] * CULM_OPTIMIZER_PARTS * sizeof(float);
+    size_t row = 0;
+    for (int32_t g = 0; g < layout->gathers; g++) {
+        row = layout->gather[g].row_bytes > row ? layout->gather[g].row_bytes : row;
+    }
+    row *= (size_t)model->plan.rows_max;
+    most = row > most ? row : most;
+    for (int32_t i = 0; i < layout->intervals; i++) {
+        const struct head head = head_of(structure, graph, i);
+        size_t bytes = places_of(&head).bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}

@@ -1,0 +1,93 @@
+/* The numeric executor's parts, shared by its files. Not for others. */
+#ifndef CULM_GNN_NUMERIC_INTERNAL_H
+#define CULM_GNN_NUMERIC_INTERNAL_H
+
+#include "gnn/numeric.h"
+
+#include "graph/sparse.h"
+#include "model/step.h"
+
+/* Which rows of an interval a slice for some readers has. */
+struct gnn_slice {
+    struct culm_gnn_set readers;
+    int64_t count;
+    uint32_t *row;
+};
+
+/* Where the rows that one interval reads of another are in a slice for some readers. */
+struct gnn_in_slice {
+    struct culm_gnn_set readers;
+    int64_t count; /* rows of the slice */
+    uint32_t *at;  /* NULL: not looked for yet */
+};
+
+#define GNN_SLICES_KEPT 64
+
+/* What is kept of an interval. */
+struct gnn_input {
+    struct culm_blob *packed; /* what PACK gives; the arrays up to `sparse` are in it */
+    int64_t n;
+    const uint32_t *id; /* original numbers */
+    const float *scale; /* D^-1/2 */
+    const int32_t *label;
+    const uint8_t *use;             /* enum culm_graph_use */
+    const float *dense;             /* [n,columns]; NULL: sparse */
+    struct culm_sparse_rows sparse; /* by columns, and what is left by dropout, in `own` */
+    struct culm_blob *own;
+    int32_t *train_label;                                 /* -1: does not train */
+    struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX]; /* NULL: as compiled */
+    /* of an owner; [transposed], one of them of an undirected graph */
+    struct culm_gnn_rows gather[2];
+    struct gnn_slice *slice[2]; /* [GNN_SLICES_KEPT] of its rows, for others */
+    int32_t next_slice[2];
+    struct gnn_in_slice *in_slice[2]; /* [intervals] of others' rows */
+};
+
+/* Room that grows. */
+struct gnn_room {
+    void *data;
+    size_t size_bytes;
+};
+
+struct culm_gnn_numeric {
+    struct culm_gnn_exec exec; /* first member */
+    struct culm_gnn_numeric_options o;
+    int64_t weights; /* floats */
+    int32_t parts;   /* of the state */
+    struct culm_optimizer_config optimizer;
+    float *state; /* [parts][weights]; NULL: not a holder */
+    int64_t version;
+    bool give_logits;
+    struct gnn_input *input; /* [intervals]; n 0: not here */
+    struct gnn_room table, activations, scratch, made, index;
+};
+
+/* Makes room for so many bytes; what was there is gone when it grows. */
+enum culm_status gnn_room(struct culm_gnn_numeric *x, struct gnn_room *room, size_t bytes,
+                          struct culm_error *error);
+/* A blob of the executor's pool. */
+enum culm_status gnn_blob(struct culm_gnn_numeric *x, size_t bytes, struct culm_blob **ret_blob,
+                          struct culm_error *error);
+/* The input of the task's interval. CULM_ERR_INTERNAL when it is not here. */
+enum culm_status gnn_input(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                           struct gnn_input **ret_input);
+enum culm_status gnn_wrong_rows(struct culm_gnn_task *task, const char *what, size_t have,
+                                size_t want);
+
+/* numeric.c: makes room for the state of a holder; zeroed when it is new. */
+enum culm_status gnn_state(struct culm_gnn_numeric *x, struct culm_error *error);
+/* numeric_input.c */
+enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+void gnn_drop(struct culm_gnn_numeric *x, int32_t interval);
+/* numeric_gather.c */
+enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+/* numeric_apply.c */
+enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+/* numeric_store.c */
+enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+
+#endif

@@ -1,0 +1,261 @@
+/* The numeric executor: versions from the seed or a checkpoint, and checkpoints from versions. */
+#include "gnn/numeric_internal.h"
+
+#include "model/model.h"
+#include "store/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OWNER "weights-0"
+#define NAME_BYTES 128
+
+/* to[columns,rows] = from[rows,columns] */
+static void turn(float *to, const float *from, int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < columns; c++) {
+            to[c * rows + r] = from[r * columns + c];
+        }
+    }
+}
+
+static void name_of(const struct culm_gnn_param *param, int32_t part, char name[NAME_BYTES]) {
+    snprintf(name, NAME_BYTES, "%s%s", param->info->name, culm_optimizer_suffix(part));
+}
+
+/* --- from files, or the seed --- */
+
+struct files {
+    struct culm_safetensors *init;
+    struct culm_checkpoint *checkpoint;
+};
+
+static enum culm_status read_file(struct culm_gnn_numeric *x, const struct files *files,
+                                  const struct culm_gnn_param *param, int32_t part, float *data,
+                                  struct culm_error *error) {
+    char name[NAME_BYTES];
+    name_of(param, part, name);
+    if (files->checkpoint) {
+        return culm_checkpoint_tensor(files->checkpoint, name, param->info->rank,
+                                      param->info->shape, data, error);
+    }
+    if (files->init) {
+        return culm_safetensors_read(files->init, name, param->info->rank, param->info->shape, data,
+                                     error);
+    }
+    culm_model_init_param(param->info, x->o.config->seed, data);
+    return CULM_OK;
+}
+
+/* One vector of a tensor, which files may have turned. */
+static enum culm_status read_tensor(struct culm_gnn_numeric *x, const struct files *files,
+                                    const struct culm_gnn_param *param, int32_t part,
+                                    struct culm_error *error) {
+    float *data = x->state + part * x->weights + param->at;
+    if (!param->turned) {
+        return read_file(x, files, param, part, data, error);
+    }
+    float *as_file = malloc((size_t)param->info->count * sizeof *as_file);
+    enum culm_status status = as_file ? read_file(x, files, param, part, as_file, error)
+                                      : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    if (status == CULM_OK) {
+        turn(data, as_file, param->info->shape[0], param->info->shape[1]);
+    }
+    free(as_file);
+    return status;
+}
+
+static enum culm_status open_files(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                   struct files *files) {
+    const char *init = x->o.config->model.init;
+    struct culm_error *error = &task->job.error;
+    if (task->source_path && task->source_path[0]) {
+        enum culm_status status =
+            culm_checkpoint_open(task->source_path, true, &files->checkpoint, error);
+        if (status == CULM_OK && culm_checkpoint_info(files->checkpoint)->step != task->version) {
+            status = culm_error_set(
+                error, CULM_ERR_FORMAT, "'%s' is of epoch %lld, not %lld", task->source_path,
+                (long long)culm_checkpoint_info(files->checkpoint)->step, (long long)task->version);
+        }
+        return status;
+    }
+    if (!init) {
+        return CULM_OK;
+    }
+    enum culm_status status = culm_safetensors_open(init, &files->init, error);
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "model.init");
+        return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
+    }
+    return CULM_OK;
+}
+
+enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct files files = {0};
+    enum culm_status status = gnn_state(x, &task->job.error);
+    if (status == CULM_OK) {
+        memset(x->state, 0, (size_t)x->parts * (size_t)x->weights * sizeof *x->state);
+        status = open_files(x, task, &files);
+    }
+    int32_t parts = files.checkpoint ? x->parts : 1;
+    for (int32_t i = 0; i < x->o.model->param_count; i++) {
+        for (int32_t part = 0; part < parts && status == CULM_OK; part++) {
+            status = read_tensor(x, &files, &x->o.model->param[i], part, &task->job.error);
+            if (status != CULM_OK && files.init) {
+                culm_error_prefix(&task->job.error, "model.init");
+            }
+        }
+    }
+    culm_safetensors_close(files.init);
+    culm_checkpoint_close(files.checkpoint);
+    return status;
+}
+
+/* --- to files --- */
+
+struct tensors {
+    struct culm_tensor_ref *ref;
+    char (*name)[NAME_BYTES];
+    float **turned; /* copies as files have them; owned */
+    size_t count;
+};
+
+static void release(struct tensors *t) {
+    for (size_t i = 0; i < t->count && t->turned; i++) {
+        free(t->turned[i]);
+    }
+    free(t->ref);
+    free(t->name);
+    free(t->turned);
+}
+
+static bool add(struct tensors *t, const struct culm_gnn_param *param, int32_t part,
+                const float *data) {
+    size_t at = t->count++;
+    if (param->turned) {
+        t->turned[at] = malloc((size_t)param->info->count * sizeof(float));
+        if (!t->turned[at]) {
+            return false;
+        }
+        turn(t->turned[at], data, param->info->shape[1], param->info->shape[0]);
+        data = t->turned[at];
+    }
+    name_of(param, part, t->name[at]);
+    t->ref[at] =
+        (struct culm_tensor_ref){.name = t->name[at], .rank = param->info->rank, .data = data};
+    memcpy(t->ref[at].shape, param->info->shape, sizeof t->ref[at].shape);
+    return true;
+}
+
+/* The tensors of an exported state. */
+static enum culm_status tensors_of(const struct culm_gnn_numeric *x, const float *state,
+                                   struct tensors *t, struct culm_error *error) {
+    size_t most = (size_t)x->o.model->param_count * (size_t)x->parts + 1;
+    t->ref = calloc(most, sizeof *t->ref);
+    t->name = calloc(most, sizeof *t->name);
+    t->turned = calloc(most, sizeof *t->turned);
+    bool ok = t->ref && t->name && t->turned;
+    for (int32_t i = 0; i < x->o.model->param_count; i++) {
+        const struct culm_gnn_param *param = &x->o.model->param[i];
+        for (int32_t part = 0; part < x->parts && ok; part++) {
+            ok = add(t, param, part, state + part * x->weights + param->at);
+        }
+    }
+    return ok ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct culm_tensor_ref *)a)->name,
+                  ((const struct culm_tensor_ref *)b)->name);
+}
+
+enum culm_status culm_gnn_numeric_hash(struct culm_gnn_exec *exec,
+                                       char ret_weights[CULM_SHA256_HEX],
+                                       struct culm_error *error) {
+    struct culm_gnn_numeric *x = (struct culm_gnn_numeric *)exec;
+    struct tensors tensors = {0};
+    struct culm_sha256 hash = {0};
+    if (!x->state) {
+        return culm_error_set(error, CULM_ERR_INTERNAL, "there are no weights here");
+    }
+    enum culm_status status = tensors_of(x, x->state, &tensors, error);
+    if (status == CULM_OK) {
+        status = culm_sha256_init(&hash);
+    }
+    if (status == CULM_OK) {
+        qsort(tensors.ref, tensors.count, sizeof *tensors.ref, by_name);
+        for (size_t i = 0; i < tensors.count; i++) {
+            const struct culm_tensor_ref *t = &tensors.ref[i];
+            size_t count = 1;
+            for (int d = 0; d < t->rank; d++) {
+                count *= (size_t)t->shape[d];
+            }
+            if (!culm_checkpoint_is_state(t->name)) {
+                culm_sha256_update(&hash, t->name, strlen(t->name) + 1);
+                culm_sha256_update(&hash, t->data, count * sizeof *t->data);
+            }
+        }
+        status = culm_sha256_final(&hash, ret_weights);
+    }
+    release(&tensors);
+    return status == CULM_OK ? CULM_OK : culm_error_set(error, status, "cannot compute SHA-256");
+}
+
+enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct culm_error *error = &task->job.error;
+    struct tensors tensors = {0};
+    struct culm_piece piece;
+    char path[CULM_PATH_MAX];
+    size_t want = (size_t)x->parts * (size_t)x->weights * sizeof(float);
+    if (task->input->size_bytes != want) {
+        return gnn_wrong_rows(task, "a state", task->input->size_bytes, want);
+    }
+    const struct culm_checkpoint_info info = {
+        .step = task->version,
+        .samples = (uint64_t)task->version * (uint64_t)x->o.model->plan.train,
+        .seed = x->o.config->seed,
+        .signature = x->o.signature,
+        .config = x->o.config_text,
+        .choices = x->o.choices,
+        .inputs = x->o.inputs,
+    };
+    enum culm_status status = tensors_of(x, task->input->data, &tensors, error);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_write_piece(NULL, x->o.run_dir, task->version, OWNER, 0,
+                                             tensors.ref, tensors.count, NULL, &piece, error);
+    }
+    release(&tensors);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_publish(NULL, x->o.run_dir, &info, &piece, 1, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_checkpoint_path(x->o.run_dir, task->version, path, error);
+    }
+    if (status == CULM_OK) {
+        snprintf(task->text, sizeof task->text, "%.*s", (int)sizeof task->text - 1, path);
+        /* What cannot be removed does not make the new one less whole. */
+        (void)culm_checkpoint_prune(NULL, x->o.run_dir, task->version, x->o.config->checkpoint.keep,
+                                    NULL);
+    }
+    return status;
+}
+
+enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    struct culm_checkpoint *checkpoint = NULL;
+    struct culm_error *error = &task->job.error;
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_checkpoint_open(task->text, false, &checkpoint, error);
+    if (status == CULM_OK) {
+        status =
+            culm_checkpoint_hashes(checkpoint, task->weights_sha256, task->state_sha256, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_path_format(path, error, "%s/model.safetensors", x->o.run_dir);
+    }
+    if (status == CULM_OK) {
+        status = culm_checkpoint_export_model(NULL, checkpoint, path, error);
+    }
+    culm_checkpoint_close(checkpoint);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* From the configuration to a model and a layout. See setup.h. */
+#include "gnn/setup.h"
+
+#include "gnn/numeric.h"
+#include "gnn/partition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+static enum culm_status cut(struct culm_gnn_setup *s, const uint32_t *interval_of,
+                            struct culm_error *error) {
+    const struct culm_partition_options options = {.intervals = s->config->intervals,
+                                                   .method = CULM_PARTITION_METIS,
+                                                   .seed = s->config->seed,
+                                                   .directed = s->graph->directed};
+    size_t bytes = (size_t)s->graph->vertices * sizeof *s->interval_of;
+    struct culm_adjacency neighbours = {0};
+    struct culm_partition partition = {0};
+    s->interval_of = malloc(bytes);
+    if (!s->interval_of) {
+        return no_memory(error);
+    }
+    if (interval_of) {
+        memcpy(s->interval_of, interval_of, bytes);
+        return CULM_OK;
+    }
+    enum culm_status status = culm_adjacency_of(s->graph, false, &neighbours, error);
+    if (status == CULM_OK) {
+        status = culm_partition_of(&neighbours, &options, &partition, error);
+    }
+    if (status == CULM_OK) {
+        memcpy(s->interval_of, partition.interval, bytes);
+    }
+    culm_partition_release(&partition);
+    culm_adjacency_release(&neighbours);
+    return status;
+}
+
+static int64_t rows_max(const struct culm_gnn_structure *s) {
+    int64_t most = 0;
+    for (int32_t i = 0; i < s->intervals; i++) {
+        int64_t rows = culm_gnn_structure_rows(s, i);
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+/* What follows from the plan. */
+static enum culm_status build(struct culm_gnn_setup *s, const struct culm_gnn_plan *plan,
+                              struct culm_error *error) {
+    enum culm_status status = culm_gnn_model_new(s->config, plan, &s->model, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_layout_init(&s->layout, (int32_t)s->config->intervals, error);
+    }
+    if (status == CULM_OK) {
+        culm_gnn_model_layout(s->model, &s->layout);
+    }
+    return status;
+}
+
+static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *interval_of,
+                                   struct culm_pins *pins, struct culm_error *error) {
+    struct culm_gnn_plan plan;
+    enum culm_status status =
+        culm_graph_data_open(s->config->graph.path, CULM_GRAPH_ALL, pins, &s->graph, error);
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "graph.path");
+        return status;
+    }
+    /* What cannot train is refused before it is cut. */
+    status = culm_gnn_plan_make(s->config, s->graph, 1, &plan, error);
+    if (status == CULM_OK) {
+        status = cut(s, interval_of, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_gnn_structure_new(s->graph, s->interval_of, (int32_t)s->config->intervals,
+                                        true, &s->structure, error);
+    }
+    if (status == CULM_OK) {
+        free(s->graph->edge);
+        s->graph->edge = NULL;
+        plan.rows_max = rows_max(s->structure);
+        status = build(s, &plan, error);
+    }
+    if (status == CULM_OK) {
+        culm_gnn_structure_layout(s->structure, &s->layout);
+        s->layout.payload_max =
+            culm_gnn_numeric_payload_max(s->model, &s->layout, s->structure, s->graph);
+    }
+    return status;
+}
+
+enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config,
+                                     const uint32_t *interval_of, struct culm_pins *pins,
+                                     struct culm_gnn_setup **ret_setup, struct culm_error *error) {
+    struct culm_gnn_setup *s = calloc(1, sizeof *s);
+    if (!s) {
+        return no_memory(error);
+    }
+    s->config = config;
+    enum culm_status status = open_graph(s, interval_of, pins, error);
+    if (status != CULM_OK) {
+        culm_gnn_setup_close(s);
+        return status;
+    }
+    *ret_setup = s;
+    return CULM_OK;
+}
+
+enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,
+                                     const struct culm_gnn_plan *plan,
+                                     struct culm_gnn_setup **ret_setup, struct culm_error *error) {
+    struct culm_gnn_setup *s = calloc(1, sizeof *s);
+    if (!s) {
+        return no_memory(error);
+    }
+    s->config = config;
+    enum culm_status status = build(s, plan, error);
+    if (status != CULM_OK) {
+        culm_gnn_setup_close(s);
+        return status;
+    }
+    *ret_setup = s;
+    return CULM_OK;
+}
+
+void culm_gnn_setup_close(struct culm_gnn_setup *s) {
+    if (s) {
+        culm_graph_data_free(s->graph);
+        free(s->interval_of);
+        culm_gnn_structure_free(s->structure);
+        culm_gnn_model_free(s->model);
+        culm_gnn_layout_release(&s->layout);
+        free(s);
+    }
+}

@@ -1,0 +1,34 @@
+/*
+ * What every process of a run builds alike from the configuration: the graph, its cut, the model and
+ * the layout. Servers have all of it; workers and parameter servers that never see the graph have
+ * the plan that they were told, and what follows from it.
+ *
+ * Thread: constant once made.
+ */
+#ifndef CULM_GNN_SETUP_H
+#define CULM_GNN_SETUP_H
+
+#include "gnn/model.h"
+#include "gnn/structure.h"
+
+struct culm_gnn_setup {
+    const struct culm_gnn_config *config; /* borrowed */
+    struct culm_graph_data *graph;        /* NULL: it was not asked for. Its edges are gone */
+    uint32_t *interval_of;                /* [V] by original numbers; NULL likewise */
+    struct culm_gnn_structure *structure; /* NULL likewise */
+    struct culm_gnn_model *model;         /* has the plan */
+    struct culm_gnn_layout layout;        /* without the graph: its steps alone */
+};
+
+/* Reads the graph and cuts it, or takes over a cut: `interval_of`[V], copied; NULL: cuts it. `pins`
+ * as for culm_graph_data_open. */
+enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config,
+                                     const uint32_t *interval_of, struct culm_pins *pins,
+                                     struct culm_gnn_setup **ret_setup, struct culm_error *error);
+/* Without the graph. */
+enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,
+                                     const struct culm_gnn_plan *plan,
+                                     struct culm_gnn_setup **ret_setup, struct culm_error *error);
+void culm_gnn_setup_close(struct culm_gnn_setup *setup); /* NULL is fine */
+
+#endif
