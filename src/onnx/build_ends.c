@@ -25,9 +25,9 @@ static void find_uses(const struct culm_onnx_build *b, int32_t input, bool *ret_
 
 static bool contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
 
-enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
-    struct culm_onnx_graph *file = b->file;
-    bool tokens = false, types = false;
+/* The batch that the file was exported with: the first dimension of every input. */
+static enum culm_status find_batch(struct culm_onnx_build *b) {
+    const struct culm_onnx_graph *file = b->file;
     b->file_batch = 0;
     for (int32_t k = 0; k < file->input_count; k++) {
         const struct culm_onnx_value *v = &file->value[file->input[k]];
@@ -41,6 +41,16 @@ enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
                                   "dimensions",
                                   file->path, v->name);
         }
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_onnx_build_inputs(struct culm_onnx_build *b) {
+    struct culm_onnx_graph *file = b->file;
+    bool tokens = false, types = false;
+    enum culm_status status = find_batch(b);
+    if (status != CULM_OK) {
+        return status;
     }
     for (int32_t k = 0; k < file->input_count; k++) {
         int32_t input = file->input[k];

@@ -423,6 +423,33 @@ int32_t culm_onnx_sources(const struct culm_onnx_graph *graph, int32_t value, in
     return wanted ? count : -1;
 }
 
+/* Runs a node on what is known of its inputs, and keeps what comes of it. */
+static enum culm_status probe_node(const struct culm_onnx_graph *graph,
+                                   const struct culm_onnx_node *node, struct operands *operands,
+                                   struct culm_onnx_operand *env, struct budget *budget,
+                                   struct culm_error *error) {
+    if (!make_room(operands, node->inputs)) {
+        return CULM_ERR_MEMORY;
+    }
+    struct culm_onnx_operand out;
+    struct culm_onnx_call call = {.graph = graph,
+                                  .node = node,
+                                  .in = operands->operand,
+                                  .out = &out,
+                                  .inputs = node->inputs,
+                                  .outputs = 1,
+                                  .error = error};
+    for (int32_t k = 0; k < node->inputs; k++) {
+        int32_t input = culm_onnx_input(graph, node, k);
+        operands->operand[k] = input < 0 ? (struct culm_onnx_operand){.rank = 0} : env[input];
+    }
+    enum culm_status status = run(&call, budget);
+    if (status == CULM_OK) {
+        env[node->output[0]] = out;
+    }
+    return status;
+}
+
 enum culm_status culm_onnx_probe(const struct culm_onnx_graph *graph, int32_t value,
                                  const struct culm_onnx_guess *guesses, int32_t count,
                                  struct culm_onnx_tensor **ret_data, struct culm_error *error) {
@@ -440,29 +467,9 @@ enum culm_status culm_onnx_probe(const struct culm_onnx_graph *graph, int32_t va
     }
     for (int32_t i = 0; i < graph->node_count && status == CULM_OK; i++) {
         const struct culm_onnx_node *node = &graph->node[i];
-        if (node->dead || node->outputs != 1 || node->output[0] < 0 || !wanted[node->output[0]] ||
-            env[node->output[0]].data) {
-            continue;
-        }
-        if (!make_room(&operands, node->inputs)) {
-            status = CULM_ERR_MEMORY;
-            break;
-        }
-        struct culm_onnx_operand out;
-        struct culm_onnx_call call = {.graph = graph,
-                                      .node = node,
-                                      .in = operands.operand,
-                                      .out = &out,
-                                      .inputs = node->inputs,
-                                      .outputs = 1,
-                                      .error = error};
-        for (int32_t k = 0; k < node->inputs; k++) {
-            int32_t input = culm_onnx_input(graph, node, k);
-            operands.operand[k] = input < 0 ? (struct culm_onnx_operand){.rank = 0} : env[input];
-        }
-        status = run(&call, &budget);
-        if (status == CULM_OK) {
-            env[node->output[0]] = out;
+        if (!node->dead && node->outputs == 1 && node->output[0] >= 0 && wanted[node->output[0]] &&
+            !env[node->output[0]].data) {
+            status = probe_node(graph, node, &operands, env, &budget, error);
         }
     }
     if (status == CULM_ERR_MEMORY && (!error || error->status != status)) {

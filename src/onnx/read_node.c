@@ -464,12 +464,12 @@ static enum culm_status read_attribute(struct culm_onnx_graph *graph,
     return status;
 }
 
-enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
-                                     const struct culm_wire_field *message,
-                                     struct culm_onnx_node *ret_node, struct culm_error *error) {
+/* Room for as many inputs, outputs and attributes as the message has. */
+static enum culm_status make_room(struct culm_onnx_graph *graph,
+                                  const struct culm_wire_field *message,
+                                  struct culm_onnx_node *node, struct culm_error *error) {
     struct culm_wire wire = culm_wire_inside(message);
     struct culm_wire_field field;
-    struct culm_onnx_node node = {.op = "", .name = "", .domain = ""};
     uint64_t inputs = 0, outputs = 0, attributes = 0;
     enum culm_status status = CULM_OK;
     while (culm_onnx_next(graph, &node_form, &wire, &field, &status, error)) {
@@ -485,13 +485,23 @@ enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
                              "a node has more than %u inputs, outputs or attributes",
                              NODE_PARTS_MAX);
     }
-    node.input = culm_onnx_alloc(&graph->arena, inputs, sizeof *node.input);
-    node.output = culm_onnx_alloc(&graph->arena, outputs, sizeof *node.output);
-    node.attribute = culm_onnx_alloc(&graph->arena, attributes, sizeof *node.attribute);
-    if (!node.input || !node.output || !node.attribute) {
-        return culm_onnx_no_memory(graph, error);
+    node->input = culm_onnx_alloc(&graph->arena, inputs, sizeof *node->input);
+    node->output = culm_onnx_alloc(&graph->arena, outputs, sizeof *node->output);
+    node->attribute = culm_onnx_alloc(&graph->arena, attributes, sizeof *node->attribute);
+    return node->input && node->output && node->attribute ? CULM_OK
+                                                          : culm_onnx_no_memory(graph, error);
+}
+
+enum culm_status culm_onnx_read_node(struct culm_onnx_graph *graph,
+                                     const struct culm_wire_field *message,
+                                     struct culm_onnx_node *ret_node, struct culm_error *error) {
+    struct culm_wire wire = culm_wire_inside(message);
+    struct culm_wire_field field;
+    struct culm_onnx_node node = {.op = "", .name = "", .domain = ""};
+    enum culm_status status = make_room(graph, message, &node, error);
+    if (status != CULM_OK) {
+        return status;
     }
-    wire = culm_wire_inside(message);
     while (culm_onnx_next(graph, &node_form, &wire, &field, &status, error)) {
         switch (field.number) {
         case NODE_INPUT:

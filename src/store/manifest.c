@@ -198,14 +198,9 @@ static bool read_seed(const char *text, uint64_t *ret_seed) {
     return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
 }
 
-enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_manifest,
-                                    struct culm_error *error) {
-    struct culm_manifest manifest = {0};
-    const char *format, *seed;
+static enum culm_status read_json(const char *dir, json_t **ret_json, struct culm_error *error) {
     char path[CULM_PATH_MAX], *text = NULL;
     size_t len = 0;
-    json_int_t step, samples;
-    json_t *list;
     json_error_t reason;
     enum culm_status status = culm_path_format(path, error, "%s/manifest.json", dir);
     if (status != CULM_OK) {
@@ -216,12 +211,23 @@ enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_m
         culm_error_prefix(error, "checkpoint '%s'", dir);
         return status;
     }
-    manifest.json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &reason);
+    *ret_json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &reason);
     free(text);
-    if (!manifest.json) {
-        return culm_error_set(error, CULM_ERR_FORMAT,
-                              "checkpoint '%s': manifest.json: byte %d: not valid JSON", dir,
-                              reason.position);
+    return *ret_json ? CULM_OK
+                     : culm_error_set(error, CULM_ERR_FORMAT,
+                                      "checkpoint '%s': manifest.json: byte %d: not valid JSON",
+                                      dir, reason.position);
+}
+
+enum culm_status culm_manifest_read(const char *dir, struct culm_manifest *ret_manifest,
+                                    struct culm_error *error) {
+    struct culm_manifest manifest = {0};
+    const char *format, *seed;
+    json_int_t step, samples;
+    json_t *list;
+    enum culm_status status = read_json(dir, &manifest.json, error);
+    if (status != CULM_OK) {
+        return status;
     }
     if (json_unpack(manifest.json, "{s:s, s:I, s:I, s:s, s:s, s:s, s:o}", "format", &format, "step",
                     &step, "samples", &samples, "seed", &seed, "signature",
