@@ -95,8 +95,8 @@ struct culm_training_options {
     size_t size;     /* sizeof(struct culm_training_options) */
     const char *dir; /* the run directory, which is created; one that holds a run needs `resume` */
     bool resume;     /* continue the run in `dir` */
-    /* The `culm` program, which is started once for each worker. NULL: the one that was installed
-     * with this library, otherwise the one in PATH. */
+    /* The `culm` program, which is started once for each worker; without a '/', it is looked up in
+     * PATH. NULL: the one that was installed with this library, otherwise "culm" in PATH. */
     const char *program;
     /* If not NULL, `program` is a program of the caller's own, which calls culm_worker_main with all
      * its arguments from "worker" on. These arguments, ended by NULL, come before those that the

@@ -19,6 +19,11 @@ enum culm_status culm_config_read(const char *text, size_t len, const char *name
     if (!text || !name || !ret_config) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_config_read: an argument is NULL");
     }
+    if (len > CULM_YAML_MAX_BYTES) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "%s: has %zu bytes; a configuration has at most %u", name, len,
+                              CULM_YAML_MAX_BYTES);
+    }
     struct culm_config *config = calloc(1, sizeof *config);
     if (config) {
         config->name = strdup(name);
@@ -90,6 +95,20 @@ enum culm_status culm_config_add(struct culm_config *config, const char *set,
     return CULM_OK;
 }
 
+/* What was set for the key before counts no more, right or wrong. */
+static void forget(struct culm_config *config, const char *key) {
+    size_t len = strlen(key), kept = 0;
+    for (size_t i = 0; i < config->set_count; i++) {
+        char *set = config->set[i];
+        if (strncmp(set, key, len) == 0 && set[len] == '=') {
+            free(set);
+        } else {
+            config->set[kept++] = set;
+        }
+    }
+    config->set_count = kept;
+}
+
 enum culm_status culm_config_set(struct culm_config *config, const char *key, const char *value,
                                  struct culm_error *error) {
     if (!config || !key || !value || !*key || strchr(key, '=')) {
@@ -102,6 +121,7 @@ enum culm_status culm_config_set(struct culm_config *config, const char *key, co
         return no_memory(config->name, error);
     }
     snprintf(set, size, "%s=%s", key, value);
+    forget(config, key);
     enum culm_status status = culm_config_add(config, set, error);
     free(set);
     return status;

@@ -179,6 +179,12 @@ static enum culm_status evaluate_public(const struct opening *opening,
     if (status == CULM_OK) {
         status = culm_public_fill(ret_result, &none, sizeof none, "culm_evaluate_result", error);
     }
+    if (status == CULM_OK &&
+        !(status = culm_public_check(own.samples, INT64_MAX, "culm_evaluate_arguments: samples",
+                                     error))) {
+        status = culm_public_check(own.threads, CULM_PUBLIC_THREADS_MAX,
+                                   "culm_evaluate_arguments: threads", error);
+    }
     for (size_t i = 0; status == CULM_OK && i < own.path_count; i++) {
         if (!own.paths || !own.paths[i]) {
             status = culm_error_set(error, CULM_ERR_ARGUMENT,
@@ -193,7 +199,7 @@ static enum culm_status evaluate_public(const struct opening *opening,
         .paths = own.paths,
         .path_count = own.path_count,
         .samples = own.samples,
-        .threads = culm_public_threads(own.threads),
+        .threads = own.threads ? (int)own.threads : 1,
     };
     status = culm_evaluate(&subject, &options, &evaluation, error);
     culm_subject_close(&subject);
@@ -223,8 +229,7 @@ enum culm_status culm_evaluate_model(struct culm_config *config,
 enum culm_status culm_run_evaluate(const char *dir, const struct culm_evaluate_arguments *arguments,
                                    struct culm_evaluate_result *ret_result,
                                    struct culm_error *error) {
-    if (!dir) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_run_evaluate: dir is NULL");
-    }
-    return evaluate_public(&(struct opening){.dir = dir}, arguments, ret_result, error);
+    enum culm_status status = culm_public_check_dir(dir, "culm_run_evaluate", error);
+    return status ? status
+                  : evaluate_public(&(struct opening){.dir = dir}, arguments, ret_result, error);
 }

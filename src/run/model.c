@@ -35,7 +35,7 @@ static enum culm_status open_model(struct culm_model *model, const char *what,
     const struct culm_runner_options runner = {
         .batch = options->batch > 0 ? options->batch : 1,
         .purpose = CULM_FOR_OUTPUT,
-        .threads = culm_public_threads(options->threads),
+        .threads = options->threads ? (int)options->threads : 1,
     };
     char note[CULM_NETWORK_NOTE_SIZE];
     enum culm_status status = culm_subject_open(what, &subject, &model->subject, error);
@@ -58,6 +58,12 @@ enum culm_status culm_model_open(const char *what, const struct culm_model_open_
     enum culm_status status =
         options ? culm_public_take(&own, sizeof own, options, "culm_model_open_options", error)
                 : CULM_OK;
+    if (status == CULM_OK &&
+        !(status =
+              culm_public_check(own.batch, INT64_MAX, "culm_model_open_options: batch", error))) {
+        status = culm_public_check(own.threads, CULM_PUBLIC_THREADS_MAX,
+                                   "culm_model_open_options: threads", error);
+    }
     struct culm_model *model = status == CULM_OK ? calloc(1, sizeof *model) : NULL;
     if (status == CULM_OK && !model) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", what);
@@ -195,8 +201,8 @@ static enum culm_status check_numbers(const struct culm_model *model, int32_t in
     for (int64_t i = 0; below > 0 && i < culm_elements(&field->shape); i++) {
         if (number[i] < 0 || number[i] >= below) {
             return culm_error_set(error, CULM_ERR_CONFIG,
-                                  "input '%s': element %lld is %d, and must be below %lld",
-                                  field->name, (long long)i, number[i], (long long)below);
+                                  "input '%s': element %lld is %d, and must be 0 to %lld",
+                                  field->name, (long long)i, number[i], (long long)below - 1);
         }
     }
     return CULM_OK;

@@ -31,11 +31,12 @@ static bool beside(char ret_path[CULM_PATH_MAX]) {
     return false;
 }
 
-static bool in_path(char ret_path[CULM_PATH_MAX]) {
+static bool in_path(const char *name, char ret_path[CULM_PATH_MAX]) {
     const char *path = getenv("PATH");
     while (path && *path) {
         size_t len = strcspn(path, ":");
-        if (len > 0 && culm_path_format(ret_path, NULL, "%.*s/culm", (int)len, path) == CULM_OK &&
+        if (len > 0 &&
+            culm_path_format(ret_path, NULL, "%.*s/%s", (int)len, path, name) == CULM_OK &&
             runs(ret_path)) {
             return true;
         }
@@ -47,15 +48,17 @@ static bool in_path(char ret_path[CULM_PATH_MAX]) {
 enum culm_status culm_program_find(const char *named, char ret_path[CULM_PATH_MAX],
                                    struct culm_error *error) {
     if (named) {
-        if (strchr(named, '/') && !runs(named)) {
-            return culm_error_set(error, CULM_ERR_NOT_FOUND, "'%s' is not a program", named);
+        bool here = strchr(named, '/') != NULL;
+        if (here ? !runs(named) : !in_path(named, ret_path)) {
+            return culm_error_set(error, CULM_ERR_NOT_FOUND, "'%s' is not a program%s", named,
+                                  here ? "" : " in PATH");
         }
-        return culm_path_format(ret_path, error, "%s", named);
+        return here ? culm_path_format(ret_path, error, "%s", named) : CULM_OK;
     }
     if (beside(ret_path) ||
         (culm_path_format(ret_path, NULL, "%s", CULM_BINDIR "/culm") == CULM_OK &&
          runs(ret_path)) ||
-        in_path(ret_path)) {
+        in_path("culm", ret_path)) {
         return CULM_OK;
     }
     return culm_error_set(error, CULM_ERR_NOT_FOUND,

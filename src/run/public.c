@@ -1,7 +1,6 @@
 /* Structures of culm.h. See public.h. */
 #include "run/public.h"
 
-#include <limits.h>
 #include <string.h>
 
 static enum culm_status size_of(const void *structure, const char *name, size_t *ret_size,
@@ -50,6 +49,21 @@ enum culm_status culm_public_take(void *ret_to, size_t size, const void *from, c
     return CULM_OK;
 }
 
-int culm_public_threads(int64_t threads) {
-    return threads < 1 ? 1 : threads > INT_MAX ? INT_MAX : (int)threads;
+enum culm_status culm_public_check(int64_t number, int64_t most, const char *name,
+                                   struct culm_error *error) {
+    if (number >= 0 && number <= most) {
+        return CULM_OK;
+    }
+    return most == INT64_MAX
+               ? culm_error_set(error, CULM_ERR_ARGUMENT, "%s: %lld is negative", name,
+                                (long long)number)
+               : culm_error_set(error, CULM_ERR_ARGUMENT, "%s: %lld is not in 0..%lld", name,
+                                (long long)number, (long long)most);
+}
+
+enum culm_status culm_public_check_dir(const char *dir, const char *function,
+                                       struct culm_error *error) {
+    return dir && *dir ? CULM_OK
+                       : culm_error_set(error, CULM_ERR_ARGUMENT, "%s: dir is %s", function,
+                                        dir ? "empty" : "NULL");
 }

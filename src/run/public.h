@@ -20,7 +20,14 @@ enum culm_status culm_public_fill(void *ret_to, const void *from, size_t size, c
 enum culm_status culm_public_take(void *ret_to, size_t size, const void *from, const char *name,
                                   struct culm_error *error);
 
-/* A number of threads as devices take it: 0 is 1; what is too large is theirs to refuse. */
-int culm_public_threads(int64_t threads);
+/* A number that the caller gives must be 0 to `most`: CULM_ERR_ARGUMENT. `name` is for the message. */
+enum culm_status culm_public_check(int64_t number, int64_t most, const char *name,
+                                   struct culm_error *error);
+#define CULM_PUBLIC_THREADS_MAX 256
+
+/* A directory that the caller names: CULM_ERR_ARGUMENT if it is NULL or "", which would be the root of
+ * the file system with a name behind it. */
+enum culm_status culm_public_check_dir(const char *dir, const char *function,
+                                       struct culm_error *error);
 
 #endif

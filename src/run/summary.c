@@ -15,12 +15,13 @@ const char *culm_commit(void) { return CULM_GIT; }
 
 enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret_summary,
                                   struct culm_error *error) {
-    if (!dir) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_run_summary: dir is NULL");
+    enum culm_status status = culm_public_check_dir(dir, "culm_run_summary", error);
+    if (status != CULM_OK) {
+        return status;
     }
     struct culm_summary summary;
     culm_summary_init(&summary, &culm_summary_training);
-    enum culm_status status = culm_summary_read(&summary, dir, error);
+    status = culm_summary_read(&summary, dir, error);
     if (status == CULM_OK) {
         const struct culm_summary_step *last =
             summary.step_count ? &summary.steps[summary.step_count - 1] : NULL;

@@ -200,7 +200,10 @@ enum culm_status culm_tensors_read(const struct culm_tensors *tensors, size_t in
         return status;
     }
     const struct culm_safetensors_entry *entry = tensors->entry[index];
-    if (!ret_data || bytes != entry->bytes) {
+    if (!ret_data) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "culm_tensors_read: ret_data is NULL");
+    }
+    if (bytes != entry->bytes) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "culm_tensors_read: '%s' has %" PRIu64 " bytes, not %" PRIu64,
                               entry->name, entry->bytes, bytes);

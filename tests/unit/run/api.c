@@ -108,6 +108,58 @@ static void wrong_arguments(void **state) {
     culm_config_free(config);
 }
 
+/* Each is told apart from what a run, a model or a file is wrong about. */
+static void numbers_and_names_that_cannot_be(void **state) {
+    (void)state;
+    static const int64_t numbers[] = {-1, INT64_MIN, 257, ((int64_t)1 << 32) + 1, INT64_MAX};
+    struct culm_error error;
+    struct culm_model *model = NULL;
+    struct culm_config *config = tiny("1");
+    struct culm_training *training = NULL;
+    struct culm_evaluate_result result = {.size = sizeof result};
+    struct culm_summary_info summary = {.size = sizeof summary};
+    struct culm_training_options options = {.size = sizeof options, .dir = "d", .program = "text"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const struct culm_evaluate_arguments arguments = {.size = sizeof arguments,
+                                                          .threads = numbers[i]};
+        const struct culm_model_open_options how = {.size = sizeof how, .threads = numbers[i]};
+        REFUSED(culm_evaluate_model(config, &arguments, &result, &error));
+        REFUSED(culm_model_open("resnet18", &how, &model, &error));
+    }
+    REFUSED(culm_evaluate_model(config,
+                                &(struct culm_evaluate_arguments){
+                                    .size = sizeof(struct culm_evaluate_arguments), .samples = -1},
+                                &result, &error));
+    REFUSED(culm_model_open("resnet18",
+                            &(struct culm_model_open_options){
+                                .size = sizeof(struct culm_model_open_options), .batch = -1},
+                            &model, &error));
+    REFUSED(culm_run_summary("", &summary, &error)); /* not that in / */
+    REFUSED(culm_run_evaluate("", NULL, &result, &error));
+    assert_int_equal(culm_training_new(config, &options, &training, &error), CULM_ERR_NOT_FOUND);
+    assert_string_equal(error.text, "'text' is not a program in PATH"); /* but a file here */
+    assert_int_equal(culm_config_read("steps: 1", SIZE_MAX, "x", &config, &error), CULM_ERR_CONFIG);
+    assert_int_equal(rename("text", "w.safetensors"), 0);
+    assert_int_equal(culm_model_open("w.safetensors", NULL, &model, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "has weights and no model"));
+    assert_int_equal(rename("w.safetensors", "text"), 0);
+    assert_null(model);
+    culm_config_free(config);
+}
+
+static void the_last_value_of_a_key_wins(void **state) {
+    (void)state;
+    struct culm_config *config = tiny("1");
+    struct culm_error error;
+    const char *text;
+    assert_int_equal(culm_config_set(config, "steps", "many", &error), CULM_OK);
+    assert_int_equal(culm_config_check(config, &error), CULM_ERR_CONFIG);
+    assert_int_equal(culm_config_set(config, "steps", "7", &error), CULM_OK);
+    assert_int_equal(culm_config_text(config, &text, &error), CULM_OK);
+    assert_non_null(strstr(text, "steps: 7\n"));
+    culm_config_free(config);
+}
+
 /* A caller of a later version has more at the end: fine while it is zero. */
 static void structures_of_other_versions(void **state) {
     (void)state;
@@ -348,6 +400,8 @@ static void a_run_is_evaluated(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         IN_PLACE(wrong_arguments),
+        IN_PLACE(numbers_and_names_that_cannot_be),
+        cmocka_unit_test(the_last_value_of_a_key_wins),
         cmocka_unit_test(structures_of_other_versions),
         cmocka_unit_test(batches_of_any_size),
         IN_PLACE(two_runs_at_once),
