@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 
-#include "report/training.h"
+#include "report/summary.h"
 
 struct values {
     const char *against;
@@ -26,11 +26,24 @@ const struct culm_usage culm_usage_report = {
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     const char *dir = arguments->items[0], *against = ((const struct values *)values)->against;
+    const struct culm_summary_job *job, *other_job = NULL;
     struct culm_summary summary, other;
     char difference[256];
-    culm_summary_init(&summary, &culm_summary_training);
-    culm_summary_init(&other, &culm_summary_training);
-    enum culm_status status = culm_summary_read(&summary, dir, error);
+    enum culm_status status = culm_summary_job_of(dir, culm_summary_jobs, &job, error);
+    if (status == CULM_OK && against) {
+        status = culm_summary_job_of(against, culm_summary_jobs, &other_job, error);
+    }
+    if (status == CULM_OK && against && job != other_job) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s' and '%s' are runs of different jobs; give two of the same",
+                                dir, against);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_summary_init(&summary, job);
+    culm_summary_init(&other, job);
+    status = culm_summary_read(&summary, dir, error);
     if (status == CULM_OK && against) {
         status = culm_summary_read(&other, against, error);
     }

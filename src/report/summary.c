@@ -104,6 +104,48 @@ enum culm_status culm_summary_read(struct culm_summary *summary, const char *dir
     return status ? status : culm_events_read(path, add_to, summary, error);
 }
 
+/* --- which job --- */
+
+struct search {
+    char name[64];
+    bool found;
+};
+
+static enum culm_status look_at(void *context, const json_t *event, struct culm_error *error) {
+    struct search *search = context;
+    (void)error;
+    search->found = strcmp(culm_event_text(event, "event", ""), "start") == 0;
+    snprintf(search->name, sizeof search->name, "%s", culm_event_text(event, "job", ""));
+    return search->found ? CULM_ERR_CLOSED : CULM_OK; /* that: enough */
+}
+
+enum culm_status culm_summary_job_of(const char *dir, const struct culm_summary_job *const *jobs,
+                                     const struct culm_summary_job **ret_job,
+                                     struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct search search = {0};
+    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
+    if (status == CULM_OK) {
+        status = culm_events_read(path, look_at, &search, error);
+    }
+    if (status != CULM_OK && !search.found) {
+        return status;
+    }
+    if (!search.found || !*search.name) {
+        *ret_job = jobs[0];
+        return CULM_OK;
+    }
+    for (; *jobs; jobs++) {
+        if ((*jobs)->name && strcmp((*jobs)->name, search.name) == 0) {
+            *ret_job = *jobs;
+            return CULM_OK;
+        }
+    }
+    return culm_error_set(error, CULM_ERR_CONFIG,
+                          "'%s' is a run of the job '%s', which this version does not know", dir,
+                          search.name);
+}
+
 struct summary_sink {
     struct culm_sink sink;
     struct culm_summary *summary;

@@ -34,6 +34,7 @@ struct culm_summary_job {
     const char *step; /* what it calls a step */
     const struct culm_summary_row *rows;
     const struct culm_summary_line *lines;
+    const char *name; /* as "job" in the event start of its runs; NULL: there is none */
 };
 
 struct culm_summary_step {
@@ -61,6 +62,14 @@ struct culm_summary {
     int64_t own_counts[CULM_SUMMARY_OWN];
     double own_figures[CULM_SUMMARY_OWN];
 };
+
+/* Every job that this build knows, ended by NULL [jobs.c]. */
+extern const struct culm_summary_job *const culm_summary_jobs[];
+/* Which of `jobs` the run in `dir` is of, by its first event start; the first of them when that says
+ * nothing, or there is none yet. CULM_ERR_CONFIG: one that is not among them. */
+enum culm_status culm_summary_job_of(const char *dir, const struct culm_summary_job *const *jobs,
+                                     const struct culm_summary_job **ret_job,
+                                     struct culm_error *error);
 
 /* The tables are borrowed. */
 void culm_summary_init(struct culm_summary *summary, const struct culm_summary_job *job);

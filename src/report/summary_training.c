@@ -132,4 +132,5 @@ static const struct culm_summary_line lines[] = {
     {0},
 };
 
-const struct culm_summary_job culm_summary_training = {"step", rows, lines};
+const struct culm_summary_job culm_summary_training = {
+    .step = "step", .rows = rows, .lines = lines};

@@ -5,11 +5,13 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define POOL_BYTES ((size_t)256 << 20)
 
@@ -18,6 +20,21 @@ static enum culm_status no_memory(struct culm_error *error) {
 }
 
 /* --- before anything is written --- */
+
+bool culm_launcher_read_place(const struct culm_launcher_role *role, uint32_t role_count,
+                              const char *text, int64_t *ret_value) {
+    size_t len = strcspn(text, ":"), digits = text[len] ? strspn(text + len + 1, "0123456789") : 0;
+    if (!digits || digits > 9 || text[len + 1 + digits]) {
+        return false;
+    }
+    for (uint32_t i = 0; i < role_count; i++) {
+        if (role[i].name && strlen(role[i].name) == len && !strncmp(role[i].name, text, len)) {
+            *ret_value = (int64_t)i << 32 | atoi(text + len + 1);
+            return true;
+        }
+    }
+    return false;
+}
 
 static enum culm_status random_hex(char *text, size_t digits, struct culm_error *error) {
     unsigned char bytes[16];
@@ -135,6 +152,33 @@ static bool brief(void *ctx, uint32_t role, struct culm_buf *out) {
     return l->doors.brief(l->job.job, role, out);
 }
 
+/* For newcomers: new, so that nobody has it open already who may not read it. */
+static enum culm_status write_token(struct culm_launcher *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/token", l->o->dir);
+    if (status != CULM_OK) {
+        return status;
+    }
+    (void)unlink(path); /* of a run that was killed */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return culm_error_errno(error, errno, "create '%s'", path);
+    }
+    l->has_token = true;
+    if (dprintf(fd, "%s\n", l->o->token) < 0) {
+        status = culm_error_errno(error, errno, "write '%s'", path);
+    }
+    close(fd);
+    return status;
+}
+
+static void remove_token(struct culm_launcher *l) {
+    char path[CULM_PATH_MAX];
+    if (l->has_token && culm_path_format(path, NULL, "%s/token", l->o->dir) == CULM_OK) {
+        (void)unlink(path);
+    }
+}
+
 /* Faults that name a role are told by its name. */
 static enum culm_status take_faults(struct culm_launcher *l, struct culm_error *error) {
     l->faults = calloc(l->o->fault_count + 1, sizeof *l->faults);
@@ -153,6 +197,7 @@ static enum culm_status take_faults(struct culm_launcher *l, struct culm_error *
 static enum culm_status open_host(struct culm_launcher *l, struct culm_error *error) {
     const struct culm_host_options options = {
         .listen = l->doors.listen,
+        .advertise = l->doors.advertise,
         .token = l->o->token,
         .signature = l->doors.signature,
         .brief = l->doors.brief ? brief : NULL,
@@ -188,7 +233,7 @@ enum culm_status culm_launcher_open(struct culm_launcher *l,
         l->pool = culm_blob_pool_new(doors->pool_bytes ? doors->pool_bytes : POOL_BYTES);
         status = l->pool ? open_host(l, error) : no_memory(error);
     }
-    return status;
+    return status == CULM_OK && doors->newcomers ? write_token(l, error) : status;
 }
 
 struct culm_world *culm_launcher_world(struct culm_launcher *l) {
@@ -225,6 +270,7 @@ void culm_launcher_free(struct culm_launcher *l) {
         return;
     }
     json_decref(l->done);
+    remove_token(l);
     culm_host_free(l->host);
     culm_sink_free(l->sink);
     culm_warnings_release(&l->warnings);

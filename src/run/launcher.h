@@ -81,15 +81,25 @@ struct culm_launcher_job {
 
 /* What lets processes in; host.h says more of each. Borrowed until _free. */
 struct culm_launcher_doors {
-    const char *listen;                                            /* NULL: this machine alone */
-    const char *signature;                                         /* in the event start too */
-    bool (*brief)(void *job, uint32_t role, struct culm_buf *out); /* NULL: nothing is told */
+    const char *listen;    /* NULL: this machine alone */
+    const char *advertise; /* where processes call, if that is another address; NULL: it is not */
+    /* Newcomers, which people start (participant.h), find the token in DIR/token, which none but its
+     * owner can read, and which is gone with the run. Whether one may come in the actor says. */
+    bool newcomers;
+    const char *signature; /* in the event start too */
+    /* NULL: nothing is told. */
+    bool (*brief)(void *job, uint32_t role, struct culm_buf *out);
     size_t payload_max;
     size_t pool_bytes; /* for received payloads; 0: 256 MB */
     int64_t alive_ms;  /* 0: 1000 */
-    int32_t max_nodes; /* of a trace */
+    int32_t max_nodes; /* of a trace, or for newcomers */
     int64_t start_limit_ms;
 };
+
+/* "ROLE:INDEX", such as "server:0", for a field of culm_fault_field: the number of the role, times
+ * 2^32, and the index of a process in it, as culm_agent_fault has them. False: it is neither. */
+bool culm_launcher_read_place(const struct culm_launcher_role *role, uint32_t role_count,
+                              const char *text, int64_t *ret_value);
 
 /* Random numbers for the run and its token. */
 enum culm_status culm_launcher_draw(struct culm_launcher_options *options,
@@ -117,7 +127,7 @@ struct culm_agent *culm_launcher_agent(struct culm_launcher *launcher);
 struct culm_blob_pool *culm_launcher_pool(struct culm_launcher *launcher);
 const char *culm_launcher_address(const struct culm_launcher *launcher); /* where processes call */
 
-/* Tells start{run, config_sha256, signature, and `more`, an object; NULL: nothing}, then warnings. */
+/* Tells start{run, config_sha256, signature, job (the summary's), and `more`, an object; NULL: nothing}, then warnings. */
 void culm_launcher_start(struct culm_launcher *launcher, const char *config_sha256,
                          const json_t *more);
 /* Tells an event, which is complete; of the actor, the world does it. */

@@ -88,6 +88,9 @@ void culm_launcher_start(struct culm_launcher *l, const char *config_sha256, con
     json_t *start =
         json_pack("{s:s, s:f, s:i, s:s, s:s, s:s}", "event", "start", "t_ms", 0.0, "view", 0, "run",
                   l->o->run, "config_sha256", config_sha256, "signature", l->doors.signature);
+    if (start && l->job.summary->job->name) {
+        json_object_set_new(start, "job", json_string(l->job.summary->job->name));
+    }
     if (start && more) {
         json_object_update_missing(start, (json_t *)more);
     }

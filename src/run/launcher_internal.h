@@ -21,6 +21,7 @@ struct culm_launcher {
     struct culm_agent_fault *faults;
     struct culm_blob_pool *pool;
     struct culm_host *host;
+    bool has_token; /* DIR/token is there */
 };
 
 /* --- launcher_events.c --- */

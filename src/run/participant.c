@@ -1,6 +1,7 @@
 /* What every process of a run does, whatever it works on. See participant.h. */
 #include "run/participant.h"
 
+#include "base/file.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -9,15 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TOKEN_SIZE 128
-
 enum { DIR, NODE, ADDRESS, NAME, FAULT_FD, ARGUMENTS };
 
 struct culm_participant {
-    const struct culm_participant_role *role;
-    char **argument; /* DIR and what follows; borrowed */
-    int count;
-    char token[TOKEN_SIZE];
+    const char *dir; /* borrowed */
+    char token[CULM_PARTICIPANT_TOKEN_SIZE];
     struct culm_worker_fault *faults;
     size_t fault_count;
     struct culm_worker *world;
@@ -41,73 +38,137 @@ static enum culm_status read_token(struct culm_participant *p, struct culm_error
                                 "no token on standard input; this command is for the launcher");
 }
 
-static enum culm_status read_faults(struct culm_participant *p, struct culm_error *error) {
-    p->faults = calloc((size_t)p->count, sizeof *p->faults);
+static enum culm_status read_faults(struct culm_participant *p,
+                                    const struct culm_participant_role *role, int count,
+                                    char **argument, struct culm_error *error) {
+    p->faults = calloc((size_t)count, sizeof *p->faults);
     if (!p->faults) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    for (int i = ARGUMENTS; i + 1 < p->count && p->role->fault; i += 2) {
+    for (int i = ARGUMENTS; i + 1 < count && role->fault; i += 2) {
         struct culm_worker_fault *fault = &p->faults[p->fault_count];
-        enum culm_status status = p->role->fault(p->argument[i + 1], fault, error);
+        enum culm_status status = role->fault(argument[i + 1], fault, error);
         if (status != CULM_OK) {
             return status;
         }
-        fault->index = atoi(p->argument[i]);
+        fault->index = atoi(argument[i]);
         p->fault_count++;
     }
     return CULM_OK;
 }
 
-static enum culm_status join(struct culm_participant *p, struct culm_error *error) {
+/* As the launcher has started it. */
+static enum culm_status call(struct culm_participant *p, const struct culm_participant_role *role,
+                             int count, char **argument, struct culm_error *error) {
+    enum culm_status status;
+    if ((status = read_token(p, error)) ||
+        (status = read_faults(p, role, count, argument, error))) {
+        return status;
+    }
     const struct culm_worker_options options = {
-        .address = p->argument[ADDRESS],
+        .address = argument[ADDRESS],
         .token = p->token,
-        .node = culm_participant_node(p),
-        .calls_only = p->role->calls_only,
-        .name = p->argument[NAME],
-        .fault_fd = atoi(p->argument[FAULT_FD]),
+        .node = atoi(argument[NODE]),
+        .calls_only = role->calls_only,
+        .name = argument[NAME],
+        .fault_fd = atoi(argument[FAULT_FD]),
         .faults = p->faults,
         .fault_count = p->fault_count,
-        .flip = p->role->flip,
-        .flip_ctx = p->role->ctx,
+        .flip = role->flip,
+        .flip_ctx = role->ctx,
     };
     return culm_worker_new(&options, &p->world, error);
+}
+
+/* One that has not called yet. NULL: out of memory. */
+static struct culm_participant *participant_new(const char *borrow_dir, struct culm_error *error) {
+    struct culm_participant *p = calloc(1, sizeof *p);
+    if (!p) {
+        culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        return NULL;
+    }
+    p->dir = borrow_dir;
+    culm_socket_raise_limit();
+    return p;
+}
+
+static enum culm_status give(struct culm_participant *take_p, enum culm_status status,
+                             struct culm_participant **ret_participant) {
+    if (status == CULM_OK) {
+        *ret_participant = take_p;
+    } else {
+        culm_participant_leave(take_p);
+    }
+    return status;
 }
 
 enum culm_status culm_participant_join(int argc, char **argv,
                                        const struct culm_participant_role *role,
                                        struct culm_participant **ret_participant,
                                        struct culm_error *error) {
-    if (argc < role->words + ARGUMENTS) {
+    int count = argc - role->words;
+    char **argument = argv + role->words;
+    if (count < ARGUMENTS) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "this command is for the launcher");
     }
-    struct culm_participant *p = calloc(1, sizeof *p);
+    struct culm_participant *p = participant_new(argument[DIR], error);
+    return p ? give(p, call(p, role, count, argument, error), ret_participant) : CULM_ERR_MEMORY;
+}
+
+enum culm_status culm_participant_come(const struct culm_participant_call *newcomer,
+                                       const struct culm_participant_role *role,
+                                       struct culm_participant **ret_participant,
+                                       struct culm_error *error) {
+    struct culm_participant *p = participant_new(newcomer->dir ? newcomer->dir : "", error);
     if (!p) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        return CULM_ERR_MEMORY;
     }
-    *p = (struct culm_participant){
-        .role = role, .argument = argv + role->words, .count = argc - role->words};
-    culm_socket_raise_limit();
-    enum culm_status status = read_token(p, error);
-    if (status == CULM_OK) {
-        status = read_faults(p, error);
-    }
-    if (status == CULM_OK) {
-        status = join(p, error);
-    }
+    const struct culm_worker_options options = {
+        .address = newcomer->address,
+        .token = newcomer->token,
+        .node = CULM_NEWCOMER,
+        .role = newcomer->role,
+        .calls_only = role->calls_only,
+        .listen = newcomer->listen,
+        .advertise = newcomer->advertise,
+        .name = newcomer->name,
+        .fault_fd = -1,
+        .flip = role->flip,
+        .flip_ctx = role->ctx,
+    };
+    return give(p, culm_worker_new(&options, &p->world, error), ret_participant);
+}
+
+enum culm_status culm_participant_read_token(const char *path,
+                                             char ret_token[CULM_PARTICIPANT_TOKEN_SIZE],
+                                             struct culm_error *error) {
+    char *text = NULL;
+    size_t len;
+    enum culm_status status =
+        culm_file_read(NULL, path, CULM_PARTICIPANT_TOKEN_SIZE, &text, &len, error);
     if (status != CULM_OK) {
-        culm_participant_leave(p);
         return status;
     }
-    *ret_participant = p;
-    return CULM_OK;
+    len = strcspn(text, "\n");
+    if (!len || len >= CULM_PARTICIPANT_TOKEN_SIZE) {
+        status =
+            culm_error_set(error, CULM_ERR_FORMAT,
+                           "'%s' has no token in its first line; copy DIR/token of the run", path);
+    } else {
+        memcpy(ret_token, text, len);
+        ret_token[len] = '\0';
+    }
+    free(text);
+    return status;
 }
 
 /* --- what it has, and its work --- */
 
-const char *culm_participant_dir(const struct culm_participant *p) { return p->argument[DIR]; }
+const char *culm_participant_dir(const struct culm_participant *p) { return p->dir; }
 
-int32_t culm_participant_node(const struct culm_participant *p) { return atoi(p->argument[NODE]); }
+int32_t culm_participant_node(const struct culm_participant *p) {
+    return culm_worker_node(p->world, NULL);
+}
 
 const void *culm_participant_brief(const struct culm_participant *p, size_t *ret_len) {
     return culm_worker_brief(p->world, ret_len);

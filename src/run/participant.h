@@ -4,9 +4,11 @@
  *
  *     PROGRAM [ARGUMENT...] WORD... DIR NODE ADDRESS NAME FAULT_FD [INDEX FAULT]...
  *
- * with the run's token on its standard input. Whoever makes a role of it calls, in this order:
+ * with the run's token on its standard input. A *newcomer* is one that somebody else starts: it calls a
+ * launcher that lets some in, and asks for a role. Whoever makes a role of it calls, in this order:
  *
- *     culm_participant_join     it has proved itself, and has been told its brief
+ *     culm_participant_join     it has proved itself, and has been told its brief; of a newcomer,
+ *                               culm_participant_come
  *                                 the role prepares from that, as long as it takes, and makes its actor
  *     culm_participant_ready    it may be given work; or, if it cannot, culm_participant_decline
  *     culm_participant_run      until it is told to end, or its launcher is gone
@@ -22,11 +24,13 @@
 
 #include "cluster/worker.h"
 
+#define CULM_PARTICIPANT_TOKEN_SIZE 128
+
 struct culm_participant;
 
 /* What a role is to its process. Borrowed until _leave. */
 struct culm_participant_role {
-    int words;       /* how many words of the command line come before DIR */
+    int words;       /* how many words of the command line come before DIR; not of a newcomer */
     bool calls_only; /* it has no socket that listens; cluster/member.h */
     /* Reads a fault that is its own, but for the index. NULL: it has none. */
     enum culm_status (*fault)(const char *text, struct culm_worker_fault *ret_fault,
@@ -47,6 +51,24 @@ enum culm_status culm_participant_join(int argc, char **argv,
                                        const struct culm_participant_role *role,
                                        struct culm_participant **ret_participant,
                                        struct culm_error *error);
+
+/* How a newcomer comes; each as culm_worker_options has it. Borrowed until _leave. */
+struct culm_participant_call {
+    const char *address; /* of the launcher */
+    const char *token;
+    uint32_t role;
+    const char *dir; /* of the run, where it can be reached; NULL: "" */
+    const char *name, *listen, *advertise;
+};
+enum culm_status culm_participant_come(const struct culm_participant_call *newcomer,
+                                       const struct culm_participant_role *role,
+                                       struct culm_participant **ret_participant,
+                                       struct culm_error *error);
+/* Of DIR/token, or a copy: its first line. */
+enum culm_status culm_participant_read_token(const char *path,
+                                             char ret_token[CULM_PARTICIPANT_TOKEN_SIZE],
+                                             struct culm_error *error);
+
 /* Until _leave. */
 const char *culm_participant_dir(const struct culm_participant *participant);
 int32_t culm_participant_node(const struct culm_participant *participant);

@@ -1,5 +1,5 @@
 /* What came of a run, and the version, for culm.h. */
-#include "report/training.h"
+#include "report/summary.h"
 
 #include "run/commands.h"
 #include "run/public.h"
@@ -20,7 +20,12 @@ enum culm_status culm_run_summary(const char *dir, struct culm_summary_info *ret
         return status;
     }
     struct culm_summary summary;
-    culm_summary_init(&summary, &culm_summary_training);
+    const struct culm_summary_job *job;
+    status = culm_summary_job_of(dir, culm_summary_jobs, &job, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_summary_init(&summary, job);
     status = culm_summary_read(&summary, dir, error);
     if (status == CULM_OK) {
         const struct culm_summary_step *last =

@@ -4,8 +4,10 @@
  */
 #include "events.h"
 
-#include "report/summary.h"
+#include "../folder.h"
+
 #include "report/terminal_rows.h"
+#include "report/training.h"
 
 #include <string.h>
 
@@ -45,7 +47,8 @@ static bool servers_lost(const struct culm_summary *s, char *ret_text, size_t si
 static const struct culm_summary_line lines[] = {
     {"epochs", epochs}, {"servers lost", servers_lost}, {0}};
 
-static const struct culm_summary_job graphs = {"epoch", rows, lines};
+static const struct culm_summary_job graphs = {
+    .step = "epoch", .rows = rows, .lines = lines, .name = "graphs"};
 
 static void epoch_lines(struct culm_terminal *t, const json_t *event) {
     int64_t epoch = culm_event_int(event, "epoch", 0);
@@ -108,6 +111,41 @@ static void a_summary_has_the_lines_of_its_job(void **state) {
     culm_summary_release(&other);
 }
 
+static void write_events(const char *text) {
+    char path[64], json[512];
+    snprintf(path, sizeof path, "%s/events.jsonl", folder);
+    snprintf(json, sizeof json, "%s", text);
+    for (char *at = json; *at; at++) {
+        *at = *at == '\'' ? '"' : *at;
+    }
+    assert_int_equal(culm_file_replace(NULL, path, json, strlen(json), NULL), CULM_OK);
+}
+
+static void a_run_says_of_which_job_it_is(void **state) {
+    (void)state;
+    static const struct culm_summary_job *const jobs[] = {&culm_summary_training, &graphs, NULL};
+    const struct culm_summary_job *job = NULL;
+    struct culm_error error = {0};
+    char text[256];
+    assert_int_equal(culm_summary_job_of(folder, jobs, &job, &error), CULM_ERR_NOT_FOUND);
+    write_events("{'event':'start','t_ms':0,'job':'graphs'}\n{'event':'start','t_ms':0}\n");
+    assert_int_equal(culm_summary_job_of(folder, jobs, &job, &error), CULM_OK);
+    assert_ptr_equal(job, &graphs);
+    write_events("{'event':'start','t_ms':0}\n");
+    assert_int_equal(culm_summary_job_of(folder, jobs, &job, &error), CULM_OK);
+    assert_ptr_equal(job, &culm_summary_training);
+    write_events("");
+    assert_int_equal(culm_summary_job_of(folder, culm_summary_jobs, &job, &error), CULM_OK);
+    assert_ptr_equal(job, &culm_summary_training);
+    write_events("nonsense\n{'event':'step','t_ms':0}\n");
+    assert_int_equal(culm_summary_job_of(folder, jobs, &job, &error), CULM_ERR_FORMAT);
+    write_events("{'event':'start','t_ms':0,'job':'weather'}\n");
+    assert_int_equal(culm_summary_job_of(folder, jobs, &job, &error), CULM_ERR_CONFIG);
+    snprintf(text, sizeof text,
+             "'%s' is a run of the job 'weather', which this version does not know", folder);
+    assert_string_equal(error.text, text);
+}
+
 static void a_terminal_shows_the_rows_of_its_job(void **state) {
     (void)state;
     FILE *file = tmpfile();
@@ -128,7 +166,8 @@ static void a_terminal_shows_the_rows_of_its_job(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_summary_has_the_lines_of_its_job),
+        cmocka_unit_test(a_run_says_of_which_job_it_is),
         cmocka_unit_test(a_terminal_shows_the_rows_of_its_job),
     };
-    return cmocka_run_group_tests_name("report/job", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("report/job", tests, make_folder, drop_folder);
 }

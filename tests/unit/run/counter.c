@@ -1,9 +1,12 @@
 /* The second job's launch, and the actor that leads it. See counter.h. */
 #include "counter.h"
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define NODES 64
@@ -19,6 +22,8 @@ struct leader {
     uint32_t role[NODES]; /* of those that are there; 0: it is not */
     int64_t sum;
     bool told_before; /* what comes before the end */
+    pid_t newcomer[2];
+    int newcomer_count;
 };
 
 /* --- the actor --- */
@@ -64,7 +69,7 @@ static void on_start(void *actor) {
     for (int32_t i = 0; i < COUNTER_SERVERS; i++) {
         leader->agent->ops->start(leader->agent, COUNTER_SERVER);
     }
-    for (int32_t i = 0; i < COUNTER_ASKERS; i++) {
+    for (int32_t i = leader->counter->newcomers; i < COUNTER_ASKERS; i++) {
         leader->agent->ops->start(leader->agent, COUNTER_ASKER);
     }
     leader->world->ops->timer(leader->world, 0, WATCHDOG_NS);
@@ -108,6 +113,43 @@ static void on_ended(void *actor, int32_t node, const struct culm_error *why) {
 static void on_removed(void *actor, int32_t node) {
     (void)actor;
     (void)node; /* its connection ends too */
+}
+
+/* What it says goes into a log of its own. */
+static void call_newcomer(struct leader *leader, const char *role) {
+    char log[128];
+    const char *const argv[] = {leader->counter->program,
+                                "counter",
+                                "come",
+                                leader->counter->dir,
+                                culm_launcher_address(leader->launcher),
+                                role,
+                                NULL};
+    posix_spawn_file_actions_t actions;
+    snprintf(log, sizeof log, "%s/logs/%s.log", leader->counter->dir, role);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log, O_WRONLY | O_CREAT, 0600);
+    if (posix_spawn(&leader->newcomer[leader->newcomer_count], argv[0], &actions, NULL,
+                    (char *const *)argv, environ) == 0) {
+        leader->newcomer_count++;
+    }
+    posix_spawn_file_actions_destroy(&actions);
+}
+
+/* Of one that asks for too much; then one comes that asks for what there is. */
+static bool admits(void *actor, const struct culm_node_info *info, uint32_t *role,
+                   struct culm_error *ret_error) {
+    struct leader *leader = actor;
+    (void)info;
+    if (*role != COUNTER_ASKER || !leader->counter->newcomers) {
+        if (leader->counter->newcomers && !leader->counter->refused++) {
+            call_newcomer(leader, "asker");
+        }
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "only askers may come");
+        return false;
+    }
+    leader->counter->admitted++;
+    return true;
 }
 
 static void on_stop(void *actor) {
@@ -154,7 +196,8 @@ static const struct culm_leader_ops leads = {.size = sizeof leads,
                                              .joined = on_joined,
                                              .ended = on_ended,
                                              .removed = on_removed,
-                                             .stop = on_stop};
+                                             .stop = on_stop,
+                                             .admits = admits};
 static const struct culm_actor_ops ops = {.size = sizeof ops,
                                           .start = on_start,
                                           .message = on_message,
@@ -193,7 +236,8 @@ static bool sum_line(const struct culm_summary *summary, char *ret_text, size_t 
 }
 
 static const struct culm_summary_line lines[] = {{"sum", sum_line}, {0}};
-static const struct culm_summary_job summary_job = {"question", rows, lines};
+static const struct culm_summary_job summary_job = {
+    .step = "question", .rows = rows, .lines = lines, .name = "counter"};
 
 /* --- the launch --- */
 
@@ -239,10 +283,16 @@ static enum culm_status begin(struct leader *leader, const struct culm_launcher_
 
 static void run(struct leader *leader) {
     struct counter *counter = leader->counter;
+    if (counter->newcomers) {
+        call_newcomer(leader, "server");
+    }
     json_t *more = json_pack("{s:i}", "askers", COUNTER_ASKERS);
     culm_launcher_start(leader->launcher, "0123", more);
     json_decref(more);
     counter->code = culm_launcher_run(leader->launcher, &ops, leader, &counter->error);
+    for (int i = 0; i < leader->newcomer_count; i++) {
+        waitpid(leader->newcomer[i], NULL, 0);
+    }
     for (size_t i = 0; i < counter->fault_count; i++) {
         counter->fired[i] = culm_launcher_fired(leader->launcher, i);
     }
@@ -270,11 +320,14 @@ void counter_run(struct counter *counter) {
                                           .summary = &counter->summary,
                                           .before = before,
                                           .job = &leader};
-    const struct culm_launcher_doors doors = {.signature = "counter-1",
-                                              .brief = brief,
-                                              .payload_max = 64,
-                                              .pool_bytes = 1 << 20,
-                                              .max_nodes = COUNTER_ASKERS};
+    const struct culm_launcher_doors doors = {
+        .listen = counter->newcomers ? "tcp:127.0.0.1:0" : NULL,
+        .newcomers = counter->newcomers,
+        .signature = "counter-1",
+        .brief = brief,
+        .payload_max = 64,
+        .pool_bytes = 1 << 20,
+        .max_nodes = counter->trace_path ? COUNTER_ASKERS : 0};
     culm_summary_init(&counter->summary, &summary_job);
     options.stop_fd = eventfd(counter->stop, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
     counter->status = culm_launcher_draw(&options, &counter->error);

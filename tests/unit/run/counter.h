@@ -43,6 +43,7 @@ struct counter {
     char dir[64];
     bool resume, stop, unwanted; /* unwanted: askers are told that they are servers */
     const char *program, *trace_path;
+    bool newcomers; /* one asker comes by itself, and one that would be a server */
     const char *faults[2];
     size_t fault_count;
     struct culm_sink *log, *screen;
@@ -51,7 +52,7 @@ struct counter {
     int code;
     struct culm_error error;
     struct culm_summary summary;
-    int32_t warned;
+    int32_t warned, admitted, refused;
     bool fired[2];
 };
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define POOL_BYTES ((size_t)1 << 20)
 
@@ -24,15 +25,7 @@ static const char *const phases[] = {"answer", "send", "hear", NULL};
 static const char *phase_name(size_t index) { return phases[index]; }
 
 static bool read_node(const char *text, int64_t *ret_value) {
-    size_t len = strcspn(text, ":");
-    for (int64_t role = 0; text[len] && role <= COUNTER_ASKER; role++) {
-        const char *name = counter_roles[role].name;
-        if (name && strlen(name) == len && !strncmp(text, name, len)) {
-            *ret_value = role << 32 | atoi(text + len + 1);
-            return true;
-        }
-    }
-    return false;
+    return culm_launcher_read_place(counter_roles, COUNTER_ASKER + 1, text, ret_value);
 }
 
 enum culm_status counter_fault(const char *text, struct culm_agent_fault *ret_fault,
@@ -214,9 +207,31 @@ static enum culm_status begin(struct node *node, const char *role, struct culm_e
     return culm_participant_ready(node->process, &ready, error);
 }
 
+/* counter come DIR ADDRESS ROLE */
+static enum culm_status come(char **argv, const struct culm_participant_role *role,
+                             struct culm_participant **ret_process, struct culm_error *error) {
+    static char token[CULM_PARTICIPANT_TOKEN_SIZE];
+    char path[128];
+    struct stat info;
+    const struct culm_participant_call newcomer = {
+        .address = argv[3],
+        .token = token,
+        .role = !strcmp(argv[4], "server") ? COUNTER_SERVER : COUNTER_ASKER,
+        .dir = argv[2],
+        .name = "a newcomer"};
+    snprintf(path, sizeof path, "%s/token", argv[2]);
+    if (stat(path, &info) || (info.st_mode & 077)) {
+        return culm_error_set(error, CULM_ERR_INTERNAL, "others may read '%s'", path);
+    }
+    enum culm_status status = culm_participant_read_token(path, token, error);
+    return status ? status : culm_participant_come(&newcomer, role, ret_process, error);
+}
+
 static int work(int argc, char **argv, struct culm_participant_memory *ret_memory,
                 struct culm_error *ret_error) {
-    bool server = !strcmp(argv[1], "server");
+    bool comes = !strcmp(argv[1], "come");
+    const char *name = argv[comes ? 4 : 1];
+    bool server = !strcmp(name, "server");
     const struct culm_actor_ops ops = {.size = sizeof ops,
                                        .start = on_start,
                                        .message = server ? server_message : asker_message,
@@ -226,8 +241,10 @@ static int work(int argc, char **argv, struct culm_participant_memory *ret_memor
     const struct culm_participant_role role = {
         .words = 2, .calls_only = !server, .fault = own_fault};
     struct node node = {.pool = culm_blob_pool_new(POOL_BYTES)};
-    enum culm_status status = culm_participant_join(argc, argv, &role, &node.process, ret_error);
-    status = status ? status : begin(&node, argv[1], ret_error);
+    enum culm_status status =
+        comes ? come(argv, &role, &node.process, ret_error)
+              : culm_participant_join(argc, argv, &role, &node.process, ret_error);
+    status = status ? status : begin(&node, name, ret_error);
     int code = culm_status_exit_code(status);
     if (status == CULM_OK) {
         node.world = culm_participant_world(node.process);

@@ -107,7 +107,7 @@ static void a_run_begins_and_ends(void **state) {
     char expected[256];
     snprintf(expected, sizeof expected,
              "{\"event\":\"start\",\"t_ms\":0.0,\"view\":0,\"run\":\"%s\",\"config_sha256\":"
-             "\"0123\",\"signature\":\"counter-1\",\"askers\":3}",
+             "\"0123\",\"signature\":\"counter-1\",\"job\":\"counter\",\"askers\":3}",
              run);
     assert_string_equal(start, expected);
     free(start);
@@ -166,6 +166,33 @@ static void a_trace_is_of_one_role(void **state) {
     counter_run(&counter);
     assert_int_equal(counter.summary.losses, 1);
     finished(&counter, "asker", 1);
+}
+
+static void newcomers_may_come_in_their_role(void **state) {
+    (void)state;
+    struct counter counter = {.newcomers = true};
+    char path[96];
+    set_up(&counter);
+    counter_run(&counter);
+    assert_int_equal(counter.admitted, 1);
+    assert_int_equal(counter.refused, 1);
+    finished(&counter, "nobody", 0);
+    snprintf(path, sizeof path, "%s/token", counter.dir);
+    assert_int_equal(access(path, F_OK), -1); /* it opens nothing any more */
+}
+
+static void places_are_read(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"",         "server",    "server:",          "server:x",
+                                        "serve:0",  ":0",        "server:0x",        "asker:-1",
+                                        "asker: 1", "server0:1", "asker:99999999999"};
+    int64_t value = 77;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_false(culm_launcher_read_place(counter_roles, COUNTER_ASKER + 1, wrong[i], &value));
+    }
+    assert_int_equal(value, 77);
+    assert_true(culm_launcher_read_place(counter_roles, COUNTER_ASKER + 1, "asker:12", &value));
+    assert_int_equal(value, (int64_t)COUNTER_ASKER << 32 | 12);
 }
 
 static void each_role_is_told_its_own(void **state) {
@@ -232,6 +259,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(whoever_dies_is_replaced_in_its_role),
         cmocka_unit_test(a_replacement_has_an_index_of_its_own),
         cmocka_unit_test(a_trace_is_of_one_role),
+        cmocka_unit_test(newcomers_may_come_in_their_role),
+        cmocka_unit_test(places_are_read),
         cmocka_unit_test(each_role_is_told_its_own),
         cmocka_unit_test(a_run_that_is_there_is_refused_or_continued),
         cmocka_unit_test(a_trace_that_cannot_be_read_leaves_nothing_behind),

@@ -1,0 +1,4 @@
+/* The jobs whose runs can be looked at again. A new one is a row, and a table of its own beside. */
+#include "report/training.h"
+
+const struct culm_summary_job *const culm_summary_jobs[] = {&culm_summary_training, NULL};
