@@ -188,12 +188,6 @@ static enum culm_status check_built(const T *c, const struct culm_config_place *
     if (c->model.arch != CULM_GNN_GCN) {
         return not_built(place, "model.arch", culm_gnn_arch_names[c->model.arch], error);
     }
-    if (c->model.activation == CULM_GNN_ELU) {
-        return not_built(place, "model.activation", activation_names[c->model.activation], error);
-    }
-    if (c->order != CULM_GNN_ORDER_AUTO) {
-        return not_built(place, "order", order_names[c->order], error);
-    }
     if (c->precision != CULM_PRECISION_F32) {
         return not_built(place, "precision", culm_precision_names[c->precision], error);
     }

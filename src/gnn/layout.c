@@ -92,12 +92,14 @@ void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const
     layout->stages = stages;
     memcpy(layout->gradient_bytes, gradient_bytes, (size_t)stages * sizeof *gradient_bytes);
     int32_t rows = add_forward(layout, stages, row_bytes, CULM_GNN_FORWARD);
-    int32_t makes = stages > 1 ? add_gather(layout, true, d_row_bytes[stages - 2]) : -1;
+    /* Nobody asks for the gradient of rows that come out of a stage without weights. */
+    int32_t first = gradient_bytes[0] > 0 ? 0 : 1;
+    int32_t makes = stages - 1 > first ? add_gather(layout, true, d_row_bytes[stages - 2]) : -1;
     add_step(layout, (struct culm_gnn_step){CULM_GNN_LOSS, stages - 1, rows, -1, makes,
                                             gradient_bytes[stages - 1] > 0, false});
-    for (int32_t s = stages - 2; s >= 0; s--) {
+    for (int32_t s = stages - 2; s >= first; s--) {
         int32_t d_rows = makes;
-        makes = s > 0 ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;
+        makes = s > first ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;
         /* The first stage was given what gather s - 1 made: gathers begin with those of forward. */
         add_step(layout, (struct culm_gnn_step){CULM_GNN_BACKWARD, s, s - 1, d_rows, makes,
                                                 gradient_bytes[s] > 0, false});

@@ -57,17 +57,27 @@ static int32_t multiply(struct builder *b, int32_t layer, int32_t x, bool bias) 
     return culm_layer_apply(b->graph, "linear", inputs, 3, &attributes);
 }
 
-/* The rows of `x` are gathered: what follows is the next stage. */
+/* The rows of `x` are gathered: what follows is the next stage. A stage makes what leaves it, if only
+ * as a copy of a field. */
 static int32_t gather(struct builder *b, int32_t x) {
     struct culm_shape shape = culm_layer_shape(b->graph, x);
+    if (x >= 0 && b->graph->value[x].kind == CULM_VALUE_FIELD) {
+        const struct culm_attributes same = {.scale = 1};
+        x = culm_layer_apply(b->graph, "affine", &x, 1, &same);
+    }
     b->made[b->graph->block++] = culm_last_dim(&shape);
     return x;
 }
 
 static int32_t activate(struct builder *b, int32_t x) {
     static const enum culm_function of[] = {
-        [CULM_GNN_RELU] = CULM_FUNCTION_RELU, [CULM_GNN_TANH] = CULM_FUNCTION_TANH};
-    return culm_layer_activation(b->graph, x, of[b->config->model.activation]);
+        [CULM_GNN_RELU] = CULM_FUNCTION_RELU,
+        [CULM_GNN_TANH] = CULM_FUNCTION_TANH,
+        [CULM_GNN_ELU] = CULM_FUNCTION_ELU,
+    };
+    const struct culm_attributes attributes = {.function = of[b->config->model.activation],
+                                               .alpha = 1};
+    return culm_layer_apply(b->graph, "activation", &x, 1, &attributes);
 }
 
 static int32_t layer(struct builder *b, int32_t l, int32_t x) {
@@ -76,7 +86,7 @@ static int32_t layer(struct builder *b, int32_t l, int32_t x) {
     if (b->training && !(l == 0 && b->plan->sparse)) {
         x = culm_layer_dropout(b->graph, x, model->dropout);
     }
-    if (!first && l > 0) {
+    if (!first && (l > 0 || !b->plan->aggregated)) {
         x = gather(b, x);
     }
     if (!first) {

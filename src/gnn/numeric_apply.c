@@ -115,8 +115,9 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     if (status == CULM_OK && gradient_bytes > 0) {
         status = gnn_blob(x, gradient_bytes, &task->gradient, &task->job.error);
     }
-    if (status == CULM_OK && info->output_bytes > 0) {
-        status = gnn_room(x, &x->made, info->output_bytes, &task->job.error);
+    size_t bytes = info->output_bytes > info->input_bytes ? info->output_bytes : info->input_bytes;
+    if (status == CULM_OK && bytes > 0) {
+        status = gnn_room(x, &x->made, bytes, &task->job.error);
     }
     if (status != CULM_OK) {
         return status;
@@ -133,7 +134,7 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     }
     run.first = true;
     run.d_output = task->d_rows ? task->d_rows->data : NULL;
-    run.d_input = task->output ? task->output->data : NULL;
+    run.d_input = task->output ? task->output->data : x->made.data; /* which nobody may want */
     if (status == CULM_OK) {
         status = culm_stage_backward(stage, x->o.device, &run);
     }

@@ -91,14 +91,14 @@ static uint64_t entries_of(const struct culm_gnn_structure *s, const struct culm
     return entries;
 }
 
-static struct head head_of(const struct culm_gnn_structure *s, const struct culm_graph_data *graph,
-                           int32_t interval) {
+static struct head head_of(const struct culm_gnn_plan *plan, const struct culm_gnn_structure *s,
+                           const struct culm_graph_data *graph, int32_t interval) {
     return (struct head){
         .magic = MAGIC,
         .n = culm_gnn_structure_rows(s, interval),
         .columns = graph->columns,
-        .entries = entries_of(s, graph, interval),
-        .sparse = graph->feature_kind == CULM_GRAPH_SPARSE,
+        .entries = plan->sparse ? entries_of(s, graph, interval) : 0,
+        .sparse = plan->sparse,
     };
 }
 
@@ -120,10 +120,13 @@ static void pack_sparse(const struct culm_gnn_numeric *x, const uint32_t *id, in
 static void pack_dense(const struct culm_gnn_numeric *x, const uint32_t *id, int64_t n, float *y) {
     const struct culm_graph_data *g = x->o.graph;
     for (int64_t r = 0; r < n; r++, y += g->columns) {
-        const float *row = g->dense + (int64_t)id[r] * g->columns;
         double sum = sum_of(x, id[r]);
         for (int64_t c = 0; c < g->columns; c++) {
-            y[c] = (float)((double)row[c] / sum);
+            y[c] = g->dense ? (float)((double)g->dense[id[r] * g->columns + c] / sum) : 0;
+        }
+        for (uint64_t e = g->start ? g->start[id[r]] : 0; g->start && e < g->start[id[r] + 1];
+             e++) {
+            y[g->column[e]] = (float)((g->value ? (double)g->value[e] : 1) / sum);
         }
     }
 }
@@ -171,7 +174,7 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
                              struct gnn_input *input) {
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_graph_data *g = x->o.graph;
-    const struct head head = head_of(s, g, task->interval);
+    const struct head head = head_of(&x->o.model->plan, s, g, task->interval);
     const struct places p = places_of(&head);
     const uint8_t *use = g->split + x->o.config->graph.split * g->vertices;
     enum culm_status status = gnn_blob(x, p.bytes, &input->packed, &task->job.error);
@@ -231,7 +234,7 @@ static enum culm_status unpack(struct culm_gnn_numeric *x, struct culm_gnn_task 
     }
     memcpy(&h, packed->data, sizeof h);
     if (h.magic != MAGIC || h.n < 1 || h.n > plan->rows_max || h.columns != plan->columns ||
-        (bool)h.sparse != plan->sparse || h.entries > packed->size_bytes / sizeof(uint32_t)) {
+        h.sparse != plan->sparse || h.entries > packed->size_bytes / sizeof(uint32_t)) {
         return damaged(task);
     }
     const struct places p = places_of(&h);
@@ -307,6 +310,7 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     s->row = (const uint32_t *)(own + row);
     s->entry = (const uint64_t *)(own + entry);
     s->dropped = (float *)(own + dropped);
+    s->holds = &input->holds;
     return CULM_OK;
 }
 
@@ -402,7 +406,7 @@ size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
     row *= (size_t)model->plan.rows_max;
     most = row > most ? row : most;
     for (int32_t i = 0; i < layout->intervals; i++) {
-        const struct head head = head_of(structure, graph, i);
+        const struct head head = head_of(&model->plan, structure, graph, i);
         size_t bytes = places_of(&head).bytes;
         most = bytes > most ? bytes : most;
     }

@@ -33,6 +33,7 @@ struct gnn_input {
     const uint8_t *use;             /* enum culm_graph_use */
     const float *dense;             /* [n,columns]; NULL: sparse */
     struct culm_sparse_rows sparse; /* by columns, and what is left by dropout, in `own` */
+    struct culm_sparse_dropped holds;
     struct culm_blob *own;
     int32_t *train_label;                                 /* -1: does not train */
     struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX]; /* NULL: as compiled */

@@ -17,9 +17,11 @@ static void choose_order(const struct culm_gnn_config *config, struct culm_gnn_p
     for (int32_t l = 0; l < plan->layers; l++) {
         int64_t in = culm_gnn_plan_in(plan, config, l), out = culm_gnn_plan_out(plan, config, l);
         /* dense features are gathered once, whatever they cost then */
-        plan->multiply_first[l] = l == 0 ? plan->sparse : out <= in;
+        plan->multiply_first[l] = config->order == CULM_GNN_ORDER_PUBLISHED ? false
+                                  : l == 0                                  ? plan->sparse
+                                                                            : out <= in;
     }
-    plan->aggregated = !plan->multiply_first[0];
+    plan->aggregated = !plan->multiply_first[0] && config->order == CULM_GNN_ORDER_AUTO;
 }
 
 enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
@@ -55,7 +57,7 @@ enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
         .train = count[CULM_GRAPH_TRAIN],
         .rows_max = rows_max,
         .directed = graph->directed,
-        .sparse = graph->feature_kind == CULM_GRAPH_SPARSE,
+        .sparse = graph->feature_kind == CULM_GRAPH_SPARSE && config->order == CULM_GNN_ORDER_AUTO,
         .layers = (int32_t)config->model.layers,
     };
     choose_order(config, ret_plan);

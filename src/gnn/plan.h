@@ -8,6 +8,9 @@
  * of ÂX, otherwise its rows of X. Sparse features are multiplied first: ÂX has more entries than X
  * by about the mean degree, which costs more in every epoch than two gathers of narrow rows.
  *
+ * Dorylus's own order, to compare with, gathers first in every layer, X in every epoch; features are
+ * dense then.
+ *
  * Thread: constant once made.
  */
 #ifndef CULM_GNN_PLAN_H
@@ -24,7 +27,8 @@ struct culm_gnn_plan {
     int64_t columns, classes;
     int64_t train;    /* vertices that train */
     int64_t rows_max; /* of an interval */
-    bool directed, sparse;
+    bool directed;
+    bool sparse; /* the constant input is */
     int32_t layers;
     bool multiply_first[CULM_GNN_STAGES_MAX]; /* [layers] */
     bool aggregated;                          /* the constant input is ÂX */

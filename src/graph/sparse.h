@@ -11,7 +11,14 @@
 #ifndef CULM_GRAPH_SPARSE_H
 #define CULM_GRAPH_SPARSE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* What `dropped` holds, so that backward need not draw again what forward drew. */
+struct culm_sparse_dropped {
+    bool there;
+    uint64_t key; /* of the dropout */
+};
 
 struct culm_sparse_rows {
     int64_t n, columns;
@@ -22,6 +29,7 @@ struct culm_sparse_rows {
     const uint32_t *row;
     const uint64_t *entry; /* NULL: neither values nor dropout */
     float *dropped;        /* room for as many values as `column` has; NULL: no dropout */
+    struct culm_sparse_dropped *holds; /* while the rows' ids stay; NULL: drawn each time */
 };
 
 #endif

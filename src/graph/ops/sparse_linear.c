@@ -58,9 +58,15 @@ static const float *values_of(const struct culm_operands *o, const struct culm_s
         return x->value;
     }
     assert(x->dropped);
+    if (x->holds && x->holds->there && x->holds->key == dropout.key) {
+        return x->dropped;
+    }
     dropout.samples = x->n;
     CULM_RUN(o->device, sparse_dropout, .y = x->dropped, .value = x->value, .start = x->start,
              .column = x->column, .n = x->n, .dropout = &dropout);
+    if (x->holds) {
+        *x->holds = (struct culm_sparse_dropped){true, dropout.key};
+    }
     return x->dropped;
 }
 

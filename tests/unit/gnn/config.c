@@ -91,7 +91,6 @@ static void test_what_is_not_there_is_refused(void **state) {
     bad(BASE "workers: auto\n", "g.yaml:3: workers: 'auto' is not built yet");
     bad(BASE "model: {arch: gat}\n", "g.yaml:3: model.arch: 'gat' is not built yet");
     bad(BASE "precision: bf16\n", "g.yaml:3: precision: 'bf16' is not built yet");
-    bad(BASE "order: published\n", "g.yaml:3: order: 'published' is not built yet");
 }
 
 static void test_what_is_wrong_is_refused(void **state) {

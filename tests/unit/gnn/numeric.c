@@ -1,0 +1,405 @@
+/*
+ * The tasks of a run as several processes share them: two servers, a worker that has only what was
+ * packed for it, holders that are copies of each other. Whoever does what, in whatever order, the bits
+ * are those of one process. And what is damaged on its way is found.
+ */
+#include "../folder.h"
+
+#include "gnn/solo.h"
+
+#include "store/checkpoint.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { K = 5, EPOCHS = 3 };
+
+struct run {
+    struct culm_gnn_config config;
+    struct culm_gnn_setup *setup, *without; /* `without` the graph */
+    struct culm_blob_pool *pool;
+    struct culm_device *device;
+    struct culm_gnn_exec *server[2], *worker, *holder[3];
+};
+
+static int owner_of(int32_t interval) { return interval >= 2; }
+
+static struct culm_gnn_exec *exec_of(struct run *r, const struct culm_gnn_setup *setup) {
+    const struct culm_gnn_numeric_options options = {
+        .config = &r->config,
+        .config_text = "epochs: 3\n",
+        .signature = "test",
+        .run_dir = folder,
+        .model = setup->model,
+        .layout = &setup->layout,
+        .structure = setup->structure,
+        .graph = setup->graph,
+        .pool = r->pool,
+        .device = r->device,
+    };
+    struct culm_gnn_exec *exec = NULL;
+    assert_int_equal(culm_gnn_numeric_new(&options, &exec, NULL), CULM_OK);
+    return exec;
+}
+
+static enum culm_status run_task(struct culm_gnn_exec *exec, struct culm_gnn_task *task) {
+    task->exec = exec;
+    return culm_gnn_task_execute(&task->job);
+}
+
+static struct culm_gnn_task must(struct culm_gnn_exec *exec, struct culm_gnn_task task) {
+    if (run_task(exec, &task)) {
+        fail_msg("task %d: %s", task.kind, task.job.error.text);
+    }
+    return task;
+}
+
+static void make(struct run *r, const char *graph, const char *more) {
+    char text[1024];
+    struct culm_error error = {0};
+    struct culm_gnn_plan plan;
+    snprintf(text, sizeof text, "graph: {path: %s/%s}\nepochs: 3\nintervals: %d\n%s",
+             getenv("CULM_GOLDEN"), graph, K, more);
+    memset(r, 0, sizeof *r);
+    if (culm_gnn_config_parse(text, strlen(text), "test", NULL, 0, &r->config, &error) ||
+        culm_gnn_setup_open(&r->config, NULL, NULL, &r->setup, &error)) {
+        fail_msg("%s", error.text);
+    }
+    json_t *json = culm_gnn_plan_json(&r->setup->model->plan);
+    assert_int_equal(culm_gnn_plan_read(json, &plan, NULL), CULM_OK);
+    json_decref(json);
+    assert_int_equal(culm_gnn_setup_plan(&r->config, &plan, &r->without, NULL), CULM_OK);
+    r->pool = culm_blob_pool_new(0);
+    assert_int_equal(culm_device_new(1, &r->device, NULL), CULM_OK);
+    for (int s = 0; s < 2; s++) {
+        r->server[s] = exec_of(r, r->setup);
+    }
+    r->worker = exec_of(r, r->without);
+    for (int h = 0; h < 3; h++) {
+        r->holder[h] = exec_of(r, r->without);
+    }
+}
+
+static void drop(struct run *r) {
+    for (int s = 0; s < 2; s++) {
+        culm_gnn_numeric_free(r->server[s]);
+    }
+    culm_gnn_numeric_free(r->worker);
+    for (int h = 0; h < 3; h++) {
+        culm_gnn_numeric_free(r->holder[h]);
+    }
+    struct culm_blob_pool_stats stats;
+    culm_blob_pool_stats(r->pool, &stats);
+    assert_int_equal(stats.used_bytes, 0); /* nobody kept anything */
+    culm_device_free(r->device);
+    culm_blob_pool_free(r->pool);
+    culm_gnn_setup_close(r->setup);
+    culm_gnn_setup_close(r->without);
+    culm_gnn_config_release(&r->config);
+}
+
+/* --- an epoch, shared --- */
+
+struct epoch {
+    struct culm_blob *made[CULM_GNN_STEPS_MAX][K], *gathered[CULM_GNN_STEPS_MAX][K];
+    struct culm_slice *slice[CULM_GNN_STAGES_MAX];
+    double loss[K];
+};
+
+static void gather(struct run *r, struct epoch *e, int32_t g, int32_t i) {
+    const struct culm_gnn_layout *layout = &r->setup->layout;
+    bool transposed = layout->gather[g].transposed;
+    struct culm_gnn_source source[K];
+    struct culm_gnn_set readers[K];
+    struct culm_blob *slice[K] = {NULL};
+    int32_t count = 0;
+    memset(readers, 0, sizeof readers);
+    for (int32_t j = 0; j < K; j++) {
+        if (!culm_gnn_set_has(&layout->reads[transposed][i], j)) {
+            continue;
+        }
+        source[count] = (struct culm_gnn_source){.interval = j, .blob = e->made[g][j]};
+        if (owner_of(i) != owner_of(j)) {
+            for (int32_t k = 0; k < K; k++) {
+                if (owner_of(k) == owner_of(i) &&
+                    culm_gnn_set_has(&layout->read_by[transposed][j], k)) {
+                    culm_gnn_set_add(&readers[j], k);
+                }
+            }
+            slice[j] =
+                must(r->server[owner_of(j)], (struct culm_gnn_task){.kind = CULM_GNN_TASK_SLICE,
+                                                                    .interval = j,
+                                                                    .gather = g,
+                                                                    .input = e->made[g][j],
+                                                                    .readers = readers[j]})
+                    .output;
+            source[count].blob = slice[j];
+            source[count].readers = &readers[j];
+        }
+        count++;
+    }
+    struct culm_gnn_task task = {.kind = CULM_GNN_TASK_GATHER,
+                                 .interval = i,
+                                 .gather = g,
+                                 .source = source,
+                                 .source_count = count};
+    e->gathered[g][i] = must(r->server[owner_of(i)], task).output;
+    if (count > 1) { /* not with a part of what it reads */
+        task.source_count--;
+        assert_int_equal(run_task(r->server[owner_of(i)], &task), CULM_ERR_INTERNAL);
+        assert_non_null(strstr(task.job.error.text, "rows and was given"));
+    }
+    for (int32_t j = 0; j < K; j++) {
+        culm_blob_unref(slice[j]);
+    }
+}
+
+static struct culm_gnn_totals train(struct run *r, const struct culm_fold_tree *tree,
+                                    struct culm_gnn_exec *holder, int64_t epoch) {
+    const struct culm_gnn_layout *layout = &r->setup->layout;
+    struct epoch e = {0};
+    struct culm_gnn_totals totals = {0};
+    struct culm_blob *weights =
+        must(holder, (struct culm_gnn_task){.kind = CULM_GNN_TASK_WEIGHTS}).output;
+    for (int32_t s = 0; s < layout->stages; s++) {
+        e.slice[s] = calloc((size_t)tree->count, sizeof *e.slice[s]);
+    }
+    for (int32_t t = 0; t < layout->steps; t++) {
+        const struct culm_gnn_step *step = &layout->step[t];
+        for (int32_t i = K - 1; i >= 0; i--) { /* in another order, by anyone */
+            struct culm_gnn_exec *who = (t + i) % 2 ? r->worker : r->server[owner_of(i)];
+            struct culm_gnn_task task =
+                must(who, (struct culm_gnn_task){
+                              .kind = CULM_GNN_TASK_APPLY,
+                              .interval = i,
+                              .step = t,
+                              .epoch = epoch,
+                              .weights = weights,
+                              .rows = step->rows >= 0 ? e.gathered[step->rows][i] : NULL,
+                              .d_rows = step->d_rows >= 0 ? e.gathered[step->d_rows][i] : NULL});
+            assert_int_equal(task.output != NULL, step->makes >= 0);
+            assert_int_equal(task.gradient != NULL, step->gradient);
+            if (step->makes >= 0) {
+                e.made[step->makes][i] = task.output;
+            }
+            if (task.gradient) {
+                culm_fold_add(tree, e.slice[step->stage], tree->leaf[i], task.gradient, 0);
+                culm_blob_unref(task.gradient);
+            }
+            e.loss[i] += task.totals.loss;
+            for (int p = 0; p < CULM_GNN_SPLITS; p++) {
+                totals.correct[p] += task.totals.correct[p];
+            }
+        }
+        for (int32_t i = K - 1; i >= 0 && step->makes >= 0; i--) {
+            gather(r, &e, step->makes, i);
+        }
+    }
+    struct culm_blob *whole[CULM_GNN_STAGES_MAX] = {NULL};
+    for (int32_t s = 0; s < layout->stages; s++) {
+        /* the left half first, by one; the rest by another */
+        int32_t left = tree->node[0].left;
+        for (int half = 0; half < 2 && layout->gradient_bytes[s]; half++) {
+            struct culm_gnn_task fold = must(half ? r->worker : r->server[0],
+                                             (struct culm_gnn_task){.kind = CULM_GNN_TASK_FOLD,
+                                                                    .stage = s,
+                                                                    .tree = tree,
+                                                                    .slice = e.slice[s],
+                                                                    .root = half ? 0 : left});
+            if (half == 0) {
+                culm_fold_add(tree, e.slice[s], left, fold.output, 0);
+                culm_blob_unref(fold.output);
+            } else {
+                whole[s] = fold.output;
+            }
+        }
+    }
+    must(holder,
+         (struct culm_gnn_task){.kind = CULM_GNN_TASK_STEP, .epoch = epoch, .whole = whole});
+    for (int32_t i = 0; i < K; i++) {
+        totals.loss += e.loss[i];
+    }
+    for (int32_t s = 0; s < layout->stages; s++) {
+        culm_blob_unref(whole[s]);
+        culm_fold_clear(tree, e.slice[s]);
+        free(e.slice[s]);
+    }
+    for (int32_t g = 0; g < layout->gathers; g++) {
+        for (int32_t i = 0; i < K; i++) {
+            culm_blob_unref(e.made[g][i]);
+            culm_blob_unref(e.gathered[g][i]);
+        }
+    }
+    culm_blob_unref(weights);
+    return totals;
+}
+
+/* Hash, losses and what was right, of one process. */
+static void alone(struct run *r, struct culm_gnn_solo_epoch made[EPOCHS], char hex[65]) {
+    struct culm_gnn_solo *solo = NULL;
+    assert_int_equal(culm_gnn_solo_new(r->setup, 2, NULL, &solo, NULL), CULM_OK);
+    for (int64_t epoch = 1; epoch <= EPOCHS; epoch++) {
+        assert_int_equal(culm_gnn_solo_train(solo, epoch, true, &made[epoch - 1], NULL), CULM_OK);
+    }
+    assert_int_equal(culm_gnn_solo_hash(solo, hex, NULL), CULM_OK);
+    culm_gnn_solo_free(solo);
+}
+
+static void shared(const char *graph, const char *more) {
+    struct run r;
+    struct culm_fold_tree tree;
+    struct culm_gnn_solo_epoch made[EPOCHS];
+    char want[65], have[65];
+    make(&r, graph, more);
+    alone(&r, made, want);
+    assert_true(culm_fold_tree_init(&tree, K));
+    for (int32_t i = 0; i < K; i++) {
+        must(r.server[owner_of(i)],
+             (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = i});
+        struct culm_blob *packed =
+            must(r.server[owner_of(i)],
+                 (struct culm_gnn_task){.kind = CULM_GNN_TASK_PACK, .interval = i})
+                .output;
+        assert_true(packed->size_bytes <= r.setup->layout.payload_max);
+        must(r.worker,
+             (struct culm_gnn_task){.kind = CULM_GNN_TASK_TAKE, .interval = i, .input = packed});
+        culm_blob_unref(packed);
+    }
+    uint64_t first =
+        must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD, .source_path = ""})
+            .digest;
+    assert_int_equal(first, must(r.holder[1], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD,
+                                                                     .source_path = ""})
+                                .digest);
+    for (int64_t epoch = 1; epoch <= EPOCHS; epoch++) {
+        struct culm_gnn_totals totals = train(&r, &tree, r.holder[(epoch - 1) % 2], epoch);
+        assert_true(totals.loss / (double)r.setup->model->plan.train == made[epoch - 1].loss);
+        if (epoch > 1) { /* it evaluates the weights of the epoch before */
+            assert_memory_equal(totals.correct, made[epoch - 2].correct, sizeof totals.correct);
+        }
+        struct culm_gnn_task out =
+            must(r.holder[(epoch - 1) % 2], (struct culm_gnn_task){.kind = CULM_GNN_TASK_EXPORT});
+        must(r.holder[epoch % 2], (struct culm_gnn_task){.kind = CULM_GNN_TASK_IMPORT,
+                                                         .version = epoch,
+                                                         .input = out.output,
+                                                         .digest = out.digest});
+        struct culm_gnn_task saved = must(
+            r.server[0], (struct culm_gnn_task){
+                             .kind = CULM_GNN_TASK_SAVE, .version = epoch, .input = out.output});
+        struct culm_gnn_task load = {
+            .kind = CULM_GNN_TASK_LOAD, .version = epoch, .source_path = saved.text};
+        assert_int_equal(must(r.holder[2], load).digest, out.digest);
+        load.version++;
+        assert_int_equal(run_task(r.holder[2], &load), CULM_ERR_FORMAT);
+        struct culm_gnn_task finish = {.kind = CULM_GNN_TASK_FINISH};
+        memcpy(finish.text, saved.text, sizeof finish.text);
+        finish = must(r.worker, finish);
+        assert_int_equal(culm_gnn_numeric_hash(r.holder[epoch % 2], have, NULL), CULM_OK);
+        assert_string_equal(finish.weights_sha256, have);
+        culm_blob_unref(out.output);
+    }
+    assert_string_equal(want, have);
+    culm_fold_tree_release(&tree);
+    drop(&r);
+}
+
+static void test_sparse(void **state) {
+    (void)state;
+    shared("sparse", "");
+}
+
+static void test_dense_and_deep(void **state) {
+    (void)state;
+    shared("dense", "model: {layers: 4, width: 6, activation: elu}\n");
+}
+
+static void test_directed(void **state) {
+    (void)state;
+    shared("directed", "model: {layers: 3, width: 3}\noptimizer: {name: sgd, momentum: 0.9}\n");
+}
+
+/* --- damage --- */
+
+static void test_damaged_input(void **state) {
+    (void)state;
+    struct run r;
+    make(&r, "sparse", "");
+    must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = 1});
+    struct culm_blob *packed =
+        must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_PACK, .interval = 1}).output;
+    struct culm_blob *copy;
+    for (size_t len = 0; len <= packed->size_bytes; len += 4) {
+        struct culm_gnn_task take = {.kind = CULM_GNN_TASK_TAKE, .interval = 1};
+        assert_int_equal(culm_blob_pool_get(r.pool, len ? len : 1, &copy), CULM_OK);
+        memcpy(copy->data, packed->data, len);
+        take.input = copy;
+        assert_int_equal(run_task(r.worker, &take),
+                         len == packed->size_bytes ? CULM_OK : CULM_ERR_FORMAT);
+        culm_blob_unref(copy);
+    }
+    /* Bits may be flipped that nobody can tell from others: but none lets it read what is not there. */
+    for (size_t bit = 0; bit < 8 * packed->size_bytes; bit += 3) {
+        struct culm_gnn_task take = {.kind = CULM_GNN_TASK_TAKE, .interval = 1};
+        assert_int_equal(culm_blob_pool_get(r.pool, packed->size_bytes, &copy), CULM_OK);
+        memcpy(copy->data, packed->data, packed->size_bytes);
+        ((uint8_t *)copy->data)[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        take.input = copy;
+        enum culm_status status = run_task(r.worker, &take);
+        assert_true(status == CULM_OK || status == CULM_ERR_FORMAT);
+        assert_true(bit >= 8 * 40 || status == CULM_ERR_FORMAT); /* the head */
+        culm_blob_unref(copy);
+    }
+    culm_blob_unref(packed);
+    drop(&r);
+}
+
+static void test_damaged_state(void **state) {
+    (void)state;
+    struct run r;
+    make(&r, "dense", "");
+    must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_LOAD, .source_path = ""});
+    struct culm_gnn_task out =
+        must(r.holder[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_EXPORT});
+    struct culm_gnn_task in = {
+        .kind = CULM_GNN_TASK_IMPORT, .version = 0, .input = out.output, .digest = out.digest};
+    ((uint8_t *)out.output->data)[out.output->size_bytes - 1] ^= 1;
+    assert_int_equal(run_task(r.holder[1], &in), CULM_ERR_FORMAT);
+    ((uint8_t *)out.output->data)[out.output->size_bytes - 1] ^= 1;
+    in.version = 1;
+    assert_int_equal(run_task(r.holder[1], &in), CULM_ERR_FORMAT);
+    in.version = 0;
+    assert_int_equal(run_task(r.holder[1], &in), CULM_OK);
+    /* a step from a version that is not here */
+    struct culm_gnn_task step = {.kind = CULM_GNN_TASK_STEP, .epoch = 2};
+    assert_int_equal(run_task(r.holder[1], &step), CULM_ERR_INTERNAL);
+    culm_blob_unref(out.output);
+    drop(&r);
+}
+
+/* What is asked of an interval that is not here. */
+static void test_not_here(void **state) {
+    (void)state;
+    struct run r;
+    make(&r, "dense", "");
+    struct culm_gnn_task pack = {.kind = CULM_GNN_TASK_PACK, .interval = 3};
+    assert_int_equal(run_task(r.server[0], &pack), CULM_ERR_INTERNAL);
+    assert_string_equal(pack.job.error.text, "interval 3 is asked for and not here");
+    must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_OWN, .interval = 3});
+    must(r.server[0], (struct culm_gnn_task){.kind = CULM_GNN_TASK_DROP, .interval = 3});
+    assert_int_equal(run_task(r.server[0], &pack), CULM_ERR_INTERNAL);
+    drop(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sparse),        cmocka_unit_test(test_dense_and_deep),
+        cmocka_unit_test(test_directed),      cmocka_unit_test(test_damaged_input),
+        cmocka_unit_test(test_damaged_state), cmocka_unit_test(test_not_here),
+    };
+    return cmocka_run_group_tests_name("gnn/numeric", tests, make_folder, drop_folder);
+}
