@@ -1,0 +1,264 @@
+/*
+ * `culm gnn`: data graphs for graph networks. `show` and `partition` look at one, `import` and `make`
+ * write one.
+ */
+#include "cli/command.h"
+#include "cli/options.h"
+#include "run/gnn_commands.h"
+
+#include "base/json.h"
+#include "base/words.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct values {
+    bool json, directed;
+    const char *out, *method, *split, *seed, *labels, *features;
+    int64_t intervals, servers, vertices, edges, classes, splits;
+};
+
+static const struct culm_option options[] = {
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
+    CULM_OPTION("out", TEXT, "PATH", struct values, out,
+                "import, make: the folder to write; partition: a file for the interval of each "
+                "vertex"),
+    CULM_OPTION(
+        "split", TEXT, "N|A/B/C", struct values, split,
+        "show: the split to count (default: 0); import, make: percent that train, validate, "
+        "test"),
+    CULM_OPTION("splits", INT, "N", struct values, splits,
+                "import, make: how many such splits (default: 1)"),
+    CULM_OPTION("seed", TEXT, "S", struct values, seed,
+                "import: of the first split; make, partition: of all that is drawn (default: 0)"),
+    CULM_OPTION("intervals", INT, "K", struct values, intervals, "partition: how many intervals"),
+    CULM_OPTION("servers", INT, "N", struct values, servers,
+                "partition: servers that share the intervals (default: one each)"),
+    CULM_OPTION("method", TEXT, "metis|stream|FILE", struct values, method,
+                "partition: METIS (default), streaming, or a file with a number a line per vertex"),
+    CULM_OPTION("labels", TEXT, "FILE", struct values, labels,
+                "import edges: lines of a vertex and its label, or of a label"),
+    CULM_OPTION("features", TEXT, "FILE|F", struct values, features,
+                "import edges: a .npy or .json file; make: how many (default: sbm 16, rmat 0)"),
+    CULM_OPTION("directed", FLAG, NULL, struct values, directed,
+                "import: an edge leads from the first vertex to the second"),
+    CULM_OPTION("vertices", INT, "N", struct values, vertices,
+                "import edges, make: how many vertices"),
+    CULM_OPTION("edges", INT, "M", struct values, edges,
+                "make: how many edges; knn: going out, so M/N of each vertex (default: 8)"),
+    CULM_OPTION("classes", INT, "C", struct values, classes,
+                "make: how many classes (default: sbm 4, rmat 0)"),
+};
+
+const struct culm_usage culm_usage_gnn = {
+    .command = "gnn",
+    .arguments =
+        "show GRAPH | partition GRAPH --intervals K | import edges|npz FILE... --out GRAPH "
+        "| make rmat|sbm|knn [FILE...] --out GRAPH",
+    .min_arguments = 2,
+    .max_arguments = CULM_ARGUMENTS_MAX,
+    .summary = "Makes data graphs for graph networks, and looks at them",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .details =
+        "A graph is a folder: graph.json, and arrays as .npy files (docs/gnn.md has the format).\n"
+        "Everything in it is checked whenever it is read.\n"
+        "\n"
+        "partition cuts the vertices into intervals, which servers own as a whole. It prints the\n"
+        "edges between servers, the rows of others that servers need (ghosts), and the load of "
+        "the\n"
+        "largest over the mean; load is vertices and edges.\n"
+        "\n"
+        "import edges reads text: two ids a line, with blanks or a comma between. import npz "
+        "reads\n"
+        "an archive with adj_indices, adj_indptr, adj_shape, attr_*, labels, or edges,\n"
+        "node_features, node_labels and masks.\n"
+        "\n"
+        "make rmat has few vertices with most edges, make sbm has classes that can be learned, "
+        "and\n"
+        "make knn IMAGES [LABELS] joins each image of an IDX file with its nearest ones.\n",
+};
+
+/* --- printing --- */
+
+static void print_about(const struct culm_gnn_about *a, bool json) {
+    if (json) {
+        json_t *object = json_pack(
+            "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "name",
+            culm_json_text(a->name), "vertices", (json_int_t)a->vertices, "edges",
+            (json_int_t)a->edges, "features", (json_int_t)a->features, "classes",
+            (json_int_t)a->classes, "splits", (json_int_t)a->splits, "train", (json_int_t)a->train,
+            "valid", (json_int_t)a->valid, "test", (json_int_t)a->test, "isolated",
+            (json_int_t)a->isolated, "directed", a->directed, "degree_max",
+            (json_int_t)a->degree_most, "entries", (json_int_t)a->entries);
+        if (a->entries < 0) {
+            json_object_del(object, "entries");
+        }
+        culm_cli_print_json(object);
+        return;
+    }
+    printf("%s: %lld vertices, %lld edges%s\n", a->name, (long long)a->vertices,
+           (long long)a->edges, a->directed ? ", directed" : "");
+    printf("  most neighbours %lld, without any %lld\n", (long long)a->degree_most,
+           (long long)a->isolated);
+    if (a->features == 0) {
+        printf("  no features\n");
+    } else if (a->entries < 0) {
+        printf("  %lld features, dense\n", (long long)a->features);
+    } else {
+        printf("  %lld features, sparse: %lld entries\n", (long long)a->features,
+               (long long)a->entries);
+    }
+    printf("  %lld classes, %lld splits\n", (long long)a->classes, (long long)a->splits);
+    if (a->splits > 0) {
+        printf("  split %lld: %lld train, %lld validate, %lld test\n", (long long)a->split,
+               (long long)a->train, (long long)a->valid, (long long)a->test);
+    }
+}
+
+static void print_partition(const struct culm_gnn_partition *p, bool json) {
+    if (json) {
+        culm_cli_print_json(json_pack(
+            "{s:I, s:I, s:f, s:I, s:I, s:I, s:[I, I], s:[I, I]}", "cut_edges",
+            (json_int_t)p->cut_edges, "ghosts", (json_int_t)p->ghosts, "balance", p->balance,
+            "intervals", (json_int_t)p->intervals, "servers", (json_int_t)p->servers,
+            "interval_cut_edges", (json_int_t)p->between_intervals, "vertices",
+            (json_int_t)p->vertices_least, (json_int_t)p->vertices_most, "edges",
+            (json_int_t)p->edges_least, (json_int_t)p->edges_most));
+        return;
+    }
+    printf("%lld intervals on %lld servers: %lld edges between servers, %lld between intervals\n",
+           (long long)p->intervals, (long long)p->servers, (long long)p->cut_edges,
+           (long long)p->between_intervals);
+    printf("  %lld ghost rows, balance %.3f\n", (long long)p->ghosts, p->balance);
+    printf("  a server has %lld to %lld vertices, %lld to %lld edges to gather over\n",
+           (long long)p->vertices_least, (long long)p->vertices_most, (long long)p->edges_least,
+           (long long)p->edges_most);
+}
+
+/* --- the actions --- */
+
+/* A number from `least`; the option may also be something else elsewhere. */
+static enum culm_status number_of(const char *option, const char *text, int64_t least, int64_t most,
+                                  int64_t *ret_value, struct culm_error *error) {
+    char *end;
+    errno = 0;
+    long long value = text ? strtoll(text, &end, 10) : 0;
+    if (text && (end == text || *end || value < least || value > most || errno)) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--%s %.40s: write a whole number from %lld here", option, text,
+                              (long long)least);
+    }
+    *ret_value = value;
+    return CULM_OK;
+}
+
+static enum culm_status show(const char *path, const struct values *v, struct culm_error *error) {
+    struct culm_gnn_about about;
+    int64_t split = 0;
+    enum culm_status status = number_of("split", v->split, 0, INT32_MAX, &split, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_show(path, split, &about, error);
+    }
+    if (status == CULM_OK) {
+        print_about(&about, v->json);
+    }
+    return status;
+}
+
+static enum culm_status partition(const char *path, const struct values *v,
+                                  struct culm_error *error) {
+    struct culm_gnn_partition_options how = {.intervals = v->intervals,
+                                             .servers = v->servers,
+                                             .method = v->method ? v->method : "metis",
+                                             .out = v->out};
+    struct culm_gnn_partition result;
+    if (!v->intervals) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "say how many intervals: culm gnn partition GRAPH --intervals K");
+    }
+    int64_t seed = 0;
+    enum culm_status status = number_of("seed", v->seed, 0, INT64_MAX, &seed, error);
+    if (status == CULM_OK) {
+        how.seed = (uint64_t)seed;
+        status = culm_gnn_partition(path, &how, &result, error);
+    }
+    if (status == CULM_OK) {
+        print_partition(&result, v->json);
+    }
+    return status;
+}
+
+static enum culm_status create(const struct culm_arguments *arguments, bool import,
+                               const struct values *v, struct culm_error *error) {
+    struct culm_gnn_new new = {.kind = arguments->items[1],
+                               .files = arguments->items + 2,
+                               .file_count = arguments->count - 2,
+                               .labels = v->labels,
+                               .features = import ? v->features : NULL,
+                               .vertices = v->vertices,
+                               .edges = v->edges,
+                               .classes = v->classes,
+                               .directed = v->directed,
+                               .split = v->split,
+                               .splits = v->splits,
+                               .out = v->out};
+    const char *const *kinds = import ? culm_gnn_import_kinds : culm_gnn_make_kinds;
+    struct culm_gnn_about about;
+    if (culm_word_find(kinds, new.kind) < 0) {
+        char known[64];
+        culm_words_list(kinds, known, sizeof known);
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "%s '%.40s': not known; known: %s",
+                              arguments->items[0], new.kind, known);
+    }
+    if (import ? v->edges || v->classes : v->directed || v->labels) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              import ? "--edges and --classes are for make"
+                                     : "--directed and --labels are for import");
+    }
+    if (v->splits && !v->split) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--splits needs --split A/B/C");
+    }
+    int64_t seed = 0;
+    enum culm_status status = number_of("seed", v->seed, 0, INT64_MAX, &seed, error);
+    new.seed = (uint64_t)seed;
+    if (status == CULM_OK && !import) {
+        status = number_of("features", v->features, 1, INT32_MAX, &new.columns, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_gnn_create(&new, &about, error);
+    }
+    if (status == CULM_OK) {
+        print_about(&about, v->json);
+    }
+    return status;
+}
+
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    enum { SHOW, PARTITION, IMPORT, MAKE };
+    static const char *const actions[] = {"show", "partition", "import", "make", NULL};
+    const struct values *v = values;
+    int action = culm_word_find(actions, arguments->items[0]);
+    (void)ret_code;
+    if (action == SHOW && arguments->count == 2) {
+        return show(arguments->items[1], v, error);
+    }
+    if (action == PARTITION && arguments->count == 2) {
+        return partition(arguments->items[1], v, error);
+    }
+    if (action == IMPORT || action == MAKE) {
+        return create(arguments, action == IMPORT, v, error);
+    }
+    return culm_error_set(error, CULM_ERR_ARGUMENT,
+                          action < 0 ? "no such command: '%.60s'; see 'culm gnn --help'"
+                                     : "%s takes one graph; see 'culm gnn --help'",
+                          arguments->items[0]);
+}
+
+int culm_cli_gnn(int argc, char **argv) {
+    struct values values = {0};
+    return culm_cli_run(&culm_usage_gnn, argc, argv, &values, run);
+}

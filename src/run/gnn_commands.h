@@ -1,0 +1,69 @@
+/*
+ * What `culm gnn` needs of src/run: beside run/commands.h the header of this room that src/cli
+ * includes. What is worked out here is printed there.
+ */
+#ifndef CULM_RUN_GNN_COMMANDS_H
+#define CULM_RUN_GNN_COMMANDS_H
+
+#include "base/status.h"
+
+/* --- data graphs -------------------------------------------------------------------------------- */
+
+struct culm_gnn_about {
+    char name[128];
+    int64_t vertices, edges; /* as stored: an undirected edge once */
+    int64_t features;        /* columns; 0: none */
+    int64_t entries;         /* of sparse features; -1: they are dense, or there are none */
+    int64_t classes, splits, split;
+    int64_t train, valid, test; /* vertices of the split */
+    int64_t isolated;           /* vertices without an edge */
+    int64_t degree_most;        /* neighbours that a vertex gathers from */
+    bool directed;
+};
+
+/* Whether this is a folder with a graph, not a configuration or a run. */
+bool culm_gnn_is_graph(const char *path);
+/* Reads and checks the whole graph. CULM_ERR_CONFIG: it has no such split, other than 0. */
+enum culm_status culm_gnn_show(const char *path, int64_t split, struct culm_gnn_about *ret_about,
+                               struct culm_error *error);
+
+struct culm_gnn_partition_options {
+    int64_t intervals, servers; /* servers 0: each interval is a server of its own */
+    const char *method;         /* "metis", "stream", or a file */
+    uint64_t seed;
+    const char *out; /* NULL, or the file that gets a line with the interval of each vertex */
+};
+
+struct culm_gnn_partition {
+    int64_t intervals, servers;
+    int64_t cut_edges, ghosts; /* between servers */
+    double balance;            /* load (vertices and edges) of the largest server over the mean */
+    int64_t vertices_least, vertices_most, edges_least, edges_most; /* of servers */
+    int64_t between_intervals;                                      /* edges */
+};
+
+enum culm_status culm_gnn_partition(const char *path,
+                                    const struct culm_gnn_partition_options *options,
+                                    struct culm_gnn_partition *ret_partition,
+                                    struct culm_error *error);
+
+/* A new graph: "edges" and "npz" are imported, "rmat", "sbm" and "knn" made. */
+struct culm_gnn_new {
+    const char *kind;
+    const char *const *files; /* edges; an archive; images and their labels */
+    size_t file_count;
+    const char *labels, *features;             /* edges: files; NULL: none */
+    int64_t vertices, edges, columns, classes; /* 0: not given */
+    bool directed;
+    const char *split; /* "60/20/20": percent of the labelled vertices that train, validate, test */
+    int64_t splits;    /* how many of these; 0: 1 */
+    uint64_t seed;     /* of what is drawn, and of the first split */
+    const char *out;   /* a folder that is not there */
+};
+
+extern const char *const culm_gnn_import_kinds[], *const culm_gnn_make_kinds[]; /* ended by NULL */
+
+enum culm_status culm_gnn_create(const struct culm_gnn_new *options,
+                                 struct culm_gnn_about *ret_about, struct culm_error *error);
+
+#endif
