@@ -34,7 +34,7 @@ enum culm_gnn_task_kind {
     /* servers and workers */
     CULM_GNN_TASK_APPLY, /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals */
     /* workers */
-    CULM_GNN_TASK_TAKE, /* interval, input (what PACK made): get ready for its tasks */
+    CULM_GNN_TASK_TAKE, /* interval, input (what PACK made): get ready for its tasks, all of them */
     CULM_GNN_TASK_DROP, /* interval: forget what OWN or TAKE kept */
     /* holders */
     CULM_GNN_TASK_LOAD, /* version, source: state := that, of a checkpoint or the seed -> digest */

@@ -40,7 +40,8 @@ enum culm_status culm_gnn_layout_init(struct culm_gnn_layout *layout, int32_t in
     for (int t = 0; t < 2; t++) {
         layout->reads[t] = calloc(count, sizeof *layout->reads[t]);
         layout->read_by[t] = calloc(count, sizeof *layout->read_by[t]);
-        failed = failed || !layout->reads[t] || !layout->read_by[t];
+        layout->edges[t] = calloc(count, sizeof *layout->edges[t]);
+        failed = failed || !layout->reads[t] || !layout->read_by[t] || !layout->edges[t];
     }
     if (failed) {
         culm_gnn_layout_release(layout);
@@ -54,6 +55,7 @@ void culm_gnn_layout_release(struct culm_gnn_layout *layout) {
     for (int t = 0; t < 2; t++) {
         free(layout->reads[t]);
         free(layout->read_by[t]);
+        free(layout->edges[t]);
     }
     *layout = (struct culm_gnn_layout){0};
 }
@@ -65,7 +67,8 @@ void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int3
 }
 
 static int32_t add_gather(struct culm_gnn_layout *layout, bool transposed, size_t row_bytes) {
-    layout->gather[layout->gathers] = (struct culm_gnn_gather){transposed, row_bytes};
+    layout->gather[layout->gathers] =
+        (struct culm_gnn_gather){transposed, row_bytes, (int32_t)(row_bytes / sizeof(float))};
     return layout->gathers++;
 }
 
@@ -105,6 +108,7 @@ void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const
                                                 gradient_bytes[s] > 0, false});
     }
     layout->train_steps = layout->steps;
+    layout->train_gathers = layout->gathers;
     rows = add_forward(layout, stages, row_bytes, CULM_GNN_EVALUATE);
     add_step(layout,
              (struct culm_gnn_step){CULM_GNN_SCORE, stages - 1, rows, -1, -1, false, false});

@@ -63,20 +63,22 @@ struct culm_gnn_step {
 };
 
 struct culm_gnn_gather {
-    bool transposed;  /* over the edges backwards */
-    size_t row_bytes; /* of a row that it reads; what it makes may have another size */
+    bool transposed;    /* over the edges backwards */
+    size_t row_bytes;   /* of a row that it reads; what it makes may have another size */
+    int32_t row_floats; /* numbers in it */
 };
 
 struct culm_gnn_layout {
     int32_t intervals;
     int64_t *first; /* [intervals + 1] vertices, in the order of the run */
-    int32_t train_steps, steps, gathers;
+    int32_t train_steps, steps, train_gathers, gathers;
     struct culm_gnn_step step[CULM_GNN_STEPS_MAX];
     struct culm_gnn_gather gather[CULM_GNN_STEPS_MAX];
     /* [transposed][intervals] whose rows a gather of an interval reads; its own are among them. */
     struct culm_gnn_set *reads[2];
     /* [transposed][intervals] the same, the other way round: by whom its rows are read. */
     struct culm_gnn_set *read_by[2];
+    int64_t *edges[2]; /* [transposed][intervals] rows that a gather of an interval adds up */
     int32_t stages;
     size_t gradient_bytes[CULM_GNN_STAGES_MAX]; /* of each stage's weights; 0: it has none */
     size_t payload_max;                         /* of any message */
@@ -90,7 +92,7 @@ void culm_gnn_layout_release(struct culm_gnn_layout *layout); /* fine on a zeroe
 void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int32_t interval,
                            int32_t other);
 /* The steps of a network of `stages` stretches, with its gathers' row sizes [stages - 1], forward
- * and backward, and what their gradients take [stages]. Which are remote is set afterwards. A single
+ * and backward (of f32, until whoever calls says otherwise), and what their gradients take [stages]. Which are remote is set afterwards. A single
  * stage has no gather at all. */
 void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const size_t *row_bytes,
                            const size_t *d_row_bytes, const size_t *gradient_bytes);

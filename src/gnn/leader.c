@@ -1,4 +1,4 @@
-/* The leader: nodes, losses and commits. leader_view.c makes views. See leader.h. */
+/* The leader: nodes that come, go, speak and fall silent. See leader.h. */
 #include "gnn/leader_internal.h"
 
 #include "base/grow.h"
@@ -154,6 +154,28 @@ static void take_slot(struct culm_gnn_leader *leader, struct gnn_node *node) {
     }
 }
 
+/* In the order of their numbers, whoever came first: the same run has the same shape each time. */
+static void order_slots(struct culm_gnn_leader *leader) {
+    for (int r = 0; r < CULM_GNN_ROLES; r++) {
+        int32_t *slot = leader->slot[r], count = leader->o.settings.count[r];
+        for (int32_t a = 0; a < count; a++) {
+            for (int32_t b = a + 1; b < count; b++) {
+                if (slot[b] >= 0 && (slot[a] < 0 || slot[b] < slot[a])) {
+                    int32_t other = slot[a];
+                    slot[a] = slot[b];
+                    slot[b] = other;
+                }
+            }
+        }
+        for (int32_t s = 0; s < count; s++) {
+            struct gnn_node *node = slot[s] >= 0 ? culm_gnn_leader_node(leader, slot[s]) : NULL;
+            if (node) {
+                node->slot = s;
+            }
+        }
+    }
+}
+
 static bool all_there(const struct culm_gnn_leader *leader) {
     for (int r = 0; r <= CULM_GNN_PARAMETER; r++) {
         for (int32_t s = 0; s < leader->o.settings.count[r]; s++) {
@@ -189,6 +211,7 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
                                       info->name, "pid", (json_int_t)info->pid));
     if (leader->view.number == 0) {
         if (all_there(leader)) {
+            order_slots(leader);
             culm_gnn_leader_begin(leader);
         }
     } else if (info->role == CULM_GNN_WORKER) {
@@ -285,242 +308,6 @@ static void on_stop(void *actor) {
     }
 }
 
-/* --- epochs --- */
-
-static bool is_over(const struct culm_gnn_leader *leader, int64_t version) {
-    return version >= leader->o.settings.epochs || leader->enough || leader->stopping;
-}
-
-bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader) {
-    return is_over(leader, leader->version);
-}
-
-struct culm_gnn_course culm_gnn_leader_course(const struct culm_gnn_leader *leader,
-                                              int64_t version) {
-    int64_t every = leader->o.settings.eval_every;
-    struct culm_gnn_course course = {.epoch = version + 1};
-    if (is_over(leader, version)) {
-        course.evaluate = every > 0 && !leader->stopping;
-    } else {
-        course.train = true;
-        course.evaluate = every > 0 && version % every == 0;
-    }
-    return course;
-}
-
-static void add_split(json_t *event, const struct culm_gnn_leader *leader, const char *key,
-                      int part, const int64_t *correct) {
-    int64_t rows = leader->o.rows[part];
-    if (rows > 0) {
-        json_object_set_new(event, key, json_real((double)correct[part] / (double)rows));
-    }
-}
-
-/* What all intervals say together, added up in their order. */
-static struct culm_gnn_totals sum_totals(const struct culm_gnn_leader *leader) {
-    struct culm_gnn_totals sum = {0};
-    for (int32_t i = 0; i < leader->o.layout->intervals; i++) {
-        sum.loss += leader->totals[i].loss;
-        for (int p = 0; p < CULM_GNN_SPLITS; p++) {
-            sum.correct[p] += leader->totals[i].correct[p];
-        }
-    }
-    return sum;
-}
-
-/* Whether an evaluation says that it is enough. */
-static void judge(struct culm_gnn_leader *leader, const struct culm_gnn_totals *totals) {
-    const struct culm_gnn_settings *settings = &leader->o.settings;
-    double rows = (double)leader->o.rows[CULM_GNN_VALID];
-    double test_rows = (double)leader->o.rows[CULM_GNN_TEST];
-    if (rows == 0) {
-        return;
-    }
-    double valid = (double)totals->correct[CULM_GNN_VALID] / rows;
-    leader->since_best++;
-    if (valid > leader->best) {
-        leader->best = valid;
-        leader->test_at_best =
-            test_rows > 0 ? (double)totals->correct[CULM_GNN_TEST] / test_rows : 0;
-        leader->since_best = 0;
-    }
-    leader->enough = leader->enough ||
-                     (settings->stop_accuracy > 0 && valid >= settings->stop_accuracy) ||
-                     (settings->patience > 0 && leader->since_best >= settings->patience);
-}
-
-static void publish_epoch(struct culm_gnn_leader *leader) {
-    const struct culm_gnn_course *course = &leader->view.course;
-    struct culm_gnn_totals totals = sum_totals(leader);
-    uint64_t now = culm_gnn_leader_now(leader);
-    double rows = (double)leader->o.rows[CULM_GNN_TRAIN];
-    leader->final_totals = totals;
-    if (course->evaluate) {
-        judge(leader, &totals);
-    }
-    if (!course->train) {
-        return; /* the evaluation of the end, which `done` tells */
-    }
-    float loss = (float)(totals.loss / rows);
-    uint32_t bits;
-    memcpy(&bits, &loss, sizeof bits);
-    char text[16];
-    snprintf(text, sizeof text, "%08x", bits);
-    leader->loss = loss;
-    json_t *event = json_pack("{s:s, s:I, s:f, s:s}", "event", "epoch", "epoch",
-                              (json_int_t)course->epoch, "loss", (double)loss, "loss_bits", text);
-    if (event && course->evaluate) {
-        add_split(event, leader, "train", CULM_GNN_TRAIN, totals.correct);
-        add_split(event, leader, "valid", CULM_GNN_VALID, totals.correct);
-        add_split(event, leader, "test", CULM_GNN_TEST, totals.correct);
-    }
-    if (event) {
-        json_object_set_new(event, "epoch_ms",
-                            json_real((double)(now - leader->epoch_ns) / (double)MS));
-    }
-    culm_gnn_leader_publish(leader, event);
-}
-
-/* All holders have the version that the epoch makes, and the same bits. */
-static bool all_hold(struct culm_gnn_leader *leader, int64_t version) {
-    const struct culm_gnn_view *view = &leader->view;
-    uint64_t digest = 0;
-    for (int32_t h = 0; h < view->holder_count; h++) {
-        const struct gnn_node *node = culm_gnn_leader_node(leader, view->holder[h].node);
-        if (!node || node->held.attempt != view->attempt || node->held.version != version ||
-            !node->holds) {
-            return false;
-        }
-        if (h > 0 && node->held.digest != digest) {
-            culm_gnn_leader_differ(leader, version);
-            return false;
-        }
-        digest = node->held.digest;
-    }
-    return view->holder_count > 0;
-}
-
-static bool all_done(const struct culm_gnn_leader *leader) {
-    for (int32_t i = 0; i < leader->o.layout->intervals; i++) {
-        if (!leader->done[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader) {
-    size_t intervals = (size_t)leader->o.layout->intervals;
-    memset(leader->done, 0, intervals * sizeof *leader->done);
-    memset(leader->totals, 0, intervals * sizeof *leader->totals);
-    leader->epoch_ns = culm_gnn_leader_now(leader);
-}
-
-static void commit(struct culm_gnn_leader *leader) {
-    struct culm_gnn_view *view = &leader->view;
-    const struct culm_gnn_settings *settings = &leader->o.settings;
-    struct culm_gnn_commit commit = {
-        .attempt = view->attempt, .epoch = view->course.epoch, .saver = -1};
-    publish_epoch(leader);
-    memset(leader->failures, 0, sizeof leader->failures);
-    if (!view->course.train) {
-        leader->evaluated = true;
-        culm_gnn_leader_finish_if_done(leader);
-        return;
-    }
-    leader->version = view->course.epoch;
-    commit.next = culm_gnn_leader_course(leader, leader->version);
-    bool last = is_over(leader, leader->version);
-    bool due = settings->checkpoint_every > 0 && leader->version % settings->checkpoint_every == 0;
-    if (last || due) {
-        commit.saver = view->holder[0].node;
-    }
-    view->course = commit.next;
-    view->saver = last ? commit.saver : -1;
-    leader->evaluated = !commit.next.train && !commit.next.evaluate;
-    culm_gnn_leader_new_epoch(leader);
-    culm_gnn_commit_encode(&commit, culm_gnn_leader_meta(leader));
-    culm_gnn_leader_send_all(leader, CULM_GNN_MSG_COMMIT);
-    if (!last) {
-        culm_gnn_leader_review(leader, true);
-    }
-}
-
-void culm_gnn_leader_go_on(struct culm_gnn_leader *leader) {
-    const struct culm_gnn_course *course = &leader->view.course;
-    if (leader->ended || leader->view.number == 0 || !(course->train || course->evaluate) ||
-        !all_done(leader) || (course->train && !all_hold(leader, course->epoch))) {
-        return;
-    }
-    if (!course->train && leader->evaluated) {
-        return;
-    }
-    commit(leader);
-}
-
-/* --- the end --- */
-
-static enum culm_status finish_execute(struct culm_job *job) { return culm_gnn_task_execute(job); }
-
-void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader) {
-    if (leader->finishing || leader->ended || !leader->evaluated ||
-        !is_over(leader, leader->version) || leader->saved_version != leader->version ||
-        !leader->saved_path[0]) {
-        return;
-    }
-    leader->finishing = true;
-    leader->finish = (struct culm_gnn_task){.job = {.execute = finish_execute},
-                                            .exec = leader->o.exec,
-                                            .kind = CULM_GNN_TASK_FINISH,
-                                            .version = leader->version};
-    snprintf(leader->finish.text, sizeof leader->finish.text, "%s", leader->saved_path);
-    leader->o.world->ops->io(leader->o.world, &leader->finish.job);
-}
-
-static void publish_done(struct culm_gnn_leader *leader) {
-    const struct culm_gnn_task *finish = &leader->finish;
-    json_t *event = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "event", "done", "epochs",
-                              (json_int_t)leader->version, "weights_sha256", finish->weights_sha256,
-                              "state_sha256", finish->state_sha256, "nodes_lost",
-                              (json_int_t)leader->lost, "rollbacks", (json_int_t)leader->rollbacks);
-    if (event && leader->version > leader->o.start_version) {
-        json_object_set_new(event, "loss", json_real(leader->loss));
-    }
-    if (event && leader->o.settings.eval_every > 0 && !leader->stopping) {
-        add_split(event, leader, "train", CULM_GNN_TRAIN, leader->final_totals.correct);
-        add_split(event, leader, "valid", CULM_GNN_VALID, leader->final_totals.correct);
-        add_split(event, leader, "test", CULM_GNN_TEST, leader->final_totals.correct);
-        if (leader->best >= 0) {
-            json_object_set_new(event, "test_at_best_valid", json_real(leader->test_at_best));
-        }
-    }
-    culm_gnn_leader_publish(leader, event);
-}
-
-static void on_job_done(void *actor, struct culm_job *job) {
-    struct culm_gnn_leader *leader = actor;
-    if (leader->ended) {
-        return;
-    }
-    if (job->status != CULM_OK) {
-        culm_gnn_leader_fail(leader, job->status, "%s", job->error.text);
-        return;
-    }
-    bool whole = leader->version >= leader->o.settings.epochs || leader->enough;
-    if (whole) {
-        publish_done(leader);
-    }
-    culm_gnn_leader_meta(leader);
-    culm_gnn_leader_send_all(leader, CULM_GNN_MSG_END);
-    leader->ended = true;
-    struct culm_error error;
-    culm_error_set(&error, CULM_ERR_STOPPED, "stopped after epoch %lld; --resume goes on",
-                   (long long)leader->version);
-    leader->o.world->ops->leave(leader->o.world,
-                                whole ? 0 : culm_status_exit_code(CULM_ERR_STOPPED),
-                                whole ? NULL : &error);
-}
-
 /* --- what nodes say --- */
 
 static void hear_done(struct culm_gnn_leader *leader, int32_t from,
@@ -531,6 +318,9 @@ static void hear_done(struct culm_gnn_leader *leader, int32_t from,
             CULM_OK &&
         done.attempt == view->attempt && done.epoch == view->course.epoch &&
         view->owner[done.interval] == from) {
+        if (!leader->done[done.interval]) {
+            culm_gnn_work_add(&leader->work, &done.work);
+        }
         leader->done[done.interval] = true;
         leader->totals[done.interval] = done.totals;
     }
@@ -561,8 +351,9 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct culm_message
     }
     leader->saved_version = saved.version;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", saved.path);
-    culm_gnn_leader_publish(leader, json_pack("{s:s, s:I, s:s}", "event", "checkpoint", "epoch",
-                                              (json_int_t)saved.version, "path", saved.path));
+    culm_gnn_leader_publish(leader,
+                            json_pack("{s:s, s:I, s:b, s:s}", "event", "checkpoint", "epoch",
+                                      (json_int_t)saved.version, "ok", 1, "path", saved.path));
     culm_gnn_leader_finish_if_done(leader);
 }
 
@@ -638,6 +429,8 @@ static void on_timer(void *actor, uint32_t timer) {
     }
     watch(leader);
 }
+
+static void on_job_done(void *actor, struct culm_job *job) { culm_gnn_leader_job_done(actor, job); }
 
 static void on_start(void *actor) {
     struct culm_gnn_leader *leader = actor;

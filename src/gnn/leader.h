@@ -11,7 +11,7 @@
  * holders are lost together: then the run goes back to the last checkpoint, or to the seed.
  *
  * Events (all with t_ms): joined{node,role}, lost{node,role,cause}, failed-node messages as `error`,
- * epoch{...}, checkpoint{step,path}, rollback{to}, done{...}.
+ * epoch{...}, checkpoint{step,path}, rollback{to_epoch}, done{...}.
  *
  * Thread: the actor's.
  */

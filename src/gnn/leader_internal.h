@@ -36,6 +36,7 @@ struct culm_gnn_leader {
     bool *done;                         /* [intervals] of the epoch that runs */
     struct culm_gnn_totals *totals;     /* [intervals] */
     struct culm_gnn_totals final_totals;
+    struct culm_gnn_work work; /* of the epoch that runs */
     uint64_t epoch_ns, watched_ns;
     bool evaluated; /* nothing is left of the last evaluation */
     bool enough, stopping, finishing, ended;
@@ -54,6 +55,8 @@ void culm_gnn_leader_send(struct culm_gnn_leader *leader, int32_t to,
                           enum culm_gnn_message_type type);
 void culm_gnn_leader_send_all(struct culm_gnn_leader *leader, enum culm_gnn_message_type type);
 struct gnn_node *culm_gnn_leader_node(struct culm_gnn_leader *leader, int32_t id); /* alive */
+
+/* leader_epoch.c */
 /* What comes after `version`. */
 struct culm_gnn_course culm_gnn_leader_course(const struct culm_gnn_leader *leader,
                                               int64_t version);
@@ -61,6 +64,7 @@ bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader);
 void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader);
 void culm_gnn_leader_go_on(struct culm_gnn_leader *leader);
 void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader);
+void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *job);
 
 /* leader_view.c */
 /* The first view: all are there. */

@@ -167,8 +167,8 @@ static void roll_back(struct culm_gnn_leader *leader) {
     for (int32_t h = 0; h < leader->next.holder_count; h++) {
         leader->next.holder[h].from = -1;
     }
-    culm_gnn_leader_publish(
-        leader, json_pack("{s:s, s:I}", "event", "rollback", "to", (json_int_t)leader->version));
+    culm_gnn_leader_publish(leader, json_pack("{s:s, s:I}", "event", "rollback", "to_epoch",
+                                              (json_int_t)leader->version));
 }
 
 /* Who is to save the last version, if it has not been saved yet. */

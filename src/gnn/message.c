@@ -45,6 +45,15 @@ static struct culm_gnn_set read_set(struct culm_reader *in, int32_t intervals) {
     return set;
 }
 
+void culm_gnn_work_add(struct culm_gnn_work *sum, const struct culm_gnn_work *work) {
+    sum->tasks += work->tasks;
+    sum->retried += work->retried;
+    sum->gathered_rows += work->gathered_rows;
+    sum->gathered_floats += work->gathered_floats;
+    sum->ghost_bytes += work->ghost_bytes;
+    sum->worker_bytes += work->worker_bytes;
+}
+
 bool culm_gnn_view_serves(const struct culm_gnn_view *view, int32_t intervals, int32_t node) {
     for (int32_t i = 0; i < intervals && view->number > 0; i++) {
         if (view->owner[i] == node) {
@@ -220,6 +229,12 @@ void culm_gnn_done_encode(const struct culm_gnn_done *done, struct culm_buf *buf
     culm_buf_u64(buf, (uint64_t)done->epoch);
     culm_buf_i32(buf, done->interval);
     totals_encode(&done->totals, buf);
+    const int64_t work[] = {done->work.tasks,         done->work.retried,
+                            done->work.gathered_rows, done->work.gathered_floats,
+                            done->work.ghost_bytes,   done->work.worker_bytes};
+    for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
+        culm_buf_u64(buf, (uint64_t)work[i]);
+    }
 }
 
 enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
@@ -230,6 +245,11 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
     done.epoch = read_count(&in);
     done.interval = read_below(&in, 0, layout->intervals);
     done.totals = read_totals(&in);
+    int64_t *work[] = {&done.work.tasks,           &done.work.retried,     &done.work.gathered_rows,
+                       &done.work.gathered_floats, &done.work.ghost_bytes, &done.work.worker_bytes};
+    for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
+        *work[i] = read_count(&in);
+    }
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }

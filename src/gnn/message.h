@@ -88,11 +88,20 @@ struct culm_gnn_result {
     struct culm_gnn_totals totals;
 };
 
+/* What an interval's epoch took, for people. */
+struct culm_gnn_work {
+    int64_t tasks, retried;                 /* steps; those that were given to a worker again */
+    int64_t gathered_rows, gathered_floats; /* read by gathers, those of evaluations left out */
+    int64_t ghost_bytes;                    /* of its rows, to other servers */
+    int64_t worker_bytes;                   /* of rows, to and from workers */
+};
+
 struct culm_gnn_done {
     uint32_t attempt;
     int64_t epoch;
     int32_t interval;
     struct culm_gnn_totals totals;
+    struct culm_gnn_work work;
 };
 
 struct culm_gnn_saved {
@@ -138,6 +147,8 @@ struct culm_gnn_commit {
     int32_t saver; /* which holder saves version `epoch`; -1: none */
     struct culm_gnn_course next;
 };
+
+void culm_gnn_work_add(struct culm_gnn_work *sum, const struct culm_gnn_work *work);
 
 bool culm_gnn_view_serves(const struct culm_gnn_view *view, int32_t intervals, int32_t node);
 bool culm_gnn_view_holds(const struct culm_gnn_view *view, int32_t node);

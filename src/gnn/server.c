@@ -20,6 +20,7 @@ static void forget_epoch(struct culm_gnn_server *server, struct interval *interv
     }
     culm_blob_clear(&interval->share);
     interval->totals = (struct culm_gnn_totals){0};
+    interval->work = (struct culm_gnn_work){0};
     interval->step = server->self.view.course.train ? 0 : layout->train_steps;
     interval->out = interval->told = false;
     interval->worker = -1;
@@ -310,7 +311,8 @@ static void tell_done(struct culm_gnn_server *server) {
         }
         interval->told = true;
         culm_gnn_point(&server->self, CULM_GNN_PHASE_COMMIT, i);
-        const struct culm_gnn_done done = {view->attempt, view->course.epoch, i, interval->totals};
+        const struct culm_gnn_done done = {view->attempt, view->course.epoch, i, interval->totals,
+                                           interval->work};
         culm_gnn_done_encode(&done, culm_gnn_meta(&server->self));
         culm_gnn_send(&server->self, CULM_LEADER, CULM_GNN_MSG_DONE, NULL);
     }
@@ -349,6 +351,7 @@ void culm_gnn_server_stepped(struct culm_gnn_server *server, int32_t index,
         interval->totals.correct[p] += totals->correct[p];
     }
     interval->step++;
+    interval->work.tasks++;
 }
 
 /* --- jobs --- */
@@ -358,6 +361,17 @@ static bool is_current(const struct culm_gnn_server *server) {
     return server->task_attempt == server->self.view.attempt &&
            server->task_epoch == server->self.view.course.epoch &&
            server->interval[server->task.interval].life == server->task_life;
+}
+
+static void count_gather(const struct culm_gnn_server *server, struct interval *interval,
+                         const struct culm_gnn_task *task) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    const struct culm_gnn_gather *gather = &layout->gather[task->gather];
+    if (task->gather < layout->train_gathers) {
+        int64_t rows = layout->edges[gather->transposed][task->interval];
+        interval->work.gathered_rows += rows;
+        interval->work.gathered_floats += rows * (int64_t)gather->row_floats;
+    }
 }
 
 static void use_result(struct culm_gnn_server *server) {
@@ -389,6 +403,7 @@ static void use_result(struct culm_gnn_server *server) {
         interval->out = false;
         culm_blob_clear(&interval->gathered[task->gather]);
         interval->gathered[task->gather] = culm_blob_ref(task->output);
+        count_gather(server, interval, task);
         return;
     }
     culm_gnn_server_stepped(server, task->interval, task->output, task->gradient, &task->totals);

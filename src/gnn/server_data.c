@@ -216,6 +216,7 @@ void culm_gnn_server_sliced(struct culm_gnn_server *server) {
     culm_gnn_point(&server->self, CULM_GNN_PHASE_SCATTER, task->interval);
     culm_gnn_slice_encode(&key, server->self.o.layout->intervals, culm_gnn_meta(&server->self));
     culm_gnn_send(&server->self, (int32_t)task->version, CULM_GNN_MSG_SLICE, task->output);
+    server->interval[task->interval].work.ghost_bytes += (int64_t)task->output->size_bytes;
 }
 
 /* --- sums --- */

@@ -51,6 +51,7 @@ struct interval {
     struct culm_blob *share;    /* the gradient that came from a worker, ahead of its rows */
     struct culm_blob *constant; /* its constant input, packed for workers */
     struct culm_gnn_totals totals;
+    struct culm_gnn_work work;
     bool told;     /* DONE has been sent */
     uint32_t life; /* how often all this was forgotten */
 };

@@ -44,6 +44,7 @@ void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
         struct interval *interval = &server->interval[i];
         if (interval->out && interval->worker == node) {
             interval->out = false;
+            interval->work.retried++;
             culm_blob_clear(&interval->share);
         }
     }
@@ -69,6 +70,9 @@ static struct worker *choose(const struct culm_gnn_server *server, int32_t inter
 
 static void send_keyed(struct culm_gnn_server *server, int32_t to, enum culm_gnn_message_type type,
                        const struct culm_gnn_task_key *key, struct culm_blob *payload) {
+    if (payload) {
+        server->interval[key->interval].work.worker_bytes += (int64_t)payload->size_bytes;
+    }
     culm_gnn_task_key_encode(key, culm_gnn_meta(&server->self));
     culm_gnn_send(&server->self, to, type, payload);
 }
@@ -80,7 +84,7 @@ bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t index) {
     if (!worker) {
         return false;
     }
-    bool cold = step->rows < 0 && !culm_gnn_set_has(&worker->warm, index);
+    bool cold = !culm_gnn_set_has(&worker->warm, index);
     if (cold && !interval->constant) {
         server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_PACK, .interval = index};
         culm_gnn_server_start(server);
@@ -158,6 +162,7 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
     if (!interval || !is_whole(server, &result.key, message)) {
         return;
     }
+    interval->work.worker_bytes += (int64_t)message->payload_bytes;
     struct culm_blob *share = interval->share;
     interval->share = NULL;
     culm_gnn_server_stepped(server, result.key.interval, culm_gnn_payload(message), share,

@@ -157,8 +157,10 @@ void culm_gnn_structure_free(struct culm_gnn_structure *s) {
 void culm_gnn_structure_layout(const struct culm_gnn_structure *s, struct culm_gnn_layout *layout) {
     memcpy(layout->first, s->first, ((size_t)s->intervals + 1) * sizeof *layout->first);
     for (int t = 0; t < 2; t++) {
+        const uint64_t *start = culm_gnn_structure_along(s, t)->start;
         for (int32_t i = 0; i < s->intervals; i++) {
             const struct culm_gnn_need *need = culm_gnn_structure_need(s, t, i);
+            layout->edges[t][i] = (int64_t)(start[s->first[i + 1]] - start[s->first[i]]);
             for (int32_t j = 0; j < s->intervals; j++) {
                 if (need->start[j + 1] > need->start[j]) {
                     culm_gnn_layout_reads(layout, t, i, j);

@@ -171,7 +171,7 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
     size_t rows = (size_t)rows_of(s->layout, task->interval);
     if (weights->version != task->epoch - 1 || (step->rows >= 0) != (task->rows != NULL) ||
         (step->d_rows >= 0) != (task->d_rows != NULL) ||
-        (step->rows < 0 && !s->here[task->interval])) {
+        !s->here[task->interval]) {
         return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
                               "step %d of interval %d in epoch %" PRId64 " with version %" PRId64
                               " of the weights, or without what it reads",

@@ -143,7 +143,7 @@ static void on_event(void *context, json_t *event) {
         h->epoch = epoch;
     } else if (strcmp(name, "rollback") == 0) {
         h->rollbacks++;
-        h->epoch = json_integer_value(json_object_get(event, "to"));
+        h->epoch = json_integer_value(json_object_get(event, "to_epoch"));
     } else if (strcmp(name, "done") == 0) {
         snprintf(h->state, sizeof h->state, "%s",
                  json_string_value(json_object_get(event, "state_sha256")));
