@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct values {
     bool json, directed;
@@ -54,15 +55,17 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
-    .arguments =
-        "show GRAPH | partition GRAPH --intervals K | import edges|npz FILE... --out GRAPH "
-        "| make rmat|sbm|knn [FILE...] --out GRAPH",
+    .arguments = "train CONFIG.yaml | show GRAPH | partition GRAPH --intervals K | import "
+                 "edges|npz FILE... --out GRAPH "
+                 "| make rmat|sbm|knn [FILE...] --out GRAPH",
     .min_arguments = 2,
     .max_arguments = CULM_ARGUMENTS_MAX,
-    .summary = "Makes data graphs for graph networks, and looks at them",
+    .summary = "Trains graph networks; makes data graphs and looks at them",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
+        "train has options of its own: 'culm gnn train --help' lists them.\n"
+        "\n"
         "A graph is a folder: graph.json, and arrays as .npy files (docs/gnn.md has the format).\n"
         "Everything in it is checked whenever it is read.\n"
         "\n"
@@ -259,6 +262,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 }
 
 int culm_cli_gnn(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "train") == 0) { /* has options of its own */
+        return culm_cli_gnn_train(argc - 1, argv + 1);
+    }
     struct values values = {0};
     return culm_cli_run(&culm_usage_gnn, argc, argv, &values, run);
 }

@@ -13,11 +13,12 @@ static const struct culm_command commands[] = {
      &culm_usage_model},
     {"bench", "measures the training step of a model", culm_cli_bench, &culm_usage_bench},
     {"eval", "measures a model on held-out data", culm_cli_eval, &culm_usage_eval},
-    {"gnn", "makes and looks at data graphs for graph networks", culm_cli_gnn, &culm_usage_gnn},
+    {"gnn", "trains graph networks; makes data graphs and looks at them", culm_cli_gnn, &culm_usage_gnn},
     {"generate", "writes text with a trained model", culm_cli_generate, &culm_usage_generate},
     {"version", "prints the version of the program and its libraries", culm_cli_version,
      &culm_usage_version},
     {"help", "explains a command, or every configuration key", culm_cli_help, &culm_usage_help},
+    {"node", NULL, culm_cli_node, NULL},
     {"worker", NULL, culm_cli_worker, NULL},
     {0},
 };

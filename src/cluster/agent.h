@@ -1,11 +1,10 @@
 /*
- * The agent of this machine: it starts processes as nodes, tells when they have ended, ends them,
- * does what a preemption trace says, and hears which faults they inflict on themselves (fault.h).
+ * The agent of this machine: it starts processes as nodes and tells when they have ended, ends them,
+ * does what a preemption trace says, and hears what they do to themselves on purpose (fault.h).
  *
- * It has no links and does not lead. Whoever lets nodes in asks the agent which ones it expects,
- * and tells it what became of them. The agent tells the leader what that has to know through `ops`,
- * and learns what the leader wants through the table of net/leader.h. A leader may therefore be
- * elsewhere, and have agents on many machines.
+ * It has no links and does not lead. Whoever lets nodes in asks whom it awaits and says what became
+ * of them; what the one who leads has to know goes through `ops`; what that one wants comes through
+ * the table of net/leader.h. So one who leads elsewhere can have agents on many machines.
  *
  * Node ids count from 0 and are never used again. A node of which nothing was heard for
  * start_limit_ms, from its start until it has joined, is killed. One that cannot be started,
@@ -17,8 +16,8 @@
  * their turn. A node that is removed is killed without warning, and then told of if it had joined.
  *
  * A newcomer, which somebody else started, can be enrolled as a node like the others. It has no
- * process here: it ends when its link does, which is told to the agent, and when it is to be ended
- * the agent says that it has, upon which its link is to be closed.
+ * process here: it ends when its link does, which is told to the agent, and when it is to be ended the
+ * agent says that it has, upon which its link is to be closed.
  *
  * Its thread must live as long as the nodes: they may ask the kernel to be killed when it ends.
  * Thread: one, the loop's, for all of this; `ops` are called from the loop, and `ended` never from
@@ -57,8 +56,8 @@ struct culm_local_agent;
 
 struct culm_local_agent_ops {
     bool (*over)(void *ctx); /* nobody leads any more: nobody is started, and no start failed */
-    /* Its process has ended, or could not be started; or it is a newcomer, whose link has ended or
-     * is to be closed now. why: what it declined for; NULL: nothing. */
+    /* Its process has ended, or could not be started; or it is a newcomer, whose link has ended or is
+     * to be closed now. why: what it declined for; NULL: nothing. */
     void (*ended)(void *ctx, int32_t node, const struct culm_error *why);
     void (*removed)(void *ctx, int32_t node);
     void (*fired)(void *ctx, const struct culm_agent_fault *fault, int32_t node, int64_t step);
@@ -70,8 +69,8 @@ struct culm_local_agent_options { /* all borrowed until _free */
     struct uv_loop_s *loop;
     const char *token;   /* a node reads it from its standard input, without an end of line */
     const char *address; /* where nodes call */
-    /* The command line of a new node, ended by NULL; the vector and each string are malloc'd and
-     * the agent's to free. NULL: out of memory. */
+    /* The command line of a new node, ended by NULL; the vector and each string are malloc'd and the
+     * agent's to free. NULL: out of memory. */
     void (*command)(void *ctx, const struct culm_agent_start *start, char ***ret_argv);
     void *command_ctx;
     const char *log_dir;            /* exists; what node K prints is appended to node-K.log */
@@ -107,8 +106,8 @@ void culm_local_agent_begin(struct culm_local_agent *agent);
  * says why in *ret_error. */
 bool culm_local_agent_awaits(struct culm_local_agent *agent, int32_t node, int64_t pid,
                              struct culm_error *ret_error);
-/* The newcomer of this name, process `pid` (0: not known), is a node from now on. CULM_ERR_CONFIG:
- * there are max_nodes already, or no ids are left. */
+/* The newcomer of this name, process `pid` (0: not known), is a node from now on. CULM_ERR_CONFIG: there
+ * are max_nodes already, or no ids are left. */
 enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
                                          const char *name, int32_t *ret_node,
                                          struct culm_error *error);

@@ -1,12 +1,10 @@
 /*
  * The coordinator's side of the cluster: it lets in workers that are awaited and prove it, and
- * newcomers that are given an id; tells each where the others listen; and knows whose link is
- * whose.
+ * newcomers that are given an id; tells each where the others listen; and knows whose link is whose.
  *
- * A state machine over a network: it has no sockets, clock or processes of its own, and asks
- * `check` who is expected. For each worker it calls `up`, then `message` for what comes, then
- * `eof`: the end is told after everything that was sent. Only functions that are marked so call
- * back before they return. Thread: the loop's.
+ * A state machine over a network: no sockets, clock or processes of its own; who is awaited is
+ * asked of `check`. Of one worker come `up`, then messages, then `eof`: all that it sent is told
+ * before its end. No function calls back before it returns but those marked. Thread: the loop's.
  */
 #ifndef CULM_CLUSTER_ROSTER_H
 #define CULM_CLUSTER_ROSTER_H
@@ -30,20 +28,17 @@ struct culm_roster_ops {
      * not, says why in *ret_error, whose text it is told. NULL: none may. */
     bool (*enroll)(void *ctx, const struct culm_caller *caller, int32_t *ret_node,
                    uint32_t *ret_role, struct culm_error *ret_error);
-    /* What it is told with the welcome: a blob, which the roster takes over; left untouched if
-     * there is nothing to tell. False: there is no memory for it, and the caller gets no answer.
-     * NULL: nobody is told anything. */
+    /* What it is told with the welcome: a blob that is taken, or untouched for nothing. False: it
+     * cannot be said, and the caller is left without an answer. NULL: nothing. */
     bool (*brief)(void *ctx, int32_t node, struct culm_blob **ret_brief);
-    /* It was let in, or gave a sign of life; may be NULL. */
-    void (*preparing)(void *ctx, int32_t node);
-    /* It has prepared; or it declines, as its status says, and then ends. Returns false if it may
-     * not take part, with the reason in *ret_error, whose text it is told. NULL: everyone may. */
+    void (*preparing)(void *ctx, int32_t node); /* it was let in, or lives; NULL: never mind */
+    /* It has prepared, or declines (its status says so; then it ends). If it may not take part,
+     * says why in *ret_error, whose text it is told. NULL: it may. */
     bool (*ready)(void *ctx, int32_t node, const struct culm_ready *ready,
                   struct culm_error *ret_error);
-    /* It takes part from now on. */
-    void (*up)(void *ctx, int32_t node, const struct culm_ready *ready);
+    void (*up)(void *ctx, int32_t node, const struct culm_ready *ready); /* and may */
     void (*message)(void *ctx, int32_t node, const struct culm_message *message);
-    /* It says why it is about to end by itself; may be NULL. */
+    /* It ends by itself, and says why; NULL: never mind. */
     void (*failed)(void *ctx, int32_t node, const struct culm_ready *why);
     void (*eof)(void *ctx, int32_t node, const struct culm_error *why); /* up or not */
 };
@@ -64,10 +59,10 @@ struct culm_roster_options { /* all borrowed until _free */
 struct culm_roster *culm_roster_new(const struct culm_roster_options *options);
 /* A stream that came in, from process `pid` (0: not known). */
 void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_stream, int64_t pid);
-/* Makes room when no descriptor is left, by closing a connection that has proved nothing. False:
- * there is none to close. */
+/* No descriptor is left: makes room by closing one that has proved nothing. False: there is none.
+ */
 bool culm_roster_evict(struct culm_roster *roster);
-/* Says something to every worker for which nothing else is on its way. */
+/* Something to every worker that has nothing else to hear. */
 void culm_roster_say_alive(struct culm_roster *roster);
 void culm_roster_alarm(struct culm_roster *roster); /* it rang */
 void culm_roster_send(struct culm_roster *roster, int32_t node, const struct culm_message *message);

@@ -1,7 +1,6 @@
 /* Tokenizers: the ids of Hugging Face's library on its own files, back to the same bytes, and every
  * way in which a file can be wrong. The golden data is made by tests/golden/make_data.py. */
 #include "data/tokenizer.h"
-#include "data/unicode.h"
 
 #include "base/rng.h"
 #include "place.h"
@@ -242,35 +241,8 @@ static void test_wrong_paths_are_one_line(void **state) {
     expect_message(&error, "No such file");
 }
 
-/* --- words --- */
-
-static void words_are_what_white_space_separates(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *words; /* joined by '|' */
-    } rows[] = {
-        {"", ""},
-        {" \t\n ", ""},
-        {"a", "a"},
-        {" a", "a"},
-        {"a ", "a"},
-        {"  ab\n\n c\xc2\xa0\xc3\xa4\xe2\x80\x83", "ab|c|\xc3\xa4"},
-        {"a,b -c", "a,b|-c"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char got[64] = "";
-        size_t len = strlen(rows[i].text), word, bytes;
-        for (size_t at = 0; culm_unicode_next_word(rows[i].text, len, &at, &word, &bytes);) {
-            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%.*s", *got ? "|" : "",
-                     (int)bytes, rows[i].text + word);
-        }
-        assert_string_equal(got, rows[i].words);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_what_white_space_separates),
         cmocka_unit_test(test_byte_pairs_equal_theirs),
         cmocka_unit_test(test_prefix_and_added_tokens_equal_theirs),
         cmocka_unit_test(test_wordpiece_equals_theirs),

@@ -1,0 +1,168 @@
+/*
+ * `culm gnn train`: everything that can be wrong is found here, before a file is written or a process
+ * started; then it is run. What it says on the way is printed here.
+ */
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "report/gnn.h"
+#include "report/sink.h"
+#include "run/gnn_training.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct values {
+    struct culm_option_list sets, faults;
+    const char *out;
+    bool resume, json;
+};
+
+static const struct culm_option option_rows[] = {
+    CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
+                "changes a key of the configuration; repeatable"),
+    CULM_OPTION("out", TEXT, "DIR", struct values, out,
+                "run directory (default: runs/<config name>)"),
+    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json,
+                "prints the events as JSON lines, and nothing else"),
+    CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
+                "makes a node fail; repeatable, see below"),
+};
+
+const struct culm_usage culm_usage_gnn_train = {
+    .command = "gnn train",
+    .arguments = "CONFIG.yaml",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .summary = "Trains a graph network with servers, parameter servers and workers",
+    .options = option_rows,
+    .option_count = sizeof option_rows / sizeof *option_rows,
+    .details =
+        "A fault is node=ROLE:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit][,for_ms=N].\n"
+        "The roles are server, parameter and worker; the phases are load, gather, scatter, apply,\n"
+        "push-gradient, push-rows, update, commit and checkpoint.\n"
+        "\n"
+        "The exit code is 0 for done, 1 for failed, 2 for wrong usage, 3 for a wrong configuration "
+        "or\n"
+        "input, 4 for a fault of the environment, and 75 for a run that was stopped by a signal "
+        "and\n"
+        "can be resumed.\n",
+};
+
+struct train {
+    struct values values; /* first: see `body` */
+    char out_dir[CULM_PATH_MAX];
+    struct culm_sink *sink;
+    struct culm_gnn_training *training;
+};
+
+/* runs/<config name>: the file's name without its folder and its last extension. */
+static enum culm_status default_out(const char *config_path, char *ret_path,
+                                    struct culm_error *error) {
+    const char *slash = strrchr(config_path, '/');
+    const char *name = slash ? slash + 1 : config_path;
+    const char *dot = strrchr(name, '.');
+    size_t len = dot && dot != name ? (size_t)(dot - name) : strlen(name);
+    return culm_path_format(ret_path, error, "runs/%.*s", (int)len, name);
+}
+
+static void warn(void *ctx, const char *text) {
+    (void)ctx;
+    fprintf(stderr, "culm gnn train: warning: %s\n", text);
+}
+
+/* A fault that was asked for and never fired means that the test around it proved nothing. */
+static int check_faults(const struct train *t, int code) {
+    for (size_t i = 0; i < t->values.faults.count; i++) {
+        if (!culm_gnn_training_fired(t->training, i)) {
+            fprintf(stderr, "culm gnn train: --fault '%s' never fired\n",
+                    t->values.faults.items[i]);
+            code = code ? code : 1;
+        }
+    }
+    return code;
+}
+
+static struct culm_gnn_training *stopped; /* by the handler */
+
+static void on_signal(int number) {
+    (void)number;
+    culm_gnn_training_stop(stopped);
+}
+
+/* From here on SIGINT and SIGTERM mean exit code 75. */
+static void hear_signals(struct culm_gnn_training *training) {
+    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    stopped = training;
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the sink */
+}
+
+static int run(struct train *t) {
+    struct culm_error error = {0};
+    hear_signals(t->training);
+    int code = culm_gnn_training_go(t->training, &error);
+    culm_sink_free(t->sink); /* what it shows in place is left as it is */
+    t->sink = NULL;
+    if (error.text[0]) {
+        fprintf(stderr, "culm gnn train: %s\n", error.text);
+    }
+    code = check_faults(t, code);
+    if (!t->values.json && code == 0) {
+        culm_summary_print(culm_gnn_training_summary(t->training), t->out_dir, NULL, stdout);
+    }
+    return code;
+}
+
+static enum culm_status open_sink(struct train *t, struct culm_error *error) {
+    const struct culm_terminal_options terminal = culm_terminal_options_of(
+        STDOUT_FILENO, culm_terminal_gnn, culm_gnn_training_epochs(t->training));
+    bool json = t->values.json;
+    t->sink = json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
+    culm_gnn_training_watch(t->training, json ? t->sink : NULL, json ? NULL : t->sink);
+    return t->sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+static enum culm_status prepare(struct train *t, const char *config_path,
+                                struct culm_error *error) {
+    const struct values *v = &t->values;
+    enum culm_status status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
+                                     : default_out(config_path, t->out_dir, error);
+    const struct culm_gnn_training_options options = {
+        .config_path = config_path,
+        .sets = v->sets.items,
+        .set_count = v->sets.count,
+        .dir = t->out_dir,
+        .resume = v->resume,
+        .program = "/proc/self/exe",
+        .faults = v->faults.items,
+        .fault_count = v->faults.count,
+        .warning = warn,
+    };
+    if (status == CULM_OK) {
+        status = culm_gnn_training_new(&options, &t->training, error);
+    }
+    return status == CULM_OK ? open_sink(t, error) : status;
+}
+
+static enum culm_status body(const struct culm_arguments *arguments, void *values, int *ret_code,
+                             struct culm_error *error) {
+    struct train *t = values; /* they are its first member */
+    enum culm_status status = prepare(t, arguments->items[0], error);
+    if (status == CULM_OK) {
+        *ret_code = run(t);
+    }
+    stopped = NULL;
+    culm_gnn_training_free(t->training);
+    culm_sink_free(t->sink);
+    return status;
+}
+
+int culm_cli_gnn_train(int argc, char **argv) {
+    struct train t = {0};
+    return culm_cli_run(&culm_usage_gnn_train, argc, argv, &t, body);
+}

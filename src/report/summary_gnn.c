@@ -1,0 +1,126 @@
+/* What each event of training on a graph adds to a summary, and its lines. See gnn.h. */
+#include "report/gnn.h"
+
+#include <string.h>
+
+enum { LOST_SERVERS, LOST_PARAMETERS, LOST_WORKERS, EVALUATED };
+enum { VALID, TEST, TEST_AT_BEST };
+
+static enum culm_status add_epoch(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    double epoch_ms = culm_event_real(event, "epoch_ms", 0);
+    const struct culm_summary_step step = {
+        .step = culm_event_int(event, "epoch", 0),
+        .loss = culm_event_real(event, "loss", 0),
+        .rate = epoch_ms > 0 ? 1e3 / epoch_ms : 0,
+        .step_ms = epoch_ms,
+    };
+    return culm_summary_add_step(s, &step, event, error);
+}
+
+static enum culm_status add_start(struct culm_summary *s, const json_t *event,
+                                  struct culm_error *error) {
+    snprintf(s->rate_of, sizeof s->rate_of, "epochs");
+    return culm_summary_add_start(s, event, error);
+}
+
+static enum culm_status add_lost(struct culm_summary *s, const json_t *event,
+                                 struct culm_error *error) {
+    const char *role = culm_event_text(event, "role", "");
+    (void)error;
+    s->losses++;
+    s->own_counts[LOST_SERVERS] += strcmp(role, "server") == 0;
+    s->own_counts[LOST_PARAMETERS] += strcmp(role, "parameter") == 0;
+    s->own_counts[LOST_WORKERS] += strcmp(role, "worker") == 0;
+    return CULM_OK;
+}
+
+static enum culm_status add_done(struct culm_summary *s, const json_t *event,
+                                 struct culm_error *error) {
+    s->own_counts[EVALUATED] = json_object_get(event, "test") != NULL;
+    s->own_figures[VALID] = culm_event_real(event, "valid", 0);
+    s->own_figures[TEST] = culm_event_real(event, "test", 0);
+    s->own_figures[TEST_AT_BEST] = culm_event_real(event, "test_at_best_valid", 0);
+    return culm_summary_add_done(s, event, error);
+}
+
+static enum culm_status add_rollback(struct culm_summary *s, const json_t *event,
+                                     struct culm_error *error) {
+    (void)error;
+    culm_summary_undo(s, culm_event_int(event, "to_epoch", INT64_MAX));
+    s->rollbacks++;
+    return CULM_OK;
+}
+
+static enum culm_status add_checkpoint(struct culm_summary *s, const json_t *event,
+                                       struct culm_error *error) {
+    (void)error;
+    s->checkpoints += json_is_true(json_object_get(event, "ok"));
+    return CULM_OK;
+}
+
+static const struct culm_summary_row rows[] = {
+    {"epoch", .add = add_epoch},
+    {"start", .add = add_start},
+    {"lost", .add = add_lost},
+    {"done", .add = add_done},
+    {"rollback", .add = add_rollback},
+    {"error", .add = culm_summary_add_error},
+    {"checkpoint", .add = add_checkpoint},
+    {"fault", .count = offsetof(struct culm_summary, faults)},
+    {0},
+};
+
+/* --- lines --- */
+
+static bool loss(const struct culm_summary *s, char *ret_text, size_t size) {
+    if (!s->step_count) {
+        snprintf(ret_text, size, "no epoch was done");
+        return true;
+    }
+    const struct culm_summary_step *first = &s->steps[0], *last = &s->steps[s->step_count - 1];
+    snprintf(ret_text, size, "%.4f (epoch %lld) -> %.4f (epoch %lld)", first->loss,
+             (long long)first->step, last->loss, (long long)last->step);
+    return true;
+}
+
+static bool accuracy(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size,
+             "validation %.2f %%, test %.2f %%; test at the best validation %.2f %%",
+             100 * s->own_figures[VALID], 100 * s->own_figures[TEST],
+             100 * s->own_figures[TEST_AT_BEST]);
+    return s->own_counts[EVALUATED] > 0;
+}
+
+static bool speed(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%.1f epochs/s (median over %zu)", culm_summary_rate(s),
+             s->step_count);
+    return s->step_count > 0;
+}
+
+static bool nodes_lost(const struct culm_summary *s, char *ret_text, size_t size) {
+    if (s->losses == 0) {
+        snprintf(ret_text, size, "0");
+        return true;
+    }
+    snprintf(ret_text, size, "%lld servers, %lld parameter servers, %lld workers%s",
+             (long long)s->own_counts[LOST_SERVERS], (long long)s->own_counts[LOST_PARAMETERS],
+             (long long)s->own_counts[LOST_WORKERS], s->done ? "; all survived" : "");
+    return true;
+}
+
+static bool rollbacks(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%lld", (long long)s->rollbacks);
+    return true;
+}
+
+static const struct culm_summary_line lines[] = {
+    {"loss", loss},
+    {"accuracy", accuracy},
+    {"speed", speed},
+    {"nodes lost", nodes_lost},
+    {"roll-backs", rollbacks},
+    {0},
+};
+
+const struct culm_summary_job culm_summary_gnn = {"epoch", rows, lines, "gnn"};

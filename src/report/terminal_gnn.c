@@ -1,0 +1,109 @@
+/* What each event of training on a graph shows. See gnn.h. */
+#include "report/gnn.h"
+#include "report/terminal_rows.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void start_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "run ");
+    culm_terminal_member(t, event, "run", "?");
+    culm_buf_printf(&t->out, " starts");
+}
+
+static void plan_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out,
+                    "graph of %lld vertices and %lld edges; %lld edges run between servers",
+                    (long long)culm_event_int(event, "vertices", 0),
+                    (long long)culm_event_int(event, "edges", 0),
+                    (long long)culm_event_int(event, "cut_edges", 0));
+}
+
+static void joined_line(struct culm_terminal *t, const json_t *event) {
+    culm_terminal_member(t, event, "role", "node");
+    culm_buf_printf(&t->out, ": node %lld (pid %lld) joined",
+                    (long long)culm_event_int(event, "node", -1),
+                    (long long)culm_event_int(event, "pid", 0));
+}
+
+static void lost_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "lost ");
+    culm_terminal_member(t, event, "role", "node");
+    culm_buf_printf(&t->out, ", node %lld: ", (long long)culm_event_int(event, "node", -1));
+    culm_terminal_member(t, event, "message", culm_event_text(event, "cause", "no cause given"));
+}
+
+static void add_accuracy(char *text, size_t size, const json_t *event, const char *key) {
+    size_t at = strlen(text);
+    if (json_object_get(event, key)) {
+        snprintf(text + at, size - at, "  %s %.2f %%", key, 100 * culm_event_real(event, key, 0));
+    }
+}
+
+static void on_epoch(struct culm_terminal *t, const json_t *event) {
+    int64_t epoch = culm_event_int(event, "epoch", 0), total = t->options.steps;
+    snprintf(t->step_line, sizeof t->step_line, "epoch %lld/%lld  loss %.4f  %.1f ms",
+             (long long)epoch, (long long)total, culm_event_real(event, "loss", 0),
+             culm_event_real(event, "epoch_ms", 0));
+    add_accuracy(t->step_line, sizeof t->step_line, event, "valid");
+    add_accuracy(t->step_line, sizeof t->step_line, event, "test");
+    culm_terminal_step(t, event, epoch == total);
+}
+
+static void checkpoint_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "checkpoint of epoch %lld written: ",
+                    (long long)culm_event_int(event, "epoch", 0));
+    culm_terminal_member(t, event, "path", "?");
+}
+
+static void fault_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "fault injected into node %lld, phase ",
+                    (long long)culm_event_int(event, "node", -1));
+    culm_terminal_member(t, event, "phase", "?");
+}
+
+static void differs_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "damage: those who keep the weights differ after epoch %lld",
+                    (long long)culm_event_int(event, "epoch", 0));
+}
+
+static void rollback_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "rolled back to epoch %lld: nobody has the weights any more",
+                    (long long)culm_event_int(event, "to_epoch", 0));
+}
+
+static void warning_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "warning: ");
+    culm_terminal_member(t, event, "message", "?");
+}
+
+static void error_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "error: ");
+    culm_terminal_member(t, event, "message", "?");
+}
+
+static void on_done(struct culm_terminal *t, const json_t *event) {
+    culm_terminal_steps_end(t, event);
+    culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);
+    culm_buf_printf(&t->out, "done: %lld epochs, loss %.4f",
+                    (long long)culm_event_int(event, "epochs", 0),
+                    culm_event_real(event, "loss", 0));
+    culm_terminal_end(t);
+}
+
+static const struct culm_terminal_row rows[] = {
+    {"epoch", .lines = on_epoch},
+    {"start", CULM_TERMINAL_PLAIN, .line = start_line},
+    {"plan", CULM_TERMINAL_PLAIN, .line = plan_line},
+    {"joined", CULM_TERMINAL_PLAIN, .line = joined_line},
+    {"lost", CULM_TERMINAL_RED, .line = lost_line},
+    {"checkpoint", CULM_TERMINAL_PLAIN, .line = checkpoint_line},
+    {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
+    {"differs", CULM_TERMINAL_RED, .line = differs_line},
+    {"rollback", CULM_TERMINAL_RED, .line = rollback_line},
+    {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
+    {"error", CULM_TERMINAL_RED, .line = error_line},
+    {"done", .lines = on_done},
+    {0},
+};
+const struct culm_terminal_row *const culm_terminal_gnn = rows;

@@ -1,0 +1,345 @@
+/* The part of a launch that is training on a graph, in the order of launcher.h. See gnn_launch.h. */
+#include "run/gnn_launch.h"
+
+#include "gnn/numeric.h"
+#include "gnn/partition.h"
+#include "gnn/phase.h"
+#include "report/gnn.h"
+#include "run/gnn_node.h"
+#include "store/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct launch {
+    const struct culm_gnn_launch_options *o;
+    struct culm_launcher *launcher;
+    struct culm_gnn_setup *setup;
+    struct culm_gnn_brief brief; /* its text is the options' */
+    int32_t *home;               /* [intervals] */
+    struct culm_partition_counts counts;
+    char signature[CULM_GNN_SIGNATURE_SIZE];
+    int64_t start_version;
+    char start_path[CULM_PATH_MAX];
+    struct culm_agent_fault *faults;
+    struct culm_gnn_exec *exec;
+    struct culm_gnn_leader *leader;
+};
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* --- before anything is written --- */
+
+/* Which server each interval is to be of. */
+static enum culm_status share_out(struct launch *l, struct culm_error *error) {
+    const struct culm_gnn_structure *structure = l->setup->structure;
+    const struct culm_gnn_config *config = l->o->config;
+    struct culm_partition partition = {.vertices = structure->vertices,
+                                       .intervals = structure->intervals,
+                                       .interval = l->setup->interval_of,
+                                       .new_of_old = structure->new_of_old,
+                                       .first = structure->first};
+    int64_t *owned = calloc((size_t)config->servers + 1, sizeof *owned);
+    l->home = calloc((size_t)structure->intervals, sizeof *l->home);
+    if (!owned || !l->home) {
+        free(owned);
+        return no_memory(error);
+    }
+    const struct culm_adjacency *along = culm_gnn_structure_along(structure, false);
+    enum culm_status status =
+        culm_partition_share(along, &partition, config->servers, owned, error);
+    if (status == CULM_OK) {
+        status = culm_partition_count(along, structure->directed, &partition, config->servers,
+                                      owned, &l->counts, error);
+    }
+    for (int32_t s = 0; s < config->servers && status == CULM_OK; s++) {
+        for (int64_t i = owned[s]; i < owned[s + 1]; i++) {
+            l->home[i] = s;
+        }
+    }
+    free(owned);
+    return status;
+}
+
+static enum culm_status check(struct launch *l, struct culm_error *error) {
+    struct culm_device *device = NULL;
+    enum culm_status status;
+    if ((status = culm_gnn_setup_open(l->o->config, NULL, NULL, &l->setup, error)) ||
+        (status = share_out(l, error)) || (status = culm_launcher_check(l->launcher, error)) ||
+        (status = culm_device_new(1, &device, error))) {
+        return status;
+    }
+    culm_gnn_signature(device, l->signature);
+    culm_device_free(device);
+    l->brief = (struct culm_gnn_brief){.config_text = l->o->config_text,
+                                       .plan = l->setup->model->plan,
+                                       .payload_max = l->setup->layout.payload_max};
+    return culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256);
+}
+
+/* --- the run directory --- */
+
+static json_t *plan_json(const struct launch *l) {
+    json_t *plan = culm_gnn_plan_json(&l->brief.plan);
+    if (plan) {
+        json_object_set_new(plan, "cut_sha256", json_string(l->brief.cut_sha256));
+        json_object_set_new(plan, "cut_edges", json_integer((json_int_t)l->counts.cut_edges));
+        json_object_set_new(plan, "ghosts", json_integer((json_int_t)l->counts.ghosts));
+    }
+    return plan;
+}
+
+static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    json_t *json = plan_json(l);
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    json_decref(json);
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->run.dir);
+    if (status == CULM_OK) {
+        status = text ? culm_file_replace(NULL, path, text, strlen(text), error) : no_memory(error);
+    }
+    free(text);
+    return status;
+}
+
+/* What the run there was begun with must be what this one goes on with. */
+static enum culm_status check_start(struct launch *l, struct culm_error *error) {
+    struct culm_checkpoint *checkpoint = NULL;
+    struct culm_gnn_config before;
+    enum culm_status status = culm_checkpoint_open(l->start_path, false, &checkpoint, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
+    if (strcmp(info->signature, l->signature) != 0) {
+        culm_launcher_warn(l->launcher,
+                           "'%s' was written by another build or machine (%s, here %s); the bits "
+                           "may differ from here on",
+                           l->start_path, info->signature, l->signature);
+    }
+    const json_t *cut = json_object_get(info->choices, "cut_sha256");
+    if (json_is_string(cut) && strcmp(json_string_value(cut), l->brief.cut_sha256) != 0) {
+        status = culm_error_set(error, CULM_ERR_CHANGED,
+                                "'%s': the graph was cut otherwise then; it has changed, or METIS "
+                                "differs",
+                                l->start_path);
+    }
+    if (status == CULM_OK) {
+        status = culm_gnn_config_parse(info->config, strlen(info->config), "its configuration",
+                                       NULL, 0, &before, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_gnn_config_resumable(&before, l->o->config, error);
+        culm_gnn_config_release(&before);
+    }
+    culm_checkpoint_close(checkpoint);
+    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start_path);
+}
+
+static enum culm_status find_start(struct launch *l, struct culm_error *error) {
+    char warning[CULM_ERROR_MAX] = "";
+    if (!l->o->run.resume) {
+        return CULM_OK;
+    }
+    enum culm_status status = culm_checkpoint_latest(l->o->run.dir, true, &l->start_version,
+                                                     l->start_path, warning, error);
+    if (warning[0]) {
+        culm_launcher_warn(l->launcher, "%s", warning);
+    }
+    if (status == CULM_ERR_NOT_FOUND) {
+        l->start_version = 0; /* version 0 can be made again from the seed */
+        l->start_path[0] = '\0';
+        culm_error_clear(error);
+        return CULM_OK;
+    }
+    if (status == CULM_OK && l->start_version > l->o->config->epochs) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' is at epoch %lld already, and 'epochs' is %lld", l->start_path,
+                              (long long)l->start_version, (long long)l->o->config->epochs);
+    }
+    return status == CULM_OK ? check_start(l, error) : status;
+}
+
+static enum culm_status claim(struct launch *l, struct culm_error *error) {
+    enum culm_status status;
+    if ((status = culm_launcher_claim(l->launcher, error)) || (status = find_start(l, error)) ||
+        (status = culm_launcher_begin(l->launcher, l->o->config_text, error)) ||
+        (status = culm_checkpoint_clean(NULL, l->o->run.dir, error)) ||
+        (status = write_plan(l, error))) {
+        return status;
+    }
+    /* A crash may have left it under a temporary name, which has just been put right. */
+    return l->start_path[0] && !culm_file_is_directory(l->start_path)
+               ? culm_checkpoint_path(l->o->run.dir, l->start_version, l->start_path, error)
+               : CULM_OK;
+}
+
+/* --- nodes and their leader --- */
+
+static const char *const server_words[] = {"node", "server", NULL};
+static const char *const parameter_words[] = {"node", "parameter", NULL};
+static const char *const worker_words[] = {"node", "worker", NULL};
+static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
+    [CULM_GNN_SERVER] = {"server", server_words},
+    [CULM_GNN_PARAMETER] = {"parameter", parameter_words},
+    [CULM_GNN_WORKER] = {"worker", worker_words},
+};
+
+static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
+    const struct launch *l = job;
+    (void)role; /* all are told the same */
+    return culm_gnn_brief_write(&l->brief, out);
+}
+
+static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
+    int64_t third = l->o->config->cluster.suspect_ms / 3;
+    const struct culm_launcher_doors doors = {
+        .signature = l->signature,
+        .brief = write_brief,
+        .payload_max = l->setup->layout.payload_max,
+        .alive_ms = third > 1 ? third : 1, /* no node takes us for gone */
+        .max_nodes = CULM_GNN_NODES_MAX,
+    };
+    return culm_launcher_open(l->launcher, &doors, error);
+}
+
+static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
+    const struct culm_gnn_numeric_options numeric = {
+        .config = l->o->config,
+        .config_text = l->o->config_text,
+        .signature = l->signature,
+        .run_dir = l->o->run.dir,
+        .model = l->setup->model,
+        .layout = &l->setup->layout,
+        .pool = culm_launcher_pool(l->launcher),
+    };
+    return culm_gnn_numeric_new(&numeric, &l->exec, error);
+}
+
+static enum culm_status make_leader(struct launch *l, struct culm_error *error) {
+    const struct culm_gnn_config *config = l->o->config;
+    struct culm_gnn_leader_options options = {
+        .world = culm_launcher_world(l->launcher),
+        .agent = culm_launcher_agent(l->launcher),
+        .exec = l->exec,
+        .layout = &l->setup->layout,
+        .settings = {.count = {(int32_t)config->servers, (int32_t)config->parameter_servers,
+                               (int32_t)config->worker_count},
+                     .epochs = config->epochs,
+                     .eval_every = config->eval.every,
+                     .checkpoint_every = config->checkpoint.every,
+                     .beat_ms = config->cluster.heartbeat_ms,
+                     .suspect_ms = config->cluster.suspect_ms,
+                     .stop_accuracy = config->stop.accuracy,
+                     .patience = config->stop.patience},
+        .home = l->home,
+        .start_version = l->start_version,
+        .start_path = l->start_path,
+    };
+    const struct culm_graph_data *graph = l->setup->graph;
+    const uint8_t *split = graph->split + config->graph.split * graph->vertices;
+    for (int64_t v = 0; v < graph->vertices; v++) {
+        if (split[v] >= 1 && split[v] <= CULM_GNN_SPLITS && graph->label[v] >= 0) {
+            options.rows[split[v] - 1]++;
+        }
+    }
+    l->leader = culm_gnn_leader_new(&options);
+    return l->leader ? CULM_OK : no_memory(error);
+}
+
+/* --- from beginning to end --- */
+
+static void tell_start(const struct launch *l) {
+    json_t *plan = plan_json(l);
+    json_t *event = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
+    culm_launcher_start(l->launcher, l->o->config_sha256, NULL);
+    if (plan && event) {
+        json_object_update_missing(event, plan);
+        culm_launcher_tell(l->launcher, event);
+    }
+    json_decref(event);
+    json_decref(plan);
+}
+
+static void release(struct launch *l) {
+    culm_gnn_leader_free(l->leader);
+    culm_gnn_numeric_free(l->exec);
+    culm_launcher_free(l->launcher);
+    culm_gnn_setup_close(l->setup);
+    free(l->home);
+    free(l->faults);
+}
+
+static enum culm_status take_faults(struct launch *l, struct culm_error *error) {
+    l->faults = calloc(l->o->run.fault_count + 1, sizeof *l->faults);
+    if (!l->faults) {
+        return no_memory(error);
+    }
+    for (size_t i = 0; i < l->o->run.fault_count; i++) {
+        const struct culm_gnn_fault_spec *spec = &l->o->faults[i];
+        l->faults[i] = (struct culm_agent_fault){.node = -1,
+                                                 .phase = culm_gnn_phase_name(spec->point.phase),
+                                                 .how = spec->how,
+                                                 .for_ms = spec->for_ms,
+                                                 .role = spec->role,
+                                                 .index = spec->index,
+                                                 .role_name = culm_gnn_role_name(spec->role)};
+    }
+    return CULM_OK;
+}
+
+/* Also after a failure to be released. */
+static enum culm_status init(struct launch *l, const struct culm_gnn_launch_options *options,
+                             struct culm_summary *summary, struct culm_error *error) {
+    *l = (struct launch){.o = options};
+    enum culm_status status = take_faults(l, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_launcher_job job = {
+        .role = roles,
+        .role_count = CULM_GNN_ROLES,
+        .trace_role = CULM_GNN_WORKER,
+        .faults = l->faults,
+        .summary = summary,
+        .job = l,
+    };
+    return culm_launcher_new(&options->run, &job, &l->launcher, error);
+}
+
+static void note_fired(const struct launch *l, struct culm_gnn_launch_result *result) {
+    result->fired = calloc(l->o->run.fault_count + 1, sizeof *result->fired);
+    for (size_t i = 0; i < l->o->run.fault_count && result->fired; i++) {
+        result->fired[i] = culm_launcher_fired(l->launcher, i);
+    }
+}
+
+int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
+                        struct culm_gnn_launch_result *ret_result, struct culm_error *ret_error) {
+    struct launch l;
+    enum culm_status status;
+    int code;
+    *ret_result = (struct culm_gnn_launch_result){0};
+    culm_summary_init(&ret_result->summary, &culm_summary_gnn);
+    if ((status = init(&l, options, &ret_result->summary, ret_error)) ||
+        (status = check(&l, ret_error)) || (status = claim(&l, ret_error)) ||
+        (status = open_doors(&l, ret_error)) || (status = make_exec(&l, ret_error)) ||
+        (status = make_leader(&l, ret_error))) {
+        code = culm_status_exit_code(status);
+    } else {
+        tell_start(&l);
+        code = culm_launcher_run(l.launcher, &culm_gnn_leader_actor, l.leader, ret_error);
+        note_fired(&l, ret_result);
+    }
+    release(&l);
+    return code;
+}
+
+void culm_gnn_launch_result_release(struct culm_gnn_launch_result *result) {
+    culm_summary_release(&result->summary);
+    free(result->fired);
+    *result = (struct culm_gnn_launch_result){0};
+}

@@ -1,0 +1,251 @@
+/* One node of a run on a graph. See gnn_node.h. */
+#include "run/gnn_node.h"
+
+#include "base/sha256.h"
+#include "gnn/numeric.h"
+#include "gnn/parameter.h"
+#include "gnn/phase.h"
+#include "gnn/server.h"
+#include "gnn/worker.h"
+#include "run/gnn_fault.h"
+#include "run/version.h"
+
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct node {
+    uint32_t role;
+    struct culm_participant *process;
+    struct culm_gnn_brief brief;
+    struct culm_gnn_config config;
+    bool configured;
+    char signature[CULM_GNN_SIGNATURE_SIZE];
+    struct culm_gnn_setup *setup;
+    struct culm_device *device;
+    struct culm_blob_pool *pool;
+    struct culm_gnn_exec *exec;
+    void *actor;
+};
+
+/* --- the brief --- */
+
+bool culm_gnn_brief_write(const struct culm_gnn_brief *brief, struct culm_buf *out) {
+    json_t *plan = culm_gnn_plan_json(&brief->plan);
+    char *text = plan ? json_dumps(plan, JSON_COMPACT) : NULL;
+    if (text) {
+        culm_buf_string(out, brief->config_text);
+        culm_buf_string(out, text);
+        culm_buf_string(out, brief->cut_sha256);
+        culm_buf_u64(out, brief->payload_max);
+    }
+    bool written = text && !out->failed;
+    free(text);
+    json_decref(plan);
+    return written;
+}
+
+enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_gnn_brief *ret_brief,
+                                     struct culm_error *error) {
+    struct culm_reader in = culm_reader_of(data, len);
+    char *config = calloc(1, len + 1), *plan = calloc(1, len + 1);
+    enum culm_status status = CULM_OK;
+    *ret_brief = (struct culm_gnn_brief){0};
+    if (!config || !plan) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    } else {
+        culm_read_string(&in, config, len + 1);
+        culm_read_string(&in, plan, len + 1);
+        culm_read_string(&in, ret_brief->cut_sha256, sizeof ret_brief->cut_sha256);
+        ret_brief->payload_max = culm_read_u64(&in);
+        json_t *json = culm_reader_done(&in) ? json_loads(plan, 0, NULL) : NULL;
+        status = json ? culm_gnn_plan_read(json, &ret_brief->plan, error)
+                      : culm_error_set(error, CULM_ERR_FORMAT, "the launcher's brief is malformed");
+        json_decref(json);
+    }
+    free(plan);
+    if (status == CULM_OK) {
+        ret_brief->config_text = config;
+    } else {
+        free(config);
+    }
+    return status;
+}
+
+void culm_gnn_brief_release(struct culm_gnn_brief *brief) {
+    free(brief->config_text);
+    brief->config_text = NULL;
+}
+
+enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]) {
+    return culm_sha256_of(setup->interval_of,
+                          (size_t)setup->structure->vertices * sizeof *setup->interval_of,
+                          ret_text);
+}
+
+void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_GNN_SIGNATURE_SIZE]) {
+    snprintf(ret_text, CULM_GNN_SIGNATURE_SIZE, "culm-%s+%s/%s/glibc-%s/gcc-%s", CULM_VERSION,
+             CULM_GIT, device->ops->signature(device), gnu_get_libc_version(), __VERSION__);
+}
+
+/* --- a node --- */
+
+/* Servers see the graph, and cut it as the launcher did. */
+static enum culm_status open_setup(struct node *n, struct culm_error *error) {
+    if (n->role != CULM_GNN_SERVER) {
+        return culm_gnn_setup_plan(&n->config, &n->brief.plan, &n->setup, error);
+    }
+    char cut[65];
+    enum culm_status status = culm_gnn_setup_open(&n->config, NULL, NULL, &n->setup, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_cut_sha256(n->setup, cut);
+    }
+    if (status == CULM_OK && strcmp(cut, n->brief.cut_sha256) != 0) {
+        return culm_error_set(error, CULM_ERR_CHANGED,
+                              "graph.path: '%s' is cut otherwise here than where the run was "
+                              "started; it has changed, or METIS differs",
+                              n->config.graph.path);
+    }
+    return status;
+}
+
+static enum culm_status make_actor(struct node *n, struct culm_error *error) {
+    const struct culm_gnn_node_options options = {
+        .world = culm_participant_world(n->process),
+        .exec = n->exec,
+        .layout = &n->setup->layout,
+        .pool = n->pool,
+        .id = culm_participant_node(n->process),
+        .beat_ms = n->config.cluster.heartbeat_ms,
+    };
+    if (n->role == CULM_GNN_SERVER) {
+        const struct culm_gnn_server_options server = {options, n->config.worker_count > 0};
+        n->actor = culm_gnn_server_new(&server);
+    } else if (n->role == CULM_GNN_PARAMETER) {
+        n->actor = culm_gnn_parameter_new(&options);
+    } else {
+        n->actor = culm_gnn_worker_new(&options);
+    }
+    return n->actor ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+static enum culm_status prepare(struct node *n, struct culm_error *error) {
+    size_t len;
+    const void *data = culm_participant_brief(n->process, &len);
+    enum culm_status status = culm_gnn_brief_read(data, len, &n->brief, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const char *text = n->brief.config_text;
+    status =
+        culm_gnn_config_parse(text, strlen(text), "its configuration", NULL, 0, &n->config, error);
+    n->configured = status == CULM_OK;
+    if (status != CULM_OK || (status = open_setup(n, error)) ||
+        (status = culm_device_new((int)n->config.threads, &n->device, error))) {
+        return status;
+    }
+    culm_gnn_signature(n->device, n->signature);
+    n->pool = culm_blob_pool_new(0);
+    if (!n->pool) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    const struct culm_gnn_numeric_options numeric = {
+        .config = &n->config,
+        .config_text = n->brief.config_text,
+        .signature = n->signature,
+        .run_dir = culm_participant_dir(n->process),
+        .model = n->setup->model,
+        .layout = &n->setup->layout,
+        .structure = n->setup->structure,
+        .graph = n->setup->graph,
+        .pool = n->pool,
+        .device = n->device,
+    };
+    status = culm_gnn_numeric_new(&numeric, &n->exec, error);
+    return status == CULM_OK ? make_actor(n, error) : status;
+}
+
+static enum culm_status say_ready(struct node *n, struct culm_error *error) {
+    const struct culm_cluster_config *cluster = &n->config.cluster;
+    const struct culm_worker_ready ready = {
+        .signature = n->signature,
+        .pool = n->pool,
+        .payload_max = (size_t)n->brief.payload_max,
+        .dial_limit_ms = 2 * cluster->suspect_ms,
+        .orphan_ms =
+            cluster->orphan_ms > cluster->suspect_ms ? cluster->orphan_ms : cluster->suspect_ms,
+    };
+    return culm_participant_ready(n->process, &ready, error);
+}
+
+static enum culm_status read_fault(const char *text, struct culm_worker_fault *ret_fault,
+                                   struct culm_error *error) {
+    struct culm_gnn_fault_spec spec;
+    enum culm_status status = culm_gnn_fault_parse(text, &spec, error);
+    if (status == CULM_OK) {
+        *ret_fault = (struct culm_worker_fault){.point = spec.point, .how = spec.how};
+    }
+    return status;
+}
+
+static enum culm_status begin(struct node *n, struct culm_error *error) {
+    enum culm_status status = prepare(n, error);
+    if (status != CULM_OK) {
+        culm_participant_decline(n->process, error);
+        return status;
+    }
+    return say_ready(n, error);
+}
+
+static void release(struct node *n) {
+    culm_gnn_numeric_free(n->exec);
+    culm_device_free(n->device);
+    culm_gnn_setup_close(n->setup);
+    culm_blob_pool_free(n->pool);
+    if (n->configured) {
+        culm_gnn_config_release(&n->config);
+    }
+    culm_gnn_brief_release(&n->brief);
+}
+
+static const struct culm_actor_ops *const actors[CULM_GNN_ROLES] = {
+    [CULM_GNN_SERVER] = &culm_gnn_server_actor,
+    [CULM_GNN_PARAMETER] = &culm_gnn_parameter_actor,
+    [CULM_GNN_WORKER] = &culm_gnn_worker_actor,
+};
+
+static void free_actor(const struct node *n) {
+    switch (n->role) {
+    case CULM_GNN_SERVER: culm_gnn_server_free(n->actor); break;
+    case CULM_GNN_PARAMETER: culm_gnn_parameter_free(n->actor); break;
+    default: culm_gnn_worker_free(n->actor); break;
+    }
+}
+
+int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,
+                      struct culm_error *ret_error) {
+    struct node n = {.role = CULM_GNN_ROLES};
+    for (uint32_t r = 0; argc > 1 && r < CULM_GNN_ROLES; r++) {
+        n.role = strcmp(argv[1], culm_gnn_role_name(r)) == 0 ? r : n.role;
+    }
+    if (n.role == CULM_GNN_ROLES) {
+        culm_error_set(ret_error, CULM_ERR_ARGUMENT, "no such role");
+        return culm_status_exit_code(CULM_ERR_ARGUMENT);
+    }
+    const struct culm_participant_role role = {
+        .words = 2, .calls_only = n.role == CULM_GNN_WORKER, .fault = read_fault, .ctx = &n};
+    enum culm_status status;
+    int code;
+    if ((status = culm_participant_join(argc, argv, &role, &n.process, ret_error)) ||
+        (status = begin(&n, ret_error))) {
+        code = culm_status_exit_code(status);
+    } else {
+        code = culm_participant_run(n.process, actors[n.role], n.actor, ret_error);
+        culm_participant_measure(n.pool, ret_memory);
+    }
+    free_actor(&n);
+    culm_participant_leave(n.process);
+    release(&n);
+    return code;
+}

@@ -1,0 +1,39 @@
+/*
+ * The nodes of a run on a graph: participants (participant.h) in the roles server, parameter and
+ * worker. They print nothing. Also what the launcher tells them, and must be the same in all.
+ */
+#ifndef CULM_RUN_GNN_NODE_H
+#define CULM_RUN_GNN_NODE_H
+
+#include "gnn/leader.h"
+#include "gnn/setup.h"
+#include "run/participant.h"
+
+#define CULM_GNN_SIGNATURE_SIZE 256
+
+/* What a node is told when it joins. */
+struct culm_gnn_brief {
+    char *config_text; /* owned */
+    struct culm_gnn_plan plan;
+    uint64_t payload_max; /* bytes of the largest message of the run */
+    char cut_sha256[65];  /* of the cut that the launcher made; who cuts again must get the same */
+};
+
+/* False: out of memory. */
+bool culm_gnn_brief_write(const struct culm_gnn_brief *brief, struct culm_buf *out);
+/* CULM_ERR_FORMAT. */
+enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_gnn_brief *ret_brief,
+                                     struct culm_error *error);
+void culm_gnn_brief_release(struct culm_gnn_brief *brief); /* fine on a zeroed one */
+
+/* SHA-256 of interval_of[vertices]. */
+enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]);
+/* Everything of build and machine that can change bits. */
+void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_GNN_SIGNATURE_SIZE]);
+
+/* Works until it is told to end, or its launcher is gone; the exit code. argv[0] is "node", argv[1]
+ * the role's name; what follows is as participant.h says. */
+int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,
+                      struct culm_error *ret_error);
+
+#endif

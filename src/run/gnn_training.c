@@ -1,0 +1,185 @@
+/* A training run on a graph as an object. See gnn_training.h. */
+#include "run/gnn_training.h"
+
+#include "run/gnn_launch.h"
+#include "run/gnn_node.h"
+#include "run/program.h"
+#include "run/rundir.h"
+#include "store/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct culm_gnn_training {
+    struct culm_gnn_config config;
+    bool configured, ran;
+    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX];
+    struct culm_gnn_fault_spec *faults;
+    struct culm_gnn_launch_options launch;
+    struct culm_gnn_launch_result result;
+};
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a training run");
+}
+
+static enum culm_status load_config(struct culm_gnn_training *t,
+                                    const struct culm_gnn_training_options *options,
+                                    struct culm_error *error) {
+    enum culm_status status = culm_gnn_config_load(options->config_path, options->sets,
+                                                   options->set_count, &t->config, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    t->configured = true;
+    t->launch.config = &t->config;
+    t->launch.config_text = culm_gnn_config_dump(&t->config);
+    if (!t->launch.config_text) {
+        return no_memory(error);
+    }
+    return culm_sha256_of(t->launch.config_text, strlen(t->launch.config_text),
+                          t->launch.config_sha256);
+}
+
+static enum culm_status load_faults(struct culm_gnn_training *t,
+                                    const struct culm_gnn_training_options *options,
+                                    struct culm_error *error) {
+    t->faults = calloc(options->fault_count + 1, sizeof *t->faults);
+    enum culm_status status = t->faults ? CULM_OK : no_memory(error);
+    for (size_t i = 0; i < options->fault_count && status == CULM_OK; i++) {
+        const char *text = options->faults[i];
+        status = culm_gnn_fault_parse(text, &t->faults[i], error);
+        if (status == CULM_OK) {
+            status = culm_gnn_fault_check(&t->faults[i], text, &t->config, error);
+        }
+    }
+    return status;
+}
+
+/* The run directory must be free, or hold a run that this configuration may go on with; once there is
+ * a checkpoint, that is compared (gnn_launch.c), which nobody edits. */
+static enum culm_status check_dir(struct culm_gnn_training *t, bool resume,
+                                  struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_gnn_config before;
+    enum culm_status status = culm_rundir_check(t->dir, resume, error);
+    if (status != CULM_OK || !resume) {
+        return status;
+    }
+    if ((status = culm_path_format(path, error, "%s/config.yaml", t->dir)) ||
+        (status = culm_gnn_config_load(path, NULL, 0, &before, error))) {
+        return status;
+    }
+    status = culm_gnn_config_resumable(&before, &t->config, error);
+    culm_gnn_config_release(&before);
+    return status;
+}
+
+/* Counts how often somebody asked it to stop. Not one of the numbers below 3. */
+static enum culm_status open_stop(struct culm_gnn_training *t, struct culm_error *error) {
+    int fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    t->launch.run.stop_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int problem = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return t->launch.run.stop_fd < 0 ? culm_error_errno(error, problem, "make an eventfd")
+                                     : CULM_OK;
+}
+
+static enum culm_status make(struct culm_gnn_training *t,
+                             const struct culm_gnn_training_options *options,
+                             struct culm_error *error) {
+    enum culm_status status;
+    if ((status = open_stop(t, error)) || (status = load_config(t, options, error)) ||
+        (status = load_faults(t, options, error)) ||
+        (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
+        (status = check_dir(t, options->resume, error)) ||
+        (status = culm_program_find(options->program, t->program, error)) ||
+        (status = culm_launcher_draw(&t->launch.run, error))) {
+        return status;
+    }
+    t->launch.faults = t->faults;
+    t->launch.run.dir = t->dir;
+    t->launch.run.resume = options->resume;
+    t->launch.run.program = t->program;
+    t->launch.run.fault_texts = options->faults;
+    t->launch.run.fault_count = options->fault_count;
+    t->launch.run.time_scale = 1;
+    t->launch.run.warn = options->warning;
+    t->launch.run.ctx = options->context;
+    return CULM_OK;
+}
+
+enum culm_status culm_gnn_training_new(const struct culm_gnn_training_options *options,
+                                       struct culm_gnn_training **ret_training,
+                                       struct culm_error *error) {
+    struct culm_gnn_training *training = calloc(1, sizeof *training);
+    if (!training) {
+        return no_memory(error);
+    }
+    enum culm_status status = make(training, options, error);
+    if (status != CULM_OK) {
+        culm_gnn_training_free(training);
+        return status;
+    }
+    *ret_training = training;
+    return CULM_OK;
+}
+
+void culm_gnn_training_free(struct culm_gnn_training *training) {
+    if (!training) {
+        return;
+    }
+    if (training->ran) {
+        culm_gnn_launch_result_release(&training->result);
+    }
+    if (training->launch.run.stop_fd > 0) {
+        close(training->launch.run.stop_fd);
+    }
+    free(training->faults);
+    free(training->launch.config_text);
+    if (training->configured) {
+        culm_gnn_config_release(&training->config);
+    }
+    free(training);
+}
+
+int64_t culm_gnn_training_epochs(const struct culm_gnn_training *training) {
+    return training->config.epochs;
+}
+
+void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sink *log,
+                             struct culm_sink *screen) {
+    training->launch.run.log = log;
+    training->launch.run.screen = screen;
+}
+
+int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error) {
+    training->ran = true;
+    return culm_gnn_launch_run(&training->launch, &training->result, ret_error);
+}
+
+void culm_gnn_training_stop(struct culm_gnn_training *training) {
+    int before = errno;
+    if (training) {
+        (void)eventfd_write(training->launch.run.stop_fd, 1);
+    }
+    errno = before;
+}
+
+const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training) {
+    return &training->result.summary;
+}
+
+bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault) {
+    return !training->result.fired || training->result.fired[fault];
+}
+
+int culm_gnn_node_main(int argc, char **argv) {
+    return culm_participant_main("node", argc, argv, culm_run_gnn_node);
+}

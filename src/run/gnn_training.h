@@ -1,0 +1,49 @@
+/*
+ * A training run on a graph as an object, for the command `gnn train`.
+ *
+ * Everything that can be wrong is found by _new, or before anything is written. It prints nothing.
+ * Thread: one at a time, but for _stop.
+ */
+#ifndef CULM_RUN_GNN_TRAINING_H
+#define CULM_RUN_GNN_TRAINING_H
+
+#include "report/sink.h"
+#include "report/summary.h"
+
+struct culm_gnn_training;
+
+struct culm_gnn_training_options { /* borrowed until _free */
+    const char *config_path;
+    const char *const *sets; /* "key.sub=value" */
+    size_t set_count;
+    const char *dir;
+    bool resume;
+    const char *program; /* NULL: the culm program, found beside the library */
+    const char *const *faults;
+    size_t fault_count;
+    void (*warning)(void *context, const char *text);
+    void *context;
+};
+
+/* CULM_ERR_CONFIG, CULM_ERR_EXISTS, ...; *ret_training is the caller's to free. */
+enum culm_status culm_gnn_training_new(const struct culm_gnn_training_options *options,
+                                       struct culm_gnn_training **ret_training,
+                                       struct culm_error *error);
+void culm_gnn_training_free(struct culm_gnn_training *training); /* NULL is fine */
+int64_t culm_gnn_training_epochs(const struct culm_gnn_training *training);
+/* Where events go; either may be NULL. Borrowed until _free. */
+void culm_gnn_training_watch(struct culm_gnn_training *training, struct culm_sink *log,
+                             struct culm_sink *screen);
+/* Trains to the end; the exit code of the command. Once. */
+int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *ret_error);
+/* The first time the run ends so that it can be resumed, the second time at once. From any thread,
+ * and from a signal's handler. */
+void culm_gnn_training_stop(struct culm_gnn_training *training);
+/* After _go. */
+const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training);
+bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault);
+
+/* The hidden command: a node of a run, as the launcher starts it. Returns the exit code. */
+int culm_gnn_node_main(int argc, char **argv);
+
+#endif
