@@ -116,7 +116,7 @@ def write_config(path, config):
 
 
 def workers_of(run_dir):
-    """Pids of living workers of the run there: zombies do not count."""
+    """Pids of living processes that the launcher of the run there started: zombies do not count."""
     found = []
     wanted = os.fsencode(run_dir)
     for name in os.listdir("/proc"):
@@ -129,7 +129,8 @@ def workers_of(run_dir):
                 state = file.read().rpartition(b")")[2].split()[0]
         except OSError:
             continue
-        if len(words) > 2 and words[1] == b"worker" and words[2] == wanted and state not in (b"Z", b"X"):
+        ours = words[1:3] == [b"worker", wanted] or (words[1:2] == [b"node"] and words[3:4] == [wanted])
+        if ours and state not in (b"Z", b"X"):
             found.append(int(name))
     return sorted(found)
 

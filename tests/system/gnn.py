@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Graph networks on processes: whatever the shape, and whoever dies or freezes where, the bits are those of one server."""
+import json
+import os
+import signal
+import time
+
+from harness import Cases, Failed, RUN_LIMIT_S, Skipped, changed, check, equal, read_events, wait_until, workers_of
+
+cases = Cases()
+SHARED = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "data", "graphs")
+GRAPH = os.path.join(cases.folder, "graph")
+CONFIG = {
+    "graph": {"path": GRAPH, "features": "as-is"},
+    "model": {"arch": "gcn", "layers": 2, "width": 16, "dropout": 0.5},
+    "epochs": 8,
+    "intervals": 8,
+    "servers": 2,
+    "parameter_servers": 1,
+    "workers": 4,
+    "seed": 5,
+    "eval": {"every": 2},
+    "checkpoint": {"every": 3},
+    "optimizer": {"lr": 0.01},
+    "cluster": {"heartbeat_ms": 50, "suspect_ms": 1000},
+}
+ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
+
+
+def make_graph(bench):
+    """A block model whose classes can be learned, made once."""
+    with cases.lock:
+        if not os.path.exists(GRAPH):
+            ended = bench.run("gnn", "make", "sbm", "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4",
+                              "--seed", "3", "--out", GRAPH)
+            equal((ended.code, ended.err), (0, ""), "making a graph")
+
+
+def train(bench, config, out="run", *words, code=0, limit_s=RUN_LIMIT_S):
+    make_graph(bench)
+    path = bench.config(config, f"{out}.yaml")
+    ended = bench.run("gnn", "train", path, "--out", bench.path(out), "--json", *words, limit_s=limit_s)
+    ended.dir = bench.path(out)
+    equal(ended.code, code, f"exit code; {ended.err.strip()[-300:]}")
+    ended.events = [json.loads(line) for line in ended.out.splitlines()]
+    equal(workers_of(ended.dir), [], "processes left behind")
+    return ended
+
+
+def reference(bench, config=None):
+    """The undisturbed run with one server and one parameter server: hashes, and the bits of each loss."""
+    same = {key: value for key, value in (config or CONFIG).items() if key not in ONE and key != "cluster"}
+    key = json.dumps(same, sort_keys=True)
+    with cases.lock:
+        if key in cases.shared:
+            return cases.shared[key]
+    run = train(bench, changed(config or CONFIG, **ONE), "reference")
+    equal(run.all("lost"), [], "losses of an undisturbed run")
+    result = run.hashes(), [event["loss_bits"] for event in run.all("epoch")]
+    with cases.lock:
+        cases.shared[key] = result
+    return result
+
+
+def check_whole(bench, run, config=None):
+    """Each epoch once, and the bits of the undisturbed run."""
+    hashes, losses = reference(bench, config)
+    equal([event["epoch"] for event in run.all("epoch")], list(range(1, (config or CONFIG)["epochs"] + 1)), "epochs")
+    equal([event["loss_bits"] for event in run.all("epoch")], losses, "losses")
+    equal(run.hashes(), hashes, "weights_sha256 and state_sha256")
+    equal(run.one("done")["rollbacks"], 0, "roll-backs")
+
+
+def fault(node, epoch, phase, how="kill", **more):
+    words = [f"node={node}", f"epoch={epoch}", f"phase={phase}", f"how={how}", *(f"{key}={value}" for key, value in more.items())]
+    return "--fault", ",".join(words)
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------------
+
+
+def shape(bench, changes):
+    run = train(bench, changed(CONFIG, **changes))
+    equal(run.all("lost"), [], "losses")
+    check_whole(bench, run)
+
+
+def learns(bench):
+    """Far better than guessing one of four classes."""
+    config = changed(CONFIG, epochs=60, model__dropout=0.0)
+    done = train(bench, config).one("done")
+    check(done["test"] > 0.5, f"test accuracy {done['test']}")
+    check(done["test_at_best_valid"] > 0.5, f"test accuracy at the best validation {done['test_at_best_valid']}")
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------------
+
+
+def lost(bench, changes, faults):
+    """All of them fire, and nothing is different in the end."""
+    config = changed(CONFIG, **changes)
+    run = train(bench, config, "run", *(word for one in faults for word in fault(*one)))
+    fired = sorted(event["phase"] for event in run.all("fault"))
+    equal(fired, sorted(one[2] for one in faults), "faults that fired")
+    roles = sorted(event["role"] for event in run.all("lost"))
+    for one in faults:
+        check(one[0].split(":")[0] in roles, f"nobody lost {one[0]}: {roles}")
+    check_whole(bench, run, config)
+
+
+def thawed(bench):
+    """One that is frozen for less than it takes to be missed goes on."""
+    run = train(bench, changed(CONFIG, cluster__suspect_ms=4000), "run",
+                *fault("server:1", 3, "gather", "stop", for_ms=300))
+    equal(run.all("lost"), [], "losses")
+    check_whole(bench, run)
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------------
+
+
+def start(bench, config, *words):
+    make_graph(bench)
+    path = bench.config(config, "run.yaml")
+    return bench.start("gnn", "train", path, "--out", bench.path("run"), "--json", *words)
+
+
+def epochs_told(bench):
+    path = bench.path("run", "events.jsonl")
+    return [event["epoch"] for event in read_events(path) if event["event"] == "epoch"] if os.path.exists(path) else []
+
+
+def stopped(bench, kill):
+    """Ended in the middle by a signal, resumed in another shape."""
+    config = changed(CONFIG, epochs=400, checkpoint__every=20, eval__every=0)
+    process = start(bench, config)
+    wait_until(lambda: len(epochs_told(bench)) >= 50 or process.poll() is not None, 60, "fifty epochs")
+    process.send_signal(kill)
+    ended = bench.end(process)
+    if kill == signal.SIGTERM:
+        equal(ended.code, 75, "exit code")
+    wait_until(lambda: not workers_of(bench.path("run")), 30, "the end of all processes")
+    config = changed(config, servers=3, parameter_servers=2, workers=1)
+    check(len(epochs_told(bench)) < 400, "it was over before it could be stopped")
+    run = train(bench, config, "run", "--resume")
+    hashes, losses = reference(bench, config)
+    equal(run.hashes(), hashes, "weights_sha256 and state_sha256")
+    last = run.all("epoch")
+    equal([event["loss_bits"] for event in last], losses[last[0]["epoch"] - 1:], "losses")
+    if kill == signal.SIGTERM:
+        told = epochs_told(bench)
+        equal(told, list(range(1, 401)), "epochs, each once")
+
+
+def refused(bench, changes, words, code, text):
+    make_graph(bench)
+    path = bench.config(changed(CONFIG, **changes), "run.yaml")
+    ended = bench.run("gnn", "train", path, "--out", bench.path("run"), "--json", *words)
+    equal(ended.code, code, "exit code")
+    lines = ended.err.splitlines()
+    equal(len(lines), 1, f"lines of {ended.err!r}")
+    check(text in lines[0], f"{text!r} is not in {lines[0]!r}")
+    check(not os.path.exists(bench.path("run", "config.yaml")), "a run directory was begun")
+
+
+# --- real graphs ------------------------------------------------------------------------------------------------------------
+
+
+def cora(bench):
+    """Two servers, a parameter server and four workers of which one is killed: the bits of one server, and its accuracy."""
+    if not os.path.isdir(SHARED):
+        raise Skipped("no ../shared here")
+    config = changed(CONFIG, graph__path=os.path.join(SHARED, "cora"), graph__features="rows", epochs=100, eval__every=20)
+    run = train(bench, config, "run", *fault("worker:2", 30, "apply"))
+    equal([event["role"] for event in run.all("lost")], ["worker"], "who was lost")
+    check_whole(bench, run, config)
+    done = run.one("done")
+    bench.note(f"test accuracy {done['test']:.3f}")
+    check(done["test"] > 0.78, f"test accuracy {done['test']}")
+
+
+cases.add("two servers, one parameter server, four workers", shape, {})
+cases.add("four servers, two parameter servers, no workers", shape, {"servers": 4, "parameter_servers": 2, "workers": 0})
+cases.add("eight servers, three parameter servers, one worker", shape, {"servers": 8, "parameter_servers": 3, "workers": 1})
+cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers": 2, "threads": 2})
+cases.add("it learns", learns)
+cases.add("cora", cora)
+for how in "kill", "stop":
+    for node, phases in (("server:1", ["load", "gather", "scatter", "apply", "push-gradient", "commit"]),
+                         ("server:0", ["update"]),
+                         ("parameter:0", ["load", "update", "commit", "checkpoint"]),
+                         ("worker:1", ["load", "apply", "push-gradient", "push-rows"])):
+        for at in phases:
+            epoch = {"load": 1, "checkpoint": 4}.get(at, 3)
+            cases.add(f"{node} {at} {how}", lost, {"workers": 0 if (node, at) == ("server:1", "apply") else 4}, [(node, epoch, at, how)])
+cases.add("a server and the parameter server at once", lost, {}, [("server:0", 3, "gather"), ("parameter:0", 3, "update")][:1] +
+          [("parameter:0", 5, "update")])
+cases.add("two servers at once", lost, {"servers": 3}, [("server:0", 3, "gather"), ("server:2", 3, "scatter")])
+cases.add("all workers at once", lost, {}, [(f"worker:{k}", 3, "apply") for k in range(4)])
+cases.add("a server and its replacement", lost, {"epochs": 300, "eval__every": 0, "checkpoint__every": 0},
+          [("server:1", 3, "gather"), ("server:2", 280, "gather")])
+cases.add("frozen for a moment", thawed)
+cases.add("stopped and resumed in another shape", stopped, signal.SIGTERM)
+cases.add("killed and resumed in another shape", stopped, signal.SIGKILL)
+cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
+cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never comes to phase gather")
+cases.add("a graph that is not there", refused, {"graph__path": "/nowhere"}, [], 3, "/nowhere")
+
+cases.run()
