@@ -37,6 +37,7 @@ struct culm_conn {
     size_t first_written; /* bytes of the first entry that are gone */
     size_t queued;
     size_t heads;          /* bytes copied into the queue */
+    uint64_t delivered;    /* messages */
     struct culm_error why; /* of a link that we broke; CULM_OK: the other side says */
     bool connecting;       /* not yet writable for the first time */
     bool corked;           /* send leaves the writing to flush */
@@ -269,6 +270,11 @@ static void report(struct culm_conn *conn, const struct culm_error *why) {
 
 static bool dead(const struct culm_conn *conn) { return conn->closing || conn->reported; }
 
+static void deliver(struct culm_conn *conn, const struct culm_message *message) {
+    conn->delivered++;
+    conn->o.ops->message(conn->o.ctx, conn, message);
+}
+
 static void parse(struct culm_conn *conn, const uint8_t *data, size_t len) {
     for (size_t at = 0; at < len && !dead(conn);) {
         const struct culm_message *message;
@@ -281,17 +287,19 @@ static void parse(struct culm_conn *conn, const uint8_t *data, size_t len) {
         }
         at += used;
         if (message) {
-            conn->o.ops->message(conn->o.ctx, conn, message);
+            deliver(conn, message);
         }
     }
 }
 
-/* One read; false when there was nothing to get or the connection is over. */
-static bool read_some(struct culm_conn *conn, size_t *ret_bytes) {
+/* One read of at most `most` bytes beside a payload in progress; false when there was nothing to get
+ * or the connection is over. */
+static bool read_some(struct culm_conn *conn, size_t most, size_t *ret_bytes) {
     uint8_t *payload = NULL;
     size_t space = culm_frame_reader_space(&conn->reader, &payload);
-    struct iovec iov[2] = {{payload, space}, {conn->scratch, conn->o.scratch_bytes}};
-    ssize_t got = conn->stream->ops->read(conn->stream, space ? iov : iov + 1, space ? 2 : 1);
+    struct iovec iov[2] = {{payload, space}, {conn->scratch, most}};
+    int first = !space, count = (space > 0) + (most > 0);
+    ssize_t got = conn->stream->ops->read(conn->stream, iov + first, count);
     if (got <= 0) {
         if (got == -EAGAIN) {
             return false;
@@ -316,7 +324,7 @@ static bool read_some(struct culm_conn *conn, size_t *ret_bytes) {
             return false;
         }
         if (message) {
-            conn->o.ops->message(conn->o.ctx, conn, message);
+            deliver(conn, message);
         }
     }
     parse(conn, conn->scratch, (size_t)got - direct);
@@ -325,7 +333,7 @@ static bool read_some(struct culm_conn *conn, size_t *ret_bytes) {
 
 static void read_turn(struct culm_conn *conn, size_t limit) {
     size_t turn = 0, bytes;
-    while (!dead(conn) && turn < limit && read_some(conn, &bytes)) {
+    while (!dead(conn) && turn < limit && read_some(conn, conn->o.scratch_bytes, &bytes)) {
         turn += bytes;
     }
 }
@@ -341,7 +349,17 @@ bool culm_conn_hear(struct culm_conn *conn, uint64_t deadline_ns) {
         !conn->stream->ops->wait(conn->stream, CULM_STREAM_READ, deadline_ns)) {
         return false;
     }
-    culm_conn_pump(conn);
+    uint64_t before = conn->delivered;
+    bool more = true;
+    while (more && !dead(conn) && conn->delivered == before) {
+        uint8_t *payload;
+        size_t bytes, wants = culm_frame_reader_wants(&conn->reader);
+        if (culm_frame_reader_space(&conn->reader, &payload)) {
+            wants = 0; /* it is read to where it belongs */
+        }
+        more =
+            read_some(conn, wants < conn->o.scratch_bytes ? wants : conn->o.scratch_bytes, &bytes);
+    }
     return true;
 }
 

@@ -67,8 +67,8 @@ void culm_conn_finish(struct culm_conn *conn);
 /* Handles what has been received, before the loop would: all of it when the other side is gone, at
  * most 64 MB when it goes on sending. */
 void culm_conn_pump(struct culm_conn *conn);
-/* Flushes, waits until something can be read, and pumps. False: deadline_ns passed, or the link
- * broke. */
+/* Flushes, waits until something can be read, and handles at most one frame, or its beginning: what
+ * comes behind it is the loop's. False: deadline_ns passed, or the link broke. */
 bool culm_conn_hear(struct culm_conn *conn, uint64_t deadline_ns);
 
 #endif

@@ -185,6 +185,14 @@ enum culm_status culm_frame_reader_feed(struct culm_frame_reader *reader, const 
     return whole(reader, ret_message, error);
 }
 
+size_t culm_frame_reader_wants(const struct culm_frame_reader *reader) {
+    if (reader->complete || !reader->header_done) {
+        return CULM_FRAME_HEADER_BYTES - (reader->complete ? 0 : reader->header_got);
+    }
+    return reader->message.meta_bytes - reader->meta_got + reader->message.payload_bytes -
+           reader->payload_got;
+}
+
 size_t culm_frame_reader_space(struct culm_frame_reader *reader, uint8_t **ret_at) {
     if (reader->complete || !reader->header_done || !reader->message.payload ||
         reader->meta_got < reader->message.meta_bytes) {

@@ -56,6 +56,9 @@ enum culm_status culm_frame_reader_feed(struct culm_frame_reader *reader, const 
                                         size_t len, size_t *ret_used,
                                         const struct culm_message **ret_message,
                                         struct culm_error *error);
+/* How many bytes may be read without any of the frame after the one in progress; at least 1. More are
+ * wanted when they have come, unless a frame is whole then. */
+size_t culm_frame_reader_wants(const struct culm_frame_reader *reader);
 /* Where the rest of the payload in progress may be written; 0 bytes when none is in progress. */
 size_t culm_frame_reader_space(struct culm_frame_reader *reader, uint8_t **ret_at);
 /* `len` bytes were written there. *ret_message: the frame that this completes, or NULL; valid as

@@ -75,6 +75,26 @@ static void a_fault_does_not_wait_for_a_call(void **state) {
     assert_int_equal(part(&w), 1);
 }
 
+/* It waits for the end of a dial, and what has come behind that is heard afterwards. */
+static void nothing_is_heard_while_a_fault_waits(void **state) {
+    (void)state;
+    struct joined w = join_as((struct setting){.calls_only = true});
+    char fired;
+    int listener = listen_as_peer(&w);
+    int fd = accept_one(listener);
+    order(&w, FAULT); /* is there before anything that the peer says */
+    let_in_with_data(fd);
+    assert_int_equal(answer(&w), HEARD);
+    assert_int_equal(read(w.words, &fired, 1), 1);
+    assert_int_equal(fired, '!');
+    say_nothing(fd, DATA);
+    assert_int_equal(answer(&w), HEARD);
+    close(fd);
+    assert_int_equal(answer(&w), LOST);
+    close(listener);
+    assert_int_equal(part(&w), 1);
+}
+
 static void one_whose_call_never_comes_is_given_up(void **state) {
     (void)state;
     struct joined w = join(0);
@@ -149,6 +169,7 @@ int main(void) {
         cmocka_unit_test(one_that_only_calls_is_answered_where_it_called),
         cmocka_unit_test(who_cannot_be_called_is_answered_where_it_called),
         cmocka_unit_test(a_fault_does_not_wait_for_a_call),
+        cmocka_unit_test(nothing_is_heard_while_a_fault_waits),
         cmocka_unit_test(one_whose_call_never_comes_is_given_up),
         cmocka_unit_test(two_that_only_call_never_meet),
         cmocka_unit_test(a_worker_listens_where_it_calls_from),

@@ -18,6 +18,7 @@
 struct actor {
     struct culm_world *world;
     const struct setting *setting;
+    bool busy; /* with a message */
 };
 
 static void say_to(const struct actor *self, int32_t node, enum what what) {
@@ -45,6 +46,10 @@ static const struct culm_worker_fault fault = {.point = {7, 1, -1}, .how = CULM_
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct actor *self = actor;
+    if (self->busy) {
+        say_to(actor, CULM_LEADER, NESTED);
+    }
+    self->busy = true;
     switch (message->type) {
     case DATA: say_to(actor, CULM_LEADER, from == PEER ? HEARD : LOST); break;
     case SEND: say_to(actor, PEER, DATA); break;
@@ -54,6 +59,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case FAULT: self->world->ops->fault(self->world, &fault.point); break;
     default: break;
     }
+    self->busy = false;
 }
 
 static void on_lost(void *actor, int32_t node) {
@@ -86,7 +92,7 @@ static void be_worker(const char *address, const struct setting *setting) {
                                                 .hello_limit_ms = 300};
     int code = 99;
     if (culm_worker_new(&options, &worker, &error) == CULM_OK) {
-        struct actor actor = {culm_worker_world(worker), setting};
+        struct actor actor = {.world = culm_worker_world(worker), .setting = setting};
         const struct culm_worker_ready ready = {.pool = pool,
                                                 .payload_max = 1 << 20,
                                                 .dial_limit_ms = DIAL_MS,
@@ -317,6 +323,16 @@ void let_in(int fd) {
     say(fd, CULM_WIRE_WELCOME, &meta);
     assert_true(hear(fd, &frame));
     assert_int_equal(frame.message.type, DATA);
+}
+
+void let_in_with_data(int fd) {
+    struct culm_introduction introduction;
+    uint8_t frames[2 * CULM_FRAME_HEADER_BYTES];
+    prove_to(PEER, fd, &introduction);
+    culm_frame_header_encode(&(struct culm_message){.type = CULM_WIRE_WELCOME}, frames);
+    culm_frame_header_encode(&(struct culm_message){.type = DATA},
+                             frames + CULM_FRAME_HEADER_BYTES);
+    assert_int_equal(write(fd, frames, sizeof frames), sizeof frames);
 }
 
 void say_nothing(int fd, enum what what) {

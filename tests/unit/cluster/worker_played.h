@@ -28,6 +28,7 @@ enum what {
     DATA,     /* between the worker and the peer */
     HEARD,    /* from the worker: the peer has said DATA */
     FAULT,    /* to the worker: a fault fires, before which all that was sent leaves */
+    NESTED,   /* from the worker: it heard something while it was busy with something else */
 };
 
 struct setting {
@@ -87,5 +88,7 @@ int listen_as_peer(const struct joined *w);
 void caller_as_peer(const struct joined *w);
 /* As one who is called: lets it in and hears its frame. */
 void let_in(int fd);
+/* Or lets it in, and says DATA in the same breath. */
+void let_in_with_data(int fd);
 
 #endif

@@ -334,6 +334,37 @@ static void a_pump_returns_although_more_comes(void **state) {
     assert_int_equal(f->b.bad, 0);
 }
 
+/* One frame, however it is cut, and the loop hears the others. */
+static void who_waits_for_an_answer_hears_no_more_than_that(void **state) {
+    struct fixture *f = *state;
+    f->b.conn = conn_of(f, &f->b, f->fd[1], false);
+    for (uint64_t i = 0; i < 4; i++) {
+        send_numbered(f, i, i % 2 * 5000);
+    }
+    assert_true(culm_conn_flush(f->a.conn, 0, culm_clock_ns() + 5 * SECOND));
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_true(culm_conn_hear(f->b.conn, culm_clock_ns() + 5 * SECOND));
+        assert_int_equal(f->b.messages, i + 1);
+    }
+    run_until(f, 4);
+    assert_int_equal(f->b.messages, 4);
+    assert_int_equal(f->b.bad, 0);
+    assert_false(culm_conn_hear(f->b.conn, culm_clock_ns() + SECOND / 100));
+    culm_conn_cork(f->a.conn, true);
+    send_numbered(f, 4, 5000);
+    assert_true(culm_conn_flush(f->a.conn, 20, culm_clock_ns() + 5 * SECOND)); /* not all of it */
+    culm_conn_cork(f->a.conn, false);
+    assert_true(culm_conn_hear(f->b.conn, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(f->b.messages, 4);
+    assert_true(culm_conn_flush(f->a.conn, 0, culm_clock_ns() + 5 * SECOND));
+    send_numbered(f, 5, 0);
+    assert_true(culm_conn_hear(f->b.conn, culm_clock_ns() + 5 * SECOND));
+    assert_int_equal(f->b.messages, 5);
+    run_until(f, 6);
+    assert_int_equal(f->b.messages, 6);
+    assert_int_equal(f->b.bad, 0);
+}
+
 static void messages_a_second(void **state) {
     struct fixture *f = *state;
     f->b.conn = conn_of(f, &f->b, f->fd[1], false);
@@ -365,6 +396,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_that_does_not_read_is_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_over_the_limit_is_never_sent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_pump_returns_although_more_comes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_waits_for_an_answer_hears_no_more_than_that, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(messages_a_second, set_up, tear_down),
     };
     int failed = cmocka_run_group_tests_name("net/conn, unix", tests, NULL, NULL);

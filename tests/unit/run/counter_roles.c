@@ -71,7 +71,7 @@ struct node {
     struct culm_blob_pool *pool;
     int64_t answered; /* by a server */
     struct counter_go go;
-    bool began;
+    bool began, busy; /* busy: with a message */
     int64_t next[COUNTER_SERVERS], sum; /* of an asker */
 };
 
@@ -185,6 +185,10 @@ static void hear_answer(struct node *node, int32_t from, const struct culm_messa
 
 static void asker_message(void *actor, int32_t from, const struct culm_message *message) {
     struct node *node = actor;
+    if (node->busy) {
+        wrong(node, "a message was told within another");
+    }
+    node->busy = true;
     if (message->type == COUNTER_GO && from == CULM_LEADER) {
         hear_go(node, message);
     } else if (message->type == COUNTER_ANSWER && from != CULM_LEADER) {
@@ -192,6 +196,7 @@ static void asker_message(void *actor, int32_t from, const struct culm_message *
     } else {
         wrong(node, "an asker was told something else than an answer");
     }
+    node->busy = false;
 }
 
 /* --- a process --- */
