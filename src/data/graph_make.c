@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS_MAX 200
+#define DRAWS_MAX 200 /* for an edge that is wanted; many come twice */
 
 /* What numbers are for. */
 enum { FOR_EDGES = 1, FOR_IDS, FOR_CLASSES, FOR_NOISE, FOR_FEATURES, FOR_MEANS };
@@ -87,33 +87,51 @@ static void draw_block(const struct maker *maker, uint64_t index, uint32_t ret_p
     ret_pair[1] = among[uneven(block.word[2], count)];
 }
 
+/* Which edges have been drawn: a table with open addressing; an edge, u < v, is never 0. */
+struct drawn {
+    uint64_t *key;
+    uint64_t places;
+};
+
+/* False: it was there. */
+static bool add(struct drawn *drawn, uint32_t u, uint32_t v) {
+    uint64_t key = u < v ? (uint64_t)u << 32 | v : (uint64_t)v << 32 | u;
+    uint64_t spread = culm_rng_mix(0, key);
+    uint64_t at = (uint64_t)((unsigned __int128)spread * drawn->places >> 64);
+    while (drawn->key[at] && drawn->key[at] != key) {
+        at = at + 1 < drawn->places ? at + 1 : 0;
+    }
+    bool fresh = !drawn->key[at];
+    drawn->key[at] = key;
+    return fresh;
+}
+
 /* Draws until there are as many different edges as asked for. */
 static enum culm_status make_edges(const struct maker *maker, struct culm_graph_data *graph,
                                    struct culm_error *error) {
     int64_t wanted = maker->options->edges;
-    uint64_t drawn = 0;
+    uint64_t most = (uint64_t)wanted * DRAWS_MAX + 1000000;
+    struct drawn drawn = {.places = (uint64_t)wanted + (uint64_t)wanted / 2 + 8};
     graph->edge = culm_pages_alloc((size_t)wanted * 2 * sizeof *graph->edge);
-    if (!graph->edge) {
+    drawn.key = culm_pages_zeroed((size_t)drawn.places * sizeof *drawn.key);
+    if (!graph->edge || !drawn.key) {
+        free(drawn.key);
         return no_memory(error);
     }
-    for (int round = 0; graph->edges < wanted && round < ROUNDS_MAX; round++) {
-        for (int64_t i = graph->edges; i < wanted; i++) {
-            maker->draw(maker, drawn++, graph->edge + 2 * i);
-        }
-        graph->edges = wanted;
-        enum culm_status status =
-            culm_graph_simplify(graph->edge, &graph->edges, graph->vertices, false, error);
-        if (status != CULM_OK) {
-            return status;
-        }
+    for (uint64_t i = 0; graph->edges < wanted && i < most; i++) {
+        uint32_t *pair = graph->edge + 2 * graph->edges;
+        maker->draw(maker, i, pair);
+        graph->edges += pair[0] != pair[1] && add(&drawn, pair[0], pair[1]);
     }
-    return graph->edges == wanted
-               ? CULM_OK
-               : culm_error_set(error, CULM_ERR_CONFIG,
-                                "%lld edges cannot be found among %lld vertices, %lld can; give "
-                                "fewer edges or more vertices",
-                                (long long)wanted, (long long)graph->vertices,
-                                (long long)graph->edges);
+    free(drawn.key);
+    if (graph->edges < wanted) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "%lld edges cannot be found among %lld vertices, %lld can; give fewer "
+            "edges or more vertices",
+            (long long)wanted, (long long)graph->vertices, (long long)graph->edges);
+    }
+    return culm_graph_simplify(graph->edge, &graph->edges, graph->vertices, false, error);
 }
 
 /* --- labels and features --- */
