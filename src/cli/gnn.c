@@ -38,7 +38,8 @@ static const struct culm_option options[] = {
     CULM_OPTION("servers", INT, "N", struct values, servers,
                 "partition: servers that share the intervals (default: one each)"),
     CULM_OPTION("method", TEXT, "metis|stream|FILE", struct values, method,
-                "partition: METIS (default), streaming, or a file with a number a line per vertex"),
+                "partition: METIS, streaming (default where METIS lacks memory), or a file with a "
+                "number per vertex"),
     CULM_OPTION("labels", TEXT, "FILE", struct values, labels,
                 "import edges: lines of a vertex and its label, or of a label"),
     CULM_OPTION("features", TEXT, "FILE|F", struct values, features,
@@ -124,16 +125,17 @@ static void print_about(const struct culm_gnn_about *a, bool json) {
 static void print_partition(const struct culm_gnn_partition *p, bool json) {
     if (json) {
         culm_cli_print_json(json_pack(
-            "{s:I, s:I, s:f, s:I, s:I, s:I, s:[I, I], s:[I, I]}", "cut_edges",
+            "{s:I, s:I, s:f, s:I, s:I, s:I, s:[I, I], s:[I, I], s:s}", "cut_edges",
             (json_int_t)p->cut_edges, "ghosts", (json_int_t)p->ghosts, "balance", p->balance,
             "intervals", (json_int_t)p->intervals, "servers", (json_int_t)p->servers,
             "interval_cut_edges", (json_int_t)p->between_intervals, "vertices",
             (json_int_t)p->vertices_least, (json_int_t)p->vertices_most, "edges",
-            (json_int_t)p->edges_least, (json_int_t)p->edges_most));
+            (json_int_t)p->edges_least, (json_int_t)p->edges_most, "method", p->method));
         return;
     }
-    printf("%lld intervals on %lld servers: %lld edges between servers, %lld between intervals\n",
-           (long long)p->intervals, (long long)p->servers, (long long)p->cut_edges,
+    printf("%lld intervals on %lld servers (%s): %lld edges between servers, %lld between "
+           "intervals\n",
+           (long long)p->intervals, (long long)p->servers, p->method, (long long)p->cut_edges,
            (long long)p->between_intervals);
     printf("  %lld ghost rows, balance %.3f\n", (long long)p->ghosts, p->balance);
     printf("  a server has %lld to %lld vertices, %lld to %lld edges to gather over\n",
@@ -173,10 +175,8 @@ static enum culm_status show(const char *path, const struct values *v, struct cu
 
 static enum culm_status partition(const char *path, const struct values *v,
                                   struct culm_error *error) {
-    struct culm_gnn_partition_options how = {.intervals = v->intervals,
-                                             .servers = v->servers,
-                                             .method = v->method ? v->method : "metis",
-                                             .out = v->out};
+    struct culm_gnn_partition_options how = {
+        .intervals = v->intervals, .servers = v->servers, .method = v->method, .out = v->out};
     struct culm_gnn_partition result;
     if (!v->intervals) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,

@@ -3,10 +3,13 @@
 
 #include "gnn/layout.h"
 
+#include "base/machine.h"
 #include "base/pages.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define METIS_BYTES_PER_END 45 /* of an edge, which has two; measured */
 
 void culm_partition_release(struct culm_partition *partition) {
     free(partition->interval);
@@ -16,7 +19,8 @@ void culm_partition_release(struct culm_partition *partition) {
 }
 
 void culm_partition_method_of(const char *text, struct culm_partition_options *options) {
-    options->method = !strcmp(text, "metis")    ? CULM_PARTITION_METIS
+    options->method = !text                     ? CULM_PARTITION_AUTO
+                      : !strcmp(text, "metis")  ? CULM_PARTITION_METIS
                       : !strcmp(text, "stream") ? CULM_PARTITION_STREAM
                                                 : CULM_PARTITION_FILE;
     options->path = text;
@@ -141,12 +145,27 @@ static enum culm_status number(struct culm_partition *partition, struct culm_err
     return CULM_OK;
 }
 
+/* What AUTO comes to, and METIS where intervals are too small for it. */
+static enum culm_partition_method method_of(const struct culm_adjacency *neighbours,
+                                            const struct culm_partition_options *options) {
+    enum culm_partition_method method = options->method;
+    if (method == CULM_PARTITION_AUTO) {
+        uint64_t bytes = neighbours->start[neighbours->vertices] * METIS_BYTES_PER_END;
+        method = bytes <= culm_machine_memory() / 2 ? CULM_PARTITION_METIS : CULM_PARTITION_STREAM;
+    }
+    /* METIS is made for parts of many vertices. */
+    return method == CULM_PARTITION_METIS && neighbours->vertices < 8 * options->intervals
+               ? CULM_PARTITION_STREAM
+               : method;
+}
+
 static enum culm_status find_parts(const struct culm_adjacency *neighbours,
-                                   const struct culm_partition_options *options, uint32_t *ret_part,
+                                   const struct culm_partition_options *options,
+                                   enum culm_partition_method method, uint32_t *ret_part,
                                    struct culm_error *error) {
     struct culm_adjacency both = {0};
     enum culm_status status = CULM_OK;
-    if (options->method == CULM_PARTITION_FILE) {
+    if (method == CULM_PARTITION_FILE) {
         return culm_partition_file(options->path, neighbours->vertices, options->intervals,
                                    ret_part, error);
     }
@@ -158,8 +177,7 @@ static enum culm_status find_parts(const struct culm_adjacency *neighbours,
         return status;
     }
     const struct culm_adjacency *symmetric = options->directed ? &both : neighbours;
-    /* METIS is made for parts of many vertices. */
-    if (options->method == CULM_PARTITION_METIS && neighbours->vertices >= 8 * options->intervals) {
+    if (method == CULM_PARTITION_METIS) {
         status =
             culm_partition_metis(symmetric, options->intervals, options->seed, ret_part, error);
     } else {
@@ -173,7 +191,8 @@ enum culm_status culm_partition_of(const struct culm_adjacency *neighbours,
                                    const struct culm_partition_options *options,
                                    struct culm_partition *ret_partition, struct culm_error *error) {
     struct culm_partition made = {.vertices = neighbours->vertices,
-                                  .intervals = options->intervals};
+                                  .intervals = options->intervals,
+                                  .method = method_of(neighbours, options)};
     if (made.intervals < 1 || made.intervals > CULM_GNN_INTERVALS_MAX) {
         return culm_error_set(error, CULM_ERR_CONFIG, "%lld intervals; allowed: 1 to %d",
                               (long long)made.intervals, CULM_GNN_INTERVALS_MAX);
@@ -185,8 +204,9 @@ enum culm_status culm_partition_of(const struct culm_adjacency *neighbours,
                               (long long)made.intervals, (long long)made.vertices);
     }
     made.interval = culm_pages_alloc((size_t)made.vertices * sizeof *made.interval);
-    enum culm_status status = made.interval ? find_parts(neighbours, options, made.interval, error)
-                                            : no_memory(error, made.vertices);
+    enum culm_status status =
+        made.interval ? find_parts(neighbours, options, made.method, made.interval, error)
+                      : no_memory(error, made.vertices);
     if (status == CULM_OK && options->method != CULM_PARTITION_FILE &&
         (!fill_empty(made.interval, made.vertices, made.intervals) ||
          !arrange(neighbours, &made))) {

@@ -6,8 +6,7 @@
  * so the order of every sum over neighbours is the same for any number of servers.
  *
  * METIS (Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular
- * graphs", 1998) balances vertices and edges, at the price of some six times the memory of the
- * edges. Streaming (linear deterministic greedy: Stanton and Kliot, "Streaming graph partitioning
+ * graphs", 1998) balances vertices and edges, and takes some 90 bytes an edge. Streaming (linear deterministic greedy: Stanton and Kliot, "Streaming graph partitioning
  * for large distributed graphs", 2012; a few passes) needs none to speak of and cuts more. Both give
  * the same result for the same graph and seed, whatever machine and threads.
  * Thread: any, but METIS is one caller's at a time.
@@ -17,7 +16,13 @@
 
 #include "data/adjacency.h"
 
-enum culm_partition_method { CULM_PARTITION_METIS, CULM_PARTITION_STREAM, CULM_PARTITION_FILE };
+/* AUTO: METIS, unless it would take more than half of the machine's memory; then streaming. */
+enum culm_partition_method {
+    CULM_PARTITION_AUTO,
+    CULM_PARTITION_METIS,
+    CULM_PARTITION_STREAM,
+    CULM_PARTITION_FILE
+};
 
 struct culm_partition_options {
     int64_t intervals; /* K */
@@ -32,12 +37,13 @@ struct culm_partition_options {
 /* V vertices in K intervals, none of them empty. */
 struct culm_partition {
     int64_t vertices, intervals;
-    uint32_t *interval;   /* [V] of each vertex by its old id */
-    uint32_t *new_of_old; /* [V] */
-    int64_t *first;       /* [K+1] new ids of interval k: first[k] .. first[k+1]-1 */
+    uint32_t *interval;                /* [V] of each vertex by its old id */
+    uint32_t *new_of_old;              /* [V] */
+    int64_t *first;                    /* [K+1] new ids of interval k: first[k] .. first[k+1]-1 */
+    enum culm_partition_method method; /* what was done: never AUTO */
 };
 
-/* "metis" and "stream" by name, else FILE: fills method and path, which it borrows. */
+/* "metis" and "stream" by name, NULL for AUTO, else FILE: fills method and path, which it borrows. */
 void culm_partition_method_of(const char *text, struct culm_partition_options *options);
 
 /* `neighbours` as culm_adjacency_of makes them, loops or not. CULM_ERR_CONFIG: more intervals than

@@ -14,7 +14,7 @@ static enum culm_status no_memory(struct culm_error *error) {
 static enum culm_status cut(struct culm_gnn_setup *s, const uint32_t *interval_of,
                             struct culm_error *error) {
     const struct culm_partition_options options = {.intervals = s->config->intervals,
-                                                   .method = CULM_PARTITION_METIS,
+                                                   .method = CULM_PARTITION_AUTO,
                                                    .seed = s->config->seed,
                                                    .directed = s->graph->directed};
     size_t bytes = (size_t)s->graph->vertices * sizeof *s->interval_of;

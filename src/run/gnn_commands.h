@@ -29,12 +29,13 @@ enum culm_status culm_gnn_show(const char *path, int64_t split, struct culm_gnn_
 
 struct culm_gnn_partition_options {
     int64_t intervals, servers; /* servers 0: each interval is a server of its own */
-    const char *method;         /* "metis", "stream", or a file */
+    const char *method;         /* "metis", "stream", a file; NULL: as memory allows */
     uint64_t seed;
     const char *out; /* NULL, or the file that gets a line with the interval of each vertex */
 };
 
 struct culm_gnn_partition {
+    const char *method; /* "metis", "stream" or "file" */
     int64_t intervals, servers;
     int64_t cut_edges, ghosts; /* between servers */
     double balance;            /* load (vertices and edges) of the largest server over the mean */

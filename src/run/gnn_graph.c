@@ -97,6 +97,10 @@ static enum culm_status write_intervals(const struct culm_partition *partition, 
     return status;
 }
 
+static const char *const methods[] = {[CULM_PARTITION_METIS] = "metis",
+                                      [CULM_PARTITION_STREAM] = "stream",
+                                      [CULM_PARTITION_FILE] = "file"};
+
 static enum culm_status cut(const struct culm_graph_data *graph,
                             const struct culm_adjacency *neighbours,
                             const struct culm_gnn_partition_options *options,
@@ -126,7 +130,8 @@ static enum culm_status cut(const struct culm_graph_data *graph,
         status = write_intervals(&partition, options->out, error);
     }
     if (status == CULM_OK) {
-        *ret_result = (struct culm_gnn_partition){.intervals = partition.intervals,
+        *ret_result = (struct culm_gnn_partition){.method = methods[partition.method],
+                                                  .intervals = partition.intervals,
                                                   .servers = servers,
                                                   .cut_edges = counts.cut_edges,
                                                   .ghosts = counts.ghosts,
