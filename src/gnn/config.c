@@ -185,8 +185,9 @@ static enum culm_status check_built(const T *c, const struct culm_config_place *
     if (c->engine != CULM_GNN_LOCAL) {
         return not_built(place, "engine", engine_names[c->engine], error);
     }
-    if (c->model.arch != CULM_GNN_GCN) {
-        return not_built(place, "model.arch", culm_gnn_arch_names[c->model.arch], error);
+    if (c->order == CULM_GNN_ORDER_PUBLISHED && c->model.arch != CULM_GNN_GCN) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("order"), error,
+                                  "the published order is that of 'arch: gcn'; leave it out");
     }
     if (c->precision != CULM_PRECISION_F32) {
         return not_built(place, "precision", culm_precision_names[c->precision], error);

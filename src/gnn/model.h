@@ -6,10 +6,12 @@
  * alike, which is all that the graph need not know. Two graphs are made: for training, with dropout
  * and loss, and for evaluation, which gives logits.
  *
- * A graph convolution (Kipf and Welling 2017) is act(Â dropout(x) W + b), Â = D^-1/2 (A + I) D^-1/2;
- * D^-1/2 is multiplied into rows before and behind a gather. Weights have the names, shapes and first
- * values of PyTorch Geometric's: convs.N.lin.weight, uniform in ± sqrt(6 / (in + out)), and convs.N.bias,
- * zeros.
+ * gcn (Kipf and Welling 2017): Â dropout(x) W + b, Â = D^-1/2 (A + I) D^-1/2, where D^-1/2 is
+ * multiplied into rows before and behind a gather. sage (Hamilton et al. 2017): the mean of the
+ * neighbours times W_l, plus x W_r + b. gat (Veličković et al. 2018): softmax over neighbours of
+ * LeakyReLU_0.2(a_dst T_i + a_src T_j), T = x W, heads side by side, of the last layer their mean.
+ * Weights have the names, shapes and first values of PyTorch Geometric's: convs.N.lin.weight, lin_l,
+ * lin_r, att_src, att_dst, bias.
  *
  * *Weights* of a run are one vector: the parameters of every stage, one stage after the other. Those
  * of one stage are also what its gradient consists of.
@@ -31,6 +33,21 @@ enum {
     CULM_GNN_FIELDS
 };
 
+/* What lies between two stages. A row that a stage makes begins with what neighbours read of it; the
+ * rest passes by the gather: a vertex keeps it for itself. Behind the gather it is as wide again.
+ *
+ * Attention, of H heads of F features, H F = C: T, a_src T, and a_dst T as the rest. Behind it: the
+ * sums, and zeros. Beside the rows a gather then keeps, for backward, in [n,extra]: the sums of T
+ * weighted also by the slope of LeakyReLU [C], the sums of these weights [H], the logarithm of the
+ * sum of exponentials [H], a_dst T [H]. Backward reads dO [C], a_dst T, that logarithm, and
+ * <dO, O> [H]; d(a_dst T) [H] is the rest. */
+struct culm_gnn_border {
+    int64_t width, sent;     /* floats: of a row, and of those what neighbours read */
+    int64_t d_width, d_sent; /* of a row of gradients */
+    int64_t extra;
+    int64_t heads; /* attention; 0: none */
+};
+
 struct culm_gnn_param {
     const struct culm_param_info *info;
     int32_t stage;
@@ -44,9 +61,8 @@ struct culm_gnn_model {
     int32_t stages;
     struct culm_graph *graph[2];
     struct culm_stage *stage[2][CULM_GNN_STAGES_MAX];
-    int64_t
-        made[CULM_GNN_STAGES_MAX]; /* floats of a row that a stage makes; of the last: classes */
-    int64_t weights_at[CULM_GNN_STAGES_MAX + 1]; /* floats; the last: all of them */
+    struct culm_gnn_border border[CULM_GNN_STAGES_MAX]; /* behind each stage; of the last: logits */
+    int64_t weights_at[CULM_GNN_STAGES_MAX + 1];        /* floats; the last: all of them */
     int32_t param_count;
     struct culm_gnn_param *param; /* by stage, then as in it */
 };

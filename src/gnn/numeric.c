@@ -262,6 +262,14 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
         .weight_decay = optimizer->weight_decay,
         .momentum = optimizer->momentum,
     };
+    for (int32_t i = 0; i < options->layout->steps; i++) {
+        const struct culm_gnn_step *step = &options->layout->step[i];
+        bool back = step->kind == CULM_GNN_LOSS || step->kind == CULM_GNN_BACKWARD;
+        if (step->makes >= 0) {
+            x->flow[step->makes] =
+                (struct gnn_flow){step->stage - back, back, step->kind == CULM_GNN_EVALUATE};
+        }
+    }
     x->parts = culm_optimizer_parts(&x->optimizer);
     x->input = calloc((size_t)options->layout->intervals, sizeof *x->input);
     if (!x->input) {
@@ -284,7 +292,9 @@ void culm_gnn_numeric_free(struct culm_gnn_exec *exec) {
         culm_blob_pool_return(x->o.pool, culm_pages_size(state_bytes(x)));
         free(x->state);
     }
-    struct gnn_room *rooms[] = {&x->table, &x->activations, &x->scratch, &x->made, &x->index};
+    struct gnn_room *rooms[] = {&x->table,    &x->activations, &x->scratch, &x->made,
+                                &x->index,    &x->edge[0],     &x->edge[1], &x->edge[2],
+                                &x->score[0], &x->score[1],    &x->score[2]};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         drop_room(x, rooms[i]);
     }

@@ -11,7 +11,8 @@
  * DROP, or until the executor is freed.
  *
  * Files: numeric.c state, sums and the rest; numeric_input.c what is kept of an interval;
- * numeric_gather.c gathers and slices; numeric_apply.c stages; numeric_store.c checkpoints.
+ * numeric_gather.c gathers and slices; numeric_attention.c those of attention; numeric_apply.c stages;
+ * numeric_store.c checkpoints.
  * Thread: see exec.h; the tasks for files (SAVE, FINISH) may run beside others.
  */
 #ifndef CULM_GNN_NUMERIC_H

@@ -3,18 +3,26 @@
 
 #include <string.h>
 
-/* D^-1/2 on the way to a gather. */
+/* What a gather does to each row before it is read: D^-1/2; backward of a mean, its share. */
 static void scale_rows(struct culm_gnn_numeric *x, const struct gnn_input *input, float *rows,
-                       int64_t width) {
-    const struct culm_shape shape = {2, {input->n, width}}, column = {2, {input->n, 1}};
-    CULM_RUN(x->o.device, binary, .y = culm_out_f32(rows), .a = culm_in_f32(rows),
-             .b = culm_in_f32(input->scale), .a_shape = &shape, .b_shape = &column,
-             .function = CULM_FUNCTION_MUL);
+                       const struct culm_gnn_border *border, bool back) {
+    enum culm_gnn_arch arch = x->o.config->model.arch;
+    const struct culm_shape shape = {2, {input->n, border->width}}, column = {2, {input->n, 1}};
+    if (arch == CULM_GNN_GCN) {
+        CULM_RUN(x->o.device, binary, .y = culm_out_f32(rows), .a = culm_in_f32(rows),
+                 .b = culm_in_f32(input->scale), .a_shape = &shape, .b_shape = &column,
+                 .function = CULM_FUNCTION_MUL);
+    } else if (arch == CULM_GNN_SAGE && back) {
+        for (int64_t r = 0; r < input->n; r++, rows += border->width) {
+            for (int64_t c = 0; c < border->sent; c++) {
+                rows[c] *= input->scale[r];
+            }
+        }
+    }
 }
 
 static enum culm_status check_rows(struct culm_gnn_task *task, const struct culm_blob *rows,
-                                   const struct gnn_input *input, int64_t width, const char *what) {
-    size_t want = (size_t)input->n * (size_t)width * sizeof(float);
+                                   size_t want, const char *what) {
     return rows && rows->size_bytes == want
                ? CULM_OK
                : gnn_wrong_rows(task, what, rows ? rows->size_bytes : 0, want);
@@ -30,10 +38,15 @@ static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *
         return gnn_wrong_rows(task, "weights", task->weights ? task->weights->size_bytes : 0, want);
     }
     if (step->stage > 0) {
-        status = check_rows(task, task->rows, input, m->made[step->stage - 1], "rows");
+        bool training = step->kind != CULM_GNN_EVALUATE && step->kind != CULM_GNN_SCORE;
+        status =
+            check_rows(task, task->rows,
+                       gnn_gathered_bytes(&m->border[step->stage - 1], input->n, training), "rows");
     }
     if (status == CULM_OK && step->kind == CULM_GNN_BACKWARD) {
-        status = check_rows(task, task->d_rows, input, m->made[step->stage], "gradients of rows");
+        status =
+            check_rows(task, task->d_rows,
+                       gnn_gathered_bytes(&m->border[step->stage], input->n, false), "gradients");
     }
     return status;
 }
@@ -86,14 +99,14 @@ static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task
     struct culm_stage_run run;
     enum culm_status status = prepare(x, task, input, purpose, field, &run);
     if (status == CULM_OK) {
-        status = make_output(x, task, input, m->made[stage]);
+        status = make_output(x, task, input, m->border[stage].width);
     }
     if (status == CULM_OK) {
         run.output = task->output->data;
         status = culm_stage_forward(m->stage[purpose][stage], x->o.device, &run);
     }
     if (status == CULM_OK) {
-        scale_rows(x, input, run.output, m->made[stage]);
+        scale_rows(x, input, run.output, &m->border[stage], false);
     }
     return status;
 }
@@ -106,11 +119,13 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     const struct culm_stage *stage = m->stage[CULM_GNN_FOR_TRAINING][step->stage];
     const struct culm_stage_info *info = culm_stage_info(stage);
     size_t gradient_bytes = x->o.layout->gradient_bytes[step->stage];
+    const struct culm_gnn_border *before = step->stage > 0 ? &m->border[step->stage - 1] : NULL;
+    bool attention = before && before->heads > 0;
     const void *field[CULM_GNN_FIELDS];
     struct culm_stage_run run;
     enum culm_status status = prepare(x, task, input, CULM_GNN_FOR_TRAINING, field, &run);
     if (status == CULM_OK && step->makes >= 0) {
-        status = make_output(x, task, input, m->made[step->stage - 1]);
+        status = make_output(x, task, input, before->d_width);
     }
     if (status == CULM_OK && gradient_bytes > 0) {
         status = gnn_blob(x, gradient_bytes, &task->gradient, &task->job.error);
@@ -134,7 +149,8 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     }
     run.first = true;
     run.d_output = task->d_rows ? task->d_rows->data : NULL;
-    run.d_input = task->output ? task->output->data : x->made.data; /* which nobody may want */
+    /* which nobody may want, or not as it is */
+    run.d_input = task->output && !attention ? task->output->data : x->made.data;
     if (status == CULM_OK) {
         status = culm_stage_backward(stage, x->o.device, &run);
     }
@@ -142,7 +158,10 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
         task->totals.loss = run.loss.loss;
     }
     if (status == CULM_OK && task->output) {
-        scale_rows(x, input, run.d_input, m->made[step->stage - 1]);
+        scale_rows(x, input, run.d_input, before, true);
+    }
+    if (status == CULM_OK && task->output && attention) {
+        gnn_attention_rows(before, input->n, run.d_input, task->rows->data, task->output->data);
     }
     return status;
 }

@@ -42,31 +42,6 @@ static enum culm_status rows_of_slice(struct culm_gnn_numeric *x, struct culm_gn
     return CULM_OK;
 }
 
-enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
-    const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
-    size_t row_bytes = gather->row_bytes;
-    const struct gnn_slice *slice = NULL;
-    struct gnn_input *input;
-    enum culm_status status = gnn_input(x, task, &input);
-    if (status == CULM_OK && task->input->size_bytes != (size_t)input->n * row_bytes) {
-        return gnn_wrong_rows(task, "rows", task->input->size_bytes, (size_t)input->n * row_bytes);
-    }
-    if (status == CULM_OK) {
-        status = rows_of_slice(x, task, input, gather->transposed, &slice);
-    }
-    if (status == CULM_OK) {
-        status = gnn_blob(x, (size_t)slice->count * row_bytes, &task->output, &task->job.error);
-    }
-    if (status != CULM_OK) {
-        return status;
-    }
-    char *to = task->output->data;
-    for (int64_t r = 0; r < slice->count; r++, to += row_bytes) {
-        memcpy(to, (const char *)task->input->data + slice->row[r] * row_bytes, row_bytes);
-    }
-    return CULM_OK;
-}
-
 /* Where the rows that the task's interval reads are in the source, which is a slice. */
 static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                       struct gnn_input *input, bool transposed,
@@ -100,17 +75,50 @@ static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gn
 
 /* --- gathers --- */
 
-/* Rows of `from` by number, side by side. */
+/* The first `width` floats of rows of `from`, which are `stride` apart, by number, side by side. */
 static void copy_rows(float *to, const float *from, const uint32_t *row, int64_t count,
-                      int64_t width) {
-    int64_t bytes = width * (int64_t)sizeof *to;
-    if (count > 0 && row[count - 1] - row[0] + 1 == count) { /* they rise: all of a stretch */
-        memcpy(to, from + row[0] * width, (size_t)(count * bytes));
+                      int64_t width, int64_t stride) {
+    size_t bytes = (size_t)width * sizeof *to;
+    if (width == stride && count > 0 && row[count - 1] - row[0] + 1 == count) {
+        memcpy(to, from + row[0] * width, (size_t)count * bytes); /* they rise: all of a stretch */
         return;
     }
     for (int64_t r = 0; r < count; r++, to += width) {
-        memcpy(to, from + row[r] * width, (size_t)bytes);
+        memcpy(to, from + row[r] * stride, bytes);
     }
+}
+
+/* Floats of a row as it was made, and of those what others read. */
+static void widths(const struct culm_gnn_numeric *x, int32_t gather, int64_t *ret_width,
+                   int64_t *ret_sent) {
+    const struct gnn_flow *flow = &x->flow[gather];
+    const struct culm_gnn_border *border = &x->o.model->border[flow->border];
+    *ret_width = flow->back ? border->d_width : border->width;
+    *ret_sent = flow->back ? border->d_sent : border->sent;
+}
+
+enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
+    const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
+    const struct gnn_slice *slice = NULL;
+    struct gnn_input *input;
+    int64_t width, sent;
+    enum culm_status status = gnn_input(x, task, &input);
+    widths(x, task->gather, &width, &sent);
+    if (status == CULM_OK && task->input->size_bytes != (size_t)input->n * gather->row_bytes) {
+        return gnn_wrong_rows(task, "rows", task->input->size_bytes,
+                              (size_t)input->n * gather->row_bytes);
+    }
+    if (status == CULM_OK) {
+        status = rows_of_slice(x, task, input, gather->transposed, &slice);
+    }
+    if (status == CULM_OK) {
+        status = gnn_blob(x, (size_t)(slice->count * sent) * sizeof(float), &task->output,
+                          &task->job.error);
+    }
+    if (status == CULM_OK) {
+        copy_rows(task->output->data, task->input->data, slice->row, slice->count, sent, width);
+    }
+    return status;
 }
 
 static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
@@ -121,9 +129,9 @@ static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *t
         culm_gnn_structure_need(s, gather->transposed, task->interval);
     uint32_t first = need->start[source->interval];
     int64_t count = need->start[source->interval + 1] - first;
-    int64_t width = (int64_t)(gather->row_bytes / sizeof(float));
-    int64_t rows = culm_gnn_structure_rows(s, source->interval);
+    int64_t rows = culm_gnn_structure_rows(s, source->interval), stride, sent;
     const uint32_t *row = need->row + first;
+    widths(x, task->gather, &stride, &sent);
     if (source->readers) {
         const struct gnn_in_slice *in;
         enum culm_status status = find_in_slice(x, task, input, gather->transposed, source, &in);
@@ -132,23 +140,64 @@ static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *t
         }
         rows = in->count;
         row = in->at;
+        stride = sent;
     }
-    if (source->blob->size_bytes != (size_t)rows * gather->row_bytes) {
+    if (source->blob->size_bytes != (size_t)(rows * stride) * sizeof(float)) {
         return gnn_wrong_rows(task, "rows", source->blob->size_bytes,
-                              (size_t)rows * gather->row_bytes);
+                              (size_t)(rows * stride) * sizeof(float));
     }
-    copy_rows((float *)x->table.data + (int64_t)first * width, source->blob->data, row, count,
-              width);
+    copy_rows((float *)x->table.data + (int64_t)first * sent, source->blob->data, row, count, sent,
+              stride);
+    return CULM_OK;
+}
+
+/* The sum over neighbours, and beside it what passes by. */
+static void add_up(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                   const struct gnn_input *input, const float *own, float *y) {
+    const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
+    const struct culm_gnn_structure *s = x->o.structure;
+    const struct culm_gnn_rows *rows = &input->gather[direction(x, gather->transposed)];
+    const struct culm_gnn_need *need =
+        culm_gnn_structure_need(s, gather->transposed, task->interval);
+    bool mean = x->o.config->model.arch == CULM_GNN_SAGE;
+    int64_t width, sent;
+    widths(x, task->gather, &width, &sent);
+    CULM_RUN(x->o.device, spmm, .y = culm_out_f32(y), .x = culm_in_f32(x->table.data),
+             .start = rows->start, .column = rows->column,
+             .scale = mean && x->flow[task->gather].back ? NULL : input->scale, .n = input->n,
+             .f = sent, .ldx = sent, .ldy = width, .rows = need->start[s->intervals]);
+    for (int64_t r = 0; r < input->n && width > sent; r++) {
+        memcpy(y + r * width + sent, own + r * width + sent, (size_t)(width - sent) * sizeof *y);
+    }
+}
+
+/* What the interval itself made, where it is needed. */
+static enum culm_status own_rows(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                 const struct gnn_input *input, const float **ret_own) {
+    size_t bytes = (size_t)input->n * x->o.layout->gather[task->gather].row_bytes;
+    int64_t width, sent;
+    widths(x, task->gather, &width, &sent);
+    *ret_own = NULL;
+    if (width == sent) {
+        return CULM_OK;
+    }
+    const struct culm_blob *made = task->made ? task->made[task->gather] : NULL;
+    if (!made || made->size_bytes != bytes) {
+        return gnn_wrong_rows(task, "rows of its own", made ? made->size_bytes : 0, bytes);
+    }
+    *ret_own = made->data;
     return CULM_OK;
 }
 
 enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
+    const struct gnn_flow *flow = &x->flow[task->gather];
+    const struct culm_gnn_border *border = &x->o.model->border[flow->border];
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_gnn_need *need =
         culm_gnn_structure_need(s, gather->transposed, task->interval);
-    int64_t width = (int64_t)(gather->row_bytes / sizeof(float));
     int64_t table_rows = need->start[s->intervals], filled = 0;
+    const float *own = NULL;
     struct gnn_input *input;
     enum culm_status status = gnn_input(x, task, &input);
     if (status == CULM_OK) {
@@ -166,14 +215,20 @@ enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
                               (long long)table_rows, (long long)filled);
     }
     if (status == CULM_OK) {
-        status = gnn_blob(x, (size_t)input->n * gather->row_bytes, &task->output, &task->job.error);
+        status = own_rows(x, task, input, &own);
     }
     if (status == CULM_OK) {
-        const struct culm_gnn_rows *rows = &input->gather[direction(x, gather->transposed)];
-        CULM_RUN(x->o.device, spmm, .y = culm_out_f32(task->output->data),
-                 .x = culm_in_f32(x->table.data), .start = rows->start, .column = rows->column,
-                 .scale = input->scale, .n = input->n, .f = width, .ldx = width, .ldy = width,
-                 .rows = table_rows);
+        bool keeps = !flow->back && !flow->evaluate;
+        status = gnn_blob(x, gnn_gathered_bytes(border, input->n, keeps), &task->output,
+                          &task->job.error);
     }
-    return status;
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (border->heads == 0) {
+        add_up(x, task, input, own, task->output->data);
+        return CULM_OK;
+    }
+    return flow->back ? gnn_attend_back(x, task, input, own, task->output->data)
+                      : gnn_attend(x, task, input, own, task->output->data);
 }

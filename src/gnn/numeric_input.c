@@ -54,10 +54,15 @@ static struct places places_of(const struct head *h) {
 
 /* --- from the graph --- */
 
-/* Degrees count edges that come in, and the loop. */
-static float scale_of(const struct culm_gnn_structure *s, int64_t vertex) {
-    const uint64_t *start = s->along[0].start;
-    return (float)(1 / sqrt((double)(start[vertex + 1] - start[vertex])));
+/* Degrees count edges that come in, and the loop if there is one. */
+static float scale_of(const struct culm_gnn_numeric *x, int64_t vertex) {
+    const uint64_t *start = x->o.structure->along[0].start;
+    double degree = (double)(start[vertex + 1] - start[vertex]);
+    switch (x->o.config->model.arch) {
+    case CULM_GNN_GCN: return (float)(1 / sqrt(degree));
+    case CULM_GNN_SAGE: return degree > 0 ? (float)(1 / degree) : 0;
+    default: return 1;
+    }
 }
 
 /* What the features of a vertex are divided by. */
@@ -156,7 +161,7 @@ static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gn
         float *table = x->table.data;
         for (int64_t t = 0; t < rows; t++) {
             const float *row = g->dense + (int64_t)s->old_of_new[vertex[t]] * g->columns + from;
-            float d = scale_of(s, vertex[t]);
+            float d = scale_of(x, vertex[t]);
             for (int64_t c = 0; c < width; c++) {
                 table[t * width + c] = (float)((double)row[c] / sum[t]) * d;
             }
@@ -189,7 +194,7 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     int32_t *label = (int32_t *)(at + p.label);
     for (int64_t r = 0; r < head.n; r++) {
         id[r] = s->old_of_new[s->first[task->interval] + r];
-        scale[r] = scale_of(s, s->first[task->interval] + r);
+        scale[r] = scale_of(x, s->first[task->interval] + r);
         label[r] = g->label[id[r]];
         (at + p.use)[r] = (char)use[id[r]];
     }
@@ -346,6 +351,23 @@ static enum culm_status finish(struct culm_gnn_numeric *x, struct culm_gnn_task 
     return status;
 }
 
+static enum culm_status name_table(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                   struct gnn_input *input, int direction) {
+    const struct culm_gnn_structure *s = x->o.structure;
+    const struct culm_gnn_need *need = culm_gnn_structure_need(s, direction, task->interval);
+    uint32_t *id = malloc(((size_t)need->start[s->intervals] + 1) * sizeof *id);
+    input->table_id[direction] = id;
+    if (!id) {
+        return culm_error_set(&task->job.error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (int32_t j = 0; j < s->intervals; j++) {
+        for (uint32_t t = need->start[j]; t < need->start[j + 1]; t++) {
+            id[t] = s->old_of_new[s->first[j] + need->row[t]];
+        }
+    }
+    return CULM_OK;
+}
+
 enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     const struct culm_gnn_structure *s = x->o.structure;
     struct gnn_input *input = &x->input[task->interval];
@@ -358,6 +380,9 @@ enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task)
         input->in_slice[d] = calloc((size_t)s->intervals, sizeof *input->in_slice[d]);
         if (status == CULM_OK && (!input->slice[d] || !input->in_slice[d])) {
             status = culm_error_set(&task->job.error, CULM_ERR_MEMORY, "out of memory");
+        }
+        if (status == CULM_OK && x->o.config->model.arch == CULM_GNN_GAT) {
+            status = name_table(x, task, input, d);
         }
     }
     if (status == CULM_OK) {
@@ -385,6 +410,7 @@ void gnn_drop(struct culm_gnn_numeric *x, int32_t interval) {
         for (int32_t i = 0; i < x->o.layout->intervals && input->in_slice[d]; i++) {
             free(input->in_slice[d][i].at);
         }
+        free(input->table_id[d]);
         free(input->slice[d]);
         free(input->in_slice[d]);
         for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
@@ -399,12 +425,13 @@ size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
                                     const struct culm_gnn_structure *structure,
                                     const struct culm_graph_data *graph) {
     size_t most = (size_t)model->weights_at[model->stages] * CULM_OPTIMIZER_PARTS * sizeof(float);
-    size_t row = 0;
-    for (int32_t g = 0; g < layout->gathers; g++) {
-        row = layout->gather[g].row_bytes > row ? layout->gather[g].row_bytes : row;
+    for (int32_t s = 0; s < model->stages; s++) {
+        const struct culm_gnn_border *border = &model->border[s];
+        size_t rows = gnn_gathered_bytes(border, model->plan.rows_max, true);
+        size_t d_rows = (size_t)(model->plan.rows_max * border->d_width) * sizeof(float);
+        most = rows > most ? rows : most;
+        most = d_rows > most ? d_rows : most;
     }
-    row *= (size_t)model->plan.rows_max;
-    most = row > most ? row : most;
     for (int32_t i = 0; i < layout->intervals; i++) {
         const struct head head = head_of(&model->plan, structure, graph, i);
         size_t bytes = places_of(&head).bytes;

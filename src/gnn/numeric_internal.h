@@ -28,7 +28,7 @@ struct gnn_input {
     struct culm_blob *packed; /* what PACK gives; the arrays up to `sparse` are in it */
     int64_t n;
     const uint32_t *id; /* original numbers */
-    const float *scale; /* D^-1/2 */
+    const float *scale; /* gcn: D^-1/2; sage: 1 / neighbours, 0 of a vertex without any */
     const int32_t *label;
     const uint8_t *use;             /* enum culm_graph_use */
     const float *dense;             /* [n,columns]; NULL: sparse */
@@ -39,6 +39,7 @@ struct gnn_input {
     struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX]; /* NULL: as compiled */
     /* of an owner; [transposed], one of them of an undirected graph */
     struct culm_gnn_rows gather[2];
+    uint32_t *table_id[2];      /* original numbers of the table's rows; NULL: not needed */
     struct gnn_slice *slice[2]; /* [GNN_SLICES_KEPT] of its rows, for others */
     int32_t next_slice[2];
     struct gnn_in_slice *in_slice[2]; /* [intervals] of others' rows */
@@ -50,8 +51,15 @@ struct gnn_room {
     size_t size_bytes;
 };
 
+/* What a gather is to the model. */
+struct gnn_flow {
+    int32_t border;      /* behind this stage */
+    bool back, evaluate; /* gradients; rows of an evaluation */
+};
+
 struct culm_gnn_numeric {
-    struct culm_gnn_exec exec; /* first member */
+    struct culm_gnn_exec exec;                /* first member */
+    struct gnn_flow flow[CULM_GNN_STEPS_MAX]; /* [gathers] */
     struct culm_gnn_numeric_options o;
     int64_t weights; /* floats */
     int32_t parts;   /* of the state */
@@ -61,6 +69,7 @@ struct culm_gnn_numeric {
     bool give_logits;
     struct gnn_input *input; /* [intervals]; n 0: not here */
     struct gnn_room table, activations, scratch, made, index;
+    struct gnn_room edge[3], score[3]; /* attention: of edges, and of rows */
 };
 
 /* Makes room for so many bytes; what was there is gone when it grows. */
@@ -77,6 +86,18 @@ enum culm_status gnn_wrong_rows(struct culm_gnn_task *task, const char *what, si
 
 /* numeric.c: makes room for the state of a holder; zeroed when it is new. */
 enum culm_status gnn_state(struct culm_gnn_numeric *x, struct culm_error *error);
+/* Where, in floats, what a gather keeps beside its n rows begins. */
+static inline int64_t gnn_extra_at(const struct culm_gnn_border *border, int64_t n) {
+    return (n * border->width + 15) & ~(int64_t)15;
+}
+/* Bytes of what a gather makes of n rows. */
+static inline size_t gnn_gathered_bytes(const struct culm_gnn_border *border, int64_t n,
+                                        bool keeps) {
+    int64_t floats = keeps && border->extra > 0 ? gnn_extra_at(border, n) + n * border->extra
+                                                : n * border->width;
+    return (size_t)floats * sizeof(float);
+}
+
 /* numeric_input.c */
 enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
@@ -84,6 +105,15 @@ void gnn_drop(struct culm_gnn_numeric *x, int32_t interval);
 /* numeric_gather.c */
 enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
+/* numeric_attention.c. The table has been filled; y is what the gather makes, `own` what the interval
+ * itself gave to it. */
+enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                            struct gnn_input *input, const float *own, float *y);
+enum culm_status gnn_attend_back(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                 struct gnn_input *input, const float *own, float *y);
+/* Rows of gradients for the gather, of the gradient of what the gather in front made. */
+void gnn_attention_rows(const struct culm_gnn_border *border, int64_t n, const float *d,
+                        const float *gathered, float *y);
 /* numeric_apply.c */
 enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 /* numeric_store.c */

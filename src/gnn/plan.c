@@ -5,21 +5,27 @@
 
 int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                          int32_t layer) {
-    return layer == 0 ? plan->columns : config->model.width;
+    return layer == 0 ? plan->columns : culm_gnn_plan_out(plan, config, layer - 1);
 }
 
 int64_t culm_gnn_plan_out(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                           int32_t layer) {
-    return layer + 1 == plan->layers ? plan->classes : config->model.width;
+    bool gat = config->model.arch == CULM_GNN_GAT, last = layer + 1 == plan->layers;
+    int64_t heads = !gat ? 1 : last ? config->model.out_heads : config->model.heads;
+    return heads * (last ? plan->classes : config->model.width);
 }
 
 static void choose_order(const struct culm_gnn_config *config, struct culm_gnn_plan *plan) {
     for (int32_t l = 0; l < plan->layers; l++) {
         int64_t in = culm_gnn_plan_in(plan, config, l), out = culm_gnn_plan_out(plan, config, l);
-        /* dense features are gathered once, whatever they cost then */
-        plan->multiply_first[l] = config->order == CULM_GNN_ORDER_PUBLISHED ? false
-                                  : l == 0                                  ? plan->sparse
-                                                                            : out <= in;
+        if (config->model.arch != CULM_GNN_GCN) {
+            plan->multiply_first[l] = true;
+        } else if (config->order == CULM_GNN_ORDER_PUBLISHED) {
+            plan->multiply_first[l] = false;
+        } else {
+            /* dense features are gathered once, whatever they cost then */
+            plan->multiply_first[l] = l == 0 ? plan->sparse : out <= in;
+        }
     }
     plan->aggregated = !plan->multiply_first[0] && config->order == CULM_GNN_ORDER_AUTO;
 }

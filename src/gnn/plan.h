@@ -8,6 +8,8 @@
  * of ÂX, otherwise its rows of X. Sparse features are multiplied first: ÂX has more entries than X
  * by about the mean degree, which costs more in every epoch than two gathers of narrow rows.
  *
+ * GraphSAGE and attention multiply first: a vertex has a part of its own there, or scores.
+ *
  * Dorylus's own order, to compare with, gathers first in every layer, X in every epoch; features are
  * dense then.
  *
@@ -39,7 +41,7 @@ struct culm_gnn_plan {
 enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
                                     const struct culm_graph_data *graph, int64_t rows_max,
                                     struct culm_gnn_plan *ret_plan, struct culm_error *error);
-/* Features that layer `layer` takes, and makes. */
+/* Features that layer `layer` takes, and makes: of all heads. */
 int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                          int32_t layer);
 int64_t culm_gnn_plan_out(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,

@@ -77,8 +77,9 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *int
         status = cut(s, interval_of, error);
     }
     if (status == CULM_OK) {
-        status = culm_gnn_structure_new(s->graph, s->interval_of, (int32_t)s->config->intervals,
-                                        true, &s->structure, error);
+        status =
+            culm_gnn_structure_new(s->graph, s->interval_of, (int32_t)s->config->intervals,
+                                   s->config->model.arch != CULM_GNN_SAGE, &s->structure, error);
     }
     if (status == CULM_OK) {
         free(s->graph->edge);

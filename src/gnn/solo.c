@@ -17,7 +17,9 @@ struct culm_gnn_solo {
     struct culm_fold_tree tree;
     struct culm_slice *slice; /* [stages][tree.count] */
     struct rows rows[CULM_GNN_STEPS_MAX];
-    struct culm_gnn_source *source; /* [intervals] */
+    bool keeps; /* what was made is read again, by the interval itself */
+    struct culm_blob *made[CULM_GNN_STEPS_MAX], *gathered[CULM_GNN_STEPS_MAX]; /* of one interval */
+    struct culm_gnn_source *source;                                            /* [intervals] */
     struct culm_blob *weights, *whole[CULM_GNN_STAGES_MAX];
 };
 
@@ -73,7 +75,13 @@ static enum culm_status gather(struct culm_gnn_solo *s, int32_t index, int64_t e
                                  .interval = i,
                                  .gather = index,
                                  .epoch = epoch,
-                                 .source = s->source};
+                                 .source = s->source,
+                                 .made = s->made,
+                                 .gathered = s->gathered};
+    for (int32_t g = 0; g < layout->gathers; g++) {
+        s->made[g] = s->rows[g].made[i];
+        s->gathered[g] = s->rows[g].gathered[i];
+    }
     for (int32_t j = 0; j < layout->intervals; j++) {
         if (culm_gnn_set_has(reads, j)) {
             s->source[task.source_count++] =
@@ -124,7 +132,7 @@ static enum culm_status take_step(struct culm_gnn_solo *s, int32_t index, int64_
     for (int32_t i = 0; i < intervals && status == CULM_OK && makes >= 0; i++) {
         status = gather(s, makes, epoch, i, error);
     }
-    for (int32_t i = 0; i < intervals && makes >= 0; i++) {
+    for (int32_t i = 0; i < intervals && makes >= 0 && !s->keeps; i++) {
         culm_blob_clear(&s->rows[makes].made[i]);
     }
     return status;
@@ -282,6 +290,7 @@ enum culm_status culm_gnn_solo_new(const struct culm_gnn_setup *setup, int threa
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     s->setup = setup;
+    s->keeps = setup->config->model.arch != CULM_GNN_GCN;
     enum culm_status status = begin(s, threads, run_dir, error);
     if (status != CULM_OK) {
         culm_gnn_solo_free(s);

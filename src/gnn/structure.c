@@ -162,7 +162,7 @@ void culm_gnn_structure_layout(const struct culm_gnn_structure *s, struct culm_g
             const struct culm_gnn_need *need = culm_gnn_structure_need(s, t, i);
             layout->edges[t][i] = (int64_t)(start[s->first[i + 1]] - start[s->first[i]]);
             for (int32_t j = 0; j < s->intervals; j++) {
-                if (need->start[j + 1] > need->start[j]) {
+                if (i == j || need->start[j + 1] > need->start[j]) {
                     culm_gnn_layout_reads(layout, t, i, j);
                 }
             }

@@ -28,7 +28,15 @@ CASES = {
     "gcn-2-dense": ("dense", "gcn", 2, 7, "tanh", True, "all"),
     "gcn-4": ("dense", "gcn", 4, 8, "relu", True, "first"),
     "gcn-4-directed": ("directed", "gcn", 4, 4, "tanh", True, "all"),
+    "sage-1": ("dense", "sage", 1, 0, "relu", True, "first"),
+    "sage-2": ("sparse", "sage", 2, 9, "relu", True, "first"),
+    "sage-4-directed": ("directed", "sage", 4, 6, "tanh", True, "all"),
+    "gat-1": ("sparse", "gat", 1, 0, "elu", True, "first"),
+    "gat-2": ("sparse", "gat", 2, 6, "elu", True, "all"),
+    "gat-2-directed": ("directed", "gat", 2, 8, "elu", True, "first"),
+    "gat-4": ("dense", "gat", 4, 5, "elu", True, "all"),
 }
+HEADS = {"gat-1": (1, 1), "gat-2": (3, 2), "gat-2-directed": (8, 1), "gat-4": (2, 3)}  # of hidden layers, of the last
 
 
 def make_graph(folder, kind, seed):
@@ -83,30 +91,73 @@ def propagation(graph):
     return d[:, None] * a * d[None, :]
 
 
-ACTIVATION = {"relu": torch.relu, "tanh": torch.tanh}
+def neighbours(graph, loops):
+    """[v, u]: v gathers from u."""
+    a = torch.eye(graph["V"], dtype=torch.bool) & loops
+    for u, v in graph["edges"]:
+        a[v, u] = True
+        if not graph["directed"]:
+            a[u, v] = True
+    return a
 
 
-def gcn(graph, weights, layers, activation, bias):
-    a = propagation(graph)
+ACTIVATION = {"relu": torch.relu, "tanh": torch.tanh, "elu": torch.nn.functional.elu}
+
+
+def gcn(graph, x, w, heads):
+    x = propagation(graph) @ (x @ w["lin.weight"].T)
+    return x + w["bias"] if "bias" in w else x
+
+
+def sage(graph, x, w, heads):
+    a = neighbours(graph, False).double()
+    mean = (a @ x) / a.sum(1, keepdim=True).clamp(min=1)
+    return mean @ w["lin_l.weight"].T + w["lin_l.bias"] + x @ w["lin_r.weight"].T
+
+
+def gat(graph, x, w, heads):
+    """Heads side by side; with the last layer's bias, which is shorter, their mean."""
+    a = neighbours(graph, True)
+    t = (x @ w["lin.weight"].T).view(x.shape[0], heads, -1)
+    source, target = (t * w["att_src"]).sum(2), (t * w["att_dst"]).sum(2)
+    e = torch.nn.functional.leaky_relu(target[:, None] + source[None, :], 0.2)  # [v, u, head]
+    alpha = torch.softmax(e.masked_fill(~a[:, :, None], -torch.inf), 1)
+    out = torch.einsum("vuh,uhf->vhf", alpha, t)
+    out = out.flatten(1) if w["bias"].numel() == out[0].numel() else out.mean(1)
+    return out + w["bias"]
+
+
+def network(graph, weights, arch, layers, activation, heads):
     x = torch.tensor(graph["x"])
     total = x.sum(1, keepdim=True)
     x = x / torch.where(total == 0, torch.ones_like(total), total)
     for l in range(layers):
-        x = a @ (x @ weights[f"convs.{l}.lin.weight"].T)
-        if bias:
-            x = x + weights[f"convs.{l}.bias"]
+        own = {k.split(".", 2)[2]: w for k, w in weights.items() if k.startswith(f"convs.{l}.")}
+        x = {"gcn": gcn, "sage": sage, "gat": gat}[arch](graph, x, own, heads[l + 1 == layers])
         x = ACTIVATION[activation](x) if l + 1 < layers else x
     return x
 
 
-def first_weights(graph, layers, width, bias):
+def first_weights(graph, arch, layers, width, bias, heads):
     weights = {}
     F, C = graph["x"].shape[1], graph["classes"]
+    random = lambda *shape, size: torch.randn(*shape, dtype=torch.float64) * size
     for l in range(layers):
-        ins, outs = F if l == 0 else width, C if l + 1 == layers else width
-        weights[f"convs.{l}.lin.weight"] = torch.randn(outs, ins, dtype=torch.float64) * (2 / ins) ** 0.5
+        last = l + 1 == layers
+        H = heads[last] if arch == "gat" else 1
+        ins, outs = F if l == 0 else width * (heads[0] if arch == "gat" else 1), C if last else width
+        name = f"convs.{l}."
+        if arch == "sage":
+            weights[name + "lin_l.weight"] = random(outs, ins, size=(1 / ins) ** 0.5)
+            weights[name + "lin_r.weight"] = random(outs, ins, size=(1 / ins) ** 0.5)
+            weights[name + "lin_l.bias"] = random(outs, size=0.1)
+            continue
+        weights[name + "lin.weight"] = random(H * outs, ins, size=(2 / ins) ** 0.5)
+        if arch == "gat":
+            weights[name + "att_src"] = random(1, H, outs, size=0.5)
+            weights[name + "att_dst"] = random(1, H, outs, size=0.5)
         if bias:
-            weights[f"convs.{l}.bias"] = torch.randn(outs, dtype=torch.float64) * 0.1
+            weights[name + "bias"] = random(outs if last else H * outs, size=0.1)
     # what we start from has few bits too
     return {k: w.float().double().requires_grad_() for k, w in weights.items()}
 
@@ -126,13 +177,14 @@ def save(path, tensors):
 
 
 def make(path, graph, arch, layers, width, activation, bias, decays):
-    weights = first_weights(graph, layers, width, bias)
+    heads = HEADS.get(path.stem, (1, 1))
+    weights = first_weights(graph, arch, layers, width, bias, heads)
     out = dict(weights)
     train = torch.tensor(graph["split"] == 1)
     target = torch.tensor(graph["label"]).long()
-    network = lambda: gcn(graph, weights, layers, activation, bias)
+    run = lambda: network(graph, weights, arch, layers, activation, heads)
     loss = lambda y: torch.nn.functional.cross_entropy(y[train], target[train])
-    logits = network()
+    logits = run()
     out["logits"] = logits
     for name, g in zip(weights, torch.autograd.grad(loss(logits), list(weights.values()))):
         out["grad." + name] = g
@@ -143,7 +195,7 @@ def make(path, graph, arch, layers, width, activation, bias, decays):
     losses = []
     for _ in range(STEPS):
         adam.zero_grad()
-        value = loss(network())
+        value = loss(run())
         value.backward()
         losses.append(value.item())
         adam.step()

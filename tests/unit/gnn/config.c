@@ -89,7 +89,6 @@ static void test_what_is_not_there_is_refused(void **state) {
     bad(BASE "mode: async\n", "g.yaml:3: mode: 'async' is not built yet");
     bad(BASE "engine: lambda\n", "g.yaml:3: engine: 'lambda' is not built yet");
     bad(BASE "workers: auto\n", "g.yaml:3: workers: 'auto' is not built yet");
-    bad(BASE "model: {arch: gat}\n", "g.yaml:3: model.arch: 'gat' is not built yet");
     bad(BASE "precision: bf16\n", "g.yaml:3: precision: 'bf16' is not built yet");
 }
 

@@ -72,6 +72,19 @@ static void test_citeseer(void **state) {
     reaches("citeseer", kipf, 70.3, 1);
 }
 
+static const char velickovic[] =
+    "epochs: 200\nmodel: {arch: gat, width: 8, heads: 8, activation: elu, dropout: 0.6}\n"
+    "optimizer: {lr: 0.005, decay_layers: all}\n";
+
+static void test_attention(void **state) {
+    (void)state;
+    if (!getenv("CULM_GNN_ALL")) {
+        skip();
+    }
+    reaches("cora", velickovic, 83.0, 1);
+    reaches("citeseer", velickovic, 72.5, 1);
+}
+
 static void test_physics(void **state) {
     (void)state;
     if (!getenv("CULM_GNN_ALL")) {
@@ -86,6 +99,7 @@ int main(void) {
         cmocka_unit_test(test_cora),
         cmocka_unit_test(test_citeseer),
         cmocka_unit_test(test_physics),
+        cmocka_unit_test(test_attention),
     };
     return cmocka_run_group_tests_name("gnn/cora", tests, NULL, NULL);
 }

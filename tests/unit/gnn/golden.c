@@ -68,13 +68,11 @@ static double norm_of(const float *a, const float *minus, int64_t count) {
 
 /* As files have it: [out,in]. Caller frees. */
 static float *as_file(const struct culm_gnn_param *param, const float *data) {
-    int64_t count = param->info->count, out = param->info->shape[0],
-            in = param->info->rank > 1 ? param->info->shape[1] : 1;
+    int64_t count = param->info->count, out = param->info->shape[0];
     float *turned = malloc((size_t)count * sizeof *turned);
-    for (int64_t o = 0; o < out; o++) {
-        for (int64_t i = 0; i < in; i++) {
-            turned[o * in + i] = param->turned ? data[i * out + o] : data[o * in + i];
-        }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t in = count / out;
+        turned[i] = param->turned ? data[i % in * out + i / in] : data[i];
     }
     return turned;
 }
@@ -118,7 +116,8 @@ static void test_gradients(void **state) {
         float *have = as_file(param, culm_gnn_solo_gradient(solo, i));
         double size = norm_of(want, NULL, param->info->count),
                off = norm_of(have, want, param->info->count);
-        if (!(off < 1e-5 * size)) {
+        /* some are zero but for rounding: all scores of a softmax shifted alike */
+        if (!(off < 1e-5 * size + 1e-8)) {
             fail_msg("gradient of %s is off by %g of %g", param->info->name, off, size);
         }
         free(have);

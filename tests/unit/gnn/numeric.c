@@ -111,7 +111,7 @@ struct epoch {
     double loss[K];
 };
 
-static void gather(struct run *r, struct epoch *e, int32_t g, int32_t i) {
+static void gather(struct run *r, struct epoch *e, int64_t epoch, int32_t g, int32_t i) {
     const struct culm_gnn_layout *layout = &r->setup->layout;
     bool transposed = layout->gather[g].transposed;
     struct culm_gnn_source source[K];
@@ -143,9 +143,17 @@ static void gather(struct run *r, struct epoch *e, int32_t g, int32_t i) {
         }
         count++;
     }
+    struct culm_blob *made[CULM_GNN_STEPS_MAX], *gathered[CULM_GNN_STEPS_MAX];
+    for (int32_t k = 0; k < layout->gathers; k++) {
+        made[k] = e->made[k][i];
+        gathered[k] = e->gathered[k][i];
+    }
     struct culm_gnn_task task = {.kind = CULM_GNN_TASK_GATHER,
                                  .interval = i,
                                  .gather = g,
+                                 .epoch = epoch,
+                                 .made = made,
+                                 .gathered = gathered,
                                  .source = source,
                                  .source_count = count};
     e->gathered[g][i] = must(r->server[owner_of(i)], task).output;
@@ -197,7 +205,7 @@ static struct culm_gnn_totals train(struct run *r, const struct culm_fold_tree *
             }
         }
         for (int32_t i = K - 1; i >= 0 && step->makes >= 0; i--) {
-            gather(r, &e, step->makes, i);
+            gather(r, &e, epoch, step->makes, i);
         }
     }
     struct culm_blob *whole[CULM_GNN_STAGES_MAX] = {NULL};
@@ -323,6 +331,18 @@ static void test_directed(void **state) {
     shared("directed", "model: {layers: 3, width: 3}\noptimizer: {name: sgd, momentum: 0.9}\n");
 }
 
+static void test_attention(void **state) {
+    (void)state;
+    shared("sparse", "model: {arch: gat, heads: 3, width: 4, activation: elu, out_heads: 2}\n");
+    shared("directed", "model: {arch: gat, heads: 8, width: 8, layers: 3}\n");
+}
+
+static void test_means(void **state) {
+    (void)state;
+    shared("sparse", "model: {arch: sage}\n");
+    shared("directed", "model: {arch: sage, layers: 3}\n");
+}
+
 /* --- damage --- */
 
 static void test_damaged_input(void **state) {
@@ -398,7 +418,8 @@ static void test_not_here(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sparse),        cmocka_unit_test(test_dense_and_deep),
-        cmocka_unit_test(test_directed),      cmocka_unit_test(test_damaged_input),
+        cmocka_unit_test(test_directed),      cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_means),         cmocka_unit_test(test_damaged_input),
         cmocka_unit_test(test_damaged_state), cmocka_unit_test(test_not_here),
     };
     return cmocka_run_group_tests_name("gnn/numeric", tests, make_folder, drop_folder);
