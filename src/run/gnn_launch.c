@@ -6,7 +6,7 @@
 #include "gnn/phase.h"
 #include "report/gnn.h"
 #include "run/gnn_node.h"
-#include "store/checkpoint.h"
+#include "run/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,8 @@ struct launch {
     struct culm_gnn_brief brief; /* its text is the options' */
     int32_t *home;               /* [intervals] */
     struct culm_partition_counts counts;
-    char signature[CULM_GNN_SIGNATURE_SIZE];
-    int64_t start_version;
-    char start_path[CULM_PATH_MAX];
+    char signature[CULM_SIGNATURE_SIZE];
+    struct culm_resume start;
     struct culm_agent_fault *faults;
     struct culm_gnn_exec *exec;
     struct culm_gnn_leader *leader;
@@ -92,40 +91,22 @@ static json_t *plan_json(const struct launch *l) {
     return plan;
 }
 
-static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    json_t *json = plan_json(l);
-    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
-    json_decref(json);
-    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->run.dir);
-    if (status == CULM_OK) {
-        status = text ? culm_file_replace(NULL, path, text, strlen(text), error) : no_memory(error);
-    }
-    free(text);
-    return status;
-}
-
 /* What the run there was begun with must be what this one goes on with. */
 static enum culm_status check_start(struct launch *l, struct culm_error *error) {
     struct culm_checkpoint *checkpoint = NULL;
     struct culm_gnn_config before;
-    enum culm_status status = culm_checkpoint_open(l->start_path, false, &checkpoint, error);
+    enum culm_status status = culm_checkpoint_open(l->start.path, false, &checkpoint, error);
     if (status != CULM_OK) {
         return status;
     }
     const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
-    if (strcmp(info->signature, l->signature) != 0) {
-        culm_launcher_warn(l->launcher,
-                           "'%s' was written by another build or machine (%s, here %s); the bits "
-                           "may differ from here on",
-                           l->start_path, info->signature, l->signature);
-    }
+    culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature);
     const json_t *cut = json_object_get(info->choices, "cut_sha256");
     if (json_is_string(cut) && strcmp(json_string_value(cut), l->brief.cut_sha256) != 0) {
         status = culm_error_set(error, CULM_ERR_CHANGED,
                                 "'%s': the graph was cut otherwise then; it has changed, or METIS "
                                 "differs",
-                                l->start_path);
+                                l->start.path);
     }
     if (status == CULM_OK) {
         status = culm_gnn_config_parse(info->config, strlen(info->config), "its configuration",
@@ -136,45 +117,26 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
         culm_gnn_config_release(&before);
     }
     culm_checkpoint_close(checkpoint);
-    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start_path);
+    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);
 }
 
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
-    char warning[CULM_ERROR_MAX] = "";
     if (!l->o->run.resume) {
         return CULM_OK;
     }
-    enum culm_status status = culm_checkpoint_latest(l->o->run.dir, true, &l->start_version,
-                                                     l->start_path, warning, error);
-    if (warning[0]) {
-        culm_launcher_warn(l->launcher, "%s", warning);
-    }
-    if (status == CULM_ERR_NOT_FOUND) {
-        l->start_version = 0; /* version 0 can be made again from the seed */
-        l->start_path[0] = '\0';
-        culm_error_clear(error);
-        return CULM_OK;
-    }
-    if (status == CULM_OK && l->start_version > l->o->config->epochs) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s' is at epoch %lld already, and 'epochs' is %lld", l->start_path,
-                              (long long)l->start_version, (long long)l->o->config->epochs);
-    }
-    return status == CULM_OK ? check_start(l, error) : status;
+    enum culm_status status = culm_resume_find(l->launcher, l->o->run.dir, l->o->config->epochs,
+                                               "epoch", "epochs", &l->start, error);
+    return status == CULM_OK && l->start.path[0] ? check_start(l, error) : status;
 }
 
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_claim(l->launcher, error)) || (status = find_start(l, error)) ||
         (status = culm_launcher_begin(l->launcher, l->o->config_text, error)) ||
-        (status = culm_checkpoint_clean(NULL, l->o->run.dir, error)) ||
-        (status = write_plan(l, error))) {
+        (status = culm_resume_settle(l->o->run.dir, &l->start, error))) {
         return status;
     }
-    /* A crash may have left it under a temporary name, which has just been put right. */
-    return l->start_path[0] && !culm_file_is_directory(l->start_path)
-               ? culm_checkpoint_path(l->o->run.dir, l->start_version, l->start_path, error)
-               : CULM_OK;
+    return culm_launcher_write_plan(l->launcher, plan_json(l), error);
 }
 
 /* --- nodes and their leader --- */
@@ -236,8 +198,8 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .stop_accuracy = config->stop.accuracy,
                      .patience = config->stop.patience},
         .home = l->home,
-        .start_version = l->start_version,
-        .start_path = l->start_path,
+        .start_version = l->start.step,
+        .start_path = l->start.path,
     };
     const struct culm_graph_data *graph = l->setup->graph;
     const uint8_t *split = graph->split + config->graph.split * graph->vertices;
@@ -253,14 +215,9 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
 /* --- from beginning to end --- */
 
 static void tell_start(const struct launch *l) {
-    json_t *plan = plan_json(l);
-    json_t *event = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
+    json_t *plan = culm_launcher_plan_event(plan_json(l));
     culm_launcher_start(l->launcher, l->o->config_sha256, NULL);
-    if (plan && event) {
-        json_object_update_missing(event, plan);
-        culm_launcher_tell(l->launcher, event);
-    }
-    json_decref(event);
+    culm_launcher_tell(l->launcher, plan);
     json_decref(plan);
 }
 
@@ -285,15 +242,14 @@ static enum culm_status take_faults(struct launch *l, struct culm_error *error) 
                                                  .how = spec->how,
                                                  .for_ms = spec->for_ms,
                                                  .role = spec->role,
-                                                 .index = spec->index,
-                                                 .role_name = culm_gnn_role_name(spec->role)};
+                                                 .index = spec->index};
     }
     return CULM_OK;
 }
 
 /* Also after a failure to be released. */
 static enum culm_status init(struct launch *l, const struct culm_gnn_launch_options *options,
-                             struct culm_summary *summary, struct culm_error *error) {
+                             struct culm_launcher_result *result, struct culm_error *error) {
     *l = (struct launch){.o = options};
     enum culm_status status = take_faults(l, error);
     if (status != CULM_OK) {
@@ -304,42 +260,26 @@ static enum culm_status init(struct launch *l, const struct culm_gnn_launch_opti
         .role_count = CULM_GNN_ROLES,
         .trace_role = CULM_GNN_WORKER,
         .faults = l->faults,
-        .summary = summary,
+        .result = result,
         .job = l,
     };
     return culm_launcher_new(&options->run, &job, &l->launcher, error);
 }
 
-static void note_fired(const struct launch *l, struct culm_gnn_launch_result *result) {
-    result->fired = calloc(l->o->run.fault_count + 1, sizeof *result->fired);
-    for (size_t i = 0; i < l->o->run.fault_count && result->fired; i++) {
-        result->fired[i] = culm_launcher_fired(l->launcher, i);
-    }
-}
-
 int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
-                        struct culm_gnn_launch_result *ret_result, struct culm_error *ret_error) {
+                        struct culm_launcher_result *ret_result, struct culm_error *ret_error) {
     struct launch l;
     enum culm_status status;
     int code;
-    *ret_result = (struct culm_gnn_launch_result){0};
-    culm_summary_init(&ret_result->summary, &culm_summary_gnn);
-    if ((status = init(&l, options, &ret_result->summary, ret_error)) ||
-        (status = check(&l, ret_error)) || (status = claim(&l, ret_error)) ||
-        (status = open_doors(&l, ret_error)) || (status = make_exec(&l, ret_error)) ||
-        (status = make_leader(&l, ret_error))) {
+    culm_launcher_result_init(ret_result, &culm_summary_gnn);
+    if ((status = init(&l, options, ret_result, ret_error)) || (status = check(&l, ret_error)) ||
+        (status = claim(&l, ret_error)) || (status = open_doors(&l, ret_error)) ||
+        (status = make_exec(&l, ret_error)) || (status = make_leader(&l, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
         tell_start(&l);
         code = culm_launcher_run(l.launcher, &culm_gnn_leader_actor, l.leader, ret_error);
-        note_fired(&l, ret_result);
     }
     release(&l);
     return code;
-}
-
-void culm_gnn_launch_result_release(struct culm_gnn_launch_result *result) {
-    culm_summary_release(&result->summary);
-    free(result->fired);
-    *result = (struct culm_gnn_launch_result){0};
 }

@@ -22,16 +22,10 @@ struct culm_gnn_launch_options {
     const struct culm_gnn_fault_spec *faults; /* [run.fault_count] */
 };
 
-struct culm_gnn_launch_result {
-    struct culm_summary summary;
-    bool *fired; /* [fault_count]; NULL: nothing was started */
-};
-
 /* Trains to the end; returns the exit code of `culm gnn train`. *ret_error has a text when something
  * is to be said. Writes nothing before it has checked the graph and claimed the directory. The result
  * is to be released in any case. */
 int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
-                        struct culm_gnn_launch_result *ret_result, struct culm_error *ret_error);
-void culm_gnn_launch_result_release(struct culm_gnn_launch_result *result);
+                        struct culm_launcher_result *ret_result, struct culm_error *ret_error);
 
 #endif

@@ -8,9 +8,7 @@
 #include "gnn/server.h"
 #include "gnn/worker.h"
 #include "run/gnn_fault.h"
-#include "run/version.h"
 
-#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +19,7 @@ struct node {
     struct culm_gnn_brief brief;
     struct culm_gnn_config config;
     bool configured;
-    char signature[CULM_GNN_SIGNATURE_SIZE];
+    char signature[CULM_SIGNATURE_SIZE];
     struct culm_gnn_setup *setup;
     struct culm_device *device;
     struct culm_blob_pool *pool;
@@ -84,9 +82,8 @@ enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char re
                           ret_text);
 }
 
-void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_GNN_SIGNATURE_SIZE]) {
-    snprintf(ret_text, CULM_GNN_SIGNATURE_SIZE, "culm-%s+%s/%s/glibc-%s/gcc-%s", CULM_VERSION,
-             CULM_GIT, device->ops->signature(device), gnu_get_libc_version(), __VERSION__);
+void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIGNATURE_SIZE]) {
+    culm_signature_of(device->ops->signature(device), "", ret_text);
 }
 
 /* --- a node --- */

@@ -8,8 +8,7 @@
 #include "gnn/leader.h"
 #include "gnn/setup.h"
 #include "run/participant.h"
-
-#define CULM_GNN_SIGNATURE_SIZE 256
+#include "run/signature.h"
 
 /* What a node is told when it joins. */
 struct culm_gnn_brief {
@@ -29,7 +28,7 @@ void culm_gnn_brief_release(struct culm_gnn_brief *brief); /* fine on a zeroed o
 /* SHA-256 of interval_of[vertices]. */
 enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]);
 /* Everything of build and machine that can change bits. */
-void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_GNN_SIGNATURE_SIZE]);
+void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIGNATURE_SIZE]);
 
 /* Works until it is told to end, or its launcher is gone; the exit code. argv[0] is "node", argv[1]
  * the role's name; what follows is as participant.h says. */

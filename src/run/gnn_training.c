@@ -7,12 +7,8 @@
 #include "run/rundir.h"
 #include "store/checkpoint.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 struct culm_gnn_training {
     struct culm_gnn_config config;
@@ -20,7 +16,7 @@ struct culm_gnn_training {
     char dir[CULM_PATH_MAX], program[CULM_PATH_MAX];
     struct culm_gnn_fault_spec *faults;
     struct culm_gnn_launch_options launch;
-    struct culm_gnn_launch_result result;
+    struct culm_launcher_result result;
 };
 
 static enum culm_status no_memory(struct culm_error *error) {
@@ -79,28 +75,15 @@ static enum culm_status check_dir(struct culm_gnn_training *t, bool resume,
     return status;
 }
 
-/* Counts how often somebody asked it to stop. Not one of the numbers below 3. */
-static enum culm_status open_stop(struct culm_gnn_training *t, struct culm_error *error) {
-    int fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
-    t->launch.run.stop_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    int problem = errno;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return t->launch.run.stop_fd < 0 ? culm_error_errno(error, problem, "make an eventfd")
-                                     : CULM_OK;
-}
-
 static enum culm_status make(struct culm_gnn_training *t,
                              const struct culm_gnn_training_options *options,
                              struct culm_error *error) {
     enum culm_status status;
-    if ((status = open_stop(t, error)) || (status = load_config(t, options, error)) ||
-        (status = load_faults(t, options, error)) ||
+    if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
+        (status = load_config(t, options, error)) || (status = load_faults(t, options, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
         (status = check_dir(t, options->resume, error)) ||
-        (status = culm_program_find(options->program, t->program, error)) ||
-        (status = culm_launcher_draw(&t->launch.run, error))) {
+        (status = culm_program_find(options->program, t->program, error))) {
         return status;
     }
     t->launch.faults = t->faults;
@@ -109,7 +92,6 @@ static enum culm_status make(struct culm_gnn_training *t,
     t->launch.run.program = t->program;
     t->launch.run.fault_texts = options->faults;
     t->launch.run.fault_count = options->fault_count;
-    t->launch.run.time_scale = 1;
     t->launch.run.warn = options->warning;
     t->launch.run.ctx = options->context;
     return CULM_OK;
@@ -136,11 +118,9 @@ void culm_gnn_training_free(struct culm_gnn_training *training) {
         return;
     }
     if (training->ran) {
-        culm_gnn_launch_result_release(&training->result);
+        culm_launcher_result_release(&training->result);
     }
-    if (training->launch.run.stop_fd > 0) {
-        close(training->launch.run.stop_fd);
-    }
+    culm_launcher_options_release(&training->launch.run);
     free(training->faults);
     free(training->launch.config_text);
     if (training->configured) {
@@ -165,11 +145,9 @@ int culm_gnn_training_go(struct culm_gnn_training *training, struct culm_error *
 }
 
 void culm_gnn_training_stop(struct culm_gnn_training *training) {
-    int before = errno;
     if (training) {
-        (void)eventfd_write(training->launch.run.stop_fd, 1);
+        culm_launcher_stop(&training->launch.run);
     }
-    errno = before;
 }
 
 const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training) {

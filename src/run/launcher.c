@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -48,10 +49,53 @@ static enum culm_status random_hex(char *text, size_t digits, struct culm_error 
     return CULM_OK;
 }
 
-enum culm_status culm_launcher_draw(struct culm_launcher_options *options,
-                                    struct culm_error *error) {
-    enum culm_status status = random_hex(options->run, CULM_RUN_ID_SIZE - 1, error);
+/* Not 0, which means none, nor another of the numbers that a program expects to be free. */
+static enum culm_status open_stop(int *ret_fd, struct culm_error *error) {
+    int made = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+    int fd = made < 0 ? -1 : fcntl(made, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int problem = errno;
+    if (made >= 0) {
+        close(made);
+    }
+    if (fd < 0) {
+        return culm_error_errno(error, problem, "make an eventfd");
+    }
+    *ret_fd = fd;
+    return CULM_OK;
+}
+
+enum culm_status culm_launcher_options_init(struct culm_launcher_options *options,
+                                            struct culm_error *error) {
+    enum culm_status status = open_stop(&options->stop_fd, error);
+    if (status == CULM_OK) {
+        status = random_hex(options->run, CULM_RUN_ID_SIZE - 1, error);
+    }
     return status ? status : random_hex(options->token, CULM_TOKEN_SIZE - 1, error);
+}
+
+void culm_launcher_options_release(struct culm_launcher_options *options) {
+    if (options->stop_fd > 0) {
+        close(options->stop_fd);
+    }
+    options->stop_fd = 0;
+}
+
+void culm_launcher_stop(const struct culm_launcher_options *options) {
+    int before = errno;
+    (void)eventfd_write(options->stop_fd, 1);
+    errno = before;
+}
+
+void culm_launcher_result_init(struct culm_launcher_result *result,
+                               const struct culm_summary_job *job) {
+    *result = (struct culm_launcher_result){0};
+    culm_summary_init(&result->summary, job);
+}
+
+void culm_launcher_result_release(struct culm_launcher_result *result) {
+    culm_summary_release(&result->summary);
+    free(result->fired);
+    result->fired = NULL;
 }
 
 enum culm_status culm_launcher_new(const struct culm_launcher_options *options,
@@ -94,6 +138,19 @@ enum culm_status culm_launcher_begin(struct culm_launcher *l, const char *config
         status = culm_path_format(l->logs, error, "%s/logs", l->o->dir);
     }
     return status ? status : culm_dir_make(NULL, l->logs, error);
+}
+
+enum culm_status culm_launcher_write_plan(const struct culm_launcher *l, json_t *take_plan,
+                                          struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    char *text = take_plan ? json_dumps(take_plan, JSON_INDENT(2)) : NULL;
+    json_decref(take_plan);
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->dir);
+    if (status == CULM_OK) {
+        status = text ? culm_file_replace(NULL, path, text, strlen(text), error) : no_memory(error);
+    }
+    free(text);
+    return status;
 }
 
 /* --- processes --- */
@@ -254,15 +311,19 @@ const char *culm_launcher_address(const struct culm_launcher *l) {
 
 /* --- the run --- */
 
+static void note_fired(const struct culm_launcher *l, bool **ret_fired) {
+    *ret_fired = calloc(l->o->fault_count + 1, sizeof **ret_fired);
+    for (size_t i = 0; i < l->o->fault_count && *ret_fired; i++) {
+        (*ret_fired)[i] = culm_host_fired(l->host, i) > 0;
+    }
+}
+
 int culm_launcher_run(struct culm_launcher *l, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error) {
     int code = culm_host_run(l->host, ops, actor, ret_error);
     culm_launcher_tell_done(l);
+    note_fired(l, &l->job.result->fired);
     return code;
-}
-
-bool culm_launcher_fired(const struct culm_launcher *l, size_t fault) {
-    return l->host && culm_host_fired(l->host, fault) > 0;
 }
 
 void culm_launcher_free(struct culm_launcher *l) {

@@ -40,14 +40,14 @@ struct culm_launcher;
 struct culm_launcher_options {
     const char *dir;                      /* checked (rundir.h), not yet claimed */
     bool resume;                          /* a run is there */
-    char run[CULM_RUN_ID_SIZE];           /* random: culm_launcher_draw */
-    char token[CULM_TOKEN_SIZE];          /* the same; who does not know it is not let in */
+    char run[CULM_RUN_ID_SIZE];           /* random */
+    char token[CULM_TOKEN_SIZE];          /* random; who does not know it is not let in */
     const char *program;                  /* processes are `program [arguments] words ...` */
     const char *const *program_arguments; /* up to a NULL; NULL: none */
     const char *const *fault_texts;       /* as given; a process reads its own again */
     size_t fault_count;
     const char *trace_path; /* NULL: none */
-    double time_scale;      /* of the trace */
+    double time_scale;      /* of the trace; 0: 1 */
 
     /* Its first count asks the actor to stop, its second ends the run at once: an eventfd,
      * EFD_SEMAPHORE and EFD_NONBLOCK; 0: nobody asks. */
@@ -66,13 +66,19 @@ struct culm_launcher_role {
     const char *const *words;
 };
 
+/* What came of a run. */
+struct culm_launcher_result {
+    struct culm_summary summary; /* of all its events */
+    bool *fired;                 /* [fault_count]; NULL: nothing was started */
+};
+
 /* What the job says. All borrowed until _free, as `job` is. */
 struct culm_launcher_job {
     const struct culm_launcher_role *role; /* [role_count], by number */
     uint32_t role_count;
     uint32_t trace_role;                   /* of the processes that a trace names */
     const struct culm_agent_fault *faults; /* [fault_count] of the options */
-    struct culm_summary *summary;          /* initialised; is fed every event */
+    struct culm_launcher_result *result;   /* initialised; NULL: _open will not be called */
     /* An event is about to be told; what is told from within (culm_launcher_tell_at) comes before it.
      * Also of those. Of the last one, "done", when all processes have ended. NULL: never mind. */
     void (*before)(void *job, const json_t *event);
@@ -101,9 +107,17 @@ struct culm_launcher_doors {
 bool culm_launcher_read_place(const struct culm_launcher_role *role, uint32_t role_count,
                               const char *text, int64_t *ret_value);
 
-/* Random numbers for the run and its token. */
-enum culm_status culm_launcher_draw(struct culm_launcher_options *options,
-                                    struct culm_error *error);
+/* Draws the run and the token, and makes stop_fd; the rest is the caller's. Release it, also after a
+ * failure. */
+enum culm_status culm_launcher_options_init(struct culm_launcher_options *options,
+                                            struct culm_error *error);
+void culm_launcher_options_release(struct culm_launcher_options *options);
+/* Asks the run to stop, and at the second call to end at once. Any thread; signal handlers too. */
+void culm_launcher_stop(const struct culm_launcher_options *options);
+
+void culm_launcher_result_init(struct culm_launcher_result *result,
+                               const struct culm_summary_job *job);
+void culm_launcher_result_release(struct culm_launcher_result *result); /* fine on a zeroed one */
 
 /* CULM_ERR_MEMORY. */
 enum culm_status culm_launcher_new(const struct culm_launcher_options *options,
@@ -121,6 +135,10 @@ enum culm_status culm_launcher_open(struct culm_launcher *launcher,
                                     const struct culm_launcher_doors *doors,
                                     struct culm_error *error);
 
+/* Replaces DIR/plan.json, after _begin; NULL: out of memory. Any thread. */
+enum culm_status culm_launcher_write_plan(const struct culm_launcher *launcher, json_t *take_plan,
+                                          struct culm_error *error);
+
 /* After _open, until _free. */
 struct culm_world *culm_launcher_world(struct culm_launcher *launcher);
 struct culm_agent *culm_launcher_agent(struct culm_launcher *launcher);
@@ -130,17 +148,17 @@ const char *culm_launcher_address(const struct culm_launcher *launcher); /* wher
 /* Tells start{run, config_sha256, signature, job (the summary's), and `more`, an object; NULL: nothing}, then warnings. */
 void culm_launcher_start(struct culm_launcher *launcher, const char *config_sha256,
                          const json_t *more);
+/* The event plan: what the plan says, behind event, t_ms and view. */
+json_t *culm_launcher_plan_event(json_t *take_plan);
 /* Tells an event, which is complete; of the actor, the world does it. */
 void culm_launcher_tell(struct culm_launcher *launcher, json_t *event);
 /* The same at the time and in the view of another one. */
 void culm_launcher_tell_at(struct culm_launcher *launcher, json_t *event, const json_t *at);
 
 /* Runs the actor until it leaves; its exit code, as culm_host_run. Its event done comes last, when all
- * processes have ended, with faults_fired. */
+ * processes have ended, with faults_fired. The result is whole then. */
 int culm_launcher_run(struct culm_launcher *launcher, const struct culm_actor_ops *ops, void *actor,
                       struct culm_error *ret_error);
-/* Whether this fault has fired; false before _open. */
-bool culm_launcher_fired(const struct culm_launcher *launcher, size_t fault);
 void culm_launcher_free(struct culm_launcher *launcher); /* NULL is fine */
 
 #endif

@@ -32,7 +32,7 @@ enum culm_status culm_launcher_open_sinks(struct culm_launcher *l, struct culm_e
         status = add_sink(l, file, error);
     }
     if (status == CULM_OK) {
-        status = add_sink(l, culm_sink_summary_new(l->job.summary), error);
+        status = add_sink(l, culm_sink_summary_new(&l->job.result->summary), error);
     }
     return status;
 }
@@ -88,8 +88,9 @@ void culm_launcher_start(struct culm_launcher *l, const char *config_sha256, con
     json_t *start =
         json_pack("{s:s, s:f, s:i, s:s, s:s, s:s}", "event", "start", "t_ms", 0.0, "view", 0, "run",
                   l->o->run, "config_sha256", config_sha256, "signature", l->doors.signature);
-    if (start && l->job.summary->job->name) {
-        json_object_set_new(start, "job", json_string(l->job.summary->job->name));
+    const char *job = l->job.result->summary.job->name;
+    if (start && job) {
+        json_object_set_new(start, "job", json_string(job));
     }
     if (start && more) {
         json_object_update_missing(start, (json_t *)more);
@@ -97,6 +98,15 @@ void culm_launcher_start(struct culm_launcher *l, const char *config_sha256, con
     culm_launcher_tell(l, start);
     tell_warnings(l, start);
     json_decref(start);
+}
+
+json_t *culm_launcher_plan_event(json_t *take_plan) {
+    json_t *event = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
+    if (event && take_plan) {
+        json_object_update_missing(event, take_plan);
+    }
+    json_decref(take_plan);
+    return event;
 }
 
 void culm_launcher_hear(void *launcher, json_t *event) {
@@ -111,7 +121,7 @@ void culm_launcher_hear(void *launcher, json_t *event) {
 void culm_launcher_tell_done(struct culm_launcher *l) {
     int64_t fired = 0;
     for (size_t i = 0; i < l->o->fault_count; i++) {
-        fired += culm_launcher_fired(l, i);
+        fired += culm_host_fired(l->host, i) > 0;
     }
     if (l->done) {
         json_object_set_new(l->done, "faults_fired", json_integer(fired));

@@ -4,10 +4,10 @@
 #include "pipeline/coordinator.h"
 #include "report/training.h"
 #include "run/eval_watch.h"
+#include "run/resume.h"
 #include "run/train_launch_choices.h"
 #include "run/train_launch_inputs.h"
 #include "run/worker.h"
-#include "store/checkpoint.h"
 #include "train/brief.h"
 #include "train/numeric.h"
 #include "train/pace.h"
@@ -24,8 +24,7 @@ struct launch {
     struct culm_inputs inputs; /* pinned as they are opened here; the pins are the caller's */
     struct culm_train_launch_inputs_thread digests;
     char signature[CULM_SIGNATURE_SIZE];
-    int64_t start_step;
-    char start_path[CULM_PATH_MAX];
+    struct culm_resume start;
     struct culm_agent_fault *faults;
     struct culm_exec *exec;
     struct culm_coordinator *coordinator;
@@ -99,11 +98,7 @@ static void warn_of_slow_tasks(struct launch *l) {
 }
 
 static json_t *plan_event(const struct launch *l) {
-    json_t *event = json_pack("{s:s, s:f, s:i}", "event", "plan", "t_ms", 0.0, "view", 0);
-    json_t *plan = culm_plan_json(l->plan);
-    json_object_update_missing(event, plan);
-    json_decref(plan);
-    return event;
+    return culm_launcher_plan_event(culm_plan_json(l->plan));
 }
 
 /* --- the run directory --- */
@@ -111,12 +106,12 @@ static json_t *plan_event(const struct launch *l) {
 /* The plan's choices came from the newest checkpoint; the newest whole one may be another. */
 static enum culm_status check_choices(const struct launch *l, struct culm_error *error) {
     struct culm_choices recorded = {0};
-    enum culm_status status = culm_train_launch_choices_recorded(l->start_path, &recorded, error);
+    enum culm_status status = culm_train_launch_choices_recorded(l->start.path, &recorded, error);
     if (status == CULM_OK && !culm_choices_same_algorithms(&l->plan->choices, &recorded)) {
         status = culm_error_set(error, CULM_ERR_CONFIG,
                                 "'%s' was made with other algorithms of convolutions than the "
                                 "checkpoint after it; remove that one",
-                                l->start_path);
+                                l->start.path);
     }
     culm_choices_release(&recorded);
     return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
@@ -125,7 +120,7 @@ static enum culm_status check_choices(const struct launch *l, struct culm_error 
 static enum culm_status compare_inputs(struct launch *l, struct culm_error *error) {
     char note[CULM_ERROR_MAX];
     enum culm_status status =
-        culm_train_launch_inputs_compare(l->o->run.dir, l->start_path, &l->inputs, note, error);
+        culm_train_launch_inputs_compare(l->o->run.dir, l->start.path, &l->inputs, note, error);
     if (note[0]) {
         culm_launcher_warn(l->launcher, "%s", note);
     }
@@ -142,67 +137,39 @@ static enum culm_status check_config(const struct launch *l, const char *before_
         status = culm_train_config_resumable(&before, l->o->config, error);
         culm_train_config_release(&before);
     }
-    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start_path);
+    return status == CULM_OK ? CULM_OK : culm_error_prefix(error, "'%s'", l->start.path);
+}
+
+/* What the run was begun with must be what it goes on with. */
+static enum culm_status check_start(struct launch *l, struct culm_error *error) {
+    struct culm_checkpoint *checkpoint = NULL;
+    enum culm_status status = culm_checkpoint_open(l->start.path, false, &checkpoint, error);
+    if (status == CULM_OK) {
+        culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature);
+        status = check_config(l, culm_checkpoint_info(checkpoint)->config, error);
+        culm_checkpoint_close(checkpoint);
+    }
+    return status == CULM_OK ? check_choices(l, error) : status;
 }
 
 static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (!l->o->run.resume) {
         return CULM_OK;
     }
-    char warning[CULM_ERROR_MAX] = "";
-    enum culm_status status =
-        culm_checkpoint_latest(l->o->run.dir, true, &l->start_step, l->start_path, warning, error);
-    if (warning[0]) {
-        culm_launcher_warn(l->launcher, "%s", warning);
+    enum culm_status status = culm_resume_find(l->launcher, l->o->run.dir, l->o->config->steps,
+                                               "step", "steps", &l->start, error);
+    if (status == CULM_OK && l->start.path[0]) {
+        status = check_start(l, error);
     }
-    if (status == CULM_ERR_NOT_FOUND) {
-        l->start_step = 0; /* version 0 can be made again from the seed */
-        l->start_path[0] = '\0';
-        culm_error_clear(error);
-        return compare_inputs(l, error);
-    }
-    if (status != CULM_OK) {
-        return status;
-    }
-    if (l->start_step > l->o->config->steps) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s' is at step %lld already, and 'steps' is %lld", l->start_path,
-                              (long long)l->start_step, (long long)l->o->config->steps);
-    }
-    struct culm_checkpoint *checkpoint = NULL;
-    status = culm_checkpoint_open(l->start_path, false, &checkpoint, error);
-    if (status == CULM_OK) {
-        const char *before = culm_checkpoint_info(checkpoint)->signature;
-        if (strcmp(before, l->signature) != 0) {
-            culm_launcher_warn(l->launcher,
-                               "'%s' was written by another build or machine (%s, here %s); the "
-                               "bits may differ from here on",
-                               l->start_path, before, l->signature);
-        }
-        status = check_config(l, culm_checkpoint_info(checkpoint)->config, error);
-        culm_checkpoint_close(checkpoint);
-    }
-    status = status == CULM_OK ? check_choices(l, error) : status;
     return status == CULM_OK ? compare_inputs(l, error) : status;
 }
 
 static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
     json_t *json = culm_plan_json(l->plan);
     if (json) {
         json_object_set_new(json, "inputs", culm_inputs_json(&l->inputs));
     }
-    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
-    json_decref(json);
-    enum culm_status status = culm_path_format(path, error, "%s/plan.json", l->o->run.dir);
-    if (status == CULM_OK && !text) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    }
-    if (status == CULM_OK) {
-        status = culm_file_replace(NULL, path, text, strlen(text), error);
-    }
-    free(text);
-    return status;
+    return culm_launcher_write_plan(l->launcher, json, error);
 }
 
 /* Workers that need the digest of a large file look there. */
@@ -212,14 +179,10 @@ static enum culm_status claim(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_claim(l->launcher, error)) || (status = find_start(l, error)) ||
         (status = culm_launcher_begin(l->launcher, l->o->config_text, error)) ||
-        (status = culm_checkpoint_clean(NULL, l->o->run.dir, error)) ||
-        (status = write_plan(l, error))) {
+        (status = culm_resume_settle(l->o->run.dir, &l->start, error))) {
         return status;
     }
-    /* A crash may have left it under a temporary name, which has just been put right. */
-    return l->start_path[0] && !culm_file_is_directory(l->start_path)
-               ? culm_checkpoint_path(l->o->run.dir, l->start_step, l->start_path, error)
-               : CULM_OK;
+    return write_plan(l, error);
 }
 
 /* --- events --- */
@@ -309,8 +272,8 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
         .memory = &l->plan->memory,
         .settings = culm_plan_settings(config),
         .tokens_per_sample = l->plan->rows_per_sample,
-        .start_step = l->start_step,
-        .start_source = l->start_path,
+        .start_step = l->start.step,
+        .start_source = l->start.path,
         .traced = l->o->run.trace_path != NULL,
         .lr = learning_rate,
         .lr_context = l,
@@ -358,7 +321,7 @@ static enum culm_status take_faults(struct launch *l, struct culm_error *error) 
 
 /* Also after a failure to be released. */
 static enum culm_status init(struct launch *l, const struct culm_train_launch_options *options,
-                             struct culm_summary *summary, struct culm_error *error) {
+                             struct culm_launcher_result *result, struct culm_error *error) {
     *l = (struct launch){.o = options,
                          .eval = {.config = options->config,
                                   .dir = options->run.dir,
@@ -373,7 +336,7 @@ static enum culm_status init(struct launch *l, const struct culm_train_launch_op
         .role_count = sizeof roles / sizeof *roles,
         .trace_role = CULM_ROLE_WORKER,
         .faults = l->faults,
-        .summary = summary,
+        .result = result,
         .before = before_event,
         .job = l,
     };
@@ -395,24 +358,14 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
     return status;
 }
 
-static void note_fired(const struct launch *l, struct culm_train_launch_result *result) {
-    result->fired = calloc(l->o->run.fault_count + 1, sizeof *result->fired);
-    for (size_t i = 0; i < l->o->run.fault_count && result->fired; i++) {
-        result->fired[i] = culm_launcher_fired(l->launcher, i);
-    }
-}
-
 int culm_train_launch_run(const struct culm_train_launch_options *options,
-                          struct culm_train_launch_result *ret_result,
-                          struct culm_error *ret_error) {
+                          struct culm_launcher_result *ret_result, struct culm_error *ret_error) {
     struct launch l;
     enum culm_status status;
     int code;
-    *ret_result = (struct culm_train_launch_result){0};
-    culm_summary_init(&ret_result->summary, &culm_summary_training);
-    if ((status = init(&l, options, &ret_result->summary, ret_error)) ||
-        (status = check(&l, ret_error)) || (status = culm_plan_check_memory(l.plan, ret_error)) ||
-        (status = begin(&l, ret_error))) {
+    culm_launcher_result_init(ret_result, &culm_summary_training);
+    if ((status = init(&l, options, ret_result, ret_error)) || (status = check(&l, ret_error)) ||
+        (status = culm_plan_check_memory(l.plan, ret_error)) || (status = begin(&l, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
         culm_network_let_go(options->network);
@@ -420,14 +373,7 @@ int culm_train_launch_run(const struct culm_train_launch_options *options,
         tell_start(&l);
         culm_train_launch_inputs_start(&l.digests, l.inputs.pins, write_plan_again, &l);
         code = culm_launcher_run(l.launcher, &culm_coordinator_actor, l.coordinator, ret_error);
-        note_fired(&l, ret_result);
     }
     release(&l);
     return code;
-}
-
-void culm_train_launch_result_release(struct culm_train_launch_result *result) {
-    culm_summary_release(&result->summary);
-    free(result->fired);
-    *result = (struct culm_train_launch_result){0};
 }

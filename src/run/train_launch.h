@@ -26,11 +26,6 @@ struct culm_train_launch_options {
     const struct culm_fault_spec *faults; /* [run.fault_count] */
 };
 
-struct culm_train_launch_result {
-    struct culm_summary summary;
-    bool *fired; /* [fault_count]; NULL: nothing was started */
-};
-
 /* What a run would do, as its `plan` event; writes nothing. *ret_plan is the caller's, and is set
  * also when the plan is right but takes more memory than there is (CULM_ERR_MEMORY); else NULL
  * after a failure. */
@@ -41,8 +36,6 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
  * to be said, also of a run that was stopped. Writes nothing before it has checked the data, the
  * plan and the trace and claimed the directory. The result is to be released in any case. */
 int culm_train_launch_run(const struct culm_train_launch_options *options,
-                          struct culm_train_launch_result *ret_result,
-                          struct culm_error *ret_error);
-void culm_train_launch_result_release(struct culm_train_launch_result *result);
+                          struct culm_launcher_result *ret_result, struct culm_error *ret_error);
 
 #endif

@@ -12,13 +12,9 @@
 #include "run/train_launch.h"
 #include "store/checkpoint.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* Hands each event as a line to the caller's function. */
 struct function_sink {
@@ -37,7 +33,7 @@ struct culm_training {
     struct culm_train_launch_options launch;
     struct function_sink function;
     char *plan_json;
-    struct culm_train_launch_result result;
+    struct culm_launcher_result result;
     bool ran;
 };
 
@@ -177,23 +173,13 @@ static enum culm_status make(struct culm_training *t, const struct culm_config *
                              const struct culm_training_options *options,
                              const struct culm_training_extras *extras, struct culm_error *error) {
     enum culm_status status;
-    int fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
-    /* Not 0, which means none, nor another of the numbers that a program expects to be free. */
-    t->launch.run.stop_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    int problem = errno;
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (t->launch.run.stop_fd < 0) {
-        return culm_error_errno(error, problem, "make an eventfd");
-    }
-    if ((status = load_config(t, config, error)) || (status = check_program(t, options, error)) ||
+    if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
+        (status = load_config(t, config, error)) || (status = check_program(t, options, error)) ||
         (status = load_faults(t, extras, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
         (options->plan && (status = culm_path_format(t->plan, error, "%s", options->plan))) ||
         (!(extras->dry && !options->resume) && (status = check_dir(t, options->resume, error))) ||
-        (status = take_program(t, options, error)) ||
-        (status = culm_launcher_draw(&t->launch.run, error))) {
+        (status = take_program(t, options, error))) {
         return status;
     }
     t->function = (struct function_sink){{&function_ops}, options->event, options->context};
@@ -258,11 +244,9 @@ void culm_training_free(struct culm_training *training) {
         return;
     }
     if (training->ran) {
-        culm_train_launch_result_release(&training->result);
+        culm_launcher_result_release(&training->result);
     }
-    if (training->launch.run.stop_fd > 0) {
-        close(training->launch.run.stop_fd);
-    }
+    culm_launcher_options_release(&training->launch.run);
     for (char **argument = training->program_arguments; argument && *argument; argument++) {
         free(*argument);
     }
@@ -352,9 +336,7 @@ enum culm_status culm_training_run(struct culm_training *training, struct culm_e
 }
 
 void culm_training_stop(struct culm_training *training) {
-    int before = errno;
     if (training) {
-        (void)eventfd_write(training->launch.run.stop_fd, 1);
+        culm_launcher_stop(&training->launch.run);
     }
-    errno = before;
 }

@@ -7,11 +7,9 @@
 #include "data/unicode.h"
 #include "pipeline/node.h"
 #include "run/fault.h"
-#include "run/version.h"
 #include "train/brief.h"
 #include "train/numeric.h"
 
-#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,15 +30,16 @@ struct worker {
 void culm_signature(const struct culm_device *device, const struct culm_train_config *config,
                     char ret_text[CULM_SIGNATURE_SIZE]) {
     bool half = config->precision == CULM_PRECISION_BF16;
-    char images[96] = "";
+    char kernels[CULM_SIGNATURE_SIZE], more[160], images[96] = "";
     if (config->data.kind == CULM_SOURCE_IMAGES) {
         culm_image_libraries(images, sizeof images);
     }
-    snprintf(ret_text, CULM_SIGNATURE_SIZE, "culm-%s+%s/%s%s%s/glibc-%s/gcc-%s%s%s%s%s",
-             CULM_VERSION, CULM_GIT, device->ops->signature(device), half ? "/bf16-" : "",
-             half ? device->ops->bf16_flavour(device) : "", gnu_get_libc_version(), __VERSION__,
-             images[0] ? "/" : "", images, config->data.tokenizer_count ? "/utf8proc-" : "",
+    snprintf(kernels, sizeof kernels, "%s%s%s", device->ops->signature(device),
+             half ? "/bf16-" : "", half ? device->ops->bf16_flavour(device) : "");
+    snprintf(more, sizeof more, "%s%s%s%s", images[0] ? "/" : "", images,
+             config->data.tokenizer_count ? "/utf8proc-" : "",
              config->data.tokenizer_count ? culm_unicode_version() : "");
+    culm_signature_of(kernels, more, ret_text);
 }
 
 size_t culm_payload_max(const struct culm_plan *plan) {

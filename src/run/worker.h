@@ -9,9 +9,8 @@
 
 #include "device/device.h"
 #include "run/participant.h"
+#include "run/signature.h"
 #include "train/plan.h"
-
-#define CULM_SIGNATURE_SIZE 256
 
 /* Works until it is told to end, or its launcher is gone; the exit code. *ret_error has a text when
  * there is something to say. *ret_memory is untouched when it did not join. argv[0] is "worker". */

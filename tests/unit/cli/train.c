@@ -57,8 +57,7 @@ enum culm_status culm_train_launch_plan(const struct culm_train_launch_options *
 }
 
 int culm_train_launch_run(const struct culm_train_launch_options *options,
-                          struct culm_train_launch_result *ret_result,
-                          struct culm_error *ret_error) {
+                          struct culm_launcher_result *ret_result, struct culm_error *ret_error) {
     struct culm_rundir dir;
     see(options);
     assert_true((options->run.log == NULL) != (options->run.screen == NULL));
@@ -70,8 +69,6 @@ int culm_train_launch_run(const struct culm_train_launch_options *options,
     culm_rundir_release(&dir);
     return 75;
 }
-
-void culm_train_launch_result_release(struct culm_train_launch_result *result) { (void)result; }
 
 const struct culm_command *culm_commands(void) {
     static const struct culm_command none = {0};

@@ -5,7 +5,6 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -293,9 +292,6 @@ static void run(struct leader *leader) {
     for (int i = 0; i < leader->newcomer_count; i++) {
         waitpid(leader->newcomer[i], NULL, 0);
     }
-    for (size_t i = 0; i < counter->fault_count; i++) {
-        counter->fired[i] = culm_launcher_fired(leader->launcher, i);
-    }
 }
 
 void counter_run(struct counter *counter) {
@@ -308,7 +304,6 @@ void counter_run(struct counter *counter) {
                                             .fault_texts = counter->faults,
                                             .fault_count = counter->fault_count,
                                             .trace_path = counter->trace_path,
-                                            .time_scale = 1,
                                             .log = counter->log,
                                             .screen = counter->screen,
                                             .warn = on_warning,
@@ -317,7 +312,7 @@ void counter_run(struct counter *counter) {
                                           .role_count = COUNTER_ASKER + 1,
                                           .trace_role = COUNTER_ASKER,
                                           .faults = faults,
-                                          .summary = &counter->summary,
+                                          .result = &counter->result,
                                           .before = before,
                                           .job = &leader};
     const struct culm_launcher_doors doors = {
@@ -328,9 +323,11 @@ void counter_run(struct counter *counter) {
         .payload_max = 64,
         .pool_bytes = 1 << 20,
         .max_nodes = counter->trace_path ? COUNTER_ASKERS : 0};
-    culm_summary_init(&counter->summary, &summary_job);
-    options.stop_fd = eventfd(counter->stop, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
-    counter->status = culm_launcher_draw(&options, &counter->error);
+    culm_launcher_result_init(&counter->result, &summary_job);
+    counter->status = culm_launcher_options_init(&options, &counter->error);
+    if (counter->stop) {
+        culm_launcher_stop(&options);
+    }
     for (size_t i = 0; i < counter->fault_count && counter->status == CULM_OK; i++) {
         counter->status = counter_fault(counter->faults[i], &faults[i], &unused, &counter->error);
     }
@@ -344,5 +341,5 @@ void counter_run(struct counter *counter) {
         run(&leader);
     }
     culm_launcher_free(leader.launcher);
-    close(options.stop_fd);
+    culm_launcher_options_release(&options);
 }

@@ -51,9 +51,8 @@ struct counter {
     enum culm_status status; /* of all before it runs */
     int code;
     struct culm_error error;
-    struct culm_summary summary;
+    struct culm_launcher_result result;
     int32_t warned, admitted, refused;
-    bool fired[2];
 };
 
 /* Launches it, from beginning to end. */

@@ -66,6 +66,14 @@ static int times(const char *text, const char *what) {
     return count;
 }
 
+static int count_fired(const struct counter *counter) {
+    int fired = 0;
+    for (size_t i = 0; i < counter->fault_count && counter->result.fired; i++) {
+        fired += counter->result.fired[i];
+    }
+    return fired;
+}
+
 /* It has finished with the sum that it must have, and `lost` processes of the role were lost. */
 static void finished(struct counter *counter, const char *lost, int fired) {
     struct record record;
@@ -74,24 +82,26 @@ static void finished(struct counter *counter, const char *lost, int fired) {
     if (counter->code) {
         fail_msg("ended with %d: %s", counter->code, counter->error.text);
     }
-    assert_true(counter->summary.done);
-    assert_true(counter->summary.job->lines[0].value(&counter->summary, text, sizeof text));
+    assert_true(counter->result.summary.done);
+    assert_true(
+        counter->result.summary.job->lines[0].value(&counter->result.summary, text, sizeof text));
     assert_string_equal(text, "2520 of 3 askers");
     assert_int_equal(COUNTER_SUM, 2520);
     read_events(counter, &record);
     assert_non_null(record.start);
     json_decref(record.start);
     assert_int_equal(record.faults_fired, fired);
-    assert_int_equal(counter->summary.faults, fired);
-    assert_int_equal(counter->fired[0] + counter->fired[1], fired);
+    assert_int_equal(counter->result.summary.faults, fired);
+    assert_int_equal(count_fired(counter), fired);
     snprintf(text, sizeof text, " lost %s;", lost);
-    assert_int_equal(times(record.text, text), counter->summary.losses);
+    assert_int_equal(times(record.text, text), counter->result.summary.losses);
     assert_int_equal(times(record.text, " joined server;"),
-                     COUNTER_SERVERS + (strcmp(lost, "server") ? 0 : counter->summary.losses));
+                     COUNTER_SERVERS +
+                         (strcmp(lost, "server") ? 0 : counter->result.summary.losses));
     assert_string_equal(record.text + strlen(record.text) - 17, " closing ; done ;");
     snprintf(path, sizeof path, "%s/logs/node-0.log", counter->dir);
     assert_int_equal(access(path, F_OK), 0);
-    culm_summary_release(&counter->summary);
+    culm_launcher_result_release(&counter->result);
 }
 
 static void a_run_begins_and_ends(void **state) {
@@ -136,7 +146,8 @@ static void whoever_dies_is_replaced_in_its_role(void **state) {
         struct counter counter = {.faults = {cases[i].fault}, .fault_count = 1};
         set_up(&counter);
         counter_run(&counter);
-        if (counter.code || !counter.fired[0] || counter.summary.losses != cases[i].losses) {
+        if (counter.code || !count_fired(&counter) ||
+            counter.result.summary.losses != cases[i].losses) {
             struct record record;
             read_events(&counter, &record);
             fail_msg("%s: exit %d: %s:%s", cases[i].fault, counter.code, counter.error.text,
@@ -153,7 +164,7 @@ static void a_replacement_has_an_index_of_its_own(void **state) {
                               .fault_count = 2};
     set_up(&counter);
     counter_run(&counter);
-    assert_int_equal(counter.summary.losses, 2);
+    assert_int_equal(counter.result.summary.losses, 2);
     finished(&counter, "server", 2);
 }
 
@@ -168,7 +179,7 @@ static void a_trace_is_of_one_role(void **state) {
         .trace_path = path, .faults = {"node=asker:1,step=5,phase=hear"}, .fault_count = 1};
     set_up(&counter);
     counter_run(&counter);
-    assert_int_equal(counter.summary.losses, 1);
+    assert_int_equal(counter.result.summary.losses, 1);
     finished(&counter, "asker", 1);
 }
 
@@ -207,8 +218,8 @@ static void each_role_is_told_its_own(void **state) {
     assert_int_equal(counter.status, CULM_OK);
     assert_int_equal(counter.code, 1);
     assert_non_null(strstr(counter.error.text, "started as 'asker', and told 'server'"));
-    assert_false(counter.summary.done);
-    culm_summary_release(&counter.summary);
+    assert_false(counter.result.summary.done);
+    culm_launcher_result_release(&counter.result);
 }
 
 static void a_run_that_is_there_is_refused_or_continued(void **state) {
@@ -218,15 +229,15 @@ static void a_run_that_is_there_is_refused_or_continued(void **state) {
     set_up(&counter);
     counter_run(&counter); /* asked to stop before it began */
     assert_int_equal(counter.code, 75);
-    assert_false(counter.summary.done);
-    culm_summary_release(&counter.summary);
+    assert_false(counter.result.summary.done);
+    culm_launcher_result_release(&counter.result);
 
     struct counter again = {0};
     set_up(&again);
     strcpy(again.dir, counter.dir);
     counter_run(&again);
     assert_int_equal(again.status, CULM_ERR_EXISTS);
-    culm_summary_release(&again.summary);
+    culm_launcher_result_release(&again.result);
 
     again.resume = true;
     counter_run(&again);
@@ -235,8 +246,8 @@ static void a_run_that_is_there_is_refused_or_continued(void **state) {
     assert_int_equal(times(record.text, " start ;"), 2);
     assert_int_equal(again.status, CULM_OK);
     assert_int_equal(again.code, 0);
-    assert_true(again.summary.done);
-    culm_summary_release(&again.summary);
+    assert_true(again.result.summary.done);
+    culm_launcher_result_release(&again.result);
 }
 
 static void a_trace_that_cannot_be_read_leaves_nothing_behind(void **state) {
@@ -246,7 +257,7 @@ static void a_trace_that_cannot_be_read_leaves_nothing_behind(void **state) {
     counter_run(&counter);
     assert_int_equal(counter.status, CULM_ERR_NOT_FOUND);
     assert_int_equal(access(counter.dir, F_OK), -1);
-    culm_summary_release(&counter.summary);
+    culm_launcher_result_release(&counter.result);
 }
 
 int main(int argc, char **argv) {
