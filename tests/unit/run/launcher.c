@@ -44,6 +44,7 @@ static enum culm_status note(void *context, const json_t *event, struct culm_err
     assert_true(json_is_integer(json_object_get(event, "view")));
     record->events++;
     if (!strcmp(name, "start")) {
+        json_decref(record->start); /* a resumed run has several */
         record->start = json_deep_copy(event);
     } else if (!strcmp(name, "done")) {
         record->faults_fired = culm_event_int(event, "faults_fired", -1);
