@@ -220,7 +220,8 @@ struct culm_model;
 struct culm_model_open_options {
     size_t size;         /* sizeof(struct culm_model_open_options) */
     const char *weights; /* a safetensors file or a checkpoint; NULL: see culm_model_open */
-    int64_t batch;       /* the most samples that culm_model_run will take at once; 0: 1 */
+    int64_t batch;       /* the most samples that culm_model_run will take at once, up to 1048576;
+                            0: 1 */
     int64_t threads;     /* 1 to 256; 0: 1 */
 };
 

@@ -145,7 +145,7 @@ enum culm_status culm_model_gnmt(const struct culm_model_options *options,
     if (o->layers < 2 || o->layers > LAYERS_MAX || o->width < 1 || 4 * o->width > most->width ||
         o->vocab < 2 || o->batch < 1 || o->context < 1 || source < 1 ||
         o->context > most->context || source > most->context ||
-        o->batch * o->context > most->rows) {
+        o->batch > most->rows / o->context) {
         return culm_error_set(
             &graph->error, CULM_ERR_CONFIG,
             "%lld layers, width %lld, context %lld, source %lld, batch %lld are "

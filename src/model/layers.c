@@ -202,7 +202,7 @@ enum culm_status culm_layer_check_text(struct culm_graph *graph, const struct cu
         o->batch >= 1 && o->width % o->heads == 0 && o->width / o->heads <= most->head &&
         (o->positions == 0 || (o->positions >= o->context && o->positions <= 1 << 24)) &&
         hidden >= 1 && hidden <= most->width && 3 * o->width <= most->width &&
-        o->context <= most->context && o->batch * o->context <= most->rows) {
+        o->context <= most->context && o->batch <= most->rows / o->context) {
         return CULM_OK;
     }
     return culm_error_set(&graph->error, CULM_ERR_CONFIG,

@@ -59,8 +59,8 @@ enum culm_status culm_model_open(const char *what, const struct culm_model_open_
         options ? culm_public_take(&own, sizeof own, options, "culm_model_open_options", error)
                 : CULM_OK;
     if (status == CULM_OK &&
-        !(status =
-              culm_public_check(own.batch, INT64_MAX, "culm_model_open_options: batch", error))) {
+        !(status = culm_public_check(own.batch, CULM_PUBLIC_BATCH_MAX,
+                                     "culm_model_open_options: batch", error))) {
         status = culm_public_check(own.threads, CULM_PUBLIC_THREADS_MAX,
                                    "culm_model_open_options: threads", error);
     }

@@ -24,6 +24,7 @@ enum culm_status culm_public_take(void *ret_to, size_t size, const void *from, c
 enum culm_status culm_public_check(int64_t number, int64_t most, const char *name,
                                    struct culm_error *error);
 #define CULM_PUBLIC_THREADS_MAX 256
+#define CULM_PUBLIC_BATCH_MAX 1048576
 
 /* A directory that the caller names: CULM_ERR_ARGUMENT if it is NULL or "", which would be the root of
  * the file system with a name behind it. */

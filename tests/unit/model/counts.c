@@ -122,6 +122,13 @@ static void test_refused(void **state) {
         {CULM_ARCH_VGG, "classes", {.layers = 11, .image = 224, .batch = 1, .classes = 1}},
         {CULM_ARCH_ALEXNET, "hidden", {.image = 224, .batch = 1, .hidden = -1}},
         {CULM_ARCH_ALEXNET, "operator", {.image = 20, .batch = 1}}, /* nothing is left to pool */
+        /* batch * context is 2^64, which is 0 to those who multiply */
+        {CULM_ARCH_GPT2,
+         "not possible",
+         {.layers = 1, .width = 8, .heads = 2, .context = 8, .vocab = 9, .batch = 1ll << 61}},
+        {CULM_ARCH_GNMT,
+         "not possible",
+         {.layers = 2, .width = 8, .context = 8, .vocab = 9, .batch = 1ll << 61}},
         {CULM_ARCH_BERT,
          "heads",
          {.layers = 1, .width = 10, .heads = 3, .context = 8, .vocab = 9, .batch = 1}},

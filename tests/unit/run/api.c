@@ -130,10 +130,11 @@ static void numbers_and_names_that_cannot_be(void **state) {
                                 &(struct culm_evaluate_arguments){
                                     .size = sizeof(struct culm_evaluate_arguments), .samples = -1},
                                 &result, &error));
-    REFUSED(culm_model_open("resnet18",
-                            &(struct culm_model_open_options){
-                                .size = sizeof(struct culm_model_open_options), .batch = -1},
-                            &model, &error));
+    static const int64_t batches[] = {-1, 1048577, (int64_t)1 << 61, INT64_MAX};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        const struct culm_model_open_options how = {.size = sizeof how, .batch = batches[i]};
+        REFUSED(culm_model_open("gpt2", &how, &model, &error));
+    }
     REFUSED(culm_run_summary("", &summary, &error)); /* not that in / */
     REFUSED(culm_run_evaluate("", NULL, &result, &error));
     assert_int_equal(culm_training_new(config, &options, &training, &error), CULM_ERR_NOT_FOUND);
