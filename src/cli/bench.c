@@ -1,16 +1,19 @@
 /*
  * `culm bench step NAME|CONFIG`: how long one training step takes in one process. `culm bench ops`:
- * where its time goes, operator by operator.
+ * where its time goes, operator by operator. `culm bench gnn epoch CONFIG`: an epoch of a graph
+ * network.
  */
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/commands.h"
+#include "run/gnn_commands.h"
 
 #include "base/json.h"
 #include "base/words.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 struct values {
     int64_t batch, context, threads, iters; /* batch, context: 0: not given */
@@ -37,9 +40,9 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_bench = {
     .command = "bench",
-    .arguments = "step|ops NAME|CONFIG",
+    .arguments = "step|ops NAME|CONFIG | gnn epoch CONFIG",
     .min_arguments = 2,
-    .max_arguments = 2,
+    .max_arguments = 3,
     .summary = "Measures the training step of a model in one process, or its operators",
     .options = options,
     .option_count = sizeof options / sizeof *options,
@@ -49,7 +52,11 @@ const struct culm_usage culm_usage_bench = {
         "after\n"
         "the steps, or that of a step. The share of the peak counts the operations that are "
         "really\n"
-        "done: Winograd's convolutions do fewer.\n",
+        "done: Winograd's convolutions do fewer.\n"
+        "\n"
+        "gnn epoch times the epochs of a graph network (culm gnn train) without evaluation. GB/s "
+        "is\n"
+        "of the rows that gathers read, over the whole epoch.\n",
 };
 
 static void report_step(const struct culm_bench *b, bool as_json) {
@@ -98,13 +105,51 @@ static void report_ops(const struct culm_bench *b, bool as_json) {
     json_decref(list);
 }
 
+static enum culm_status bench_gnn(const struct culm_arguments *arguments, const struct values *v,
+                                  struct culm_error *error) {
+    struct culm_gnn_bench b;
+    if (arguments->count != 3 || strcmp(arguments->items[1], "epoch") != 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "'gnn %.40s' cannot be measured; write 'culm bench gnn epoch CONFIG'",
+                              arguments->items[1]);
+    }
+    if (v->batch || v->context || v->dtype > 0 || v->recompute >= 0) {
+        return culm_error_set(
+            error, CULM_ERR_ARGUMENT,
+            "--batch, --context, --dtype and --recompute are not for 'bench gnn'");
+    }
+    enum culm_status status =
+        culm_gnn_bench(arguments->items[2], (int)v->threads, v->iters, &b, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    double rate = (double)b.gathered_floats * 4 / b.median_s / 1e9;
+    if (v->json) {
+        culm_cli_print_json(json_pack("{s:s, s:s, s:i, s:{s:f, s:f}, s:I, s:f, s:I}", "model",
+                                      b.model, "dtype", "f32", "threads", b.threads, "epoch_s",
+                                      "median", b.median_s, "min", b.least_s, "gathered_floats",
+                                      (json_int_t)b.gathered_floats, "gb_per_s", rate,
+                                      "peak_memory_bytes", (json_int_t)b.peak_memory_bytes));
+    } else {
+        printf(
+            "%s, f32, %d threads: epoch %.6f s (min %.6f), %lld floats gathered, %.2f GB/s, %.0f "
+            "MB\n",
+            b.model, b.threads, b.median_s, b.least_s, (long long)b.gathered_floats, rate,
+            (double)b.peak_memory_bytes / 1e6);
+    }
+    return CULM_OK;
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     static const char *const actions[] = {"step", "ops", NULL};
     const struct values *v = values;
     int ops = culm_word_find(actions, arguments->items[0]);
     (void)ret_code;
-    if (ops < 0) {
+    if (strcmp(arguments->items[0], "gnn") == 0) {
+        return bench_gnn(arguments, v, error);
+    }
+    if (ops < 0 || arguments->count != 2) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "'%s' cannot be measured; write 'culm bench step NAME|CONFIG' or "
                               "'culm bench ops NAME|CONFIG'",

@@ -56,7 +56,7 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
-    .arguments = "train CONFIG.yaml | show GRAPH | partition GRAPH --intervals K | import "
+    .arguments = "train CONFIG.yaml | show GRAPH|CONFIG | partition GRAPH --intervals K | import "
                  "edges|npz FILE... --out GRAPH "
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
     .min_arguments = 2,
@@ -122,6 +122,41 @@ static void print_about(const struct culm_gnn_about *a, bool json) {
     }
 }
 
+static void print_config(const struct culm_gnn_config_about *c, bool json) {
+    json_t *order = json_array();
+    for (int32_t l = 0; l < c->layers; l++) {
+        const char *word = c->multiply_first[l]      ? "multiply"
+                           : l == 0 && c->aggregated ? "cached"
+                                                     : "gather";
+        json_array_append_new(order, json_string(word));
+    }
+    if (json) {
+        culm_cli_print_json(json_pack(
+            "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+            "vertices", (json_int_t)c->graph.vertices, "edges", (json_int_t)c->graph.edges,
+            "features", (json_int_t)c->graph.features, "classes", (json_int_t)c->graph.classes,
+            "train", (json_int_t)c->graph.train, "valid", (json_int_t)c->graph.valid, "test",
+            (json_int_t)c->graph.test, "parameters", (json_int_t)c->parameters, "floats_per_edge",
+            (json_int_t)c->floats_per_edge, "bytes_per_vertex", (json_int_t)c->bytes_per_vertex,
+            "ghost_floats_per_vertex", (json_int_t)c->ghost_floats_per_vertex, "memory_bytes",
+            (json_int_t)c->memory_bytes, "cut_edges", (json_int_t)c->cut_edges, "ghosts",
+            (json_int_t)c->ghosts, "order", order));
+        return;
+    }
+    print_about(&c->graph, false);
+    printf("%lld parameters; order of the layers:", (long long)c->parameters);
+    for (size_t l = 0; l < json_array_size(order); l++) {
+        printf(" %s", json_string_value(json_array_get(order, l)));
+    }
+    printf("\n  an epoch gathers %lld floats an edge, and sends %lld floats of a row to a server\n",
+           (long long)c->floats_per_edge, (long long)c->ghost_floats_per_vertex);
+    printf("  rows to and from workers: %lld bytes a vertex\n", (long long)c->bytes_per_vertex);
+    printf("  %lld edges between %lld servers, %lld ghost rows; about %.0f MB\n",
+           (long long)c->cut_edges, (long long)c->servers, (long long)c->ghosts,
+           (double)c->memory_bytes / 1e6);
+    json_decref(order);
+}
+
 static void print_partition(const struct culm_gnn_partition *p, bool json) {
     if (json) {
         culm_cli_print_json(json_pack(
@@ -163,6 +198,14 @@ static enum culm_status number_of(const char *option, const char *text, int64_t 
 static enum culm_status show(const char *path, const struct values *v, struct culm_error *error) {
     struct culm_gnn_about about;
     int64_t split = 0;
+    if (!culm_gnn_is_graph(path) && !v->split) {
+        struct culm_gnn_config_about config;
+        enum culm_status read = culm_gnn_show_config(path, &config, error);
+        if (read == CULM_OK) {
+            print_config(&config, v->json);
+        }
+        return read;
+    }
     enum culm_status status = number_of("split", v->split, 0, INT32_MAX, &split, error);
     if (status == CULM_OK) {
         status = culm_gnn_show(path, split, &about, error);

@@ -27,6 +27,36 @@ bool culm_gnn_is_graph(const char *path);
 enum culm_status culm_gnn_show(const char *path, int64_t split, struct culm_gnn_about *ret_about,
                                struct culm_error *error);
 
+/* What a configuration comes to. Rows are counted where they are read and sent, in an epoch without
+ * its evaluation. */
+struct culm_gnn_config_about {
+    struct culm_gnn_about graph;
+    int64_t parameters;              /* elements */
+    int64_t floats_per_edge;         /* of neighbours' rows that gathers read */
+    int64_t bytes_per_vertex;        /* of rows to and from workers that have the interval */
+    int64_t ghost_floats_per_vertex; /* of a row, to each server that reads it */
+    int64_t memory_bytes;            /* of one process that owns everything, about */
+    int64_t intervals, servers, cut_edges, ghosts; /* between servers */
+    int32_t layers;
+    bool multiply_first[16]; /* before the gather; else behind it */
+    bool aggregated;         /* the first layer's gather was made once, beforehand */
+};
+/* Reads the graph, cuts it, builds the model. */
+enum culm_status culm_gnn_show_config(const char *config_path,
+                                      struct culm_gnn_config_about *ret_about,
+                                      struct culm_error *error);
+
+/* Epochs of a configuration in one process, without evaluation, after two that are not counted. */
+struct culm_gnn_bench {
+    char model[16];
+    int threads;
+    double median_s, least_s;
+    int64_t gathered_floats; /* in an epoch */
+    int64_t peak_memory_bytes;
+};
+enum culm_status culm_gnn_bench(const char *config_path, int threads, int64_t epochs,
+                                struct culm_gnn_bench *ret_bench, struct culm_error *error);
+
 struct culm_gnn_partition_options {
     int64_t intervals, servers; /* servers 0: each interval is a server of its own */
     const char *method;         /* "metis", "stream", a file; NULL: as memory allows */

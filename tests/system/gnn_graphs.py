@@ -430,6 +430,28 @@ def no_space(bench):
     equal([name for name in os.listdir(bench.folder) if name.startswith("g")], [], "what is left over")
 
 
+def counts(bench):
+    """A configuration of Reddit's shape, where Dorylus gathers 858 floats an edge; and its epochs are timed."""
+    done(bench, "make", "sbm", "--vertices", "600", "--edges", "3000", "--classes", "41", "--features", "602", "--split", "60/20/20",
+         "--out", bench.path("g"))
+    with open(bench.path("c.yaml"), "w", encoding="utf-8") as file:
+        file.write(f"graph: {{path: {bench.path('g')}}}\nepochs: 1\nservers: 2\nmodel: {{width: 128}}\n")
+    about = show(bench, bench.path("c.yaml"))
+    equal((about["floats_per_edge"], about["bytes_per_vertex"], about["ghost_floats_per_vertex"]), (82, 328, 82), "counts")
+    equal((about["order"], about["parameters"]), (["cached", "multiply"], 602 * 128 + 128 + 128 * 41 + 41), "order, parameters")
+    check(about["vertices"] == 600 and about["train"] == 360 and about["cut_edges"] > 0, f"the graph: {about}")
+    ended = bench.run("bench", "gnn", "epoch", bench.path("c.yaml"), "--iters", "3", "--json")
+    equal((ended.code, ended.err), (0, ""), "exit code and standard error")
+    epoch = json.loads(ended.out)
+    equal(epoch["gathered_floats"], 82 * (2 * about["edges"] + 600), "floats of an epoch: edges both ways, and loops")
+    check(0 < epoch["epoch_s"]["min"] <= epoch["epoch_s"]["median"] and epoch["gb_per_s"] > 0, f"times: {epoch}")
+    with open(bench.path("c.yaml"), "a", encoding="utf-8") as file:
+        file.write("order: published\n")
+    about = show(bench, bench.path("c.yaml"))
+    equal((about["floats_per_edge"], about["order"]), (858, ["gather", "gather"]), "Dorylus's own order")
+
+
+cases.add("counts of a configuration", counts)
 cases.add("makers are killed", killed)
 cases.add("no space", no_space)
 cases.run()

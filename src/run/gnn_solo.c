@@ -1,0 +1,191 @@
+/*
+ * A graph network in one process: how long an epoch takes, and what a configuration comes to in counts.
+ */
+#include "run/gnn_commands.h"
+
+#include "base/clock.h"
+#include "gnn/partition.h"
+#include "gnn/solo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define WARM_UP 2
+
+/* --- how long an epoch takes --- */
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum culm_status measure(struct culm_gnn_solo *solo, int64_t epochs,
+                                struct culm_gnn_bench *bench, struct culm_error *error) {
+    double *took = calloc((size_t)epochs, sizeof *took);
+    struct culm_gnn_solo_epoch epoch = {0};
+    enum culm_status status =
+        took ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    for (int64_t i = -WARM_UP; i < epochs && status == CULM_OK; i++) {
+        uint64_t start = culm_clock_ns();
+        status = culm_gnn_solo_train(solo, i + WARM_UP + 1, false, &epoch, error);
+        if (i >= 0) {
+            took[i] = (double)(culm_clock_ns() - start) / 1e9;
+        }
+    }
+    if (status == CULM_OK) {
+        struct rusage usage;
+        qsort(took, (size_t)epochs, sizeof *took, by_size);
+        getrusage(RUSAGE_SELF, &usage);
+        bench->least_s = took[0];
+        bench->median_s = (took[epochs / 2] + took[(epochs - 1) / 2]) / 2;
+        bench->gathered_floats = epoch.gathered_floats;
+        bench->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+    }
+    free(took);
+    return status;
+}
+
+enum culm_status culm_gnn_bench(const char *config_path, int threads, int64_t epochs,
+                                struct culm_gnn_bench *ret_bench, struct culm_error *error) {
+    struct culm_gnn_config config;
+    struct culm_gnn_setup *setup = NULL;
+    struct culm_gnn_solo *solo = NULL;
+    enum culm_status status = culm_gnn_config_load(config_path, NULL, 0, &config, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_gnn_bench bench = {.threads = threads};
+    snprintf(bench.model, sizeof bench.model, "%s", culm_gnn_arch_names[config.model.arch]);
+    status = culm_gnn_setup_open(&config, NULL, NULL, &setup, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_solo_new(setup, threads, NULL, &solo, error);
+    }
+    if (status == CULM_OK) {
+        status = measure(solo, epochs, &bench, error);
+    }
+    culm_gnn_solo_free(solo);
+    culm_gnn_setup_close(setup);
+    culm_gnn_config_release(&config);
+    if (status == CULM_OK) {
+        *ret_bench = bench;
+    }
+    return status;
+}
+
+/* --- what a configuration comes to --- */
+
+/* Floats of neighbours' rows that a gather reads. */
+static int64_t sent_of(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
+    bool back = step->kind == CULM_GNN_LOSS || step->kind == CULM_GNN_BACKWARD;
+    const struct culm_gnn_border *border = &setup->model->border[step->stage - back];
+    return back ? border->d_sent : border->sent;
+}
+
+/* Rows that one vertex sends to a worker and gets back in an epoch. */
+static int64_t worker_bytes(const struct culm_gnn_setup *setup, const struct culm_gnn_step *step) {
+    const struct culm_gnn_border *border = setup->model->border;
+    const struct culm_gnn_layout *layout = &setup->layout;
+    int64_t floats = 0;
+    if (step->rows >= 0) {
+        floats += border[step->stage - 1].width + border[step->stage - 1].extra;
+    }
+    if (step->d_rows >= 0) {
+        floats += border[step->stage].width;
+    }
+    int64_t out = step->makes >= 0 ? (int64_t)layout->gather[step->makes].row_bytes : 0;
+    return floats * (int64_t)sizeof(float) + out;
+}
+
+/* Edges between the servers of the configuration. */
+static enum culm_status count_cut(const struct culm_gnn_config *config,
+                                  const struct culm_gnn_setup *setup,
+                                  struct culm_gnn_config_about *about, struct culm_error *error) {
+    struct culm_graph_data *graph = NULL;
+    struct culm_adjacency neighbours = {0};
+    const struct culm_partition partition = {.vertices = setup->structure->vertices,
+                                             .intervals = setup->structure->intervals,
+                                             .interval = setup->interval_of,
+                                             .new_of_old = setup->structure->new_of_old,
+                                             .first = setup->structure->first};
+    struct culm_partition_counts counts = {0};
+    int64_t *owned = calloc((size_t)config->servers + 1, sizeof *owned);
+    enum culm_status status =
+        owned ? culm_graph_data_open(config->graph.path, CULM_GRAPH_EDGES, NULL, &graph, error)
+              : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    if (status == CULM_OK) {
+        status = culm_adjacency_of(graph, false, &neighbours, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_partition_share(&neighbours, &partition, config->servers, owned, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_partition_count(&neighbours, graph->directed, &partition, config->servers,
+                                      owned, &counts, error);
+    }
+    about->cut_edges = counts.cut_edges;
+    about->ghosts = counts.ghosts;
+    free(owned);
+    culm_adjacency_release(&neighbours);
+    culm_graph_data_free(graph);
+    return status;
+}
+
+static void count_rows(const struct culm_gnn_config *config, const struct culm_gnn_setup *setup,
+                       struct culm_gnn_config_about *about) {
+    const struct culm_gnn_layout *layout = &setup->layout;
+    const struct culm_gnn_plan *plan = &setup->model->plan;
+    int64_t rows = 0; /* floats of all rows of an epoch, as they are made and gathered */
+    for (int32_t i = 0; i < layout->train_steps; i++) {
+        const struct culm_gnn_step *step = &layout->step[i];
+        if (step->makes >= 0) {
+            about->floats_per_edge += sent_of(setup, step);
+            rows += 2 * (int64_t)(layout->gather[step->makes].row_bytes / sizeof(float));
+        }
+        about->bytes_per_vertex += step->remote ? worker_bytes(setup, step) : 0;
+    }
+    about->ghost_floats_per_vertex = about->floats_per_edge;
+    about->parameters = culm_gnn_model_parameters(setup->model);
+    about->layers = plan->layers;
+    for (int32_t l = 0; l < plan->layers; l++) {
+        about->multiply_first[l] = plan->multiply_first[l];
+    }
+    about->aggregated = plan->aggregated;
+    /* Features (sparse ones by rows and by columns), edges in both directions, rows, weights. */
+    int64_t entries = setup->graph->feature_kind == CULM_GRAPH_SPARSE
+                          ? (int64_t)setup->graph->entries * 24
+                          : plan->vertices * plan->columns * (int64_t)sizeof(float);
+    int64_t edges = (int64_t)setup->structure->along[0].start[plan->vertices];
+    about->memory_bytes = entries + edges * 8 * (1 + setup->structure->directed) +
+                          plan->vertices * rows * (int64_t)sizeof(float) +
+                          3 * about->parameters * (int64_t)sizeof(float);
+    about->intervals = config->intervals;
+    about->servers = config->servers;
+}
+
+enum culm_status culm_gnn_show_config(const char *config_path,
+                                      struct culm_gnn_config_about *ret_about,
+                                      struct culm_error *error) {
+    struct culm_gnn_config config;
+    struct culm_gnn_setup *setup = NULL;
+    struct culm_gnn_config_about about = {0};
+    enum culm_status status = culm_gnn_config_load(config_path, NULL, 0, &config, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
+    if (status == CULM_OK) {
+        status = culm_gnn_setup_open(&config, NULL, NULL, &setup, error);
+    }
+    if (status == CULM_OK) {
+        count_rows(&config, setup, &about);
+        status = count_cut(&config, setup, &about, error);
+    }
+    culm_gnn_setup_close(setup);
+    culm_gnn_config_release(&config);
+    if (status == CULM_OK) {
+        *ret_about = about;
+    }
+    return status;
+}
