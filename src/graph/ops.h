@@ -97,7 +97,8 @@ struct culm_op {
     int32_t inputs, outputs;
     enum culm_op_precision precision;
     bool is_loss;
-    bool takes_sparse; /* input 0 is SPARSE; other inputs, and those of other operators, never are */
+    bool
+        takes_sparse; /* input 0 is SPARSE; other inputs, and those of other operators, never are */
     /* The whole numbers of input `index` choose along a dimension of input `from` (-1: the last).
      * Both 0: it has no such input. */
     struct {

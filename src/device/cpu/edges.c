@@ -49,10 +49,58 @@ SIMD void vsum_8(vec x, float *ret_low, float *ret_high) {
 #endif
 }
 
+/* Four vectors of two such sums each, in order. */
+SIMD void vsum_8_of_4(const vec *x, float *sum) {
+#if SIMD_WIDE
+    vec part[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) { /* lanes i and i + 4: four sums of four lanes */
+        part[i] = vadd(_mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0x88),
+                       _mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0xDD));
+    }
+    vec two =
+        vadd(_mm512_shuffle_ps(part[0], part[1], 0x44), _mm512_shuffle_ps(part[0], part[1], 0xEE));
+    vec one = vadd(two, _mm512_movehdup_ps(two));
+    uvec order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm256_storeu_ps(sum, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, one)));
+#else
+    for (int i = 0; i < 4; i++) {
+        vsum_8(x[i], &sum[2 * i], &sum[2 * i + 1]);
+    }
+#endif
+}
+
+/* vsum of eight vectors, in order. */
+SIMD void vsum_of_8(const vec *x, float *sum) {
+#if SIMD_WIDE
+    vec half[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { /* lanes i and i + 8 */
+        half[i] = vadd(_mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0x44),
+                       _mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0xEE));
+    }
+    vsum_8_of_4(half, sum);
+#else
+    for (int i = 0; i < 8; i++) {
+        sum[i] = vsum(x[i]);
+    }
+#endif
+}
+
 /* Heads of 8 columns, two a vector. */
 SIMD void dots_of_8(const struct culm_sddmm_args *a, struct culm_in x, struct culm_in y, int64_t at,
                     int64_t by, float *value) {
-    for (int64_t h = 0; h < a->heads; h += 2) {
+    int64_t h = 0;
+    for (; h + 8 <= a->heads; h += 8) {
+        vec p[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            int64_t k = h * 8 + i * LANES;
+            p[i] = vmul(tload(x, at + k), tload(y, by + k));
+        }
+        vsum_8_of_4(p, value + h);
+    }
+    for (; h < a->heads; h += 2) {
         int64_t n = at_most(LANES, a->f - h * 8);
         float low, high;
         vec p = vmul(tload_part(x, at + h * 8, n), tload_part(y, by + h * 8, n));
@@ -64,14 +112,42 @@ SIMD void dots_of_8(const struct culm_sddmm_args *a, struct culm_in x, struct cu
     }
 }
 
-SIMD void dots(int64_t heads, int64_t width, struct culm_in x, struct culm_in y, int64_t at,
-               int64_t by, float *value) {
-    for (int64_t h = 0; h < heads; h++, at += width, by += width) {
-        vec sum = vmul(tload_part(x, at, width), tload_part(y, by, width));
-        for (int64_t i = LANES; i < width; i += LANES) {
-            sum = vfma(tload_part(x, at + i, width - i), tload_part(y, by + i, width - i), sum);
+/* The products of one head, not yet folded. */
+SIMD vec products(struct culm_in x, struct culm_in y, int64_t at, int64_t by, int64_t width) {
+    vec sum = vmul(tload_part(x, at, width), tload_part(y, by, width));
+    for (int64_t i = LANES; i < width; i += LANES) {
+        sum = vfma(tload_part(x, at + i, width - i), tload_part(y, by + i, width - i), sum);
+    }
+    return sum;
+}
+
+/* A row's dot products, entry by entry and head by head: eight of them are folded at a time. */
+SIMD void dots(const struct sddmm *s, struct culm_in x, struct culm_in y, int64_t row) {
+    const struct culm_sddmm_args *a = s->a;
+    const uint32_t *column = a->column + a->start[row];
+    int64_t heads = a->heads, width = s->width, at = row * a->lda;
+    int64_t count = (int64_t)(a->start[row + 1] - a->start[row]) * heads, head = 0, i = 0;
+    float *value = a->value + a->start[row] * (uint64_t)heads;
+    vec sum[8];
+    for (; i + 8 <= count; i += 8) {
+#pragma GCC unroll 8
+        for (int k = 0; k < 8; k++) {
+            int64_t by = (int64_t)*column * a->ldb;
+            sum[k] = products(x, y, at + head * width, by + head * width, width);
+            if (++head == heads) {
+                head = 0;
+                column++;
+            }
         }
-        value[h] = vsum(sum);
+        vsum_of_8(sum, value + i);
+    }
+    for (; i < count; i++) {
+        int64_t by = (int64_t)*column * a->ldb;
+        value[i] = vsum(products(x, y, at + head * width, by + head * width, width));
+        if (++head == heads) {
+            head = 0;
+            column++;
+        }
     }
 }
 
@@ -80,16 +156,13 @@ SIMD void sddmm_rows(const struct sddmm *s, int64_t from, int64_t to, enum culm_
     const struct culm_sddmm_args *a = s->a;
     struct culm_in x = {a->a.data, type_a}, y = {a->b.data, type_b};
     for (int64_t row = from; row < to; row++) {
+        if (s->width != 8) {
+            dots(s, x, y, row);
+            continue;
+        }
         for (uint64_t e = a->start[row]; e < a->start[row + 1]; e++) {
-            int64_t by = (int64_t)a->column[e] * a->ldb;
-            float *value = a->value + e * (uint64_t)a->heads;
-            if (s->width == 8) {
-                dots_of_8(a, x, y, row * a->lda, by, value);
-            } else if (a->heads == 1) {
-                dots(1, a->f, x, y, row * a->lda, by, value);
-            } else {
-                dots(a->heads, s->width, x, y, row * a->lda, by, value);
-            }
+            dots_of_8(a, x, y, row * a->lda, (int64_t)a->column[e] * a->ldb,
+                      a->value + e * (uint64_t)a->heads);
         }
     }
 }
@@ -401,6 +474,45 @@ static struct edge_drop edge_drop_of(const struct culm_cpu *cpu, const uint64_t 
                               .scale = (float)(1.0 / (1.0 - dropout->p))};
 }
 
+/* The ids of the samples that entries e .. e + n - 1 belong to, from row *row on, as halves. */
+SIMD void ids_of(const struct edge_drop *s, const uint64_t *start, uint64_t e, int n, int64_t *row,
+                 uvec *ret_low, uvec *ret_high) {
+    uint32_t low[LANES] = {0}, high[LANES] = {0};
+    while (start[*row + 1] <= e) {
+        ++*row;
+    }
+    if (start[*row + 1] >= e + (uint64_t)n) { /* all of one row */
+        uint64_t id = culm_dropout_sample(s->dropout, *row);
+        *ret_low = uset((uint32_t)id);
+        *ret_high = uset((uint32_t)(id >> 32));
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        while (start[*row + 1] <= e + (uint64_t)i) {
+            ++*row;
+        }
+        uint64_t id = culm_dropout_sample(s->dropout, *row);
+        low[i] = (uint32_t)id;
+        high[i] = (uint32_t)(id >> 32);
+    }
+    memcpy(ret_low, low, sizeof low);
+    memcpy(ret_high, high, sizeof high);
+}
+
+SIMD uvec uselect(mask m, uvec yes, uvec no) {
+    return ubits(vselect(m, ufloat_bits(yes), ufloat_bits(no)));
+}
+
+/* The random bits of element `column` of each lane, which has drawn its block. */
+SIMD uvec bits_of_columns(const struct drop_bits *bits, uvec column) {
+    uvec slot = uand(ushift_right(column, 4), uset(7));
+    uvec low = uselect(uless(slot, uset(2)), bits->word[0], bits->word[1]);
+    uvec high = uselect(uless(slot, uset(6)), bits->word[2], bits->word[3]);
+    uvec word = uselect(uless(slot, uset(4)), low, high);
+    return uselect(uless(uand(slot, uset(1)), uset(1)), uand(word, uset(0xFFFF)),
+                   ushift_right(word, 16));
+}
+
 /* Entries are drawn sixteen at a time, whatever rows they are in. */
 static void sparse_dropout_tile(void *context, int64_t tile, int thread) {
     const struct edge_drop *s = context;
@@ -408,31 +520,20 @@ static void sparse_dropout_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     int64_t row = chunk_row(&s->chunks, tile), to = chunk_row(&s->chunks, tile + 1);
     uint64_t end = a->start[to];
+    uvec threshold = uset(s->threshold);
+    vec scale = vset(s->scale);
     for (uint64_t e = a->start[row]; e < end; e += LANES) {
-        uint32_t counter[LANES] = {0}, low[LANES] = {0}, high[LANES] = {0}, word[4][LANES];
         int n = end - e < LANES ? (int)(end - e) : LANES;
-        for (int i = 0; i < n; i++) {
-            while (a->start[row + 1] <= e + (uint64_t)i) {
-                row++;
-            }
-            uint64_t sample = culm_dropout_sample(s->dropout, row);
-            uint32_t column = a->column[e + (uint64_t)i];
-            counter[i] = column / DROP_GROUP * LANES + column % LANES;
-            low[i] = (uint32_t)sample;
-            high[i] = (uint32_t)(sample >> 32);
-        }
-        uvec c0, c2, c3;
-        memcpy(&c0, counter, sizeof c0);
-        memcpy(&c2, low, sizeof c2);
-        memcpy(&c3, high, sizeof c3);
-        struct drop_bits bits = drop_draw_lanes(s->dropout->key, c0, uset(0), c2, c3);
-        memcpy(word, bits.word, sizeof word);
-        for (int i = 0; i < n; i++) {
-            uint32_t slot = a->column[e + (uint64_t)i] / LANES % 8;
-            float x = a->value ? a->value[e + (uint64_t)i] : 1.0f;
-            bool drop = (word[slot / 2][i] >> (slot % 2 * 16) & 0xFFFF) < s->threshold;
-            a->y[e + (uint64_t)i] = drop ? 0.0f : x * s->scale;
-        }
+        uint32_t part[LANES] = {0};
+        uvec column, low, high;
+        memcpy(part, a->column + e, (size_t)n * sizeof *part);
+        memcpy(&column, part, sizeof column);
+        ids_of(s, a->start, e, n, &row, &low, &high);
+        uvec counter = uadd(ushift_left(ushift_right(column, 7), 4), uand(column, uset(15)));
+        struct drop_bits bits = drop_draw_lanes(s->dropout->key, counter, uset(0), low, high);
+        vec x = a->value ? load_part(a->value + e, n) : vset(1.0f);
+        mask drop = uless(bits_of_columns(&bits, column), threshold);
+        store_part(a->y + e, vselect(drop, vzero(), vmul(x, scale)), n);
     }
 }
 
@@ -487,19 +588,15 @@ static void edge_dropout_tile(void *context, int64_t tile, int thread) {
     int64_t row = chunk_row(&s->chunks, tile), to = chunk_row(&s->chunks, tile + 1);
     uint64_t end = a->start[to];
     for (uint64_t e = a->start[row]; e < end; e += LANES) {
-        uint32_t low[LANES] = {0}, high[LANES] = {0};
+        uint32_t id[LANES] = {0};
         int n = end - e < LANES ? (int)(end - e) : LANES;
         for (int i = 0; i < n; i++) {
-            while (a->start[row + 1] <= e + (uint64_t)i) {
-                row++;
-            }
             uint32_t column = a->column[e + (uint64_t)i];
-            low[i] = a->column_id ? a->column_id[column] : column;
-            high[i] = (uint32_t)culm_dropout_sample(s->dropout, row);
+            id[i] = a->column_id ? a->column_id[column] : column;
         }
-        uvec c2, c3;
-        memcpy(&c2, low, sizeof c2);
-        memcpy(&c3, high, sizeof c3);
+        uvec c2, c3, above;
+        memcpy(&c2, id, sizeof c2);
+        ids_of(s, a->start, e, n, &row, &c3, &above);
         for (int64_t h = 0; h < a->heads; h += 8) {
             struct drop_bits bits =
                 drop_draw_lanes(s->dropout->key, uset((uint32_t)(h / 8)), uset(0), c2, c3);

@@ -2,10 +2,10 @@
  * Sums over neighbours: y = A x for a sparse A, row by row.
  *
  * The columns of x are cut into strips of at most STRIP vectors, whose sums stay in registers while
- * a row's neighbours are added one after the other; rows of x further on are asked for in advance.
- * A tile is a chunk of rows of one strip. Strips are gone through one after the other, so that what
- * is read of a table too large for the caches is a part of it that fits better; for such a table
- * they are narrower. An element's sum is the same sequence in every strip and chunk.
+ * a row's neighbours are added one after the other. A tile is a chunk of rows of one strip; strips
+ * are gone through one after the other, so that less of x is in use at a time. An element's sum is
+ * the same sequence whatever strip and chunk it is in. (Strips so narrow that their part of x fits
+ * into a cache were no faster.)
  */
 #include "device/cpu/edges.h"
 #include "device/cpu/variant.h"
@@ -18,10 +18,15 @@
 #define STRIP 4
 #endif
 
-#define AHEAD 24 /* entries */
+/* Rows of x are asked for in advance where x is larger than this: smaller ones lie in a cache that
+ * is near enough, and asking costs more than waiting. */
+#define NEAR_BYTES (4l << 20)
 
-/* How the value of a term is found: there is none; one a row; one a vector of columns; one a lane. */
-enum values { ONES, ONE, BY_VECTOR, BY_LANE };
+#define VALUE_AHEAD 12 /* entries, where values are not in order */
+
+/* How the value of a term is found: there is none; one an entry; one a vector of columns; one a
+ * lane, of at most LANES or of more. */
+enum values { ONES, ONE, BY_VECTOR, BY_LANE, BY_LANE_OF_MANY };
 
 struct spmm {
     const struct culm_spmm_args *a;
@@ -29,7 +34,7 @@ struct spmm {
     int64_t heads, head_width;
     int64_t vectors, strips; /* all columns; strips have equal widths as far as they can */
     size_t element;          /* bytes of one of x */
-    bool ahead;
+    uint64_t ahead;          /* entries; 0: none */
 };
 
 /* One strip. */
@@ -39,7 +44,7 @@ struct strip {
     size_t pitch;         /* bytes between rows of x */
     int64_t column, last; /* its first; how many its last vector has */
     int64_t head[STRIP];  /* of each vector's first column */
-    uvec lane[STRIP];     /* BY_LANE: each lane's head, counted from that */
+    uvec lane[STRIP];     /* each lane's head; of many, counted from that */
 };
 
 SIMD vec load_columns(const char *at, int i, int vectors, int64_t last, enum culm_dtype type) {
@@ -59,12 +64,13 @@ SIMD vec load_columns(const char *at, int i, int vectors, int64_t last, enum cul
     return i + 1 < vectors ? vload(p) : vload_n(p, last);
 }
 
-/* table[index] of each lane; there are `count` elements. */
-SIMD vec look_up(const float *table, int64_t count, uvec index) {
+/* table[index] of each lane; t holds the same elements. */
+SIMD vec look_up(vec t, const float *table, uvec index) {
 #if SIMD_WIDE
-    return _mm512_permutexvar_ps(index, vload_n(table, count > LANES ? LANES : count));
+    (void)table;
+    return _mm512_permutexvar_ps(index, t);
 #elif defined(__AVX2__)
-    vec t = vload_n(table, count > LANES ? LANES : count);
+    (void)table;
     __m256i seven = _mm256_set1_epi32(7);
     __m256 low_a = _mm256_permutevar8x32_ps(t.a, index.a);
     __m256 high_a = _mm256_permutevar8x32_ps(t.b, index.a);
@@ -77,7 +83,7 @@ SIMD vec look_up(const float *table, int64_t count, uvec index) {
 #else
     float out[LANES];
     uint32_t at[LANES];
-    (void)count;
+    (void)t;
     memcpy(at, &index, sizeof at);
     for (int i = 0; i < LANES; i++) {
         out[i] = table[at[i]];
@@ -86,29 +92,55 @@ SIMD vec look_up(const float *table, int64_t count, uvec index) {
 #endif
 }
 
-SIMD vec value_of(const struct strip *t, uint64_t e, int i, enum values values) {
+/* The values of entry e: where they are, and BY_LANE themselves. */
+struct found {
+    const float *value;
+    vec all;
+};
+
+SIMD struct found find_values(const struct strip *t, uint64_t e, enum values values) {
     const struct culm_spmm_args *a = t->s->a;
-    const float *value = a->value + (a->entry ? a->entry[e] : e) * (uint64_t)t->s->heads;
-    if (values == BY_LANE) {
-        return look_up(value + t->head[i], t->s->heads - t->head[i], t->lane[i]);
+    struct found found = {.value = NULL};
+    if (values != ONES) {
+        found.value = a->value + (a->entry ? a->entry[e] : e) * (uint64_t)t->s->heads;
     }
-    return vset(value[values == BY_VECTOR ? t->head[i] : 0]);
+    if (values == BY_LANE) {
+        found.all = vload_n(found.value, t->s->heads);
+    }
+    return found;
+}
+
+SIMD vec value_of(const struct strip *t, const struct found *found, int i, enum values values) {
+    switch (values) {
+    case BY_LANE: return look_up(found->all, found->value, t->lane[i]);
+    case BY_LANE_OF_MANY:
+        return look_up(vload_n(found->value + t->head[i], at_most(LANES, t->s->heads - t->head[i])),
+                       found->value + t->head[i], t->lane[i]);
+    case BY_VECTOR: return vset(found->value[t->head[i]]);
+    default: return vset(found->value[0]);
+    }
 }
 
 /* The sum of entries [from, to), not empty, of which more follow up to `end`. */
 SIMD void sum_entries(const struct strip *t, uint64_t from, uint64_t to, uint64_t end, vec *sum,
                       int vectors, enum culm_dtype type, enum values values) {
     const uint32_t *column = t->s->a->column;
+    const uint64_t *entry = t->s->a->entry;
     const char *row = t->x + column[from] * t->pitch;
+    struct found found = find_values(t, from, values);
 #pragma GCC unroll 8
     for (int i = 0; i < vectors; i++) {
         vec x = load_columns(row, i, vectors, t->last, type);
-        sum[i] = values == ONES ? x : vmul(x, value_of(t, from, i, values));
+        sum[i] = values == ONES ? x : vmul(x, value_of(t, &found, i, values));
     }
     for (uint64_t e = from + 1; e < to; e++) {
         row = t->x + column[e] * t->pitch;
-        if (t->s->ahead && e + AHEAD < end) {
-            const char *next = t->x + column[e + AHEAD] * t->pitch;
+        found = find_values(t, e, values);
+        if (values != ONES && entry && e + VALUE_AHEAD < end) {
+            __builtin_prefetch(t->s->a->value + entry[e + VALUE_AHEAD] * (uint64_t)t->s->heads);
+        }
+        if (t->s->ahead && e + t->s->ahead < end) {
+            const char *next = t->x + column[e + t->s->ahead] * t->pitch;
 #pragma GCC unroll 8
             for (int i = 0; i < vectors; i += type == CULM_BF16 ? 2 : 1) {
                 __builtin_prefetch(next + i * LANES * (type == CULM_BF16 ? 2 : 4), 0, 3);
@@ -117,7 +149,8 @@ SIMD void sum_entries(const struct strip *t, uint64_t from, uint64_t to, uint64_
 #pragma GCC unroll 8
         for (int i = 0; i < vectors; i++) {
             vec x = load_columns(row, i, vectors, t->last, type);
-            sum[i] = values == ONES ? vadd(sum[i], x) : vfma(x, value_of(t, e, i, values), sum[i]);
+            sum[i] =
+                values == ONES ? vadd(sum[i], x) : vfma(x, value_of(t, &found, i, values), sum[i]);
         }
     }
 }
@@ -181,21 +214,27 @@ typedef void sum_rows_fn(const struct strip *t, int64_t from, int64_t to);
 #else
 #define EVERY_WIDTH(X, type, values) EVERY_WIDTH_4(X, type, values)
 #endif
+/* clang-format off */
 #define EVERY_KIND(X, type)                                                                        \
-    X(EVERY_WIDTH, type, ONES)                                                                     \
-    X(EVERY_WIDTH, type, ONE) X(EVERY_WIDTH, type, BY_VECTOR) X(EVERY_WIDTH, type, BY_LANE)
+    X(EVERY_WIDTH, type, ONES) X(EVERY_WIDTH, type, ONE)                                           \
+    X(EVERY_WIDTH, type, BY_VECTOR) X(EVERY_WIDTH, type, BY_LANE)                                  \
+    X(EVERY_WIDTH, type, BY_LANE_OF_MANY)
+/* clang-format on */
 #define DEFINE(every, type, values) every(ONE_OF, type, values)
 #define LIST(every, type, values) {every(NAME_OF, type, values)},
 EVERY_KIND(DEFINE, F32)
 EVERY_KIND(DEFINE, BF16)
-static sum_rows_fn *const functions[2][4][STRIP] = {{EVERY_KIND(LIST, F32)},
+static sum_rows_fn *const functions[2][5][STRIP] = {{EVERY_KIND(LIST, F32)},
                                                     {EVERY_KIND(LIST, BF16)}};
 
 static enum values values_of(const struct spmm *s) {
     if (!s->a->value) {
         return ONES;
     }
-    return s->heads == 1 ? ONE : s->head_width % LANES == 0 ? BY_VECTOR : BY_LANE;
+    return s->heads == 1                ? ONE
+           : s->head_width % LANES == 0 ? BY_VECTOR
+           : s->heads <= LANES          ? BY_LANE
+                                        : BY_LANE_OF_MANY;
 }
 
 static void spmm_tile(void *context, int64_t tile, int thread) {
@@ -211,17 +250,19 @@ static void spmm_tile(void *context, int64_t tile, int thread) {
                       .pitch = (size_t)a->ldx * s->element,
                       .column = first * LANES,
                       .last = at_most(LANES, a->f - (first + vectors - 1) * LANES)};
+    enum values values = values_of(s);
     for (int i = 0; i < vectors; i++) {
         uint32_t lane[LANES];
         t.head[i] = (t.column + i * LANES) / s->head_width;
         for (int64_t j = 0; j < LANES; j++) {
             int64_t column = at_most(a->f - 1, t.column + i * LANES + j);
-            lane[j] = (uint32_t)(column / s->head_width - t.head[i]);
+            int64_t head = column / s->head_width;
+            lane[j] = (uint32_t)(values == BY_LANE ? head : head - t.head[i]);
         }
         memcpy(&t.lane[i], lane, sizeof lane);
     }
     if (from < to) {
-        functions[a->x.dtype == CULM_BF16][values_of(s)][vectors - 1](&t, from, to);
+        functions[a->x.dtype == CULM_BF16][values][vectors - 1](&t, from, to);
     }
 }
 
@@ -233,7 +274,10 @@ void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
     s.head_width = args->f / s.heads;
     s.vectors = ceil_div(args->f, LANES);
     s.strips = ceil_div(s.vectors, STRIP);
-    s.ahead = true;
+    int64_t rows = args->rows ? args->rows : args->n;
+    if (rows * args->ldx * (int64_t)s.element > NEAR_BYTES) { /* about as many lines on their way */
+        s.ahead = s.vectors / s.strips < 6 ? 32 : 12;
+    }
     assert(args->f % s.heads == 0);
     culm_cpu_run(cpu, s.chunks.count * s.strips, spmm_tile, &s);
 }
