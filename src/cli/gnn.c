@@ -17,7 +17,7 @@
 
 struct values {
     bool json, directed;
-    const char *out, *method, *split, *seed, *labels, *features;
+    const char *out, *method, *split, *seed, *labels, *features, *graph;
     int64_t intervals, servers, vertices, edges, classes, splits;
 };
 
@@ -25,7 +25,9 @@ static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
     CULM_OPTION("out", TEXT, "PATH", struct values, out,
                 "import, make: the folder to write; partition: a file for the interval of each "
-                "vertex"),
+                "vertex; predict: a .npy file"),
+    CULM_OPTION("graph", TEXT, "GRAPH", struct values, graph,
+                "predict: another graph with the same features (default: that of the run)"),
     CULM_OPTION(
         "split", TEXT, "N|A/B/C", struct values, split,
         "show: the split to count (default: 0); import, make: percent that train, validate, "
@@ -56,7 +58,8 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
-    .arguments = "train CONFIG.yaml | show GRAPH|CONFIG | partition GRAPH --intervals K | import "
+    .arguments = "train CONFIG.yaml | eval CONFIG|DIR | predict DIR --out LOGITS.npy | show "
+                 "GRAPH|CONFIG | partition GRAPH --intervals K | import "
                  "edges|npz FILE... --out GRAPH "
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
     .min_arguments = 2,
@@ -216,6 +219,56 @@ static enum culm_status show(const char *path, const struct values *v, struct cu
     return status;
 }
 
+static enum culm_status evaluate(const char *path, const struct values *v,
+                                 struct culm_error *error) {
+    static const char *const parts[] = {"train", "valid", "test"};
+    struct culm_gnn_evaluation e;
+    enum culm_status status = culm_gnn_eval(path, &e, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    json_t *object =
+        json_pack("{s:o, s:I}", "name", culm_json_text(path), "vertices", (json_int_t)e.vertices);
+    for (int i = 0; i < 3; i++) {
+        double share = e.count[i] ? (double)e.correct[i] / (double)e.count[i] : 0;
+        char auc[16];
+        snprintf(auc, sizeof auc, "%s_auc", parts[i]);
+        json_object_set_new(object, parts[i], json_real(share));
+        if (e.auc[i] >= 0) {
+            json_object_set_new(object, auc, json_real(e.auc[i]));
+        }
+        if (!v->json) {
+            printf("%s%s %.2f %% of %lld", i ? ", " : "", parts[i], 100 * share,
+                   (long long)e.count[i]);
+            printf(e.auc[i] >= 0 ? " (ROC AUC %.4f)" : "", e.auc[i]);
+        }
+    }
+    if (v->json) {
+        culm_cli_print_json(json_incref(object));
+    } else {
+        printf("\n");
+    }
+    json_decref(object);
+    return CULM_OK;
+}
+
+static enum culm_status predict(const char *dir, const struct values *v, struct culm_error *error) {
+    int64_t vertices, classes;
+    if (!v->out) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "say where to: culm gnn predict DIR --out LOGITS.npy");
+    }
+    enum culm_status status = culm_gnn_predict(dir, v->graph, v->out, &vertices, &classes, error);
+    if (status == CULM_OK && v->json) {
+        culm_cli_print_json(json_pack("{s:o, s:I, s:I}", "out", culm_json_text(v->out), "vertices",
+                                      (json_int_t)vertices, "classes", (json_int_t)classes));
+    } else if (status == CULM_OK) {
+        printf("%s: %lld vertices, %lld classes\n", v->out, (long long)vertices,
+               (long long)classes);
+    }
+    return status;
+}
+
 static enum culm_status partition(const char *path, const struct values *v,
                                   struct culm_error *error) {
     struct culm_gnn_partition_options how = {
@@ -284,8 +337,9 @@ static enum culm_status create(const struct culm_arguments *arguments, bool impo
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
-    enum { SHOW, PARTITION, IMPORT, MAKE };
-    static const char *const actions[] = {"show", "partition", "import", "make", NULL};
+    enum { SHOW, PARTITION, IMPORT, MAKE, EVAL, PREDICT };
+    static const char *const actions[] = {"show", "partition", "import", "make",
+                                          "eval", "predict",   NULL};
     const struct values *v = values;
     int action = culm_word_find(actions, arguments->items[0]);
     (void)ret_code;
@@ -294,6 +348,12 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     }
     if (action == PARTITION && arguments->count == 2) {
         return partition(arguments->items[1], v, error);
+    }
+    if (action == EVAL && arguments->count == 2) {
+        return evaluate(arguments->items[1], v, error);
+    }
+    if (action == PREDICT && arguments->count == 2) {
+        return predict(arguments->items[1], v, error);
     }
     if (action == IMPORT || action == MAKE) {
         return create(arguments, action == IMPORT, v, error);

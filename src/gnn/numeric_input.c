@@ -181,7 +181,10 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     const struct culm_graph_data *g = x->o.graph;
     const struct head head = head_of(&x->o.model->plan, s, g, task->interval);
     const struct places p = places_of(&head);
-    const uint8_t *use = g->split + x->o.config->graph.split * g->vertices;
+    /* a graph that nothing is learned on may have neither */
+    const uint8_t *use = x->o.config->graph.split < g->splits
+                             ? g->split + x->o.config->graph.split * g->vertices
+                             : NULL;
     enum culm_status status = gnn_blob(x, p.bytes, &input->packed, &task->job.error);
     if (status != CULM_OK) {
         return status;
@@ -195,8 +198,9 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     for (int64_t r = 0; r < head.n; r++) {
         id[r] = s->old_of_new[s->first[task->interval] + r];
         scale[r] = scale_of(x, s->first[task->interval] + r);
-        label[r] = g->label[id[r]];
-        (at + p.use)[r] = (char)use[id[r]];
+        bool labelled = g->label && use && g->label[id[r]] < x->o.model->plan.classes;
+        label[r] = labelled ? g->label[id[r]] : -1;
+        (at + p.use)[r] = labelled ? (char)use[id[r]] : CULM_GRAPH_UNUSED;
     }
     if (head.sparse) {
         pack_sparse(x, id, head.n, (uint64_t *)(at + p.start), (uint32_t *)(at + p.column),

@@ -30,15 +30,33 @@ static void choose_order(const struct culm_gnn_config *config, struct culm_gnn_p
     plan->aggregated = !plan->multiply_first[0] && config->order == CULM_GNN_ORDER_AUTO;
 }
 
+enum culm_status culm_gnn_plan_predict(const struct culm_gnn_config *config,
+                                       const struct culm_graph_data *graph, int64_t classes,
+                                       struct culm_gnn_plan *ret_plan, struct culm_error *error) {
+    if (graph->feature_kind == CULM_GRAPH_NONE) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "graph.path: '%s' has no features to learn from", config->graph.path);
+    }
+    *ret_plan = (struct culm_gnn_plan){
+        .vertices = graph->vertices,
+        .edges = graph->edges,
+        .columns = graph->columns,
+        .classes = classes,
+        .train = 1,
+        .rows_max = 1,
+        .directed = graph->directed,
+        .sparse = graph->feature_kind == CULM_GRAPH_SPARSE && config->order == CULM_GNN_ORDER_AUTO,
+        .layers = (int32_t)config->model.layers,
+    };
+    choose_order(config, ret_plan);
+    return CULM_OK;
+}
+
 enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
                                     const struct culm_graph_data *graph, int64_t rows_max,
                                     struct culm_gnn_plan *ret_plan, struct culm_error *error) {
     int64_t count[4];
     const char *path = config->graph.path;
-    if (graph->feature_kind == CULM_GRAPH_NONE) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "graph.path: '%s' has no features to learn from", path);
-    }
     if (graph->classes < 2) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "graph.path: '%s' has %lld classes; at least 2 are needed", path,
@@ -55,19 +73,12 @@ enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
                               "graph.split: no vertex of '%s' trains in split %lld", path,
                               (long long)config->graph.split);
     }
-    *ret_plan = (struct culm_gnn_plan){
-        .vertices = graph->vertices,
-        .edges = graph->edges,
-        .columns = graph->columns,
-        .classes = graph->classes,
-        .train = count[CULM_GRAPH_TRAIN],
-        .rows_max = rows_max,
-        .directed = graph->directed,
-        .sparse = graph->feature_kind == CULM_GRAPH_SPARSE && config->order == CULM_GNN_ORDER_AUTO,
-        .layers = (int32_t)config->model.layers,
-    };
-    choose_order(config, ret_plan);
-    return CULM_OK;
+    enum culm_status status = culm_gnn_plan_predict(config, graph, graph->classes, ret_plan, error);
+    if (status == CULM_OK) {
+        ret_plan->train = count[CULM_GRAPH_TRAIN];
+        ret_plan->rows_max = rows_max;
+    }
+    return status;
 }
 
 json_t *culm_gnn_plan_json(const struct culm_gnn_plan *plan) {

@@ -41,6 +41,10 @@ struct culm_gnn_plan {
 enum culm_status culm_gnn_plan_make(const struct culm_gnn_config *config,
                                     const struct culm_graph_data *graph, int64_t rows_max,
                                     struct culm_gnn_plan *ret_plan, struct culm_error *error);
+/* The same of a graph that nothing is learned on, with so many classes: it needs features alone. */
+enum culm_status culm_gnn_plan_predict(const struct culm_gnn_config *config,
+                                       const struct culm_graph_data *graph, int64_t classes,
+                                       struct culm_gnn_plan *ret_plan, struct culm_error *error);
 /* Features that layer `layer` takes, and makes: of all heads. */
 int64_t culm_gnn_plan_in(const struct culm_gnn_plan *plan, const struct culm_gnn_config *config,
                          int32_t layer);

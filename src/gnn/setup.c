@@ -62,8 +62,10 @@ static enum culm_status build(struct culm_gnn_setup *s, const struct culm_gnn_pl
     return status;
 }
 
+/* `config`: the setup's own, for one that predicts classes; NULL: for training. */
 static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *interval_of,
-                                   struct culm_pins *pins, struct culm_error *error) {
+                                   struct culm_pins *pins, struct culm_gnn_config *config,
+                                   int64_t classes, struct culm_error *error) {
     struct culm_gnn_plan plan;
     enum culm_status status =
         culm_graph_data_open(s->config->graph.path, CULM_GRAPH_ALL, pins, &s->graph, error);
@@ -72,7 +74,11 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *int
         return status;
     }
     /* What cannot train is refused before it is cut. */
-    status = culm_gnn_plan_make(s->config, s->graph, 1, &plan, error);
+    status = config ? culm_gnn_plan_predict(config, s->graph, classes, &plan, error)
+                    : culm_gnn_plan_make(s->config, s->graph, 1, &plan, error);
+    if (config && config->intervals > s->graph->vertices) {
+        config->intervals = s->graph->vertices;
+    }
     if (status == CULM_OK) {
         status = cut(s, interval_of, error);
     }
@@ -103,7 +109,24 @@ enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config,
         return no_memory(error);
     }
     s->config = config;
-    enum culm_status status = open_graph(s, interval_of, pins, error);
+    enum culm_status status = open_graph(s, interval_of, pins, NULL, 0, error);
+    if (status != CULM_OK) {
+        culm_gnn_setup_close(s);
+        return status;
+    }
+    *ret_setup = s;
+    return CULM_OK;
+}
+
+enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
+                                        struct culm_gnn_setup **ret_setup,
+                                        struct culm_error *error) {
+    struct culm_gnn_setup *s = calloc(1, sizeof *s);
+    if (!s) {
+        return no_memory(error);
+    }
+    s->config = config;
+    enum culm_status status = open_graph(s, NULL, NULL, config, classes, error);
     if (status != CULM_OK) {
         culm_gnn_setup_close(s);
         return status;

@@ -25,6 +25,11 @@ struct culm_gnn_setup {
 enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config,
                                      const uint32_t *interval_of, struct culm_pins *pins,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error);
+/* The graph of the configuration, of which features are needed alone, and no more intervals than it
+ * has vertices; for evaluation steps of a model of so many classes. */
+enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t classes,
+                                        struct culm_gnn_setup **ret_setup,
+                                        struct culm_error *error);
 /* Without the graph. */
 enum culm_status culm_gnn_setup_plan(const struct culm_gnn_config *config,
                                      const struct culm_gnn_plan *plan,

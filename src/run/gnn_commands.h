@@ -46,6 +46,23 @@ enum culm_status culm_gnn_show_config(const char *config_path,
                                       struct culm_gnn_config_about *ret_about,
                                       struct culm_error *error);
 
+/* --- what was learned --------------------------------------------------------------------------- */
+
+/* Of what trains, validates, tests. */
+struct culm_gnn_evaluation {
+    int64_t vertices; /* all */
+    int64_t count[3], correct[3];
+    double auc[3]; /* area under the ROC curve, of two classes; -1: not known */
+};
+/* Of a run directory the finished model, of a configuration what it starts from. */
+enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
+                               struct culm_error *error);
+/* Writes the logits of every vertex as .npy, f32[vertices,classes]. `graph`: another graph with the same
+ * features, of which nothing else is read; NULL: that of the run. */
+enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char *out,
+                                  int64_t *ret_vertices, int64_t *ret_classes,
+                                  struct culm_error *error);
+
 /* Epochs of a configuration in one process, without evaluation, after two that are not counted. */
 struct culm_gnn_bench {
     char model[16];

@@ -451,7 +451,38 @@ def counts(bench):
     equal((about["floats_per_edge"], about["order"]), (858, ["gather", "gather"]), "Dorylus's own order")
 
 
+def learned(bench):
+    """What a finished run knows: as its last event says, and as its logits do."""
+    done(bench, "make", "sbm", "--vertices", "300", "--edges", "1200", "--classes", "2", "--features", "12", "--split", "40/20/40",
+         "--out", bench.path("g"))
+    done(bench, "make", "rmat", "--vertices", "5", "--edges", "6", "--features", "12", "--out", bench.path("plain"))
+    with open(bench.path("c.yaml"), "w", encoding="utf-8") as file:
+        file.write(f"graph: {{path: {bench.path('g')}, features: as-is}}\nepochs: 20\n")
+    ended = bench.run("gnn", "train", bench.path("c.yaml"), "--out", bench.path("run"), "--json")
+    equal((ended.code, ended.err), (0, ""), "exit code and standard error")
+    last = json.loads(ended.out.splitlines()[-1])
+    about = json.loads(done(bench, "eval", bench.path("run"), "--json"))
+    equal([about[part] for part in ("train", "valid", "test")], [last[part] for part in ("train", "valid", "test")], "accuracies")
+    done(bench, "predict", bench.path("run"), "--out", bench.path("l.npy"))
+    logits, label, split = np.load(bench.path("l.npy")), load(bench.path("g"), "labels"), load(bench.path("g"), "split")[0]
+    equal((logits.shape, logits.dtype), ((300, 2), np.float32), "logits")
+    score = logits[:, 1].astype("f4") - logits[:, 0]
+    for part in ("train", "valid", "test"):
+        there = split == SPLITS[part]
+        equal(about[part], ((logits.argmax(1) == label) & there).sum() / there.sum(), f"right of {part}")
+        first, second = score[there & (label == 0)], score[there & (label == 1)]
+        pairs = (second[:, None] > first).sum() + (second[:, None] == first).sum() / 2
+        check(abs(about[part + "_auc"] - pairs / (len(first) * len(second))) < 1e-12, f"area of {part}: {about}")
+    done(bench, "predict", bench.path("run"), "--graph", bench.path("plain"), "--out", bench.path("p.npy"))
+    equal(np.load(bench.path("p.npy")).shape, (5, 2), "logits of a graph without labels")
+    refused(bench, USAGE, ["predict", bench.path("run")], "--out LOGITS.npy")
+    refused(bench, INPUT, ["eval", bench.path("plain")], "config.yaml")
+    os.unlink(bench.path("run/model.safetensors"))
+    refused(bench, INPUT, ["eval", bench.path("run")], "has no model yet")
+
+
 cases.add("counts of a configuration", counts)
+cases.add("what was learned", learned)
 cases.add("makers are killed", killed)
 cases.add("no space", no_space)
 cases.run()

@@ -1,0 +1,226 @@
+/* What a graph network knows: accuracy on the parts of a split, and logits of every vertex. */
+#include "run/gnn_commands.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "data/npy.h"
+#include "gnn/solo.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct opened {
+    struct culm_gnn_config config;
+    bool configured;
+    struct culm_gnn_setup *setup;
+    struct culm_gnn_solo *solo;
+    float *logits; /* [V,classes] */
+};
+
+static void release(struct opened *o) {
+    culm_gnn_solo_free(o->solo);
+    culm_gnn_setup_close(o->setup);
+    if (o->configured) {
+        culm_gnn_config_release(&o->config);
+    }
+    free(o->logits);
+}
+
+/* A finished run's model is what its configuration would start from. */
+static enum culm_status start_from(struct opened *o, const char *dir, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/model.safetensors", dir);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (access(path, R_OK) != 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s' has no model yet; a run writes model.safetensors when it ends",
+                              dir);
+    }
+    free(o->config.model.init);
+    o->config.model.init = strdup(path);
+    return o->config.model.init ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+static enum culm_status load(struct opened *o, const char *path, bool is_dir,
+                             struct culm_error *error) {
+    char file[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(file, error, is_dir ? "%s/config.yaml" : "%s", path);
+    if (status == CULM_OK) {
+        status = culm_gnn_config_load(file, NULL, 0, &o->config, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    o->configured = true;
+    return is_dir ? start_from(o, path, error) : CULM_OK;
+}
+
+static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
+                            struct culm_error *error) {
+    const struct culm_gnn_plan *plan = &o->setup->model->plan;
+    o->logits = malloc((size_t)(plan->vertices * plan->classes) * sizeof *o->logits);
+    if (!o->logits) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    enum culm_status status =
+        culm_gnn_solo_new(o->setup, (int)o->config.threads, NULL, &o->solo, error);
+    return status == CULM_OK ? culm_gnn_solo_evaluate(o->solo, correct, o->logits, error) : status;
+}
+
+/* --- eval --- */
+
+struct ranked {
+    float score;
+    bool is_second;
+};
+
+static int by_score(const void *a, const void *b) {
+    float x = ((const struct ranked *)a)->score, y = ((const struct ranked *)b)->score;
+    return (x > y) - (x < y);
+}
+
+/* The share of pairs of one vertex of either class that the scores put in order; of equal scores a
+ * half. -1: there are no pairs. */
+static double area(struct ranked *ranked, int64_t count) {
+    double below = 0, first = 0, second = 0;
+    qsort(ranked, (size_t)count, sizeof *ranked, by_score);
+    for (int64_t from = 0, to; from < count; from = to) {
+        int64_t ones = 0;
+        for (to = from; to < count && ranked[to].score == ranked[from].score; to++) {
+            ones += ranked[to].is_second;
+        }
+        double zeros = (double)(to - from - ones);
+        below += (double)ones * (first + zeros / 2);
+        first += zeros;
+        second += (double)ones;
+    }
+    return first > 0 && second > 0 ? below / (first * second) : -1;
+}
+
+static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluation *evaluation,
+                              struct culm_error *error) {
+    const struct culm_graph_data *graph = o->setup->graph;
+    const uint8_t *use = graph->split + o->config.graph.split * graph->vertices;
+    struct ranked *ranked = malloc((size_t)graph->vertices * sizeof *ranked);
+    if (!ranked) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (int part = 0; part < 3; part++) {
+        int64_t count = 0;
+        for (int64_t v = 0; v < graph->vertices; v++) {
+            if (use[v] == part + CULM_GRAPH_TRAIN) {
+                ranked[count++] =
+                    (struct ranked){o->logits[2 * v + 1] - o->logits[2 * v], graph->label[v] == 1};
+            }
+        }
+        evaluation->auc[part] = area(ranked, count);
+    }
+    free(ranked);
+    return CULM_OK;
+}
+
+enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret_evaluation,
+                               struct culm_error *error) {
+    struct opened o = {0};
+    struct culm_gnn_evaluation evaluation = {.auc = {-1, -1, -1}};
+    int64_t correct[CULM_GNN_SPLITS], count[4];
+    enum culm_status status = load(&o, path, culm_file_is_directory(path), error);
+    if (status == CULM_OK) {
+        status = culm_gnn_setup_open(&o.config, NULL, NULL, &o.setup, error);
+    }
+    if (status == CULM_OK) {
+        status = run(&o, correct, error);
+    }
+    if (status == CULM_OK) {
+        culm_graph_data_count(o.setup->graph, o.config.graph.split, count);
+        evaluation.vertices = o.setup->graph->vertices;
+        for (int part = 0; part < 3; part++) {
+            evaluation.count[part] = count[part + CULM_GRAPH_TRAIN];
+            evaluation.correct[part] = correct[part];
+        }
+        status = o.setup->model->plan.classes == 2 ? areas(&o, &evaluation, error) : CULM_OK;
+    }
+    if (status == CULM_OK) {
+        *ret_evaluation = evaluation;
+    }
+    release(&o);
+    return status;
+}
+
+/* --- predict --- */
+
+/* How many classes the run told apart; another graph need not know them. */
+static enum culm_status classes_of(const char *dir, int64_t *ret_classes,
+                                   struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/plan.json", dir);
+    if (status != CULM_OK) {
+        return status;
+    }
+    json_t *plan = json_load_file(path, 0, NULL);
+    *ret_classes = json_integer_value(json_object_get(plan, "classes"));
+    json_decref(plan);
+    return *ret_classes >= 2
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_FORMAT,
+                                "'%s' does not say how many classes there are; is '%s' a run of "
+                                "culm gnn train?",
+                                path, dir);
+}
+
+static enum culm_status write_npy(const struct opened *o, const char *out,
+                                  struct culm_error *error) {
+    const struct culm_gnn_plan *plan = &o->setup->model->plan;
+    const uint64_t dim[] = {(uint64_t)plan->vertices, (uint64_t)plan->classes};
+    char header[CULM_NPY_WRITE_MAX];
+    size_t head = culm_npy_header('f', 4, 2, dim, header);
+    size_t body = (size_t)(plan->vertices * plan->classes) * sizeof *o->logits;
+    char *data = malloc(head + body);
+    if (!data) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    memcpy(data, header, head);
+    memcpy(data + head, o->logits, body);
+    enum culm_status status = culm_file_replace(NULL, out, data, head + body, error);
+    free(data);
+    return status;
+}
+
+enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char *out,
+                                  int64_t *ret_vertices, int64_t *ret_classes,
+                                  struct culm_error *error) {
+    struct opened o = {0};
+    int64_t correct[CULM_GNN_SPLITS], classes = 0;
+    enum culm_status status = load(&o, dir, true, error);
+    if (status == CULM_OK) {
+        status = classes_of(dir, &classes, error);
+    }
+    if (status == CULM_OK && graph) {
+        char *path = strdup(graph);
+        if (path) {
+            free(o.config.graph.path);
+            o.config.graph.path = path;
+        }
+        status = path ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    if (status == CULM_OK) {
+        status = culm_gnn_setup_predict(&o.config, classes, &o.setup, error);
+    }
+    if (status == CULM_OK) {
+        status = run(&o, correct, error);
+    }
+    if (status == CULM_OK) {
+        status = write_npy(&o, out, error);
+    }
+    if (status == CULM_OK) {
+        *ret_vertices = o.setup->model->plan.vertices;
+        *ret_classes = classes;
+    }
+    release(&o);
+    return status;
+}
