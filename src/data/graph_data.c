@@ -37,22 +37,6 @@ void culm_graph_data_count(const struct culm_graph_data *graph, int64_t split,
     }
 }
 
-enum culm_status culm_graph_data_trains(const struct culm_graph_data *graph, int64_t split,
-                                        const char *path, struct culm_error *error) {
-    int64_t count[4];
-    if (split < 0 || split >= graph->splits) {
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "graph '%s': there is no split %lld; it has %lld, numbered from 0",
-                              path, (long long)split, (long long)graph->splits);
-    }
-    culm_graph_data_count(graph, split, count);
-    return count[CULM_GRAPH_TRAIN] > 0
-               ? CULM_OK
-               : culm_error_set(error, CULM_ERR_CONFIG,
-                                "graph '%s': split %lld has no vertex to train on", path,
-                                (long long)split);
-}
-
 /* --- graph.json --- */
 
 struct head {

@@ -71,9 +71,4 @@ void culm_graph_data_free(struct culm_graph_data *graph); /* NULL is fine */
 void culm_graph_data_count(const struct culm_graph_data *graph, int64_t split,
                            int64_t ret_count[4]);
 
-/* CULM_ERR_CONFIG when there is no such split, or when it has no vertex to train on. The splits were
- * read. `path` for the message. */
-enum culm_status culm_graph_data_trains(const struct culm_graph_data *graph, int64_t split,
-                                        const char *path, struct culm_error *error);
-
 #endif
