@@ -18,9 +18,9 @@
 #define STRIP 4
 #endif
 
-/* Rows of x are asked for in advance where x is larger than this: smaller ones lie in a cache that
+/* Rows of x are asked for in advance where x is larger than this: a smaller one lies in a cache that
  * is near enough, and asking costs more than waiting. */
-#define NEAR_BYTES (4l << 20)
+#define NEAR_BYTES (3l << 19)
 
 #define VALUE_AHEAD 12 /* entries, where values are not in order */
 
@@ -276,7 +276,7 @@ void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
     s.strips = ceil_div(s.vectors, STRIP);
     int64_t rows = args->rows ? args->rows : args->n;
     if (rows * args->ldx * (int64_t)s.element > NEAR_BYTES) { /* about as many lines on their way */
-        s.ahead = s.vectors / s.strips < 6 ? 32 : 12;
+        s.ahead = s.vectors / s.strips < 6 ? 24 : 12;
     }
     assert(args->f % s.heads == 0);
     culm_cpu_run(cpu, s.chunks.count * s.strips, spmm_tile, &s);
