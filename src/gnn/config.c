@@ -4,6 +4,7 @@
  */
 #include "gnn/config.h"
 
+#include "device/kernels.h"
 #include "gnn/layout.h"
 
 #include <errno.h>
@@ -48,8 +49,9 @@ static const struct culm_config_row model_rows[] = {
     CULM_CONFIG_INT("layers", M, layers, "2", 1, LAYERS_MAX, 0, "number of layers"),
     CULM_CONFIG_INT("width", M, width, "16", 1, WIDTH_MAX, 0,
                     "features that each hidden layer makes of a vertex; gat: each of its heads"),
-    CULM_CONFIG_INT("heads", M, heads, "8", 1, 256, 0, "gat: heads of each hidden layer"),
-    CULM_CONFIG_INT("out_heads", M, out_heads, "1", 1, 256, 0,
+    CULM_CONFIG_INT("heads", M, heads, "8", 1, CULM_EDGE_HEADS_MAX, 0,
+                    "gat: heads of each hidden layer"),
+    CULM_CONFIG_INT("out_heads", M, out_heads, "1", 1, CULM_EDGE_HEADS_MAX, 0,
                     "gat: heads of the last layer, whose mean is taken"),
     CULM_CONFIG_ENUM("activation", M, activation, "relu", activation_names, 0,
                      "function behind each hidden layer"),

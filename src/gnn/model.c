@@ -75,13 +75,18 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
                               "possible; use more intervals",
                               (long long)plan->rows_max, (long long)most->rows);
     }
-    if ((!plan->sparse && plan->columns > most->width) || config->model.width > most->width ||
-        plan->classes > most->width) {
+    int64_t widest = plan->sparse ? 0 : plan->columns;
+    for (int32_t l = 0; l < plan->layers; l++) {
+        int64_t out = culm_gnn_plan_out(plan, config, l);
+        widest = out > widest ? out : widest;
+    }
+    /* of attention a row has a few floats a head beside its features */
+    int64_t room = config->model.arch == CULM_GNN_GAT ? 4 * CULM_EDGE_HEADS_MAX : 0;
+    if (widest > most->width - room) {
         return culm_error_set(error, CULM_ERR_CONFIG,
-                              "%lld columns of features, width %lld, %lld classes are not "
-                              "possible; at most %lld of each, of sparse features any number",
-                              (long long)plan->columns, (long long)config->model.width,
-                              (long long)plan->classes, (long long)most->width);
+                              "%lld features of a vertex, of all heads together, are not possible; "
+                              "at most %lld, but for sparse features of the graph",
+                              (long long)widest, (long long)(most->width - room));
     }
     struct culm_gnn_model *m = calloc(1, sizeof *m);
     if (!m) {

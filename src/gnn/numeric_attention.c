@@ -22,6 +22,8 @@ struct edges {
     uint64_t count;
     float *one, *two, *three; /* [count,heads] each */
     struct culm_dropout dropout;
+    uint32_t threshold; /* of dropout: below it an edge is dropped; else its alpha is scaled */
+    float scale;
 };
 
 static enum culm_status room(struct culm_gnn_numeric *x, struct gnn_room *of, uint64_t floats,
@@ -48,6 +50,8 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
                     .sample_id = input->id,
                     .samples = input->n},
     };
+    e->threshold = (uint32_t)(e->dropout.p * 65536.0 + 0.5);
+    e->scale = (float)(1 / (1 - e->dropout.p));
     uint64_t floats = e->count * (uint64_t)e->heads;
     enum culm_status status = room(x, &x->edge[0], floats, &e->one, &task->job.error);
     if (status == CULM_OK) {
@@ -130,7 +134,9 @@ enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     if (flow->evaluate) {
         return CULM_OK;
     }
-    /* beside: O' A lse s */
+    /* beside: O' A lse s; what lies between is zeroed, so that equal results are equal blobs */
+    memset(y + e.n * border->width, 0,
+           (size_t)(gnn_extra_at(border, e.n) - e.n * border->width) * sizeof *y);
     float *beside = y + gnn_extra_at(border, e.n), *weighted = e.three;
     slopes(&e, s, t, alpha, kept, weighted, beside + e.all, border->extra);
     CULM_RUN(x->o.device, spmm, .y = culm_out_f32(beside), .x = culm_in_f32(x->table.data),
@@ -176,36 +182,39 @@ void gnn_attention_rows(const struct culm_gnn_border *border, int64_t n, const f
     }
 }
 
-/* What dropout multiplied the alpha of an edge by, by which `reader` reads `own`. `block` is kept from
- * one head to the next. */
-static float kept(const struct edges *e, uint32_t reader, uint32_t own, int64_t head,
-                  struct culm_rng_block *block) {
-    uint32_t threshold = (uint32_t)(e->dropout.p * 65536.0 + 0.5);
-    if (head % 8 == 0) {
-        *block = culm_rng(e->dropout.key, (uint64_t)reader << 32 | own, (uint64_t)(head / 8));
+/* What dropout multiplied the alphas of an edge by, by which `reader` reads `own`. */
+static void draw(const struct edges *e, uint32_t reader, uint32_t own, float *factor) {
+    for (int64_t h = 0; h < e->heads; h += 8) {
+        struct culm_rng_block block =
+            culm_rng(e->dropout.key, (uint64_t)reader << 32 | own, (uint64_t)(h / 8));
+        for (int64_t i = 0; i < 8 && h + i < e->heads; i++) {
+            uint32_t bits = block.word[i / 2] >> (i % 2 * 16) & 0xFFFF;
+            factor[h + i] = bits < e->threshold ? 0 : e->scale;
+        }
     }
-    uint32_t bits = block->word[head / 2 % 4] >> (head % 2 * 16) & 0xFFFF;
-    return bits < threshold ? 0 : (float)(1 / (1 - e->dropout.p));
 }
 
 /* From dalpha in `one` and alpha in `two`: what dO is weighted by in `three`, and dt. */
 static void edge_gradients(const struct edges *e, const struct gnn_input *input,
                            const uint32_t *table_id, const float *table, int64_t stride,
                            const float *own, int64_t own_stride, float *dt, int64_t dt_stride) {
+    float factor[CULM_EDGE_HEADS_MAX];
+    for (int64_t h = 0; h < e->heads; h++) {
+        factor[h] = 1;
+    }
     for (int64_t r = 0; r < e->n; r++, dt += dt_stride) {
         const float *t = own + r * own_stride + e->all;
         memset(dt, 0, (size_t)e->heads * sizeof *dt);
         for (uint64_t i = e->rows->start[r]; i < e->rows->start[r + 1]; i++) {
             const float *reader = table + e->rows->column[i] * stride + e->all; /* s lse c */
-            struct culm_rng_block block = {{0}};
+            if (e->dropout.p > 0) {
+                draw(e, table_id[e->rows->column[i]], input->id[r], factor);
+            }
             for (int64_t h = 0; h < e->heads; h++) {
                 uint64_t at = i * (uint64_t)e->heads + (uint64_t)h;
                 float slope = reader[h] + t[h] > 0 ? 1 : SLOPE;
-                float factor = e->dropout.p > 0
-                                   ? kept(e, table_id[e->rows->column[i]], input->id[r], h, &block)
-                                   : 1;
-                float alpha = e->two[at], d = e->one[at] * factor;
-                e->three[at] = alpha * factor;
+                float alpha = e->two[at], d = e->one[at] * factor[h];
+                e->three[at] = alpha * factor[h];
                 dt[h] += alpha * (d - reader[2 * e->heads + h]) * slope;
             }
         }

@@ -176,12 +176,14 @@ static void pad_tile(void *context, int64_t tile, int thread) {
     int64_t high = s->pad[0] + s->h + s->pad[2], wide = s->pad[1] + s->w + s->pad[3];
     for (int64_t row = tile * s->tile_rows; row < at_most(s->rows, (tile + 1) * s->tile_rows);
          row++) {
-        int64_t to = row * wide * s->c, h = row % high - s->pad[0];
+        /* division is slow: of rows of a matrix there is nothing to divide */
+        int64_t image = high == 1 ? row : row / high;
+        int64_t to = row * wide * s->c, h = row - image * high - s->pad[0];
         if (h < 0 || h >= s->h) {
             fill_run(s->y, to, s->value, wide * s->c);
             continue;
         }
-        int64_t n = s->w * s->c, from = (row / high * s->h + h) * n;
+        int64_t n = s->w * s->c, from = (image * s->h + h) * n;
         fill_run(s->y, to, s->value, s->pad[1] * s->c);
         copy_run(s->y, to + s->pad[1] * s->c, s->x, from, n);
         fill_run(s->y, to + s->pad[1] * s->c + n, s->value, s->pad[3] * s->c);
@@ -194,7 +196,8 @@ static void crop_tile(void *context, int64_t tile, int thread) {
     int64_t high = s->pad[0] + s->h + s->pad[2], wide = s->pad[1] + s->w + s->pad[3];
     for (int64_t row = tile * s->tile_rows; row < at_most(s->rows, (tile + 1) * s->tile_rows);
          row++) {
-        int64_t from = (row / s->h * high + s->pad[0] + row % s->h) * wide + s->pad[1];
+        int64_t image = s->h == 1 ? row : row / s->h, h = row - image * s->h;
+        int64_t from = (image * high + s->pad[0] + h) * wide + s->pad[1];
         copy_run(s->y, row * s->w * s->c, s->x, from * s->c, s->w * s->c);
     }
 }

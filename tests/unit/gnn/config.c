@@ -102,6 +102,8 @@ static void test_what_is_wrong_is_refused(void **state) {
     bad(BASE "servers: 9\n",
         "g.yaml:3: servers: 9 servers for 8 intervals, and a server owns whole "
         "ones; allowed: 1 to 8");
+    bad(BASE "model: {arch: gat, heads: 65}\n",
+        "g.yaml:3: model.heads: 65 is out of range; allowed: 1 to 64");
     bad(BASE "eval: {every: 0}\nstop: {patience: 5}\n",
         "g.yaml:4: stop.patience: nothing is evaluated, so nothing tells when to stop; set "
         "eval.every");

@@ -334,6 +334,7 @@ static void test_directed(void **state) {
 static void test_attention(void **state) {
     (void)state;
     shared("sparse", "model: {arch: gat, heads: 3, width: 4, activation: elu, out_heads: 2}\n");
+    shared("dense", "model: {arch: gat, heads: 64, width: 1, out_heads: 64}\n");
     shared("directed", "model: {arch: gat, heads: 8, width: 8, layers: 3}\n");
 }
 
