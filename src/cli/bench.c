@@ -1,7 +1,7 @@
 /*
  * `culm bench step NAME|CONFIG`: how long one training step takes in one process. `culm bench ops`:
  * where its time goes, operator by operator. `culm bench gnn epoch CONFIG`: an epoch of a graph
- * network.
+ * network. `culm bench gnn spmm|sddmm|softmax GRAPH`: one of its kernels.
  */
 #include "cli/command.h"
 #include "cli/options.h"
@@ -17,6 +17,7 @@
 
 struct values {
     int64_t batch, context, threads, iters; /* batch, context: 0: not given */
+    int64_t width;                          /* 0: not given */
     int dtype, recompute;                   /* -1: not given */
     bool json;
 };
@@ -35,12 +36,14 @@ static const struct culm_option options[] = {
     CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 1)",
                 .most = CULM_OPTION_THREADS_MAX),
     CULM_OPTION("iters", INT, "K", struct values, iters, "steps (default: 10)"),
+    CULM_OPTION("width", INT, "F", struct values, width,
+                "numbers in a row that a kernel of graph networks gathers (default: 64)"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
 const struct culm_usage culm_usage_bench = {
     .command = "bench",
-    .arguments = "step|ops NAME|CONFIG | gnn epoch CONFIG",
+    .arguments = "step|ops NAME|CONFIG | gnn epoch CONFIG | gnn spmm|sddmm|softmax GRAPH",
     .min_arguments = 2,
     .max_arguments = 3,
     .summary = "Measures the training step of a model in one process, or its operators",
@@ -56,7 +59,9 @@ const struct culm_usage culm_usage_bench = {
         "\n"
         "gnn epoch times the epochs of a graph network (culm gnn train) without evaluation. GB/s "
         "is\n"
-        "of the rows that gathers read, over the whole epoch.\n",
+        "of the rows that gathers read, over the whole epoch. gnn spmm times one gather over the\n"
+        "edges of a graph, sddmm the products of rows that attention needs, softmax its softmax\n"
+        "with 8 heads; GB/s is of the rows read.\n",
 };
 
 static void report_step(const struct culm_bench *b, bool as_json) {
@@ -105,18 +110,57 @@ static void report_ops(const struct culm_bench *b, bool as_json) {
     json_decref(list);
 }
 
+/* The sums of neighbours' rows, or what a kernel forms for each edge. */
+static enum culm_status bench_kernel(const char *kernel, const char *graph, const struct values *v,
+                                     struct culm_error *error) {
+    const struct culm_gnn_kernel_options how = {
+        .threads = (int)v->threads,
+        .calls = v->iters,
+        .width = v->width ? v->width : 64,
+        .bf16 = v->dtype > 0,
+    };
+    struct culm_gnn_kernel_bench b;
+    enum culm_status status = culm_gnn_bench_kernel(kernel, graph, &how, &b, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    double rate = (double)b.gathered_floats * (how.bf16 ? 2 : 4) / b.median_s / 1e9;
+    if (v->json) {
+        culm_cli_print_json(json_pack("{s:o, s:s, s:s, s:i, s:I, s:{s:f, s:f}, s:I, s:f, s:I}",
+                                      "model", culm_json_text(b.graph), "kernel", b.kernel, "dtype",
+                                      b.dtype, "threads", b.threads, "width", (json_int_t)b.width,
+                                      "call_s", "median", b.median_s, "min", b.least_s,
+                                      "gathered_floats", (json_int_t)b.gathered_floats, "gb_per_s",
+                                      rate, "peak_memory_bytes", (json_int_t)b.peak_memory_bytes));
+    } else {
+        printf("%s, %s, width %lld, %s, %d threads: call %.6f s (min %.6f), %lld floats gathered, "
+               "%.2f GB/s, %.0f MB\n",
+               b.kernel, b.graph, (long long)b.width, b.dtype, b.threads, b.median_s, b.least_s,
+               (long long)b.gathered_floats, rate, (double)b.peak_memory_bytes / 1e6);
+    }
+    return CULM_OK;
+}
+
 static enum culm_status bench_gnn(const struct culm_arguments *arguments, const struct values *v,
                                   struct culm_error *error) {
     struct culm_gnn_bench b;
-    if (arguments->count != 3 || strcmp(arguments->items[1], "epoch") != 0) {
+    bool kernel = culm_word_find(culm_gnn_kernels, arguments->items[1]) >= 0;
+    if (arguments->count != 3 || (!kernel && strcmp(arguments->items[1], "epoch") != 0)) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "'gnn %.40s' cannot be measured; write 'culm bench gnn epoch CONFIG'",
+                              "'gnn %.40s' cannot be measured; write 'culm bench gnn epoch CONFIG' "
+                              "or 'culm bench gnn spmm|sddmm|softmax GRAPH'",
                               arguments->items[1]);
     }
-    if (v->batch || v->context || v->dtype > 0 || v->recompute >= 0) {
-        return culm_error_set(
-            error, CULM_ERR_ARGUMENT,
-            "--batch, --context, --dtype and --recompute are not for 'bench gnn'");
+    if (v->batch || v->context || v->recompute >= 0) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--batch, --context and --recompute are not for 'bench gnn'");
+    }
+    if (kernel) {
+        return bench_kernel(arguments->items[1], arguments->items[2], v, error);
+    }
+    if (v->dtype > 0 || v->width) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--dtype and --width are not for 'bench gnn epoch'");
     }
     enum culm_status status =
         culm_gnn_bench(arguments->items[2], (int)v->threads, v->iters, &b, error);
@@ -148,6 +192,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     (void)ret_code;
     if (strcmp(arguments->items[0], "gnn") == 0) {
         return bench_gnn(arguments, v, error);
+    }
+    if (v->width) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is for 'bench gnn' alone");
     }
     if (ops < 0 || arguments->count != 2) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,

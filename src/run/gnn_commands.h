@@ -74,6 +74,29 @@ struct culm_gnn_bench {
 enum culm_status culm_gnn_bench(const char *config_path, int threads, int64_t epochs,
                                 struct culm_gnn_bench *ret_bench, struct culm_error *error);
 
+/* A kernel of graph networks on the edges of a graph, each vertex its own neighbour too: the sums of
+ * neighbours' rows, products of rows, or the softmax of edges with 8 heads. */
+extern const char *const culm_gnn_kernels[]; /* "spmm", "sddmm", "softmax", NULL */
+struct culm_gnn_kernel_options {
+    int threads;
+    int64_t calls, width; /* width: floats of a row; not of softmax */
+    bool bf16;
+};
+struct culm_gnn_kernel_bench {
+    const char *kernel, *dtype;
+    char graph[128];
+    int threads;
+    int64_t width;
+    double median_s, least_s;
+    int64_t gathered_floats; /* in a call */
+    int64_t peak_memory_bytes;
+};
+/* CULM_ERR_ARGUMENT: no such kernel, or not of bf16; and the errors of opening a graph. */
+enum culm_status culm_gnn_bench_kernel(const char *name, const char *graph_path,
+                                       const struct culm_gnn_kernel_options *options,
+                                       struct culm_gnn_kernel_bench *ret_bench,
+                                       struct culm_error *error);
+
 struct culm_gnn_partition_options {
     int64_t intervals, servers; /* servers 0: each interval is a server of its own */
     const char *method;         /* "metis", "stream", a file; NULL: as memory allows */

@@ -451,6 +451,20 @@ def counts(bench):
     equal((about["floats_per_edge"], about["order"]), (858, ["gather", "gather"]), "Dorylus's own order")
 
 
+def kernels_timed(bench):
+    """Each kernel reads a row for each edge, in both directions, and each vertex its own."""
+    done(bench, "make", "rmat", "--vertices", 100, "--edges", 400, "--out", bench.path("g"))
+    for kernel, width, words in ("spmm", 41, ["--dtype", "bf16"]), ("sddmm", 64, []), ("softmax", 8, ["--threads", 2]):
+        ended = bench.run("bench", "gnn", kernel, bench.path("g"), "--json", "--iters", 3, "--width", 41 if kernel == "spmm" else 64, *words)
+        equal((ended.code, ended.err), (0, ""), "exit code and standard error")
+        about = json.loads(ended.out)
+        equal((about["kernel"], about["gathered_floats"]), (kernel, 900 * width), "what was read")
+        check(0 < about["call_s"]["min"] <= about["call_s"]["median"] and about["gb_per_s"] > 0, ended.out)
+    for words in (["spmm", "--width", 1000000], ["softmax", "--dtype", "bf16"], ["sums"], ["epoch", "--width", 3]):
+        ended = bench.run("bench", "gnn", words[0], bench.path("g"), *words[1:])
+        equal((ended.code, ended.err.count("\n")), (USAGE, 1), f"exit code of {words}: {ended.err}")
+
+
 def learned(bench):
     """What a finished run knows: as its last event says, and as its logits do."""
     done(bench, "make", "sbm", "--vertices", "300", "--edges", "1200", "--classes", "2", "--features", "12", "--split", "40/20/40",
@@ -482,6 +496,7 @@ def learned(bench):
 
 
 cases.add("counts of a configuration", counts)
+cases.add("kernels are timed", kernels_timed)
 cases.add("what was learned", learned)
 cases.add("makers are killed", killed)
 cases.add("no space", no_space)
