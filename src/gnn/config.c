@@ -6,6 +6,7 @@
 
 #include "device/kernels.h"
 #include "gnn/layout.h"
+#include "gnn/pace.h"
 
 #include <errno.h>
 #include <math.h>
@@ -126,13 +127,13 @@ static const struct culm_config_row rows[] = {
         "`sync`: every gather waits for the rows of its own epoch; `async`: it may "
         "read rows that are up to `staleness` epochs old; `nopipe`: one step after the "
         "other"),
-    CULM_CONFIG_INT("staleness", T, staleness, "1", 0, 1000, 0,
+    CULM_CONFIG_INT("staleness", T, staleness, "1", 0, CULM_GNN_STALENESS_MAX, 0,
                     "`mode: async`: epochs that a row may be old"),
     CULM_CONFIG_INT("intervals", T, intervals, "8", 1, CULM_GNN_INTERVALS_MAX, 0,
                     "fixed pieces of the graph that servers share out"),
     CULM_CONFIG_INT("servers", T, servers, "1", 1, CULM_GNN_INTERVALS_MAX, FREE,
                     "processes that own pieces of the graph; at most `intervals`"),
-    CULM_CONFIG_INT("parameter_servers", T, parameter_servers, "1", 1, 64, FREE,
+    CULM_CONFIG_INT("parameter_servers", T, parameter_servers, "1", 1, 15, FREE,
                     "processes that hold the weights"),
     CULM_CONFIG_TEXT("workers", T, workers, "0", "a number or `auto`", FREE,
                      "processes that do the tensor tasks of servers; 0: the servers do them"),
@@ -181,9 +182,6 @@ static enum culm_status read_workers(T *c, const struct culm_config_place *place
 /* What is agreed and not there yet is refused, never left aside. */
 static enum culm_status check_built(const T *c, const struct culm_config_place *place,
                                     struct culm_error *error) {
-    if (c->mode != CULM_GNN_SYNC) {
-        return not_built(place, "mode", mode_names[c->mode], error);
-    }
     if (c->engine != CULM_GNN_LOCAL) {
         return not_built(place, "engine", engine_names[c->engine], error);
     }

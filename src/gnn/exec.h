@@ -53,6 +53,7 @@ enum culm_gnn_task_kind {
 /* Rows of an interval that a gather reads. */
 struct culm_gnn_source {
     int32_t interval;
+    int64_t epoch;                      /* in which they were made */
     struct culm_blob *blob;             /* borrowed */
     const struct culm_gnn_set *readers; /* it is the slice for these; NULL: all rows */
 };

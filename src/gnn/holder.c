@@ -22,14 +22,17 @@ struct culm_gnn_holder {
     int64_t committed;
     int32_t saver; /* commit of that asked this node to save it */
     int64_t save_version;
-    struct culm_blob *weights[2]; /* [version % 2] */
-    int64_t weights_version[2];   /* -1: none */
+    uint64_t since; /* the view that made this node a holder */
+    int32_t window;
+    struct culm_blob *weights[CULM_GNN_STALENESS_MAX + 3]; /* [window] by version % window */
+    int64_t weights_version[CULM_GNN_STALENESS_MAX + 3];   /* -1: none */
     /* Of epoch version + 1. */
     struct culm_slice *slice[CULM_GNN_STAGES_MAX]; /* [tree.count] */
     struct culm_blob *whole[CULM_GNN_STAGES_MAX];
     bool stepping;
     /* GRADIENTs of the epoch after: senders may be told of a commit before this node is. */
     struct early {
+        int32_t from;
         struct culm_gnn_gradient_key key;
         struct culm_blob *blob;
     } * early;
@@ -55,7 +58,8 @@ struct culm_gnn_holder *culm_gnn_holder_new(struct culm_gnn_self *self) {
     }
     holder->self = self;
     holder->version = holder->save_version = -1;
-    holder->weights_version[0] = holder->weights_version[1] = -1;
+    holder->window = self->o.pace.staleness + 3;
+    memset(holder->weights_version, -1, sizeof holder->weights_version);
     bool failed = !culm_fold_tree_init(&holder->tree, self->o.layout->intervals);
     for (int32_t s = 0; s < self->o.layout->stages && !failed; s++) {
         holder->slice[s] = calloc((size_t)holder->tree.count, sizeof *holder->slice[s]);
@@ -100,8 +104,9 @@ void culm_gnn_holder_free(struct culm_gnn_holder *holder) {
     for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
         free(holder->slice[s]);
     }
-    culm_blob_clear(&holder->weights[0]);
-    culm_blob_clear(&holder->weights[1]);
+    for (int32_t w = 0; w < holder->window; w++) {
+        culm_blob_clear(&holder->weights[w]);
+    }
     culm_blob_clear(&holder->copy_state);
     release_task(&holder->task);
     release_task(&holder->export_task);
@@ -115,7 +120,12 @@ void culm_gnn_holder_free(struct culm_gnn_holder *holder) {
 /* What it does is for the view as it is now. */
 static bool current(const struct culm_gnn_holder *holder) {
     const struct culm_gnn_view *view = &holder->self->view;
-    return holder->attempt == view->attempt && culm_gnn_view_holds(view, holder->self->o.id);
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        if (view->holder[h].node == holder->self->o.id) {
+            return holder->attempt == view->attempt && holder->since == view->holder[h].since;
+        }
+    }
+    return false;
 }
 
 int64_t culm_gnn_holder_version(const struct culm_gnn_holder *holder) { return holder->version; }
@@ -129,14 +139,14 @@ static void start(struct culm_gnn_holder *holder, enum culm_gnn_task_kind kind) 
 /* --- weights that others ask for --- */
 
 struct culm_blob *culm_gnn_holder_weights(const struct culm_gnn_holder *holder, int64_t version) {
-    int64_t at = version & 1;
-    bool here = holder->attempt == holder->self->view.attempt &&
+    int64_t at = version % holder->window;
+    bool here = version >= 0 && holder->attempt == holder->self->view.attempt &&
                 holder->weights_version[at] == version && holder->weights[at];
     return here ? culm_blob_ref(holder->weights[at]) : NULL;
 }
 
 static void keep_weights(struct culm_gnn_holder *holder, int64_t version, struct culm_blob *blob) {
-    int64_t at = version & 1;
+    int64_t at = version % holder->window;
     culm_blob_clear(&holder->weights[at]);
     holder->weights[at] = culm_blob_ref(blob);
     holder->weights_version[at] = version;
@@ -144,9 +154,23 @@ static void keep_weights(struct culm_gnn_holder *holder, int64_t version, struct
 
 static void send_weights(struct culm_gnn_holder *holder, int32_t to, int64_t version,
                          struct culm_blob *blob) {
-    const struct culm_gnn_version key = {holder->attempt, version};
+    const struct culm_gnn_version key = {holder->attempt, version, version};
     culm_gnn_version_encode(&key, culm_gnn_meta(holder->self));
     culm_gnn_send(holder->self, to, CULM_GNN_MSG_WEIGHTS, blob);
+}
+
+/* The newest of those that were asked for. False: none of them is here. */
+static bool give(struct culm_gnn_holder *holder, const struct asked *asked) {
+    for (int64_t v = asked->what.version; v >= asked->what.oldest; v--) {
+        struct culm_blob *blob =
+            asked->what.attempt == holder->attempt ? culm_gnn_holder_weights(holder, v) : NULL;
+        if (blob) {
+            send_weights(holder, asked->node, v, blob);
+            culm_blob_unref(blob);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Answers what can be; forgets what never will be. */
@@ -154,13 +178,7 @@ static void answer(struct culm_gnn_holder *holder) {
     int32_t left = 0;
     for (int32_t i = 0; i < holder->asked_count; i++) {
         struct asked *asked = &holder->asked[i];
-        struct culm_blob *blob = asked->what.attempt == holder->attempt
-                                     ? culm_gnn_holder_weights(holder, asked->what.version)
-                                     : NULL;
-        if (blob) {
-            send_weights(holder, asked->node, asked->what.version, blob);
-            culm_blob_unref(blob);
-        } else if (asked->what.attempt >= holder->self->view.attempt) {
+        if (!give(holder, asked) && asked->what.attempt >= holder->self->view.attempt) {
             holder->asked[left++] = *asked;
         }
     }
@@ -169,29 +187,59 @@ static void answer(struct culm_gnn_holder *holder) {
 
 static void hear_get(struct culm_gnn_holder *holder, int32_t from,
                      const struct culm_message *message) {
-    struct culm_gnn_version what;
-    if (culm_gnn_version_decode(message->meta, message->meta_bytes, &what) != CULM_OK) {
+    struct asked asked = {.node = from};
+    if (culm_gnn_version_decode(message->meta, message->meta_bytes, &asked.what) != CULM_OK) {
         return;
     }
     for (int32_t i = 0; i < holder->asked_count; i++) {
-        if (holder->asked[i].node == from) { /* nobody waits for two */
-            holder->asked[i].what = what;
-            answer(holder);
-            return;
+        const struct asked *other = &holder->asked[i];
+        if (other->node == from && other->what.attempt == asked.what.attempt &&
+            other->what.version == asked.what.version) {
+            return; /* it waits for them already */
         }
     }
     if (!CULM_GROW(holder->asked, holder->asked_capacity, holder->asked_count + 1)) {
         culm_gnn_fail(holder->self, CULM_ERR_MEMORY, "out of memory");
         return;
     }
-    holder->asked[holder->asked_count++] = (struct asked){from, what};
+    holder->asked[holder->asked_count++] = asked;
     answer(holder);
 }
 
 /* --- the step --- */
 
-static void take_gradient(struct culm_gnn_holder *holder, const struct culm_gnn_gradient_key *key,
-                          struct culm_blob *blob) {
+/* Where rows may be old, one holder alone sums (server_data.c), and hands the whole to the others. */
+static bool one_sums(const struct culm_gnn_holder *holder) {
+    return holder->self->o.pace.staleness > 0;
+}
+
+static bool is_first(const struct culm_gnn_holder *holder) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    return view->holder_count > 0 && view->holder[0].node == holder->self->o.id;
+}
+
+static void hand_to(struct culm_gnn_holder *holder, int32_t node, int32_t stage) {
+    const struct culm_gnn_gradient_key key = {holder->attempt, holder->version + 1, stage, 0};
+    culm_gnn_gradient_encode(&key, culm_gnn_meta(holder->self));
+    culm_gnn_send(holder->self, node, CULM_GNN_MSG_GRADIENT, holder->whole[stage]);
+}
+
+static void hand_on(struct culm_gnn_holder *holder, int32_t stage) {
+    const struct culm_gnn_view *view = &holder->self->view;
+    for (int32_t h = 1; one_sums(holder) && is_first(holder) && h < view->holder_count; h++) {
+        hand_to(holder, view->holder[h].node, stage);
+    }
+}
+
+static void take_gradient(struct culm_gnn_holder *holder, int32_t from,
+                          const struct culm_gnn_gradient_key *key, struct culm_blob *blob) {
+    if (one_sums(holder) && !is_first(holder)) {
+        if (from == holder->self->view.holder[0].node && key->tree_node == 0 &&
+            !holder->whole[key->stage] && !holder->stepping) {
+            holder->whole[key->stage] = culm_blob_ref(blob);
+        }
+        return;
+    }
     /* Slices of a sum that is whole may be in use. */
     struct culm_slice *slice = holder->slice[key->stage];
     if (!holder->whole[key->stage] && !holder->stepping && !culm_fold_whole(&holder->tree, slice)) {
@@ -199,7 +247,8 @@ static void take_gradient(struct culm_gnn_holder *holder, const struct culm_gnn_
     }
 }
 
-static void hear_gradient(struct culm_gnn_holder *holder, const struct culm_message *message) {
+static void hear_gradient(struct culm_gnn_holder *holder, int32_t from,
+                          const struct culm_message *message) {
     struct culm_gnn_gradient_key key;
     const struct culm_gnn_layout *layout = holder->self->o.layout;
     if (culm_gnn_gradient_decode(message->meta, message->meta_bytes, layout, holder->tree.count,
@@ -212,14 +261,15 @@ static void hear_gradient(struct culm_gnn_holder *holder, const struct culm_mess
         return; /* stepped by it already */
     }
     if (key.attempt == holder->attempt && key.epoch == holder->version + 1) {
-        take_gradient(holder, &key, message->payload);
+        take_gradient(holder, from, &key, message->payload);
         return;
     }
     if (!CULM_GROW(holder->early, holder->early_capacity, holder->early_count + 1)) {
         culm_gnn_fail(holder->self, CULM_ERR_MEMORY, "out of memory");
         return;
     }
-    holder->early[holder->early_count++] = (struct early){key, culm_blob_ref(message->payload)};
+    holder->early[holder->early_count++] =
+        (struct early){from, key, culm_blob_ref(message->payload)};
 }
 
 static void replay_early(struct culm_gnn_holder *holder) {
@@ -231,7 +281,7 @@ static void replay_early(struct culm_gnn_holder *holder) {
             early->key.attempt > holder->attempt ||
             (early->key.attempt == holder->attempt && early->key.epoch > holder->version + 1);
         if (now) {
-            take_gradient(holder, &early->key, early->blob);
+            take_gradient(holder, early->from, &early->key, early->blob);
         }
         if (later) {
             holder->early[left++] = *early;
@@ -272,7 +322,7 @@ static bool step_on(struct culm_gnn_holder *holder) {
     if (!all) {
         return false;
     }
-    culm_gnn_point(holder->self, CULM_GNN_PHASE_UPDATE, -1);
+    culm_gnn_point(holder->self, CULM_GNN_PHASE_UPDATE, holder->version + 1, -1);
     holder->task = (struct culm_gnn_task){
         .epoch = holder->version + 1, .whole = holder->whole, .digest = holder->digest};
     holder->stepping = true;
@@ -313,7 +363,7 @@ static void exported(struct culm_gnn_holder *holder) {
     }
     if (holder->export_to_save) {
         if (holder->save_version == task->version) {
-            culm_gnn_point(self, CULM_GNN_PHASE_CHECKPOINT, -1);
+            culm_gnn_point(self, CULM_GNN_PHASE_CHECKPOINT, task->version + 1, -1);
             holder->saving = true;
             holder->save_task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SAVE,
                                                        .version = task->version,
@@ -330,14 +380,21 @@ static void exported(struct culm_gnn_holder *holder) {
                 continue;
             }
             holder->sent[h] = true;
-            /* The weights of the version before come first: who has the state answers for both. */
-            struct culm_blob *before = culm_gnn_holder_weights(holder, task->version - 1);
-            if (before) {
-                send_weights(holder, to->node, task->version - 1, before);
-                culm_blob_unref(before);
+            /* The weights of versions before come first: who has the state answers for them. */
+            for (int32_t ago = holder->window - 1; ago > 0; ago--) {
+                struct culm_blob *before = culm_gnn_holder_weights(holder, task->version - ago);
+                if (before) {
+                    send_weights(holder, to->node, task->version - ago, before);
+                    culm_blob_unref(before);
+                }
             }
             culm_gnn_held_encode(&held, culm_gnn_meta(self));
             culm_gnn_send(self, to->node, CULM_GNN_MSG_STATE, task->output);
+            for (int32_t s = 0; one_sums(holder) && s < self->o.layout->stages; s++) {
+                if (holder->whole[s]) { /* was handed to others before */
+                    hand_to(holder, to->node, s);
+                }
+            }
         }
     }
     culm_blob_clear(&task->output);
@@ -357,11 +414,13 @@ static void saved(struct culm_gnn_holder *holder) {
     culm_gnn_send(holder->self, CULM_LEADER, CULM_GNN_MSG_SAVED, NULL);
 }
 
+/* It may come before the view that makes this node a holder, or one anew. */
 static void hear_state(struct culm_gnn_holder *holder, const struct culm_message *message) {
     struct culm_gnn_held held;
     if (culm_gnn_held_decode(message->meta, message->meta_bytes, &held) != CULM_OK ||
-        !message->payload || held.attempt != holder->self->view.attempt ||
-        (holder->attempt == held.attempt && holder->version >= 0)) {
+        !message->payload || held.attempt < holder->self->view.attempt ||
+        (current(holder) && holder->version >= 0 && held.view <= holder->self->view.number) ||
+        (holder->copy_state && holder->copy.view > held.view)) {
         return;
     }
     culm_blob_clear(&holder->copy_state);
@@ -369,14 +428,14 @@ static void hear_state(struct culm_gnn_holder *holder, const struct culm_message
     holder->copy = held;
 }
 
-/* Of another holder, ahead of its state. */
+/* Of another holder, ahead of its state; of versions that are committed, so nobody has others. */
 static void hear_weights(struct culm_gnn_holder *holder, const struct culm_message *message) {
     struct culm_gnn_version key;
     if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) == CULM_OK &&
-        message->payload && culm_gnn_view_holds(&holder->self->view, holder->self->o.id) &&
-        key.attempt == holder->self->view.attempt &&
-        !(holder->attempt == key.attempt && holder->version >= 0)) {
+        message->payload && key.attempt >= holder->self->view.attempt && !holder->busy &&
+        !(current(holder) && holder->version >= 0)) {
         holder->attempt = key.attempt;
+        holder->version = -1;
         keep_weights(holder, key.version, message->payload);
     }
 }
@@ -385,7 +444,7 @@ static void hear_weights(struct culm_gnn_holder *holder, const struct culm_messa
 
 static bool begin_state(struct culm_gnn_holder *holder) {
     const struct culm_gnn_view *view = &holder->self->view;
-    if (holder->version >= 0 && holder->attempt == view->attempt) {
+    if (holder->version >= 0 && current(holder)) {
         return false;
     }
     for (int32_t h = 0; h < view->holder_count; h++) {
@@ -393,15 +452,18 @@ static bool begin_state(struct culm_gnn_holder *holder) {
             continue;
         }
         if (view->holder[h].from < 0) {
-            culm_gnn_point(holder->self, CULM_GNN_PHASE_LOAD, -1);
+            culm_gnn_point(holder->self, CULM_GNN_PHASE_LOAD, view->course.epoch, -1);
             holder->attempt = view->attempt;
+            holder->since = view->holder[h].since;
             holder->task =
                 (struct culm_gnn_task){.version = view->load_version, .source_path = view->load};
             start(holder, CULM_GNN_TASK_LOAD);
             return true;
         }
-        if (holder->copy_state && holder->copy.attempt == view->attempt) {
+        if (holder->copy_state && holder->copy.attempt == view->attempt &&
+            holder->copy.view >= view->holder[h].since) {
             holder->attempt = view->attempt;
+            holder->since = view->holder[h].since;
             holder->task = (struct culm_gnn_task){.version = holder->copy.version,
                                                   .digest = holder->copy.digest,
                                                   .input = holder->copy_state};
@@ -463,6 +525,7 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
     case CULM_GNN_TASK_FOLD:
         holder->whole[task->stage] = task->output;
         task->output = NULL;
+        hand_on(holder, task->stage);
         culm_fold_clear(&holder->tree, holder->slice[task->stage]);
         break;
     case CULM_GNN_TASK_STEP:
@@ -477,7 +540,7 @@ bool culm_gnn_holder_job_done(struct culm_gnn_holder *holder, struct culm_job *j
         keep_weights(holder, task->version, task->output);
         culm_blob_clear(&task->output);
         holder->ready = true;
-        culm_gnn_point(holder->self, CULM_GNN_PHASE_COMMIT, -1);
+        culm_gnn_point(holder->self, CULM_GNN_PHASE_COMMIT, holder->version, -1);
         say_held(holder);
         replay_early(holder);
         answer(holder);
@@ -498,9 +561,11 @@ void culm_gnn_holder_view(struct culm_gnn_holder *holder) {
             clear_sums(holder);
         }
         holder->ready = false;
-        for (int i = 0; i < 2; i++) {
-            culm_blob_clear(&holder->weights[i]);
-            holder->weights_version[i] = -1;
+    }
+    if (holder->attempt != view->attempt || !culm_gnn_view_holds(view, holder->self->o.id)) {
+        for (int32_t w = 0; w < holder->window; w++) {
+            culm_blob_clear(&holder->weights[w]);
+            holder->weights_version[w] = -1;
         }
     }
     holder->committed = view->course.epoch - 1;
@@ -524,7 +589,7 @@ void culm_gnn_holder_message(struct culm_gnn_holder *holder, int32_t from,
                              const struct culm_message *message) {
     switch (message->type) {
     case CULM_GNN_MSG_GET: hear_get(holder, from, message); break;
-    case CULM_GNN_MSG_GRADIENT: hear_gradient(holder, message); break;
+    case CULM_GNN_MSG_GRADIENT: hear_gradient(holder, from, message); break;
     case CULM_GNN_MSG_STATE: hear_state(holder, message); break;
     case CULM_GNN_MSG_WEIGHTS: hear_weights(holder, message); break;
     default: return;

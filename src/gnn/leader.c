@@ -25,9 +25,15 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     size_t intervals = (size_t)options->layout->intervals;
     leader->o = *options;
     culm_buf_init(&leader->meta, CULM_GNN_META_MAX);
-    leader->done = calloc(intervals, sizeof *leader->done);
-    leader->totals = calloc(intervals, sizeof *leader->totals);
-    if (!leader->done || !leader->totals) {
+    leader->window = culm_gnn_pace_window(&options->settings.pace);
+    leader->done = calloc((size_t)leader->window, sizeof *leader->done);
+    bool there = leader->done != NULL;
+    for (int32_t w = 0; w < leader->window && there; w++) {
+        leader->done[w].there = calloc(intervals, sizeof *leader->done[w].there);
+        leader->done[w].totals = calloc(intervals, sizeof *leader->done[w].totals);
+        there = leader->done[w].there && leader->done[w].totals;
+    }
+    if (!there) {
         culm_gnn_leader_free(leader);
         return NULL;
     }
@@ -45,8 +51,11 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
         return;
     }
     free(leader->seen);
+    for (int32_t w = 0; leader->done && w < leader->window; w++) {
+        free(leader->done[w].there);
+        free(leader->done[w].totals);
+    }
     free(leader->done);
-    free(leader->totals);
     culm_buf_release(&leader->meta);
     free(leader);
 }
@@ -314,15 +323,25 @@ static void hear_done(struct culm_gnn_leader *leader, int32_t from,
                       const struct culm_message *message) {
     struct culm_gnn_done done;
     const struct culm_gnn_view *view = &leader->view;
-    if (culm_gnn_done_decode(message->meta, message->meta_bytes, leader->o.layout, &done) ==
-            CULM_OK &&
-        done.attempt == view->attempt && done.epoch == view->course.epoch &&
-        view->owner[done.interval] == from) {
-        if (!leader->done[done.interval]) {
-            culm_gnn_work_add(&leader->work, &done.work);
-        }
-        leader->done[done.interval] = true;
-        leader->totals[done.interval] = done.totals;
+    if (culm_gnn_done_decode(message->meta, message->meta_bytes, leader->o.layout, &done) !=
+            CULM_OK ||
+        done.attempt != view->attempt || done.epoch < view->course.epoch ||
+        done.epoch >= view->course.epoch + leader->window || view->owner[done.interval] != from) {
+        return;
+    }
+    /* It may have begun to train in an epoch that, as it turned out, only evaluates. */
+    if (done.trained != (done.epoch > view->course.epoch || view->course.train)) {
+        return;
+    }
+    struct gnn_done *epoch = &leader->done[done.epoch % leader->window];
+    if (epoch->epoch != done.epoch) {
+        culm_gnn_leader_clear_done(leader, epoch);
+        epoch->epoch = done.epoch;
+    }
+    if (!epoch->there[done.interval]) {
+        culm_gnn_work_add(&epoch->work, &done.work);
+        epoch->there[done.interval] = true;
+        epoch->totals[done.interval] = done.totals;
     }
 }
 

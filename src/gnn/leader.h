@@ -19,6 +19,7 @@
 #define CULM_GNN_LEADER_H
 
 #include "gnn/exec.h"
+#include "gnn/pace.h"
 #include "net/leader.h"
 
 enum culm_gnn_role { CULM_GNN_SERVER, CULM_GNN_PARAMETER, CULM_GNN_WORKER, CULM_GNN_ROLES };
@@ -28,8 +29,7 @@ const char *culm_gnn_role_name(uint32_t role);
 
 struct culm_gnn_settings {
     int32_t count[CULM_GNN_ROLES]; /* of each role; a server and a parameter server at least */
-    int64_t epochs;
-    int64_t eval_every;       /* epochs; 0: never */
+    struct culm_gnn_pace pace;
     int64_t checkpoint_every; /* epochs; 0: only at the end */
     int64_t beat_ms;          /* between two signs of life of a node */
     int64_t suspect_ms;       /* of silence, after which a node is ended */

@@ -7,7 +7,7 @@
 #define MS 1000000ull
 
 static bool is_over(const struct culm_gnn_leader *leader, int64_t version) {
-    return version >= leader->o.settings.epochs || leader->enough || leader->stopping;
+    return version >= leader->o.settings.pace.epochs || leader->enough || leader->stopping;
 }
 
 bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader) {
@@ -16,13 +16,13 @@ bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader) {
 
 struct culm_gnn_course culm_gnn_leader_course(const struct culm_gnn_leader *leader,
                                               int64_t version) {
-    int64_t every = leader->o.settings.eval_every;
+    int64_t every = leader->o.settings.pace.eval_every;
     struct culm_gnn_course course = {.epoch = version + 1};
     if (is_over(leader, version)) {
         course.evaluate = every > 0 && !leader->stopping;
     } else {
         course.train = true;
-        course.evaluate = every > 0 && version % every == 0;
+        course.evaluate = culm_gnn_pace_evaluates(&leader->o.settings.pace, version + 1);
     }
     return course;
 }
@@ -38,10 +38,11 @@ static void add_split(json_t *event, const struct culm_gnn_leader *leader, const
 /* What all intervals say together, added up in their order. */
 static struct culm_gnn_totals sum_totals(const struct culm_gnn_leader *leader) {
     struct culm_gnn_totals sum = {0};
+    const struct culm_gnn_totals *totals = culm_gnn_leader_done(leader)->totals;
     for (int32_t i = 0; i < leader->o.layout->intervals; i++) {
-        sum.loss += leader->totals[i].loss;
+        sum.loss += totals[i].loss;
         for (int p = 0; p < CULM_GNN_SPLITS; p++) {
-            sum.correct[p] += leader->totals[i].correct[p];
+            sum.correct[p] += totals[i].correct[p];
         }
     }
     return sum;
@@ -66,6 +67,15 @@ static void judge(struct culm_gnn_leader *leader, const struct culm_gnn_totals *
     leader->enough = leader->enough ||
                      (settings->stop_accuracy > 0 && valid >= settings->stop_accuracy) ||
                      (settings->patience > 0 && leader->since_best >= settings->patience);
+}
+
+/* Rows by how many epochs old they were when they were gathered. */
+static json_t *ages_of(const struct culm_gnn_leader *leader, const struct culm_gnn_work *work) {
+    json_t *ages = json_array();
+    for (int age = 0; age <= leader->o.settings.pace.staleness; age++) {
+        json_array_append_new(ages, json_integer((json_int_t)work->rows_by_age[age]));
+    }
+    return ages;
 }
 
 static void publish_epoch(struct culm_gnn_leader *leader) {
@@ -94,14 +104,13 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
         add_split(event, leader, "test", CULM_GNN_TEST, totals.correct);
     }
     if (event) {
-        const struct culm_gnn_work *work = &leader->work;
-        json_t *more = json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:[I]}", "epoch_ms",
+        const struct culm_gnn_work *work = &culm_gnn_leader_done(leader)->work;
+        json_t *more = json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:o}", "epoch_ms",
                                  (double)(now - leader->epoch_ns) / (double)MS, "tasks",
                                  (json_int_t)work->tasks, "retried", (json_int_t)work->retried,
                                  "gathered_floats", (json_int_t)work->gathered_floats,
                                  "ghost_bytes", (json_int_t)work->ghost_bytes, "worker_bytes",
-                                 (json_int_t)work->worker_bytes, "ages", /* none is older */
-                                 (json_int_t)work->gathered_rows);
+                                 (json_int_t)work->worker_bytes, "ages", ages_of(leader, work));
         json_object_update(event, more);
         json_decref(more);
     }
@@ -127,9 +136,22 @@ static bool all_hold(struct culm_gnn_leader *leader, int64_t version) {
     return view->holder_count > 0;
 }
 
+const struct gnn_done *culm_gnn_leader_done(const struct culm_gnn_leader *leader) {
+    return &leader->done[leader->view.course.epoch % leader->window];
+}
+
+void culm_gnn_leader_clear_done(struct culm_gnn_leader *leader, struct gnn_done *done) {
+    size_t intervals = (size_t)leader->o.layout->intervals;
+    memset(done->there, 0, intervals * sizeof *done->there);
+    memset(done->totals, 0, intervals * sizeof *done->totals);
+    done->work = (struct culm_gnn_work){0};
+    done->epoch = 0;
+}
+
 static bool all_done(const struct culm_gnn_leader *leader) {
+    const struct gnn_done *done = culm_gnn_leader_done(leader);
     for (int32_t i = 0; i < leader->o.layout->intervals; i++) {
-        if (!leader->done[i]) {
+        if (done->epoch != leader->view.course.epoch || !done->there[i]) {
             return false;
         }
     }
@@ -137,10 +159,6 @@ static bool all_done(const struct culm_gnn_leader *leader) {
 }
 
 void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader) {
-    size_t intervals = (size_t)leader->o.layout->intervals;
-    memset(leader->done, 0, intervals * sizeof *leader->done);
-    memset(leader->totals, 0, intervals * sizeof *leader->totals);
-    leader->work = (struct culm_gnn_work){0};
     leader->epoch_ns = culm_gnn_leader_now(leader);
 }
 
@@ -164,6 +182,9 @@ static void commit(struct culm_gnn_leader *leader) {
         commit.saver = view->holder[0].node;
     }
     view->course = commit.next;
+    if (!commit.next.train) {
+        culm_gnn_leader_clear_done(leader, &leader->done[commit.next.epoch % leader->window]);
+    }
     view->saver = last ? commit.saver : -1;
     leader->evaluated = !commit.next.train && !commit.next.evaluate;
     culm_gnn_leader_new_epoch(leader);
@@ -214,7 +235,7 @@ static void publish_done(struct culm_gnn_leader *leader) {
     if (event && leader->version > leader->o.start_version) {
         json_object_set_new(event, "loss", json_real(leader->loss));
     }
-    if (event && leader->o.settings.eval_every > 0 && !leader->stopping) {
+    if (event && leader->o.settings.pace.eval_every > 0 && !leader->stopping) {
         add_split(event, leader, "train", CULM_GNN_TRAIN, leader->final_totals.correct);
         add_split(event, leader, "valid", CULM_GNN_VALID, leader->final_totals.correct);
         add_split(event, leader, "test", CULM_GNN_TEST, leader->final_totals.correct);
@@ -233,7 +254,7 @@ void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *j
         culm_gnn_leader_fail(leader, job->status, "%s", job->error.text);
         return;
     }
-    bool whole = leader->version >= leader->o.settings.epochs || leader->enough;
+    bool whole = leader->version >= leader->o.settings.pace.epochs || leader->enough;
     if (whole) {
         publish_done(leader);
     }

@@ -5,7 +5,7 @@
 #include "gnn/leader.h"
 #include "gnn/message.h"
 
-#define CULM_GNN_SLOTS_MAX 256 /* of a role */
+#define CULM_GNN_SLOTS_MAX CULM_GNN_NODES_MAX /* of a role */
 
 struct gnn_node {
     int32_t id, slot; /* slot -1: it stands by */
@@ -16,6 +16,14 @@ struct gnn_node {
     uint64_t holder_since;     /* the view that made it one */
     bool holds;                /* it has the state, since then */
     struct culm_gnn_held held; /* what it last said */
+};
+
+/* Which intervals are done with an epoch. */
+struct gnn_done {
+    int64_t epoch;                  /* 0: none */
+    bool *there;                    /* [intervals] */
+    struct culm_gnn_totals *totals; /* [intervals] */
+    struct culm_gnn_work work;
 };
 
 struct culm_gnn_leader {
@@ -33,10 +41,9 @@ struct culm_gnn_leader {
     int64_t version;                 /* committed last */
     int64_t saved_version;
     char saved_path[CULM_GNN_PATH_MAX]; /* "": the seed */
-    bool *done;                         /* [intervals] of the epoch that runs */
-    struct culm_gnn_totals *totals;     /* [intervals] */
+    int32_t window;
+    struct gnn_done *done; /* [window] by epoch % window */
     struct culm_gnn_totals final_totals;
-    struct culm_gnn_work work; /* of the epoch that runs */
     uint64_t epoch_ns, watched_ns;
     bool evaluated; /* nothing is left of the last evaluation */
     bool enough, stopping, finishing, ended;
@@ -61,6 +68,9 @@ struct gnn_node *culm_gnn_leader_node(struct culm_gnn_leader *leader, int32_t id
 struct culm_gnn_course culm_gnn_leader_course(const struct culm_gnn_leader *leader,
                                               int64_t version);
 bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader);
+/* Of the epoch that is committed next. */
+const struct gnn_done *culm_gnn_leader_done(const struct culm_gnn_leader *leader);
+void culm_gnn_leader_clear_done(struct culm_gnn_leader *leader, struct gnn_done *done);
 void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader);
 void culm_gnn_leader_go_on(struct culm_gnn_leader *leader);
 void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader);

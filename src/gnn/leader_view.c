@@ -70,8 +70,44 @@ static int32_t count_full(struct culm_gnn_leader *leader) {
 
 static void add_holder(struct culm_gnn_leader *leader, int32_t id) {
     struct culm_gnn_view *next = &leader->next;
-    if (id >= 0 && !culm_gnn_view_holds(next, id) && next->holder_count < CULM_GNN_HOLDERS_MAX) {
-        next->holder[next->holder_count++] = (struct culm_gnn_view_holder){id, -1};
+    const struct gnn_node *node = id >= 0 ? culm_gnn_leader_node(leader, id) : NULL;
+    if (node && !culm_gnn_view_holds(next, id) && next->holder_count < CULM_GNN_HOLDERS_MAX) {
+        uint64_t since = node->holder ? node->holder_since : leader->view.number + 1;
+        next->holder[next->holder_count++] = (struct culm_gnn_view_holder){id, -1, since};
+    }
+}
+
+/* Where rows may be old, the first holder decides which sums count. When that one is lost, the next
+ * one is who has come furthest, and the others take over what it has. */
+static void choose_first(struct culm_gnn_leader *leader) {
+    struct culm_gnn_view *next = &leader->next;
+    int32_t before = leader->view.holder_count ? leader->view.holder[0].node : -1, best = -1;
+    if (leader->o.settings.pace.staleness == 0 || next->holder_count == 0) {
+        return;
+    }
+    for (int32_t h = 0; h < next->holder_count; h++) {
+        const struct gnn_node *node = culm_gnn_leader_node(leader, next->holder[h].node);
+        const struct gnn_node *other =
+            best >= 0 ? culm_gnn_leader_node(leader, next->holder[best].node) : NULL;
+        if (node->id == before) { /* also one that still loads */
+            best = h;
+            break;
+        }
+        if (is_full(leader, node) && (!other || node->held.version > other->held.version)) {
+            best = h;
+        }
+    }
+    if (best < 0) {
+        return;
+    }
+    struct culm_gnn_view_holder first = next->holder[best];
+    next->holder[best] = next->holder[0];
+    next->holder[0] = first;
+    for (int32_t h = 1; h < next->holder_count && first.node != before; h++) {
+        struct gnn_node *node = culm_gnn_leader_node(leader, next->holder[h].node);
+        node->holds = false;
+        node->holder = false; /* it becomes one again, with this view */
+        next->holder[h].since = leader->view.number + 1;
     }
 }
 
@@ -155,6 +191,9 @@ static void restart_from(struct culm_gnn_leader *leader, struct culm_gnn_view *v
     view->course = culm_gnn_leader_course(leader, leader->version);
     view->saver = -1;
     leader->evaluated = !view->course.train && !view->course.evaluate;
+    for (int32_t w = 0; w < leader->window; w++) {
+        culm_gnn_leader_clear_done(leader, &leader->done[w]);
+    }
     culm_gnn_leader_new_epoch(leader);
 }
 
@@ -199,6 +238,7 @@ void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary) {
     leader->next = leader->view;
     assign(leader, boundary);
     choose_holders(leader);
+    choose_first(leader);
     if (leader->next.holder_count > 0 && !choose_sources(leader)) {
         roll_back(leader);
     }

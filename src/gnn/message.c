@@ -48,7 +48,9 @@ static struct culm_gnn_set read_set(struct culm_reader *in, int32_t intervals) {
 void culm_gnn_work_add(struct culm_gnn_work *sum, const struct culm_gnn_work *work) {
     sum->tasks += work->tasks;
     sum->retried += work->retried;
-    sum->gathered_rows += work->gathered_rows;
+    for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
+        sum->rows_by_age[age] += work->rows_by_age[age];
+    }
     sum->gathered_floats += work->gathered_floats;
     sum->ghost_bytes += work->ghost_bytes;
     sum->worker_bytes += work->worker_bytes;
@@ -124,6 +126,7 @@ enum culm_status culm_gnn_gradient_decode(const uint8_t *meta, size_t len,
 void culm_gnn_version_encode(const struct culm_gnn_version *version, struct culm_buf *buf) {
     culm_buf_u32(buf, version->attempt);
     culm_buf_u64(buf, (uint64_t)version->version);
+    culm_buf_u64(buf, (uint64_t)version->oldest);
 }
 
 enum culm_status culm_gnn_version_decode(const uint8_t *meta, size_t len,
@@ -131,6 +134,8 @@ enum culm_status culm_gnn_version_decode(const uint8_t *meta, size_t len,
     struct culm_reader in = culm_reader_of(meta, len);
     struct culm_gnn_version version = {.attempt = culm_read_u32(&in)};
     version.version = read_count(&in);
+    version.oldest = read_count(&in);
+    in.failed = in.failed || version.oldest > version.version;
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
     }
@@ -164,6 +169,7 @@ enum culm_status culm_gnn_held_decode(const uint8_t *meta, size_t len,
 void culm_gnn_task_key_encode(const struct culm_gnn_task_key *key, struct culm_buf *buf) {
     culm_buf_u32(buf, key->attempt);
     culm_buf_u64(buf, (uint64_t)key->epoch);
+    culm_buf_u64(buf, (uint64_t)key->version);
     culm_buf_i32(buf, key->interval);
     culm_buf_i32(buf, key->step);
 }
@@ -172,6 +178,7 @@ static struct culm_gnn_task_key read_task_key(struct culm_reader *in,
                                               const struct culm_gnn_layout *layout) {
     struct culm_gnn_task_key key = {.attempt = culm_read_u32(in)};
     key.epoch = read_count(in);
+    key.version = read_count(in);
     key.interval = read_below(in, 0, layout->intervals);
     key.step = read_below(in, 0, layout->steps);
     return key;
@@ -228,12 +235,15 @@ void culm_gnn_done_encode(const struct culm_gnn_done *done, struct culm_buf *buf
     culm_buf_u32(buf, done->attempt);
     culm_buf_u64(buf, (uint64_t)done->epoch);
     culm_buf_i32(buf, done->interval);
+    culm_buf_u8(buf, done->trained);
     totals_encode(&done->totals, buf);
-    const int64_t work[] = {done->work.tasks,         done->work.retried,
-                            done->work.gathered_rows, done->work.gathered_floats,
-                            done->work.ghost_bytes,   done->work.worker_bytes};
+    const int64_t work[] = {done->work.tasks, done->work.retried, done->work.gathered_floats,
+                            done->work.ghost_bytes, done->work.worker_bytes};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
         culm_buf_u64(buf, (uint64_t)work[i]);
+    }
+    for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
+        culm_buf_u64(buf, (uint64_t)done->work.rows_by_age[age]);
     }
 }
 
@@ -244,11 +254,15 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
     struct culm_gnn_done done = {.attempt = culm_read_u32(&in)};
     done.epoch = read_count(&in);
     done.interval = read_below(&in, 0, layout->intervals);
+    done.trained = read_bool(&in);
     done.totals = read_totals(&in);
-    int64_t *work[] = {&done.work.tasks,           &done.work.retried,     &done.work.gathered_rows,
-                       &done.work.gathered_floats, &done.work.ghost_bytes, &done.work.worker_bytes};
+    int64_t *work[] = {&done.work.tasks, &done.work.retried, &done.work.gathered_floats,
+                       &done.work.ghost_bytes, &done.work.worker_bytes};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
         *work[i] = read_count(&in);
+    }
+    for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
+        done.work.rows_by_age[age] = read_count(&in);
     }
     if (finished(&in) != CULM_OK) {
         return CULM_ERR_FORMAT;
@@ -333,6 +347,7 @@ void culm_gnn_view_encode(const struct culm_gnn_view *view, int32_t intervals,
     for (int32_t h = 0; h < view->holder_count; h++) {
         culm_buf_i32(buf, view->holder[h].node);
         culm_buf_i32(buf, view->holder[h].from);
+        culm_buf_u64(buf, view->holder[h].since);
     }
     for (int32_t i = 0; i < intervals; i++) {
         culm_buf_i32(buf, view->owner[i]);
@@ -355,6 +370,7 @@ enum culm_status culm_gnn_view_decode(const uint8_t *meta, size_t len,
     for (int32_t h = 0; h < view->holder_count; h++) {
         view->holder[h].node = read_below(&in, 0, INT32_MAX);
         view->holder[h].from = read_below(&in, -1, INT32_MAX);
+        view->holder[h].since = culm_read_u64(&in);
     }
     for (int32_t i = 0; i < layout->intervals; i++) {
         view->owner[i] = read_below(&in, -1, INT32_MAX);

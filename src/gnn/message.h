@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "gnn/exec.h"
+#include "gnn/pace.h"
 
 enum culm_gnn_message_type {
     /* server to server */
@@ -67,6 +68,7 @@ struct culm_gnn_gradient_key {
 struct culm_gnn_version {
     uint32_t attempt;
     int64_t version;
+    int64_t oldest; /* GET: the newest that there is, of these; WEIGHTS: the same as `version` */
 };
 
 /* What a holder has, or sends. */
@@ -79,7 +81,7 @@ struct culm_gnn_held {
 
 struct culm_gnn_task_key {
     uint32_t attempt;
-    int64_t epoch;
+    int64_t epoch, version; /* of the weights that it uses */
     int32_t interval, step;
 };
 
@@ -90,16 +92,18 @@ struct culm_gnn_result {
 
 /* What an interval's epoch took, for people. */
 struct culm_gnn_work {
-    int64_t tasks, retried;                 /* steps; those that were given to a worker again */
-    int64_t gathered_rows, gathered_floats; /* read by gathers, those of evaluations left out */
-    int64_t ghost_bytes;                    /* of its rows, to other servers */
-    int64_t worker_bytes;                   /* of rows, to and from workers */
+    int64_t tasks, retried; /* steps; those that were given to a worker again */
+    /* Read by gathers, those of evaluations left out; rows by how many epochs old they were. */
+    int64_t gathered_floats, rows_by_age[CULM_GNN_STALENESS_MAX + 1];
+    int64_t ghost_bytes;  /* of its rows, to other servers */
+    int64_t worker_bytes; /* of rows, to and from workers */
 };
 
 struct culm_gnn_done {
     uint32_t attempt;
     int64_t epoch;
     int32_t interval;
+    bool trained; /* else it evaluated alone */
     struct culm_gnn_totals totals;
     struct culm_gnn_work work;
 };
@@ -118,7 +122,8 @@ struct culm_gnn_failed {
 /* One who has the state of the weights, or is to get it. */
 struct culm_gnn_view_holder {
     int32_t node;
-    int32_t from; /* which other holder sends it a copy; -1: it has the state, or loads it */
+    int32_t from;   /* which other holder sends it a copy; -1: it has the state, or loads it */
+    uint64_t since; /* the view from which on it is one; what it had before does not count */
 };
 
 /* Which part of an epoch is run. */
@@ -136,6 +141,7 @@ struct culm_gnn_view {
     struct culm_gnn_course course;
     int32_t saver; /* which holder saves version course.epoch - 1 as soon as it has it; -1: none */
     int32_t holder_count;
+    /* The first one is the only one that sums gradients, where rows may be old (pace.h). */
     struct culm_gnn_view_holder holder[CULM_GNN_HOLDERS_MAX];
     int32_t owner[CULM_GNN_INTERVALS_MAX]; /* [intervals] nodes; -1: nobody just now */
 };

@@ -64,8 +64,9 @@ void culm_gnn_fail(struct culm_gnn_self *self, enum culm_status status, const ch
     self->o.world->ops->leave(self->o.world, culm_status_exit_code(status), &error);
 }
 
-void culm_gnn_point(struct culm_gnn_self *self, enum culm_gnn_phase phase, int64_t interval) {
-    const struct culm_fault_point point = {phase, self->view.course.epoch, interval};
+void culm_gnn_point(struct culm_gnn_self *self, enum culm_gnn_phase phase, int64_t epoch,
+                    int64_t interval) {
+    const struct culm_fault_point point = {phase, epoch, interval};
     self->o.world->ops->fault(self->o.world, &point);
 }
 

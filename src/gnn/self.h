@@ -6,6 +6,7 @@
 #define CULM_GNN_SELF_H
 
 #include "gnn/message.h"
+#include "gnn/pace.h"
 #include "gnn/phase.h"
 
 /* What an actor that does not lead is made with; borrowed as long as it lives. */
@@ -16,6 +17,7 @@ struct culm_gnn_node_options {
     struct culm_blob_pool *pool; /* for sums */
     int32_t id;
     int64_t beat_ms; /* between two signs of life */
+    struct culm_gnn_pace pace;
 };
 
 struct culm_gnn_self {
@@ -42,8 +44,9 @@ void culm_gnn_send_part(struct culm_gnn_self *self, int32_t to, enum culm_gnn_me
 /* Says why to the leader, and leaves. */
 void culm_gnn_fail(struct culm_gnn_self *self, enum culm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The fault point `phase` of an epoch. */
-void culm_gnn_point(struct culm_gnn_self *self, enum culm_gnn_phase phase, int64_t interval);
+/* The fault point `phase` of an epoch; interval -1: it is not of one. */
+void culm_gnn_point(struct culm_gnn_self *self, enum culm_gnn_phase phase, int64_t epoch,
+                    int64_t interval);
 /* A sign of life, now and every beat_ms. */
 void culm_gnn_beat(struct culm_gnn_self *self);
 /* Runs a task off the loop; it must live until job_done. */

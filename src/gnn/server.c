@@ -4,32 +4,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- intervals --- */
+#define WAIT_NS 2000000000ull /* for the first worker */
 
-/* What it has made of the epoch, or of part of it. */
-static void forget_epoch(struct culm_gnn_server *server, struct interval *interval) {
-    const struct culm_gnn_layout *layout = server->self.o.layout;
-    for (int32_t q = 0; q < layout->gathers; q++) {
-        culm_blob_clear(&interval->made[q].blob);
-        interval->made[q].sent_count = 0;
-        interval->made[q].served = false;
-        culm_blob_clear(&interval->gathered[q]);
+/* --- turns --- */
+
+/* What is run in an epoch: as the leader says of the one that is committed next, else as it will most
+ * likely say. */
+static struct culm_gnn_course course_of(const struct culm_gnn_server *server, int64_t epoch) {
+    const struct culm_gnn_course *course = &server->self.view.course;
+    const struct culm_gnn_pace *pace = &server->self.o.pace;
+    if (epoch == course->epoch) {
+        return *course;
     }
-    for (int32_t s = 0; s < layout->stages; s++) {
-        culm_blob_clear(&interval->gradient[s]);
-    }
-    culm_blob_clear(&interval->share);
-    interval->totals = (struct culm_gnn_totals){0};
-    interval->work = (struct culm_gnn_work){0};
-    interval->step = server->self.view.course.train ? 0 : layout->train_steps;
-    interval->out = interval->told = false;
-    interval->worker = -1;
-    interval->life++;
+    return (struct culm_gnn_course){epoch, epoch <= pace->epochs,
+                                    culm_gnn_pace_evaluates(pace, epoch)};
 }
 
-static int32_t last_step(const struct culm_gnn_server *server) {
+static void forget_turn(struct culm_gnn_server *server, struct turn *turn) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
-    return server->self.view.course.evaluate ? layout->steps : layout->train_steps;
+    for (int32_t q = 0; q < layout->gathers; q++) {
+        culm_blob_clear(&turn->made[q].blob);
+        turn->made[q].sent_count = 0;
+        turn->made[q].served = false;
+        culm_blob_clear(&turn->gathered[q]);
+    }
+    for (int32_t s = 0; s < layout->stages; s++) {
+        culm_blob_clear(&turn->gradient[s]);
+    }
+    culm_blob_clear(&turn->share);
+    culm_blob_clear(&turn->weights);
+    turn->totals = (struct culm_gnn_totals){0};
+    turn->work = (struct culm_gnn_work){0};
+    turn->epoch = turn->step = 0;
+    turn->version = turn->worker = -1;
+    turn->out = turn->told = false;
+    turn->life++;
+}
+
+/* The interval goes on to that epoch. */
+static void begin_turn(struct culm_gnn_server *server, int32_t index, int64_t epoch) {
+    struct interval *interval = &server->interval[index];
+    struct turn *turn = &interval->turn[epoch % server->window];
+    forget_turn(server, turn);
+    turn->epoch = epoch;
+    turn->step = course_of(server, epoch).train ? 0 : server->self.o.layout->train_steps;
+    interval->front = epoch;
+}
+
+static void forget_interval(struct culm_gnn_server *server, int32_t index) {
+    for (int32_t w = 0; w < server->window; w++) {
+        forget_turn(server, &server->interval[index].turn[w]);
+    }
+    server->interval[index].front = 0;
+}
+
+/* The step behind the last one. */
+static int32_t end_of(const struct culm_gnn_server *server, int64_t epoch) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    return course_of(server, epoch).evaluate ? layout->steps : layout->train_steps;
 }
 
 /* Lets go of what the task read and made. */
@@ -59,18 +91,22 @@ void culm_gnn_server_free(struct culm_gnn_server *server) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     for (int32_t i = 0; server->interval && i < layout->intervals; i++) {
         struct interval *interval = &server->interval[i];
-        if (interval->made && interval->gathered) {
-            forget_epoch(server, interval);
-            for (int32_t q = 0; q < layout->gathers; q++) {
-                free(interval->made[q].sent);
+        for (int32_t w = 0; interval->turn && w < server->window; w++) {
+            struct turn *turn = &interval->turn[w];
+            if (turn->made && turn->gathered) {
+                forget_turn(server, turn);
+                for (int32_t q = 0; q < layout->gathers; q++) {
+                    free(turn->made[q].sent);
+                }
             }
+            free(turn->made);
+            free(turn->gathered);
         }
+        free(interval->turn);
         culm_blob_clear(&interval->constant);
-        free(interval->made);
-        free(interval->gathered);
     }
     if (server->ghost) {
-        culm_gnn_server_forget_ghosts(server);
+        culm_gnn_server_forget_ghosts(server, INT64_MAX);
     }
     while (server->early) {
         struct ghost *ghost = server->early;
@@ -84,15 +120,21 @@ void culm_gnn_server_free(struct culm_gnn_server *server) {
     if (server->fold_slice) {
         culm_fold_clear(&server->tree, server->fold_slice);
     }
-    for (int32_t s = 0; s < layout->stages; s++) {
-        if (server->sum[s]) {
-            for (int32_t n = 0; n < server->tree.count; n++) {
-                culm_blob_clear(&server->sum[s][n].blob);
+    for (int32_t w = 0; server->sums && w < server->window; w++) {
+        for (int32_t s = 0; s < layout->stages; s++) {
+            for (int32_t n = 0; server->sums[w].sum[s] && n < server->tree.count; n++) {
+                culm_blob_clear(&server->sums[w].sum[s][n].blob);
             }
+            free(server->sums[w].sum[s]);
         }
-        free(server->sum[s]);
     }
-    culm_blob_clear(&server->weights);
+    free(server->sums);
+    for (int32_t w = 0; server->weights && w < server->window; w++) {
+        culm_blob_clear(&server->weights[w]);
+    }
+    free(server->weights);
+    free(server->have);
+    free(server->asked);
     release_task(server);
     culm_gnn_holder_free(server->holder);
     culm_fold_tree_release(&server->tree);
@@ -109,6 +151,31 @@ void culm_gnn_server_free(struct culm_gnn_server *server) {
     free(server);
 }
 
+static bool allocate_turns(struct culm_gnn_server *server, struct interval *interval) {
+    size_t gathers = (size_t)server->self.o.layout->gathers + 1;
+    interval->turn = calloc((size_t)server->window, sizeof *interval->turn);
+    bool there = interval->turn != NULL;
+    for (int32_t w = 0; w < server->window && there; w++) {
+        struct turn *turn = &interval->turn[w];
+        turn->made = calloc(gathers, sizeof *turn->made);
+        turn->gathered = calloc(gathers, sizeof(struct culm_blob *));
+        there = turn->made && turn->gathered;
+    }
+    return there;
+}
+
+static bool allocate_sums(struct culm_gnn_server *server) {
+    bool there = server->sums != NULL;
+    for (int32_t w = 0; w < server->window && there; w++) {
+        for (int32_t s = 0; s < server->self.o.layout->stages && there; s++) {
+            server->sums[w].sum[s] =
+                calloc((size_t)server->tree.count, sizeof *server->sums[w].sum[s]);
+            there = server->sums[w].sum[s] != NULL;
+        }
+    }
+    return there;
+}
+
 static bool allocate(struct culm_gnn_server *server) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     size_t intervals = (size_t)layout->intervals, gathers = (size_t)layout->gathers + 1;
@@ -117,25 +184,24 @@ static bool allocate(struct culm_gnn_server *server) {
     server->peer = calloc(intervals, sizeof *server->peer);
     server->cover = calloc(intervals, sizeof *server->cover);
     server->source = calloc(intervals, sizeof *server->source);
-    server->ghost = calloc(intervals * gathers, sizeof(struct ghost *));
     server->readers = calloc(intervals, sizeof *server->readers);
+    server->ghost = calloc(intervals * gathers, sizeof(struct ghost *));
     server->made = calloc(gathers, sizeof(struct culm_blob *));
     server->gathered = calloc(gathers, sizeof(struct culm_blob *));
-    bool there = server->readers && server->made && server->gathered && server->holder &&
-                 server->interval && server->peer && server->cover && server->source &&
-                 server->ghost && culm_fold_tree_init(&server->tree, layout->intervals);
-    server->fold_slice =
-        there ? calloc((size_t)server->tree.count, sizeof *server->fold_slice) : NULL;
-    there = there && server->fold_slice;
-    for (int32_t s = 0; s < layout->stages && there; s++) {
-        server->sum[s] = calloc((size_t)server->tree.count, sizeof *server->sum[s]);
-        there = server->sum[s] != NULL;
+    server->sums = calloc((size_t)server->window, sizeof *server->sums);
+    server->weights = calloc((size_t)server->window, sizeof(struct culm_blob *));
+    server->have = calloc((size_t)server->window, sizeof *server->have);
+    server->asked = calloc((size_t)server->window, sizeof *server->asked);
+    if (!server->holder || !server->interval || !server->peer || !server->cover ||
+        !server->source || !server->readers || !server->ghost || !server->made ||
+        !server->gathered || !server->weights || !server->have || !server->asked ||
+        !culm_fold_tree_init(&server->tree, layout->intervals)) {
+        return false;
     }
+    server->fold_slice = calloc((size_t)server->tree.count, sizeof *server->fold_slice);
+    bool there = server->fold_slice && allocate_sums(server);
     for (size_t i = 0; i < intervals && there; i++) {
-        struct interval *interval = &server->interval[i];
-        interval->made = calloc(gathers, sizeof *interval->made);
-        interval->gathered = calloc(gathers, sizeof(struct culm_blob *));
-        there = interval->made && interval->gathered;
+        there = allocate_turns(server, &server->interval[i]);
     }
     return there;
 }
@@ -146,8 +212,8 @@ struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options
         return NULL;
     }
     culm_gnn_self_init(&server->self, &options->node);
-    server->has_workers = options->workers;
-    server->asked = -1;
+    server->has_workers = server->waits = options->workers;
+    server->window = culm_gnn_pace_window(&options->node.pace);
     if (!allocate(server)) {
         culm_gnn_server_free(server);
         return NULL;
@@ -160,8 +226,11 @@ struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options
 void culm_gnn_server_start(struct culm_gnn_server *server) {
     server->busy = true;
     server->task_attempt = server->self.view.attempt;
-    server->task_epoch = server->self.view.course.epoch;
-    server->task_life = server->interval[server->task.interval].life;
+    server->task_epoch = server->task.epoch;
+    const struct turn *turn = server->task_epoch > 0
+                                  ? culm_gnn_turn(server, server->task.interval, server->task_epoch)
+                                  : NULL;
+    server->task_life = turn ? turn->life : 0;
     culm_gnn_run(&server->self, &server->task);
 }
 
@@ -171,7 +240,8 @@ static bool own_next(struct culm_gnn_server *server) {
         if (interval->mine != interval->here) {
             enum culm_gnn_task_kind kind = interval->mine ? CULM_GNN_TASK_OWN : CULM_GNN_TASK_DROP;
             if (interval->mine) {
-                culm_gnn_point(&server->self, CULM_GNN_PHASE_LOAD, i);
+                culm_gnn_point(&server->self, CULM_GNN_PHASE_LOAD, server->self.view.course.epoch,
+                               i);
             }
             server->task = (struct culm_gnn_task){.kind = kind, .interval = i};
             culm_gnn_server_start(server);
@@ -181,21 +251,44 @@ static bool own_next(struct culm_gnn_server *server) {
     return false;
 }
 
-/* Starts gather `gather` of an interval, if all that it reads is here. */
-static bool gather_next(struct culm_gnn_server *server, int32_t index, int32_t gather) {
+/* The newest rows of `interval` that a gather of the turn may read; blob NULL: there are none. */
+static struct culm_gnn_source newest_rows(struct culm_gnn_server *server, const struct turn *turn,
+                                          int32_t gather, int32_t interval, int32_t reader) {
+    bool trains = gather < server->self.o.layout->train_gathers;
+    int32_t old = trains ? culm_gnn_pace_staleness(&server->self.o.pace, turn->epoch) : 0;
+    struct culm_gnn_source source = {.interval = interval};
+    for (int32_t age = 0; age <= old && turn->epoch > age && !source.blob; age++) {
+        source = culm_gnn_server_rows(server, gather, interval, turn->epoch - age, reader);
+    }
+    return source;
+}
+
+/* Fills server->source with all that a gather reads. How many; -1: something is not here. */
+static int32_t find_sources(struct culm_gnn_server *server, const struct turn *turn, int32_t index,
+                            int32_t gather) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     const struct culm_gnn_set *reads = &layout->reads[layout->gather[gather].transposed][index];
     int32_t count = 0;
     for (int32_t j = 0; j < layout->intervals; j++) {
-        if (culm_gnn_set_has(reads, j)) {
-            server->source[count] = culm_gnn_server_rows(server, gather, j, index);
-            if (!server->source[count++].blob) {
-                memset(server->source, 0, (size_t)count * sizeof *server->source);
-                return false;
-            }
+        if (!culm_gnn_set_has(reads, j)) {
+            continue;
+        }
+        server->source[count] = newest_rows(server, turn, gather, j, index);
+        if (!server->source[count++].blob) {
+            memset(server->source, 0, (size_t)count * sizeof *server->source);
+            return -1;
         }
     }
-    struct interval *interval = &server->interval[index];
+    return count;
+}
+
+/* Starts gather `gather` of an interval, if all that it reads is here. */
+static bool gather_next(struct culm_gnn_server *server, int32_t index, int32_t gather) {
+    struct turn *turn = culm_gnn_front(server, index);
+    int32_t count = find_sources(server, turn, index, gather);
+    if (count < 0) {
+        return false;
+    }
     for (int32_t i = 0; i < count; i++) {
         struct culm_gnn_source *source = &server->source[i];
         (void)culm_blob_ref(source->blob);
@@ -204,115 +297,184 @@ static bool gather_next(struct culm_gnn_server *server, int32_t index, int32_t g
             source->readers = &server->readers[i];
         }
     }
-    for (int32_t q = 0; q < layout->gathers; q++) {
-        server->made[q] = culm_blob_ref(interval->made[q].blob);
-        server->gathered[q] = culm_blob_ref(interval->gathered[q]);
+    for (int32_t q = 0; q < server->self.o.layout->gathers; q++) {
+        server->made[q] = culm_blob_ref(turn->made[q].blob);
+        server->gathered[q] = culm_blob_ref(turn->gathered[q]);
     }
-    culm_gnn_point(&server->self, CULM_GNN_PHASE_GATHER, index);
+    culm_gnn_point(&server->self, CULM_GNN_PHASE_GATHER, turn->epoch, index);
     server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_GATHER,
                                           .interval = index,
                                           .gather = gather,
+                                          .epoch = turn->epoch,
                                           .source = server->source,
                                           .source_count = count,
                                           .made = server->made,
                                           .gathered = server->gathered};
-    interval->out = true;
+    turn->out = true;
     culm_gnn_server_start(server);
     return true;
 }
 
-/* The weights of this epoch; asks for them where they are not here. */
-static bool have_weights(struct culm_gnn_server *server) {
+/* A reference to the weights of that version; NULL: they are not here. */
+static struct culm_blob *weights_of(const struct culm_gnn_server *server, int64_t version) {
+    int64_t at = version % server->window;
+    if (server->weights[at] && server->have[at].version == version &&
+        server->have[at].attempt == server->self.view.attempt) {
+        return culm_blob_ref(server->weights[at]);
+    }
+    return culm_gnn_holder_weights(server->holder, version);
+}
+
+/* A holder that may have weights which this server, though it may be one too, does not; -1: none. */
+static int32_t other_holder(const struct culm_gnn_server *server) {
     const struct culm_gnn_view *view = &server->self.view;
-    int64_t version = view->course.epoch - 1;
-    if (server->weights && server->weights_version == version &&
-        server->weights_attempt == view->attempt) {
-        return true;
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        int32_t node = view->holder[(server->self.o.id + h) % view->holder_count].node;
+        if (node != server->self.o.id) {
+            return node;
+        }
     }
-    struct culm_blob *own = culm_gnn_holder_weights(server->holder, version);
-    if (own) {
-        culm_blob_clear(&server->weights);
-        server->weights = own;
-        server->weights_version = version;
-        server->weights_attempt = view->attempt;
-        return true;
+    return -1;
+}
+
+static void ask_weights(struct culm_gnn_server *server, int64_t epoch, int64_t oldest) {
+    const struct culm_gnn_version what = {server->self.view.attempt, epoch - 1, oldest};
+    int64_t *asked = &server->asked[epoch % server->window];
+    int32_t holder = other_holder(server);
+    if (*asked == epoch || holder < 0) {
+        return;
     }
-    if (server->asked >= 0 || view->holder_count == 0 ||
-        culm_gnn_view_holds(view, server->self.o.id)) {
-        return false;
-    }
-    server->asked = server->self.o.id % view->holder_count;
-    const struct culm_gnn_version what = {view->attempt, version};
+    *asked = epoch;
     culm_gnn_version_encode(&what, culm_gnn_meta(&server->self));
-    culm_gnn_send(&server->self, view->holder[server->asked].node, CULM_GNN_MSG_GET, NULL);
-    return false;
+    culm_gnn_send(&server->self, holder, CULM_GNN_MSG_GET, NULL);
+}
+
+/* The weights for the whole of a turn: those of the epoch before if they are here, else older ones
+ * that it may use; asks for them where there are none. */
+static bool have_weights(struct culm_gnn_server *server, struct turn *turn) {
+    int64_t oldest = culm_gnn_pace_version(&server->self.o.pace, turn->epoch);
+    oldest = oldest > 0 ? oldest : 0;
+    for (int64_t version = turn->epoch - 1; version >= oldest && !turn->weights; version--) {
+        turn->weights = weights_of(server, version);
+        turn->version = version;
+    }
+    if (!turn->weights) {
+        ask_weights(server, turn->epoch, oldest);
+    }
+    return turn->weights != NULL;
 }
 
 static bool apply_here(struct culm_gnn_server *server, int32_t index) {
-    struct interval *interval = &server->interval[index];
-    const struct culm_gnn_step *step = &server->self.o.layout->step[interval->step];
-    if (!have_weights(server)) {
-        return false;
-    }
-    culm_gnn_point(&server->self, CULM_GNN_PHASE_APPLY, index);
-    interval->out = true;
-    interval->worker = -1;
+    struct turn *turn = culm_gnn_front(server, index);
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
+    culm_gnn_point(&server->self, CULM_GNN_PHASE_APPLY, turn->epoch, index);
+    turn->out = true;
+    turn->worker = -1;
     server->task = (struct culm_gnn_task){
         .kind = CULM_GNN_TASK_APPLY,
         .interval = index,
-        .step = interval->step,
-        .epoch = server->self.view.course.epoch,
-        .weights = culm_blob_ref(server->weights),
-        .rows = step->rows >= 0 ? culm_blob_ref(interval->gathered[step->rows]) : NULL,
-        .d_rows = step->d_rows >= 0 ? culm_blob_ref(interval->gathered[step->d_rows]) : NULL};
+        .step = turn->step,
+        .epoch = turn->epoch,
+        .weights = culm_blob_ref(turn->weights),
+        .rows = step->rows >= 0 ? culm_blob_ref(turn->gathered[step->rows]) : NULL,
+        .d_rows = step->d_rows >= 0 ? culm_blob_ref(turn->gathered[step->d_rows]) : NULL};
     culm_gnn_server_start(server);
     return true;
 }
 
 /* Lets an interval go on by one task. True: something has been started here. */
 static bool step_next(struct culm_gnn_server *server, int32_t index) {
-    struct interval *interval = &server->interval[index];
-    const struct culm_gnn_step *step = &server->self.o.layout->step[interval->step];
+    struct turn *turn = culm_gnn_front(server, index);
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     const int32_t reads[] = {step->rows, step->d_rows};
     for (int r = 0; r < 2; r++) {
-        if (reads[r] >= 0 && !interval->gathered[reads[r]]) {
+        if (reads[r] >= 0 && !turn->gathered[reads[r]]) {
             return gather_next(server, index, reads[r]);
         }
+    }
+    if (!have_weights(server, turn)) {
+        return false;
     }
     if (step->remote && server->has_workers && culm_gnn_server_someone_works(server)) {
         (void)culm_gnn_server_hand_out(server, index);
         return server->busy;
     }
+    if (step->remote && server->waits) {
+        return false;
+    }
     return apply_here(server, index);
 }
 
-/* The interval that is furthest behind goes first. */
+/* Whether it has something to do; ret_behind: what it is at, comparable between intervals. */
+static bool is_ready(const struct culm_gnn_server *server, int32_t index, int64_t *ret_behind) {
+    const struct interval *interval = &server->interval[index];
+    const struct turn *turn = interval->mine ? culm_gnn_front(server, index) : NULL;
+    if (!turn) {
+        return false;
+    }
+    *ret_behind = turn->epoch * (server->self.o.layout->steps + 1) + turn->step;
+    return interval->here && !turn->out && turn->step < end_of(server, turn->epoch);
+}
+
+/* The interval that is furthest behind goes first; in step, no other goes at all. */
 static bool intervals_next(struct culm_gnn_server *server) {
-    int32_t last = last_step(server);
-    for (int32_t at = 0; at < last; at++) {
-        for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
-            struct interval *interval = &server->interval[i];
-            if (interval->mine && interval->here && !interval->out && interval->step == at &&
-                step_next(server, i)) {
+    int32_t intervals = server->self.o.layout->intervals;
+    int64_t least = INT64_MAX, behind;
+    for (int32_t i = 0; i < intervals; i++) {
+        const struct turn *turn = server->interval[i].mine ? culm_gnn_front(server, i) : NULL;
+        bool counts =
+            is_ready(server, i, &behind) || (turn && server->self.o.pace.in_step && turn->out);
+        least = counts && behind < least ? behind : least;
+    }
+    while (least < INT64_MAX) {
+        int64_t next = INT64_MAX;
+        for (int32_t i = 0; i < intervals; i++) {
+            if (!is_ready(server, i, &behind)) {
+                continue;
+            }
+            if (behind == least && step_next(server, i)) {
                 return true;
             }
+            next = behind > least && behind < next ? behind : next;
         }
+        least = server->self.o.pace.in_step ? INT64_MAX : next;
     }
     return false;
 }
 
-static void tell_done(struct culm_gnn_server *server) {
+/* An interval that is done with its epoch goes on to the next, if that may begin before a commit. */
+static void next_turns(struct culm_gnn_server *server) {
     const struct culm_gnn_view *view = &server->self.view;
-    int32_t last = last_step(server);
     for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
-        struct interval *interval = &server->interval[i];
-        if (!interval->mine || interval->told || interval->step < last) {
+        struct turn *turn = server->interval[i].mine ? culm_gnn_front(server, i) : NULL;
+        if (!turn || turn->step < end_of(server, turn->epoch)) {
             continue;
         }
-        interval->told = true;
-        culm_gnn_point(&server->self, CULM_GNN_PHASE_COMMIT, i);
-        const struct culm_gnn_done done = {view->attempt, view->course.epoch, i, interval->totals,
-                                           interval->work};
+        int64_t next = turn->epoch + 1;
+        bool may = server->self.o.pace.ahead && view->course.train &&
+                   course_of(server, next).train &&
+                   next < view->course.epoch + server->window - server->self.o.pace.staleness;
+        if (may) {
+            begin_turn(server, i, next);
+        }
+    }
+}
+
+static void tell_done(struct culm_gnn_server *server) {
+    const struct culm_gnn_view *view = &server->self.view;
+    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
+        struct turn *turn = server->interval[i].mine ? culm_gnn_front(server, i) : NULL;
+        if (!turn || turn->told || turn->step < end_of(server, turn->epoch)) {
+            continue;
+        }
+        turn->told = true;
+        culm_gnn_point(&server->self, CULM_GNN_PHASE_COMMIT, turn->epoch, i);
+        const struct culm_gnn_done done = {.attempt = view->attempt,
+                                           .epoch = turn->epoch,
+                                           .interval = i,
+                                           .trained = course_of(server, turn->epoch).train,
+                                           .totals = turn->totals,
+                                           .work = turn->work};
         culm_gnn_done_encode(&done, culm_gnn_meta(&server->self));
         culm_gnn_send(&server->self, CULM_LEADER, CULM_GNN_MSG_DONE, NULL);
     }
@@ -326,64 +488,70 @@ static void go_on(struct culm_gnn_server *server) {
         return;
     }
     tell_done(server);
+    next_turns(server);
     (void)intervals_next(server);
 }
 
-void culm_gnn_server_stepped(struct culm_gnn_server *server, int32_t index,
+void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,
                              struct culm_blob *take_output, struct culm_blob *take_gradient,
                              const struct culm_gnn_totals *totals) {
-    struct interval *interval = &server->interval[index];
-    const struct culm_gnn_step *step = &server->self.o.layout->step[interval->step];
-    interval->out = false;
-    interval->worker = -1;
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
+    turn->out = false;
+    turn->worker = -1;
     if (step->makes >= 0) {
-        interval->made[step->makes].blob = take_output;
+        turn->made[step->makes].blob = take_output;
     } else {
         culm_blob_unref(take_output);
     }
     if (step->gradient) {
-        interval->gradient[step->stage] = take_gradient;
+        turn->gradient[step->stage] = take_gradient;
     } else {
         culm_blob_unref(take_gradient);
     }
-    interval->totals.loss += totals->loss;
+    turn->totals.loss += totals->loss;
     for (int p = 0; p < CULM_GNN_SPLITS; p++) {
-        interval->totals.correct[p] += totals->correct[p];
+        turn->totals.correct[p] += totals->correct[p];
     }
-    interval->step++;
-    interval->work.tasks++;
+    turn->step++;
+    turn->work.tasks++;
 }
 
 /* --- jobs --- */
 
-/* Whether what was done is still of use. */
-static bool is_current(const struct culm_gnn_server *server) {
-    return server->task_attempt == server->self.view.attempt &&
-           server->task_epoch == server->self.view.course.epoch &&
-           server->interval[server->task.interval].life == server->task_life;
+/* The turn that the task was for; NULL: it has been forgotten since. */
+static struct turn *turn_of_task(const struct culm_gnn_server *server) {
+    struct turn *turn = culm_gnn_turn(server, server->task.interval, server->task_epoch);
+    bool current = turn && server->task_attempt == server->self.view.attempt &&
+                   turn->life == server->task_life && server->interval[server->task.interval].mine;
+    return current ? turn : NULL;
 }
 
-static void count_gather(const struct culm_gnn_server *server, struct interval *interval,
-                         const struct culm_gnn_task *task) {
+static void count_gather(const struct culm_gnn_server *server, struct turn *turn) {
+    const struct culm_gnn_task *task = &server->task;
     const struct culm_gnn_layout *layout = server->self.o.layout;
     const struct culm_gnn_gather *gather = &layout->gather[task->gather];
-    if (task->gather < layout->train_gathers) {
-        int64_t rows = layout->edges[gather->transposed][task->interval];
-        interval->work.gathered_rows += rows;
-        interval->work.gathered_floats += rows * (int64_t)gather->row_floats;
+    if (task->gather >= layout->train_gathers) {
+        return;
+    }
+    int64_t edges = layout->edges[gather->transposed][task->interval];
+    turn->work.gathered_floats += edges * (int64_t)gather->row_floats;
+    for (int32_t i = 0; i < task->source_count; i++) {
+        const struct culm_gnn_source *source = &task->source[i];
+        turn->work.rows_by_age[task->epoch - source->epoch] +=
+            (int64_t)(source->blob->size_bytes / gather->row_bytes);
     }
 }
 
 static void use_result(struct culm_gnn_server *server) {
     struct culm_gnn_task *task = &server->task;
     struct interval *interval = &server->interval[task->interval];
+    struct turn *turn;
     switch (task->kind) {
     case CULM_GNN_TASK_OWN: interval->here = true; return;
     case CULM_GNN_TASK_DROP: interval->here = false; return;
     case CULM_GNN_TASK_FOLD:
         culm_fold_clear(&server->tree, server->fold_slice);
-        if (server->task_attempt == server->self.view.attempt &&
-            server->task_epoch == server->self.view.course.epoch) {
+        if (server->task_attempt == server->self.view.attempt) {
             culm_gnn_server_summed(server);
         }
         return;
@@ -396,17 +564,18 @@ static void use_result(struct culm_gnn_server *server) {
         return;
     default: break;
     }
-    if (!is_current(server)) {
+    turn = turn_of_task(server);
+    if (!turn) {
         return;
     }
     if (task->kind == CULM_GNN_TASK_GATHER) {
-        interval->out = false;
-        culm_blob_clear(&interval->gathered[task->gather]);
-        interval->gathered[task->gather] = culm_blob_ref(task->output);
-        count_gather(server, interval, task);
+        turn->out = false;
+        culm_blob_clear(&turn->gathered[task->gather]);
+        turn->gathered[task->gather] = culm_blob_ref(task->output);
+        count_gather(server, turn);
         return;
     }
-    culm_gnn_server_stepped(server, task->interval, task->output, task->gradient, &task->totals);
+    culm_gnn_server_stepped(server, turn, task->output, task->gradient, &task->totals);
     task->output = task->gradient = NULL;
 }
 
@@ -428,37 +597,75 @@ static void on_job_done(void *actor, struct culm_job *job) {
 
 /* --- views and commits --- */
 
-/* An epoch begins, here or for everyone. */
-static void begin_epoch(struct culm_gnn_server *server) {
+/* Everything begins anew from what is committed. */
+static void begin_attempt(struct culm_gnn_server *server) {
     for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
-        forget_epoch(server, &server->interval[i]);
+        forget_interval(server, i);
+        if (server->interval[i].mine) {
+            begin_turn(server, i, server->self.view.course.epoch);
+        }
     }
-    culm_gnn_server_forget_ghosts(server);
-    culm_gnn_server_clear_sums(server);
+    culm_gnn_server_forget_ghosts(server, INT64_MAX);
+    culm_gnn_server_clear_sums(server, INT64_MAX);
     culm_gnn_server_recall_ghosts(server);
-    server->asked = -1;
+}
+
+/* An interval that comes here begins with the epoch that is not committed yet. */
+static void change_hands(struct culm_gnn_server *server) {
+    const struct culm_gnn_view *view = &server->self.view;
+    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
+        struct interval *interval = &server->interval[i];
+        bool mine = view->owner[i] == server->self.o.id;
+        if (mine == interval->mine) {
+            continue;
+        }
+        interval->mine = mine;
+        culm_blob_clear(&interval->constant);
+        forget_interval(server, i);
+        if (mine) {
+            begin_turn(server, i, view->course.epoch);
+        }
+    }
+}
+
+/* What is committed, and too old for those that are under way, is let go of. What had begun of an
+ * epoch that now is another one, as the end may come earlier than it seemed, begins anew. */
+static void enter_epoch(struct culm_gnn_server *server) {
+    const struct culm_gnn_course *course = &server->self.view.course;
+    int64_t oldest = course->epoch - server->self.o.pace.staleness;
+    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
+        struct interval *interval = &server->interval[i];
+        for (int32_t w = 0; w < server->window; w++) {
+            if (interval->turn[w].epoch > 0 && interval->turn[w].epoch < oldest) {
+                forget_turn(server, &interval->turn[w]);
+            }
+        }
+        bool early = !course->train && interval->front >= course->epoch;
+        if (interval->mine && (interval->front < course->epoch || early)) {
+            begin_turn(server, i, course->epoch);
+        }
+    }
+    culm_gnn_server_forget_ghosts(server, oldest);
+    culm_gnn_server_clear_sums(server, course->epoch);
 }
 
 static void enter_view(struct culm_gnn_server *server, const struct culm_message *message) {
-    struct culm_gnn_course before = server->self.view.course;
+    int64_t epoch = server->self.view.course.epoch;
     uint32_t attempt = server->self.view.attempt;
     if (!culm_gnn_enter(&server->self, message)) {
         return;
     }
     const struct culm_gnn_view *view = &server->self.view;
-    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
-        struct interval *interval = &server->interval[i];
-        bool mine = view->owner[i] == server->self.o.id;
-        if (mine != interval->mine) {
-            interval->mine = mine;
-            culm_blob_clear(&interval->constant);
-            forget_epoch(server, interval);
-        }
+    if (server->waits) {
+        server->self.o.world->ops->timer(server->self.o.world, CULM_GNN_TIMER_WATCH, WAIT_NS);
     }
-    if (view->attempt != attempt || view->course.epoch != before.epoch) {
-        begin_epoch(server);
+    change_hands(server);
+    if (view->attempt != attempt) {
+        begin_attempt(server);
+    } else if (view->course.epoch != epoch) {
+        enter_epoch(server);
     }
-    server->asked = -1;
+    memset(server->asked, 0, (size_t)server->window * sizeof *server->asked);
     culm_gnn_tell_gone(&server->self);
     culm_gnn_server_resend(server);
     culm_gnn_holder_view(server->holder);
@@ -472,23 +679,22 @@ static void hear_commit(struct culm_gnn_server *server, const struct culm_messag
         return;
     }
     view->course = commit.next;
-    begin_epoch(server);
+    enter_epoch(server);
     culm_gnn_holder_commit(server->holder, &commit);
 }
 
+/* Those that were asked for, or that come ahead of a copy of the state. */
 static void hear_weights(struct culm_gnn_server *server, const struct culm_message *message) {
     struct culm_gnn_version key;
-    const struct culm_gnn_view *view = &server->self.view;
-    if (culm_gnn_view_holds(view, server->self.o.id)) {
-        culm_gnn_holder_message(server->holder, -1, message);
-    } else if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) == CULM_OK &&
-               message->payload && key.attempt == view->attempt &&
-               key.version == view->course.epoch - 1) {
-        culm_blob_clear(&server->weights);
-        server->weights = culm_blob_ref(message->payload);
-        server->weights_version = key.version;
-        server->weights_attempt = key.attempt;
+    if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) != CULM_OK ||
+        !message->payload || key.attempt < server->self.view.attempt) {
+        return;
     }
+    int64_t at = key.version % server->window;
+    culm_blob_clear(&server->weights[at]);
+    server->weights[at] = culm_blob_ref(message->payload);
+    server->have[at] = key;
+    culm_gnn_holder_message(server->holder, -1, message);
 }
 
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
@@ -500,7 +706,10 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     switch (message->type) {
     case CULM_GNN_MSG_SLICE: culm_gnn_server_hear_slice(server, message); break;
     case CULM_GNN_MSG_WEIGHTS: hear_weights(server, message); break;
-    case CULM_GNN_MSG_READY: culm_gnn_server_worker_ready(server, from); break;
+    case CULM_GNN_MSG_READY:
+        server->waits = false;
+        culm_gnn_server_worker_ready(server, from);
+        break;
     case CULM_GNN_MSG_SHARE: culm_gnn_server_share(server, message); break;
     case CULM_GNN_MSG_ROWS: culm_gnn_server_result(server, from, message); break;
     case CULM_GNN_MSG_VIEW:
@@ -542,8 +751,14 @@ static void on_start(void *actor) {
 
 static void on_timer(void *actor, uint32_t timer) {
     struct culm_gnn_server *server = actor;
-    if (!server->self.left && timer == CULM_GNN_TIMER_BEAT) {
+    if (server->self.left) {
+        return;
+    }
+    if (timer == CULM_GNN_TIMER_BEAT) {
         culm_gnn_beat(&server->self);
+    } else { /* no worker has come: the steps are done here, until one does */
+        server->waits = false;
+        go_on(server);
     }
 }
 

@@ -20,16 +20,26 @@ static void free_list(struct ghost **list) {
     }
 }
 
-void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server) {
+void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server, int64_t oldest) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     for (int32_t i = 0; i < layout->gathers * layout->intervals; i++) {
-        free_list(&server->ghost[i]);
+        struct ghost **at = &server->ghost[i];
+        while (*at) {
+            struct ghost *ghost = *at;
+            if (ghost->key.epoch >= oldest) {
+                at = &ghost->next;
+                continue;
+            }
+            *at = ghost->next;
+            ghost->next = NULL;
+            free_list(&ghost);
+        }
     }
 }
 
-static bool is_now(const struct culm_gnn_server *server, const struct culm_gnn_slice_key *key) {
-    return key->attempt == server->self.view.attempt &&
-           key->epoch == server->self.view.course.epoch;
+/* Rows of epochs before are read by nobody any more. */
+static int64_t oldest_of(const struct culm_gnn_server *server) {
+    return server->self.view.course.epoch - server->self.o.pace.staleness;
 }
 
 /* Takes it over. One that brings nothing new is let go of. */
@@ -37,7 +47,7 @@ static void keep(struct culm_gnn_server *server, struct ghost *ghost) {
     struct ghost **list = ghosts_of(server, ghost->key.gather, ghost->key.interval);
     for (const struct ghost *other = *list; other; other = other->next) {
         struct culm_gnn_set news = culm_gnn_set_minus(&ghost->key.readers, &other->key.readers);
-        if (culm_gnn_set_empty(&news)) {
+        if (other->key.epoch == ghost->key.epoch && culm_gnn_set_empty(&news)) {
             free_list(&ghost);
             return;
         }
@@ -52,7 +62,7 @@ void culm_gnn_server_hear_slice(struct culm_gnn_server *server,
     if (culm_gnn_slice_decode(message->meta, message->meta_bytes, server->self.o.layout, &key) !=
             CULM_OK ||
         !message->payload || key.attempt < server->self.view.attempt ||
-        (key.attempt == server->self.view.attempt && key.epoch < server->self.view.course.epoch)) {
+        (key.attempt == server->self.view.attempt && key.epoch < oldest_of(server))) {
         return;
     }
     struct ghost *ghost = calloc(1, sizeof *ghost);
@@ -61,9 +71,9 @@ void culm_gnn_server_hear_slice(struct culm_gnn_server *server,
         return;
     }
     *ghost = (struct ghost){.key = key, .blob = culm_blob_ref(message->payload)};
-    if (server->self.view.number && is_now(server, &key)) {
+    if (key.attempt == server->self.view.attempt) {
         keep(server, ghost);
-    } else { /* its sender was told of a commit or a view before this node is */
+    } else { /* its sender was told of a view before this node is */
         ghost->next = server->early;
         server->early = ghost;
     }
@@ -76,12 +86,9 @@ void culm_gnn_server_recall_ghosts(struct culm_gnn_server *server) {
         struct ghost *ghost = list;
         list = ghost->next;
         ghost->next = NULL;
-        bool later = ghost->key.attempt > server->self.view.attempt ||
-                     (ghost->key.attempt == server->self.view.attempt &&
-                      ghost->key.epoch > server->self.view.course.epoch);
-        if (is_now(server, &ghost->key)) {
+        if (ghost->key.attempt == server->self.view.attempt) {
             keep(server, ghost);
-        } else if (later) {
+        } else if (ghost->key.attempt > server->self.view.attempt) {
             ghost->next = server->early;
             server->early = ghost;
         } else {
@@ -91,17 +98,17 @@ void culm_gnn_server_recall_ghosts(struct culm_gnn_server *server) {
 }
 
 struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int32_t gather,
-                                            int32_t interval, int32_t reader) {
-    struct culm_gnn_source source = {.interval = interval};
-    if (server->interval[interval].mine) {
-        source.blob = server->interval[interval].made[gather].blob;
-        if (source.blob) {
-            return source;
-        }
+                                            int32_t interval, int64_t epoch, int32_t reader) {
+    struct culm_gnn_source source = {.interval = interval, .epoch = epoch};
+    const struct turn *turn =
+        server->interval[interval].mine ? culm_gnn_turn(server, interval, epoch) : NULL;
+    if (turn && turn->made[gather].blob) {
+        source.blob = turn->made[gather].blob;
+        return source;
     }
     for (const struct ghost *ghost = *ghosts_of(server, gather, interval); ghost;
          ghost = ghost->next) {
-        if (culm_gnn_set_has(&ghost->key.readers, reader)) {
+        if (ghost->key.epoch == epoch && culm_gnn_set_has(&ghost->key.readers, reader)) {
             source.blob = ghost->blob;
             source.readers = &ghost->key.readers;
             return source;
@@ -117,8 +124,10 @@ void culm_gnn_server_resend(struct culm_gnn_server *server) {
     const struct culm_gnn_view *view = &server->self.view;
     server->peer_count = 0;
     for (int32_t i = 0; i < layout->intervals; i++) {
-        for (int32_t q = 0; q < layout->gathers; q++) {
-            server->interval[i].made[q].served = false;
+        for (int32_t w = 0; w < server->window; w++) {
+            for (int32_t q = 0; q < layout->gathers; q++) {
+                server->interval[i].turn[w].made[q].served = false;
+            }
         }
         if (view->owner[i] < 0 || view->owner[i] == server->self.o.id) {
             continue;
@@ -131,6 +140,13 @@ void culm_gnn_server_resend(struct culm_gnn_server *server) {
             server->peer[server->peer_count++] = (struct peer){.node = view->owner[i]};
         }
         culm_gnn_set_add(&server->peer[p].owns, i);
+    }
+    for (int32_t w = 0; w < server->window; w++) { /* a holder may have forgotten what it had */
+        for (int32_t s = 0; s < layout->stages; s++) {
+            for (int32_t n = 0; n < server->tree.count; n++) {
+                server->sums[w].sum[s][n].sent_count = 0;
+            }
+        }
     }
     server->cover_count = 0;
     for (int32_t n = 0; n < server->tree.count; n++) {
@@ -150,9 +166,9 @@ void culm_gnn_server_resend(struct culm_gnn_server *server) {
 }
 
 static struct culm_gnn_set not_sent(const struct culm_gnn_server *server, int32_t gather,
-                                    int32_t interval, const struct peer *peer) {
+                                    int32_t interval, const struct made *made,
+                                    const struct peer *peer) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
-    const struct made *made = &server->interval[interval].made[gather];
     bool transposed = layout->gather[gather].transposed;
     struct culm_gnn_set want =
         culm_gnn_set_both(&layout->read_by[transposed][interval], &peer->owns);
@@ -165,10 +181,11 @@ static struct culm_gnn_set not_sent(const struct culm_gnn_server *server, int32_
 }
 
 /* Starts the next slice of what this interval has made. False: all have been sent. */
-static bool slice_next(struct culm_gnn_server *server, int32_t gather, int32_t interval) {
-    struct made *made = &server->interval[interval].made[gather];
+static bool slice_next(struct culm_gnn_server *server, int32_t gather, int32_t interval,
+                       struct turn *turn) {
+    struct made *made = &turn->made[gather];
     for (int32_t p = 0; p < server->peer_count; p++) {
-        struct culm_gnn_set want = not_sent(server, gather, interval, &server->peer[p]);
+        struct culm_gnn_set want = not_sent(server, gather, interval, made, &server->peer[p]);
         if (culm_gnn_set_empty(&want)) {
             continue;
         }
@@ -180,6 +197,7 @@ static bool slice_next(struct culm_gnn_server *server, int32_t gather, int32_t i
         server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_SLICE,
                                               .interval = interval,
                                               .gather = gather,
+                                              .epoch = turn->epoch,
                                               .readers = want,
                                               .version = server->peer[p].node,
                                               .input = culm_blob_ref(made->blob)};
@@ -195,11 +213,13 @@ bool culm_gnn_server_scatter(struct culm_gnn_server *server) {
     if (server->peer_count == 0) {
         return false;
     }
-    for (int32_t q = 0; q < layout->gathers; q++) {
-        for (int32_t i = 0; i < layout->intervals; i++) {
-            const struct made *made = &server->interval[i].made[q];
-            if (made->blob && !made->served && slice_next(server, q, i)) {
-                return true;
+    for (int32_t i = 0; i < layout->intervals; i++) {
+        for (int32_t w = 0; server->interval[i].mine && w < server->window; w++) {
+            struct turn *turn = &server->interval[i].turn[w];
+            for (int32_t q = 0; q < layout->gathers && turn->epoch > 0; q++) {
+                if (turn->made[q].blob && !turn->made[q].served && slice_next(server, q, i, turn)) {
+                    return true;
+                }
             }
         }
     }
@@ -209,33 +229,46 @@ bool culm_gnn_server_scatter(struct culm_gnn_server *server) {
 void culm_gnn_server_sliced(struct culm_gnn_server *server) {
     struct culm_gnn_task *task = &server->task;
     const struct culm_gnn_slice_key key = {.attempt = server->task_attempt,
-                                           .epoch = server->task_epoch,
+                                           .epoch = task->epoch,
                                            .gather = task->gather,
                                            .interval = task->interval,
                                            .readers = task->readers};
-    culm_gnn_point(&server->self, CULM_GNN_PHASE_SCATTER, task->interval);
+    struct turn *turn = culm_gnn_turn(server, task->interval, task->epoch);
+    culm_gnn_point(&server->self, CULM_GNN_PHASE_SCATTER, task->epoch, task->interval);
     culm_gnn_slice_encode(&key, server->self.o.layout->intervals, culm_gnn_meta(&server->self));
     culm_gnn_send(&server->self, (int32_t)task->version, CULM_GNN_MSG_SLICE, task->output);
-    server->interval[task->interval].work.ghost_bytes += (int64_t)task->output->size_bytes;
+    if (turn) {
+        turn->work.ghost_bytes += (int64_t)task->output->size_bytes;
+    }
 }
 
 /* --- sums --- */
 
-void culm_gnn_server_clear_sums(struct culm_gnn_server *server) {
-    for (int32_t s = 0; s < server->self.o.layout->stages; s++) {
-        for (int32_t n = 0; n < server->tree.count; n++) {
-            culm_blob_clear(&server->sum[s][n].blob);
-            server->sum[s][n].sent_count = 0;
+void culm_gnn_server_clear_sums(struct culm_gnn_server *server, int64_t oldest) {
+    for (int32_t w = 0; w < server->window; w++) {
+        struct sums *sums = &server->sums[w];
+        if (sums->epoch >= oldest) {
+            continue;
+        }
+        sums->epoch = 0;
+        for (int32_t s = 0; s < server->self.o.layout->stages; s++) {
+            for (int32_t n = 0; n < server->tree.count; n++) {
+                culm_blob_clear(&sums->sum[s][n].blob);
+                sums->sum[s][n].sent_count = 0;
+            }
         }
     }
 }
 
-/* To those holders that do not have it yet. */
-static void send_sum(struct culm_gnn_server *server, int32_t stage, int32_t node) {
-    struct sum *sum = &server->sum[stage][node];
+/* To those holders that do not have it yet; where rows may be old, whoever does an interval again
+ * comes to other sums, so one holder decides which ones count. */
+static void send_sum(struct culm_gnn_server *server, int64_t epoch, int32_t stage, int32_t node) {
+    struct sum *sum = &server->sums[epoch % server->window].sum[stage][node];
     const struct culm_gnn_view *view = &server->self.view;
-    const struct culm_gnn_gradient_key key = {view->attempt, view->course.epoch, stage, node};
-    for (int32_t h = 0; h < view->holder_count; h++) {
+    const struct culm_gnn_gradient_key key = {view->attempt, epoch, stage, node};
+    int32_t holders =
+        server->self.o.pace.staleness > 0 && view->holder_count > 1 ? 1 : view->holder_count;
+    for (int32_t h = 0; h < holders; h++) {
         int32_t to = view->holder[h].node, i = 0;
         while (i < sum->sent_count && sum->sent[i] != to) {
             i++;
@@ -248,7 +281,8 @@ static void send_sum(struct culm_gnn_server *server, int32_t stage, int32_t node
             sum->sent_count--;
         }
         sum->sent[sum->sent_count++] = to;
-        culm_gnn_point(&server->self, CULM_GNN_PHASE_PUSH_GRADIENT, server->tree.node[node].lo);
+        culm_gnn_point(&server->self, CULM_GNN_PHASE_PUSH_GRADIENT, epoch,
+                       server->tree.node[node].lo);
         culm_gnn_gradient_encode(&key, culm_gnn_meta(&server->self));
         if (to == server->self.o.id) {
             const struct culm_message message = {.type = CULM_GNN_MSG_GRADIENT,
@@ -264,24 +298,26 @@ static void send_sum(struct culm_gnn_server *server, int32_t stage, int32_t node
 }
 
 /* Forms the sum over one node of the tree. False: it is there, or its parts are not. */
-static bool form(struct culm_gnn_server *server, int32_t stage, int32_t node) {
+static bool form(struct culm_gnn_server *server, int64_t epoch, int32_t stage, int32_t node) {
     const struct culm_fold_node *range = &server->tree.node[node];
-    struct sum *sum = &server->sum[stage][node];
+    struct sum *sum = &server->sums[epoch % server->window].sum[stage][node];
     for (int32_t i = range->lo; i < range->hi; i++) {
-        if (!server->interval[i].gradient[stage]) {
+        const struct turn *turn = culm_gnn_turn(server, i, epoch);
+        if (!turn || !turn->gradient[stage]) {
             return false;
         }
     }
     if (range->hi - range->lo == 1) {
-        sum->blob = culm_blob_ref(server->interval[range->lo].gradient[stage]);
+        sum->blob = culm_blob_ref(culm_gnn_turn(server, range->lo, epoch)->gradient[stage]);
         return false;
     }
     for (int32_t i = range->lo; i < range->hi; i++) {
         server->fold_slice[server->tree.leaf[i]] =
-            (struct culm_slice){culm_blob_ref(server->interval[i].gradient[stage]), 0};
+            (struct culm_slice){culm_blob_ref(culm_gnn_turn(server, i, epoch)->gradient[stage]), 0};
     }
     server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_FOLD,
                                           .stage = stage,
+                                          .epoch = epoch,
                                           .tree = &server->tree,
                                           .slice = server->fold_slice,
                                           .root = node};
@@ -289,24 +325,43 @@ static bool form(struct culm_gnn_server *server, int32_t stage, int32_t node) {
     return true;
 }
 
-bool culm_gnn_server_sum(struct culm_gnn_server *server) {
+static bool sum_epoch(struct culm_gnn_server *server, int64_t epoch) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
+    struct sums *sums = &server->sums[epoch % server->window];
+    sums->epoch = epoch;
     for (int32_t s = 0; s < layout->stages; s++) {
         for (int32_t c = 0; c < server->cover_count && layout->gradient_bytes[s] > 0; c++) {
             int32_t node = server->cover[c];
-            if (!server->sum[s][node].blob && form(server, s, node)) {
+            if (!sums->sum[s][node].blob && form(server, epoch, s, node)) {
                 return true;
             }
-            if (server->sum[s][node].blob) {
-                send_sum(server, s, node);
+            if (sums->sum[s][node].blob) {
+                send_sum(server, epoch, s, node);
             }
         }
     }
     return false;
 }
 
+bool culm_gnn_server_sum(struct culm_gnn_server *server) {
+    int64_t last = server->self.view.course.epoch;
+    for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
+        const struct interval *interval = &server->interval[i];
+        last = interval->mine && interval->front > last ? interval->front : last;
+    }
+    for (int64_t epoch = server->self.view.course.epoch; epoch <= last; epoch++) {
+        if (sum_epoch(server, epoch)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void culm_gnn_server_summed(struct culm_gnn_server *server) {
-    struct sum *sum = &server->sum[server->task.stage][server->task.root];
-    culm_blob_clear(&sum->blob);
-    sum->blob = culm_blob_ref(server->task.output);
+    struct sums *sums = &server->sums[server->task.epoch % server->window];
+    if (sums->epoch == server->task.epoch) {
+        struct sum *sum = &sums->sum[server->task.stage][server->task.root];
+        culm_blob_clear(&sum->blob);
+        sum->blob = culm_blob_ref(server->task.output);
+    }
 }

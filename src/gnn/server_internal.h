@@ -34,26 +34,35 @@ struct peer {
 
 struct worker {
     int32_t node;
-    int32_t room;             /* how many tasks more it takes */
+    int32_t room, out;        /* how many tasks more it takes, and how many it has */
     struct culm_gnn_set warm; /* intervals whose constant input it was sent */
     struct worker *next;
 };
 
-struct interval {
-    bool mine;
-    bool here;                   /* OWN is done */
+/* An epoch of an interval. */
+struct turn {
+    int64_t epoch;               /* 0: none */
     int32_t step;                /* the next */
-    bool out;                    /* that step is being done */
+    bool out;                    /* that step, or what it needs, is being done */
     int32_t worker;              /* by which; -1: here */
     struct made *made;           /* [gathers] */
     struct culm_blob **gathered; /* [gathers] */
     struct culm_blob *gradient[CULM_GNN_STAGES_MAX];
-    struct culm_blob *share;    /* the gradient that came from a worker, ahead of its rows */
-    struct culm_blob *constant; /* its constant input, packed for workers */
+    struct culm_blob *share;   /* the gradient that came from a worker, ahead of its rows */
+    struct culm_blob *weights; /* with which it is computed, all of it; NULL: not chosen yet */
+    int64_t version;           /* of them; -1: not chosen yet */
     struct culm_gnn_totals totals;
     struct culm_gnn_work work;
     bool told;     /* DONE has been sent */
     uint32_t life; /* how often all this was forgotten */
+};
+
+struct interval {
+    bool mine;
+    bool here;                  /* OWN is done */
+    int64_t front;              /* the epoch that it is in */
+    struct turn *turn;          /* [window] by epoch % window */
+    struct culm_blob *constant; /* its constant input, packed for workers */
 };
 
 /* A sum of a gradient that this server has formed. */
@@ -63,9 +72,17 @@ struct sum {
     int32_t sent[CULM_GNN_HOLDERS_MAX];
 };
 
+/* Those of one epoch. */
+struct sums {
+    int64_t epoch;
+    struct sum *sum[CULM_GNN_STAGES_MAX]; /* [tree.count] those of `cover` */
+};
+
 struct culm_gnn_server {
     struct culm_gnn_self self; /* first member */
     bool has_workers;
+    bool waits; /* for the first worker; not for ever */
+    int32_t window;
     struct culm_gnn_holder *holder;
     struct culm_fold_tree tree; /* over intervals */
     struct interval *interval;  /* [intervals] */
@@ -73,16 +90,15 @@ struct culm_gnn_server {
     int32_t peer_count;
     int32_t *cover; /* [intervals] the fewest nodes of the tree that are its intervals together */
     int32_t cover_count;
-    struct sum *sum[CULM_GNN_STAGES_MAX]; /* [tree.count] those of `cover` */
-    struct culm_slice *fold_slice;        /* [tree.count] of the FOLD that runs */
-    struct ghost **ghost;                 /* [gathers * intervals] */
-    struct ghost *early;                  /* of epochs to come */
+    struct sums *sums;             /* [window] by epoch % window */
+    struct culm_slice *fold_slice; /* [tree.count] of the FOLD that runs */
+    struct ghost **ghost;          /* [gathers * intervals] of all epochs that are kept */
+    struct ghost *early;           /* of an attempt that this server does not know yet */
     struct worker *workers;
-    struct culm_blob *weights; /* of version `weights_version`; NULL: not here */
-    int64_t weights_version;
-    uint32_t weights_attempt;
-    int32_t asked;             /* which holder of the view was asked for them; -1: none */
-    struct culm_gnn_task task; /* one at a time */
+    struct culm_blob **weights;    /* [window] by version % window; NULL: none */
+    struct culm_gnn_version *have; /* [window] of what they are */
+    int64_t *asked;                /* [window] by epoch % window: for whose weights; 0: nobody's */
+    struct culm_gnn_task task;     /* one at a time */
     bool busy;
     uint32_t task_attempt, task_life;
     int64_t task_epoch;
@@ -92,20 +108,34 @@ struct culm_gnn_server {
     struct culm_blob **made, **gathered; /* [gathers] */
 };
 
+/* The turn of an epoch; NULL: it is not kept. */
+static inline struct turn *culm_gnn_turn(const struct culm_gnn_server *server, int32_t interval,
+                                         int64_t epoch) {
+    struct turn *turn = &server->interval[interval].turn[epoch % server->window];
+    return turn->epoch == epoch ? turn : NULL;
+}
+static inline struct turn *culm_gnn_front(const struct culm_gnn_server *server, int32_t interval) {
+    return culm_gnn_turn(server, interval, server->interval[interval].front);
+}
+
 /* server_data.c: what goes from server to server and to holders. */
 void culm_gnn_server_hear_slice(struct culm_gnn_server *server, const struct culm_message *message);
-void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server);
+/* Forgets those of epochs before `oldest`. */
+void culm_gnn_server_forget_ghosts(struct culm_gnn_server *server, int64_t oldest);
+/* The attempt is another: those of it that came early count. */
 void culm_gnn_server_recall_ghosts(struct culm_gnn_server *server);
-/* The rows of `interval` that a gather for `reader` can use; blob NULL: they are not here. */
+/* The rows of `interval`, made in that epoch, that a gather for `reader` can use; blob NULL: they are
+ * not here. */
 struct culm_gnn_source culm_gnn_server_rows(struct culm_gnn_server *server, int32_t gather,
-                                            int32_t interval, int32_t reader);
+                                            int32_t interval, int64_t epoch, int32_t reader);
 /* Starts the next SLICE or FOLD, or sends what needs none. False: there is none. */
 bool culm_gnn_server_scatter(struct culm_gnn_server *server);
 bool culm_gnn_server_sum(struct culm_gnn_server *server);
 void culm_gnn_server_resend(struct culm_gnn_server *server); /* the view is new */
 void culm_gnn_server_sliced(struct culm_gnn_server *server);
 void culm_gnn_server_summed(struct culm_gnn_server *server);
-void culm_gnn_server_clear_sums(struct culm_gnn_server *server);
+/* Of epochs before `oldest`. */
+void culm_gnn_server_clear_sums(struct culm_gnn_server *server, int64_t oldest);
 
 /* server_work.c: steps that workers do. */
 void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node);
@@ -119,8 +149,8 @@ bool culm_gnn_server_someone_works(const struct culm_gnn_server *server);
 
 /* server.c */
 void culm_gnn_server_start(struct culm_gnn_server *server);
-/* A step of an interval has come to its end: takes the blobs over. */
-void culm_gnn_server_stepped(struct culm_gnn_server *server, int32_t interval,
+/* A step has come to its end: takes the blobs over. */
+void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,
                              struct culm_blob *take_output, struct culm_blob *take_gradient,
                              const struct culm_gnn_totals *totals);
 

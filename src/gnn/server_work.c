@@ -41,27 +41,30 @@ void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
         }
     }
     for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
-        struct interval *interval = &server->interval[i];
-        if (interval->out && interval->worker == node) {
-            interval->out = false;
-            interval->work.retried++;
-            culm_blob_clear(&interval->share);
+        struct turn *turn = culm_gnn_front(server, i);
+        if (turn && turn->out && turn->worker == node) {
+            turn->out = false;
+            turn->work.retried++;
+            culm_blob_clear(&turn->share);
         }
     }
 }
 
 /* --- out --- */
 
-/* Who has its constant input already, or else whoever has room. */
+/* How well a worker suits: idle ones first, since a constant input is sent once and an idle worker
+ * idles each time; of those who are alike, one that has the input already. */
+static int32_t suits(const struct worker *worker, int32_t interval) {
+    return worker->room <= 0 ? -1
+                             : 2 * (worker->out == 0) + culm_gnn_set_has(&worker->warm, interval);
+}
+
 static struct worker *choose(const struct culm_gnn_server *server, int32_t interval) {
     struct worker *best = NULL;
+    int32_t most = -1;
     for (struct worker *worker = server->workers; worker; worker = worker->next) {
-        if (worker->room <= 0) {
-            continue;
-        }
-        bool warm = culm_gnn_set_has(&worker->warm, interval);
-        bool best_warm = best && culm_gnn_set_has(&best->warm, interval);
-        if (!best || warm > best_warm || (warm == best_warm && worker->room > best->room)) {
+        if (suits(worker, interval) > most) {
+            most = suits(worker, interval);
             best = worker;
         }
     }
@@ -70,8 +73,9 @@ static struct worker *choose(const struct culm_gnn_server *server, int32_t inter
 
 static void send_keyed(struct culm_gnn_server *server, int32_t to, enum culm_gnn_message_type type,
                        const struct culm_gnn_task_key *key, struct culm_blob *payload) {
+    struct turn *turn = culm_gnn_front(server, key->interval);
     if (payload) {
-        server->interval[key->interval].work.worker_bytes += (int64_t)payload->size_bytes;
+        turn->work.worker_bytes += (int64_t)payload->size_bytes;
     }
     culm_gnn_task_key_encode(key, culm_gnn_meta(&server->self));
     culm_gnn_send(&server->self, to, type, payload);
@@ -79,48 +83,49 @@ static void send_keyed(struct culm_gnn_server *server, int32_t to, enum culm_gnn
 
 bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t index) {
     struct interval *interval = &server->interval[index];
-    const struct culm_gnn_step *step = &server->self.o.layout->step[interval->step];
+    struct turn *turn = culm_gnn_front(server, index);
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     struct worker *worker = choose(server, index);
     if (!worker) {
         return false;
     }
     bool cold = !culm_gnn_set_has(&worker->warm, index);
     if (cold && !interval->constant) {
-        server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_PACK, .interval = index};
+        server->task = (struct culm_gnn_task){
+            .kind = CULM_GNN_TASK_PACK, .interval = index, .epoch = turn->epoch};
         culm_gnn_server_start(server);
         return false;
     }
-    const struct culm_gnn_task_key key = {server->self.view.attempt, server->self.view.course.epoch,
-                                          index, interval->step};
+    const struct culm_gnn_task_key key = {server->self.view.attempt, turn->epoch, turn->version,
+                                          index, turn->step};
     if (cold) {
         send_keyed(server, worker->node, CULM_GNN_MSG_PART_CONSTANT, &key, interval->constant);
         culm_gnn_set_add(&worker->warm, index);
     }
     if (step->rows >= 0) {
-        send_keyed(server, worker->node, CULM_GNN_MSG_PART_ROWS, &key,
-                   interval->gathered[step->rows]);
+        send_keyed(server, worker->node, CULM_GNN_MSG_PART_ROWS, &key, turn->gathered[step->rows]);
     }
     if (step->d_rows >= 0) {
         send_keyed(server, worker->node, CULM_GNN_MSG_PART_D_ROWS, &key,
-                   interval->gathered[step->d_rows]);
+                   turn->gathered[step->d_rows]);
     }
     send_keyed(server, worker->node, CULM_GNN_MSG_TASK, &key, NULL);
     worker->room--;
-    interval->out = true;
-    interval->worker = worker->node;
+    worker->out++;
+    turn->out = true;
+    turn->worker = worker->node;
     return true;
 }
 
 /* --- back --- */
 
-/* The interval whose present step that is; NULL: it is done already, or no longer wanted. */
-static struct interval *wanted(struct culm_gnn_server *server,
-                               const struct culm_gnn_task_key *key) {
-    struct interval *interval = &server->interval[key->interval];
-    bool now = key->attempt == server->self.view.attempt &&
-               key->epoch == server->self.view.course.epoch && interval->mine && interval->out &&
-               interval->worker >= 0 && interval->step == key->step;
-    return now ? interval : NULL;
+/* The turn whose present step that is; NULL: it is done already, or no longer wanted. */
+static struct turn *wanted(struct culm_gnn_server *server, const struct culm_gnn_task_key *key) {
+    struct turn *turn = culm_gnn_front(server, key->interval);
+    bool now = turn && key->attempt == server->self.view.attempt && key->epoch == turn->epoch &&
+               key->version == turn->version && server->interval[key->interval].mine && turn->out &&
+               turn->worker >= 0 && turn->step == key->step;
+    return now ? turn : NULL;
 }
 
 void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_message *message) {
@@ -131,20 +136,19 @@ void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_mes
         message->payload_bytes != layout->gradient_bytes[layout->step[key.step].stage]) {
         return;
     }
-    struct interval *interval = wanted(server, &key);
-    if (interval && !interval->share) {
-        interval->share = culm_blob_ref(message->payload);
+    struct turn *turn = wanted(server, &key);
+    if (turn && !turn->share) {
+        turn->share = culm_blob_ref(message->payload);
     }
 }
 
 static bool is_whole(const struct culm_gnn_server *server, const struct culm_gnn_task_key *key,
-                     const struct culm_message *message) {
+                     const struct turn *turn, const struct culm_message *message) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     const struct culm_gnn_step *step = &layout->step[key->step];
     size_t rows = (size_t)(layout->first[key->interval + 1] - layout->first[key->interval]);
     size_t bytes = step->makes >= 0 ? rows * layout->gather[step->makes].row_bytes : 0;
-    return message->payload_bytes == bytes &&
-           (!step->gradient || server->interval[key->interval].share);
+    return message->payload_bytes == bytes && (!step->gradient || turn->share);
 }
 
 void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
@@ -157,14 +161,14 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
     struct worker *worker = find(server, from);
     if (worker) {
         worker->room++;
+        worker->out--;
     }
-    struct interval *interval = wanted(server, &result.key);
-    if (!interval || !is_whole(server, &result.key, message)) {
+    struct turn *turn = wanted(server, &result.key);
+    if (!turn || !is_whole(server, &result.key, turn, message)) {
         return;
     }
-    interval->work.worker_bytes += (int64_t)message->payload_bytes;
-    struct culm_blob *share = interval->share;
-    interval->share = NULL;
-    culm_gnn_server_stepped(server, result.key.interval, culm_gnn_payload(message), share,
-                            &result.totals);
+    turn->work.worker_bytes += (int64_t)message->payload_bytes;
+    struct culm_blob *share = turn->share;
+    turn->share = NULL;
+    culm_gnn_server_stepped(server, turn, culm_gnn_payload(message), share, &result.totals);
 }

@@ -105,8 +105,8 @@ static void call_servers(struct culm_gnn_worker *worker) {
 /* --- orders --- */
 
 static bool same(const struct culm_gnn_task_key *a, const struct culm_gnn_task_key *b) {
-    return a->attempt == b->attempt && a->epoch == b->epoch && a->interval == b->interval &&
-           a->step == b->step;
+    return a->attempt == b->attempt && a->epoch == b->epoch && a->version == b->version &&
+           a->interval == b->interval && a->step == b->step;
 }
 
 /* The one that is coming in of this key, or a new one. NULL: out of memory. */
@@ -169,15 +169,15 @@ static struct order *next_order(struct culm_gnn_worker *worker) {
 
 static struct culm_blob *weights_of(struct culm_gnn_worker *worker,
                                     const struct culm_gnn_task_key *key) {
-    int64_t at = (key->epoch - 1) & 1;
+    int64_t at = key->version & 1;
     bool here = worker->weights[at] && worker->have[at].attempt == key->attempt &&
-                worker->have[at].version == key->epoch - 1;
+                worker->have[at].version == key->version;
     return here ? worker->weights[at] : NULL;
 }
 
 static void ask_weights(struct culm_gnn_worker *worker, const struct culm_gnn_task_key *key) {
     const struct culm_gnn_view *view = &worker->self.view;
-    const struct culm_gnn_version what = {key->attempt, key->epoch - 1};
+    const struct culm_gnn_version what = {key->attempt, key->version, key->version};
     if (view->holder_count == 0 ||
         (worker->asked.attempt == what.attempt && worker->asked.version == what.version)) {
         return;
@@ -218,7 +218,7 @@ static void go_on(struct culm_gnn_worker *worker) {
         return;
     }
     if (order->constant) {
-        culm_gnn_point(&worker->self, CULM_GNN_PHASE_LOAD, order->key.interval);
+        culm_gnn_point(&worker->self, CULM_GNN_PHASE_LOAD, order->key.epoch, order->key.interval);
         worker->task = (struct culm_gnn_task){
             .kind = CULM_GNN_TASK_TAKE, .interval = order->key.interval, .input = order->constant};
         order->constant = NULL;
@@ -234,7 +234,7 @@ static void go_on(struct culm_gnn_worker *worker) {
                           order->server);
             return;
         }
-        culm_gnn_point(&worker->self, CULM_GNN_PHASE_APPLY, order->key.interval);
+        culm_gnn_point(&worker->self, CULM_GNN_PHASE_APPLY, order->key.epoch, order->key.interval);
         worker->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_APPLY,
                                               .interval = order->key.interval,
                                               .step = order->key.step,
@@ -252,11 +252,11 @@ static void send_result(struct culm_gnn_worker *worker) {
     struct order *order = worker->doing;
     struct culm_gnn_self *self = &worker->self;
     if (task->gradient) {
-        culm_gnn_point(self, CULM_GNN_PHASE_PUSH_GRADIENT, order->key.interval);
+        culm_gnn_point(self, CULM_GNN_PHASE_PUSH_GRADIENT, order->key.epoch, order->key.interval);
         culm_gnn_task_key_encode(&order->key, culm_gnn_meta(self));
         culm_gnn_send(self, order->server, CULM_GNN_MSG_SHARE, task->gradient);
     }
-    culm_gnn_point(self, CULM_GNN_PHASE_PUSH_ROWS, order->key.interval);
+    culm_gnn_point(self, CULM_GNN_PHASE_PUSH_ROWS, order->key.epoch, order->key.interval);
     const struct culm_gnn_result result = {order->key, task->totals};
     culm_gnn_result_encode(&result, culm_gnn_meta(self));
     culm_gnn_send(self, order->server, CULM_GNN_MSG_ROWS, task->output);

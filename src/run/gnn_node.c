@@ -86,6 +86,18 @@ void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIG
     culm_signature_of(device->ops->signature(device), "", ret_text);
 }
 
+struct culm_gnn_pace culm_gnn_pace_of(const struct culm_gnn_config *config) {
+    bool async = config->mode == CULM_GNN_ASYNC;
+    return (struct culm_gnn_pace){
+        .staleness = async ? (int32_t)config->staleness : 0,
+        .ahead = async,
+        .in_step = config->mode == CULM_GNN_NOPIPE,
+        .epochs = config->epochs,
+        .tail = config->epochs / 20 + 1,
+        .eval_every = config->eval.every,
+    };
+}
+
 /* --- a node --- */
 
 /* Servers see the graph, and cut it as the launcher did. */
@@ -115,6 +127,7 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
         .pool = n->pool,
         .id = culm_participant_node(n->process),
         .beat_ms = n->config.cluster.heartbeat_ms,
+        .pace = culm_gnn_pace_of(&n->config),
     };
     if (n->role == CULM_GNN_SERVER) {
         const struct culm_gnn_server_options server = {options, n->config.worker_count > 0};

@@ -30,6 +30,9 @@ enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char re
 /* Everything of build and machine that can change bits. */
 void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIGNATURE_SIZE]);
 
+/* How epochs follow each other; the last twentieth takes nothing old. */
+struct culm_gnn_pace culm_gnn_pace_of(const struct culm_gnn_config *config);
+
 /* Works until it is told to end, or its launcher is gone; the exit code. argv[0] is "node", argv[1]
  * the role's name; what follows is as participant.h says. */
 int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,

@@ -19,8 +19,10 @@ struct state {
 struct symbolic {
     struct culm_gnn_exec exec; /* first member */
     const struct culm_gnn_layout *layout;
+    const struct culm_gnn_pace *pace;
     struct culm_blob_pool *pool;
     uint64_t seed;
+    int64_t ages[CULM_GNN_STALENESS_MAX + 1];
     bool *here; /* [intervals] OWN or TAKE */
     struct state state;
 };
@@ -85,6 +87,11 @@ static bool in_slice(const struct symbolic *s, bool transposed, const struct cul
 
 /* --- tasks --- */
 
+/* A row: the epoch in which it was made, and a digest. */
+static uint64_t row_of(int64_t epoch, uint64_t digest) {
+    return (uint64_t)epoch << 48 | digest >> 16;
+}
+
 static enum culm_status get(struct symbolic *s, size_t bytes, struct culm_blob **ret_blob,
                             struct culm_error *error) {
     return culm_blob_pool_get(s->pool, bytes, ret_blob) == CULM_OK
@@ -113,10 +120,12 @@ static enum culm_status slice(struct symbolic *s, struct culm_gnn_task *task) {
 }
 
 /* Mixes in those rows of a source that the interval reads. False: the source is of another size. */
-static bool mix_source(const struct symbolic *s, const struct culm_gnn_task *task,
+static bool mix_source(struct symbolic *s, const struct culm_gnn_task *task,
                        const struct culm_gnn_source *source, uint64_t *digest) {
     bool transposed = s->layout->gather[task->gather].transposed;
     const uint64_t *word = source->blob->data;
+    int32_t old =
+        task->gather < s->layout->train_gathers ? culm_gnn_pace_staleness(s->pace, task->epoch) : 0;
     size_t at = 0, words = source->blob->size_bytes / ROW_BYTES;
     for (int64_t r = 0; r < rows_of(s->layout, source->interval); r++) {
         bool there =
@@ -125,7 +134,12 @@ static bool mix_source(const struct symbolic *s, const struct culm_gnn_task *tas
         if ((read && !there) || (there && at == words)) {
             return false;
         }
+        int64_t age = read ? task->epoch - (int64_t)(word[at] >> 48) : 0;
+        if (age < 0 || age > old) {
+            return false;
+        }
         if (read) {
+            s->ages[age]++;
             *digest = culm_rng_mix(*digest, word[at]);
         }
         at += there;
@@ -145,8 +159,8 @@ static enum culm_status gather(struct symbolic *s, struct culm_gnn_task *task) {
         if (at == task->source_count || task->source[at].interval != j ||
             !mix_source(s, task, &task->source[at], &digest)) {
             return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
-                                  "gather %d of interval %d lacks rows of %d", task->gather,
-                                  task->interval, j);
+                                  "gather %d of interval %d lacks rows of %d, or they are too old",
+                                  task->gather, task->interval, j);
         }
         at++;
     }
@@ -169,9 +183,10 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
     const struct culm_gnn_step *step = &s->layout->step[task->step];
     const struct state *weights = task->weights->data;
     size_t rows = (size_t)rows_of(s->layout, task->interval);
-    if (weights->version != task->epoch - 1 || (step->rows >= 0) != (task->rows != NULL) ||
-        (step->d_rows >= 0) != (task->d_rows != NULL) ||
-        !s->here[task->interval]) {
+    if (weights->version >= task->epoch ||
+        weights->version < culm_gnn_pace_version(s->pace, task->epoch) ||
+        (step->rows >= 0) != (task->rows != NULL) ||
+        (step->d_rows >= 0) != (task->d_rows != NULL) || !s->here[task->interval]) {
         return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
                               "step %d of interval %d in epoch %" PRId64 " with version %" PRId64
                               " of the weights, or without what it reads",
@@ -191,7 +206,7 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
         return status;
     }
     for (size_t r = 0; r < rows && step->makes >= 0; r++) {
-        ((uint64_t *)task->output->data)[r] = culm_rng_mix(digest, r);
+        ((uint64_t *)task->output->data)[r] = row_of(task->epoch, culm_rng_mix(digest, r));
     }
     if (step->gradient) {
         *(uint64_t *)task->gradient->data = culm_rng_mix(digest, 77);
@@ -326,14 +341,16 @@ static enum culm_status execute(struct culm_gnn_exec *exec, struct culm_gnn_task
     return CULM_ERR_INTERNAL;
 }
 
-struct culm_gnn_exec *culm_gnn_symbolic_new(const struct culm_gnn_layout *layout, uint64_t seed,
+struct culm_gnn_exec *culm_gnn_symbolic_new(const struct culm_gnn_layout *layout,
+                                            const struct culm_gnn_pace *pace, uint64_t seed,
                                             struct culm_blob_pool *pool) {
     static const struct culm_gnn_exec_ops ops = {sizeof ops, execute};
     struct symbolic *s = calloc(1, sizeof *s);
     if (!s) {
         return NULL;
     }
-    *s = (struct symbolic){.exec = {&ops}, .layout = layout, .pool = pool, .seed = seed};
+    *s = (struct symbolic){
+        .exec = {&ops}, .layout = layout, .pace = pace, .pool = pool, .seed = seed};
     s->here = calloc((size_t)layout->intervals, sizeof *s->here);
     if (!s->here) {
         free(s);
@@ -352,4 +369,8 @@ void culm_gnn_symbolic_free(struct culm_gnn_exec *exec) {
 
 void culm_gnn_symbolic_flip(struct culm_gnn_exec *exec) {
     ((struct symbolic *)exec)->state.digest ^= 1;
+}
+
+const int64_t *culm_gnn_symbolic_ages(const struct culm_gnn_exec *exec) {
+    return ((const struct symbolic *)exec)->ages;
 }

@@ -26,7 +26,7 @@
 #define NODES 64
 #define FLOORS_FROM 500
 
-enum kind { KILL, FREEZE, CUT, FLIP, KINDS };
+enum kind { KILL, FREEZE, CUT, FLIP, SLOW, KINDS };
 
 struct fault {
     enum kind kind;
@@ -40,12 +40,14 @@ struct fault {
 
 struct shape {
     int32_t count[CULM_GNN_ROLES];
-    int64_t epochs, eval_every, checkpoint_every;
+    struct culm_gnn_pace pace;
+    int64_t checkpoint_every;
 };
 
 /* What was seen in all histories. */
 struct seen {
     int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints;
+    int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
 };
 
 struct history {
@@ -57,11 +59,12 @@ struct history {
     uint64_t seed;
     struct fault fault[FAULTS];
     int32_t fault_count;
+    int32_t slow; /* the jobs of this node take long; -1: nobody's */
     int32_t home[CULM_GNN_INTERVALS_MAX];
     uint32_t role[NODES];
     struct culm_gnn_exec *exec[NODES];
     char state[80]; /* of `done` */
-    int64_t epoch, lost, rollbacks, checkpoints;
+    int64_t epoch, lost, rollbacks, checkpoints, ages[CULM_GNN_STALENESS_MAX + 1];
     bool log;
     char wrong[256];
 };
@@ -82,13 +85,14 @@ static struct culm_gnn_node_options options_of(struct history *h, int32_t id,
         return (struct culm_gnn_node_options){0};
     }
     h->role[id] = role;
-    h->exec[id] = culm_gnn_symbolic_new(&h->layout, h->seed, pool);
+    h->exec[id] = culm_gnn_symbolic_new(&h->layout, &h->shape.pace, h->seed, pool);
     return (struct culm_gnn_node_options){.world = world,
                                           .exec = h->exec[id],
                                           .layout = &h->layout,
                                           .pool = pool,
                                           .id = id,
-                                          .beat_ms = 100};
+                                          .beat_ms = 100,
+                                          .pace = h->shape.pace};
 }
 
 static void *make_server(void *context, int32_t id, struct culm_world *world,
@@ -121,6 +125,9 @@ static void destroy(void *context, int32_t id, void *actor) {
     case CULM_GNN_PARAMETER: culm_gnn_parameter_free(actor); break;
     default: culm_gnn_worker_free(actor); break;
     }
+    for (int age = 0; age <= CULM_GNN_STALENESS_MAX && h->exec[id]; age++) {
+        h->ages[age] += culm_gnn_symbolic_ages(h->exec[id])[age];
+    }
     culm_gnn_symbolic_free(h->exec[id]);
     h->exec[id] = NULL;
 }
@@ -148,6 +155,10 @@ static void on_event(void *context, json_t *event) {
         snprintf(h->state, sizeof h->state, "%s",
                  json_string_value(json_object_get(event, "state_sha256")));
     }
+    if (strcmp(name, "joined") == 0 && h->seed % 2) { /* it hears of others before the leader */
+        culm_sim_slow(h->sim, -1, (int32_t)json_integer_value(json_object_get(event, "node")), 300,
+                      100 * MS);
+    }
     h->lost += strcmp(name, "lost") == 0;
     h->checkpoints += strcmp(name, "checkpoint") == 0;
 }
@@ -158,9 +169,16 @@ static void fire(struct history *h, struct fault *fault, int32_t node) {
     switch (fault->kind) {
     case KILL: culm_sim_kill(h->sim, node); break;
     case FREEZE: culm_sim_freeze(h->sim, node, CULM_NEVER); break;
-    case FLIP: culm_gnn_symbolic_flip(h->exec[node]); break; /* nothing, but of a holder */
+    case FLIP: culm_gnn_symbolic_flip(h->exec[node]); break;          /* nothing, but of a holder */
+    case SLOW: culm_sim_slow(h->sim, -1, node, 300, 500 * MS); break; /* the leader's word */
     default: culm_sim_cut(h->sim, node, fault->other); break;
     }
+}
+
+static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
+    const struct history *h = context;
+    (void)job;
+    return node == h->slow ? 30 * MS : 0;
 }
 
 static void on_point(void *context, int32_t node, const struct culm_fault_point *point) {
@@ -190,14 +208,18 @@ static void fire_by_time(struct history *h) {
 
 static void shape_from(uint64_t *dice, const struct culm_gnn_layout *layout, struct shape *shape) {
     *shape = (struct shape){
-        .epochs = 1 + (int64_t)culm_rng_below(dice, 6),
-        .eval_every = (int64_t)culm_rng_below(dice, 3),
+        .pace = {.epochs = 1 + (int64_t)culm_rng_below(dice, 6),
+                 .eval_every = (int64_t)culm_rng_below(dice, 3),
+                 .tail = (int64_t)culm_rng_below(dice, 3)},
         .checkpoint_every = (int64_t)culm_rng_below(dice, 4),
     };
     int32_t most = layout->intervals < 4 ? layout->intervals : 4;
     shape->count[CULM_GNN_SERVER] = 1 + (int32_t)culm_rng_below(dice, (uint64_t)most);
     shape->count[CULM_GNN_PARAMETER] = 1 + (int32_t)culm_rng_below(dice, 3);
     shape->count[CULM_GNN_WORKER] = (int32_t)culm_rng_below(dice, 5);
+    shape->pace.in_step = culm_rng_below(dice, 8) == 0;
+    shape->pace.ahead = !shape->pace.in_step && culm_rng_below(dice, 2);
+    shape->pace.staleness = shape->pace.ahead ? (int32_t)culm_rng_below(dice, 4) : 0;
 }
 
 static void faults_from(uint64_t *dice, struct history *h) {
@@ -240,17 +262,17 @@ static void play(struct history *h, uint64_t seed, bool rough) {
         .event = on_event,
         .event_context = h,
         .fault = on_point,
+        .cost = cost,
         .log = h->log && getenv("SIM_LOG"),
     };
     h->sim = culm_sim_new(&options);
-    h->leader_exec = culm_gnn_symbolic_new(&h->layout, h->seed, NULL);
+    h->leader_exec = culm_gnn_symbolic_new(&h->layout, &h->shape.pace, h->seed, NULL);
     struct culm_gnn_leader_options leader = {
         .world = culm_sim_coordinator_world(h->sim),
         .agent = culm_sim_agent(h->sim),
         .exec = h->leader_exec,
         .layout = &h->layout,
-        .settings = {.epochs = h->shape.epochs,
-                     .eval_every = h->shape.eval_every,
+        .settings = {.pace = h->shape.pace,
                      .checkpoint_every = h->shape.checkpoint_every,
                      .beat_ms = 100,
                      .suspect_ms = 1000},
@@ -280,10 +302,10 @@ static void play(struct history *h, uint64_t seed, bool rough) {
 
 /* What the same comes to with one of each role, undisturbed. */
 static void reference(const struct history *of, uint64_t seed, char ret_state[80]) {
-    struct history h = {.layout = of->layout, .shape = of->shape, .seed = of->seed};
+    struct history h = {.slow = -1, .layout = of->layout, .shape = of->shape, .seed = of->seed};
     h.shape.count[CULM_GNN_SERVER] = h.shape.count[CULM_GNN_PARAMETER] = 1;
     h.shape.count[CULM_GNN_WORKER] = 0;
-    h.shape.eval_every = 0;
+    h.shape.pace = (struct culm_gnn_pace){.epochs = of->shape.pace.epochs};
     play(&h, seed, false);
     memcpy(ret_state, h.state, sizeof h.state);
     if (h.wrong[0] || h.lost || h.rollbacks) {
@@ -300,6 +322,10 @@ static void count(const struct history *h, struct seen *seen) {
     seen->lost += h->lost;
     seen->rollbacks += h->rollbacks;
     seen->checkpoints += h->checkpoints;
+    seen->ahead += h->shape.pace.ahead;
+    for (int age = 0; age <= CULM_GNN_STALENESS_MAX; age++) {
+        seen->ages[age] += h->ages[age];
+    }
 }
 
 static bool run(uint64_t seed, bool log, struct seen *seen) {
@@ -316,12 +342,15 @@ static bool run(uint64_t seed, bool log, struct seen *seen) {
         h.home[i] = i * h.shape.count[CULM_GNN_SERVER] / intervals;
     }
     faults_from(&dice, &h);
+    h.slow = (int32_t)culm_rng_below(&dice, 2) * (1 + h.shape.count[CULM_GNN_SERVER]) - 1;
+    h.slow = h.slow >= 0 ? (int32_t)culm_rng_below(&dice, (uint64_t)h.slow) : -1;
     reference(&h, seed, expected);
     if (log) {
-        printf(
-            "# %d intervals, %d stages, %d servers, %d parameter servers, %d workers, %d epochs\n",
-            intervals, stages, h.shape.count[0], h.shape.count[1], h.shape.count[2],
-            (int)h.shape.epochs);
+        printf("# %d intervals, %d stages, %d servers, %d parameter servers, %d workers, %d "
+               "epochs, staleness %d%s%s\n",
+               intervals, stages, h.shape.count[0], h.shape.count[1], h.shape.count[2],
+               (int)h.shape.pace.epochs, h.shape.pace.staleness,
+               h.shape.pace.ahead ? ", ahead" : "", h.shape.pace.in_step ? ", in step" : "");
         for (int32_t f = 0; f < h.fault_count; f++) {
             printf(
                 "# fault %d: kind %d, %s role %u phase %s after %d, node %d other %d at %llu ms\n",
@@ -333,7 +362,11 @@ static bool run(uint64_t seed, bool log, struct seen *seen) {
     play(&h, seed, true);
     count(&h, seen);
     culm_gnn_layout_release(&h.layout);
-    if (!h.wrong[0] && strcmp(h.state, expected) != 0) {
+    if (!h.wrong[0] && h.epoch != h.shape.pace.epochs) {
+        wrong(&h, "epochs are missing");
+    }
+    /* Where rows may be old, the state depends on which were; the executor saw that none was too old. */
+    if (!h.wrong[0] && h.shape.pace.staleness == 0 && strcmp(h.state, expected) != 0) {
         wrong(&h, "another state than that of an undisturbed run");
     }
     if (h.wrong[0]) {
@@ -361,7 +394,10 @@ static bool has_phase(uint32_t role, uint32_t phase) {
 }
 
 static bool fired_enough(const struct seen *seen, int64_t histories) {
-    bool enough = seen->lost > histories / 3 && seen->checkpoints > histories / 4;
+    bool enough = seen->lost > histories / 4 && seen->checkpoints > histories / 4;
+    for (int age = 0; age <= 3; age++) { /* all that is allowed is met */
+        enough = enough && seen->ages[age] > histories / 100;
+    }
     for (int k = 0; k < KINDS; k++) {
         enough = enough && seen->kind[k] > histories / 20;
     }
@@ -394,13 +430,17 @@ int main(int argc, char **argv) {
         failed += !run(seed, log, &seen);
     }
     bool enough = histories < FLOORS_FROM || fired_enough(&seen, (int64_t)histories);
+    printf("# rows by age: %lld %lld %lld %lld; %lld histories ahead\n", (long long)seen.ages[0],
+           (long long)seen.ages[1], (long long)seen.ages[2], (long long)seen.ages[3],
+           (long long)seen.ahead);
     printf("1..1\n%s 1 - %llu histories: %lld killed, %lld frozen, %lld links cut, %lld flips, "
+           "%lld slow links, "
            "%lld nodes lost, "
            "%lld roll-backs, %lld checkpoints, %lld failed%s\n",
            failed || !enough ? "not ok" : "ok", (unsigned long long)histories,
            (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.kind[CUT],
-           (long long)seen.kind[FLIP], (long long)seen.lost, (long long)seen.rollbacks,
-           (long long)seen.checkpoints, (long long)failed,
+           (long long)seen.kind[FLIP], (long long)seen.kind[SLOW], (long long)seen.lost,
+           (long long)seen.rollbacks, (long long)seen.checkpoints, (long long)failed,
            enough ? "" : ", and too little befell them");
     return failed || !enough;
 }

@@ -93,6 +93,29 @@ def learns(bench):
     check(done["test_at_best_valid"] > 0.5, f"test accuracy at the best validation {done['test_at_best_valid']}")
 
 
+def paced(bench, mode, staleness):
+    """In lockstep, or ahead of commits with nothing old: the same bits as ever."""
+    run = train(bench, changed(CONFIG, mode=mode, staleness=staleness))
+    check_whole(bench, run)
+    for event in run.all("epoch"):
+        equal(sum(event["ages"][1:]), 0, "old rows")
+
+
+def stale(bench, faults):
+    """Rows of the epoch before are taken where those of this one are not there yet, none are older, and it learns all the same."""
+    config = changed(CONFIG, mode="async", staleness=1, epochs=60, model__dropout=0.0, servers=4)
+    run = train(bench, config, "run", *(word for one in faults for word in fault(*one)))
+    equal([event["epoch"] for event in run.all("epoch")], list(range(1, 61)), "epochs")
+    equal(len(run.all("fault")), len(faults), "faults that fired")
+    ages = [event["ages"] for event in run.all("epoch")]
+    equal({len(one) for one in ages}, {2}, "ages that rows may have")
+    equal(ages[0][1] + ages[-1][1], 0, "old rows in the first and in the last epoch")
+    check(sum(one[1] for one in ages) > 0, "no row was ever old")
+    done = run.one("done")
+    equal(done["rollbacks"], 0, "roll-backs")
+    check(done["test"] > 0.5, f"test accuracy {done['test']}")
+
+
 # --- losses -----------------------------------------------------------------------------------------------------------------
 
 
@@ -184,19 +207,27 @@ cases.add("four servers, two parameter servers, no workers", shape, {"servers": 
 cases.add("eight servers, three parameter servers, one worker", shape, {"servers": 8, "parameter_servers": 3, "workers": 1})
 cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers": 2, "threads": 2})
 cases.add("it learns", learns)
+cases.add("in step", paced, "nopipe", 1)
+cases.add("ahead, nothing old", paced, "async", 0)
+cases.add("rows of the epoch before", stale, [])
+cases.add("rows of the epoch before, and a server is lost", stale, [("server:1", 10, "gather")])
+cases.add("rows of the epoch before, and the parameter server is lost", stale, [("parameter:0", 10, "update")])
 cases.add("cora", cora)
 for how in "kill", "stop":
     for node, phases in (("server:1", ["load", "gather", "scatter", "apply", "push-gradient", "commit"]),
                          ("server:0", ["update"]),
                          ("parameter:0", ["load", "update", "commit", "checkpoint"]),
-                         ("worker:1", ["load", "apply", "push-gradient", "push-rows"])):
+                         ("worker:0", ["load", "apply", "push-gradient", "push-rows"])):
         for at in phases:
             epoch = {"load": 1, "checkpoint": 4}.get(at, 3)
-            cases.add(f"{node} {at} {how}", lost, {"workers": 0 if (node, at) == ("server:1", "apply") else 4}, [(node, epoch, at, how)])
-cases.add("a server and the parameter server at once", lost, {}, [("server:0", 3, "gather"), ("parameter:0", 3, "update")][:1] +
-          [("parameter:0", 5, "update")])
+            # The only worker gets every task; without one, servers do them all.
+            workers = 1 if node == "worker:0" else 0 if (node, at) == ("server:1", "apply") else 4
+            cases.add(f"{node} {at} {how}", lost, {"workers": workers}, [(node, epoch, at, how)])
+cases.add("a server, then the parameter server", lost, {"epochs": 300, "eval__every": 0, "checkpoint__every": 0},
+          [("server:0", 3, "gather"), ("parameter:0", 280, "update")])
 cases.add("two servers at once", lost, {"servers": 3}, [("server:0", 3, "gather"), ("server:2", 3, "scatter")])
-cases.add("all workers at once", lost, {}, [(f"worker:{k}", 3, "apply") for k in range(4)])
+cases.add("a worker and its replacement", lost, {"workers": 1, "epochs": 300, "eval__every": 0, "checkpoint__every": 0},
+          [("worker:0", 3, "apply"), ("worker:1", 280, "push-rows")])
 cases.add("a server and its replacement", lost, {"epochs": 300, "eval__every": 0, "checkpoint__every": 0},
           [("server:1", 3, "gather"), ("server:2", 280, "gather")])
 cases.add("frozen for a moment", thawed)
