@@ -12,8 +12,9 @@
 
 #include <cmocka.h>
 
-/* The share of the test vertices that is right after the last epoch, in percent. */
-static double learn(const char *graph, const char *how, uint64_t seed) {
+/* The share of the test vertices that is right after the last epoch, in percent; or after the one
+ * that validates best. */
+static double learn(const char *graph, const char *how, bool best, uint64_t seed) {
     char text[1024];
     struct culm_gnn_config config;
     struct culm_gnn_setup *setup = NULL;
@@ -28,19 +29,24 @@ static double learn(const char *graph, const char *how, uint64_t seed) {
         culm_gnn_solo_new(setup, 1, NULL, &solo, &error)) {
         fail_msg("%s", error.text);
     }
+    int64_t valid = -1, right = 0;
     for (int64_t epoch = 1; epoch <= config.epochs; epoch++) {
-        assert_int_equal(culm_gnn_solo_train(solo, epoch, epoch == config.epochs, &made, NULL),
-                         CULM_OK);
+        bool evaluate = best || epoch == config.epochs;
+        assert_int_equal(culm_gnn_solo_train(solo, epoch, evaluate, &made, NULL), CULM_OK);
+        if (evaluate && made.correct[CULM_GNN_VALID] > valid) {
+            valid = made.correct[CULM_GNN_VALID];
+            right = made.correct[CULM_GNN_TEST];
+        }
     }
     culm_graph_data_count(setup->graph, 0, count);
     culm_gnn_solo_free(solo);
     culm_gnn_setup_close(setup);
     culm_gnn_config_release(&config);
-    return 100 * (double)made.correct[CULM_GNN_TEST] / (double)count[CULM_GRAPH_TEST];
+    return 100 * (double)right / (double)count[CULM_GRAPH_TEST];
 }
 
 /* The mean over seeds is within `off` of what others reach. */
-static void reaches(const char *graph, const char *how, double want, double off) {
+static void reaches(const char *graph, const char *how, bool best, double want, double off) {
     const char *folder = getenv("CULM_GRAPHS"), *all = getenv("CULM_GNN_ALL");
     int seeds = all ? 10 : 1;
     double sum = 0;
@@ -49,7 +55,7 @@ static void reaches(const char *graph, const char *how, double want, double off)
         skip();
     }
     for (int seed = 1; seed <= seeds; seed++) {
-        sum += learn(graph, how, (uint64_t)seed);
+        sum += learn(graph, how, best, (uint64_t)seed);
     }
     printf("# %s: %.2f, %d seeds\n", graph, sum / seeds, seeds);
     if (!(sum / seeds > want - off && sum / seeds < want + off)) {
@@ -61,7 +67,7 @@ static const char kipf[] = "epochs: 200\n";
 
 static void test_cora(void **state) {
     (void)state;
-    reaches("cora", kipf, 81.5, getenv("CULM_GNN_ALL") ? 1 : 2.5);
+    reaches("cora", kipf, false, 81.5, getenv("CULM_GNN_ALL") ? 1 : 2.5);
 }
 
 static void test_citeseer(void **state) {
@@ -69,11 +75,11 @@ static void test_citeseer(void **state) {
     if (!getenv("CULM_GNN_ALL")) {
         skip();
     }
-    reaches("citeseer", kipf, 70.3, 1);
+    reaches("citeseer", kipf, false, 70.3, 1);
 }
 
 static const char velickovic[] =
-    "epochs: 200\nmodel: {arch: gat, width: 8, heads: 8, activation: elu, dropout: 0.6}\n"
+    "epochs: 300\nmodel: {arch: gat, width: 8, heads: 8, activation: elu, dropout: 0.6}\n"
     "optimizer: {lr: 0.005, decay_layers: all}\n";
 
 static void test_attention(void **state) {
@@ -81,8 +87,9 @@ static void test_attention(void **state) {
     if (!getenv("CULM_GNN_ALL")) {
         skip();
     }
-    reaches("cora", velickovic, 83.0, 1);
-    reaches("citeseer", velickovic, 72.5, 1);
+    reaches("cora", velickovic, true, 83.0, 1);
+    /* the paper says 72.5, examples of others 70.8 to 71 */
+    reaches("citeseer", velickovic, true, 71.5, 1);
 }
 
 static void test_physics(void **state) {
@@ -91,7 +98,8 @@ static void test_physics(void **state) {
         skip();
     }
     reaches("coauthor_physics",
-            "epochs: 100\nmodel: {width: 64, dropout: 0}\noptimizer: {weight_decay: 0}\n", 92.8, 1);
+            "epochs: 100\nmodel: {width: 64, dropout: 0}\noptimizer: {weight_decay: 0}\n", false,
+            92.8, 1);
 }
 
 int main(void) {
