@@ -221,11 +221,13 @@ static void close_loop(struct culm_host *host) {
     }
     uv_close((uv_handle_t *)&host->alive_timer, NULL);
     uv_close((uv_handle_t *)&host->end, NULL);
+    culm_host_news_close(host);
     culm_real_release(&host->real);
 }
 
 static void free_memory(struct culm_host *host) {
     culm_local_agent_free(host->agent);
+    culm_host_news_free(host);
     if (host->listen_fd >= 0) {
         culm_socket_close_listener(host->listen_fd);
     }
@@ -250,7 +252,8 @@ enum culm_status culm_host_new(const struct culm_host_options *options, struct c
         return status;
     }
     init_timers(host);
-    if ((status = culm_host_links_new(host, error)) ||
+    if ((status = culm_host_news_init(host, error)) ||
+        (status = culm_host_links_new(host, error)) ||
         (status = culm_host_agent_new(host, error)) || (status = watch_stops(host, error))) {
         close_loop(host);
         free_memory(host);

@@ -66,6 +66,11 @@ const char *culm_host_address(const struct culm_host *host); /* where nodes call
  * host. */
 int culm_host_run(struct culm_host *host, const struct culm_actor_ops *ops, void *actor,
                   struct culm_error *ret_error);
+/* Something that the brief would say by now: to all workers that are ready, and to those that become
+ * so. At most CULM_HOST_NEWS_MAX bytes, copied. From any thread, from _new to _free; the order is kept.
+ * CULM_ERR_MEMORY. */
+#define CULM_HOST_NEWS_MAX 2048
+enum culm_status culm_host_news(struct culm_host *host, const void *news, size_t len);
 /* How often fault `index` was fired; also after run. */
 int32_t culm_host_fired(const struct culm_host *host, size_t index);
 void culm_host_free(struct culm_host *host); /* NULL is fine */

@@ -9,6 +9,13 @@
 #include "net/conn.h"
 #include "net/socket.h"
 
+#include <pthread.h>
+
+struct culm_host_news {
+    size_t len;
+    uint8_t data[CULM_HOST_NEWS_MAX];
+};
+
 struct culm_host {
     struct culm_real real; /* first */
     struct culm_host_options o;
@@ -23,7 +30,12 @@ struct culm_host {
     uv_poll_t stop;
     bool has_stop;
     int stops;
-    bool given_up; /* what has not ended is left behind */
+    bool given_up;        /* what has not ended is left behind */
+    pthread_mutex_t lock; /* of what follows */
+    struct culm_host_news **news;
+    size_t news_count, news_capacity;
+    size_t news_told; /* those before were told to all who were ready; the loop's */
+    uv_async_t more_news;
 };
 
 static inline struct culm_host *culm_host_of(struct culm_world *world) {
@@ -38,6 +50,14 @@ static inline struct culm_host *culm_host_of(struct culm_world *world) {
 void culm_host_publish(struct culm_host *host, json_t *take_event);
 /* An "error" event: something that the actor need not hear of. */
 void culm_host_complain(struct culm_host *host, const struct culm_error *error);
+
+/* --- host_news.c --- */
+
+enum culm_status culm_host_news_init(struct culm_host *host, struct culm_error *error);
+void culm_host_news_close(struct culm_host *host); /* after _init; the loop still is there */
+void culm_host_news_free(struct culm_host *host);  /* fine without _init */
+/* All that others were told. */
+void culm_host_news_catch_up(struct culm_host *host, int32_t node);
 
 /* --- host_agent.c --- */
 

@@ -102,6 +102,7 @@ static void on_up(void *ctx, int32_t node, const struct culm_ready *ready) {
     struct culm_node_info info;
     culm_local_agent_joined(host->agent, node, &info);
     info.signature = ready->signature;
+    culm_host_news_catch_up(host, node);
     if (culm_real_listens(&host->real)) {
         host->real.actor_ops->leads->joined(host->real.actor, node, &info);
     }

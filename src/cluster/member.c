@@ -469,6 +469,10 @@ static void on_message(void *ctx, struct culm_conn *conn, const struct culm_mess
         member->o.ops->message(member->o.ctx, from, message);
     } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_BOOK) {
         read_book(member, message);
+    } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_NEWS) {
+        if (member->o.ops->news) {
+            member->o.ops->news(member->o.ctx, message->meta, message->meta_bytes);
+        }
     } else if (link->kind == COORDINATOR && message->type == CULM_WIRE_REFUSED) {
         struct culm_error error;
         read_refusal(message, &error);

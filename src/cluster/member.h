@@ -35,6 +35,8 @@ struct culm_member_ops {
     /* Refused, too late, the coordinator gone (CULM_ERR_CLOSED, CULM_ERR_TIMEOUT), or out of
      * memory. */
     void (*ended)(void *ctx, const struct culm_error *why);
+    /* What the coordinator would say in the brief by now; NULL: never mind. */
+    void (*news)(void *ctx, const void *news, size_t len);
 };
 
 struct culm_member_options {      /* all borrowed until _free */

@@ -249,6 +249,21 @@ void culm_roster_say_alive(struct culm_roster *roster) {
     }
 }
 
+void culm_roster_news(struct culm_roster *roster, int32_t node, const void *news, size_t len) {
+    struct culm_link *link = link_of(roster, node);
+    if (link && link->kind == WORKER) {
+        culm_link_send(link, CULM_WIRE_NEWS, news, len);
+    }
+}
+
+void culm_roster_news_all(struct culm_roster *roster, const void *news, size_t len) {
+    for (struct culm_link *link = roster->links.first; link; link = link->next) {
+        if (link->kind == WORKER) {
+            culm_link_send(link, CULM_WIRE_NEWS, news, len);
+        }
+    }
+}
+
 void culm_roster_alarm(struct culm_roster *roster) {
     culm_link_sweep(&roster->links);
     set_alarm(roster);

@@ -64,6 +64,9 @@ void culm_roster_accepted(struct culm_roster *roster, struct culm_stream *take_s
 bool culm_roster_evict(struct culm_roster *roster);
 /* Something to every worker that has nothing else to hear. */
 void culm_roster_say_alive(struct culm_roster *roster);
+/* Something that the brief has not said: to one worker that is up, or to all. */
+void culm_roster_news(struct culm_roster *roster, int32_t node, const void *news, size_t len);
+void culm_roster_news_all(struct culm_roster *roster, const void *news, size_t len);
 void culm_roster_alarm(struct culm_roster *roster); /* it rang */
 void culm_roster_send(struct culm_roster *roster, int32_t node, const struct culm_message *message);
 /* Its process has ended: what it sent is handled, then its end; calls back. False: its end was

@@ -7,6 +7,7 @@
  *     worker ── READY ──▶                      what the brief names; or why it is not
  *     worker ◀─ BOOK (everybody) ──
  *     worker ◀─ BOOK (one) ──                  at every later join
+ *     worker ◀─ NEWS ──                        what the brief would say by now
  *     worker ◀─ ALIVE ──                       now and then, once it is ready
  *     worker ── FAILED ──▶                     why it ends by itself
  *     worker ◀─ REFUSED ──                     and the end of the connection
@@ -35,6 +36,7 @@ enum culm_wire {
     CULM_WIRE_PROOF,
     CULM_WIRE_ALIVE,  /* the coordinator has nothing else to say, but it is there */
     CULM_WIRE_FAILED, /* as READY, of a worker that is at its end: why */
+    CULM_WIRE_NEWS,   /* of a coordinator: bytes that this room does not look into */
 };
 
 #define CULM_WIRE_TOKEN_MAX 128

@@ -43,6 +43,10 @@ struct culm_worker_options { /* all borrowed until culm_worker_free */
     size_t fault_count;
     void (*flip)(void *flip_ctx, const struct culm_fault_point *point); /* any thread; or NULL */
     void *flip_ctx;
+    /* What the coordinator would add to the brief by now (culm_host_news), once it is ready; the
+     * bytes are borrowed. NULL: it does not care. */
+    void (*news)(void *news_ctx, const void *news, size_t len);
+    void *news_ctx;
     int64_t hello_limit_ms; /* one that proves nothing is closed then; 0: 10000 */
 };
 

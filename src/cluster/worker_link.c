@@ -36,7 +36,15 @@ static void on_ended(void *ctx, const struct culm_error *why) {
     culm_real_fail(&worker->real, why);
 }
 
-static const struct culm_member_ops member_ops = {on_joined, on_message, on_lost, on_ended};
+static void on_news(void *ctx, const void *news, size_t len) {
+    const struct culm_worker *worker = ctx;
+    if (worker->o.news) {
+        worker->o.news(worker->o.news_ctx, news, len);
+    }
+}
+
+static const struct culm_member_ops member_ops = {on_joined, on_message, on_lost, on_ended,
+                                                  on_news};
 
 /* --- the network tells --- */
 

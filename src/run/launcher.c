@@ -293,6 +293,10 @@ enum culm_status culm_launcher_open(struct culm_launcher *l,
     return status == CULM_OK && doors->newcomers ? write_token(l, error) : status;
 }
 
+void culm_launcher_news(struct culm_launcher *launcher, const void *news, size_t len) {
+    (void)culm_host_news(launcher->host, news, len); /* without memory, nobody hears of it */
+}
+
 struct culm_world *culm_launcher_world(struct culm_launcher *l) {
     return culm_host_world(l->host);
 }

@@ -155,6 +155,10 @@ void culm_launcher_tell(struct culm_launcher *launcher, json_t *event);
 /* The same at the time and in the view of another one. */
 void culm_launcher_tell_at(struct culm_launcher *launcher, json_t *event, const json_t *at);
 
+/* Adds to what processes were told in the brief, also those that come later: culm_host_news, from any
+ * thread, from _open to _free. */
+void culm_launcher_news(struct culm_launcher *launcher, const void *news, size_t len);
+
 /* Runs the actor until it leaves; its exit code, as culm_host_run. Its event done comes last, when all
  * processes have ended, with faults_fired. The result is whole then. */
 int culm_launcher_run(struct culm_launcher *launcher, const struct culm_actor_ops *ops, void *actor,

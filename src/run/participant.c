@@ -76,6 +76,8 @@ static enum culm_status call(struct culm_participant *p, const struct culm_parti
         .fault_count = p->fault_count,
         .flip = role->flip,
         .flip_ctx = role->ctx,
+        .news = role->news,
+        .news_ctx = role->ctx,
     };
     return culm_worker_new(&options, &p->world, error);
 }
@@ -135,6 +137,8 @@ enum culm_status culm_participant_come(const struct culm_participant_call *newco
         .fault_fd = -1,
         .flip = role->flip,
         .flip_ctx = role->ctx,
+        .news = role->news,
+        .news_ctx = role->ctx,
     };
     return give(p, culm_worker_new(&options, &p->world, error), ret_participant);
 }

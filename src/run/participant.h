@@ -37,6 +37,8 @@ struct culm_participant_role {
                               struct culm_error *error);
     /* One that flips a bit fires; any thread. NULL: none does. */
     void (*flip)(void *ctx, const struct culm_fault_point *point);
+    /* What the launcher adds to the brief (culm_launcher_news). NULL: it adds nothing. */
+    void (*news)(void *ctx, const void *news, size_t len);
     void *ctx;
 };
 

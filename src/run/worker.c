@@ -17,7 +17,8 @@
 struct worker {
     struct culm_participant *process;
     struct culm_brief brief;
-    char signature[CULM_SIGNATURE_SIZE], plan_path[CULM_PATH_MAX];
+    char signature[CULM_SIGNATURE_SIZE];
+    struct culm_digest_news *news;
     struct culm_network *network; /* of the brief's configuration */
     struct culm_plan *plan;
     struct culm_source *source;
@@ -104,10 +105,8 @@ static enum culm_status prepare(struct worker *w, struct culm_error *error) {
     if (status != CULM_OK) {
         return status;
     }
-    culm_inputs_ask_plan(&w->brief.inputs, w->plan_path);
-    if ((status = culm_path_format(w->plan_path, error, "%s/plan.json",
-                                   culm_participant_dir(w->process))) ||
-        (status = culm_pins_look(w->brief.inputs.pins, error)) ||
+    culm_inputs_ask_news(&w->brief.inputs, w->news);
+    if ((status = culm_pins_look(w->brief.inputs.pins, error)) ||
         (status = culm_network_open(&w->brief.config, &w->network, error)) ||
         (status = culm_plan_new(w->network, &w->brief.choices, &w->plan, error)) ||
         (status = open_source(w, error)) ||
@@ -161,6 +160,12 @@ static void flip(void *context, const struct culm_fault_point *point) {
                                                                    : CULM_NUMERIC_FLIP_STATE);
 }
 
+/* A digest that was found since; one that is not heard is as one that was not found. */
+static void hear_news(void *context, const void *news, size_t len) {
+    const struct worker *w = context;
+    (void)culm_digest_news_hear(w->news, news, len);
+}
+
 static enum culm_status begin(struct worker *w, struct culm_error *error) {
     enum culm_status status = prepare(w, error);
     if (status != CULM_OK) {
@@ -172,13 +177,15 @@ static enum culm_status begin(struct worker *w, struct culm_error *error) {
 
 int culm_run_worker(int argc, char **argv, struct culm_participant_memory *ret_memory,
                     struct culm_error *ret_error) {
-    struct worker w = {0};
+    struct worker w = {.news = culm_digest_news_new()};
     const struct culm_participant_role role = {
-        .words = 1, .fault = read_fault, .flip = flip, .ctx = &w};
+        .words = 1, .fault = read_fault, .flip = flip, .news = hear_news, .ctx = &w};
     enum culm_status status;
     int code;
-    if ((status = culm_participant_join(argc, argv, &role, &w.process, ret_error)) ||
-        (status = begin(&w, ret_error))) {
+    if (!w.news) {
+        code = culm_status_exit_code(culm_error_set(ret_error, CULM_ERR_MEMORY, "out of memory"));
+    } else if ((status = culm_participant_join(argc, argv, &role, &w.process, ret_error)) ||
+               (status = begin(&w, ret_error))) {
         code = culm_status_exit_code(status);
     } else {
         code = culm_participant_run(w.process, &culm_node_actor, w.node, ret_error);
@@ -193,5 +200,6 @@ int culm_run_worker(int argc, char **argv, struct culm_participant_memory *ret_m
     culm_network_close(w.network);
     culm_blob_pool_free(w.pool);
     culm_brief_release(&w.brief);
+    culm_digest_news_free(w.news);
     return code;
 }

@@ -234,7 +234,8 @@ static void on_ended(void *ctx, const struct culm_error *why) {
                       (struct happen){.to = process, .call = die});
 }
 
-static const struct culm_member_ops member_ops = {on_joined, on_member_message, on_lost, on_ended};
+static const struct culm_member_ops member_ops = {
+    .joined = on_joined, .message = on_member_message, .lost = on_lost, .ended = on_ended};
 
 /* --- the coordinator's --- */
 

@@ -12,6 +12,7 @@
 #ifndef CULM_TRAIN_INPUTS_H
 #define CULM_TRAIN_INPUTS_H
 
+#include "base/buf.h"
 #include "base/pins.h"
 
 #include <jansson.h>
@@ -29,6 +30,16 @@ enum culm_status culm_inputs_read(const json_t *json, struct culm_inputs *ret_in
 /* Whole digests that are not known yet are looked for in that plan.json when they are needed: the
  * launcher adds them there. `path` is borrowed as long as the inputs are there. */
 void culm_inputs_ask_plan(struct culm_inputs *inputs, const char *path);
+/* The same told by a message: what the launcher says of a pin whose whole digest it has found, and
+ * what a worker has heard. Thread: any; internally locked. */
+struct culm_digest_news;
+void culm_digest_news_encode(const struct culm_pin *pin, struct culm_buf *buf);
+struct culm_digest_news *culm_digest_news_new(void);       /* NULL: out of memory */
+void culm_digest_news_free(struct culm_digest_news *news); /* NULL is fine */
+/* CULM_ERR_FORMAT, CULM_ERR_MEMORY: then it is as if it had not been said. */
+enum culm_status culm_digest_news_hear(struct culm_digest_news *news, const void *data, size_t len);
+/* Whole digests are looked for in there; `news` is borrowed as long as the inputs are there. */
+void culm_inputs_ask_news(struct culm_inputs *inputs, struct culm_digest_news *news);
 void culm_inputs_release(struct culm_inputs *inputs); /* fine on a zeroed struct */
 
 /* The files give as many samples as when they were pinned. CULM_ERR_CHANGED. */

@@ -35,6 +35,14 @@ struct toy_worker {
     uint32_t bad;
 };
 
+/* One worker a process. */
+static char toy_news[32];
+
+static void on_news(void *ctx, const void *news, size_t len) {
+    char *heard = ctx;
+    strncat(heard, news, len < sizeof toy_news - strlen(heard) ? len : 0);
+}
+
 size_t toy_size(uint64_t size, int64_t index) {
     return size ? (size_t)size - 1 : index < 27 ? (size_t)1 << index : (size_t)(index % 3000);
 }
@@ -120,6 +128,7 @@ static void report(struct toy_worker *toy, int32_t from, struct culm_blob *paylo
     r.pid = getpid();
     r.jobs = toy->done[0] + toy->done[1];
     r.ticks = toy->ticks;
+    memcpy(r.news, toy_news, sizeof r.news);
     send(toy, CULM_LEADER, TOY_REPORT, &r, sizeof r, payload, payload ? payload->size_bytes : 0);
 }
 
@@ -298,6 +307,8 @@ static int run_worker(const char *mode, char **arg) {
         .advertise = getenv(TOY_ADVERTISE),
         .name = arg[3],
         .address = arg[4],
+        .news = on_news,
+        .news_ctx = toy_news,
         .fault_fd = atoi(arg[5]),
         .faults = &fault,
         .fault_count = given ? 1 : 0,

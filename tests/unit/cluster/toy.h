@@ -39,6 +39,7 @@ struct toy_report {
     int32_t from;
     uint32_t bad;
     int64_t messages, pid, jobs, ticks;
+    char news[32]; /* all that came after the brief, as text */
 };
 
 /* size 0: 1, 2, 4, ... 64 MB, then small ones; else all of `size - 1`. */
