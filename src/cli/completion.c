@@ -35,25 +35,39 @@ static enum rest rest_of(const struct culm_usage *usage) {
                                                                      : REST_FILES;
 }
 
+/* Prints a word unless it is in `seen`, which is " "-separated and has room for it. */
+static void put_once(char *seen, size_t size, const char *word, size_t len, FILE *out) {
+    char padded[64];
+    snprintf(padded, sizeof padded, " %.*s ", (int)len, word);
+    if (strstr(seen, padded)) {
+        return;
+    }
+    fprintf(out, "%s%.*s", strlen(seen) > 1 ? " " : "", (int)len, word);
+    snprintf(seen + strlen(seen), size - strlen(seen), "%s", padded + 1);
+}
+
 /* The words that the first argument is one of, " "-separated: of "show PATH | diff A B" these are
- * "show diff", of "[COMMAND | config]" all commands and "config", of "CONFIG.yaml" none. */
+ * "show diff", of "step|ops NAME | gnn add|take GRAPH" they are "step ops gnn", of
+ * "[COMMAND | config]" all commands and "config", of "CONFIG.yaml" none. */
 static void put_first(const struct culm_usage *usage, FILE *out) {
-    const char *gap = "";
-    bool begins = true;
+    char seen[512] = " ";
+    bool begins = true, was_first = false;
     for (const char *at = usage->arguments; *at;) {
         size_t len = strcspn(at, " |[]");
         if (len == 0) {
-            begins |= *at == '|';
+            bool apart = at > usage->arguments && at[-1] == ' ';
+            begins |= *at == '|' && (apart || was_first);
             at++;
             continue;
         }
+        was_first = begins;
         if (begins && islower((unsigned char)*at)) {
-            fprintf(out, "%s%.*s", gap, (int)len, at);
-            gap = " ";
+            put_once(seen, sizeof seen, at, len, out);
         } else if (begins && strncmp(at, "COMMAND", len) == 0) {
             for (const struct culm_command *row = culm_commands(); row->name; row++) {
-                fprintf(out, "%s%s", row->usage ? gap : "", row->usage ? row->name : "");
-                gap = row->usage ? " " : gap;
+                if (row->usage) {
+                    put_once(seen, sizeof seen, row->name, strlen(row->name), out);
+                }
             }
         }
         begins = false;

@@ -59,7 +59,7 @@ static const struct culm_option options[] = {
 const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
     .arguments = "train CONFIG.yaml | eval CONFIG|DIR | predict DIR --out LOGITS.npy | show "
-                 "GRAPH|CONFIG | partition GRAPH --intervals K | import "
+                 "GRAPH|CONFIG|DIR | partition GRAPH --intervals K | import "
                  "edges|npz FILE... --out GRAPH "
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
     .min_arguments = 2,

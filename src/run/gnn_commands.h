@@ -21,7 +21,7 @@ struct culm_gnn_about {
     bool directed;
 };
 
-/* Whether this is a folder with a graph, not a configuration or a run. */
+/* Whether this is to be a graph: anything but a file, which is a configuration, or a run. */
 bool culm_gnn_is_graph(const char *path);
 /* Reads and checks the whole graph. CULM_ERR_CONFIG: it has no such split, other than 0. */
 enum culm_status culm_gnn_show(const char *path, int64_t split, struct culm_gnn_about *ret_about,

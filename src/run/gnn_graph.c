@@ -22,9 +22,10 @@ const char *const culm_gnn_make_kinds[] = {"rmat", "sbm", "knn", NULL};
 /* --- looking --- */
 
 bool culm_gnn_is_graph(const char *path) {
-    char head[CULM_PATH_MAX];
-    return culm_path_format(head, NULL, "%s/graph.json", path) == CULM_OK &&
-           culm_file_is_regular(head);
+    char config[CULM_PATH_MAX];
+    return !culm_file_is_regular(path) &&
+           (culm_path_format(config, NULL, "%s/config.yaml", path) != CULM_OK ||
+            !culm_file_is_regular(config));
 }
 
 static enum culm_status about_of(const struct culm_graph_data *graph, int64_t split,

@@ -3,6 +3,8 @@
  */
 #include "run/gnn_commands.h"
 
+#include "base/file.h"
+
 #include "base/clock.h"
 #include "gnn/partition.h"
 #include "gnn/solo.h"
@@ -170,8 +172,12 @@ enum culm_status culm_gnn_show_config(const char *config_path,
     struct culm_gnn_config config;
     struct culm_gnn_setup *setup = NULL;
     struct culm_gnn_config_about about = {0};
-    enum culm_status status = culm_gnn_config_load(config_path, NULL, 0, &config, error);
-    if (status != CULM_OK) {
+    char path[CULM_PATH_MAX];
+    bool run = culm_file_is_directory(config_path);
+    enum culm_status status =
+        culm_path_format(path, error, run ? "%s/config.yaml" : "%s", config_path);
+    if (status != CULM_OK ||
+        (status = culm_gnn_config_load(path, NULL, 0, &config, error)) != CULM_OK) {
         return status;
     }
     status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
