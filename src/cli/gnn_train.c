@@ -4,12 +4,11 @@
  */
 #include "base/file.h"
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/launching.h"
 #include "report/gnn.h"
 #include "report/sink.h"
 #include "run/gnn_training.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,63 +58,32 @@ struct train {
     struct culm_gnn_training *training;
 };
 
-/* runs/<config name>: the file's name without its folder and its last extension. */
-static enum culm_status default_out(const char *config_path, char *ret_path,
-                                    struct culm_error *error) {
-    const char *slash = strrchr(config_path, '/');
-    const char *name = slash ? slash + 1 : config_path;
-    const char *dot = strrchr(name, '.');
-    size_t len = dot && dot != name ? (size_t)(dot - name) : strlen(name);
-    return culm_path_format(ret_path, error, "runs/%.*s", (int)len, name);
-}
-
 static void warn(void *ctx, const char *text) {
     (void)ctx;
     fprintf(stderr, "culm gnn train: warning: %s\n", text);
 }
 
-/* A fault that was asked for and never fired means that the test around it proved nothing. */
-static int check_faults(const struct train *t, int code) {
-    for (size_t i = 0; i < t->values.faults.count; i++) {
-        if (!culm_gnn_training_fired(t->training, i)) {
-            fprintf(stderr, "culm gnn train: --fault '%s' never fired\n",
-                    t->values.faults.items[i]);
-            code = code ? code : 1;
-        }
-    }
-    return code;
+static int go(void *job, struct culm_error *ret_error) {
+    return culm_gnn_training_go(job, ret_error);
 }
 
-static struct culm_gnn_training *stopped; /* by the handler */
+static void stop(void *job) { culm_gnn_training_stop(job); }
 
-static void on_signal(int number) {
-    (void)number;
-    culm_gnn_training_stop(stopped);
-}
+static bool fired(void *job, size_t fault) { return culm_gnn_training_fired(job, fault); }
 
-/* From here on SIGINT and SIGTERM mean exit code 75. */
-static void hear_signals(struct culm_gnn_training *training) {
-    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    stopped = training;
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the sink */
-}
+static const struct culm_summary *summary(void *job) { return culm_gnn_training_summary(job); }
 
 static int run(struct train *t) {
-    struct culm_error error = {0};
-    hear_signals(t->training);
-    int code = culm_gnn_training_go(t->training, &error);
-    culm_sink_free(t->sink); /* what it shows in place is left as it is */
-    t->sink = NULL;
-    if (error.text[0]) {
-        fprintf(stderr, "culm gnn train: %s\n", error.text);
-    }
-    code = check_faults(t, code);
-    if (!t->values.json && code == 0) {
-        culm_summary_print(culm_gnn_training_summary(t->training), t->out_dir, NULL, stdout);
-    }
-    return code;
+    const struct culm_cli_run run = {.command = "gnn train",
+                                     .dir = t->out_dir,
+                                     .json = t->values.json,
+                                     .faults = &t->values.faults,
+                                     .job = t->training,
+                                     .go = go,
+                                     .stop = stop,
+                                     .fired = fired,
+                                     .summary = summary};
+    return culm_cli_launch(&run, &t->sink);
 }
 
 static enum culm_status open_sink(struct train *t, struct culm_error *error) {
@@ -131,7 +99,7 @@ static enum culm_status prepare(struct train *t, const char *config_path,
                                 struct culm_error *error) {
     const struct values *v = &t->values;
     enum culm_status status = v->out ? culm_path_format(t->out_dir, error, "%s", v->out)
-                                     : default_out(config_path, t->out_dir, error);
+                                     : culm_cli_default_out(config_path, t->out_dir, error);
     const struct culm_gnn_training_options options = {
         .config_path = config_path,
         .sets = v->sets.items,
@@ -156,7 +124,6 @@ static enum culm_status body(const struct culm_arguments *arguments, void *value
     if (status == CULM_OK) {
         *ret_code = run(t);
     }
-    stopped = NULL;
     culm_gnn_training_free(t->training);
     culm_sink_free(t->sink);
     return status;

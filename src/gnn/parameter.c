@@ -32,19 +32,10 @@ void culm_gnn_parameter_free(struct culm_gnn_parameter *parameter) {
     }
 }
 
-static void hear_commit(struct culm_gnn_parameter *parameter, const struct culm_message *message) {
-    struct culm_gnn_commit commit;
-    struct culm_gnn_view *view = &parameter->self.view;
-    if (culm_gnn_commit_decode(message->meta, message->meta_bytes, &commit) == CULM_OK &&
-        commit.attempt == view->attempt && commit.epoch == view->course.epoch) {
-        view->course = commit.next;
-        culm_gnn_holder_commit(parameter->holder, &commit);
-    }
-}
-
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_gnn_parameter *parameter = actor;
     struct culm_gnn_self *self = &parameter->self;
+    struct culm_gnn_commit commit;
     if (self->left) {
         return;
     }
@@ -53,11 +44,11 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     } else if (message->type == CULM_GNN_MSG_VIEW && culm_gnn_enter(self, message)) {
         culm_gnn_tell_gone(self);
         culm_gnn_holder_view(parameter->holder);
-    } else if (message->type == CULM_GNN_MSG_COMMIT) {
-        hear_commit(parameter, message);
+    } else if (message->type == CULM_GNN_MSG_COMMIT &&
+               culm_gnn_hear_commit(self, message, &commit)) {
+        culm_gnn_holder_commit(parameter->holder, &commit);
     } else if (message->type == CULM_GNN_MSG_END) {
-        self->left = true;
-        self->o.world->ops->leave(self->o.world, 0, NULL);
+        culm_gnn_leave(self);
     }
 }
 

@@ -107,6 +107,22 @@ bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *messa
     return newer;
 }
 
+bool culm_gnn_hear_commit(struct culm_gnn_self *self, const struct culm_message *message,
+                          struct culm_gnn_commit *ret_commit) {
+    struct culm_gnn_view *view = &self->view;
+    if (culm_gnn_commit_decode(message->meta, message->meta_bytes, ret_commit) != CULM_OK ||
+        ret_commit->attempt != view->attempt || ret_commit->epoch != view->course.epoch) {
+        return false;
+    }
+    view->course = ret_commit->next;
+    return true;
+}
+
+void culm_gnn_leave(struct culm_gnn_self *self) {
+    self->left = true;
+    self->o.world->ops->leave(self->o.world, 0, NULL);
+}
+
 void culm_gnn_gone(struct culm_gnn_self *self, int32_t node) {
     if (!CULM_GROW(self->gone, self->gone_capacity, self->gone_count + 1)) {
         culm_gnn_fail(self, CULM_ERR_MEMORY, "out of memory");

@@ -54,6 +54,12 @@ void culm_gnn_run(struct culm_gnn_self *self, struct culm_gnn_task *task);
 void culm_gnn_run_io(struct culm_gnn_self *self, struct culm_gnn_task *task);
 /* Takes a newer view over. False: it is malformed (and the actor has left) or not newer. */
 bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *message);
+/* Takes over what comes after an epoch that is committed. False: it is malformed, or not of the epoch
+ * that is next. */
+bool culm_gnn_hear_commit(struct culm_gnn_self *self, const struct culm_message *message,
+                          struct culm_gnn_commit *ret_commit);
+/* The run is over. */
+void culm_gnn_leave(struct culm_gnn_self *self);
 /* Notes that a node cannot be reached. */
 void culm_gnn_gone(struct culm_gnn_self *self, int32_t node);
 /* The first noted node, from `*at` on, that the view counts on; -1: there is none. *at begins at 0. */

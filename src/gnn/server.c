@@ -84,10 +84,7 @@ static void release_task(struct culm_gnn_server *server) {
     task->made = task->gathered = NULL;
 }
 
-void culm_gnn_server_free(struct culm_gnn_server *server) {
-    if (!server) {
-        return;
-    }
+static void free_intervals(struct culm_gnn_server *server) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     for (int32_t i = 0; server->interval && i < layout->intervals; i++) {
         struct interval *interval = &server->interval[i];
@@ -105,6 +102,27 @@ void culm_gnn_server_free(struct culm_gnn_server *server) {
         free(interval->turn);
         culm_blob_clear(&interval->constant);
     }
+    free(server->interval);
+}
+
+static void free_sums(struct culm_gnn_server *server) {
+    for (int32_t w = 0; server->sums && w < server->window; w++) {
+        for (int32_t s = 0; s < server->self.o.layout->stages; s++) {
+            for (int32_t n = 0; server->sums[w].sum[s] && n < server->tree.count; n++) {
+                culm_blob_clear(&server->sums[w].sum[s][n].blob);
+            }
+            free(server->sums[w].sum[s]);
+        }
+    }
+    free(server->sums);
+    if (server->fold_slice) {
+        culm_fold_clear(&server->tree, server->fold_slice);
+    }
+    free(server->fold_slice);
+    culm_fold_tree_release(&server->tree);
+}
+
+static void free_ghosts(struct culm_gnn_server *server) {
     if (server->ghost) {
         culm_gnn_server_forget_ghosts(server, INT64_MAX);
     }
@@ -114,35 +132,33 @@ void culm_gnn_server_free(struct culm_gnn_server *server) {
         culm_blob_unref(ghost->blob);
         free(ghost);
     }
-    while (server->workers) {
-        culm_gnn_server_worker_lost(server, server->workers->node);
-    }
-    if (server->fold_slice) {
-        culm_fold_clear(&server->tree, server->fold_slice);
-    }
-    for (int32_t w = 0; server->sums && w < server->window; w++) {
-        for (int32_t s = 0; s < layout->stages; s++) {
-            for (int32_t n = 0; server->sums[w].sum[s] && n < server->tree.count; n++) {
-                culm_blob_clear(&server->sums[w].sum[s][n].blob);
-            }
-            free(server->sums[w].sum[s]);
-        }
-    }
-    free(server->sums);
+    free(server->ghost);
+}
+
+static void free_weights(struct culm_gnn_server *server) {
     for (int32_t w = 0; server->weights && w < server->window; w++) {
         culm_blob_clear(&server->weights[w]);
     }
     free(server->weights);
     free(server->have);
     free(server->asked);
+}
+
+void culm_gnn_server_free(struct culm_gnn_server *server) {
+    if (!server) {
+        return;
+    }
+    while (server->workers) {
+        culm_gnn_server_worker_lost(server, server->workers->node);
+    }
     release_task(server);
+    free_intervals(server);
+    free_ghosts(server);
+    free_sums(server);
+    free_weights(server);
     culm_gnn_holder_free(server->holder);
-    culm_fold_tree_release(&server->tree);
-    free(server->interval);
     free(server->peer);
     free(server->cover);
-    free(server->fold_slice);
-    free(server->ghost);
     free(server->source);
     free(server->readers);
     free(server->made);
@@ -673,14 +689,10 @@ static void enter_view(struct culm_gnn_server *server, const struct culm_message
 
 static void hear_commit(struct culm_gnn_server *server, const struct culm_message *message) {
     struct culm_gnn_commit commit;
-    struct culm_gnn_view *view = &server->self.view;
-    if (culm_gnn_commit_decode(message->meta, message->meta_bytes, &commit) != CULM_OK ||
-        commit.attempt != view->attempt || commit.epoch != view->course.epoch) {
-        return;
+    if (culm_gnn_hear_commit(&server->self, message, &commit)) {
+        enter_epoch(server);
+        culm_gnn_holder_commit(server->holder, &commit);
     }
-    view->course = commit.next;
-    enter_epoch(server);
-    culm_gnn_holder_commit(server->holder, &commit);
 }
 
 /* Those that were asked for, or that come ahead of a copy of the state. */
@@ -724,8 +736,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         break;
     case CULM_GNN_MSG_END:
         if (leader) {
-            server->self.left = true;
-            server->self.o.world->ops->leave(server->self.o.world, 0, NULL);
+            culm_gnn_leave(&server->self);
         }
         break;
     default: culm_gnn_holder_message(server->holder, from, message); break;

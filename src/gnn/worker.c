@@ -303,28 +303,19 @@ static void enter_view(struct culm_gnn_worker *worker, const struct culm_message
     }
 }
 
-static void hear_commit(struct culm_gnn_worker *worker, const struct culm_message *message) {
-    struct culm_gnn_commit commit;
-    struct culm_gnn_view *view = &worker->self.view;
-    if (culm_gnn_commit_decode(message->meta, message->meta_bytes, &commit) == CULM_OK &&
-        commit.attempt == view->attempt && commit.epoch == view->course.epoch) {
-        view->course = commit.next;
-    }
-}
-
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_gnn_worker *worker = actor;
     bool leader = from == CULM_LEADER;
+    struct culm_gnn_commit commit;
     if (worker->self.left) {
         return;
     }
     if (message->type == CULM_GNN_MSG_VIEW && leader) {
         enter_view(worker, message);
     } else if (message->type == CULM_GNN_MSG_COMMIT && leader) {
-        hear_commit(worker, message);
+        (void)culm_gnn_hear_commit(&worker->self, message, &commit);
     } else if (message->type == CULM_GNN_MSG_END && leader) {
-        worker->self.left = true;
-        worker->self.o.world->ops->leave(worker->self.o.world, 0, NULL);
+        culm_gnn_leave(&worker->self);
     } else if (message->type == CULM_GNN_MSG_WEIGHTS) {
         hear_weights(worker, message);
     } else if (message->type >= CULM_GNN_MSG_PART_CONSTANT && message->type <= CULM_GNN_MSG_TASK &&

@@ -71,6 +71,13 @@ enum culm_status culm_summary_add_done(struct culm_summary *s, const json_t *eve
     return CULM_OK;
 }
 
+enum culm_status culm_summary_add_checkpoint(struct culm_summary *summary, const json_t *event,
+                                             struct culm_error *error) {
+    (void)error;
+    summary->checkpoints += json_is_true(json_object_get(event, "ok"));
+    return CULM_OK;
+}
+
 enum culm_status culm_summary_add_error(struct culm_summary *s, const json_t *event,
                                         struct culm_error *error) {
     (void)error;

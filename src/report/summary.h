@@ -97,6 +97,9 @@ enum culm_status culm_summary_add_start(struct culm_summary *summary, const json
                                         struct culm_error *error);
 enum culm_status culm_summary_add_done(struct culm_summary *summary, const json_t *event,
                                        struct culm_error *error);
+/* One that was written. */
+enum culm_status culm_summary_add_checkpoint(struct culm_summary *summary, const json_t *event,
+                                             struct culm_error *error);
 enum culm_status culm_summary_add_error(struct culm_summary *summary, const json_t *event,
                                         struct culm_error *error);
 

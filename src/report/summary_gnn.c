@@ -52,13 +52,6 @@ static enum culm_status add_rollback(struct culm_summary *s, const json_t *event
     return CULM_OK;
 }
 
-static enum culm_status add_checkpoint(struct culm_summary *s, const json_t *event,
-                                       struct culm_error *error) {
-    (void)error;
-    s->checkpoints += json_is_true(json_object_get(event, "ok"));
-    return CULM_OK;
-}
-
 static const struct culm_summary_row rows[] = {
     {"epoch", .add = add_epoch},
     {"start", .add = add_start},
@@ -66,7 +59,7 @@ static const struct culm_summary_row rows[] = {
     {"done", .add = add_done},
     {"rollback", .add = add_rollback},
     {"error", .add = culm_summary_add_error},
-    {"checkpoint", .add = add_checkpoint},
+    {"checkpoint", .add = culm_summary_add_checkpoint},
     {"fault", .count = offsetof(struct culm_summary, faults)},
     {0},
 };

@@ -51,13 +51,6 @@ static enum culm_status add_rollback(struct culm_summary *s, const json_t *event
     return CULM_OK;
 }
 
-static enum culm_status add_checkpoint(struct culm_summary *s, const json_t *event,
-                                       struct culm_error *error) {
-    (void)error;
-    s->checkpoints += json_is_true(json_object_get(event, "ok"));
-    return CULM_OK;
-}
-
 static const struct culm_summary_row rows[] = {
     {"step", .add = add_step},
     {"plan", .add = add_plan},
@@ -66,7 +59,7 @@ static const struct culm_summary_row rows[] = {
     {"done", .add = add_done},
     {"rollback", .add = add_rollback},
     {"error", .add = culm_summary_add_error},
-    {"checkpoint", .add = add_checkpoint},
+    {"checkpoint", .add = culm_summary_add_checkpoint},
     {"lost", .count = offsetof(struct culm_summary, losses)},
     {"fenced", .count = offsetof(struct culm_summary, fenced)},
     {"fault", .count = offsetof(struct culm_summary, faults)},

@@ -1,0 +1,63 @@
+/* Running what a command has prepared, and saying how it ended. See launching.h. */
+#include "cli/launching.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct culm_cli_run *stopped; /* by the handler */
+
+enum culm_status culm_cli_default_out(const char *config_path, char ret_path[CULM_PATH_MAX],
+                                      struct culm_error *error) {
+    const char *slash = strrchr(config_path, '/');
+    const char *name = slash ? slash + 1 : config_path;
+    const char *dot = strrchr(name, '.');
+    size_t len = dot && dot != name ? (size_t)(dot - name) : strlen(name);
+    return culm_path_format(ret_path, error, "runs/%.*s", (int)len, name);
+}
+
+static void on_signal(int number) {
+    const struct culm_cli_run *run = stopped;
+    (void)number;
+    if (run) {
+        run->stop(run->job);
+    }
+}
+
+/* From here on SIGINT and SIGTERM mean exit code 75. */
+static void hear_signals(const struct culm_cli_run *run) {
+    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    stopped = run;
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the sink */
+}
+
+/* A fault that was asked for and never fired means that the test around it proved nothing. */
+static int check_faults(const struct culm_cli_run *run, int code) {
+    for (size_t i = 0; i < run->faults->count; i++) {
+        if (!run->fired(run->job, i)) {
+            fprintf(stderr, "culm %s: --fault '%s' never fired\n", run->command,
+                    run->faults->items[i]);
+            code = code ? code : 1;
+        }
+    }
+    return code;
+}
+
+int culm_cli_launch(const struct culm_cli_run *run, struct culm_sink **sink) {
+    struct culm_error error = {0};
+    hear_signals(run);
+    int code = run->go(run->job, &error);
+    culm_sink_free(*sink);
+    *sink = NULL;
+    if (error.text[0]) {
+        fprintf(stderr, "culm %s: %s\n", run->command, error.text);
+    }
+    code = check_faults(run, code);
+    if (!run->json && code == 0) {
+        culm_summary_print(run->summary(run->job), run->dir, NULL, stdout);
+    }
+    stopped = NULL;
+    return code;
+}
