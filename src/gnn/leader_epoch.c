@@ -94,7 +94,7 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
     uint32_t bits;
     memcpy(&bits, &loss, sizeof bits);
     char text[16];
-    snprintf(text, sizeof text, "%08x", bits);
+    snprintf(text, sizeof text, "0x%08x", bits);
     leader->loss = loss;
     json_t *event = json_pack("{s:s, s:I, s:f, s:s}", "event", "epoch", "epoch",
                               (json_int_t)course->epoch, "loss", (double)loss, "loss_bits", text);

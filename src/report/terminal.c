@@ -76,6 +76,30 @@ static void log_step(struct culm_terminal *t, const json_t *event) {
     t->step_shown_ms = culm_event_real(event, "t_ms", 0);
 }
 
+const char *culm_terminal_meaning(const char *const (*rows)[2], const char *word) {
+    for (; (*rows)[0]; rows++) {
+        if (strcmp(word, (*rows)[0]) == 0) {
+            return (*rows)[1];
+        }
+    }
+    return word;
+}
+
+static const char *const causes[][2] = {
+    {"eof", "its connection closed"},
+    {"heartbeat", "it gave no sign of life"},
+    {"exit", "its process ended"},
+    {"removed", "it was taken away"},
+    {"stuck", "it lives but does not work"},
+    {"failed", "it failed"},
+    {"stalled", "nothing moved, and it is at one end of what is broken"},
+    {"differs", "its copy is wrong"},
+    {"peer", "others cannot reach it"},
+    {NULL, NULL},
+};
+
+const char *culm_terminal_cause(const char *cause) { return culm_terminal_meaning(causes, cause); }
+
 void culm_terminal_step(struct culm_terminal *t, const json_t *event, bool last) {
     double since = culm_event_real(event, "t_ms", 0) - t->step_shown_ms;
     bool first = !t->step_shown && t->step_shown_ms <= 0;

@@ -30,7 +30,8 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "lost ");
     culm_terminal_member(t, event, "role", "node");
     culm_buf_printf(&t->out, ", node %lld: ", (long long)culm_event_int(event, "node", -1));
-    culm_terminal_member(t, event, "message", culm_event_text(event, "cause", "no cause given"));
+    culm_terminal_member(t, event, "message",
+                         culm_terminal_cause(culm_event_text(event, "cause", "no cause given")));
 }
 
 static void add_accuracy(char *text, size_t size, const json_t *event, const char *key) {

@@ -44,6 +44,10 @@ void culm_terminal_text(struct culm_terminal *t, const char *text);
 /* The same of a member of the event; `otherwise` when it has none. */
 void culm_terminal_member(struct culm_terminal *t, const json_t *event, const char *member,
                           const char *otherwise);
+/* What a word of an event means, by rows that {NULL, NULL} ends; the word itself when it is in none. */
+const char *culm_terminal_meaning(const char *const (*rows)[2], const char *word);
+/* The same of the cause of a loss, whatever the job. */
+const char *culm_terminal_cause(const char *cause);
 /* The row has written t->step_line: below all lines, or, on what is no terminal, into the log: the
  * first one, the last one, and at most one a second between. */
 void culm_terminal_step(struct culm_terminal *t, const json_t *event, bool last);

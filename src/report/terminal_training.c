@@ -112,27 +112,6 @@ static void on_step(struct culm_terminal *t, const json_t *event) {
     culm_terminal_step(t, event, step == total);
 }
 
-/* What a word of an event means; the word itself when it is in no row. */
-static const char *meaning(const char *const (*rows)[2], const char *word) {
-    for (; (*rows)[0]; rows++) {
-        if (strcmp(word, (*rows)[0]) == 0) {
-            return (*rows)[1];
-        }
-    }
-    return word;
-}
-
-static const char *const causes[][2] = {
-    {"eof", "its connection closed"},
-    {"heartbeat", "it gave no sign of life"},
-    {"exit", "its process ended"},
-    {"removed", "it was taken away"},
-    {"stuck", "it lives but does not work"},
-    {"failed", "it failed"},
-    {"stalled", "nothing moved, and it is at one end of what is broken"},
-    {"differs", "its copy is wrong"},
-    {NULL, NULL},
-};
 static const char *const sources[][2] = {
     {"shadow", "the shadow's copy"},
     {"peer", "another pipeline's copy"},
@@ -146,7 +125,7 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out,
                     "lost node %lld at step %lld: ", (long long)culm_event_int(event, "node", -1),
                     (long long)culm_event_int(event, "step", 0));
-    culm_terminal_text(t, meaning(causes, culm_event_text(event, "cause", "no cause given")));
+    culm_terminal_text(t, culm_terminal_cause(culm_event_text(event, "cause", "no cause given")));
     json_array_foreach(json_object_get(event, "stages"), i, stage) {
         culm_buf_printf(&t->out, "%s", i ? ", " : "; it held ");
         if (json_is_integer(stage)) {
@@ -162,7 +141,7 @@ static void lost_line(struct culm_terminal *t, const json_t *event) {
 static void recovered_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "the work of node %lld goes on from ",
                     (long long)culm_event_int(event, "node", -1));
-    culm_terminal_text(t, meaning(sources, culm_event_text(event, "source", "?")));
+    culm_terminal_text(t, culm_terminal_meaning(sources, culm_event_text(event, "source", "?")));
     culm_buf_printf(&t->out, " after %.0f ms, %lld tasks done again",
                     culm_event_real(event, "pause_ms", 0),
                     (long long)culm_event_int(event, "redone_tasks", 0));
