@@ -15,8 +15,8 @@
 
 struct values {
     struct culm_option_list sets, faults;
-    const char *out;
-    bool resume, json;
+    const char *out, *listen;
+    bool resume, json, insecure;
 };
 
 static const struct culm_option option_rows[] = {
@@ -27,6 +27,10 @@ static const struct culm_option option_rows[] = {
     CULM_OPTION("resume", FLAG, NULL, struct values, resume, "continues the run in DIR"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
                 "prints the events as JSON lines, and nothing else"),
+    CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
+                "lets servers and workers join there that bring DIR/token"),
+    CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
+                "--listen may be reached from other machines, unencrypted"),
     CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
                 "makes a node fail; repeatable, see below"),
 };
@@ -109,6 +113,8 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .program = "/proc/self/exe",
         .faults = v->faults.items,
         .fault_count = v->faults.count,
+        .listen = v->listen,
+        .insecure = v->insecure,
         .warning = warn,
     };
     if (status == CULM_OK) {

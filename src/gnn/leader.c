@@ -301,6 +301,31 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
     fill_up(leader);
 }
 
+/* Servers and workers may come from outside: they take a vacant place, or stand by. */
+static bool on_admits(void *actor, const struct culm_node_info *info, uint32_t *role,
+                      struct culm_error *ret_error) {
+    const struct culm_gnn_leader *leader = actor;
+    int32_t alive = 0;
+    for (int32_t i = 0; i < leader->node_count; i++) {
+        alive += leader->node[i].alive;
+    }
+    if (leader->ended || leader->finishing) {
+        culm_error_set(ret_error, CULM_ERR_CLOSED, "the run is about to end");
+        return false;
+    }
+    if (info->role != CULM_GNN_SERVER && info->role != CULM_GNN_WORKER) {
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "only servers and workers may join");
+        return false;
+    }
+    if (alive >= CULM_GNN_NODES_MAX) {
+        culm_error_set(ret_error, CULM_ERR_CONFIG, "%d nodes are there, and there may be no more",
+                       alive);
+        return false;
+    }
+    *role = info->role;
+    return true;
+}
+
 static void on_removed(void *actor, int32_t id) {
     struct culm_gnn_leader *leader = actor;
     struct gnn_node *node = leader->ended ? NULL : culm_gnn_leader_node(leader, id);
@@ -463,6 +488,7 @@ static const struct culm_leader_ops leads = {
     .ended = on_ended,
     .removed = on_removed,
     .stop = on_stop,
+    .admits = on_admits,
 };
 
 const struct culm_actor_ops culm_gnn_leader_actor = {

@@ -228,7 +228,7 @@ struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options
         return NULL;
     }
     culm_gnn_self_init(&server->self, &options->node);
-    server->has_workers = server->waits = options->workers;
+    server->waits = options->workers;
     server->window = culm_gnn_pace_window(&options->node.pace);
     if (!allocate(server)) {
         culm_gnn_server_free(server);
@@ -411,7 +411,7 @@ static bool step_next(struct culm_gnn_server *server, int32_t index) {
     if (!have_weights(server, turn)) {
         return false;
     }
-    if (step->remote && server->has_workers && culm_gnn_server_someone_works(server)) {
+    if (step->remote && culm_gnn_server_someone_works(server)) {
         (void)culm_gnn_server_hand_out(server, index);
         return server->busy;
     }

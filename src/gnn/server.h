@@ -23,7 +23,7 @@ struct culm_gnn_server;
 
 struct culm_gnn_server_options {
     struct culm_gnn_node_options node;
-    bool workers; /* there are some, for steps that are remote */
+    bool workers; /* some are to come: it waits a little for the first one */
 };
 
 /* NULL: out of memory. */

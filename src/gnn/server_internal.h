@@ -80,7 +80,6 @@ struct sums {
 
 struct culm_gnn_server {
     struct culm_gnn_self self; /* first member */
-    bool has_workers;
     bool waits; /* for the first worker; not for ever */
     int32_t window;
     struct culm_gnn_holder *holder;

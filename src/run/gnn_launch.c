@@ -164,6 +164,8 @@ static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
         .payload_max = l->setup->layout.payload_max,
         .alive_ms = third > 1 ? third : 1, /* no node takes us for gone */
         .max_nodes = CULM_GNN_NODES_MAX,
+        .listen = l->o->listen,
+        .newcomers = l->o->listen != NULL,
     };
     return culm_launcher_open(l->launcher, &doors, error);
 }
@@ -215,7 +217,10 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
 
 static void tell_start(const struct launch *l) {
     json_t *plan = culm_launcher_plan_event(plan_json(l));
-    culm_launcher_start(l->launcher, l->o->config_sha256, NULL);
+    json_t *more =
+        l->o->listen ? json_pack("{s:s}", "address", culm_launcher_address(l->launcher)) : NULL;
+    culm_launcher_start(l->launcher, l->o->config_sha256, more);
+    json_decref(more);
     culm_launcher_tell(l->launcher, plan);
     json_decref(plan);
 }

@@ -160,11 +160,12 @@ static enum culm_status prepare(struct node *n, struct culm_error *error) {
     if (!n->pool) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
+    const char *dir = culm_participant_dir(n->process);
     const struct culm_gnn_numeric_options numeric = {
         .config = &n->config,
         .config_text = n->brief.config_text,
         .signature = n->signature,
-        .run_dir = culm_participant_dir(n->process),
+        .run_dir = dir[0] ? dir : NULL, /* a newcomer has none */
         .model = n->setup->model,
         .layout = &n->setup->layout,
         .structure = n->setup->structure,
@@ -233,6 +234,29 @@ static void free_actor(const struct node *n) {
     }
 }
 
+/* It has joined, or could not: `joined` says. */
+static int work(struct node *n, enum culm_status joined, struct culm_participant_memory *ret_memory,
+                struct culm_error *ret_error) {
+    enum culm_status status = joined == CULM_OK ? begin(n, ret_error) : joined;
+    int code = culm_status_exit_code(status);
+    if (status == CULM_OK) {
+        code = culm_participant_run(n->process, actors[n->role], n->actor, ret_error);
+        culm_participant_measure(n->pool, ret_memory);
+    }
+    free_actor(n);
+    culm_participant_leave(n->process);
+    release(n);
+    return code;
+}
+
+int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_error *ret_error) {
+    struct node n = {.role = call->role};
+    struct culm_participant_memory memory;
+    const struct culm_participant_role role = {.calls_only = n.role == CULM_GNN_WORKER, .ctx = &n};
+    enum culm_status joined = culm_participant_come(call, &role, &n.process, ret_error);
+    return work(&n, joined, &memory, ret_error);
+}
+
 int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,
                       struct culm_error *ret_error) {
     struct node n = {.role = CULM_GNN_ROLES};
@@ -245,17 +269,6 @@ int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret
     }
     const struct culm_participant_role role = {
         .words = 2, .calls_only = n.role == CULM_GNN_WORKER, .fault = read_fault, .ctx = &n};
-    enum culm_status status;
-    int code;
-    if ((status = culm_participant_join(argc, argv, &role, &n.process, ret_error)) ||
-        (status = begin(&n, ret_error))) {
-        code = culm_status_exit_code(status);
-    } else {
-        code = culm_participant_run(n.process, actors[n.role], n.actor, ret_error);
-        culm_participant_measure(n.pool, ret_memory);
-    }
-    free_actor(&n);
-    culm_participant_leave(n.process);
-    release(&n);
-    return code;
+    enum culm_status joined = culm_participant_join(argc, argv, &role, &n.process, ret_error);
+    return work(&n, joined, ret_memory, ret_error);
 }

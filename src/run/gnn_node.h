@@ -33,8 +33,11 @@ void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIG
 /* How epochs follow each other; the last twentieth takes nothing old. */
 struct culm_gnn_pace culm_gnn_pace_of(const struct culm_gnn_config *config);
 
-/* Works until it is told to end, or its launcher is gone; the exit code. argv[0] is "node", argv[1]
- * the role's name; what follows is as participant.h says. */
+/* A node that somebody else starts works until it is told to end, or its launcher is gone; the exit
+ * code. It has no run directory, so it saves nothing. */
+int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_error *ret_error);
+/* The same of one that the launcher starts: argv[0] is "node", argv[1] the role's name; what follows
+ * is as participant.h says. */
 int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,
                       struct culm_error *ret_error);
 

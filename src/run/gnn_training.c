@@ -1,19 +1,21 @@
 /* A training run on a graph as an object. See gnn_training.h. */
 #include "run/gnn_training.h"
 
+#include "net/address.h"
 #include "run/gnn_launch.h"
 #include "run/gnn_node.h"
 #include "run/program.h"
 #include "run/rundir.h"
 #include "store/checkpoint.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct culm_gnn_training {
     struct culm_gnn_config config;
     bool configured, ran;
-    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX];
+    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], listen[CULM_ADDRESS_SIZE];
     struct culm_gnn_fault_spec *faults;
     struct culm_gnn_launch_options launch;
     struct culm_launcher_result result;
@@ -75,12 +77,52 @@ static enum culm_status check_dir(struct culm_gnn_training *t, bool resume,
     return status;
 }
 
+/* "HOST:PORT" is TCP. */
+static enum culm_status full_address(const char *text, char ret_text[CULM_ADDRESS_SIZE],
+                                     struct culm_error *error) {
+    bool whole = strncmp(text, "tcp:", 4) == 0 || strncmp(text, "unix:", 5) == 0;
+    int len = snprintf(ret_text, CULM_ADDRESS_SIZE, "%s%s", whole ? "" : "tcp:", text);
+    return len >= 0 && len < CULM_ADDRESS_SIZE
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_ARGUMENT, "the address '%.60s...' is too long",
+                                text);
+}
+
+/* What is said there is not encrypted, so it stays on this machine unless somebody says otherwise. */
+static enum culm_status take_listen(struct culm_gnn_training *t,
+                                    const struct culm_gnn_training_options *options,
+                                    struct culm_error *error) {
+    struct culm_address address;
+    if (!options->listen) {
+        return CULM_OK;
+    }
+    enum culm_status status = full_address(options->listen, t->listen, error);
+    if (status == CULM_OK) {
+        status = culm_address_parse(t->listen, &address, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    bool here = strncmp(t->listen, "unix:", 5) == 0 || strncmp(t->listen, "tcp:127.", 8) == 0 ||
+                strncmp(t->listen, "tcp:[::1]:", 10) == 0 ||
+                strncmp(t->listen, "tcp:localhost:", 14) == 0;
+    if (!here && !options->insecure) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--listen %s can be reached from other machines, and nothing that is "
+                              "said there is encrypted; say --insecure if your network is closed",
+                              options->listen);
+    }
+    t->launch.listen = t->listen;
+    return CULM_OK;
+}
+
 static enum culm_status make(struct culm_gnn_training *t,
                              const struct culm_gnn_training_options *options,
                              struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_options_init(&t->launch.run, error)) ||
         (status = load_config(t, options, error)) || (status = load_faults(t, options, error)) ||
+        (status = take_listen(t, options, error)) ||
         (status = culm_path_format(t->dir, error, "%s", options->dir)) ||
         (status = check_dir(t, options->resume, error)) ||
         (status = culm_program_find(options->program, t->program, error))) {
@@ -156,6 +198,23 @@ const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_train
 
 bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault) {
     return !training->result.fired || training->result.fired[fault];
+}
+
+int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error) {
+    char token[CULM_PARTICIPANT_TOKEN_SIZE], address[CULM_ADDRESS_SIZE];
+    enum culm_status status;
+    uint32_t role = strcmp(options->role, "server") == 0 ? CULM_GNN_SERVER : CULM_GNN_WORKER;
+    if ((status = full_address(options->address, address, ret_error)) ||
+        (status = culm_participant_read_token(options->token_file, token, ret_error))) {
+        return culm_status_exit_code(status);
+    }
+    const struct culm_participant_call call = {.address = address,
+                                               .token = token,
+                                               .role = role,
+                                               .name = "newcomer",
+                                               .listen = options->listen,
+                                               .advertise = options->advertise};
+    return culm_run_gnn_newcomer(&call, ret_error);
 }
 
 int culm_gnn_node_main(int argc, char **argv) {

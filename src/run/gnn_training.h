@@ -21,6 +21,9 @@ struct culm_gnn_training_options { /* borrowed until _free */
     const char *program; /* NULL: the culm program, found beside the library */
     const char *const *faults;
     size_t fault_count;
+    const char
+        *listen;   /* "HOST:PORT" or as net/address.h has it; NULL: nobody joins from outside */
+    bool insecure; /* it may be reached from other machines, in the clear */
     void (*warning)(void *context, const char *text);
     void *context;
 };
@@ -42,6 +45,16 @@ void culm_gnn_training_stop(struct culm_gnn_training *training);
 /* After _go. */
 const struct culm_summary *culm_gnn_training_summary(const struct culm_gnn_training *training);
 bool culm_gnn_training_fired(const struct culm_gnn_training *training, size_t fault);
+
+/* A server or a worker that somebody starts by hand, or on another machine. Borrowed for the call. */
+struct culm_gnn_join_options {
+    const char *role;               /* "server", "worker" */
+    const char *address;            /* of the launcher: "HOST:PORT", or as net/address.h has it */
+    const char *token_file;         /* DIR/token of the run, or a copy */
+    const char *listen, *advertise; /* as culm_worker_options has them; NULL: as it says there */
+};
+/* Works until the run is over, or its launcher is gone; the exit code. */
+int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error);
 
 /* The hidden command: a node of a run, as the launcher starts it. Returns the exit code. */
 int culm_gnn_node_main(int argc, char **argv);

@@ -186,6 +186,57 @@ def refused(bench, changes, words, code, text):
     check(not os.path.exists(bench.path("run", "config.yaml")), "a run directory was begun")
 
 
+# --- from outside ---
+
+
+def joined(bench, outsiders, changes, kill):
+    """Nodes that nobody but us has started take part, one of them dies, and the bits are the same."""
+    config = changed(CONFIG, epochs=300, eval__every=0, checkpoint__every=0, **changes)
+    process = start(bench, config, "--listen", "127.0.0.1:0")
+    path = bench.path("run", "events.jsonl")
+
+    def told(name):
+        return [event for event in read_events(path) if event["event"] == name] if os.path.exists(path) else []
+
+    wait_until(lambda: told("start") or process.poll() is not None, 60, "the start")
+    address = told("start")[0]["address"]
+    mode = os.stat(bench.path("run", "token")).st_mode & 0o777
+    equal(mode, 0o600, "who may read the token")
+    others = [bench.start("gnn", role, "--join", address, "--token-file", bench.path("run", "token")) for role in outsiders]
+    names = [role for role in outsiders]
+    wait_until(lambda: sum(event["name"] == "newcomer" for event in told("joined")) == len(names) or process.poll() is not None, 60,
+               "all who join")
+    check(process.poll() is None, "it was over before all had joined")
+    if kill:
+        others[0].kill()
+    run = bench.end(process)
+    equal(run.code, 0, f"exit code; {run.err[-300:]}")
+    run.events = [json.loads(line) for line in run.out.splitlines()]
+    equal(run.hashes(), reference(bench, config)[0], "weights_sha256 and state_sha256")
+    for other in others[1 if kill else 0:]:
+        equal(bench.end(other).code, 0, "exit code of one that joined")
+    check(not os.path.exists(bench.path("run", "token")), "the token outlived the run")
+    if kill:
+        equal([event["role"] for event in run.all("lost")], [outsiders[0]], "who was lost")
+
+
+def not_let_in(bench):
+    """A wrong token: one line, and the run does not notice."""
+    config = changed(CONFIG, epochs=300, eval__every=0, checkpoint__every=0)
+    process = start(bench, config, "--listen", "127.0.0.1:0")
+    path = bench.path("run", "events.jsonl")
+    wait_until(lambda: os.path.exists(path) and read_events(path) or process.poll() is not None, 60, "the start")
+    address = read_events(path)[0]["address"]
+    with open(bench.path("wrong"), "w", encoding="ascii") as file:
+        file.write("0" * 32 + "\n")
+    ended = bench.run("gnn", "worker", "--join", address, "--token-file", bench.path("wrong"))
+    check(ended.code != 0, "it was let in")
+    equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
+    run = bench.end(process)
+    run.events = [json.loads(line) for line in run.out.splitlines()]
+    equal(run.hashes(), reference(bench, config)[0], "weights_sha256 and state_sha256")
+
+
 # --- real graphs ------------------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +284,10 @@ cases.add("a server and its replacement", lost, {"epochs": 300, "eval__every": 0
 cases.add("frozen for a moment", thawed)
 cases.add("stopped and resumed in another shape", stopped, signal.SIGTERM)
 cases.add("killed and resumed in another shape", stopped, signal.SIGKILL)
+cases.add("workers join from outside, and one is killed", joined, ["worker", "worker"], {"workers": 0}, True)
+cases.add("a server joins from outside, and stands by", joined, ["server"], {"servers": 2, "workers": 0}, False)
+cases.add("a wrong token", not_let_in)
+cases.add("beyond loopback in the clear", refused, {}, ["--listen", "0.0.0.0:0"], 3, "--insecure")
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
 cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never comes to phase gather")
 cases.add("a graph that is not there", refused, {"graph__path": "/nowhere"}, [], 3, "/nowhere")
