@@ -8,8 +8,9 @@
 #include <string.h>
 
 #define MS 1000000ull
-#define START_ROUNDS_MAX 5 /* nodes that end before they join, one after the other */
-#define FAILURES_MAX 3     /* of nodes, for the same reason, with no epoch committed in between */
+#define START_ROUNDS_MAX 5    /* nodes that end before they join, one after the other */
+#define REST_NS 5000000000ull /* after so many of them, if the run can do without */
+#define FAILURES_MAX 3 /* of nodes, for the same reason, with no epoch committed in between */
 
 static const char *const role_names[CULM_GNN_ROLES] = {"server", "parameter", "worker"};
 
@@ -142,6 +143,9 @@ static void start_node(struct culm_gnn_leader *leader, uint32_t role) {
 
 /* As many of each role as there should be, those counted that are on their way. */
 static void fill_up(struct culm_gnn_leader *leader) {
+    if (culm_gnn_leader_now(leader) < leader->rest_ns) {
+        return;
+    }
     for (uint32_t r = 0; r < CULM_GNN_ROLES && !leader->ended && !leader->finishing; r++) {
         int32_t there = leader->starting[r];
         for (int32_t i = 0; i < leader->node_count; i++) {
@@ -292,7 +296,13 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
     for (uint32_t r = 0; r < CULM_GNN_ROLES; r++) { /* which role it was is not told */
         leader->starting[r] = 0;
     }
-    if (++leader->failed_rounds >= START_ROUNDS_MAX) {
+    bool trains =
+        leader->view.number > 0 && leader->view.owner[0] >= 0 && culm_gnn_leader_saver(leader) >= 0;
+    if (++leader->failed_rounds >= START_ROUNDS_MAX && trains) {
+        leader->rest_ns = culm_gnn_leader_now(leader) + REST_NS; /* the others do without */
+        return;
+    }
+    if (leader->failed_rounds >= START_ROUNDS_MAX) {
         culm_gnn_leader_fail(leader, why ? why->status : CULM_ERR_IO, "no node can start: %s",
                              why ? why->text
                                  : "they end before they join; see the logs folder of the run");
@@ -386,10 +396,12 @@ static void hear_holds(struct culm_gnn_leader *leader, struct gnn_node *node,
     }
 }
 
-static void hear_saved(struct culm_gnn_leader *leader, const struct culm_message *message) {
+static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *node,
+                       const struct culm_message *message) {
     struct culm_gnn_saved saved;
-    if (culm_gnn_saved_decode(message->meta, message->meta_bytes, &saved) != CULM_OK ||
-        saved.attempt != leader->view.attempt ||
+    if (!node->holder || node->role != CULM_GNN_PARAMETER ||
+        culm_gnn_saved_decode(message->meta, message->meta_bytes, &saved) != CULM_OK ||
+        saved.attempt != leader->view.attempt || saved.version > leader->version ||
         (saved.version <= leader->saved_version && leader->saved_path[0])) {
         return;
     }
@@ -409,7 +421,10 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
     }
     int32_t id = node->id;
     const char *role = culm_gnn_role_name(node->role);
-    if (failed.status == CULM_ERR_CHANGED || ++leader->failures[failed.status] >= FAILURES_MAX) {
+    /* A worker that has lost a link is replaced, whatever number of them. */
+    bool own = node->role == CULM_GNN_WORKER && failed.status == CULM_ERR_CLOSED;
+    if (failed.status == CULM_ERR_CHANGED ||
+        (!own && ++leader->failures[failed.status] >= FAILURES_MAX)) {
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }
@@ -437,7 +452,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     switch (message->type) {
     case CULM_GNN_MSG_DONE: hear_done(leader, from, message); break;
     case CULM_GNN_MSG_HOLDS: hear_holds(leader, node, message); break;
-    case CULM_GNN_MSG_SAVED: hear_saved(leader, message); break;
+    case CULM_GNN_MSG_SAVED: hear_saved(leader, node, message); break;
     case CULM_GNN_MSG_FAILED: hear_failed(leader, node, message); break;
     case CULM_GNN_MSG_PEER_LOST: hear_peer_lost(leader, message); break;
     default: return; /* a sign of life */
@@ -470,6 +485,10 @@ static void on_timer(void *actor, uint32_t timer) {
         } else if (node->alive && now - node->heard_ns > limit) {
             lose(leader, node, "heartbeat", NULL);
         }
+    }
+    if (leader->rest_ns > 0 && now >= leader->rest_ns) {
+        leader->rest_ns = 0;
+        fill_up(leader);
     }
     watch(leader);
 }

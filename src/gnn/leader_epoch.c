@@ -179,7 +179,7 @@ static void commit(struct culm_gnn_leader *leader) {
     bool last = is_over(leader, leader->version);
     bool due = settings->checkpoint_every > 0 && leader->version % settings->checkpoint_every == 0;
     if (last || due) {
-        commit.saver = view->holder[0].node;
+        commit.saver = culm_gnn_leader_saver(leader);
     }
     view->course = commit.next;
     if (!commit.next.train) {

@@ -45,7 +45,8 @@ struct culm_gnn_leader {
     struct gnn_done *done; /* [window] by epoch % window */
     struct culm_gnn_totals final_totals;
     uint64_t epoch_ns, watched_ns;
-    bool evaluated; /* nothing is left of the last evaluation */
+    uint64_t rest_ns; /* until when nobody is started; 0: now */
+    bool evaluated;   /* nothing is left of the last evaluation */
     bool enough, stopping, finishing, ended;
     struct culm_gnn_task finish;
     double loss, best, test_at_best; /* best: -1: none */
@@ -77,6 +78,8 @@ void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader);
 void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *job);
 
 /* leader_view.c */
+/* Who can save what is committed; -1: nobody just now. */
+int32_t culm_gnn_leader_saver(struct culm_gnn_leader *leader);
 /* The first view: all are there. */
 void culm_gnn_leader_begin(struct culm_gnn_leader *leader);
 /* Makes the view that should be now, and tells it if it is another. `boundary`: an epoch has just

@@ -210,18 +210,29 @@ static void roll_back(struct culm_gnn_leader *leader) {
                                               (json_int_t)leader->version));
 }
 
+/* A parameter server that has the state: a server may have come from elsewhere, without the run's
+ * folder. -1: there is none just now. */
+static int32_t find_saver(struct culm_gnn_leader *leader, const struct culm_gnn_view *view) {
+    for (int32_t h = 0; h < view->holder_count; h++) {
+        const struct gnn_node *node = culm_gnn_leader_node(leader, view->holder[h].node);
+        if (is_full(leader, node) && node->role == CULM_GNN_PARAMETER) {
+            return node->id;
+        }
+    }
+    return -1;
+}
+
+int32_t culm_gnn_leader_saver(struct culm_gnn_leader *leader) {
+    return find_saver(leader, &leader->view);
+}
+
 /* Who is to save the last version, if it has not been saved yet. */
 static int32_t choose_saver(struct culm_gnn_leader *leader) {
     bool saved = leader->saved_version == leader->version && leader->saved_path[0];
     if (!culm_gnn_leader_is_over(leader) || leader->next.course.train || saved) {
         return -1;
     }
-    for (int32_t h = 0; h < leader->next.holder_count; h++) {
-        if (is_full(leader, culm_gnn_leader_node(leader, leader->next.holder[h].node))) {
-            return leader->next.holder[h].node;
-        }
-    }
-    return -1;
+    return find_saver(leader, &leader->next);
 }
 
 static bool same_view(const struct culm_gnn_view *a, const struct culm_gnn_view *b,

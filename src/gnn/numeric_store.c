@@ -66,17 +66,29 @@ static enum culm_status read_tensor(struct culm_gnn_numeric *x, const struct fil
     return status;
 }
 
+/* Of a version in the run directory it follows from these two, whatever others say; `said` counts where
+ * there is no run directory. */
+static enum culm_status checkpoint_path(const struct culm_gnn_numeric *x, int64_t version,
+                                        const char *said, char ret_path[CULM_PATH_MAX],
+                                        struct culm_error *error) {
+    return x->o.run_dir ? culm_checkpoint_path(x->o.run_dir, version, ret_path, error)
+                        : culm_path_format(ret_path, error, "%s", said);
+}
+
 static enum culm_status open_files(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                    struct files *files) {
     const char *init = x->o.config->model.init;
     struct culm_error *error = &task->job.error;
     if (task->source_path && task->source_path[0]) {
-        enum culm_status status =
-            culm_checkpoint_open(task->source_path, true, &files->checkpoint, error);
+        char path[CULM_PATH_MAX];
+        enum culm_status status = checkpoint_path(x, task->version, task->source_path, path, error);
+        if (status == CULM_OK) {
+            status = culm_checkpoint_open(path, true, &files->checkpoint, error);
+        }
         if (status == CULM_OK && culm_checkpoint_info(files->checkpoint)->step != task->version) {
-            status = culm_error_set(
-                error, CULM_ERR_FORMAT, "'%s' is of epoch %lld, not %lld", task->source_path,
-                (long long)culm_checkpoint_info(files->checkpoint)->step, (long long)task->version);
+            status = culm_error_set(error, CULM_ERR_FORMAT, "'%s' is of epoch %lld, not %lld", path,
+                                    (long long)culm_checkpoint_info(files->checkpoint)->step,
+                                    (long long)task->version);
         }
         return status;
     }
@@ -245,7 +257,10 @@ enum culm_status gnn_finish(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     struct culm_checkpoint *checkpoint = NULL;
     struct culm_error *error = &task->job.error;
     char path[CULM_PATH_MAX];
-    enum culm_status status = culm_checkpoint_open(task->text, false, &checkpoint, error);
+    enum culm_status status = checkpoint_path(x, task->version, task->text, path, error);
+    if (status == CULM_OK) {
+        status = culm_checkpoint_open(path, false, &checkpoint, error);
+    }
     if (status == CULM_OK) {
         status =
             culm_checkpoint_hashes(checkpoint, task->weights_sha256, task->state_sha256, error);

@@ -7,6 +7,7 @@
 #include "report/gnn.h"
 #include "run/gnn_node.h"
 #include "run/resume.h"
+#include "run/train_launch_inputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct launch {
     struct culm_launcher *launcher;
     struct culm_gnn_setup *setup;
     struct culm_gnn_brief brief; /* its text is the options' */
+    struct culm_inputs inputs;   /* the graph's files, pinned as they are opened here */
     int32_t *home;               /* [intervals] */
     struct culm_partition_counts counts;
     char signature[CULM_SIGNATURE_SIZE];
@@ -66,7 +68,11 @@ static enum culm_status share_out(struct launch *l, struct culm_error *error) {
 static enum culm_status check(struct launch *l, struct culm_error *error) {
     struct culm_device *device = NULL;
     enum culm_status status;
-    if ((status = culm_gnn_setup_open(l->o->config, NULL, NULL, &l->setup, error)) ||
+    l->inputs.pins = culm_pins_new();
+    if (!l->inputs.pins) {
+        return no_memory(error);
+    }
+    if ((status = culm_gnn_setup_open(l->o->config, NULL, l->inputs.pins, &l->setup, error)) ||
         (status = share_out(l, error)) || (status = culm_launcher_check(l->launcher, error)) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
@@ -76,7 +82,11 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     l->brief = (struct culm_gnn_brief){.config_text = l->o->config_text,
                                        .plan = l->setup->model->plan,
                                        .payload_max = l->setup->layout.payload_max};
-    return culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256);
+    l->inputs.samples = l->brief.plan.vertices;
+    json_t *inputs = culm_inputs_json(&l->inputs);
+    l->brief.inputs = inputs ? json_dumps(inputs, JSON_COMPACT) : NULL;
+    json_decref(inputs);
+    return l->brief.inputs ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : no_memory(error);
 }
 
 /* --- the run directory --- */
@@ -101,13 +111,6 @@ static enum culm_status check_start(struct launch *l, struct culm_error *error) 
     }
     const struct culm_checkpoint_info *info = culm_checkpoint_info(checkpoint);
     culm_resume_compare_signature(l->launcher, &l->start, checkpoint, l->signature);
-    const json_t *cut = json_object_get(info->choices, "cut_sha256");
-    if (json_is_string(cut) && strcmp(json_string_value(cut), l->brief.cut_sha256) != 0) {
-        status = culm_error_set(error, CULM_ERR_CHANGED,
-                                "'%s': the graph was cut otherwise then; it has changed, or METIS "
-                                "differs",
-                                l->start.path);
-    }
     if (status == CULM_OK) {
         status = culm_gnn_config_parse(info->config, strlen(info->config), "its configuration",
                                        NULL, 0, &before, error);
@@ -124,9 +127,16 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     if (!l->o->run.resume) {
         return CULM_OK;
     }
+    char note[CULM_ERROR_MAX];
     enum culm_status status = culm_resume_find(l->launcher, l->o->run.dir, l->o->config->epochs,
                                                "epoch", "epochs", &l->start, error);
-    return status == CULM_OK && l->start.path[0] ? check_start(l, error) : status;
+    if (status == CULM_OK && l->start.path[0]) {
+        status = check_start(l, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_train_launch_inputs_compare(l->o->run.dir, "", &l->inputs, note, error);
+    }
+    return status;
 }
 
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
@@ -136,7 +146,11 @@ static enum culm_status claim(struct launch *l, struct culm_error *error) {
         (status = culm_resume_settle(l->o->run.dir, &l->start, error))) {
         return status;
     }
-    return culm_launcher_write_plan(l->launcher, plan_json(l), error);
+    json_t *plan = plan_json(l);
+    if (plan) {
+        json_object_set_new(plan, "inputs", culm_inputs_json(&l->inputs));
+    }
+    return culm_launcher_write_plan(l->launcher, plan, error);
 }
 
 /* --- nodes and their leader --- */
@@ -231,6 +245,8 @@ static void release(struct launch *l) {
     culm_launcher_free(l->launcher);
     culm_gnn_setup_close(l->setup);
     free(l->home);
+    free(l->brief.inputs);
+    culm_pins_free(l->inputs.pins);
     free(l->faults);
 }
 

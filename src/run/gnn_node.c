@@ -8,6 +8,7 @@
 #include "gnn/server.h"
 #include "gnn/worker.h"
 #include "run/gnn_fault.h"
+#include "train/inputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct node {
     uint32_t role;
     struct culm_participant *process;
     struct culm_gnn_brief brief;
+    struct culm_inputs inputs; /* of a server */
     struct culm_gnn_config config;
     bool configured;
     char signature[CULM_SIGNATURE_SIZE];
@@ -35,6 +37,7 @@ bool culm_gnn_brief_write(const struct culm_gnn_brief *brief, struct culm_buf *o
     if (text) {
         culm_buf_string(out, brief->config_text);
         culm_buf_string(out, text);
+        culm_buf_string(out, brief->inputs);
         culm_buf_string(out, brief->cut_sha256);
         culm_buf_u64(out, brief->payload_max);
     }
@@ -47,14 +50,15 @@ bool culm_gnn_brief_write(const struct culm_gnn_brief *brief, struct culm_buf *o
 enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_gnn_brief *ret_brief,
                                      struct culm_error *error) {
     struct culm_reader in = culm_reader_of(data, len);
-    char *config = calloc(1, len + 1), *plan = calloc(1, len + 1);
+    char *config = calloc(1, len + 1), *plan = calloc(1, len + 1), *inputs = calloc(1, len + 1);
     enum culm_status status = CULM_OK;
     *ret_brief = (struct culm_gnn_brief){0};
-    if (!config || !plan) {
+    if (!config || !plan || !inputs) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     } else {
         culm_read_string(&in, config, len + 1);
         culm_read_string(&in, plan, len + 1);
+        culm_read_string(&in, inputs, len + 1);
         culm_read_string(&in, ret_brief->cut_sha256, sizeof ret_brief->cut_sha256);
         ret_brief->payload_max = culm_read_u64(&in);
         json_t *json = culm_reader_done(&in) ? json_loads(plan, 0, NULL) : NULL;
@@ -65,15 +69,18 @@ enum culm_status culm_gnn_brief_read(const void *data, size_t len, struct culm_g
     free(plan);
     if (status == CULM_OK) {
         ret_brief->config_text = config;
+        ret_brief->inputs = inputs;
     } else {
         free(config);
+        free(inputs);
     }
     return status;
 }
 
 void culm_gnn_brief_release(struct culm_gnn_brief *brief) {
     free(brief->config_text);
-    brief->config_text = NULL;
+    free(brief->inputs);
+    brief->config_text = brief->inputs = NULL;
 }
 
 enum culm_status culm_gnn_cut_sha256(const struct culm_gnn_setup *setup, char ret_text[65]) {
@@ -100,13 +107,18 @@ struct culm_gnn_pace culm_gnn_pace_of(const struct culm_gnn_config *config) {
 
 /* --- a node --- */
 
-/* Servers see the graph, and cut it as the launcher did. */
+/* Servers see the graph, which holds what it held for the launcher, and cut it as that did. */
 static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     if (n->role != CULM_GNN_SERVER) {
         return culm_gnn_setup_plan(&n->config, &n->brief.plan, &n->setup, error);
     }
     char cut[65];
-    enum culm_status status = culm_gnn_setup_open(&n->config, NULL, NULL, &n->setup, error);
+    json_t *json = json_loads(n->brief.inputs, 0, NULL);
+    enum culm_status status = culm_inputs_read(json, &n->inputs, error);
+    json_decref(json);
+    if (status == CULM_OK) {
+        status = culm_gnn_setup_open(&n->config, NULL, n->inputs.pins, &n->setup, error);
+    }
     if (status == CULM_OK) {
         status = culm_gnn_cut_sha256(n->setup, cut);
     }
@@ -218,6 +230,7 @@ static void release(struct node *n) {
         culm_gnn_config_release(&n->config);
     }
     culm_gnn_brief_release(&n->brief);
+    culm_inputs_release(&n->inputs);
 }
 
 static const struct culm_actor_ops *const actors[CULM_GNN_ROLES] = {

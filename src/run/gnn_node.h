@@ -15,6 +15,7 @@ struct culm_gnn_brief {
     char *config_text; /* owned */
     struct culm_gnn_plan plan;
     uint64_t payload_max; /* bytes of the largest message of the run */
+    char *inputs;         /* owned; the graph's files as they were pinned, culm_inputs_json as text */
     char cut_sha256[65];  /* of the cut that the launcher made; who cuts again must get the same */
 };
 

@@ -2,6 +2,7 @@
 """Graph networks on processes: whatever the shape, and whoever dies or freezes where, the bits are those of one server."""
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -175,6 +176,43 @@ def stopped(bench, kill):
         equal(told, list(range(1, 401)), "epochs, each once")
 
 
+def own_graph(bench):
+    """A copy of the graph that a case may change."""
+    make_graph(bench)
+    path = bench.path("graph")
+    shutil.copytree(GRAPH, path)
+    return path
+
+
+def spoil(path):
+    """Another number among the features, which no cut shows; a new file in place of the old one."""
+    with open(os.path.join(path, "features.npy"), "rb") as file:
+        content = bytearray(file.read())
+    content[-2] ^= 1
+    with open(os.path.join(path, "new"), "wb") as file:
+        file.write(content)
+    os.rename(os.path.join(path, "new"), os.path.join(path, "features.npy"))
+
+
+def edited(bench):
+    """The features change in mid-run, and a server is lost: none that reads others takes part, and the bits stay."""
+    config = changed(CONFIG, epochs=300, eval__every=0, checkpoint__every=0, workers=0)
+    wanted = reference(bench, config)[0]
+    path = own_graph(bench)
+    process = start(bench, changed(config, graph__path=path), *fault("server:1", 150, "gather"))
+    wait_until(lambda: epochs_told(bench) or process.poll() is not None, 60, "the first epoch")
+    spoil(path)
+    run = bench.end(process)
+    equal(run.code, 0, f"exit code; {run.err[-300:]}")
+    run.events = [json.loads(line) for line in run.out.splitlines()]
+    equal([event["role"] for event in run.all("lost")], ["server"], "who was lost")
+    equal(run.hashes(), wanted, "weights_sha256 and state_sha256")
+    ended = bench.run("gnn", "train", bench.config(changed(config, graph__path=path), "more.yaml"), "--out", bench.path("run"),
+                      "--resume", "--json", "--set", "epochs=300")
+    equal(ended.code, 3, "exit code of a resume on another graph")
+    check("features.npy" in ended.err, f"no file is named: {ended.err!r}")
+
+
 def refused(bench, changes, words, code, text):
     make_graph(bench)
     path = bench.config(changed(CONFIG, **changes), "run.yaml")
@@ -288,6 +326,7 @@ cases.add("workers join from outside, and one is killed", joined, ["worker", "wo
 cases.add("a server joins from outside, and stands by", joined, ["server"], {"servers": 2, "workers": 0}, False)
 cases.add("a wrong token", not_let_in)
 cases.add("beyond loopback in the clear", refused, {}, ["--listen", "0.0.0.0:0"], 3, "--insecure")
+cases.add("features that change in mid-run", edited)
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
 cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never comes to phase gather")
 cases.add("a graph that is not there", refused, {"graph__path": "/nowhere"}, [], 3, "/nowhere")
