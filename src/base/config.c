@@ -629,16 +629,21 @@ void culm_config_release(const struct culm_config_table *table, void *object) {
     }
 }
 
-/* The origin of a key like "data.path". */
+/* The origin of a key like "data.path" or "models[1].layers". */
 static const struct culm_config_origin *origin_of(const struct culm_config_place *place,
                                                   const char *key) {
     const struct culm_config_table *table = place->table;
     const struct culm_config_origin *origin = place->origin;
     for (;;) {
-        size_t len = strcspn(key, "."), row = find_row(table, key, len);
+        size_t len = strcspn(key, ".["), row = find_row(table, key, len);
         assert(row < table->count);
         static const struct culm_config_origin nowhere;
         origin = origin->of ? &origin->of[row] : &nowhere;
+        if (key[len] == '[') {
+            size_t index = strtoul(key + len + 1, NULL, 10);
+            origin = index < origin->count ? &origin->of[index] : &nowhere;
+            len += strcspn(key + len, ".");
+        }
         if (!key[len]) {
             return origin;
         }

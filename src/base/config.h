@@ -46,7 +46,7 @@ enum culm_config_type {
     CULM_CONFIG_TYPE_ENUM,     /* an int-sized enum: the index in `words` */
     CULM_CONFIG_TYPE_TEXT,     /* char *, owned; NULL: none */
     CULM_CONFIG_TYPE_TEXTS,    /* struct culm_config_texts, owned; one text or a list of texts */
-    CULM_CONFIG_TYPE_INTS,     /* int64_t[n], each at least 1; a shorter list ends with 0 */
+    CULM_CONFIG_TYPE_INTS,     /* int64_t[n], the last not 0; a shorter list has zeros behind it */
     CULM_CONFIG_TYPE_SECTION,  /* a struct of `table` */
     CULM_CONFIG_TYPE_SECTIONS, /* struct culm_config_list of structs of `table`, owned */
     CULM_CONFIG_TYPE_NAMED,    /* the same, with a `char *`, owned, for the name */
@@ -97,7 +97,8 @@ struct culm_config_table {
                                struct culm_error *error);
 };
 
-/* Was the key ("layers", "data.path"; seen from the section) given, in the file or by a set? */
+/* Was the key ("layers", "data.path", "models[1].layers"; seen from the section) given, in the file
+ * or by a set? */
 bool culm_config_given(const struct culm_config_place *place, const char *key);
 /* Fills `error` with "FILE:LINE: key: MESSAGE", the place being that of the first of `keys` (up to
  * a NULL) that was given, else the file itself. Returns CULM_ERR_CONFIG. */
@@ -203,7 +204,7 @@ enum culm_status culm_config_resumable(const struct culm_config_table *table, co
         .size = sizeof(int), .value = value_, .words = words_, .flags = flags_, .doc = doc_        \
     }
 /* `allowed_` says in words what may stand there: "a name". `value_` "" and CULM_CONFIG_EMPTY: may
- * be none, which is written []. */
+ * be none, which is written [] or "". */
 #define CULM_CONFIG_TEXT(key_, type_, member_, value_, allowed_, flags_, doc_)                     \
     {                                                                                              \
         .key = key_, .type = CULM_CONFIG_TYPE_TEXT, CULM_CONFIG_MEMBER(type_, member_),            \

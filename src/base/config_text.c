@@ -131,13 +131,14 @@ static void dump_texts(char *const *texts, size_t count, struct culm_buf *out) {
 }
 
 static void dump_ints(const char *at, size_t room, struct culm_buf *out) {
+    static const int64_t none = 0;
+    while (room > 0 && memcmp(at + (room - 1) * sizeof none, &none, sizeof none) == 0) {
+        room--;
+    }
     culm_buf_printf(out, "[");
     for (size_t i = 0; i < room; i++) {
         int64_t value;
         memcpy(&value, at + i * sizeof value, sizeof value);
-        if (value == 0) {
-            break;
-        }
         culm_buf_printf(out, "%s%lld", i ? ", " : "", (long long)value);
     }
     culm_buf_printf(out, "]");

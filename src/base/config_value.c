@@ -148,6 +148,10 @@ static enum culm_status assign_text(const struct culm_config_mark *mark,
     if (count > 1) {
         return culm_config_fail(mark, error, "is a list of %zu; allowed: %s", count, row->allowed);
     }
+    if (count && items[0]->kind == CULM_YAML_SCALAR && items[0]->quoted && !*items[0]->text &&
+        row->flags & CULM_CONFIG_EMPTY) {
+        count = 0; /* "" is written by those who mean none */
+    }
     if (count == 1 ? !is_text(items[0]) : !(row->flags & CULM_CONFIG_EMPTY)) {
         return wrong_type(mark, row, count ? items[0] : node, error);
     }
