@@ -1,0 +1,341 @@
+/* A round in memory: adding, finding, counting; and writing it. */
+#include "merge/package.h"
+
+#include "base/grow.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "package: out of memory");
+}
+
+/* --- in memory --- */
+
+void culm_package_round_release(struct culm_package_round *round) {
+    for (int32_t q = 0; q < round->query_count; q++) {
+        free(round->query[q].model);
+        free(round->query[q].weights);
+        free(round->query[q].param);
+    }
+    free(round->query);
+    free(round->tensor);
+    *round = (struct culm_package_round){0};
+}
+
+int32_t culm_package_query_find(const struct culm_package_round *round, const char *name) {
+    for (int32_t q = 0; q < round->query_count; q++) {
+        if (strcmp(round->query[q].name, name) == 0) {
+            return q;
+        }
+    }
+    return -1;
+}
+
+int32_t culm_package_param_find(const struct culm_package_query *query, const char *name) {
+    for (int32_t i = 0; i < query->param_count; i++) {
+        if (strcmp(query->param[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+struct culm_package_query *culm_package_add_query(struct culm_package_round *round,
+                                                  const char *name, const char *model,
+                                                  const char *weights, const char *identity) {
+    if (!CULM_GROW(round->query, round->query_capacity, round->query_count + 1)) {
+        return NULL;
+    }
+    struct culm_package_query *query = &round->query[round->query_count];
+    *query = (struct culm_package_query){.model = strdup(model),
+                                         .weights = weights ? strdup(weights) : NULL,
+                                         .target = 1,
+                                         .original = -1,
+                                         .merged = -1};
+    if (!query->model || (weights && !query->weights)) {
+        free(query->model);
+        free(query->weights);
+        return NULL;
+    }
+    snprintf(query->name, sizeof query->name, "%s", name);
+    snprintf(query->identity, sizeof query->identity, "%s", identity);
+    round->query_count++;
+    return query;
+}
+
+int32_t culm_package_add_tensor(struct culm_package_round *round,
+                                const struct culm_package_tensor *tensor) {
+    for (int32_t t = 0; t < round->tensor_count; t++) {
+        if (strcmp(round->tensor[t].digest, tensor->digest) == 0) {
+            return t;
+        }
+    }
+    if (!CULM_GROW(round->tensor, round->tensor_capacity, round->tensor_count + 1)) {
+        return -1;
+    }
+    round->tensor[round->tensor_count] = *tensor;
+    return round->tensor_count++;
+}
+
+enum culm_status culm_package_add_param(struct culm_package_query *query, const char *name,
+                                        int32_t tensor, int32_t original, int32_t layer,
+                                        struct culm_error *error) {
+    if (strlen(name) >= CULM_PACKAGE_NAME_SIZE) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "parameter '%s': its name is too long",
+                              name);
+    }
+    if (!CULM_GROW(query->param, query->param_capacity, query->param_count + 1)) {
+        return no_memory(error);
+    }
+    struct culm_package_param *param = &query->param[query->param_count++];
+    *param = (struct culm_package_param){.tensor = tensor, .original = original, .layer = layer};
+    snprintf(param->name, sizeof param->name, "%s", name);
+    return CULM_OK;
+}
+
+/* --- counting --- */
+
+static bool is_first(const struct culm_package_round *round, int32_t query) {
+    for (int32_t q = 0; q < query; q++) {
+        if (strcmp(round->query[q].identity, round->query[query].identity) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum culm_status culm_package_sum(const struct culm_package_round *round,
+                                  struct culm_package_sums *ret_sums, struct culm_error *error) {
+    *ret_sums = (struct culm_package_sums){0};
+    enum { SEEN = 1, SEEN_IN_LAYER = 2 };
+    unsigned char *seen = calloc((size_t)round->tensor_count + 1, 1);
+    if (!seen) {
+        return no_memory(error);
+    }
+    for (int32_t q = 0; q < round->query_count; q++) {
+        const struct culm_package_query *query = &round->query[q];
+        bool first = is_first(round, q);
+        for (int32_t i = 0; i < query->param_count; i++) {
+            const struct culm_package_param *param = &query->param[i];
+            int64_t bytes = 4 * round->tensor[param->tensor].count;
+            unsigned char *mark = &seen[param->tensor];
+            bool layer = param->layer >= 0;
+            ret_sums->tensor_bytes += first ? bytes : 0;
+            ret_sums->total_bytes += first && layer ? bytes : 0;
+            ret_sums->tensor_distinct += *mark & SEEN ? 0 : bytes;
+            ret_sums->distinct_bytes += layer && !(*mark & SEEN_IN_LAYER) ? bytes : 0;
+            *mark |= layer ? SEEN | SEEN_IN_LAYER : SEEN;
+        }
+    }
+    free(seen);
+    return CULM_OK;
+}
+
+int64_t culm_package_shared_bytes(const struct culm_package_round *round, int32_t query) {
+    const struct culm_package_query *own = &round->query[query];
+    bool *used = calloc((size_t)round->tensor_count + 1, sizeof *used);
+    int64_t bytes = 0;
+    for (int32_t q = 0; q < round->query_count && used; q++) {
+        const struct culm_package_query *other = &round->query[q];
+        for (int32_t i = 0; strcmp(other->identity, own->identity) != 0 && i < other->param_count;
+             i++) {
+            used[other->param[i].tensor] = true;
+        }
+    }
+    for (int32_t i = 0; i < own->param_count && used; i++) {
+        bool counts = own->param[i].layer >= 0 && used[own->param[i].tensor];
+        bytes += counts ? 4 * round->tensor[own->param[i].tensor].count : 0;
+    }
+    free(used);
+    return bytes;
+}
+
+/* --- writing --- */
+
+enum culm_status culm_package_digest(struct culm_package_tensor *tensor, const float *data,
+                                     struct culm_error *error) {
+    char line[CULM_PACKAGE_RANK_MAX * 24 + 16];
+    size_t used = (size_t)snprintf(line, sizeof line, "f32 [");
+    for (int32_t d = 0; d < tensor->rank; d++) {
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%" PRId64, d ? ", " : "",
+                                 tensor->shape[d]);
+    }
+    used += (size_t)snprintf(line + used, sizeof line - used, "]\n");
+    struct culm_sha256 hash;
+    enum culm_status status = culm_sha256_init(&hash);
+    culm_sha256_update(&hash, line, used);
+    culm_sha256_update(&hash, data, 4 * (size_t)tensor->count);
+    if (status == CULM_OK) {
+        status = culm_sha256_final(&hash, tensor->digest);
+    }
+    return status == CULM_OK ? status : culm_error_set(error, status, "SHA-256 failed");
+}
+
+enum culm_status culm_package_make(struct culm_fs *fs, const char *dir, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/tensors", dir);
+    if (status == CULM_OK) {
+        status = culm_dir_make(fs, path, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_path_format(path, error, "%s/rounds", dir);
+    }
+    return status == CULM_OK ? culm_dir_make(fs, path, error) : status;
+}
+
+enum culm_status culm_package_put(struct culm_fs *fs, const char *dir,
+                                  const struct culm_package_tensor *tensor, const float *data,
+                                  uint64_t *ret_bytes, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    uint64_t there = 0, bytes = 4 * (uint64_t)tensor->count;
+    struct culm_error ignored = {0};
+    enum culm_status status = culm_package_tensor_path(dir, tensor->digest, path, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    /* It was renamed into place when it was whole, so its size says that it is the one. */
+    bool known = culm_file_size(path, &there, &ignored) == CULM_OK && there == bytes;
+    if (ret_bytes) {
+        *ret_bytes = known ? 0 : bytes;
+    }
+    return known ? CULM_OK : culm_file_replace(fs, path, data, bytes, error);
+}
+
+static json_t *tensors_json(const struct culm_package_round *round) {
+    json_t *tensors = json_object();
+    bool ok = tensors != NULL;
+    for (int32_t t = 0; t < round->tensor_count && ok; t++) {
+        json_t *shape = json_array();
+        for (int32_t d = 0; d < round->tensor[t].rank; d++) {
+            ok = json_array_append_new(shape, json_integer(round->tensor[t].shape[d])) == 0 && ok;
+        }
+        ok = json_object_set_new(tensors, round->tensor[t].digest, shape) == 0 && ok;
+    }
+    if (!ok) {
+        json_decref(tensors);
+    }
+    return ok ? tensors : NULL;
+}
+
+static json_t *params_json(const struct culm_package_round *round,
+                           const struct culm_package_query *query) {
+    json_t *params = json_object();
+    bool ok = params != NULL;
+    for (int32_t i = 0; i < query->param_count && ok; i++) {
+        const struct culm_package_param *param = &query->param[i];
+        json_t *item = json_pack("{s:s}", "tensor", round->tensor[param->tensor].digest);
+        if (param->original != param->tensor) {
+            ok = json_object_set_new(item, "original",
+                                     json_string(round->tensor[param->original].digest)) == 0;
+        }
+        if (param->layer >= 0) {
+            ok = json_object_set_new(item, "layer", json_integer(param->layer)) == 0 && ok;
+        }
+        ok = json_object_set_new(params, param->name, item) == 0 && ok;
+    }
+    if (!ok) {
+        json_decref(params);
+    }
+    return ok ? params : NULL;
+}
+
+static json_t *query_json(const struct culm_package_round *round,
+                          const struct culm_package_query *query) {
+    json_t *params = params_json(round, query);
+    json_t *json = params ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:O}", "query", query->name,
+                                      "model", query->model, "identity", query->identity, "target",
+                                      query->target, "original", query->original, "merged",
+                                      query->merged, "parameters", params)
+                          : NULL;
+    if (json && query->weights &&
+        json_object_set_new(json, "weights", json_string(query->weights)) != 0) {
+        json_decref(json);
+        json = NULL;
+    }
+    json_decref(params);
+    return json;
+}
+
+static char *round_text(const struct culm_package_round *round, struct culm_error *error) {
+    struct culm_package_sums sums;
+    if (culm_package_sum(round, &sums, error) != CULM_OK) {
+        return NULL;
+    }
+    json_t *tensors = tensors_json(round), *queries = json_array();
+    bool ok = tensors && queries;
+    for (int32_t q = 0; q < round->query_count && ok; q++) {
+        ok = json_array_append_new(queries, query_json(round, &round->query[q])) == 0;
+    }
+    json_t *root =
+        ok ? json_pack("{s:s, s:I, s:I, s:I, s:O, s:O}", "format", CULM_PACKAGE_FORMAT, "round",
+                       (json_int_t)round->number, "total_bytes", (json_int_t)sums.total_bytes,
+                       "distinct_bytes", (json_int_t)sums.distinct_bytes, "queries", queries,
+                       "tensors", tensors)
+           : NULL;
+    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    json_decref(root);
+    json_decref(tensors);
+    json_decref(queries);
+    if (!text) {
+        culm_error_set(error, CULM_ERR_ARGUMENT, "package: a name is not UTF-8, or out of memory");
+    }
+    return text;
+}
+
+/* What `current` says; "" when it is not there. */
+static enum culm_status now_current(struct culm_fs *fs, const char *path, char ret_line[256],
+                                    struct culm_error *error) {
+    char *text = NULL;
+    size_t len;
+    enum culm_status status = culm_file_read(fs, path, 255, &text, &len, error);
+    snprintf(ret_line, 256, "%s", status == CULM_OK ? text : "");
+    free(text);
+    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+}
+
+enum culm_status culm_package_publish(struct culm_fs *fs, const char *dir,
+                                      const struct culm_package_round *round,
+                                      struct culm_error *error) {
+    char path[CULM_PATH_MAX], current[CULM_PATH_MAX], digest[CULM_SHA256_HEX];
+    char line[CULM_SHA256_HEX + 32], now[256], *text = round_text(round, error);
+    if (!text) {
+        return CULM_ERR_ARGUMENT;
+    }
+    enum culm_status status = culm_path_format(current, error, "%s/current", dir);
+    if (status == CULM_OK) {
+        status = culm_path_format(path, error, "%s/rounds/%" PRId64 ".json", dir, round->number);
+    }
+    if (status == CULM_OK) {
+        status = culm_sha256_of(text, strlen(text), digest);
+    }
+    if (status == CULM_OK) {
+        status = now_current(fs, current, now, error);
+    }
+    snprintf(line, sizeof line, "%" PRId64 " %s\n", round->number, digest);
+    bool counts = strncmp(now, line, strcspn(line, " ") + 1) == 0;
+    if (status == CULM_OK && counts && strcmp(now, line) != 0) {
+        status =
+            culm_error_set(error, CULM_ERR_ARGUMENT,
+                           "package '%s': round %" PRId64 " counts already, and holds something "
+                           "else",
+                           dir, round->number);
+    }
+    /* A tensor that was there already may be of a writer that died before its name was durable. */
+    char tensors[CULM_PATH_MAX];
+    if (status == CULM_OK && !counts &&
+        !(status = culm_path_format(tensors, error, "%s/tensors", dir))) {
+        status = culm_file_sync(fs, tensors, error);
+    }
+    if (status == CULM_OK && !counts) {
+        status = culm_file_replace(fs, path, text, strlen(text), error);
+    }
+    if (status == CULM_OK && !counts) {
+        status = culm_file_replace(fs, current, line, strlen(line), error);
+    }
+    free(text);
+    return status;
+}
