@@ -1,0 +1,115 @@
+/* Models of pictures: what all kinds have in common. See model.h. */
+#include "vision/model.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_BYTES_MAX (1u << 22)
+
+const char *const culm_answer_names[] = {"boxes", "classes", "points", NULL};
+
+enum culm_status culm_vision_model_graph(struct culm_vision_model *model, int64_t batch,
+                                         enum culm_vision_purpose purpose,
+                                         struct culm_graph **ret_graph, struct culm_error *error) {
+    struct culm_graph *graph = NULL;
+    enum culm_status status = model->ops->graph(model, batch, &graph, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        if (graph->node[i].op == &culm_op_batchnorm) {
+            graph->node[i].attributes.inference = purpose == CULM_VISION_INFER;
+        }
+    }
+    *ret_graph = graph;
+    return CULM_OK;
+}
+
+enum culm_status culm_vision_model_weights(struct culm_vision_model *model,
+                                           const struct culm_param *param, float *ret_data,
+                                           struct culm_error *error) {
+    return model->ops->weights(model, param, ret_data, error);
+}
+
+static void free_names(struct culm_vision_model *model) {
+    for (int32_t i = 0; model->class_name && i < model->classes; i++) {
+        free(model->class_name[i]);
+    }
+    free(model->class_name);
+    model->class_name = NULL;
+}
+
+void culm_vision_model_free(struct culm_vision_model *model) {
+    if (model) {
+        free_names(model);
+        model->ops->free(model);
+    }
+}
+
+/* --- names of classes --- */
+
+const char *culm_vision_class_name(const struct culm_vision_model *model, int32_t index,
+                                   char text[24]) {
+    if (model->class_name && index >= 0 && index < model->classes) {
+        return model->class_name[index];
+    }
+    snprintf(text, 24, "class %d", (int)index);
+    return text;
+}
+
+static enum culm_status take_names(char *text, size_t len, const char *path, int32_t classes,
+                                   char **ret_name, struct culm_error *error) {
+    char *end = text + len;
+    int32_t count = 0;
+    for (char *line = text; line < end;) {
+        char *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop ? stop : end;
+        size_t bytes = (size_t)(stop - line);
+        bytes -= bytes > 0 && line[bytes - 1] == '\r';
+        if (bytes == 0 && stop + 1 >= end) {
+            break;
+        }
+        if (count < classes && !(ret_name[count] = strndup(line, bytes))) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", path);
+        }
+        count++;
+        line = stop + 1;
+    }
+    return count == classes ? CULM_OK
+                            : culm_error_set(error, CULM_ERR_CONFIG,
+                                             "names '%s': it has %d lines, and the model tells %d "
+                                             "classes apart; give it the file that goes with it",
+                                             path, count, classes);
+}
+
+enum culm_status culm_vision_names_read(struct culm_vision_model *model, const char *path,
+                                        struct culm_error *error) {
+    char *text = NULL;
+    size_t len = 0;
+    if (model->kind == CULM_ANSWER_POINTS) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "names '%s': the model gives points and has no classes", path);
+    }
+    enum culm_status status = culm_file_read(NULL, path, NAMES_BYTES_MAX, &text, &len, error);
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "names");
+        return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
+    }
+    char **name = calloc((size_t)model->classes + 1, sizeof *name);
+    status = name ? take_names(text, len, path, model->classes, name, error)
+                  : culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", path);
+    free(text);
+    if (status != CULM_OK) {
+        for (int32_t i = 0; name && i < model->classes; i++) {
+            free(name[i]);
+        }
+        free(name);
+        return status;
+    }
+    free_names(model);
+    model->class_name = name;
+    return CULM_OK;
+}
