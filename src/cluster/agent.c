@@ -103,6 +103,7 @@ void culm_local_agent_begin(struct culm_local_agent *agent) {
     uv_poll_start(&agent->records, UV_READABLE, culm_agent_on_records);
     uv_timer_start(&agent->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     culm_agent_trace_begin(agent);
+    culm_agent_engine_open(agent);
 }
 
 static enum culm_status open_pipe(struct culm_local_agent *agent, struct culm_error *error) {
@@ -156,6 +157,7 @@ void culm_local_agent_close(struct culm_local_agent *agent) {
     uv_handle_t *handles[] = {(uv_handle_t *)&agent->records, (uv_handle_t *)&agent->sweep,
                               (uv_handle_t *)&agent->defer, (uv_handle_t *)&agent->trace_timer};
     culm_agent_thaws_free(agent);
+    culm_agent_engine_close(agent);
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], NULL);
     }
@@ -180,6 +182,7 @@ void culm_local_agent_free(struct culm_local_agent *agent) {
         free(agent->child[i]);
     }
     free(agent->child);
+    culm_agent_engine_free(agent);
     free(agent->queue);
     free(agent->fired);
     free(agent);

@@ -19,6 +19,9 @@
  * process here: it ends when its link does, which is told to the agent, and when it is to be ended the
  * agent says that it has, upon which its link is to be closed.
  *
+ * With an engine (engine.h), nodes of one role are started there: they come as newcomers do, under
+ * names that say so, and are the nodes that the one who leads has asked for.
+ *
  * Its thread must live as long as the nodes: they may ask the kernel to be killed when it ends.
  * Thread: one, the loop's, for all of this; `ops` are called from the loop, and `ended` never from
  * within a call.
@@ -26,6 +29,7 @@
 #ifndef CULM_CLUSTER_AGENT_H
 #define CULM_CLUSTER_AGENT_H
 
+#include "cluster/engine.h"
 #include "cluster/fault.h"
 #include "cluster/trace.h"
 #include "net/leader.h"
@@ -81,7 +85,9 @@ struct culm_local_agent_options { /* all borrowed until _free */
                                        live, if a newcomer is to be let in; 0: any number */
     const struct culm_agent_fault *faults;
     size_t fault_count;
-    int64_t start_limit_ms; /* 0: 60000 */
+    int64_t start_limit_ms;     /* 0: 60000 */
+    struct culm_engine *engine; /* starts the nodes of engine_role; NULL: they are processes too */
+    uint32_t engine_role;
     const struct culm_local_agent_ops *ops;
     void *ctx;
 };

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 
+#include <pthread.h>
+
 #define CULM_AGENT_NAME_SIZE 512
 
 /* A node's process, from its start to the end of the agent. */
@@ -20,7 +22,9 @@ struct child {
     int64_t pid;           /* 0: could not be started */
     uint64_t heard_ns;     /* its start, or the last that was heard of it before it joined */
     struct culm_error why; /* text "": it declined for nothing */
-    bool newcomer;         /* somebody else started it; `process` is none */
+    bool newcomer;         /* somebody else started it, or will; `process` is none */
+    bool elsewhere;        /* that is the engine */
+    bool came;             /* of elsewhere: it has proved who it is */
     bool prepares;         /* it has proved who it is */
     bool joined;
     bool ended;  /* it is known why it ends: killed, refused, or declined */
@@ -42,8 +46,10 @@ struct culm_local_agent {
     uint64_t begin_ns;
     struct child **child; /* by node */
     int32_t child_count, child_capacity, alive;
-    char start_error[CULM_ERROR_MAX]; /* the last one complained of */
-    const char **queue;               /* trace names that wait for a place; [trace->count] */
+    char start_error[CULM_ERROR_MAX];  /* the last one complained of */
+    char engine_error[CULM_ERROR_MAX]; /* the last one that the engine did */
+    struct culm_engine_report *report; /* NULL: there is no engine */
+    const char **queue;                /* trace names that wait for a place; [trace->count] */
     size_t queue_count, trace_at;
     int record_fd[2]; /* the pipe that nodes write fault records into */
     char record[256]; /* the line in progress */
@@ -64,6 +70,8 @@ static inline struct child *culm_agent_child(const struct culm_local_agent *agen
 /* Starts a process as the next node. One that could not be started has ended, which is told from the
  * loop, and not before this returns. */
 void culm_agent_start(struct culm_local_agent *agent, uint32_t role, const char *name);
+/* The same but for numbers: of a node, a process, a signal. */
+bool culm_agent_alike(const char *a, const char *b);
 /* Complains of one that has not joined, with its node in front; what equals the one before is not
  * told again. */
 void culm_agent_start_error(struct child *child, struct culm_error *error);
@@ -73,6 +81,19 @@ int32_t culm_agent_count(const struct culm_local_agent *agent, uint32_t role, bo
 void culm_agent_kill(struct child *child);
 /* Kills those of which nothing was heard for start_limit_ms before they had joined. */
 void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns);
+
+/* --- agent_engine.c --- */
+
+bool culm_agent_starts_elsewhere(const struct culm_local_agent *agent, uint32_t role);
+void culm_agent_start_elsewhere(struct child *child);
+void culm_agent_end_elsewhere(const struct child *child); /* if it was started there */
+/* A newcomer of a name that the engine gives is one of those that are awaited of it; its node is
+ * CULM_NEWCOMER if it has another name. CULM_ERR_CONFIG: nobody is awaited. */
+enum culm_status culm_agent_take_in(struct culm_local_agent *agent, uint32_t role, int64_t pid,
+                                    const char *name, int32_t *ret_node, struct culm_error *error);
+void culm_agent_engine_open(struct culm_local_agent *agent);  /* if it cannot, the run fails */
+void culm_agent_engine_close(struct culm_local_agent *agent); /* also if it was not opened */
+void culm_agent_engine_free(struct culm_local_agent *agent);  /* the loop has run since */
 
 /* --- agent_fault.c --- */
 

@@ -60,8 +60,7 @@ static void last_words(const struct child *child, char *ret_text, size_t size) {
     }
 }
 
-/* The same but for numbers: of a node, a process, a signal. */
-static bool alike(const char *a, const char *b) {
+bool culm_agent_alike(const char *a, const char *b) {
     while (*a && *b) {
         a += strspn(a, "0123456789");
         b += strspn(b, "0123456789");
@@ -76,7 +75,7 @@ static bool alike(const char *a, const char *b) {
 
 void culm_agent_start_error(struct child *child, struct culm_error *error) {
     struct culm_local_agent *agent = child->agent;
-    if (!agent->o.ops->over(agent->o.ctx) && !alike(agent->start_error, error->text)) {
+    if (!agent->o.ops->over(agent->o.ctx) && !culm_agent_alike(agent->start_error, error->text)) {
         memcpy(agent->start_error, error->text, sizeof error->text);
         culm_error_prefix(error, "node %d", child->node);
         agent->o.ops->complain(agent->o.ctx, error);
@@ -118,6 +117,7 @@ static void on_defer(uv_timer_t *timer) {
 static void end_newcomer(struct child *child) {
     child->exited = true;
     child->agent->alive--;
+    culm_agent_end_elsewhere(child);
     uv_timer_start(&child->agent->defer, on_defer, 0, 0);
 }
 
@@ -172,7 +172,9 @@ void culm_agent_starts_sweep(struct culm_local_agent *agent, uint64_t now_ns) {
     int64_t limit_ms = agent->o.start_limit_ms ? agent->o.start_limit_ms : 60000;
     for (int32_t i = 0; i < agent->child_count; i++) {
         struct child *child = agent->child[i];
-        if (!child->joined && !child->ended && !child->exited &&
+        bool awaited =
+            !child->elsewhere || child->came; /* else the engine has a limit of its own */
+        if (awaited && !child->joined && !child->ended && !child->exited &&
             now_ns > child->heard_ns + (uint64_t)limit_ms * 1000000) {
             struct culm_error error;
             culm_error_set(&error, CULM_ERR_TIMEOUT,
@@ -218,6 +220,10 @@ static struct child *child_new(struct culm_local_agent *agent, uint32_t role, co
 enum culm_status culm_local_agent_enroll(struct culm_local_agent *agent, uint32_t role, int64_t pid,
                                          const char *name, int32_t *ret_node,
                                          struct culm_error *error) {
+    enum culm_status status = culm_agent_take_in(agent, role, pid, name, ret_node, error);
+    if (status != CULM_OK || *ret_node != CULM_NEWCOMER) {
+        return status;
+    }
     if (agent->o.max_nodes > 0 && agent->alive >= agent->o.max_nodes) {
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "the run has %d nodes already, and max_nodes is %d", agent->alive,
@@ -310,6 +316,8 @@ void culm_agent_start(struct culm_local_agent *agent, uint32_t role, const char 
     if (!child) {
         culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a worker");
         agent->o.ops->failed(agent->o.ctx, &error);
+    } else if (culm_agent_starts_elsewhere(agent, role)) {
+        culm_agent_start_elsewhere(child);
     } else if (start(child, &error) != CULM_OK) {
         culm_agent_start_error(child, &error);
         child->exited = true;

@@ -50,6 +50,8 @@ struct culm_host_options { /* all borrowed until _free */
     const struct culm_agent_fault *faults;
     size_t fault_count;
     int64_t start_limit_ms;
+    struct culm_engine *engine;
+    uint32_t engine_role;
 };
 
 struct culm_host;

@@ -58,6 +58,8 @@ enum culm_status culm_host_agent_new(struct culm_host *host, struct culm_error *
         .faults = host->o.faults,
         .fault_count = host->o.fault_count,
         .start_limit_ms = host->o.start_limit_ms,
+        .engine = host->o.engine,
+        .engine_role = host->o.engine_role,
         .ops = &agent_ops,
         .ctx = host,
     };

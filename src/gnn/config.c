@@ -103,6 +103,30 @@ static const struct culm_config_row eval_rows[] = {
 };
 static const struct culm_config_table eval_table = {CULM_CONFIG_ROWS(eval_rows, E)};
 
+/* --- engines --- */
+
+#define L struct culm_gnn_lambda_config
+static const struct culm_config_row lambda_rows[] = {
+    CULM_CONFIG_TEXT("function", L, function, "", "a name", FREE | CULM_CONFIG_EMPTY,
+                     "function that workers are: its name or its ARN"),
+    CULM_CONFIG_TEXT("region", L, region, "", "a name", FREE | CULM_CONFIG_EMPTY,
+                     "region of the function; none: that of AWS_REGION or AWS_DEFAULT_REGION"),
+    CULM_CONFIG_TEXT("endpoint", L, endpoint, "", "a URL", FREE | CULM_CONFIG_EMPTY,
+                     "where functions are invoked; none: that of AWS in the region"),
+    CULM_CONFIG_INT("memory_mb", L, memory_mb, "0", 0, 10240, FREE,
+                    "megabytes of memory that the function must have; 0: any amount"),
+    CULM_CONFIG_INT("concurrency", L, concurrency, "0", 0, 100000, FREE,
+                    "invocations at once, at most; 0: one for each worker"),
+};
+static const struct culm_config_table lambda_table = {CULM_CONFIG_ROWS(lambda_rows, L)};
+
+#define GEARMAN struct culm_gnn_gearman_config
+static const struct culm_config_row gearman_rows[] = {
+    CULM_CONFIG_TEXT("server", GEARMAN, server, "127.0.0.1:4730", "HOST:PORT", FREE,
+                     "job server that hands jobs to workers"),
+};
+static const struct culm_config_table gearman_table = {CULM_CONFIG_ROWS(gearman_rows, GEARMAN)};
+
 /* --- the whole --- */
 
 static const char *const mode_names[] = {
@@ -142,6 +166,8 @@ static const struct culm_config_row rows[] = {
                      "least product of both"),
     CULM_CONFIG_ENUM("engine", T, engine, "local", engine_names, FREE,
                      "where workers run: processes of this machine, AWS Lambda, or Gearman"),
+    CULM_CONFIG_SECTION("lambda", T, lambda, &lambda_table),
+    CULM_CONFIG_SECTION("gearman", T, gearman, &gearman_table),
     CULM_CONFIG_ENUM("order", T, order, "auto", order_names, 0,
                      "order of products and gathers: `auto`, the cheaper one in each layer by "
                      "counted cost; `published`, that of Dorylus, where nothing is kept"),

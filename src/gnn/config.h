@@ -39,6 +39,18 @@ struct culm_gnn_model_config {
     char *init; /* safetensors with initial weights; NULL: none */
 };
 
+/* Where workers run, `engine: lambda`. */
+struct culm_gnn_lambda_config {
+    char *function, *region, *endpoint; /* NULL: not given */
+    int64_t memory_mb;                  /* 0: whatever it has */
+    int64_t concurrency;                /* 0: as many as there are workers */
+};
+
+/* `engine: gearman`. */
+struct culm_gnn_gearman_config {
+    char *server;
+};
+
 struct culm_gnn_optimizer_config {
     enum culm_gnn_optimizer name;
     double lr, weight_decay, momentum;
@@ -64,6 +76,8 @@ struct culm_gnn_config {
     int64_t worker_count;
     enum culm_gnn_tune tune;
     enum culm_gnn_engine engine;
+    struct culm_gnn_lambda_config lambda;
+    struct culm_gnn_gearman_config gearman;
     enum culm_gnn_order order;
     struct culm_gnn_optimizer_config optimizer;
     struct culm_gnn_stop_config stop;

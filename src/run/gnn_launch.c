@@ -5,6 +5,7 @@
 #include "gnn/partition.h"
 #include "gnn/phase.h"
 #include "report/gnn.h"
+#include "run/gnn_engine.h"
 #include "run/gnn_node.h"
 #include "run/resume.h"
 #include "run/train_launch_inputs.h"
@@ -26,6 +27,7 @@ struct launch {
     struct culm_agent_fault *faults;
     struct culm_gnn_exec *exec;
     struct culm_gnn_leader *leader;
+    struct culm_engine *engine; /* of workers; NULL: they are processes of the launcher */
 };
 
 static enum culm_status no_memory(struct culm_error *error) {
@@ -72,7 +74,8 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     if (!l->inputs.pins) {
         return no_memory(error);
     }
-    if ((status = culm_gnn_setup_open(l->o->config, NULL, l->inputs.pins, &l->setup, error)) ||
+    if ((status = culm_gnn_engine_new(l->o->config, l->o->listen, &l->engine, error)) ||
+        (status = culm_gnn_setup_open(l->o->config, NULL, l->inputs.pins, &l->setup, error)) ||
         (status = share_out(l, error)) || (status = culm_launcher_check(l->launcher, error)) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
@@ -180,6 +183,8 @@ static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
         .max_nodes = CULM_GNN_NODES_MAX,
         .listen = l->o->listen,
         .newcomers = l->o->listen != NULL,
+        .engine = l->engine,
+        .engine_role = CULM_GNN_WORKER,
     };
     return culm_launcher_open(l->launcher, &doors, error);
 }
@@ -243,6 +248,7 @@ static void release(struct launch *l) {
     culm_gnn_leader_free(l->leader);
     culm_gnn_numeric_free(l->exec);
     culm_launcher_free(l->launcher);
+    culm_engine_free(l->engine);
     culm_gnn_setup_close(l->setup);
     free(l->home);
     free(l->brief.inputs);

@@ -273,6 +273,8 @@ static enum culm_status open_host(struct culm_launcher *l, struct culm_error *er
         .faults = l->faults,
         .fault_count = l->o->fault_count,
         .start_limit_ms = l->doors.start_limit_ms,
+        .engine = l->doors.engine,
+        .engine_role = l->doors.engine_role,
     };
     culm_socket_raise_limit();
     return culm_host_new(&options, &l->host, error);

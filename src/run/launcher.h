@@ -100,6 +100,8 @@ struct culm_launcher_doors {
     int64_t alive_ms;  /* 0: 1000 */
     int32_t max_nodes; /* of a trace, or for newcomers */
     int64_t start_limit_ms;
+    struct culm_engine *engine; /* starts the processes of engine_role; NULL: the launcher does */
+    uint32_t engine_role;
 };
 
 /* "ROLE:INDEX", such as "server:0", for a field of culm_fault_field: the number of the role, times

@@ -21,51 +21,7 @@
 
 #include <cmocka.h>
 
-/* What a test starts besides its host's nodes. */
-static struct {
-    pid_t pid[4];
-    int words[4]; /* what it prints */
-    int count;
-} came;
-
-static void come(struct test *t, const char *mode, const char *token) {
-    int words[2];
-    assert_int_equal(pipe(words), 0);
-    char **argv = toy_argv(mode, token, "sig", CULM_NEWCOMER, "guest\n", culm_host_address(t->host),
-                           -1, NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        dup2(words[1], 2);
-        close(words[0]);
-        execv(argv[0], argv);
-        _exit(127);
-    }
-    close(words[1]);
-    for (char **arg = argv; *arg; arg++) {
-        free(*arg);
-    }
-    free(argv);
-    came.pid[came.count] = pid;
-    came.words[came.count++] = words[0];
-}
-
-/* Its exit code, or minus the signal; and all that it said. */
-static int end_of(int index, char *ret_words, size_t size) {
-    size_t len = 0;
-    ssize_t got;
-    int status;
-    while ((got = read(came.words[index], ret_words + len, size - 1 - len)) > 0) {
-        len += (size_t)got;
-    }
-    ret_words[len] = '\0';
-    close(came.words[index]);
-    assert_int_equal(waitpid(came.pid[index], &status, 0), came.pid[index]);
-    assert_null(strstr(ret_words, "Sanitizer"));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static void one_comes(struct test *t) { come(t, "worker", TOY_TOKEN); }
+static void one_comes(struct test *t) { test_come(t, "worker", TOY_TOKEN, "guest\n"); }
 
 /* --- it is a node --- */
 
@@ -75,7 +31,7 @@ static void talk(struct test *t, int32_t node, const struct culm_node_info *info
         return;
     }
     assert_int_equal(node, 1);
-    assert_int_equal(info->pid, came.pid[0]); /* through "unix:" it is known */
+    assert_int_equal(info->pid, test_came.pid[0]); /* through "unix:" it is known */
     assert_string_equal(info->name, "guest?");
     test_order(t, 0, TOY_BLAST, (struct toy_order){.node = 1, .count = 30});
     test_order(t, 1, TOY_BLAST, (struct toy_order){.node = 0, .count = 30});
@@ -101,13 +57,13 @@ static void until_both_30(struct test *t, int32_t node, const struct toy_report 
 static void one_joins_without_an_id(void **state) {
     (void)state;
     char words[1024];
-    came.count = 0;
+    test_came.count = 0;
     RUN(.start = 1, .max_nodes = 2, .on_up = talk, .on_timer = ask_both,
         .on_report = until_both_30);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 2);
     assert_int_equal(t.losts, 0);
-    assert_int_equal(end_of(0, words, sizeof words), 1); /* with its coordinator */
+    assert_int_equal(test_came_end(0, words, sizeof words), 1); /* with its coordinator */
     assert_non_null(strstr(words, "is node 1 in role 7\n"));
     assert_non_null(strstr(words, "the coordinator is gone"));
     test_release(&t, 0);
@@ -119,7 +75,7 @@ static void kill_it(struct test *t, int32_t node, const struct culm_node_info *i
     (void)node;
     (void)info;
     t->since_ns = culm_clock_ns();
-    kill(came.pid[0], SIGKILL);
+    kill(test_came.pid[0], SIGKILL);
 }
 
 static void it_ended(struct test *t, int32_t node, const struct culm_error *why) {
@@ -131,12 +87,12 @@ static void it_ended(struct test *t, int32_t node, const struct culm_error *why)
 static void the_end_of_its_process_is_told(void **state) {
     (void)state;
     char words[1024];
-    came.count = 0;
+    test_came.count = 0;
     RUN(.all_started = one_comes, .on_up = kill_it, .on_exit = it_ended);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.eofs, 1);
     assert_true(t.exit_ns[0] >= t.eof_ns[0] && t.exit_ns[0] - t.since_ns < SECOND);
-    assert_int_equal(end_of(0, words, sizeof words), -SIGKILL);
+    assert_int_equal(test_came_end(0, words, sizeof words), -SIGKILL);
     test_release(&t, 0);
 }
 
@@ -149,16 +105,16 @@ static void end_it(struct test *t, int32_t node, const struct culm_node_info *in
 static void the_leader_can_end_it(void **state) {
     (void)state;
     char words[1024];
-    came.count = 0;
+    test_came.count = 0;
     RUN(.all_started = one_comes, .on_up = end_it, .on_exit = it_ended);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.eofs, 1);
-    assert_int_equal(end_of(0, words, sizeof words), 1);
+    assert_int_equal(test_came_end(0, words, sizeof words), 1);
     assert_non_null(strstr(words, "the coordinator is gone"));
     test_release(&t, 0);
 }
 
-static void one_declines(struct test *t) { come(t, "decline", TOY_TOKEN); }
+static void one_declines(struct test *t) { test_come(t, "decline", TOY_TOKEN, "guest\n"); }
 
 static void it_declined(struct test *t, int32_t node, const struct culm_error *why) {
     assert_int_equal(node, 0);
@@ -170,32 +126,32 @@ static void it_declined(struct test *t, int32_t node, const struct culm_error *w
 static void what_it_declines_for_is_told(void **state) {
     (void)state;
     char words[1024];
-    came.count = 0;
+    test_came.count = 0;
     RUN(.all_started = one_declines, .on_exit = it_declined);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.ups, 0);
     assert_int_equal(t.error_events, 1);
-    assert_int_equal(end_of(0, words, sizeof words), 1);
+    assert_int_equal(test_came_end(0, words, sizeof words), 1);
     test_release(&t, 0);
 }
 
-static void one_sleeps(struct test *t) { come(t, "asleep", TOY_TOKEN); }
+static void one_sleeps(struct test *t) { test_come(t, "asleep", TOY_TOKEN, "guest\n"); }
 
 static void it_was_silent(struct test *t, int32_t node, const struct culm_error *why) {
     (void)why;
     assert_int_equal(node, 0);
-    kill(came.pid[0], SIGKILL); /* it does not look at its connection */
+    kill(test_came.pid[0], SIGKILL); /* it does not look at its connection */
     test_finish(t);
 }
 
 static void one_that_gets_on_with_nothing_is_put_out(void **state) {
     (void)state;
     char words[1024];
-    came.count = 0;
+    test_came.count = 0;
     RUN(.all_started = one_sleeps, .on_exit = it_was_silent, .start_limit_ms = 500);
     assert_int_equal(t.code, 0);
     assert_non_null(strstr(t.error_text, "silent for 500 ms"));
-    (void)end_of(0, words, sizeof words);
+    (void)test_came_end(0, words, sizeof words);
     test_release(&t, 0);
 }
 
@@ -203,11 +159,11 @@ static void one_that_gets_on_with_nothing_is_put_out(void **state) {
 
 /* Leaves when the newcomer that is to be refused has ended. */
 static void watch(struct test *t) {
-    struct pollfd last = {.fd = came.words[came.count - 1], .events = POLLIN};
+    struct pollfd last = {.fd = test_came.words[test_came.count - 1], .events = POLLIN};
     siginfo_t info = {0};
-    bool ended =
-        waitid(P_PID, (id_t)came.pid[came.count - 1], &info, WEXITED | WNOHANG | WNOWAIT) ||
-        info.si_pid;
+    bool ended = waitid(P_PID, (id_t)test_came.pid[test_came.count - 1], &info,
+                        WEXITED | WNOHANG | WNOWAIT) ||
+                 info.si_pid;
     if (ended && poll(&last, 1, 0) == 1) {
         test_finish(t);
     } else {
@@ -219,7 +175,7 @@ static void refused(struct test *t, int index, int ups, const char *why) {
     char words[1024];
     assert_int_equal(t->code, 0);
     assert_int_equal(t->ups, ups);
-    assert_int_equal(end_of(index, words, sizeof words), 1);
+    assert_int_equal(test_came_end(index, words, sizeof words), 1);
     assert_true(strchr(words, '\n') == words + strlen(words) - 1); /* one line */
     if (!strstr(words, why)) {
         fail_msg("'%s' says nothing of '%s'", words, why);
@@ -227,13 +183,13 @@ static void refused(struct test *t, int index, int ups, const char *why) {
 }
 
 static void one_with_a_wrong_token(struct test *t) {
-    come(t, "worker", "0123456789abcdef0123456789abcdeg");
+    test_come(t, "worker", "0123456789abcdef0123456789abcdeg", "guest\n");
     watch(t);
 }
 
 static void a_wrong_token_is_refused(void **state) {
     (void)state;
-    came.count = 0;
+    test_came.count = 0;
     RUN(.all_started = one_with_a_wrong_token, .on_timer = watch);
     refused(&t, 0, 0, "wrong token");
     assert_int_equal(t.exits, 0);
@@ -251,10 +207,10 @@ static void next_comes(struct test *t, int32_t node, const struct culm_node_info
 static void one_more_than_max_nodes_is_refused(void **state) {
     (void)state;
     char words[1024];
-    came.count = 0;
+    test_came.count = 0;
     RUN(.start = 1, .max_nodes = 2, .on_up = next_comes, .on_timer = watch);
     refused(&t, 1, 2, "refused: the run has 2 nodes already, and max_nodes is 2");
-    assert_int_equal(end_of(0, words, sizeof words), 1);
+    assert_int_equal(test_came_end(0, words, sizeof words), 1);
     test_release(&t, 0);
 }
 
@@ -265,7 +221,7 @@ static void comes_and_is_watched(struct test *t) {
 
 static void a_run_that_asks_for_none_lets_in_none(void **state) {
     (void)state;
-    came.count = 0;
+    test_came.count = 0;
     RUN(.closed = true, .all_started = comes_and_is_watched, .on_timer = watch);
     refused(&t, 0, 0, "refused: this run starts its nodes itself");
     test_release(&t, 0);
@@ -279,7 +235,7 @@ static bool full(struct test *t, const struct culm_node_info *info, struct culm_
 
 static void the_leader_says_why_not(void **state) {
     (void)state;
-    came.count = 0;
+    test_came.count = 0;
     RUN(.admits = full, .all_started = comes_and_is_watched, .on_timer = watch);
     refused(&t, 0, 0, "is not what we need");
     test_release(&t, 0);
@@ -316,7 +272,7 @@ static void lost_1(struct test *t, int32_t node, int32_t lost) {
 /* A host that listens everywhere, and nodes that do; `reached`: node 0 found node 1. */
 static void advertised(const char *listen, const char *advertise, bool reached) {
     char words[1024];
-    came.count = 0;
+    test_came.count = 0;
     setenv(TOY_LISTEN, listen, 1); /* of all that are started here */
     if (advertise) {
         setenv(TOY_ADVERTISE, advertise, 1);
@@ -327,7 +283,7 @@ static void advertised(const char *listen, const char *advertise, bool reached) 
     unsetenv(TOY_ADVERTISE);
     assert_int_equal(t.code, 0);
     assert_int_equal(t.losts, !reached);
-    assert_int_equal(end_of(0, words, sizeof words), 1);
+    assert_int_equal(test_came_end(0, words, sizeof words), 1);
     test_release(&t, 0);
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +208,46 @@ static void publish(void *ctx, json_t *event) {
     }
 }
 
+/* --- what comes besides the host's nodes --- */
+
+struct test_came test_came;
+
+void test_come(struct test *t, const char *mode, const char *token, const char *name) {
+    int words[2];
+    assert_int_equal(pipe2(words, O_CLOEXEC),
+                     0); /* a node that is started meanwhile has no end of it */
+    char **argv =
+        toy_argv(mode, token, "sig", CULM_NEWCOMER, name, culm_host_address(t->host), -1, NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(words[1], 2);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    close(words[1]);
+    for (char **arg = argv; *arg; arg++) {
+        free(*arg);
+    }
+    free(argv);
+    test_came.pid[test_came.count] = pid;
+    test_came.words[test_came.count++] = words[0];
+}
+
+int test_came_end(int index, char *ret_words, size_t size) {
+    size_t len = 0;
+    ssize_t got;
+    int status;
+    while ((got = read(test_came.words[index], ret_words + len, size - 1 - len)) > 0) {
+        len += (size_t)got;
+    }
+    ret_words[len] = '\0';
+    close(test_came.words[index]);
+    assert_int_equal(waitpid(test_came.pid[index], &status, 0), test_came.pid[index]);
+    assert_null(strstr(ret_words, "Sanitizer"));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
 /* --- running one --- */
 
 void test_read_log(struct test *t, int32_t node, char *ret_text, size_t size) {
@@ -264,6 +305,8 @@ void test_run(struct test *t) {
         .start_limit_ms = t->start_limit_ms,
         .hello_limit_ms = t->hello_limit_ms,
         .stop_fd = t->stop_fd,
+        .engine = t->engine,
+        .engine_role = ROLE,
     };
     assert_int_equal(culm_host_new(&options, &t->host, &error), CULM_OK);
     t->world = culm_host_world(t->host);

@@ -7,6 +7,8 @@
 
 #include "toy.h"
 
+#include <sys/types.h>
+
 #define SECOND 1000000000ull
 #define NODES 8
 #define ROLE 7 /* of those that the toy coordinator starts, and that it gives to newcomers */
@@ -22,9 +24,10 @@ struct test {
     double time_scale;
     int32_t max_nodes;
     int64_t start_limit_ms, hello_limit_ms;
-    const char *log_dir; /* NULL: dir */
-    int leave_at_start;  /* 0: it goes on */
-    int stop_fd;         /* the host's; test_run makes it */
+    const char *log_dir;        /* NULL: dir */
+    int leave_at_start;         /* 0: it goes on */
+    struct culm_engine *engine; /* NULL: none; of ROLE */
+    int stop_fd;                /* the host's; test_run makes it */
     /* NULL: any newcomer may. */
     bool (*admits)(struct test *t, const struct culm_node_info *info, struct culm_error *ret_error);
     bool closed;                         /* the actor has no such function */
@@ -62,6 +65,18 @@ void test_run(struct test *t);
  * sanitizer's report. */
 void test_release(struct test *t, int32_t fired);
 void test_read_log(struct test *t, int32_t node, char *ret_text, size_t size);
+
+/* What a test starts besides its host's nodes. */
+struct test_came {
+    pid_t pid[4];
+    int words[4]; /* what it prints */
+    int count;
+};
+extern struct test_came test_came;
+/* A newcomer of this name. */
+void test_come(struct test *t, const char *mode, const char *token, const char *name);
+/* Its exit code, or minus the signal; and all that it said. */
+int test_came_end(int index, char *ret_words, size_t size);
 
 #define RUN(...)                                                                                   \
     struct test t = {__VA_ARGS__};                                                                 \

@@ -1,0 +1,24 @@
+/* The table of engines. See gnn_engine.h. */
+#include "run/gnn_engine.h"
+
+typedef enum culm_status (*make_engine)(const struct culm_gnn_config *config, const char *listen,
+                                        struct culm_engine **ret_engine, struct culm_error *error);
+
+static enum culm_status make_local(const struct culm_gnn_config *config, const char *listen,
+                                   struct culm_engine **ret_engine, struct culm_error *error) {
+    (void)config;
+    (void)listen;
+    (void)error;
+    *ret_engine = NULL;
+    return CULM_OK;
+}
+
+/* What is not here is refused with the configuration. */
+static const make_engine engines[] = {
+    [CULM_GNN_LOCAL] = make_local,
+};
+
+enum culm_status culm_gnn_engine_new(const struct culm_gnn_config *config, const char *listen,
+                                     struct culm_engine **ret_engine, struct culm_error *error) {
+    return engines[config->engine](config, listen, ret_engine, error);
+}
