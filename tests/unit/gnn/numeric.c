@@ -304,7 +304,7 @@ static void shared(const char *graph, const char *more) {
         assert_int_equal(must(r.holder[2], load).digest, out.digest);
         load.version++; /* where a version is follows from its number, whatever path is said */
         assert_int_equal(run_task(r.holder[2], &load), CULM_ERR_NOT_FOUND);
-        struct culm_gnn_task finish = {.kind = CULM_GNN_TASK_FINISH};
+        struct culm_gnn_task finish = {.kind = CULM_GNN_TASK_FINISH, .version = epoch};
         memcpy(finish.text, saved.text, sizeof finish.text);
         finish = must(r.worker, finish);
         assert_int_equal(culm_gnn_numeric_hash(r.holder[epoch % 2], have, NULL), CULM_OK);
