@@ -22,6 +22,7 @@ int culm_cli_eval(int argc, char **argv);
 int culm_cli_model(int argc, char **argv);
 int culm_cli_generate(int argc, char **argv);
 int culm_cli_gnn(int argc, char **argv);
+int culm_cli_gnn_cost(int argc, char **argv);  /* argv[0] is "cost" */
 int culm_cli_gnn_join(int argc, char **argv);  /* argv[0] is "server" or "worker" */
 int culm_cli_gnn_train(int argc, char **argv); /* argv[0] is "train" */
 int culm_cli_help(int argc, char **argv);

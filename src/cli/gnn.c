@@ -59,7 +59,7 @@ static const struct culm_option options[] = {
 const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
     .arguments = "train CONFIG.yaml | server|worker --join HOST:PORT --token-file F | eval "
-                 "CONFIG|DIR | predict DIR --out LOGITS.npy | show "
+                 "CONFIG|DIR | predict DIR --out LOGITS.npy | cost DIR|published|prices | show "
                  "GRAPH|CONFIG|DIR | partition GRAPH --intervals K | import "
                  "edges|npz FILE... --out GRAPH "
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
@@ -69,7 +69,8 @@ const struct culm_usage culm_usage_gnn = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "train, server and worker have options of their own; 'culm gnn train --help' lists them.\n"
+        "train, server, worker and cost have options of their own; 'culm gnn train --help' lists "
+        "them.\n"
         "\n"
         "A graph is a folder: graph.json, and arrays as .npy files (docs/gnn.md has the format).\n"
         "Everything in it is checked whenever it is read.\n"
@@ -368,6 +369,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
 int culm_cli_gnn(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "train") == 0) { /* has options of its own */
         return culm_cli_gnn_train(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "cost") == 0) {
+        return culm_cli_gnn_cost(argc - 1, argv + 1);
     }
     if (argc > 1 && (strcmp(argv[1], "server") == 0 || strcmp(argv[1], "worker") == 0)) {
         return culm_cli_gnn_join(argc - 1, argv + 1);

@@ -168,6 +168,8 @@ static const struct culm_config_row rows[] = {
                      "where workers run: processes of this machine, AWS Lambda, or Gearman"),
     CULM_CONFIG_SECTION("lambda", T, lambda, &lambda_table),
     CULM_CONFIG_SECTION("gearman", T, gearman, &gearman_table),
+    CULM_CONFIG_TEXT("prices", T, prices, "", "a file", FREE | CULM_CONFIG_EMPTY,
+                     "file of what machines cost; [] is the one that comes with Culm"),
     CULM_CONFIG_ENUM("order", T, order, "auto", order_names, 0,
                      "order of products and gathers: `auto`, the cheaper one in each layer by "
                      "counted cost; `published`, that of Dorylus, where nothing is kept"),

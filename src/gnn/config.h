@@ -78,6 +78,7 @@ struct culm_gnn_config {
     enum culm_gnn_engine engine;
     struct culm_gnn_lambda_config lambda;
     struct culm_gnn_gearman_config gearman;
+    char *prices; /* a file of gnn/prices.h; NULL: the one that comes with the program */
     enum culm_gnn_order order;
     struct culm_gnn_optimizer_config optimizer;
     struct culm_gnn_stop_config stop;

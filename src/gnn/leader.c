@@ -12,12 +12,6 @@
 #define REST_NS 5000000000ull /* after so many of them, if the run can do without */
 #define FAILURES_MAX 3 /* of nodes, for the same reason, with no epoch committed in between */
 
-static const char *const role_names[CULM_GNN_ROLES] = {"server", "parameter", "worker"};
-
-const char *culm_gnn_role_name(uint32_t role) {
-    return role < CULM_GNN_ROLES ? role_names[role] : NULL;
-}
-
 struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options *options) {
     struct culm_gnn_leader *leader = calloc(1, sizeof *leader);
     if (!leader) {
@@ -131,6 +125,7 @@ static struct gnn_node *add_node(struct culm_gnn_leader *leader, int32_t id, uin
                                   .role = role,
                                   .alive = true,
                                   .slot = -1,
+                                  .joined_ns = culm_gnn_leader_now(leader),
                                   .heard_ns = culm_gnn_leader_now(leader)};
     }
     return node;
@@ -218,6 +213,7 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
         return;
     }
     take_slot(leader, node);
+    culm_gnn_bill_joined(&leader->bill, node->role, (int64_t)node->joined_ns);
     culm_gnn_leader_publish(leader,
                             json_pack("{s:s, s:i, s:s, s:s, s:I}", "event", "joined", "node",
                                       (int)id, "role", culm_gnn_role_name(info->role), "name",
@@ -247,6 +243,8 @@ static void lose(struct culm_gnn_leader *leader, struct gnn_node *node, const ch
     int32_t id = node->id;
     uint32_t role = node->role;
     node->alive = false;
+    culm_gnn_bill_left(&leader->bill, role, (int64_t)node->joined_ns,
+                       (int64_t)culm_gnn_leader_now(leader));
     if (node->slot >= 0) {
         leader->slot[role][node->slot] = -1;
         for (int32_t i = 0; i < leader->node_count; i++) {
@@ -497,6 +495,10 @@ static void on_job_done(void *actor, struct culm_job *job) { culm_gnn_leader_job
 
 static void on_start(void *actor) {
     struct culm_gnn_leader *leader = actor;
+    culm_gnn_bill_init(&leader->bill, &leader->o.rates, leader->o.settings.count,
+                       (int64_t)culm_gnn_leader_now(leader));
+    leader->bill.before_usd = leader->o.spent_usd;
+    leader->bill.before_s = leader->o.spent_s;
     fill_up(leader);
     watch(leader);
 }

@@ -11,21 +11,17 @@
  * holders are lost together: then the run goes back to the last checkpoint, or to the seed.
  *
  * Events (all with t_ms): joined{node,role}, lost{node,role,cause}, failed-node messages as `error`,
- * epoch{...}, checkpoint{step,path}, rollback{to_epoch}, done{...}.
+ * epoch{...}, checkpoint{step,path}, rollback{to_epoch}, cost{usd,value,...}, done{...}.
  *
  * Thread: the actor's.
  */
 #ifndef CULM_GNN_LEADER_H
 #define CULM_GNN_LEADER_H
 
+#include "gnn/bill.h"
 #include "gnn/exec.h"
 #include "gnn/pace.h"
 #include "net/leader.h"
-
-enum culm_gnn_role { CULM_GNN_SERVER, CULM_GNN_PARAMETER, CULM_GNN_WORKER, CULM_GNN_ROLES };
-
-/* "server", "parameter", "worker". */
-const char *culm_gnn_role_name(uint32_t role);
 
 struct culm_gnn_settings {
     int32_t count[CULM_GNN_ROLES]; /* of each role; a server and a parameter server at least */
@@ -47,6 +43,8 @@ struct culm_gnn_leader_options { /* all borrowed as long as it lives */
     int64_t rows[CULM_GNN_SPLITS]; /* of each part */
     int64_t start_version;         /* where a resumed run begins */
     const char *start_path;        /* its checkpoint; "": the seed */
+    struct culm_gnn_rates rates;   /* what nodes cost */
+    double spent_usd, spent_s;     /* of what a resumed run did before */
 };
 
 struct culm_gnn_leader;

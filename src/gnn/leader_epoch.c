@@ -226,14 +226,29 @@ void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader) {
     leader->o.world->ops->io(leader->o.world, &leader->finish.job);
 }
 
+/* What it has cost until now; also for `done`. */
+static void publish_cost(struct culm_gnn_leader *leader) {
+    struct culm_gnn_bill *bill = &leader->bill;
+    culm_gnn_bill_advance(bill, (int64_t)culm_gnn_leader_now(leader));
+    double usd = culm_gnn_bill_usd(bill), seconds = culm_gnn_bill_s(bill);
+    culm_gnn_leader_publish(leader,
+                            json_pack("{s:s, s:f, s:f, s:f}", "event", "cost", "usd", usd, "value",
+                                      culm_gnn_value(seconds, usd), "seconds", seconds));
+}
+
 static void publish_done(struct culm_gnn_leader *leader) {
     const struct culm_gnn_task *finish = &leader->finish;
+    double usd = culm_gnn_bill_usd(&leader->bill), seconds = culm_gnn_bill_s(&leader->bill);
     json_t *event = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "event", "done", "epochs",
                               (json_int_t)leader->version, "weights_sha256", finish->weights_sha256,
                               "state_sha256", finish->state_sha256, "nodes_lost",
                               (json_int_t)leader->lost, "rollbacks", (json_int_t)leader->rollbacks);
     if (event && leader->version > leader->o.start_version) {
         json_object_set_new(event, "loss", json_real(leader->loss));
+    }
+    if (event) {
+        json_object_set_new(event, "usd", json_real(usd));
+        json_object_set_new(event, "value", json_real(culm_gnn_value(seconds, usd)));
     }
     if (event && leader->o.settings.pace.eval_every > 0 && !leader->stopping) {
         add_split(event, leader, "train", CULM_GNN_TRAIN, leader->final_totals.correct);
@@ -255,6 +270,7 @@ void culm_gnn_leader_job_done(struct culm_gnn_leader *leader, struct culm_job *j
         return;
     }
     bool whole = leader->version >= leader->o.settings.pace.epochs || leader->enough;
+    publish_cost(leader);
     if (whole) {
         publish_done(leader);
     }

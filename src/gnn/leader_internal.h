@@ -11,7 +11,7 @@ struct gnn_node {
     int32_t id, slot; /* slot -1: it stands by */
     uint32_t role;
     bool alive;
-    uint64_t heard_ns;
+    uint64_t joined_ns, heard_ns;
     bool holder;               /* of the view */
     uint64_t holder_since;     /* the view that made it one */
     bool holds;                /* it has the state, since then */
@@ -49,6 +49,7 @@ struct culm_gnn_leader {
     bool evaluated;   /* nothing is left of the last evaluation */
     bool enough, stopping, finishing, ended;
     struct culm_gnn_task finish;
+    struct culm_gnn_bill bill;
     double loss, best, test_at_best; /* best: -1: none */
     int64_t since_best, lost, rollbacks;
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { LOST_SERVERS, LOST_PARAMETERS, LOST_WORKERS, EVALUATED };
-enum { VALID, TEST, TEST_AT_BEST };
+enum { VALID, TEST, TEST_AT_BEST, USD, VALUE };
 
 static enum culm_status add_epoch(struct culm_summary *s, const json_t *event,
                                   struct culm_error *error) {
@@ -44,6 +44,15 @@ static enum culm_status add_done(struct culm_summary *s, const json_t *event,
     return culm_summary_add_done(s, event, error);
 }
 
+/* Until now, and of the last one to the end. */
+static enum culm_status add_cost(struct culm_summary *s, const json_t *event,
+                                 struct culm_error *error) {
+    (void)error;
+    s->own_figures[USD] = culm_event_real(event, "usd", 0);
+    s->own_figures[VALUE] = culm_event_real(event, "value", 0);
+    return CULM_OK;
+}
+
 static enum culm_status add_rollback(struct culm_summary *s, const json_t *event,
                                      struct culm_error *error) {
     (void)error;
@@ -58,6 +67,7 @@ static const struct culm_summary_row rows[] = {
     {"lost", .add = add_lost},
     {"done", .add = add_done},
     {"rollback", .add = add_rollback},
+    {"cost", .add = add_cost},
     {"error", .add = culm_summary_add_error},
     {"checkpoint", .add = culm_summary_add_checkpoint},
     {"fault", .count = offsetof(struct culm_summary, faults)},
@@ -91,6 +101,12 @@ static bool speed(const struct culm_summary *s, char *ret_text, size_t size) {
     return s->step_count > 0;
 }
 
+static bool cost(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "$%.6f; value %.4g (1 over seconds times dollars)",
+             s->own_figures[USD], s->own_figures[VALUE]);
+    return s->own_figures[USD] > 0;
+}
+
 static bool nodes_lost(const struct culm_summary *s, char *ret_text, size_t size) {
     if (s->losses == 0) {
         snprintf(ret_text, size, "0");
@@ -111,6 +127,7 @@ static const struct culm_summary_line lines[] = {
     {"loss", loss},
     {"accuracy", accuracy},
     {"speed", speed},
+    {"cost", cost},
     {"nodes lost", nodes_lost},
     {"roll-backs", rollbacks},
     {0},

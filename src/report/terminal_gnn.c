@@ -83,6 +83,11 @@ static void error_line(struct culm_terminal *t, const json_t *event) {
     culm_terminal_member(t, event, "message", "?");
 }
 
+static void cost_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "cost $%.6f until now; value %.4g", culm_event_real(event, "usd", 0),
+                    culm_event_real(event, "value", 0));
+}
+
 static void on_done(struct culm_terminal *t, const json_t *event) {
     culm_terminal_steps_end(t, event);
     culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);
@@ -102,6 +107,7 @@ static const struct culm_terminal_row rows[] = {
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},
     {"rollback", CULM_TERMINAL_RED, .line = rollback_line},
+    {"cost", CULM_TERMINAL_PLAIN, .line = cost_line},
     {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
     {"error", CULM_TERMINAL_RED, .line = error_line},
     {"done", .lines = on_done},

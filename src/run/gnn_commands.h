@@ -63,6 +63,38 @@ enum culm_status culm_gnn_predict(const char *dir, const char *graph, const char
                                   int64_t *ret_vertices, int64_t *ret_classes,
                                   struct culm_error *error);
 
+/* --- what it costs ------------------------------------------------------------------------------ */
+
+#define CULM_GNN_DATE_SIZE 32
+
+/* A run, by its events: of servers, parameter servers and workers. */
+struct culm_gnn_cost {
+    char date[CULM_GNN_DATE_SIZE]; /* of the prices */
+    double usd, seconds, value;    /* value: 1 / (seconds x usd); 0: nothing was spent */
+    double role_usd[3], node_s[3];
+    int64_t starts; /* of workers */
+};
+/* prices: a file; NULL: the one that comes with the program. */
+enum culm_status culm_gnn_cost_run(const char *dir, const char *prices,
+                                   struct culm_gnn_cost *ret_cost, struct culm_error *error);
+
+/* A run that the paper on Dorylus tells of, without functions: what it costs by the prices, and what is
+ * printed there. */
+#define CULM_GNN_PUBLISHED_ROWS 12
+struct culm_gnn_published {
+    const char *model, *graph, *variant, *instance; /* variant: "cpu", "gpu" */
+    const char *printed;
+    int servers;
+    double seconds, usd;
+    char rounded[16]; /* usd in as many digits as are printed */
+    bool equal;
+};
+enum culm_status
+culm_gnn_cost_published(const char *prices,
+                        struct culm_gnn_published ret_rows[CULM_GNN_PUBLISHED_ROWS],
+                        char ret_date[CULM_GNN_DATE_SIZE], struct culm_error *error);
+const char *culm_gnn_cost_prices(void); /* the text of the file that comes with the program */
+
 /* Epochs of a configuration in one process, without evaluation, after two that are not counted. */
 struct culm_gnn_bench {
     char model[16];

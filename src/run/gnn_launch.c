@@ -5,6 +5,7 @@
 #include "gnn/partition.h"
 #include "gnn/phase.h"
 #include "report/gnn.h"
+#include "run/gnn_cost.h"
 #include "run/gnn_engine.h"
 #include "run/gnn_node.h"
 #include "run/resume.h"
@@ -25,6 +26,9 @@ struct launch {
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
     struct culm_agent_fault *faults;
+    struct culm_gnn_prices prices;
+    struct culm_gnn_rates rates;
+    struct culm_gnn_bill spent; /* by a run that is resumed */
     struct culm_gnn_exec *exec;
     struct culm_gnn_leader *leader;
     struct culm_engine *engine; /* of workers; NULL: they are processes of the launcher */
@@ -74,7 +78,8 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     if (!l->inputs.pins) {
         return no_memory(error);
     }
-    if ((status = culm_gnn_engine_new(l->o->config, l->o->listen, &l->engine, error)) ||
+    if ((status = culm_gnn_prices_load(l->o->config->prices, &l->prices, error)) ||
+        (status = culm_gnn_engine_new(l->o->config, l->o->listen, &l->engine, error)) ||
         (status = culm_gnn_setup_open(l->o->config, NULL, l->inputs.pins, &l->setup, error)) ||
         (status = share_out(l, error)) || (status = culm_launcher_check(l->launcher, error)) ||
         (status = culm_device_new(1, &device, error))) {
@@ -82,6 +87,9 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     }
     culm_gnn_signature(device, l->signature);
     culm_device_free(device);
+    l->rates = culm_gnn_prices_rates(
+        &l->prices, l->o->config->engine == CULM_GNN_LAMBDA ? l->o->config->lambda.memory_mb : 0,
+        l->o->config->threads);
     l->brief = (struct culm_gnn_brief){.config_text = l->o->config_text,
                                        .plan = l->setup->model->plan,
                                        .payload_max = l->setup->layout.payload_max};
@@ -135,6 +143,9 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
                                                "epoch", "epochs", &l->start, error);
     if (status == CULM_OK && l->start.path[0]) {
         status = check_start(l, error);
+    }
+    if (status == CULM_OK) {
+        status = culm_gnn_cost_read(l->o->run.dir, &l->prices, &l->spent, error);
     }
     if (status == CULM_OK) {
         status = culm_train_launch_inputs_compare(l->o->run.dir, "", &l->inputs, note, error);
@@ -220,6 +231,9 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
         .home = l->home,
         .start_version = l->start.step,
         .start_path = l->start.path,
+        .rates = l->rates,
+        .spent_usd = l->spent.before_usd,
+        .spent_s = l->spent.before_s,
     };
     const struct culm_graph_data *graph = l->setup->graph;
     const uint8_t *split = graph->split + config->graph.split * graph->vertices;
@@ -236,8 +250,14 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
 
 static void tell_start(const struct launch *l) {
     json_t *plan = culm_launcher_plan_event(plan_json(l));
-    json_t *more =
-        l->o->listen ? json_pack("{s:s}", "address", culm_launcher_address(l->launcher)) : NULL;
+    const struct culm_gnn_config *config = l->o->config;
+    /* With what is paid for. */
+    json_t *more = json_pack("{s:I, s:I, s:I}", "servers", (json_int_t)config->servers,
+                             "parameter_servers", (json_int_t)config->parameter_servers,
+                             "worker_mb", (json_int_t)(l->rates.worker_gb * 1024 + 0.5));
+    if (l->o->listen) {
+        json_object_set_new(more, "address", json_string(culm_launcher_address(l->launcher)));
+    }
     culm_launcher_start(l->launcher, l->o->config_sha256, more);
     json_decref(more);
     culm_launcher_tell(l->launcher, plan);
@@ -252,6 +272,7 @@ static void release(struct launch *l) {
     culm_gnn_setup_close(l->setup);
     free(l->home);
     free(l->brief.inputs);
+    culm_gnn_prices_release(&l->prices);
     culm_pins_free(l->inputs.pins);
     free(l->faults);
 }

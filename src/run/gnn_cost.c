@@ -1,0 +1,227 @@
+/* What runs cost: those of a folder by their events, and those that the paper on Dorylus tells of. */
+#include "run/gnn_cost.h"
+
+#include "base/file.h"
+#include "base/grow.h"
+#include "report/sink.h"
+#include "run/gnn_commands.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- a run --- */
+
+struct reading {
+    const struct culm_gnn_prices *prices;
+    struct culm_gnn_bill bill; /* of the part that is being read */
+    struct culm_gnn_bill *sum; /* of those before it */
+    bool begun;
+    int64_t *since; /* [capacity] by node: when it joined; -1: it is not there */
+    int32_t capacity;
+};
+
+static uint32_t role_of(const char *name) {
+    uint32_t role = 0;
+    while (role < CULM_GNN_ROLES && strcmp(culm_gnn_role_name(role), name) != 0) {
+        role++;
+    }
+    return role;
+}
+
+/* The part that was read is one of those before. */
+static void end_part(struct reading *r) {
+    if (!r->begun) {
+        return;
+    }
+    struct culm_gnn_bill *sum = r->sum;
+    sum->rates = r->bill.rates;
+    sum->before_usd += culm_gnn_bill_usd(&r->bill);
+    sum->before_s += culm_gnn_bill_s(&r->bill);
+    for (uint32_t i = 0; i < CULM_GNN_ROLES; i++) {
+        sum->node_s[i] += r->bill.node_s[i];
+        sum->role_usd[i] += culm_gnn_bill_role_usd(&r->bill, i);
+    }
+    sum->starts += r->bill.starts;
+}
+
+static void begin_part(struct reading *r, const json_t *event) {
+    const int32_t places[CULM_GNN_ROLES] = {(int32_t)culm_event_int(event, "servers", 1),
+                                            (int32_t)culm_event_int(event, "parameter_servers", 1)};
+    const struct culm_gnn_rates rates =
+        culm_gnn_prices_rates(r->prices, culm_event_int(event, "worker_mb", 0), 1);
+    end_part(r);
+    r->begun = true;
+    culm_gnn_bill_init(&r->bill, &rates, places, 0);
+    for (int32_t i = 0; i < r->capacity; i++) {
+        r->since[i] = -1;
+    }
+}
+
+static enum culm_status note_joined(struct reading *r, const json_t *event, int64_t now_ns,
+                                    struct culm_error *error) {
+    int64_t node = culm_event_int(event, "node", -1);
+    uint32_t role = role_of(culm_event_text(event, "role", ""));
+    int32_t had = r->capacity;
+    if (role == CULM_GNN_ROLES || node < 0 || node > INT32_MAX / 16) {
+        return CULM_OK;
+    }
+    if (!CULM_GROW(r->since, r->capacity, (int32_t)node + 1)) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (int32_t i = had; i < r->capacity; i++) {
+        r->since[i] = -1;
+    }
+    if (r->since[node] < 0) {
+        r->since[node] = now_ns;
+        culm_gnn_bill_joined(&r->bill, role, now_ns);
+    }
+    return CULM_OK;
+}
+
+static void note_left(struct reading *r, const json_t *event, int64_t now_ns) {
+    int64_t node = culm_event_int(event, "node", -1);
+    uint32_t role = role_of(culm_event_text(event, "role", ""));
+    if (role < CULM_GNN_ROLES && node >= 0 && node < r->capacity && r->since[node] >= 0) {
+        culm_gnn_bill_left(&r->bill, role, r->since[node], now_ns);
+        r->since[node] = -1;
+    }
+}
+
+static enum culm_status add(void *context, const json_t *event, struct culm_error *error) {
+    struct reading *r = context;
+    const char *name = culm_event_text(event, "event", "");
+    double ms = culm_event_real(event, "t_ms", 0);
+    int64_t now_ns = ms > 0 && ms < 1e12 ? (int64_t)(ms * 1e6) : 0;
+    if (strcmp(name, "start") == 0) {
+        begin_part(r, event);
+    }
+    if (!r->begun) {
+        return CULM_OK;
+    }
+    culm_gnn_bill_advance(&r->bill, now_ns);
+    if (strcmp(name, "joined") == 0) {
+        return note_joined(r, event, now_ns, error);
+    }
+    if (strcmp(name, "lost") == 0 || strcmp(name, "released") == 0) {
+        note_left(r, event, now_ns);
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_gnn_cost_read(const char *dir, const struct culm_gnn_prices *prices,
+                                    struct culm_gnn_bill *ret_bill, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_gnn_bill sum = {.rates = culm_gnn_prices_rates(prices, 0, 1)};
+    struct reading r = {.prices = prices, .sum = &sum};
+    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
+    if (status == CULM_OK && access(path, F_OK) == 0) {
+        status = culm_events_read(path, add, &r, error);
+    }
+    end_part(&r);
+    free(r.since);
+    if (status == CULM_OK) {
+        *ret_bill = sum;
+    }
+    return status;
+}
+
+enum culm_status culm_gnn_cost_run(const char *dir, const char *prices_path,
+                                   struct culm_gnn_cost *ret_cost, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_gnn_prices prices;
+    struct culm_gnn_bill bill;
+    enum culm_status status = culm_path_format(path, error, "%s/events.jsonl", dir);
+    if (status == CULM_OK && access(path, R_OK) != 0) {
+        status = culm_error_set(error, CULM_ERR_NOT_FOUND,
+                                "'%s' is no run of culm gnn train: it has no events.jsonl", dir);
+    }
+    if (status != CULM_OK || (status = culm_gnn_prices_load(prices_path, &prices, error))) {
+        return status;
+    }
+    status = culm_gnn_cost_read(dir, &prices, &bill, error);
+    if (status == CULM_OK) {
+        struct culm_gnn_cost cost = {.usd = bill.before_usd,
+                                     .seconds = bill.before_s,
+                                     .value = culm_gnn_value(bill.before_s, bill.before_usd),
+                                     .starts = bill.starts};
+        snprintf(cost.date, sizeof cost.date, "%s", prices.date);
+        for (int i = 0; i < 3; i++) {
+            cost.role_usd[i] = bill.role_usd[i];
+            cost.node_s[i] = bill.node_s[i];
+        }
+        *ret_cost = cost;
+    }
+    culm_gnn_prices_release(&prices);
+    return status;
+}
+
+/* --- the paper's --- */
+
+/* Thorpe et al., OSDI 2021, table 4: how long each took until the end, on which servers, and the
+ * dollars as they are printed there. The variant with GPUs has as many servers, each p3.2xlarge. */
+static const struct {
+    const char *model, *graph, *instance;
+    int servers;
+    double cpu_s, gpu_s;
+    const char *cpu_usd, *gpu_usd;
+} published[] = {
+    {"gcn", "reddit-small", "c5.2xlarge", 2, 1005.4, 162.9, "0.19", "0.28"},
+    {"gcn", "reddit-large", "c5n.2xlarge", 12, 1290.5, 324.9, "1.85", "3.31"},
+    {"gcn", "amazon", "c5n.2xlarge", 8, 710.2, 385.3, "0.68", "2.62"},
+    {"gcn", "friendster", "c5n.4xlarge", 32, 1990.8, 1490.4, "15.3", "40.5"},
+    {"gat", "reddit-small", "c5.2xlarge", 10, 1270.4, 130.9, "1.20", "1.11"},
+    {"gat", "amazon", "c5n.2xlarge", 12, 2092.7, 1039.2, "3.01", "10.60"},
+};
+#define GPU_INSTANCE "p3.2xlarge"
+
+/* In as many digits as are printed. */
+static void round_like(double usd, const char *printed, char *ret_text, size_t size) {
+    const char *point = strchr(printed, '.');
+    snprintf(ret_text, size, "%.*f", point ? (int)strlen(point + 1) : 0, usd);
+}
+
+static enum culm_status price(const struct culm_gnn_prices *prices,
+                              struct culm_gnn_published *ret_row, struct culm_error *error) {
+    double hour = culm_gnn_prices_hour(prices, ret_row->instance);
+    if (hour < 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "the price file has no instance '%s', on which the paper's runs are",
+                              ret_row->instance);
+    }
+    ret_row->usd = ret_row->servers * hour * ret_row->seconds / 3600;
+    round_like(ret_row->usd, ret_row->printed, ret_row->rounded, sizeof ret_row->rounded);
+    ret_row->equal = strcmp(ret_row->rounded, ret_row->printed) == 0;
+    return CULM_OK;
+}
+
+enum culm_status
+culm_gnn_cost_published(const char *prices_path,
+                        struct culm_gnn_published ret_rows[CULM_GNN_PUBLISHED_ROWS],
+                        char ret_date[CULM_GNN_DATE_SIZE], struct culm_error *error) {
+    struct culm_gnn_prices prices;
+    enum culm_status status = culm_gnn_prices_load(prices_path, &prices, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    _Static_assert(2 * sizeof published / sizeof *published == CULM_GNN_PUBLISHED_ROWS, "rows");
+    snprintf(ret_date, CULM_GNN_DATE_SIZE, "%s", prices.date);
+    for (int i = 0; i < CULM_GNN_PUBLISHED_ROWS && status == CULM_OK; i++) {
+        bool gpu = i % 2;
+        ret_rows[i] = (struct culm_gnn_published){
+            .model = published[i / 2].model,
+            .graph = published[i / 2].graph,
+            .variant = gpu ? "gpu" : "cpu",
+            .instance = gpu ? GPU_INSTANCE : published[i / 2].instance,
+            .printed = gpu ? published[i / 2].gpu_usd : published[i / 2].cpu_usd,
+            .servers = published[i / 2].servers,
+            .seconds = gpu ? published[i / 2].gpu_s : published[i / 2].cpu_s};
+        status = price(&prices, &ret_rows[i], error);
+    }
+    culm_gnn_prices_release(&prices);
+    return status;
+}
+
+const char *culm_gnn_cost_prices(void) { return culm_gnn_prices_text; }
