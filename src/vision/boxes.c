@@ -1,0 +1,241 @@
+/* From the numbers of a network to boxes, classes and points. See boxes.h. */
+#include "vision/boxes.h"
+
+#include "base/grow.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void culm_answer_release(struct culm_answer *answer) {
+    free(answer->box);
+    free(answer->classes);
+    free(answer->point);
+    *answer = (struct culm_answer){0};
+}
+
+/* --- suppression --- */
+
+double culm_box_overlap(const struct culm_box *a, const struct culm_box *b) {
+    double right = fmin((double)a->x + a->width, (double)b->x + b->width);
+    double bottom = fmin((double)a->y + a->height, (double)b->y + b->height);
+    double w = right - fmax(a->x, b->x), h = bottom - fmax(a->y, b->y);
+    double both = w > 0 && h > 0 ? w * h : 0;
+    double all = (double)a->width * a->height + (double)b->width * b->height - both;
+    return all > 0 ? both / all : 0;
+}
+
+/* A box with its place in the order of the heads. */
+struct ranked {
+    struct culm_box box;
+    int32_t at;
+};
+
+static int worse(const void *a, const void *b) {
+    const struct ranked *x = a, *y = b;
+    if (x->box.score != y->box.score) {
+        return x->box.score < y->box.score ? 1 : -1;
+    }
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static int box_worse(const void *a, const void *b) {
+    const struct culm_box *x = a, *y = b;
+    if (x->score != y->score) {
+        return x->score < y->score ? 1 : -1;
+    }
+    if (x->class_index != y->class_index) {
+        return x->class_index < y->class_index ? -1 : 1;
+    }
+    if (x->y != y->y) {
+        return x->y < y->y ? -1 : 1;
+    }
+    return (x->x > y->x) - (x->x < y->x);
+}
+
+/* Of boxes that are sorted. */
+static int32_t suppress(struct culm_box *box, int32_t count, float most) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; i++) {
+        bool stays = true;
+        for (int32_t k = 0; k < kept && stays; k++) {
+            stays = box[k].class_index != box[i].class_index ||
+                    culm_box_overlap(&box[k], &box[i]) <= (double)most;
+        }
+        if (stays) {
+            box[kept++] = box[i];
+        }
+    }
+    return kept;
+}
+
+int32_t culm_box_suppress(struct culm_box *box, int32_t count, float most) {
+    if (count > 1) {
+        qsort(box, (size_t)count, sizeof *box, box_worse);
+    }
+    return suppress(box, count, most);
+}
+
+/* --- heads --- */
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+struct reading {
+    const struct culm_vision_model *model;
+    double width, height; /* of the frame */
+    float score;
+    float least; /* what the sigmoids' operands must reach for the score */
+    struct ranked *found;
+    int32_t count, capacity;
+};
+
+static bool add(struct reading *r, const struct culm_yolo_head *head, const float *t,
+                int32_t anchor, int64_t i, int64_t j, int64_t h, int64_t w) {
+    double s = head->scale_xy, shift = (s - 1) / 2, object = sigmoid(t[4]);
+    double x = (sigmoid(t[0]) * s - shift + (double)j) / (double)w * r->width;
+    double y = (sigmoid(t[1]) * s - shift + (double)i) / (double)h * r->height;
+    double bw = exp(t[2]) * head->anchor[anchor][0] / r->model->input.width * r->width;
+    double bh = exp(t[3]) * head->anchor[anchor][1] / r->model->input.height * r->height;
+    if (!(fabs(x) < 1e6 && fabs(y) < 1e6 && bw < 1e6 && bh < 1e6)) {
+        return true;
+    }
+    for (int32_t c = 0; c < head->classes; c++) {
+        if (!(t[5 + c] >= r->least)) {
+            continue;
+        }
+        double score = object * sigmoid(t[5 + c]);
+        if (!(score >= (double)r->score)) {
+            continue;
+        }
+        if (!CULM_GROW(r->found, r->capacity, r->count + 1)) {
+            return false;
+        }
+        r->found[r->count] = (struct ranked){.box = {c, (float)score, (float)(x - bw / 2),
+                                                     (float)(y - bh / 2), (float)bw, (float)bh},
+                                             .at = r->count};
+        r->count++;
+    }
+    return true;
+}
+
+static bool read_head(struct reading *r, const struct culm_yolo_head *head, const float *map,
+                      const struct culm_shape *shape) {
+    int64_t h = shape->dim[0], w = shape->dim[1], step = 5 + head->classes;
+    for (int64_t cell = 0; cell < h * w; cell++) {
+        for (int32_t a = 0; a < head->anchors; a++) {
+            const float *t = map + (cell * head->anchors + a) * step;
+            if (t[4] >= r->least && !add(r, head, t, a, cell / w, cell % w, h, w)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for an answer");
+}
+
+static enum culm_status read_boxes(const struct culm_vision_model *model,
+                                   const float *const *output, const struct culm_shape *shape,
+                                   struct reading *r, struct culm_answer *answer,
+                                   struct culm_error *error) {
+    bool made = true;
+    for (int32_t i = 0; i < model->head_count && made; i++) {
+        const struct culm_yolo_head *head = &model->head[i];
+        const struct culm_shape *map = &shape[head->output];
+        if (map->rank != 3 || map->dim[2] != (int64_t)head->anchors * (5 + head->classes)) {
+            return culm_error_set(
+                error, CULM_ERR_CONFIG, "'%s': output %d is no map of %d anchors and %d classes",
+                model->name, (int)head->output, (int)head->anchors, (int)head->classes);
+        }
+        made = read_head(r, head, output[head->output], map);
+    }
+    int32_t count = r->count < CULM_VISION_BOXES_MAX ? r->count : CULM_VISION_BOXES_MAX;
+    if (!made || !CULM_GROW(answer->box, answer->box_capacity, count + 1)) {
+        return no_memory(error);
+    }
+    if (r->count > 1) {
+        qsort(r->found, (size_t)r->count, sizeof *r->found, worse);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        answer->box[i] = r->found[i].box;
+    }
+    answer->box_count = suppress(answer->box, count, CULM_VISION_OVERLAP);
+    return CULM_OK;
+}
+
+/* --- classes and points --- */
+
+static int less_likely(const void *a, const void *b) {
+    const struct culm_class_score *x = a, *y = b;
+    if (x->score != y->score) {
+        return x->score < y->score ? 1 : -1;
+    }
+    return (x->class_index > y->class_index) - (x->class_index < y->class_index);
+}
+
+/* Softmax. The order is that of the logits: scores are rounded. */
+static enum culm_status read_classes(const float *logits, int64_t count, struct culm_answer *answer,
+                                     struct culm_error *error) {
+    double largest = -INFINITY, sum = 0;
+    if (!CULM_GROW(answer->classes, answer->class_capacity, count + 1)) {
+        return no_memory(error);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        float logit = isnan(logits[i]) ? -INFINITY : logits[i];
+        answer->classes[i] = (struct culm_class_score){(int32_t)i, logit};
+        largest = logit > largest ? (double)logit : largest;
+    }
+    answer->class_count = (int32_t)count;
+    qsort(answer->classes, (size_t)count, sizeof *answer->classes, less_likely);
+    for (int64_t i = 0; i < count; i++) {
+        sum += exp((double)logits[i] - largest);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double share = exp((double)answer->classes[i].score - largest) / sum;
+        answer->classes[i].score = isfinite(share) ? (float)share : 0;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status read_points(const float *numbers, int64_t count, double width,
+                                    double height, struct culm_answer *answer,
+                                    struct culm_error *error) {
+    if (!CULM_GROW(answer->point, answer->point_capacity, count / 2 + 1)) {
+        return no_memory(error);
+    }
+    answer->point_count = (int32_t)(count / 2);
+    for (int32_t i = 0; i < answer->point_count; i++) {
+        double x = numbers[(size_t)2 * (size_t)i] * width;
+        double y = numbers[(size_t)2 * (size_t)i + 1] * height;
+        answer->point[i] =
+            (struct culm_point){isfinite(x) ? (float)x : 0, isfinite(y) ? (float)y : 0};
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_answer_read(const struct culm_vision_model *model, const float *const *output,
+                                  const struct culm_shape *shape, int32_t frame_width,
+                                  int32_t frame_height, float score, struct culm_answer *answer,
+                                  struct culm_error *error) {
+    answer->kind = model->kind;
+    answer->box_count = answer->class_count = answer->point_count = 0;
+    if (model->kind == CULM_ANSWER_CLASSES) {
+        return read_classes(output[0], culm_elements(&shape[0]), answer, error);
+    }
+    if (model->kind == CULM_ANSWER_POINTS) {
+        return read_points(output[0], culm_elements(&shape[0]), frame_width, frame_height, answer,
+                           error);
+    }
+    struct reading r = {.model = model,
+                        .width = frame_width,
+                        .height = frame_height,
+                        .score = score,
+                        .least =
+                            score > 0 ? (float)(-log(1 / (double)score - 1) - 1e-4) : -INFINITY};
+    r.least = score >= 1 ? 16 : r.least;
+    enum culm_status status = read_boxes(model, output, shape, &r, answer, error);
+    free(r.found);
+    return status;
+}

@@ -1,0 +1,127 @@
+/* From frames to the inputs of networks. See picture.h. */
+#include "vision/picture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POINT 11 /* bits of a weight after the point */
+#define ONE (1 << POINT)
+
+/* Where output o of a line lies: between inputs low and low + 1 (or at low alone), with this share of
+ * the latter. */
+struct tap {
+    int32_t low, step; /* step: 0 at the borders */
+    int32_t share;
+};
+
+static struct tap tap_of(int32_t o, int32_t out, int32_t in) {
+    double at = ((double)o + 0.5) * (double)in / (double)out - 0.5;
+    double low = floor(at);
+    struct tap tap = {.low = (int32_t)low, .step = 1, .share = (int32_t)((at - low) * ONE + 0.5)};
+    if (tap.low < 0) {
+        return (struct tap){0, 0, 0};
+    }
+    if (tap.low >= in - 1) {
+        return (struct tap){in - 1, 0, 0};
+    }
+    return tap;
+}
+
+/* One row of the picture. `tap` of its columns. */
+static void stretch_row(const struct culm_frame *frame, const struct tap *tap, int32_t width,
+                        struct tap down, uint8_t *ret_data) {
+    const int32_t channels = frame->channels;
+    const uint8_t *top = frame->data + (size_t)down.low * frame->stride;
+    const uint8_t *bottom = top + (size_t)down.step * frame->stride;
+    const int32_t below = down.share, above = ONE - below;
+    for (int32_t x = 0; x < width; x++) {
+        const uint8_t *a = top + (size_t)tap[x].low * (size_t)channels;
+        const uint8_t *b = bottom + (size_t)tap[x].low * (size_t)channels;
+        const int32_t next = tap[x].step * channels, right = tap[x].share, left = ONE - right;
+        for (int32_t c = 0; c < channels; c++) {
+            int32_t first = a[c] * left + a[c + next] * right;
+            int32_t second = b[c] * left + b[c + next] * right;
+            int32_t sum = first * above + second * below; /* below 255 2^22 */
+            *ret_data++ = (uint8_t)((sum + (1 << (2 * POINT - 1))) >> (2 * POINT));
+        }
+    }
+}
+
+/* Rows [0, height) in turn, each handed on. Columns go in parts, so that nothing is allocated. */
+#define PART 512
+
+typedef void row_fn(void *ctx, int32_t y, int32_t x, int32_t count, const uint8_t *pixels);
+
+static void stretch(const struct culm_frame *frame, int32_t width, int32_t height, row_fn *row,
+                    void *ctx) {
+    struct tap tap[PART];
+    uint8_t pixels[3 * PART];
+    for (int32_t x = 0; x < width; x += PART) {
+        int32_t count = width - x < PART ? width - x : PART;
+        for (int32_t i = 0; i < count; i++) {
+            tap[i] = tap_of(x + i, width, frame->width);
+        }
+        for (int32_t y = 0; y < height; y++) {
+            stretch_row(frame, tap, count, tap_of(y, height, frame->height), pixels);
+            row(ctx, y, x, count, pixels);
+        }
+    }
+}
+
+/* --- bytes --- */
+
+struct bytes {
+    uint8_t *data;
+    int32_t width, channels;
+};
+
+static void put_bytes(void *ctx, int32_t y, int32_t x, int32_t count, const uint8_t *pixels) {
+    const struct bytes *to = ctx;
+    size_t at = ((size_t)y * (size_t)to->width + (size_t)x) * (size_t)to->channels;
+    memcpy(to->data + at, pixels, (size_t)count * (size_t)to->channels);
+}
+
+void culm_vision_stretch(const struct culm_frame *frame, int32_t width, int32_t height,
+                         uint8_t *ret_data) {
+    struct bytes to = {ret_data, width, frame->channels};
+    stretch(frame, width, height, put_bytes, &to);
+}
+
+/* --- numbers --- */
+
+struct numbers {
+    float *data;
+    int32_t width, channels; /* of the input */
+    int32_t from;            /* channels of the frame */
+    float value[3][256];
+};
+
+static uint8_t grey(const uint8_t *rgb) {
+    return (uint8_t)((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
+}
+
+static void put_numbers(void *ctx, int32_t y, int32_t x, int32_t count, const uint8_t *pixels) {
+    const struct numbers *to = ctx;
+    float *out = to->data + ((size_t)y * (size_t)to->width + (size_t)x) * (size_t)to->channels;
+    for (int32_t i = 0; i < count; i++, pixels += to->from) {
+        if (to->channels == 1) {
+            *out++ = to->value[0][to->from == 3 ? grey(pixels) : pixels[0]];
+            continue;
+        }
+        for (int32_t c = 0; c < 3; c++) {
+            *out++ = to->value[c][pixels[to->from == 3 ? c : 0]];
+        }
+    }
+}
+
+void culm_vision_fill(const struct culm_vision_input *input, const struct culm_frame *frame,
+                      float *ret_data) {
+    struct numbers to = {ret_data, input->width, input->channels, frame->channels, {{0}}};
+    for (int c = 0; c < 3; c++) {
+        for (int x = 0; x < 256; x++) {
+            to.value[c][x] = ((float)x / 255 - input->mean[c]) / input->deviation[c];
+        }
+    }
+    stretch(frame, input->width, input->height, put_numbers, &to);
+}
