@@ -1,0 +1,311 @@
+/* Models trained together: tensors by their addresses, batches, steps. See joint.h. */
+#include "merge/joint.h"
+
+#include "base/rng.h"
+#include "merge/joint_part.h"
+#include "model/step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What parameters at one address are. */
+struct tensor {
+    struct culm_optimizer_tensor step;
+    float *grad;
+    bool frozen;
+    int32_t given; /* gradients in this step */
+};
+
+struct slot {
+    int32_t part;
+    int64_t sample;
+};
+
+struct culm_joint {
+    struct culm_joint_config config;
+    struct culm_device *device;
+    struct joint_part *part;
+    int32_t parts;
+    struct tensor *tensor;
+    int32_t tensors;
+    int32_t **tensor_of;        /* [parts][parameters of its graph] */
+    struct slot *order;         /* of this epoch */
+    int64_t samples, epoch, at; /* at: samples taken in this epoch */
+    int64_t steps;
+    double lr;
+    int64_t *chosen; /* [batch] */
+    int64_t bytes;
+};
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "training models together: out of memory");
+}
+
+/* --- tensors --- */
+
+/* The tensor at that address, added if it is new; -1: lengths differ. */
+static int32_t tensor_at(struct culm_joint *joint, float *value, int64_t count) {
+    for (int32_t i = 0; i < joint->tensors; i++) {
+        if (joint->tensor[i].step.part[0] == value) {
+            return joint->tensor[i].step.count == count ? i : -1;
+        }
+    }
+    joint->tensor[joint->tensors].step.part[0] = value;
+    joint->tensor[joint->tensors].step.count = count;
+    return joint->tensors++;
+}
+
+static enum culm_status find_tensors(struct culm_joint *joint, const struct culm_joint_part *from,
+                                     int32_t index, struct culm_error *error) {
+    const struct joint_part *part = &joint->part[index];
+    const bool features = joint->config.aim == CULM_JOINT_FEATURES;
+    for (int32_t s = 0; s < part->stretches; s++) {
+        const struct culm_stage_info *info = culm_stage_info(part->stretch[s].stage);
+        for (int32_t p = 0; p < info->param_count; p++) {
+            const struct culm_param_info *param = &info->params[p];
+            int32_t t = tensor_at(joint, from->value[param->global_index], param->count);
+            if (t < 0) {
+                return culm_error_set(error, CULM_ERR_CONFIG,
+                                      "'%s': parameter '%s' is as long as no other at its address",
+                                      part->model->name, param->name);
+            }
+            struct tensor *tensor = &joint->tensor[t];
+            joint->tensor_of[index][param->global_index] = t;
+            tensor->step.decay |= param->decay;
+            tensor->step.statistic |= param->statistic;
+            tensor->step.momentum = param->momentum;
+            tensor->frozen |= (from->frozen && from->frozen[param->global_index]) ||
+                              (features && param->statistic);
+        }
+    }
+    return CULM_OK;
+}
+
+static float *take(struct culm_joint *joint, int64_t count) {
+    joint->bytes += count * (int64_t)sizeof(float);
+    return joint->device->ops->alloc(joint->device, (size_t)count * sizeof(float));
+}
+
+static enum culm_status take_memory(struct culm_joint *joint, struct culm_error *error) {
+    const int32_t vectors = culm_optimizer_parts(&joint->config.optimizer);
+    bool made = true;
+    for (int32_t t = 0; t < joint->tensors && made; t++) {
+        struct tensor *tensor = &joint->tensor[t];
+        if (tensor->frozen) {
+            continue;
+        }
+        made = (tensor->grad = take(joint, tensor->step.count)) &&
+               (tensor->step.work = take(joint, tensor->step.count));
+        for (int32_t v = 1; v < vectors && made && !tensor->step.statistic; v++) {
+            made = (tensor->step.part[v] = take(joint, tensor->step.count)) != NULL;
+        }
+    }
+    return made ? CULM_OK : no_memory(error);
+}
+
+/* --- making and freeing --- */
+
+static enum culm_status add_parts(struct culm_joint *joint, const struct culm_joint_part *from,
+                                  struct culm_error *error) {
+    int64_t params = 0;
+    for (int32_t i = 0; i < joint->parts; i++) {
+        enum culm_status status =
+            joint_part_init(&joint->part[i], &from[i], &joint->config, joint->device, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        const int32_t count = joint->part[i].graph->param_count;
+        joint->tensor_of[i] = calloc((size_t)count + 1, sizeof **joint->tensor_of);
+        if (!joint->tensor_of[i]) {
+            return no_memory(error);
+        }
+        params += count;
+        joint->samples += from[i].samples.count;
+        joint->bytes += joint->part[i].bytes;
+    }
+    joint->tensor = calloc((size_t)params + 1, sizeof *joint->tensor);
+    joint->order = calloc((size_t)joint->samples + 1, sizeof *joint->order);
+    joint->chosen = calloc((size_t)joint->config.batch, sizeof *joint->chosen);
+    if (!joint->tensor || !joint->order || !joint->chosen) {
+        return no_memory(error);
+    }
+    joint->at = joint->samples;
+    joint->epoch = -1;
+    for (int32_t i = 0; i < joint->parts; i++) {
+        enum culm_status status = find_tensors(joint, &from[i], i, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return take_memory(joint, error);
+}
+
+enum culm_status culm_joint_new(const struct culm_joint_config *config,
+                                const struct culm_joint_part *part, int32_t parts,
+                                struct culm_device *device, struct culm_joint **ret_joint,
+                                struct culm_error *error) {
+    struct culm_joint *joint = calloc(1, sizeof *joint);
+    if (!joint) {
+        return no_memory(error);
+    }
+    joint->config = *config;
+    joint->device = device;
+    joint->parts = parts;
+    joint->lr = config->optimizer.lr;
+    joint->part = calloc((size_t)parts + 1, sizeof *joint->part);
+    joint->tensor_of = calloc((size_t)parts + 1, sizeof *joint->tensor_of);
+    enum culm_status status =
+        joint->part && joint->tensor_of ? add_parts(joint, part, error) : no_memory(error);
+    if (status != CULM_OK) {
+        culm_joint_free(joint);
+        return status;
+    }
+    *ret_joint = joint;
+    return CULM_OK;
+}
+
+void culm_joint_free(struct culm_joint *joint) {
+    if (!joint) {
+        return;
+    }
+    for (int32_t t = 0; joint->tensor && t < joint->tensors; t++) {
+        struct tensor *tensor = &joint->tensor[t];
+        joint->device->ops->release(joint->device, tensor->grad);
+        joint->device->ops->release(joint->device, tensor->step.work);
+        joint->device->ops->release(joint->device, tensor->step.part[1]);
+        joint->device->ops->release(joint->device, tensor->step.part[2]);
+    }
+    for (int32_t i = 0; i < joint->parts; i++) {
+        if (joint->part) {
+            joint_part_release(&joint->part[i], joint->device);
+        }
+        if (joint->tensor_of) {
+            free(joint->tensor_of[i]);
+        }
+    }
+    free(joint->part);
+    free(joint->tensor_of);
+    free(joint->tensor);
+    free(joint->order);
+    free(joint->chosen);
+    free(joint);
+}
+
+int64_t culm_joint_epoch_batches(const struct culm_joint *joint) {
+    return (joint->samples + joint->config.batch - 1) / joint->config.batch;
+}
+
+void culm_joint_weight(struct culm_joint *joint, int32_t part, double weight) {
+    joint->part[part].weight = weight;
+}
+
+void culm_joint_rate(struct culm_joint *joint, double lr) { joint->lr = lr; }
+
+int64_t culm_joint_bytes(const struct culm_joint *joint) { return joint->bytes; }
+
+/* --- steps --- */
+
+static void shuffle(struct culm_joint *joint) {
+    uint64_t random = culm_rng_mix(joint->config.seed, (uint64_t)++joint->epoch);
+    int64_t at = 0;
+    for (int32_t i = 0; i < joint->parts; i++) {
+        for (int64_t k = 0; k < joint->part[i].samples.count; k++) {
+            joint->order[at++] = (struct slot){i, k};
+        }
+    }
+    for (int64_t i = joint->samples - 1; i > 0; i--) {
+        int64_t other = (int64_t)culm_rng_below(&random, (uint64_t)i + 1);
+        struct slot slot = joint->order[i];
+        joint->order[i] = joint->order[other];
+        joint->order[other] = slot;
+    }
+    joint->at = 0;
+}
+
+struct gradients {
+    struct culm_joint *joint;
+    int32_t part;
+};
+
+static void add_gradient(void *ctx, int32_t param, const float *gradient) {
+    const struct gradients *to = ctx;
+    struct culm_joint *joint = to->joint;
+    struct tensor *tensor = &joint->tensor[joint->tensor_of[to->part][param]];
+    if (tensor->frozen) {
+        return;
+    }
+    if (tensor->given++) {
+        CULM_RUN(joint->device, accumulate, .sum = tensor->grad, .x = culm_in_f32(gradient),
+                 .count = tensor->step.count);
+    } else {
+        memcpy(tensor->grad, gradient, (size_t)tensor->step.count * sizeof *gradient);
+    }
+}
+
+/* A tensor that no sample of this step has used takes its step too, by its momentum and its decay. */
+static void apply(struct culm_joint *joint) {
+    const int64_t number = ++joint->steps;
+    for (int32_t t = 0; t < joint->tensors; t++) {
+        struct tensor *tensor = &joint->tensor[t];
+        if (tensor->frozen || (tensor->step.statistic && !tensor->given)) {
+            continue;
+        }
+        if (!tensor->given) {
+            memset(tensor->grad, 0, (size_t)tensor->step.count * sizeof *tensor->grad);
+        }
+        struct culm_step_digest digest;
+        const struct culm_optimizer_step step =
+            culm_optimizer_step_at(&joint->config.optimizer, number, joint->lr, 1, tensor->given);
+        culm_optimizer_apply(&step, joint->device, &tensor->step, tensor->grad, &digest);
+    }
+}
+
+static enum culm_status step(struct culm_joint *joint, double *ret_loss, struct culm_error *error) {
+    if (joint->at >= joint->samples) {
+        shuffle(joint);
+    }
+    int64_t end = joint->at + joint->config.batch;
+    end = end < joint->samples ? end : joint->samples;
+    for (int32_t t = 0; t < joint->tensors; t++) {
+        joint->tensor[t].given = 0;
+    }
+    *ret_loss = 0;
+    for (int32_t i = 0; i < joint->parts; i++) {
+        int64_t count = 0;
+        double loss = 0;
+        for (int64_t k = joint->at; k < end; k++) {
+            if (joint->order[k].part == i) {
+                joint->chosen[count++] = joint->order[k].sample;
+            }
+        }
+        struct gradients to = {joint, i};
+        enum culm_status status =
+            count ? joint_part_run(&joint->part[i], &joint->config, joint->device, joint->chosen,
+                                   count, add_gradient, &to, &loss, error)
+                  : CULM_OK;
+        if (status != CULM_OK) {
+            return status;
+        }
+        *ret_loss += loss;
+    }
+    joint->at = end;
+    apply(joint);
+    return CULM_OK;
+}
+
+enum culm_status culm_joint_run(struct culm_joint *joint, int64_t batches, double *ret_loss,
+                                struct culm_error *error) {
+    double sum = 0;
+    int64_t done = 0;
+    for (; done < batches && isfinite(sum); done++) {
+        double loss;
+        enum culm_status status = step(joint, &loss, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        sum += loss;
+    }
+    *ret_loss = done ? sum / (double)done : 0;
+    return CULM_OK;
+}

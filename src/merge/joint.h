@@ -1,0 +1,82 @@
+/*
+ * Models trained together, some of whose tensors are the same.
+ *
+ * A model is given with an address for each parameter of its graph; parameters at one address, of one
+ * model or of several, are one tensor: it is trained in place, by the sum of all gradients. A step
+ * takes a batch of samples of all models, each sample of one of them; each model runs its own, losses
+ * are weighted and summed, and every tensor takes one step of the optimizer.
+ *
+ * What a model is trained towards:
+ *   answers   those that are wanted of a sample, by the loss of its kind (loss.h): labels, points, or
+ *             the boxes that its original finds. Batch norm goes by the batch and its running
+ *             statistics move, as in any training.
+ *   features  those of the original, at the borders of `stretches` pieces of equal work and at the
+ *             outputs: the squared distance, over the variance of the original's. Needs no answers.
+ *             `local`: no gradient passes a border, so that every stretch learns to map what comes
+ *             before it, as it is now, to what the original makes there. Batch norm goes by its running
+ *             statistics, which stay as they are: refit them before or after.
+ *
+ * Samples are shuffled by (seed, epoch); sums have a fixed order: models as they were added, then uses
+ * as the graph numbers them. So the same calls give the same bits on any number of threads.
+ * Thread: one, the device's.
+ */
+#ifndef CULM_MERGE_JOINT_H
+#define CULM_MERGE_JOINT_H
+
+#include "merge/loss.h"
+#include "model/config.h"
+#include "vision/model.h"
+
+struct culm_joint;
+
+enum culm_joint_aim { CULM_JOINT_ANSWERS, CULM_JOINT_FEATURES };
+
+struct culm_joint_config {
+    struct culm_optimizer_config optimizer;
+    enum culm_joint_aim aim;
+    int32_t stretches; /* FEATURES: at most; 1: outputs alone */
+    bool local;        /* FEATURES */
+    int64_t batch;     /* samples of a step, of all models together */
+    uint64_t seed;
+};
+
+/* What one model is trained on. */
+struct culm_joint_samples {
+    void *ctx;
+    int64_t count; /* at least 1 */
+    /* Fills ret_image[height, width, channels], as the model's input wants it, and, with ANSWERS, what
+     * should be answered, which stays valid until the next call. */
+    enum culm_status (*get)(void *ctx, int64_t sample, float *ret_image,
+                            struct culm_wanted *ret_wanted, struct culm_error *error);
+};
+
+struct culm_joint_part {
+    struct culm_vision_model *model; /* borrowed */
+    float *const *value; /* by parameter of its graph: the caller's, 64-byte aligned, as long as
+                                    the parameter */
+    const float *const *original; /* likewise, never written; FEATURES; NULL: else */
+    const bool *frozen;           /* by parameter; NULL: none. A tensor is if any part says so */
+    struct culm_joint_samples samples;
+};
+
+/* Compiles the models; everything but `part` itself and its arrays is borrowed until the end.
+ * CULM_ERR_CONFIG where one address has two lengths. */
+enum culm_status culm_joint_new(const struct culm_joint_config *config,
+                                const struct culm_joint_part *part, int32_t parts,
+                                struct culm_device *device, struct culm_joint **ret_joint,
+                                struct culm_error *error);
+void culm_joint_free(struct culm_joint *joint); /* NULL is fine; the tensors stay as they are */
+
+/* Of every model all samples once. */
+int64_t culm_joint_epoch_batches(const struct culm_joint *joint);
+/* Factor of a model's loss; 1 at first. */
+void culm_joint_weight(struct culm_joint *joint, int32_t part, double weight);
+/* From the next step on; the configuration's at first. */
+void culm_joint_rate(struct culm_joint *joint, double lr);
+/* The next `batches` batches. ret_loss: mean of the weighted loss of a step; what is not a number ends
+ * it early, with the tensors spoilt. Errors: those of `get`. */
+enum culm_status culm_joint_run(struct culm_joint *joint, int64_t batches, double *ret_loss,
+                                struct culm_error *error);
+int64_t culm_joint_bytes(const struct culm_joint *joint); /* of memory of its own */
+
+#endif

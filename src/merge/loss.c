@@ -1,0 +1,197 @@
+/* Losses of one sample. See loss.h. */
+#include "merge/loss.h"
+
+#include "base/exact.h"
+
+#include <math.h>
+#include <string.h>
+
+int64_t culm_loss_work(int64_t count) { return 4 * ((count + 15) & ~(int64_t)15); }
+
+/* --- boxes --- */
+
+struct map {
+    const struct culm_vision_model *model;
+    const struct culm_yolo_head *head;
+    int64_t h, w, width; /* width: numbers of an anchor */
+    const float *t, *sigmoid, *exp;
+    float *taken; /* by cell and anchor: 1 where a box is to be found */
+    double scale;
+    float *gradient;
+    double loss;
+};
+
+static double overlap(double a, double size_a, double b, double size_b) {
+    double from = fmax(a - size_a / 2, b - size_b / 2), to = fmin(a + size_a / 2, b + size_b / 2);
+    return to > from ? to - from : 0;
+}
+
+static double iou(double x, double y, double width, double height,
+                  const struct culm_wanted_box *box) {
+    double both = overlap(x, width, box->x, box->width) * overlap(y, height, box->y, box->height);
+    double all = width * height + (double)box->width * box->height - both;
+    return both > 0 && all > 0 ? both / all : 0;
+}
+
+/* The cross-entropy of number `at` against `wanted` in [0, 1]. */
+static void toward(struct map *map, int64_t at, double wanted, double factor) {
+    double p = map->sigmoid[at];
+    double yes = fmax(p, 1e-30), no = fmax(1 - p, 1e-30);
+    map->gradient[at] = (float)(map->scale * factor * (p - wanted));
+    map->loss -= wanted > 0 ? factor * wanted * culm_exact_log(yes) : 0;
+    map->loss -= wanted < 1 ? factor * (1 - wanted) * culm_exact_log(no) : 0;
+}
+
+static void toward_number(struct map *map, int64_t at, double wanted, double factor) {
+    double gap = map->t[at] - wanted;
+    map->gradient[at] = (float)(map->scale * factor * gap);
+    map->loss += factor * gap * gap / 2;
+}
+
+static int64_t numbers_of(const struct map *map, int64_t i, int64_t j, int32_t anchor) {
+    return ((i * map->w + j) * map->head->anchors + anchor) * map->width;
+}
+
+/* Whether the estimate of a cell overlaps a wanted box well. */
+static bool near_some_box(const struct map *map, int64_t i, int64_t j, int32_t anchor,
+                          const struct culm_wanted_box *box, int32_t boxes) {
+    int64_t at = numbers_of(map, i, j, anchor);
+    double s = map->head->scale_xy, spread = (s - 1) / 2;
+    double x = (map->sigmoid[at] * s - spread + (double)j) / (double)map->w;
+    double y = (map->sigmoid[at + 1] * s - spread + (double)i) / (double)map->h;
+    double width =
+        (double)map->exp[at + 2] * map->head->anchor[anchor][0] / map->model->input.width;
+    double height =
+        (double)map->exp[at + 3] * map->head->anchor[anchor][1] / map->model->input.height;
+    for (int32_t b = 0; b < boxes; b++) {
+        if (iou(x, y, width, height, &box[b]) > CULM_YOLO_IGNORE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The anchor of all heads whose shape is nearest to the box's; -1: of another head. */
+static int32_t anchor_of(const struct map *map, const struct culm_wanted_box *box) {
+    const struct culm_wanted_box centred = {0, 0, box->width, box->height, 0};
+    const struct culm_vision_input *input = &map->model->input;
+    int32_t best = -1;
+    double most = -1;
+    for (int32_t h = 0; h < map->model->head_count; h++) {
+        const struct culm_yolo_head *head = &map->model->head[h];
+        for (int32_t a = 0; a < head->anchors; a++) {
+            double near = iou(0, 0, (double)head->anchor[a][0] / input->width,
+                              (double)head->anchor[a][1] / input->height, &centred);
+            if (near > most) {
+                most = near;
+                best = head == map->head ? a : -1;
+            }
+        }
+    }
+    return best;
+}
+
+static double clamped(double x, double from, double to) {
+    return x < from ? from : x > to ? to : x;
+}
+
+/* Where in its cell a middle is, before sigmoid is stretched by s. */
+static double place(double in_cell, double s) { return clamped((in_cell + (s - 1) / 2) / s, 0, 1); }
+
+static void find_box(struct map *map, const struct culm_wanted_box *box) {
+    if (!(isfinite(box->x) && isfinite(box->y) && isfinite(box->width) && box->width > 0 &&
+          isfinite(box->height) && box->height > 0 && box->class_index >= 0 &&
+          box->class_index < map->head->classes)) {
+        return;
+    }
+    int32_t anchor = anchor_of(map, box);
+    if (anchor < 0) {
+        return;
+    }
+    double x = clamped(box->x, 0, 1) * (double)map->w, y = clamped(box->y, 0, 1) * (double)map->h;
+    int64_t j = x < (double)map->w ? (int64_t)x : map->w - 1;
+    int64_t i = y < (double)map->h ? (int64_t)y : map->h - 1;
+    int64_t at = numbers_of(map, i, j, anchor);
+    float *taken = &map->taken[(i * map->w + j) * map->head->anchors + anchor];
+    if (*taken != 0) {
+        return;
+    }
+    *taken = 1;
+    const double s = map->head->scale_xy, k = 2 - (double)box->width * box->height;
+    const struct culm_vision_input *input = &map->model->input;
+    const double wide = (double)box->width * input->width / map->head->anchor[anchor][0];
+    const double high = (double)box->height * input->height / map->head->anchor[anchor][1];
+    toward(map, at, place(x - (double)j, s), k);
+    toward(map, at + 1, place(y - (double)i, s), k);
+    toward_number(map, at + 2, culm_exact_log(wide), k);
+    toward_number(map, at + 3, culm_exact_log(high), k);
+    toward(map, at + 4, 1, 1);
+    for (int32_t c = 0; c < map->head->classes; c++) {
+        toward(map, at + 5 + c, c == box->class_index, 1);
+    }
+}
+
+double culm_loss_boxes(struct culm_device *device, const struct culm_vision_model *model,
+                       int32_t head, int64_t h, int64_t w, const struct culm_wanted_box *box,
+                       int32_t boxes, const float *t, double scale, float *work,
+                       float *ret_gradient) {
+    const struct culm_yolo_head *how = &model->head[head];
+    const int64_t width = 5 + how->classes, cells = h * w * how->anchors, count = cells * width,
+                  part = culm_loss_work(count) / 4;
+    struct map map = {.model = model,
+                      .head = how,
+                      .h = h,
+                      .w = w,
+                      .width = width,
+                      .t = t,
+                      .sigmoid = work + part,
+                      .exp = work + 2 * part,
+                      .taken = work + 3 * part,
+                      .scale = scale,
+                      .gradient = ret_gradient};
+    memcpy(work, t, (size_t)count * sizeof *t);
+    CULM_RUN(device, activation_forward, .y = culm_out_f32(work + part), .x = culm_in_f32(work),
+             .count = count, .function = CULM_FUNCTION_SIGMOID);
+    CULM_RUN(device, activation_forward, .y = culm_out_f32(work + 2 * part), .x = culm_in_f32(work),
+             .count = count, .function = CULM_FUNCTION_EXP);
+    memset(map.taken, 0, (size_t)cells * sizeof *map.taken);
+    memset(ret_gradient, 0, (size_t)count * sizeof *ret_gradient);
+    for (int32_t b = 0; b < boxes; b++) {
+        find_box(&map, &box[b]);
+    }
+    for (int64_t i = 0; i < h; i++) {
+        for (int64_t j = 0; j < w; j++) {
+            for (int32_t a = 0; a < how->anchors; a++) {
+                bool taken = map.taken[(i * w + j) * how->anchors + a] != 0;
+                if (!taken && !near_some_box(&map, i, j, a, box, boxes)) {
+                    toward(&map, numbers_of(&map, i, j, a) + 4, 0, 1);
+                }
+            }
+        }
+    }
+    return map.loss;
+}
+
+/* --- labels and points --- */
+
+/* A sample's numbers lie anywhere in an output, and kernels want them aligned. */
+double culm_loss_label(struct culm_device *device, int32_t classes, int32_t label,
+                       const float *logits, double scale, float *work, float *ret_gradient) {
+    struct culm_loss loss;
+    memcpy(work, logits, (size_t)classes * sizeof *logits);
+    CULM_RUN(device, cross_entropy, .logits = culm_out_f32(work), .targets = &label, .n = 1,
+             .v = classes, .scale = scale, .want_gradient = true, .ret_loss = &loss);
+    memcpy(ret_gradient, work, (size_t)classes * sizeof *work);
+    return loss.loss;
+}
+
+double culm_loss_points(int64_t count, const float *wanted, const float *numbers, double scale,
+                        float *ret_gradient) {
+    double loss = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double gap = (double)numbers[i] - wanted[i];
+        ret_gradient[i] = (float)(2 * scale * gap);
+        loss += gap * gap;
+    }
+    return loss;
+}

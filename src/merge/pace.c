@@ -1,0 +1,168 @@
+/* When joint training looks, and when it ends. See pace.h. */
+#include "merge/pace.h"
+
+#include "base/exact.h"
+
+#include <math.h>
+#include <string.h>
+
+#define FIRST_LIFT 0.1  /* of accuracy over target, where nothing was seen before */
+#define SLOW_LOOKS 2    /* after which a model is given up, */
+#define SLOW_EPOCHS 2.0 /* if they span so many epochs */
+#define WEIGHT_POWER 0.75
+#define ROUNDING 1e-6 /* of batches */
+
+static uint64_t bit(int32_t model) { return (uint64_t)1 << model; }
+
+static int64_t worth_of(const struct culm_pace *pace, uint64_t set) {
+    if (pace->config.worth) {
+        return pace->config.worth(pace->config.ctx, set);
+    }
+    int64_t count = __builtin_popcountll(set);
+    return count > 1 ? count : 0;
+}
+
+void culm_pace_begin(struct culm_pace *pace, const struct culm_pace_config *config) {
+    memset(pace, 0, sizeof *pace);
+    pace->config = *config;
+    for (int32_t i = 0; i < config->models; i++) {
+        pace->model[i] =
+            (struct culm_pace_model){.accuracy = -1, .fraction = 1, .weight = 1, .slow_from = -1};
+    }
+}
+
+enum culm_pace_state culm_pace_state(const struct culm_pace *pace) { return pace->state; }
+uint64_t culm_pace_kept(const struct culm_pace *pace) { return pace->kept; }
+
+double culm_pace_weight(const struct culm_pace *pace, int32_t model) {
+    return pace->model[model].weight;
+}
+
+static double epochs_of(const struct culm_pace *pace) {
+    return (double)pace->trained / (double)pace->config.epoch_batches;
+}
+
+/* --- a look --- */
+
+/* Those that may still turn out to be there in this look. */
+static uint64_t not_short(const struct culm_pace *pace) {
+    uint64_t set = 0;
+    for (int32_t i = 0; i < pace->config.models; i++) {
+        const struct culm_pace_model *model = &pace->model[i];
+        set |= !model->given_up && (!model->looked_at || model->met) ? bit(i) : 0;
+    }
+    return set;
+}
+
+/* Whoever is nearest to its target first; among equals, the first. */
+int32_t culm_pace_next(const struct culm_pace *pace) {
+    if (pace->kept && worth_of(pace, not_short(pace)) <= pace->kept_worth) {
+        return -1;
+    }
+    int32_t best = -1;
+    for (int32_t i = 0; i < pace->config.models; i++) {
+        const struct culm_pace_model *model = &pace->model[i];
+        if (!model->looked_at && !model->given_up &&
+            (best < 0 || model->fraction < pace->model[best].fraction)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+static double gap_of(const struct culm_pace *pace, int32_t i, double accuracy) {
+    double gap = 1 - accuracy / pace->config.target[i];
+    return gap > 0 ? gap : 0;
+}
+
+/* Whether at the speed since its last look it is short of its target when the epochs end. */
+static bool too_slow(const struct culm_pace *pace, int32_t i, double accuracy) {
+    const struct culm_pace_model *model = &pace->model[i];
+    double now = epochs_of(pace), past = now - model->seen_at;
+    if (model->accuracy < 0 || past <= 0) {
+        return false;
+    }
+    double speed = (accuracy - model->accuracy) / past;
+    return accuracy + speed * (pace->config.epochs - now) < pace->config.target[i];
+}
+
+void culm_pace_saw(struct culm_pace *pace, int32_t i, double accuracy) {
+    struct culm_pace_model *model = &pace->model[i];
+    const double target = pace->config.target[i];
+    double gap = gap_of(pace, i, accuracy), lift = FIRST_LIFT;
+    if (model->accuracy >= 0) {
+        lift = (accuracy - model->accuracy) / target;
+    }
+    model->met = accuracy >= target;
+    model->fraction = lift > 0 && gap < lift ? gap / lift : gap > 0 ? 1 : 0;
+    if (!model->met && too_slow(pace, i, accuracy)) {
+        model->slow_from = model->slow ? model->slow_from : model->seen_at;
+        model->slow++;
+    } else {
+        model->slow = 0;
+        model->slow_from = -1;
+    }
+    model->weight = CULM_PACE_WEIGHT_MAX;
+    if (accuracy > 0) {
+        model->weight = fmin(culm_exact_pow(target / accuracy, WEIGHT_POWER), CULM_PACE_WEIGHT_MAX);
+    }
+    model->accuracy = accuracy;
+    model->seen_at = epochs_of(pace);
+    model->looked_at = true;
+}
+
+bool culm_pace_looked(struct culm_pace *pace) {
+    uint64_t there = 0;
+    bool all = true, hope = false;
+    for (int32_t i = 0; i < pace->config.models; i++) {
+        struct culm_pace_model *model = &pace->model[i];
+        there |= model->looked_at && model->met ? bit(i) : 0;
+        if (!model->met && model->slow >= SLOW_LOOKS &&
+            model->seen_at - model->slow_from >= SLOW_EPOCHS) {
+            model->given_up = true;
+        }
+        bool ready = model->looked_at && model->met;
+        all = all && (ready || model->given_up);
+        hope = hope || (!ready && !model->given_up);
+    }
+    int64_t worth = worth_of(pace, there);
+    bool better = worth > pace->kept_worth;
+    if (better) {
+        pace->kept = there;
+        pace->kept_worth = worth;
+    }
+    for (int32_t i = 0; i < pace->config.models; i++) {
+        pace->model[i].looked_at = false;
+    }
+    pace->looks++;
+    if (all && there) {
+        pace->state = CULM_PACE_DONE;
+    } else if (!hope || epochs_of(pace) >= pace->config.epochs) {
+        pace->state = CULM_PACE_ENDED;
+    }
+    return better;
+}
+
+/* --- training --- */
+
+int64_t culm_pace_batches(const struct culm_pace *pace) {
+    double fraction = 1;
+    for (int32_t i = 0; i < pace->config.models; i++) {
+        const struct culm_pace_model *model = &pace->model[i];
+        if (!model->met && !model->given_up && model->fraction < fraction) {
+            fraction = model->fraction;
+        }
+    }
+    const double epoch = (double)pace->config.epoch_batches;
+    int64_t batches = (int64_t)ceil(fraction * epoch - ROUNDING);
+    int64_t left = (int64_t)ceil(pace->config.epochs * epoch - ROUNDING) - pace->trained;
+    batches = batches < left ? batches : left;
+    return batches > 1 ? batches : 1;
+}
+
+void culm_pace_trained(struct culm_pace *pace, int64_t batches, bool finite) {
+    pace->trained += batches;
+    if (!finite) {
+        pace->state = CULM_PACE_BROKEN;
+    }
+}

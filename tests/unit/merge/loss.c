@@ -1,0 +1,195 @@
+/*
+ * Losses of one sample: gradients against central differences, and what a detector's loss asks for.
+ */
+#include "merge/loss.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define SEED 11
+#define H 3
+#define W 4
+#define CLASSES 3
+#define ANCHORS 2
+#define COUNT (H * W * ANCHORS * (5 + CLASSES))
+
+static struct culm_device *device;
+
+static int start(void **state) {
+    (void)state;
+    return culm_device_new(2, &device, NULL) != CULM_OK;
+}
+static int stop(void **state) {
+    (void)state;
+    culm_device_free(device);
+    return 0;
+}
+
+/* Two heads: small shapes in the first, large ones in the second. */
+static struct culm_vision_model detector(float scale_xy) {
+    return (struct culm_vision_model){.input = {.width = 64, .height = 48, .channels = 3},
+                                      .kind = CULM_ANSWER_BOXES,
+                                      .classes = CLASSES,
+                                      .head_count = 2,
+                                      .head = {{.anchors = ANCHORS,
+                                                .classes = CLASSES,
+                                                .anchor = {{8, 6}, {12, 20}},
+                                                .scale_xy = scale_xy},
+                                               {.output = 1,
+                                                .anchors = ANCHORS,
+                                                .classes = CLASSES,
+                                                .anchor = {{30, 30}, {60, 40}},
+                                                .scale_xy = scale_xy}}};
+}
+
+static void fill(float *t, int64_t count, float size) {
+    uint64_t random = SEED;
+    for (int64_t i = 0; i < count; i++) {
+        t[i] = size * (2 * culm_rng_unit((uint32_t)culm_rng_next(&random)) - 1);
+    }
+}
+
+static float *work_new(int64_t count) {
+    float *work = device->ops->alloc(device, (size_t)culm_loss_work(count) * sizeof *work);
+    assert_non_null(work);
+    return work;
+}
+
+static const struct culm_wanted_box boxes[] = {
+    {0.30f, 0.40f, 0.12f, 0.14f, 1}, /* the first anchor of head 0 */
+    {0.80f, 0.20f, 0.18f, 0.45f, 2}, /* the second */
+    {0.55f, 0.55f, 0.90f, 0.80f, 0}, /* of head 1 */
+    {0.31f, 0.41f, 0.13f, 0.13f, 0}, /* in the cell of the first, which is taken */
+    {0.99f, 1.00f, 0.12f, 0.14f, 2}, /* on the edge */
+};
+#define BOXES ((int32_t)(sizeof boxes / sizeof *boxes))
+
+static void test_boxes_gradient(void **state) {
+    (void)state;
+    for (int stretched = 0; stretched < 2; stretched++) {
+        for (int32_t head = 0; head < 2; head++) {
+            struct culm_vision_model model = detector(stretched ? 1.05f : 1);
+            float t[COUNT], gradient[COUNT], other[COUNT], *work = work_new(COUNT);
+            fill(t, COUNT, 1.5f);
+            culm_loss_boxes(device, &model, head, H, W, boxes, BOXES, t, 2, work, gradient);
+            for (int i = 0; i < COUNT; i++) {
+                const float at = t[i], step = 1e-2f;
+                t[i] = at + step;
+                double up =
+                    culm_loss_boxes(device, &model, head, H, W, boxes, BOXES, t, 2, work, other);
+                t[i] = at - step;
+                double down =
+                    culm_loss_boxes(device, &model, head, H, W, boxes, BOXES, t, 2, work, other);
+                t[i] = at;
+                double want = 2 * (up - down) / (2 * (double)step);
+                if (fabs(want - gradient[i]) > 2e-3 + 2e-3 * fabs(want)) {
+                    fail_msg("stretched %d, head %d, number %d: %g, and differences say %g",
+                             stretched, head, i, (double)gradient[i], want);
+                }
+            }
+            device->ops->release(device, work);
+        }
+    }
+}
+
+static int64_t number_of(int64_t i, int64_t j, int64_t anchor) {
+    return ((i * W + j) * ANCHORS + anchor) * (5 + CLASSES);
+}
+
+/* Steps along the gradient lead to numbers that decode into the boxes. */
+static void test_boxes_are_learned(void **state) {
+    (void)state;
+    struct culm_vision_model model = detector(1.05f);
+    float t[COUNT], gradient[COUNT], *work = work_new(COUNT);
+    fill(t, COUNT, 1);
+    for (int step = 0; step < 3000; step++) {
+        culm_loss_boxes(device, &model, 0, H, W, boxes, BOXES, t, 0.5, work, gradient);
+        for (int i = 0; i < COUNT; i++) {
+            t[i] -= gradient[i];
+        }
+    }
+    const float *found = &t[number_of(1, 1, 0)]; /* of 0.30, 0.40 in 4 x 3 cells */
+    const double s = 1.05f;
+    double x = ((1 / (1 + exp(-found[0]))) * s - (s - 1) / 2 + 1) / W;
+    double width = exp(found[2]) * 8 / 64;
+    assert_true(fabs(x - 0.30) < 0.002);
+    assert_true(fabs(width - 0.12) < 0.001);
+    assert_true(found[4] > 4 && found[6] > 4 && found[5] < -4 && found[7] < -4);
+    assert_true(t[number_of(0, 3, 1) + 4] > 4); /* the second box */
+    assert_true(t[number_of(2, 3, 0) + 4] > 4); /* the one on the edge */
+    assert_true(t[number_of(2, 0, 0) + 4] < -4 && t[number_of(1, 2, 1) + 4] < -4);
+    device->ops->release(device, work);
+}
+
+/* A cell beside that finds the box too is left alone. */
+static void test_good_neighbours_are_left_alone(void **state) {
+    (void)state;
+    struct culm_vision_model model = detector(1);
+    const struct culm_wanted_box box = {0.51f, 0.5f, 8.0f / 64, 6.0f / 48, 0};
+    float t[COUNT] = {0}, gradient[COUNT], *work = work_new(COUNT);
+    int64_t beside = number_of(1, 1, 0);
+    t[beside] = 9; /* the right edge of its cell: x is nearly 0.5 */
+    culm_loss_boxes(device, &model, 0, H, W, &box, 1, t, 1, work, gradient);
+    assert_true(gradient[beside + 4] == 0);
+    t[beside] = 0;
+    culm_loss_boxes(device, &model, 0, H, W, &box, 1, t, 1, work, gradient);
+    assert_true(gradient[beside + 4] == 0.5f);
+    device->ops->release(device, work);
+}
+
+static void test_hostile_boxes(void **state) {
+    (void)state;
+    const struct culm_wanted_box bad[] = {
+        {0.5f, 0.5f, 0, 0.1f, 0},          {0.5f, 0.5f, 0.1f, NAN, 0},   {NAN, 0.5f, 0.1f, 0.1f, 0},
+        {0.5f, 0.5f, 0.1f, 0.1f, CLASSES}, {0.5f, 0.5f, 0.1f, 0.1f, -1}, {7, -7, 0.1f, 0.1f, 0}};
+    struct culm_vision_model model = detector(1);
+    float t[COUNT], gradient[COUNT], *work = work_new(COUNT);
+    fill(t, COUNT, 100); /* exp overflows, sigmoid is 0 or 1 */
+    double loss = culm_loss_boxes(device, &model, 0, H, W, bad, 6, t, 1, work, gradient);
+    assert_true(isfinite(loss));
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(isfinite(gradient[i]));
+    }
+    device->ops->release(device, work);
+}
+
+static void test_label_and_points(void **state) {
+    (void)state;
+    float x[9], gradient[9], other[9], wanted[9], *work = work_new(9);
+    fill(x, 9, 2);
+    fill(wanted, 9, 1);
+    for (int kind = 0; kind < 2; kind++) {
+#define LOSS(to)                                                                                   \
+    (kind ? culm_loss_points(9, wanted, x, 3, to) : culm_loss_label(device, 9, 4, x, 3, work, to))
+        LOSS(gradient);
+        for (int i = 0; i < 9; i++) {
+            float at = x[i];
+            x[i] = at + 1e-2f;
+            double up = LOSS(other);
+            x[i] = at - 1e-2f;
+            double down = LOSS(other);
+            x[i] = at;
+            assert_true(fabs(3 * (up - down) / 2e-2 - gradient[i]) < 2e-3);
+        }
+#undef LOSS
+    }
+    assert_true(culm_loss_label(device, 9, -1, x, 3, work, gradient) == 0 && gradient[0] == 0);
+    device->ops->release(device, work);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_boxes_gradient),
+        cmocka_unit_test(test_boxes_are_learned),
+        cmocka_unit_test(test_good_neighbours_are_left_alone),
+        cmocka_unit_test(test_hostile_boxes),
+        cmocka_unit_test(test_label_and_points),
+    };
+    return cmocka_run_group_tests_name("merge/loss", tests, start, stop);
+}
