@@ -144,7 +144,8 @@ static void fill_up(struct culm_gnn_leader *leader) {
     for (uint32_t r = 0; r < CULM_GNN_ROLES && !leader->ended && !leader->finishing; r++) {
         int32_t there = leader->starting[r];
         for (int32_t i = 0; i < leader->node_count; i++) {
-            there += leader->node[i].alive && leader->node[i].role == r;
+            const struct gnn_node *node = &leader->node[i];
+            there += node->alive && !node->leaving && node->role == r;
         }
         for (; there < leader->o.settings.count[r]; there++) {
             start_node(leader, r);
@@ -237,21 +238,32 @@ struct culm_buf *culm_gnn_leader_meta(struct culm_gnn_leader *leader) {
     return &leader->meta;
 }
 
-/* It is no longer counted on; its process is ended if it still runs. */
+/* It is no longer counted on, nor paid for; one that stood by takes its place. */
+static void left(struct culm_gnn_leader *leader, struct gnn_node *node) {
+    culm_gnn_bill_left(&leader->bill, node->role, (int64_t)node->joined_ns,
+                       (int64_t)culm_gnn_leader_now(leader));
+    if (node->slot < 0) {
+        return;
+    }
+    leader->slot[node->role][node->slot] = -1;
+    node->slot = -1;
+    for (int32_t i = 0; i < leader->node_count; i++) {
+        struct gnn_node *other = &leader->node[i];
+        if (other != node && other->alive && !other->leaving && other->role == node->role &&
+            other->slot < 0) {
+            take_slot(leader, other);
+        }
+    }
+}
+
+/* Its process is ended if it still runs. */
 static void lose(struct culm_gnn_leader *leader, struct gnn_node *node, const char *cause,
                  const char *why) {
     int32_t id = node->id;
     uint32_t role = node->role;
     node->alive = false;
-    culm_gnn_bill_left(&leader->bill, role, (int64_t)node->joined_ns,
-                       (int64_t)culm_gnn_leader_now(leader));
-    if (node->slot >= 0) {
-        leader->slot[role][node->slot] = -1;
-        for (int32_t i = 0; i < leader->node_count; i++) {
-            if (leader->node[i].alive && leader->node[i].role == role && leader->node[i].slot < 0) {
-                take_slot(leader, &leader->node[i]);
-            }
-        }
+    if (!node->leaving) {
+        left(leader, node);
     }
     json_t *event = json_pack("{s:s, s:i, s:s, s:s}", "event", "lost", "node", (int)id, "role",
                               culm_gnn_role_name(role), "cause", cause);
@@ -270,7 +282,9 @@ static void lose(struct culm_gnn_leader *leader, struct gnn_node *node, const ch
 static void on_lost(void *actor, int32_t id) {
     struct culm_gnn_leader *leader = actor;
     struct gnn_node *node = leader->ended ? NULL : culm_gnn_leader_node(leader, id);
-    if (node) {
+    if (node && node->leaving) {
+        node->alive = false; /* as it said */
+    } else if (node) {
         lose(leader, node, "eof", NULL);
     }
 }
@@ -429,6 +443,27 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
     lose(leader, node, "failed", failed.why);
 }
 
+static void hear_cold(struct culm_gnn_leader *leader, const struct gnn_node *node,
+                      const struct culm_message *message) {
+    bool cold;
+    if (culm_gnn_cold_decode(message->meta, message->meta_bytes, &cold) == CULM_OK) {
+        culm_gnn_leader_publish(leader, json_pack("{s:s, s:i, s:b}", "event", "worker", "node",
+                                                  (int)node->id, "cold", (int)cold));
+    }
+}
+
+/* It does what it has, and goes; another comes in its place. */
+static void hear_leaving(struct culm_gnn_leader *leader, struct gnn_node *node) {
+    if (node->role == CULM_GNN_WORKER && !node->leaving) {
+        node->leaving = true;
+        left(leader, node);
+        culm_gnn_leader_publish(leader,
+                                json_pack("{s:s, s:i, s:s}", "event", "released", "node",
+                                          (int)node->id, "role", culm_gnn_role_name(node->role)));
+        fill_up(leader);
+    }
+}
+
 /* Somebody cannot reach it: who is reported is put out, unless who reports is a worker. */
 static void hear_peer_lost(struct culm_gnn_leader *leader, const struct culm_message *message) {
     int32_t peer;
@@ -453,6 +488,8 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_GNN_MSG_SAVED: hear_saved(leader, node, message); break;
     case CULM_GNN_MSG_FAILED: hear_failed(leader, node, message); break;
     case CULM_GNN_MSG_PEER_LOST: hear_peer_lost(leader, message); break;
+    case CULM_GNN_MSG_COLD: hear_cold(leader, node, message); return;
+    case CULM_GNN_MSG_LEAVING: hear_leaving(leader, node); return;
     default: return; /* a sign of life */
     }
     culm_gnn_leader_go_on(leader);

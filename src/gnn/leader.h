@@ -10,8 +10,9 @@
  * lost holder's replacement is sent a copy. Nothing that was committed is done again, unless all
  * holders are lost together: then the run goes back to the last checkpoint, or to the seed.
  *
- * Events (all with t_ms): joined{node,role}, lost{node,role,cause}, failed-node messages as `error`,
- * epoch{...}, checkpoint{step,path}, rollback{to_epoch}, cost{usd,value,...}, done{...}.
+ * Events (all with t_ms): joined{node,role}, worker{node,cold}, released{node,role},
+ * lost{node,role,cause}, failed-node messages as `error`, epoch{...}, checkpoint{step,path},
+ * rollback{to_epoch}, cost{usd,value,...}, done{...}.
  *
  * Thread: the actor's.
  */

@@ -11,6 +11,7 @@ struct gnn_node {
     int32_t id, slot; /* slot -1: it stands by */
     uint32_t role;
     bool alive;
+    bool leaving; /* of its own accord: it is watched, and not counted on */
     uint64_t joined_ns, heard_ns;
     bool holder;               /* of the view */
     uint64_t holder_since;     /* the view that made it one */

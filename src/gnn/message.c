@@ -211,6 +211,35 @@ static struct culm_gnn_totals read_totals(struct culm_reader *in) {
     return totals;
 }
 
+void culm_gnn_warm_encode(const struct culm_gnn_set *warm, int32_t intervals,
+                          struct culm_buf *buf) {
+    set_encode(warm, intervals, buf);
+}
+
+enum culm_status culm_gnn_warm_decode(const uint8_t *meta, size_t len,
+                                      const struct culm_gnn_layout *layout,
+                                      struct culm_gnn_set *ret_warm) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_set warm = read_set(&in, layout->intervals);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_warm = warm;
+    return CULM_OK;
+}
+
+void culm_gnn_cold_encode(bool cold, struct culm_buf *buf) { culm_buf_u8(buf, cold); }
+
+enum culm_status culm_gnn_cold_decode(const uint8_t *meta, size_t len, bool *ret_cold) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    bool cold = read_bool(&in);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_cold = cold;
+    return CULM_OK;
+}
+
 void culm_gnn_result_encode(const struct culm_gnn_result *result, struct culm_buf *buf) {
     culm_gnn_task_key_encode(&result->key, buf);
     totals_encode(&result->totals, buf);

@@ -27,9 +27,12 @@ enum culm_gnn_message_type {
     /* holder to holder */
     CULM_GNN_MSG_STATE, /* culm_gnn_held */
     /* worker to server */
-    CULM_GNN_MSG_READY, /* without content: it takes one task more */
+    CULM_GNN_MSG_READY, /* intervals whose constant input it has: it takes one task more */
     CULM_GNN_MSG_SHARE, /* culm_gnn_task_key: the gradient of a task */
     CULM_GNN_MSG_ROWS,  /* culm_gnn_result: the task is done; rows, if it made any */
+    /* Without content: it takes no more. The same comes back: no task comes any more, and what was
+     * sent is there. To the leader: it is not to be counted on. */
+    CULM_GNN_MSG_LEAVING,
     /* server to worker; parts come before the task that they are of */
     CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key */
     CULM_GNN_MSG_PART_ROWS,     /* the same */
@@ -46,6 +49,7 @@ enum culm_gnn_message_type {
     CULM_GNN_MSG_SAVED,     /* culm_gnn_saved, of a holder */
     CULM_GNN_MSG_FAILED,    /* culm_gnn_failed */
     CULM_GNN_MSG_PEER_LOST, /* culm_gnn_peer */
+    CULM_GNN_MSG_COLD,      /* of a worker, first of all: whether it has no constant input */
 };
 
 #define CULM_GNN_META_MAX (64u << 10)
@@ -180,6 +184,13 @@ void culm_gnn_task_key_encode(const struct culm_gnn_task_key *key, struct culm_b
 enum culm_status culm_gnn_task_key_decode(const uint8_t *meta, size_t len,
                                           const struct culm_gnn_layout *layout,
                                           struct culm_gnn_task_key *ret_key);
+/* READY: which intervals. */
+void culm_gnn_warm_encode(const struct culm_gnn_set *warm, int32_t intervals, struct culm_buf *buf);
+enum culm_status culm_gnn_warm_decode(const uint8_t *meta, size_t len,
+                                      const struct culm_gnn_layout *layout,
+                                      struct culm_gnn_set *ret_warm);
+void culm_gnn_cold_encode(bool cold, struct culm_buf *buf);
+enum culm_status culm_gnn_cold_decode(const uint8_t *meta, size_t len, bool *ret_cold);
 void culm_gnn_result_encode(const struct culm_gnn_result *result, struct culm_buf *buf);
 enum culm_status culm_gnn_result_decode(const uint8_t *meta, size_t len,
                                         const struct culm_gnn_layout *layout,

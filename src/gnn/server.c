@@ -720,8 +720,9 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_GNN_MSG_WEIGHTS: hear_weights(server, message); break;
     case CULM_GNN_MSG_READY:
         server->waits = false;
-        culm_gnn_server_worker_ready(server, from);
+        culm_gnn_server_worker_ready(server, from, message);
         break;
+    case CULM_GNN_MSG_LEAVING: culm_gnn_server_worker_leaving(server, from); break;
     case CULM_GNN_MSG_SHARE: culm_gnn_server_share(server, message); break;
     case CULM_GNN_MSG_ROWS: culm_gnn_server_result(server, from, message); break;
     case CULM_GNN_MSG_VIEW:

@@ -34,8 +34,9 @@ struct peer {
 
 struct worker {
     int32_t node;
-    int32_t room, out;        /* how many tasks more it takes, and how many it has */
-    struct culm_gnn_set warm; /* intervals whose constant input it was sent */
+    int32_t room, out; /* how many tasks more it takes, and how many it has */
+    bool leaving;
+    struct culm_gnn_set warm; /* intervals whose constant input it has, or was sent */
     struct worker *next;
 };
 
@@ -80,7 +81,7 @@ struct sums {
 
 struct culm_gnn_server {
     struct culm_gnn_self self; /* first member */
-    bool waits; /* for the first worker; not for ever */
+    bool waits;                /* for the first worker; not for ever */
     int32_t window;
     struct culm_gnn_holder *holder;
     struct culm_fold_tree tree; /* over intervals */
@@ -137,7 +138,9 @@ void culm_gnn_server_summed(struct culm_gnn_server *server);
 void culm_gnn_server_clear_sums(struct culm_gnn_server *server, int64_t oldest);
 
 /* server_work.c: steps that workers do. */
-void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node);
+void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
+                                  const struct culm_message *message);
+void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node);
 void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node);
 void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_message *message);
 void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,

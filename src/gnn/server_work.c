@@ -15,7 +15,13 @@ bool culm_gnn_server_someone_works(const struct culm_gnn_server *server) {
     return server->workers != NULL;
 }
 
-void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node) {
+void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
+                                  const struct culm_message *message) {
+    struct culm_gnn_set warm;
+    if (culm_gnn_warm_decode(message->meta, message->meta_bytes, server->self.o.layout, &warm) !=
+        CULM_OK) {
+        return;
+    }
     struct worker *worker = find(server, node);
     if (!worker) {
         worker = calloc(1, sizeof *worker);
@@ -24,10 +30,21 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node) 
             return;
         }
         worker->node = node;
+        worker->warm = warm;
         worker->next = server->workers;
         server->workers = worker;
     }
     worker->room++;
+}
+
+/* It gets no more, and what it was given before comes behind the answer. */
+void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node) {
+    struct worker *worker = find(server, node);
+    if (worker) {
+        worker->leaving = true;
+    }
+    culm_gnn_meta(&server->self);
+    culm_gnn_send(&server->self, node, CULM_GNN_MSG_LEAVING, NULL);
 }
 
 /* What it was doing is done by another. */
@@ -55,8 +72,9 @@ void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
 /* How well a worker suits: idle ones first, since a constant input is sent once and an idle worker
  * idles each time; of those who are alike, one that has the input already. */
 static int32_t suits(const struct worker *worker, int32_t interval) {
-    return worker->room <= 0 ? -1
-                             : 2 * (worker->out == 0) + culm_gnn_set_has(&worker->warm, interval);
+    return worker->room <= 0 || worker->leaving
+               ? -1
+               : 2 * (worker->out == 0) + culm_gnn_set_has(&worker->warm, interval);
 }
 
 static struct worker *choose(const struct culm_gnn_server *server, int32_t interval) {

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TASKS_A_SERVER 2      /* that it takes at once: the next one comes while it computes */
+#define TASKS_A_SERVER 2 /* that it takes at once: the next one comes while it computes */
+#define MS 1000000ull
 #define GONE_NS 5000000000ull /* until the leader must have noticed a loss, too */
 
 /* A task, or what has come of it so far. */
@@ -18,10 +19,22 @@ struct order {
     struct order *next;
 };
 
+/* A server that knows this worker. */
+struct called {
+    int32_t node;
+    bool owes; /* an answer to LEAVING */
+};
+
+/* On its way out: first it does what it has, then it waits until that has come. */
+enum stay { STAYS, DRAINS, PARTS };
+
 struct culm_gnn_worker {
     struct culm_gnn_self self; /* first member */
-    int32_t *called;           /* servers that know this worker */
+    struct culm_gnn_worker_options o;
+    struct culm_gnn_set kept; /* where nobody else wants to know */
+    struct called *called;
     int32_t called_count, called_capacity;
+    enum stay stay;
     struct order *orders; /* as they came */
     struct culm_blob *weights[2];
     struct culm_gnn_version have[2]; /* [version % 2] of `weights` */
@@ -31,10 +44,12 @@ struct culm_gnn_worker {
     bool busy;
 };
 
-struct culm_gnn_worker *culm_gnn_worker_new(const struct culm_gnn_node_options *options) {
+struct culm_gnn_worker *culm_gnn_worker_new(const struct culm_gnn_worker_options *options) {
     struct culm_gnn_worker *worker = calloc(1, sizeof *worker);
     if (worker) {
-        culm_gnn_self_init(&worker->self, options);
+        culm_gnn_self_init(&worker->self, &options->node);
+        worker->o = *options;
+        worker->o.kept = options->kept ? options->kept : &worker->kept;
     }
     return worker;
 }
@@ -77,7 +92,7 @@ void culm_gnn_worker_free(struct culm_gnn_worker *worker) {
 
 static bool has_called(const struct culm_gnn_worker *worker, int32_t node) {
     for (int32_t i = 0; i < worker->called_count; i++) {
-        if (worker->called[i] == node) {
+        if (worker->called[i].node == node) {
             return true;
         }
     }
@@ -94,9 +109,10 @@ static void call_servers(struct culm_gnn_worker *worker) {
             culm_gnn_fail(&worker->self, CULM_ERR_MEMORY, "out of memory");
             return;
         }
-        worker->called[worker->called_count++] = node;
+        worker->called[worker->called_count++] = (struct called){.node = node};
         for (int t = 0; t < TASKS_A_SERVER; t++) {
-            culm_gnn_meta(&worker->self);
+            culm_gnn_warm_encode(worker->o.kept, worker->self.o.layout->intervals,
+                                 culm_gnn_meta(&worker->self));
             culm_gnn_send(&worker->self, node, CULM_GNN_MSG_READY, NULL);
         }
     }
@@ -165,6 +181,60 @@ static struct order *next_order(struct culm_gnn_worker *worker) {
     return NULL;
 }
 
+/* --- leaving --- */
+
+static void say_leaving(struct culm_gnn_worker *worker, int32_t to) {
+    culm_gnn_meta(&worker->self);
+    culm_gnn_send(&worker->self, to, CULM_GNN_MSG_LEAVING, NULL);
+}
+
+static void ask_servers(struct culm_gnn_worker *worker) {
+    for (int32_t i = 0; i < worker->called_count; i++) {
+        worker->called[i].owes = true;
+        say_leaving(worker, worker->called[i].node);
+    }
+}
+
+static bool someone_owes(const struct culm_gnn_worker *worker) {
+    for (int32_t i = 0; i < worker->called_count; i++) {
+        if (worker->called[i].owes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It has nothing to do. */
+static void part(struct culm_gnn_worker *worker) {
+    if (worker->stay == DRAINS && !someone_owes(worker)) {
+        worker->stay = PARTS;
+        ask_servers(worker);
+    }
+    if (worker->stay == PARTS && !someone_owes(worker)) {
+        culm_gnn_leave(&worker->self);
+    }
+}
+
+static void hear_leaving(struct culm_gnn_worker *worker, int32_t from) {
+    for (int32_t i = 0; i < worker->called_count; i++) {
+        if (worker->called[i].node == from) {
+            worker->called[i].owes = false;
+        }
+    }
+}
+
+static void time_to_leave(struct culm_gnn_worker *worker) {
+    if (worker->stay != STAYS) { /* a server is slow, or a task is long */
+        culm_gnn_leave(&worker->self);
+        return;
+    }
+    worker->stay = DRAINS;
+    say_leaving(worker, CULM_LEADER);
+    ask_servers(worker);
+    worker->self.o.world->ops->timer(worker->self.o.world, CULM_GNN_TIMER_LEAVE,
+                                     (uint64_t)worker->o.part_ms * MS);
+}
+
 /* --- weights --- */
 
 static struct culm_blob *weights_of(struct culm_gnn_worker *worker,
@@ -209,6 +279,7 @@ static void go_on(struct culm_gnn_worker *worker) {
     }
     struct order *order = worker->doing;
     if (!order) {
+        part(worker);
         return;
     }
     if (order->key.attempt < worker->self.view.attempt) { /* nobody waits for it any more */
@@ -271,6 +342,8 @@ static void on_job_done(void *actor, struct culm_job *job) {
         send_result(worker);
         free_order(worker->doing);
         worker->doing = NULL;
+    } else {
+        culm_gnn_set_add(worker->o.kept, worker->task.interval);
     }
     release_task(&worker->task);
     go_on(worker);
@@ -298,7 +371,9 @@ static void watch_gone(struct culm_gnn_worker *worker) {
 static void enter_view(struct culm_gnn_worker *worker, const struct culm_message *message) {
     if (culm_gnn_enter(&worker->self, message)) {
         worker->asked = (struct culm_gnn_version){0}; /* whoever was asked may be gone */
-        call_servers(worker);
+        if (worker->stay == STAYS) {
+            call_servers(worker);
+        }
         watch_gone(worker);
     }
 }
@@ -318,6 +393,8 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         culm_gnn_leave(&worker->self);
     } else if (message->type == CULM_GNN_MSG_WEIGHTS) {
         hear_weights(worker, message);
+    } else if (message->type == CULM_GNN_MSG_LEAVING) {
+        hear_leaving(worker, from);
     } else if (message->type >= CULM_GNN_MSG_PART_CONSTANT && message->type <= CULM_GNN_MSG_TASK &&
                !leader) {
         hear_order(worker, from, message);
@@ -336,15 +413,23 @@ static void on_lost(void *actor, int32_t node) {
             at = &order->next;
         }
     }
+    hear_leaving(worker, node); /* it never will answer */
     if (!worker->self.left) {
         culm_gnn_gone(&worker->self, node);
         watch_gone(worker);
+        go_on(worker);
     }
 }
 
 static void on_start(void *actor) {
     struct culm_gnn_worker *worker = actor;
+    culm_gnn_cold_encode(culm_gnn_set_empty(worker->o.kept), culm_gnn_meta(&worker->self));
+    culm_gnn_send(&worker->self, CULM_LEADER, CULM_GNN_MSG_COLD, NULL);
     culm_gnn_beat(&worker->self);
+    if (worker->o.stay_ms > 0) {
+        worker->self.o.world->ops->timer(worker->self.o.world, CULM_GNN_TIMER_LEAVE,
+                                         (uint64_t)worker->o.stay_ms * MS);
+    }
 }
 
 static void on_timer(void *actor, uint32_t timer) {
@@ -354,6 +439,9 @@ static void on_timer(void *actor, uint32_t timer) {
     }
     if (timer == CULM_GNN_TIMER_BEAT) {
         culm_gnn_beat(&worker->self);
+    } else if (timer == CULM_GNN_TIMER_LEAVE) {
+        time_to_leave(worker);
+        go_on(worker);
     } else {
         look_for_gone(worker);
     }

@@ -5,6 +5,10 @@
  * weights of two versions. Nobody calls it; when it ends, its tasks are given to others. Of a task
  * that has a gradient it sends that first and the rows behind it: the rows say that it is done.
  *
+ * It may be told to stay for a while only. Then it leaves so that nothing has to be done again: it says
+ * so to all; servers answer, from when on they send it nothing; it does what it has; and it goes when
+ * servers have said that all of that has come.
+ *
  * Thread: the actor's.
  */
 #ifndef CULM_GNN_WORKER_H
@@ -14,9 +18,19 @@
 
 struct culm_gnn_worker;
 
+struct culm_gnn_worker_options {
+    struct culm_gnn_node_options node;
+    /* Intervals whose constant input the executor has, which is so kept up to date: for a worker that
+     * goes on with that executor. Borrowed as long as it lives. NULL: none, and nobody will. */
+    struct culm_gnn_set *kept;
+    /* So long after its start it takes no new tasks, and leaves with 0 when it has done those that it
+     * has; so long after that, in any case. 0: it stays. */
+    int64_t stay_ms, part_ms;
+};
+
 struct culm_gnn_worker *
-culm_gnn_worker_new(const struct culm_gnn_node_options *options); /* NULL: out of memory */
-void culm_gnn_worker_free(struct culm_gnn_worker *worker);        /* NULL is fine */
+culm_gnn_worker_new(const struct culm_gnn_worker_options *options); /* NULL: out of memory */
+void culm_gnn_worker_free(struct culm_gnn_worker *worker);          /* NULL is fine */
 extern const struct culm_actor_ops culm_gnn_worker_actor;
 
 #endif

@@ -147,7 +147,8 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
     } else if (n->role == CULM_GNN_PARAMETER) {
         n->actor = culm_gnn_parameter_new(&options);
     } else {
-        n->actor = culm_gnn_worker_new(&options);
+        const struct culm_gnn_worker_options worker = {.node = options};
+        n->actor = culm_gnn_worker_new(&worker);
     }
     return n->actor ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }

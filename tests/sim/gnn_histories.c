@@ -5,7 +5,7 @@
  *
  * Each seed makes up a graph, a network and a shape (servers, parameter servers, workers), and what
  * befalls them: nodes are killed or frozen where they do a certain thing, or at any time, links are
- * cut, bits flip in a holder's state. It must end, with the state that one server and one parameter
+ * cut, bits flip in a holder's state, workers leave by themselves. It must end, with the state that one server and one parameter
  * server come to when nothing befalls them; without a roll-back unless all holders were lost, and with
  * no blob left. What befell the runs is counted, and there are floors.
  */
@@ -25,6 +25,7 @@
 #define FAULTS 3
 #define NODES 64
 #define FLOORS_FROM 500
+#define LEAVING_BELOW 24 /* ids of workers that leave by themselves, in some histories */
 
 enum kind { KILL, FREEZE, CUT, FLIP, SLOW, KINDS };
 
@@ -46,7 +47,8 @@ struct shape {
 
 /* What was seen in all histories. */
 struct seen {
-    int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints;
+    int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints,
+        released;
     int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
 };
 
@@ -64,7 +66,7 @@ struct history {
     uint32_t role[NODES];
     struct culm_gnn_exec *exec[NODES];
     char state[80]; /* of `done` */
-    int64_t epoch, lost, rollbacks, checkpoints, ages[CULM_GNN_STALENESS_MAX + 1];
+    int64_t epoch, lost, rollbacks, checkpoints, released, ages[CULM_GNN_STALENESS_MAX + 1];
     bool log;
     char wrong[256];
 };
@@ -113,9 +115,15 @@ static void *make_parameter(void *context, int32_t id, struct culm_world *world,
 
 static void *make_worker(void *context, int32_t id, struct culm_world *world,
                          struct culm_blob_pool *pool) {
-    const struct culm_gnn_node_options options =
-        options_of(context, id, world, pool, CULM_GNN_WORKER);
-    return options.exec ? culm_gnn_worker_new(&options) : NULL;
+    struct history *h = context;
+    uint64_t dice = culm_rng_mix(h->seed, 100 + (uint64_t)id);
+    struct culm_gnn_worker_options options = {.node =
+                                                  options_of(h, id, world, pool, CULM_GNN_WORKER)};
+    if (h->seed % 3 == 0 && id < LEAVING_BELOW) {
+        options.stay_ms = 1 + (int64_t)culm_rng_below(&dice, 200);
+        options.part_ms = h->seed % 2 ? 1 : 5000;
+    }
+    return options.node.exec ? culm_gnn_worker_new(&options) : NULL;
 }
 
 static void destroy(void *context, int32_t id, void *actor) {
@@ -148,6 +156,11 @@ static void on_event(void *context, json_t *event) {
             wrong(h, "an epoch was told twice or not at all");
         }
         h->epoch = epoch;
+        /* Workers that have the time to leave as they should leave nothing undone. */
+        if (h->fault_count == 0 && h->seed % 2 == 0 &&
+            json_integer_value(json_object_get(event, "retried")) > 0) {
+            wrong(h, "a task was done again although nobody was lost");
+        }
     } else if (strcmp(name, "rollback") == 0) {
         h->rollbacks++;
         h->epoch = json_integer_value(json_object_get(event, "to_epoch"));
@@ -160,6 +173,7 @@ static void on_event(void *context, json_t *event) {
                       100 * MS);
     }
     h->lost += strcmp(name, "lost") == 0;
+    h->released += strcmp(name, "released") == 0;
     h->checkpoints += strcmp(name, "checkpoint") == 0;
 }
 
@@ -320,6 +334,7 @@ static void count(const struct history *h, struct seen *seen) {
         seen->fired[fault->role][fault->phase] += fault->fired && fault->at_phase;
     }
     seen->lost += h->lost;
+    seen->released += h->released;
     seen->rollbacks += h->rollbacks;
     seen->checkpoints += h->checkpoints;
     seen->ahead += h->shape.pace.ahead;
@@ -394,7 +409,8 @@ static bool has_phase(uint32_t role, uint32_t phase) {
 }
 
 static bool fired_enough(const struct seen *seen, int64_t histories) {
-    bool enough = seen->lost > histories / 4 && seen->checkpoints > histories / 4;
+    bool enough = seen->lost > histories / 4 && seen->checkpoints > histories / 4 &&
+                  seen->released > histories / 10;
     for (int age = 0; age <= 3; age++) { /* all that is allowed is met */
         enough = enough && seen->ages[age] > histories / 100;
     }
@@ -436,11 +452,11 @@ int main(int argc, char **argv) {
     printf("1..1\n%s 1 - %llu histories: %lld killed, %lld frozen, %lld links cut, %lld flips, "
            "%lld slow links, "
            "%lld nodes lost, "
-           "%lld roll-backs, %lld checkpoints, %lld failed%s\n",
+           "%lld released, %lld roll-backs, %lld checkpoints, %lld failed%s\n",
            failed || !enough ? "not ok" : "ok", (unsigned long long)histories,
            (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.kind[CUT],
            (long long)seen.kind[FLIP], (long long)seen.kind[SLOW], (long long)seen.lost,
-           (long long)seen.rollbacks, (long long)seen.checkpoints, (long long)failed,
-           enough ? "" : ", and too little befell them");
+           (long long)seen.released, (long long)seen.rollbacks, (long long)seen.checkpoints,
+           (long long)failed, enough ? "" : ", and too little befell them");
     return failed || !enough;
 }

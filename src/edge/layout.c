@@ -1,0 +1,123 @@
+/* Sums over a layout. See layout.h. */
+#include "edge/layout.h"
+
+#include <stdlib.h>
+
+size_t culm_edge_query_bytes(const struct culm_edge_layout *layout, int32_t query) {
+    size_t bytes = 0;
+    for (int32_t i = 0; i < layout->query[query].tensor_count; i++) {
+        bytes += layout->tensor_bytes[layout->query[query].tensor[i]];
+    }
+    return bytes;
+}
+
+size_t culm_edge_distinct_bytes(const struct culm_edge_layout *layout) {
+    size_t bytes = 0;
+    for (int32_t t = 0; t < layout->tensor_count; t++) {
+        bool used = false;
+        for (int32_t q = 0; q < layout->query_count && !used; q++) {
+            const struct culm_edge_query *query = &layout->query[q];
+            int32_t low = 0, high = query->gone ? 0 : query->tensor_count;
+            while (low < high) {
+                int32_t middle = (low + high) / 2;
+                if (query->tensor[middle] < t) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            used = !query->gone && low < query->tensor_count && query->tensor[low] == t;
+        }
+        bytes += used ? layout->tensor_bytes[t] : 0;
+    }
+    return bytes;
+}
+
+static bool watched(const struct culm_edge_layout *layout, int32_t feed) {
+    for (int32_t q = 0; q < layout->query_count; q++) {
+        if (!layout->query[q].gone && layout->query[q].feed == feed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t culm_edge_frames_bytes(const struct culm_edge_layout *layout, int32_t slots) {
+    size_t bytes = 0;
+    for (int32_t f = 0; f < layout->feed_count; f++) {
+        if (!layout->feed[f].gone && watched(layout, f)) {
+            bytes += (size_t)slots * layout->feed[f].frame_bytes;
+        }
+    }
+    return bytes;
+}
+
+void culm_edge_memory_range(const struct culm_edge_layout *layout, size_t *ret_least,
+                            size_t *ret_most) {
+    size_t frames = culm_edge_frames_bytes(layout, CULM_EDGE_SLOTS_MIN), alone = 0, most = 0;
+    for (int32_t q = 0; q < layout->query_count; q++) {
+        const struct culm_edge_query *query = &layout->query[q];
+        size_t activations = query->gone ? 0 : query->activation_bytes[query->batches - 1];
+        size_t bytes =
+            query->gone ? 0 : culm_edge_query_bytes(layout, q) + query->activation_bytes[0];
+        alone = bytes > alone ? bytes : alone;
+        most = activations > most ? activations : most;
+    }
+    *ret_least = frames + alone;
+    *ret_most = frames + culm_edge_distinct_bytes(layout) + most;
+    *ret_most = *ret_most > *ret_least ? *ret_most : *ret_least;
+}
+
+static bool query_is_sound(const struct culm_edge_layout *layout,
+                           const struct culm_edge_query *query) {
+    bool sound = query->feed >= 0 && query->feed < layout->feed_count && query->batches >= 1 &&
+                 query->batches <= CULM_EDGE_SIZES_MAX && query->batch[0] == 1 &&
+                 query->prefixes >= 0 && query->prefixes <= CULM_EDGE_PREFIX_MAX &&
+                 query->deadline_ns > 0;
+    for (int32_t b = 1; sound && b < query->batches; b++) {
+        sound = query->batch[b] > query->batch[b - 1] && query->batch[b] <= CULM_EDGE_VISIT_MAX;
+    }
+    for (int32_t b = 0; sound && b < query->batches; b++) {
+        sound = query->run_ns[b] > 0;
+    }
+    for (int32_t i = 0; sound && i < query->tensor_count; i++) {
+        sound = query->tensor[i] >= 0 && query->tensor[i] < layout->tensor_count &&
+                (i == 0 || query->tensor[i] > query->tensor[i - 1]);
+    }
+    return sound;
+}
+
+enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
+                                        struct culm_error *error) {
+    bool sound = layout->query_count >= 0 && layout->query_count <= CULM_EDGE_QUERIES_MAX &&
+                 layout->feed_count >= 0 && layout->feed_count <= CULM_EDGE_FEEDS_MAX &&
+                 layout->tensor_count >= 0 && layout->load_ns_per_byte >= 0;
+    for (int32_t f = 0; sound && f < layout->feed_count; f++) {
+        sound = layout->feed[f].period_ns > 0;
+    }
+    for (int32_t q = 0; sound && q < layout->query_count; q++) {
+        sound = layout->query[q].gone || query_is_sound(layout, &layout->query[q]);
+    }
+    if (!sound) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "a layout of queries that is none");
+    }
+    size_t frames = culm_edge_frames_bytes(layout, CULM_EDGE_SLOTS_MIN);
+    for (int32_t q = 0; q < layout->query_count; q++) {
+        const struct culm_edge_query *query = &layout->query[q];
+        if (query->gone) {
+            continue;
+        }
+        size_t bytes = culm_edge_query_bytes(layout, q), total = 0;
+        total = bytes + query->activation_bytes[0] + frames;
+        if (total > layout->limit_bytes) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "query '%s' takes %.2f MB (%.2f of weights, %.2f to run it, %.2f "
+                                  "of frames) and the limit "
+                                  "is %.2f MB: set edge.memory to min, or to at least %.2f",
+                                  query->name, (double)total / 1e6, (double)bytes / 1e6,
+                                  (double)query->activation_bytes[0] / 1e6, (double)frames / 1e6,
+                                  (double)layout->limit_bytes / 1e6, (double)(total + 5000) / 1e6);
+        }
+    }
+    return CULM_OK;
+}

@@ -1,0 +1,44 @@
+/*
+ * The plan of a layout: the order of the queries, how many frames a visit takes, how many frames may wait.
+ *
+ * The order is the one that loads least [order.h], the frames of a visit those with the largest least
+ * share [batches.h]. That is worked out for a round that repeats itself, and feeds are not in step with
+ * rounds, so the scheduler itself then plays the plan, and some that are near it, through in virtual
+ * time, and the one with the best shares is taken.
+ *
+ * Thread: any. No clock and no dice: the same layout has the same plan.
+ */
+#ifndef CULM_EDGE_PLAN_H
+#define CULM_EDGE_PLAN_H
+
+#include "edge/residency.h"
+
+struct culm_edge_plan {
+    int32_t count;
+    int32_t order[CULM_EDGE_QUERIES_MAX];
+    int32_t visit[CULM_EDGE_QUERIES_MAX]; /* by query: frames that a visit takes at most */
+    int32_t slots;                        /* frames of each feed that may be there at once */
+    enum culm_edge_eviction eviction;
+    bool patient;        /* nothing goes that is needed before what runs now */
+    int64_t round_bytes; /* loaded in a round */
+    double least_share;  /* as expected */
+};
+
+struct culm_edge_plan_options {
+    bool given_order; /* of the layout; else the best */
+    int32_t visit;    /* of every query; 0: the best */
+    bool quick;       /* nothing is played through */
+};
+
+/* options may be NULL. CULM_ERR_CONFIG and CULM_ERR_ARGUMENT as of culm_edge_layout_check;
+ * CULM_ERR_MEMORY. */
+enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
+                                const struct culm_edge_plan_options *options,
+                                struct culm_edge_plan *ret_plan, struct culm_error *error);
+
+/* The batch for so many frames: the smallest that holds them, or else the largest. */
+int32_t culm_edge_batch_for(const struct culm_edge_query *query, int32_t frames);
+/* How long so many frames take, in as many batches as they need. */
+uint64_t culm_edge_visit_ns(const struct culm_edge_query *query, int32_t frames);
+
+#endif

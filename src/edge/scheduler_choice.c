@@ -1,0 +1,292 @@
+/*
+ * What runs next, and for whom tensors are brought in. Nothing is done here: scheduler.c does it.
+ *
+ * All times are forecasts: a load and a batch take what the layout says. What comes of an error in them
+ * is told when it is over.
+ */
+#include "edge/scheduler_internal.h"
+
+#include <string.h>
+
+#define LIVE_PERIODS 3 /* a feed that has been silent for longer is not waited for */
+
+static const struct culm_edge_query *query_of(const struct culm_edge_scheduler *scheduler,
+                                              int32_t query) {
+    return &scheduler->layout->query[query];
+}
+
+bool culm_edge_all_there(const struct culm_edge_scheduler *scheduler, int32_t query) {
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    for (int32_t i = 0; i < of->tensor_count; i++) {
+        if (scheduler->residency.state[of->tensor[i]] != CULM_EDGE_RESIDENT) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t culm_edge_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
+                            uint64_t now_ns) {
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    uint64_t loaded = now_ns;
+    bool missing = false;
+    if (scheduler->loading && scheduler->load_end_ns > loaded) {
+        loaded = scheduler->load_end_ns;
+    }
+    for (int32_t i = 0; i < of->tensor_count; i++) {
+        uint8_t state = scheduler->residency.state[of->tensor[i]];
+        missing |= state != CULM_EDGE_RESIDENT;
+        if (state == CULM_EDGE_ABSENT) {
+            loaded += culm_edge_load_ns(scheduler->layout,
+                                        scheduler->layout->tensor_bytes[of->tensor[i]]);
+        }
+    }
+    uint64_t ready = missing ? loaded : now_ns;
+    return scheduler->running && scheduler->run_end_ns > ready ? scheduler->run_end_ns : ready;
+}
+
+int32_t culm_edge_in_time(const struct culm_edge_scheduler *scheduler, int32_t query,
+                          uint64_t at_ns) {
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    const struct feed_state *feed = &scheduler->feed[of->feed];
+    int32_t count = 0;
+    for (int32_t i = 0; i < feed->count; i++) {
+        count += (feed->slot[i].pending >> query & 1) &&
+                 culm_edge_due_ns(scheduler, query, &feed->slot[i]) >= at_ns + of->run_ns[0];
+    }
+    return count;
+}
+
+/* When the feed's next frame should come; CULM_NEVER: it is not to be counted on. */
+static uint64_t next_frame_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
+                              uint64_t now_ns) {
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    const struct feed_state *feed = &scheduler->feed[of->feed];
+    uint64_t period = scheduler->layout->feed[of->feed].period_ns;
+    if (!feed->there || feed->ended || feed->seen == 0 ||
+        now_ns > feed->last_ns + LIVE_PERIODS * period) {
+        return CULM_NEVER;
+    }
+    uint64_t next = feed->last_ns + period;
+    if (of->every_ns && scheduler->query[query].looked_ns + of->every_ns > next) {
+        next = scheduler->query[query].looked_ns + of->every_ns;
+    }
+    return next > now_ns ? next : now_ns;
+}
+
+static bool may_load(const struct culm_edge_scheduler *scheduler, int32_t query, uint64_t now_ns) {
+    return scheduler->query[query].retry_ns <= now_ns || culm_edge_all_there(scheduler, query);
+}
+
+void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn) {
+    const struct culm_edge_plan *plan = &scheduler->plan;
+    int32_t from = scheduler->cursor;
+    for (int32_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
+        ret_turn[q] = CULM_EDGE_QUERIES_MAX;
+    }
+    for (int32_t i = 0; i < plan->count; i++) {
+        if (plan->order[i] == scheduler->target) {
+            from = i;
+        }
+    }
+    for (int32_t i = 0; i < plan->count; i++) {
+        ret_turn[plan->order[(from + i) % plan->count]] = i;
+    }
+}
+
+/* Whether the frames of the batch before, all of them, are what this query could look at now, and the
+ * first part of its model is what was run on them. */
+static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_t query,
+                             uint64_t at_ns) {
+    const struct culm_edge_batch *before = &scheduler->batch;
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    if (before->count == 0 || before->query == query || of->prefixes == 0 ||
+        before->query >= scheduler->layout->query_count || before->job.status != CULM_OK) {
+        return -1;
+    }
+    const struct culm_edge_query *other = query_of(scheduler, before->query);
+    int32_t shared = -1;
+    if (other->gone || other->feed != of->feed) {
+        return -1;
+    }
+    for (int32_t i = 0; i < of->prefixes; i++) {
+        for (int32_t j = 0; j < other->prefixes; j++) {
+            shared = of->prefix[i].id == other->prefix[j].id ? i : shared;
+        }
+    }
+    const struct feed_state *feed = &scheduler->feed[of->feed];
+    int32_t found = 0, size = culm_edge_batch_for(of, before->count);
+    if (shared < 0 || of->batch[size] < before->count) {
+        return -1;
+    }
+    uint64_t run_ns = of->run_ns[size] - of->prefix[shared].run_ns[size];
+    for (int32_t i = 0; i < feed->count; i++) {
+        for (int32_t k = 0; k < before->count; k++) {
+            found += feed->slot[i].number == before->look[k].frame &&
+                     (feed->slot[i].pending >> query & 1) &&
+                     culm_edge_due_ns(scheduler, query, &feed->slot[i]) >= at_ns + run_ns;
+        }
+    }
+    return found == before->count ? shared : -1;
+}
+
+void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+    const struct culm_edge_plan *plan = &scheduler->plan;
+    scheduler->waits = false;
+    if (scheduler->target >= 0 && may_load(scheduler, scheduler->target, now_ns) &&
+        culm_edge_in_time(scheduler, scheduler->target,
+                          culm_edge_ready_ns(scheduler, scheduler->target, now_ns)) > 0) {
+        return; /* what was begun for it is not thrown away */
+    }
+    scheduler->target = -1;
+    int32_t soonest = -1;
+    uint64_t soonest_ns = CULM_NEVER;
+    for (int32_t i = 0; i < plan->count; i++) {
+        int32_t query = plan->order[(scheduler->cursor + i) % plan->count];
+        struct query_state *state = &scheduler->query[query];
+        const struct culm_edge_query *of = query_of(scheduler, query);
+        if (!may_load(scheduler, query, now_ns)) {
+            continue;
+        }
+        uint64_t ready = culm_edge_ready_ns(scheduler, query, now_ns);
+        if (culm_edge_in_time(scheduler, query, ready) > 0) {
+            scheduler->target = query;
+            return;
+        }
+        uint64_t next = next_frame_ns(scheduler, query, now_ns);
+        if (next == CULM_NEVER || ready + of->run_ns[0] > next + of->deadline_ns) {
+            continue; /* it cannot be in time for that one either */
+        }
+        if (state->passed_over >= 2) {
+            scheduler->target = query;
+            scheduler->waits = true;
+            scheduler->wait_ns = next + of->deadline_ns - of->run_ns[0];
+            return;
+        }
+        uint64_t begin = next > ready ? next : ready;
+        if (begin < soonest_ns) {
+            soonest_ns = begin;
+            soonest = query;
+        }
+    }
+    if (soonest >= 0) { /* nothing to do: whoever comes next is prepared for */
+        const struct culm_edge_query *of = query_of(scheduler, soonest);
+        scheduler->target = soonest;
+        scheduler->waits = true;
+        scheduler->wait_ns =
+            next_frame_ns(scheduler, soonest, now_ns) + of->deadline_ns - of->run_ns[0];
+    }
+}
+
+/* Whether one can run while all that the other lacks comes in beside it. */
+static bool fit_together(const struct culm_edge_scheduler *scheduler, int32_t runs, int32_t comes) {
+    const struct culm_edge_query *one = query_of(scheduler, runs),
+                                 *other = query_of(scheduler, comes);
+    size_t bytes = scheduler->frame_bytes + one->activation_bytes[0] +
+                   culm_edge_query_bytes(scheduler->layout, comes);
+    int32_t j = 0;
+    for (int32_t i = 0; i < one->tensor_count; i++) {
+        while (j < other->tensor_count && other->tensor[j] < one->tensor[i]) {
+            j++;
+        }
+        if (j == other->tensor_count || other->tensor[j] != one->tensor[i]) {
+            bytes += scheduler->layout->tensor_bytes[one->tensor[i]];
+        }
+    }
+    return bytes <= scheduler->layout->limit_bytes;
+}
+
+int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+    const struct culm_edge_plan *plan = &scheduler->plan;
+    int32_t target = scheduler->target;
+    size_t room = scheduler->layout->limit_bytes - scheduler->frame_bytes;
+    for (int32_t i = 0; i < plan->count; i++) {
+        int32_t query = plan->order[(scheduler->cursor + i) % plan->count];
+        const struct culm_edge_query *of = query_of(scheduler, query);
+        if (query == target || !culm_edge_all_there(scheduler, query) ||
+            culm_edge_in_time(scheduler, query, now_ns) == 0 ||
+            scheduler->residency.bytes + of->activation_bytes[0] > room) {
+            continue;
+        }
+        uint64_t end = now_ns + of->run_ns[0];
+        if (target < 0) {
+            return query;
+        }
+        if (!culm_edge_all_there(scheduler, target) && !fit_together(scheduler, query, target)) {
+            continue; /* else the target would wait for room for ever */
+        }
+        uint64_t ready = culm_edge_ready_ns(scheduler, target, now_ns);
+        if (end <= ready || (scheduler->waits && end <= scheduler->wait_ns) ||
+            (!scheduler->waits && culm_edge_in_time(scheduler, target, end) ==
+                                      culm_edge_in_time(scheduler, target, ready))) {
+            return query;
+        }
+    }
+    return -1;
+}
+
+static void look_at(const struct culm_edge_scheduler *scheduler, int32_t query,
+                    const struct waiting_frame *frame, struct culm_edge_look *ret_look) {
+    *ret_look = (struct culm_edge_look){.frame = frame->number,
+                                        .at_ns = frame->at_ns,
+                                        .due_ns = culm_edge_due_ns(scheduler, query, frame),
+                                        .blob = frame->blob};
+}
+
+int32_t culm_edge_choose_batch(struct culm_edge_scheduler *scheduler, int32_t query, int32_t most,
+                               uint64_t now_ns, struct culm_edge_batch *ret_batch) {
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    const struct feed_state *feed = &scheduler->feed[of->feed];
+    int32_t fits[CULM_EDGE_SLOTS_MAX], count = 0, best = -1, best_count = 0;
+    int32_t shared = prefix_shared(scheduler, query, now_ns);
+    struct culm_edge_batch chosen = {
+        .exec = scheduler->o.exec, .query = query, .shared_prefix = shared};
+    if (shared >= 0) {
+        int32_t size = culm_edge_batch_for(of, scheduler->batch.count);
+        for (int32_t i = 0; i < feed->count; i++) {
+            for (int32_t k = 0; k < scheduler->batch.count; k++) {
+                if (feed->slot[i].number == scheduler->batch.look[k].frame) {
+                    look_at(scheduler, query, &feed->slot[i], &chosen.look[chosen.count++]);
+                }
+            }
+        }
+        chosen.expected_ns = of->run_ns[size] - of->prefix[shared].run_ns[size];
+        *ret_batch = chosen;
+        return size;
+    }
+    /* The newest that are in time, the newest first. */
+    for (int32_t i = feed->count - 1; i >= 0 && count < most; i--) {
+        if ((feed->slot[i].pending >> query & 1) &&
+            culm_edge_due_ns(scheduler, query, &feed->slot[i]) >= now_ns + of->run_ns[0]) {
+            fits[count++] = i;
+        }
+    }
+    /* The batch that answers most frames in a time; of these the smallest. */
+    size_t room = scheduler->layout->limit_bytes - scheduler->frame_bytes;
+    size_t own = culm_edge_query_bytes(scheduler->layout, query);
+    for (int32_t b = 0; b < of->batches; b++) {
+        int32_t in_time = 0;
+        for (int32_t i = 0; i < count; i++) {
+            in_time +=
+                culm_edge_due_ns(scheduler, query, &feed->slot[fits[i]]) >= now_ns + of->run_ns[b];
+        }
+        in_time = in_time < of->batch[b] ? in_time : of->batch[b];
+        if (own + of->activation_bytes[b] <= room && in_time > 0 &&
+            (best < 0 || (double)in_time * (double)of->run_ns[best] >
+                             (double)best_count * (double)of->run_ns[b])) {
+            best = b;
+            best_count = in_time;
+        }
+    }
+    if (best < 0) {
+        return -1;
+    }
+    for (int32_t i = count - 1; i >= 0 && chosen.count < best_count; i--) { /* the oldest first */
+        if (culm_edge_due_ns(scheduler, query, &feed->slot[fits[i]]) >= now_ns + of->run_ns[best]) {
+            look_at(scheduler, query, &feed->slot[fits[i]], &chosen.look[chosen.count++]);
+        }
+    }
+    chosen.expected_ns = of->run_ns[best];
+    *ret_batch = chosen;
+    return best;
+}
