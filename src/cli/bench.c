@@ -1,12 +1,14 @@
 /*
  * `culm bench step NAME|CONFIG`: how long one training step takes in one process. `culm bench ops`:
  * where its time goes, operator by operator. `culm bench gnn epoch CONFIG`: an epoch of a graph
- * network. `culm bench gnn spmm|sddmm|softmax GRAPH`: one of its kernels.
+ * network. `culm bench gnn spmm|sddmm|softmax GRAPH`: one of its kernels. `culm bench infer MODEL`: how
+ * fast a model of pictures answers.
  */
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/commands.h"
 #include "run/gnn_commands.h"
+#include "run/vision_commands.h"
 
 #include "base/json.h"
 #include "base/words.h"
@@ -19,6 +21,7 @@ struct values {
     int64_t batch, context, threads, iters; /* batch, context: 0: not given */
     int64_t width;                          /* 0: not given */
     int dtype, recompute;                   /* -1: not given */
+    const char *weights;
     bool json;
 };
 
@@ -38,12 +41,14 @@ static const struct culm_option options[] = {
     CULM_OPTION("iters", INT, "K", struct values, iters, "steps (default: 10)"),
     CULM_OPTION("width", INT, "F", struct values, width,
                 "numbers in a row that a kernel of graph networks gathers (default: 64)"),
+    CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
+                "infer: the model's numbers (default: its own)"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
 const struct culm_usage culm_usage_bench = {
     .command = "bench",
-    .arguments = "step|ops NAME|CONFIG | gnn epoch CONFIG | gnn spmm|sddmm|softmax GRAPH",
+    .arguments = "step|ops NAME|CONFIG | infer MODEL | gnn epoch CONFIG | gnn spmm|sddmm|softmax GRAPH",
     .min_arguments = 2,
     .max_arguments = 3,
     .summary = "Measures the training step of a model in one process, or its operators",
@@ -56,6 +61,10 @@ const struct culm_usage culm_usage_bench = {
         "the steps, or that of a step. The share of the peak counts the operations that are "
         "really\n"
         "done: Winograd's convolutions do fewer.\n"
+        "\n"
+        "infer times how a model of pictures (FILE.cfg, FILE.onnx, a configuration, a run) answers:\n"
+        "the forward pass of a batch, given for one frame of it. Memory is the model's numbers and\n"
+        "what running takes beside them.\n"
         "\n"
         "gnn epoch times the epochs of a graph network (culm gnn train) without evaluation. GB/s "
         "is\n"
@@ -184,6 +193,41 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
     return CULM_OK;
 }
 
+static enum culm_status bench_infer(const struct culm_arguments *arguments, const struct values *v,
+                                    struct culm_error *error) {
+    struct culm_infer_bench b;
+    if (arguments->count != 2 || v->context || v->recompute >= 0 || v->dtype > 0 || v->width) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "write 'culm bench infer MODEL', with --batch, --threads, --iters, "
+                              "--weights and --json alone");
+    }
+    const struct culm_infer_options how = {.weights = v->weights,
+                                           .batch = v->batch,
+                                           .threads = (int)v->threads,
+                                           .iters = v->iters};
+    enum culm_status status = culm_bench_infer(arguments->items[1], &how, &b, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    double gflops = b.flops / b.median_s / 1e9;
+    int64_t memory = b.parameter_bytes + b.activation_bytes;
+    if (v->json) {
+        culm_cli_print_json(json_pack(
+            "{s:o, s:i, s:I, s:{s:f, s:f}, s:f, s:f, s:I, s:I, s:I, s:I}", "model",
+            culm_json_text(b.name), "threads", b.threads, "batch", (json_int_t)b.batch, "frame_s",
+            "median", b.median_s, "min", b.least_s, "frames_per_s", 1 / b.median_s, "gflops",
+            gflops, "memory_bytes", (json_int_t)memory, "parameter_bytes",
+            (json_int_t)b.parameter_bytes, "activation_bytes", (json_int_t)b.activation_bytes,
+            "peak_memory_bytes", (json_int_t)b.peak_memory_bytes));
+    } else {
+        printf("%s, %d threads, batch %lld: frame %.3f ms (min %.3f), %.0f frames/s, %.1f GFLOP/s, "
+               "%.1f MB\n",
+               b.name, b.threads, (long long)b.batch, b.median_s * 1e3, b.least_s * 1e3,
+               1 / b.median_s, gflops, (double)memory / 1e6);
+    }
+    return CULM_OK;
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     static const char *const actions[] = {"step", "ops", NULL};
@@ -192,6 +236,12 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     (void)ret_code;
     if (strcmp(arguments->items[0], "gnn") == 0) {
         return bench_gnn(arguments, v, error);
+    }
+    if (strcmp(arguments->items[0], "infer") == 0) {
+        return bench_infer(arguments, v, error);
+    }
+    if (v->weights) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--weights is for 'bench infer' alone");
     }
     if (v->width) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is for 'bench gnn' alone");

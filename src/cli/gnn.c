@@ -64,7 +64,7 @@ const struct culm_usage culm_usage_gnn = {
                  "edges|npz FILE... --out GRAPH "
                  "| make rmat|sbm|knn [FILE...] --out GRAPH",
     .min_arguments = 2,
-    .max_arguments = CULM_ARGUMENTS_MAX,
+    .max_arguments = 8,
     .summary = "Trains graph networks; makes data graphs and looks at them",
     .options = options,
     .option_count = sizeof options / sizeof *options,

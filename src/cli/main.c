@@ -14,6 +14,8 @@ static const struct culm_command commands[] = {
     {"bench", "measures the training step of a model", culm_cli_bench, &culm_usage_bench},
     {"eval", "measures a model on held-out data", culm_cli_eval, &culm_usage_eval},
     {"gnn", "trains graph networks; makes data graphs and looks at them", culm_cli_gnn, &culm_usage_gnn},
+    {"predict", "tells what a model sees in pictures and clips", culm_cli_predict,
+     &culm_usage_predict},
     {"generate", "writes text with a trained model", culm_cli_generate, &culm_usage_generate},
     {"version", "prints the version of the program and its libraries", culm_cli_version,
      &culm_usage_version},

@@ -58,7 +58,7 @@ struct culm_usage {
 };
 
 #define CULM_OPTION_THREADS_MAX 256 /* as many as a configuration allows */
-#define CULM_ARGUMENTS_MAX 8
+#define CULM_ARGUMENTS_MAX 4096
 
 struct culm_arguments {
     const char *items[CULM_ARGUMENTS_MAX];

@@ -2,8 +2,8 @@
  * Pictures: the pixels of one frame, the input of a network made from them, and boxes drawn into them.
  *
  * Stretching is bilinear without antialiasing, with the centres of pixels at half, to 8 bits, and only
- * then to numbers: what networks like these were given when they learned. Weights have 11 bits, so the
- * bytes are the same everywhere. Thread: any.
+ * then to numbers: what networks like these were given when they learned. All of it is in whole
+ * numbers, with weights of 11 bits, so the bytes are the same everywhere. Thread: any.
  */
 #ifndef CULM_VISION_PICTURE_H
 #define CULM_VISION_PICTURE_H

@@ -1,0 +1,137 @@
+/*
+ * `culm predict MODEL FILE...`: boxes, classes or points of pictures and clips.
+ */
+#include "cli/command.h"
+#include "cli/options.h"
+#include "run/vision_commands.h"
+
+#include "base/json.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+
+struct values {
+    const char *weights, *names, *normalize, *frames, *draw;
+    double score;
+    int64_t threads, top;
+    bool json;
+};
+
+static const struct culm_option options[] = {
+    CULM_OPTION("names", TEXT, "FILE", struct values, names,
+                "names of the classes, one a line (default: those beside the model)"),
+    CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
+                "the model's numbers (default: its own; of FILE.cfg FILE.weights)"),
+    CULM_OPTION("normalize", TEXT, "HOW", struct values, normalize,
+                "none, imagenet, or three means and three deviations with commas between them: "
+                "(x / 255 - mean) / deviation (default: what the model says, else none)"),
+    CULM_OPTION("frames", TEXT, "A:B", struct values, frames,
+                "frames A to B - 1 of each file, counted from 0; A: all from A on, A: one "
+                "(default: all)"),
+    CULM_OPTION("score", REAL, "S", struct values, score,
+                "leaves out boxes whose score is below S (default: 0.25)"),
+    CULM_OPTION("top", INT, "N", struct values, top, "how many classes to tell (default: 5)"),
+    CULM_OPTION("draw", TEXT, "DIR", struct values, draw,
+                "writes each frame with its boxes or points to DIR as a PNG file"),
+    CULM_OPTION("threads", INT, "N", struct values, threads, "compute threads (default: 2)",
+                .most = CULM_OPTION_THREADS_MAX),
+    CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object a frame"),
+};
+
+const struct culm_usage culm_usage_predict = {
+    .command = "predict",
+    .arguments = "MODEL FILE...",
+    .min_arguments = 2,
+    .max_arguments = CULM_ARGUMENTS_MAX,
+    .summary = "Tells the boxes, classes or points that a model sees in pictures and clips",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .details =
+        "MODEL is FILE.cfg (darknet, with FILE.weights beside it), FILE.onnx, a configuration, or\n"
+        "the directory of a finished run. FILE is a picture (PNG, JPEG), a folder of them, an IDX\n"
+        "file of images, or whatever ffmpeg opens, if it is installed. Frames are stretched to "
+        "the\n"
+        "size that the model reads.\n"
+        "\n"
+        "x and y of a box are its top left corner, in pixels of the frame.\n",
+};
+
+/* Six digits after the point: what is beyond is noise. */
+static json_t *number(double value) { return json_real(round(value * 1e6) / 1e6); }
+
+static json_t *box_json(const struct culm_predicted_box *b) {
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "class", b->class_index, "name",
+                     culm_json_text(b->name), "score", number(b->score), "x", number(b->x), "y",
+                     number(b->y), "width", number(b->width), "height", number(b->height));
+}
+
+static void print_json(const struct culm_prediction *p) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < p->count; i++) {
+        json_array_append_new(
+            list, p->box       ? box_json(&p->box[i])
+                  : p->classes ? json_pack("{s:i, s:o, s:o}", "class", p->classes[i].class_index,
+                                           "name", culm_json_text(p->classes[i].name), "score",
+                                           number(p->classes[i].score))
+                               : json_pack("{s:o, s:o}", "x", number(p->point[i].x), "y",
+                                           number(p->point[i].y)));
+    }
+    culm_cli_print_json(json_pack("{s:o, s:I, s:o}", "file", culm_json_text(p->file), "frame",
+                                  (json_int_t)p->frame,
+                                  p->box       ? "boxes"
+                                  : p->classes ? "classes"
+                                               : "points",
+                                  list));
+}
+
+static void print_text(const struct culm_prediction *p) {
+    printf("%s frame %lld:", p->file, (long long)p->frame);
+    for (int32_t i = 0; i < p->count; i++) {
+        if (p->box) {
+            printf("%s %s %.2f at %.0f,%.0f %.0f x %.0f", i ? ";" : "", p->box[i].name,
+                   p->box[i].score, p->box[i].x, p->box[i].y, p->box[i].width, p->box[i].height);
+        } else if (p->classes) {
+            printf("%s %s %.2f", i ? "," : "", p->classes[i].name, p->classes[i].score);
+        } else {
+            printf(" %.1f,%.1f", p->point[i].x, p->point[i].y);
+        }
+    }
+    printf("%s\n", p->count ? "" : " nothing");
+}
+
+static enum culm_status tell(void *ctx, const struct culm_prediction *prediction,
+                             struct culm_error *error) {
+    const struct values *v = ctx;
+    (v->json ? print_json : print_text)(prediction);
+    return fflush(stdout) == 0 ? CULM_OK
+                               : culm_error_errno(error, errno, "write to standard output");
+}
+
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    const struct values *v = values;
+    struct culm_predict_options how = {.weights = v->weights,
+                                       .names = v->names,
+                                       .normalize = v->normalize,
+                                       .end = -1,
+                                       .score = v->score,
+                                       .draw = v->draw,
+                                       .threads = (int)v->threads,
+                                       .top = v->top < 65536 ? (int)v->top : 65536};
+    enum culm_status status =
+        v->frames ? culm_predict_frames(v->frames, &how.first, &how.end, error) : CULM_OK;
+    (void)ret_code;
+    if (status == CULM_OK && v->score > 1) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--score: at most 1 is possible");
+    }
+    return status == CULM_OK ? culm_predict(arguments->items[0], arguments->items + 1,
+                                            arguments->count - 1, &how, tell, values, error)
+                             : status;
+}
+
+int culm_cli_predict(int argc, char **argv) {
+    struct values values = {.score = 0.25, .threads = 2, .top = 5};
+    return culm_cli_run(&culm_usage_predict, argc, argv, &values, run);
+}

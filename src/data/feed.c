@@ -1,0 +1,392 @@
+/* Feeds. See feed.h; ffmpeg's are in feed_ffmpeg.c. */
+#include "data/feed.h"
+
+#include "base/file.h"
+#include "data/feed_internal.h"
+#include "data/idx.h"
+#include "data/image.h"
+#include "data/string_set.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 8
+#define PICTURE_BYTES_MAX (1u << 28) /* of a file */
+
+struct culm_feed {
+    enum culm_feed_kind kind;
+    char *name, *file;
+    bool loop;
+    int32_t crop[4];
+    int stall_ms;
+    int64_t number, source;  /* of the next frame */
+    struct culm_error ended; /* status OK: it goes on */
+    struct feed_child child;
+    bool started;
+    struct culm_strings path; /* pictures */
+    int32_t *folder;          /* of each: the number of its folder; -1: none */
+    struct culm_image image;
+    struct culm_idx idx;
+    uint8_t *pixels;
+    uint8_t *labels; /* NULL: none */
+    int64_t label_count;
+};
+
+/* --- labels --- */
+
+static enum culm_status read_labels(struct culm_feed *feed, const char *path,
+                                    struct culm_error *error) {
+    struct culm_idx idx = {0};
+    enum culm_status status = culm_idx_open(path, NULL, &idx, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    int64_t count = culm_feed_count(feed);
+    if (idx.rank != 1 || (count >= 0 && idx.dim[0] != count)) {
+        status =
+            culm_error_set(error, CULM_ERR_CONFIG,
+                           "feed '%s': labels '%s' has %lld of rank %d, and the feed %lld "
+                           "frames; give one label for each",
+                           feed->name, path, (long long)idx.dim[0], idx.rank, (long long)count);
+    } else if (!(feed->labels = malloc((size_t)idx.dim[0]))) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
+    } else {
+        feed->label_count = idx.dim[0];
+        status = culm_idx_read(&idx, 0, idx.dim[0], feed->labels, error);
+    }
+    culm_idx_release(&idx);
+    return status;
+}
+
+/* --- pictures --- */
+
+static bool is_picture(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot &&
+           (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
+}
+
+static enum culm_status add_picture(struct culm_feed *feed, const char *path, int32_t folder,
+                                    struct culm_error *error) {
+    int32_t count = feed->path.count;
+    if (!(count & (count - 1))) { /* a power of two: full */
+        int32_t *larger = realloc(feed->folder, (count ? 2 * (size_t)count : 1) * sizeof *larger);
+        if (!larger) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
+        }
+        feed->folder = larger;
+    }
+    if (count == CULM_STRINGS_MAX || culm_strings_add(&feed->path, path, strlen(path) + 1) < 0) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': too many pictures", feed->name);
+    }
+    feed->folder[count] = folder;
+    return CULM_OK;
+}
+
+/* `folder`: the number of the folder on top that this is, or is in; -1: this is the feed's own. */
+static enum culm_status add_folder(struct culm_feed *feed, const char *dir, int32_t folder,
+                                   int depth, struct culm_error *error) {
+    struct culm_names names;
+    char *path = malloc(CULM_PATH_MAX);
+    if (!path) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
+    }
+    enum culm_status status = culm_dir_list(dir, &names, error);
+    if (status != CULM_OK) {
+        free(path);
+        return status;
+    }
+    int32_t folders = 0;
+    for (size_t i = 0; i < names.count && status == CULM_OK; i++) {
+        if (names.name[i][0] == '.' ||
+            (status = culm_path_format(path, error, "%s/%s", dir, names.name[i])) != CULM_OK) {
+            continue;
+        }
+        if (culm_file_is_directory(path)) {
+            status = depth < DEPTH_MAX
+                         ? add_folder(feed, path, depth ? folder : folders, depth + 1, error)
+                         : CULM_OK;
+            folders++;
+        } else if (is_picture(names.name[i])) {
+            status = add_picture(feed, path, folder, error);
+        }
+    }
+    culm_names_release(&names);
+    free(path);
+    return status;
+}
+
+static enum culm_status open_pictures(struct culm_feed *feed, struct culm_error *error) {
+    feed->kind = CULM_FEED_PICTURES;
+    enum culm_status status = culm_file_is_directory(feed->file)
+                                  ? add_folder(feed, feed->file, -1, 0, error)
+                                  : add_picture(feed, feed->file, -1, error);
+    if (status == CULM_OK && feed->path.count == 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "feed '%s': the folder '%s' has no .png or .jpg in it", feed->name,
+                              feed->file);
+    }
+    return status;
+}
+
+static enum culm_status picture(struct culm_feed *feed, struct culm_feed_frame *frame,
+                                struct culm_error *error) {
+    char *data = NULL;
+    size_t len, path_len;
+    frame->file = (const char *)culm_strings_get(&feed->path, (int32_t)feed->source, &path_len);
+    enum culm_status status =
+        culm_file_read(NULL, frame->file, PICTURE_BYTES_MAX, &data, &len, error);
+    if (status == CULM_OK) {
+        status = culm_image_decode(data, len, frame->file, 3, &feed->image, error);
+    }
+    free(data);
+    if (status == CULM_ERR_FORMAT) { /* the next call goes on with the next one */
+        feed->source++;
+        feed->number++;
+    }
+    frame->data = feed->image.data;
+    frame->width = feed->image.width;
+    frame->height = feed->image.height;
+    frame->channels = 3;
+    frame->label = feed->folder[frame->source];
+    return status;
+}
+
+/* --- IDX --- */
+
+/* By its first bytes; what is compressed, by its name. */
+static bool is_idx(const char *path) {
+    uint8_t head[4] = {0};
+    size_t len = strlen(path);
+    FILE *file = culm_file_is_regular(path) ? fopen(path, "rbe") : NULL;
+    if (!file) {
+        return false;
+    }
+    size_t got = fread(head, 1, sizeof head, file);
+    fclose(file);
+    bool packed = head[0] == 0x1F && head[1] == 0x8B && len > 3 && !strcmp(path + len - 3, ".gz");
+    return packed ||
+           (got == 4 && !head[0] && !head[1] && head[2] == 8 && head[3] >= 1 && head[3] <= 4);
+}
+
+static enum culm_status open_idx(struct culm_feed *feed, struct culm_error *error) {
+    feed->kind = CULM_FEED_IDX;
+    enum culm_status status = culm_idx_open(feed->file, NULL, &feed->idx, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_idx *idx = &feed->idx;
+    int64_t channels = idx->rank == 4 ? idx->dim[3] : 1;
+    if (idx->rank < 3 || (channels != 1 && channels != 3) || idx->item_bytes > PICTURE_BYTES_MAX ||
+        idx->dim[1] > CULM_IMAGE_SIDE_MAX || idx->dim[2] > CULM_IMAGE_SIDE_MAX) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "feed '%s': '%s' has no images [count, height, width] or [count, "
+                              "height, width, 1 or 3]",
+                              feed->name, feed->file);
+    }
+    feed->pixels = malloc((size_t)idx->item_bytes);
+    return feed->pixels
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
+}
+
+static enum culm_status item(struct culm_feed *feed, struct culm_feed_frame *frame,
+                             struct culm_error *error) {
+    frame->data = feed->pixels;
+    frame->height = (int32_t)feed->idx.dim[1];
+    frame->width = (int32_t)feed->idx.dim[2];
+    frame->channels = feed->idx.rank == 4 ? (int32_t)feed->idx.dim[3] : 1;
+    return culm_idx_read(&feed->idx, feed->source, 1, feed->pixels, error);
+}
+
+/* --- ffmpeg --- */
+
+static enum culm_status start(struct culm_feed *feed, struct culm_error *error) {
+    feed->started = true;
+    return feed_child_start(&feed->child, feed->name, feed->file, error);
+}
+
+static enum culm_status ffmpeg(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
+                               struct culm_error *error) {
+    struct feed_child *child = &feed->child;
+    enum culm_status status = feed->started ? CULM_OK : start(feed, error);
+    if (status == CULM_OK) {
+        status = feed_child_read(child, feed->name, feed->number, wait_ms, feed->stall_ms, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    frame->data = (const uint8_t *)child->buffer + child->header;
+    frame->width = child->width;
+    frame->height = child->height;
+    frame->channels = 3;
+    feed_child_take(child);
+    return CULM_OK;
+}
+
+/* --- feeds --- */
+
+/* What ffmpeg opens and is no file: "rtsp://..", "lavfi:..". */
+static bool is_elsewhere(const char *file) {
+    const char *colon = strchr(file, ':');
+    return colon && access(file, F_OK) != 0;
+}
+
+static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
+                                  struct culm_error *error) {
+    enum culm_status status;
+    if (culm_file_is_directory(feed->file) ||
+        (is_picture(feed->file) && culm_file_is_regular(feed->file))) {
+        status = open_pictures(feed, error);
+    } else if (is_idx(feed->file)) {
+        status = open_idx(feed, error);
+    } else if (access(feed->file, R_OK) != 0 && !is_elsewhere(feed->file)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': '%s' is not there to be read",
+                                feed->name, feed->file);
+    } else {
+        feed->kind = CULM_FEED_FFMPEG;
+        status = start(feed, error);
+    }
+    return status == CULM_OK && labels && *labels ? read_labels(feed, labels, error) : status;
+}
+
+static bool crop_is_possible(const int32_t crop[4]) {
+    bool none = !crop[0] && !crop[1] && !crop[2] && !crop[3];
+    return none || (crop[0] >= 0 && crop[1] >= 0 && crop[2] > 0 && crop[3] > 0);
+}
+
+enum culm_status culm_feed_open(const struct culm_feed_options *options,
+                                struct culm_feed **ret_feed, struct culm_error *error) {
+    const char *name = options->name ? options->name : options->file;
+    struct culm_feed *feed = calloc(1, sizeof *feed);
+    if (!feed || !(feed->name = strdup(name)) || !(feed->file = strdup(options->file))) {
+        culm_feed_close(feed);
+        return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
+    }
+    feed->loop = options->loop;
+    feed->stall_ms = options->stall_ms > 0 ? options->stall_ms : CULM_FEED_STALL_MS;
+    memcpy(feed->crop, options->crop, sizeof feed->crop);
+    enum culm_status status =
+        crop_is_possible(feed->crop)
+            ? open_feed(feed, options->labels, error)
+            : culm_error_set(error, CULM_ERR_CONFIG,
+                             "feed '%s': a crop is x, y, width and height in pixels", name);
+    if (status != CULM_OK) {
+        culm_feed_close(feed);
+        return status;
+    }
+    *ret_feed = feed;
+    return CULM_OK;
+}
+
+void culm_feed_close(struct culm_feed *feed) {
+    if (feed) {
+        feed_child_release(&feed->child);
+        culm_strings_release(&feed->path);
+        culm_image_release(&feed->image);
+        culm_idx_release(&feed->idx);
+        free(feed->folder);
+        free(feed->pixels);
+        free(feed->labels);
+        free(feed->name);
+        free(feed->file);
+        free(feed);
+    }
+}
+
+enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed) { return feed->kind; }
+
+int64_t culm_feed_count(const struct culm_feed *feed) {
+    return feed->kind == CULM_FEED_PICTURES ? feed->path.count
+           : feed->kind == CULM_FEED_IDX    ? feed->idx.dim[0]
+                                            : -1;
+}
+
+int culm_feed_fd(const struct culm_feed *feed) {
+    return feed->kind == CULM_FEED_FFMPEG && feed->child.pid > 0 ? feed->child.out : -1;
+}
+
+static enum culm_status apply_crop(const struct culm_feed *feed, struct culm_feed_frame *frame,
+                                   struct culm_error *error) {
+    const int32_t *crop = feed->crop;
+    frame->stride = (size_t)frame->width * (size_t)frame->channels;
+    if (!crop[2]) {
+        return CULM_OK;
+    }
+    if (crop[2] > frame->width - crop[0] || crop[3] > frame->height - crop[1]) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "feed '%s': frame %lld is %d x %d, and the crop reaches to %lld x "
+                              "%lld",
+                              feed->name, (long long)frame->number, (int)frame->width,
+                              (int)frame->height, (long long)crop[0] + crop[2],
+                              (long long)crop[1] + crop[3]);
+    }
+    frame->data += (size_t)crop[1] * frame->stride + (size_t)crop[0] * (size_t)frame->channels;
+    frame->width = crop[2];
+    frame->height = crop[3];
+    return CULM_OK;
+}
+
+/* The end of what can be counted. */
+static enum culm_status at_end(struct culm_feed *feed, struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_CLOSED, "feed '%s': it ended after %lld frames",
+                          feed->name, (long long)feed->number);
+}
+
+enum culm_status culm_feed_rewind(struct culm_feed *feed, struct culm_error *error) {
+    feed->source = 0;
+    feed->ended = (struct culm_error){0};
+    if (feed->kind != CULM_FEED_FFMPEG) {
+        return CULM_OK;
+    }
+    feed_child_stop(&feed->child);
+    return start(feed, error);
+}
+
+static enum culm_status next(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
+                             struct culm_error *error) {
+    *frame = (struct culm_feed_frame){
+        .number = feed->number, .source = feed->source, .label = -1, .file = feed->file};
+    int64_t count = culm_feed_count(feed);
+    if (count >= 0 && feed->source >= count) {
+        return at_end(feed, error);
+    }
+    return feed->kind == CULM_FEED_PICTURES ? picture(feed, frame, error)
+           : feed->kind == CULM_FEED_IDX    ? item(feed, frame, error)
+                                            : ffmpeg(feed, wait_ms, frame, error);
+}
+
+enum culm_status culm_feed_next(struct culm_feed *feed, int wait_ms,
+                                struct culm_feed_frame *ret_frame, struct culm_error *error) {
+    if (feed->ended.status != CULM_OK) {
+        return culm_error_set(error, feed->ended.status, "%s", feed->ended.text);
+    }
+    struct culm_error own = {0};
+    enum culm_status status = next(feed, wait_ms, ret_frame, &own);
+    if (status == CULM_ERR_CLOSED && feed->loop && feed->source > 0) {
+        status = culm_feed_rewind(feed, &own);
+        status = status == CULM_OK ? next(feed, wait_ms, ret_frame, &own) : status;
+    }
+    if (status == CULM_OK) {
+        status = apply_crop(feed, ret_frame, &own);
+    }
+    if (status == CULM_OK) {
+        if (feed->labels) {
+            ret_frame->label =
+                ret_frame->source < feed->label_count ? feed->labels[ret_frame->source] : -1;
+        }
+        feed->number++;
+        feed->source++;
+        return CULM_OK;
+    }
+    bool goes_on =
+        status == CULM_ERR_AGAIN || status == CULM_ERR_TIMEOUT || status == CULM_ERR_FORMAT;
+    if (!goes_on) {
+        feed->ended = own;
+        feed->ended.status = status;
+    }
+    return culm_error_set(error, status, "%s", own.text);
+}

@@ -1,0 +1,299 @@
+/*
+ * ffmpeg as a child process: one PPM picture after the other comes through its pipe. The format is a
+ * few bytes of header and then raw RGB, so that sizes come along with the pixels.
+ */
+#include "data/feed_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define PIPE_BYTES (1 << 20)
+#define HEADER_MAX 64
+#define SIDE_MAX 65500
+#define BYTES_MAX (1u << 28)
+#define END_MS 5000 /* between the end of its output and its own */
+
+/* --- starting and stopping --- */
+
+static int spawn(const char *file, int out, int said, pid_t *ret_pid) {
+    char *argv[] = {"ffmpeg",     "-nostdin",
+                    "-v",         "error",
+                    "-threads",   "1",
+                    "-i",         (char *)file,
+                    "-map",       "0:v:0",
+                    "-fps_mode",  "passthrough",
+                    "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact",
+                    "-pix_fmt",   "rgb24",
+                    "-f",         "image2pipe",
+                    "-c:v",       "ppm",
+                    "-",          NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, pipes;
+    sigemptyset(&none);
+    sigemptyset(&pipes);
+    sigaddset(&pipes, SIGPIPE); /* it is how the child learns that nobody reads any more */
+    sigaddset(&pipes, SIGINT);
+    sigaddset(&pipes, SIGTERM);
+    int failed = posix_spawn_file_actions_init(&actions);
+    if (failed) {
+        return failed;
+    }
+    if ((failed = posix_spawnattr_init(&attributes))) {
+        posix_spawn_file_actions_destroy(&actions);
+        return failed;
+    }
+    if (!(failed = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) &&
+        !(failed = posix_spawn_file_actions_adddup2(&actions, out, 1)) &&
+        !(failed = posix_spawn_file_actions_adddup2(&actions, said, 2)) &&
+        !(failed = posix_spawnattr_setsigmask(&attributes, &none)) &&
+        !(failed = posix_spawnattr_setsigdefault(&attributes, &pipes)) &&
+        !(failed = posix_spawnattr_setflags(&attributes,
+                                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))) {
+        failed = posix_spawnp(ret_pid, argv[0], &actions, &attributes, argv, environ);
+    }
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return failed;
+}
+
+enum culm_status feed_child_start(struct feed_child *child, const char *name, const char *file,
+                                  struct culm_error *error) {
+    int out[2] = {-1, -1}, said[2] = {-1, -1};
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(said, O_CLOEXEC) != 0) {
+        int failed = errno;
+        close(out[0]);
+        close(out[1]);
+        return culm_error_errno(error, failed, "feed '%s': pipe", name);
+    }
+    (void)fcntl(out[0], F_SETPIPE_SZ, PIPE_BYTES); /* only faster */
+    (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(said[0], F_SETFL, O_NONBLOCK);
+    pid_t pid = 0;
+    int failed = spawn(file, out[1], said[1], &pid);
+    close(out[1]);
+    close(said[1]);
+    if (failed) {
+        close(out[0]);
+        close(said[0]);
+        if (failed == ENOENT) {
+            return culm_error_set(
+                error, CULM_ERR_MACHINE,
+                "feed '%s': ffmpeg is not installed; install it, or give a folder "
+                "of pictures",
+                name);
+        }
+        return culm_error_errno(error, failed, "feed '%s': start ffmpeg", name);
+    }
+    child->pid = pid;
+    child->out = out[0];
+    child->said = said[0];
+    child->len = child->wanted = 0;
+    child->last_len = 0;
+    child->line_ended = false;
+    child->heard_ns = culm_clock_ns();
+    return CULM_OK;
+}
+
+void feed_child_stop(struct feed_child *child) {
+    if (child->pid > 0) {
+        int how;
+        kill(child->pid, SIGKILL);
+        while (waitpid(child->pid, &how, 0) < 0 && errno == EINTR) {
+        }
+        close(child->out);
+        close(child->said);
+        child->pid = 0;
+    }
+}
+
+void feed_child_release(struct feed_child *child) {
+    feed_child_stop(child);
+    free(child->buffer);
+    *child = (struct feed_child){0};
+}
+
+/* --- what it says --- */
+
+/* Keeps the last line that is not empty. */
+static void listen_to(struct feed_child *child) {
+    char part[512];
+    ssize_t got;
+    while ((got = read(child->said, part, sizeof part)) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            bool end = part[i] == '\n' || part[i] == '\r';
+            if (!end && child->line_ended) {
+                child->last_len = 0;
+                child->line_ended = false;
+            }
+            if (end) {
+                child->line_ended = child->last_len > 0;
+            } else if (child->last_len + 1 < sizeof child->last) {
+                child->last[child->last_len++] = part[i] >= 0x20 ? part[i] : ' ';
+            }
+        }
+    }
+}
+
+/* What becomes of a child that has nothing more to write. */
+static enum culm_status ended(struct feed_child *child, const char *name, int64_t frames,
+                              struct culm_error *error) {
+    int how = 0, pidfd = (int)syscall(SYS_pidfd_open, child->pid, 0);
+    bool by_us = false;
+    if (pidfd >= 0) {
+        struct pollfd end = {.fd = pidfd, .events = POLLIN};
+        int got;
+        while ((got = poll(&end, 1, END_MS)) < 0 && errno == EINTR) {
+        }
+        by_us = got == 0;
+        close(pidfd);
+    }
+    listen_to(child);
+    if (by_us) {
+        kill(child->pid, SIGKILL);
+    }
+    while (waitpid(child->pid, &how, 0) < 0 && errno == EINTR) {
+    }
+    close(child->out);
+    close(child->said);
+    child->pid = 0;
+    child->last[child->last_len] = '\0';
+    if (WIFSIGNALED(how) && !by_us) {
+        return culm_error_set(error, CULM_ERR_IO,
+                              "feed '%s': ffmpeg was killed by signal %d after %lld frames", name,
+                              WTERMSIG(how), (long long)frames);
+    }
+    if (!by_us && WEXITSTATUS(how) != 0) {
+        return culm_error_set(error, frames ? CULM_ERR_IO : CULM_ERR_CONFIG,
+                              "feed '%s': ffmpeg failed after %lld frames: %s", name,
+                              (long long)frames,
+                              child->last_len ? child->last : "it does not say why");
+    }
+    if (child->len > 0) {
+        return culm_error_set(error, CULM_ERR_IO,
+                              "feed '%s': ffmpeg ended in the middle of frame %lld", name,
+                              (long long)frames);
+    }
+    return culm_error_set(error, CULM_ERR_CLOSED, "feed '%s': it ended after %lld frames", name,
+                          (long long)frames);
+}
+
+/* --- pictures --- */
+
+/* "P6 WIDTH HEIGHT 255 ", with any white space. 0: it is not whole; -1: it is none. */
+static int parse_header(struct feed_child *child) {
+    char text[HEADER_MAX + 1];
+    size_t len = child->len < HEADER_MAX ? child->len : HEADER_MAX;
+    int used = 0, depth = 0;
+    memcpy(text, child->buffer, len);
+    text[len] = '\0';
+    if (sscanf(text, "P6 %d %d %d%n", &child->width, &child->height, &depth, &used) != 3 ||
+        (size_t)used >= len) {
+        bool begins = strncmp(text, "P6", len < 2 ? len : 2) == 0;
+        return begins && len < HEADER_MAX ? 0 : -1;
+    }
+    if (depth != 255 || child->width < 1 || child->height < 1 || child->width > SIDE_MAX ||
+        child->height > SIDE_MAX ||
+        (uint64_t)child->width * (uint64_t)child->height * 3 > BYTES_MAX) {
+        return -1;
+    }
+    child->header = (size_t)used + 1;
+    child->wanted = child->header + (size_t)child->width * (size_t)child->height * 3;
+    return 1;
+}
+
+/* Reads what is there, at most one picture. CULM_ERR_AGAIN: nothing; CULM_ERR_CLOSED: the end. */
+static enum culm_status read_some(struct feed_child *child, const char *name,
+                                  struct culm_error *error) {
+    size_t wanted = child->wanted ? child->wanted : HEADER_MAX;
+    if (wanted > child->capacity) {
+        char *larger = realloc(child->buffer, wanted);
+        if (!larger) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory for a frame",
+                                  name);
+        }
+        child->buffer = larger;
+        child->capacity = wanted;
+    }
+    /* of a header byte by byte past its least: never more than it */
+    size_t most = child->wanted ? wanted - child->len : (child->len < 11 ? 11 - child->len : 1);
+    ssize_t got = read(child->out, child->buffer + child->len, most);
+    if (got < 0) {
+        return errno == EAGAIN || errno == EINTR
+                   ? CULM_ERR_AGAIN
+                   : culm_error_errno(error, errno, "feed '%s': read from ffmpeg", name);
+    }
+    if (got == 0) {
+        return CULM_ERR_CLOSED;
+    }
+    child->len += (size_t)got;
+    child->heard_ns = culm_clock_ns();
+    if (!child->wanted && parse_header(child) < 0) {
+        return culm_error_set(error, CULM_ERR_IO, "feed '%s': ffmpeg gives no pictures", name);
+    }
+    return CULM_OK;
+}
+
+/* The time that is left, in ms, rounded up; -1: for good. */
+static int left(uint64_t until_ns) {
+    uint64_t now = culm_clock_ns();
+    if (until_ns == UINT64_MAX) {
+        return -1;
+    }
+    uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
+    return ms > 1000000 ? 1000000 : (int)ms;
+}
+
+enum culm_status feed_child_read(struct feed_child *child, const char *name, int64_t frames,
+                                 int wait_ms, int stall_ms, struct culm_error *error) {
+    uint64_t until =
+        wait_ms < 0 ? UINT64_MAX : culm_clock_ns() + (uint64_t)wait_ms * UINT64_C(1000000);
+    while (!child->wanted || child->len < child->wanted) {
+        enum culm_status status = read_some(child, name, error);
+        if (status == CULM_ERR_CLOSED) {
+            return ended(child, name, frames, error);
+        }
+        if (status == CULM_OK) {
+            continue;
+        }
+        if (status != CULM_ERR_AGAIN) {
+            return status;
+        }
+        listen_to(child);
+        uint64_t stalls = child->heard_ns + (uint64_t)stall_ms * UINT64_C(1000000);
+        if (left(stalls) == 0) {
+            child->heard_ns = culm_clock_ns(); /* said once in every such time */
+            return culm_error_set(error, CULM_ERR_TIMEOUT,
+                                  "feed '%s': it has stalled: nothing for %g s after %lld frames",
+                                  name, stall_ms / 1000.0, (long long)frames);
+        }
+        if (left(until) == 0) {
+            return culm_error_set(error, CULM_ERR_AGAIN, "feed '%s': no frame so far", name);
+        }
+        struct pollfd pipes[] = {{.fd = child->out, .events = POLLIN},
+                                 {.fd = child->said, .events = POLLIN}};
+        bool quiet = false;
+        if (poll(pipes, 2, left(stalls < until ? stalls : until)) > 0) {
+            quiet = pipes[1].revents & POLLHUP && !(pipes[1].revents & POLLIN);
+        }
+        if (quiet && !pipes[0].revents) { /* it closed what it says, and is at work */
+            (void)poll(pipes, 1, left(stalls < until ? stalls : until));
+        }
+    }
+    return CULM_OK;
+}
+
+void feed_child_take(struct feed_child *child) { child->len = child->wanted = 0; }

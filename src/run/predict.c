@@ -1,0 +1,224 @@
+/* Predictions of models of pictures, frame by frame. See vision_commands.h. */
+#include "run/vision_commands.h"
+
+#include "base/file.h"
+#include "base/grow.h"
+#include "data/feed.h"
+#include "data/image_write.h"
+#include "run/vision_open.h"
+#include "vision/picture.h"
+#include "vision/runner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum culm_status culm_predict_frames(const char *text, int64_t *ret_first, int64_t *ret_end,
+                                     struct culm_error *error) {
+    char *end = (char *)(uintptr_t)text;
+    int64_t first = 0, last = -1;
+    bool right = *text >= '0' && *text <= '9';
+    errno = 0;
+    if (right) {
+        first = strtoll(text, &end, 10);
+        last = first + 1;
+    }
+    if ((right || *text == ':') && *end == ':') {
+        const char *second = end + 1;
+        right = (*second >= '0' && *second <= '9') || (!*second && text[0] != ':');
+        last = *second ? strtoll(second, &end, 10) : -1;
+        end += !*second;
+    }
+    if (!right || *end || errno || (last >= 0 && last <= first)) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "frames '%.40s': write A:B for frames A to B - 1, counted from 0, A: "
+                              "for all from A, or A for one",
+                              text);
+    }
+    *ret_first = first;
+    *ret_end = last;
+    return CULM_OK;
+}
+
+struct predicting {
+    const struct culm_predict_options *options;
+    struct culm_vision_model *model;
+    struct culm_device *device;
+    struct culm_vision_runner runner;
+    struct culm_answer answer;
+    culm_predict_fn *told;
+    void *ctx;
+    struct culm_predicted_box *box;
+    struct culm_predicted_class *classes;
+    struct culm_predicted_point *point;
+    int32_t box_capacity, class_capacity, point_capacity;
+    char (*text)[24]; /* names of classes without names */
+    int32_t text_capacity;
+};
+
+/* --- answers --- */
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for an answer");
+}
+
+static enum culm_status tell(struct predicting *p, const char *file, int64_t frame,
+                             struct culm_error *error) {
+    const struct culm_answer *a = &p->answer;
+    int32_t top = a->class_count < p->options->top ? a->class_count : p->options->top;
+    int32_t count = a->kind == CULM_ANSWER_BOXES     ? a->box_count
+                    : a->kind == CULM_ANSWER_CLASSES ? top
+                                                     : a->point_count;
+    struct culm_prediction prediction = {.file = file, .frame = frame, .count = count};
+    if (!CULM_GROW(p->box, p->box_capacity, count + 1) ||
+        !CULM_GROW(p->classes, p->class_capacity, count + 1) ||
+        !CULM_GROW(p->point, p->point_capacity, count + 1) ||
+        !CULM_GROW(p->text, p->text_capacity, count + 1)) {
+        return no_memory(error);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        if (a->kind == CULM_ANSWER_BOXES) {
+            const struct culm_box *b = &a->box[i];
+            p->box[i] = (struct culm_predicted_box){
+                b->class_index, culm_vision_class_name(p->model, b->class_index, p->text[i]),
+                b->score,       b->x,
+                b->y,           b->width,
+                b->height};
+        } else if (a->kind == CULM_ANSWER_CLASSES) {
+            const struct culm_class_score *c = &a->classes[i];
+            p->classes[i] = (struct culm_predicted_class){
+                c->class_index, culm_vision_class_name(p->model, c->class_index, p->text[i]),
+                c->score};
+        } else {
+            p->point[i] = (struct culm_predicted_point){a->point[i].x, a->point[i].y};
+        }
+    }
+    prediction.box = a->kind == CULM_ANSWER_BOXES ? p->box : NULL;
+    prediction.classes = a->kind == CULM_ANSWER_CLASSES ? p->classes : NULL;
+    prediction.point = a->kind == CULM_ANSWER_POINTS ? p->point : NULL;
+    return p->told(p->ctx, &prediction, error);
+}
+
+/* DIR/STEM-0007.png */
+static enum culm_status draw(const struct predicting *p, const struct culm_feed_frame *frame,
+                             struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    const char *slash = strrchr(frame->file, '/'), *stem = slash ? slash + 1 : frame->file;
+    const char *dot = strrchr(stem, '.');
+    int len = (int)(dot && dot != stem ? (size_t)(dot - stem) : strlen(stem));
+    enum culm_status status = culm_path_format(path, error, "%s/%.*s-%04lld.png", p->options->draw,
+                                               len, stem, (long long)frame->number);
+    if (status != CULM_OK) {
+        return status;
+    }
+    size_t line = (size_t)frame->width * 3;
+    uint8_t *copy = malloc(line * (size_t)frame->height);
+    if (!copy) {
+        return no_memory(error);
+    }
+    for (int32_t y = 0; y < frame->height; y++) {
+        const uint8_t *from = frame->data + (size_t)y * frame->stride;
+        for (int32_t x = 0; x < frame->width; x++) {
+            for (int32_t c = 0; c < 3; c++) {
+                copy[(size_t)y * line + (size_t)(3 * x + c)] =
+                    from[x * frame->channels + (frame->channels == 3 ? c : 0)];
+            }
+        }
+    }
+    const struct culm_answer *a = &p->answer;
+    culm_vision_draw(copy, frame->width, frame->height, p->model, a->box, a->box_count);
+    culm_vision_draw_points(copy, frame->width, frame->height, a->point, a->point_count);
+    status = culm_image_write_png(path, copy, frame->width, frame->height, error);
+    free(copy);
+    return status;
+}
+
+static enum culm_status answer(struct predicting *p, const struct culm_feed_frame *f,
+                               struct culm_error *error) {
+    const struct culm_frame frame = {f->data, f->stride, f->width, f->height, f->channels};
+    const float *output[CULM_VISION_HEADS_MAX];
+    struct culm_shape shape[CULM_VISION_HEADS_MAX];
+    int32_t outputs = p->model->head_count ? p->model->head_count : 1;
+    culm_vision_fill(&p->model->input, &frame, p->runner.image);
+    culm_vision_runner_run(&p->runner);
+    for (int32_t i = 0; i < outputs; i++) {
+        output[i] = culm_vision_runner_output(&p->runner, i, 0, &shape[i]);
+    }
+    return culm_answer_read(p->model, output, shape, f->width, f->height, (float)p->options->score,
+                            &p->answer, error);
+}
+
+/* --- files --- */
+
+static enum culm_status read_feed(struct predicting *p, struct culm_feed *feed, const char *file,
+                                  struct culm_error *error) {
+    const struct culm_predict_options *o = p->options;
+    for (;;) {
+        struct culm_feed_frame frame;
+        enum culm_status status = culm_feed_next(feed, -1, &frame, error);
+        if (status == CULM_ERR_CLOSED) {
+            return frame.number > o->first
+                       ? CULM_OK
+                       : culm_error_set(error, CULM_ERR_CONFIG,
+                                        "'%s': it has %lld frames, and none of those asked for",
+                                        file, (long long)frame.number);
+        }
+        if (status != CULM_OK) {
+            return status;
+        }
+        if (frame.number < o->first) {
+            continue;
+        }
+        if ((status = answer(p, &frame, error)) ||
+            (status = tell(p, frame.file, frame.number, error)) ||
+            (o->draw && (status = draw(p, &frame, error)))) {
+            return status;
+        }
+        if (o->end >= 0 && frame.number + 1 >= o->end) {
+            return CULM_OK;
+        }
+    }
+}
+
+static enum culm_status run(struct predicting *p, const char *what, const char *const *files,
+                            size_t count, struct culm_error *error) {
+    const struct culm_predict_options *o = p->options;
+    struct culm_vision_normalize normalize;
+    const struct culm_vision_open_options how = {
+        .weights = o->weights, .names = o->names, .normalize = o->normalize ? &normalize : NULL};
+    enum culm_status status;
+    if ((o->normalize && (status = culm_vision_normalize_parse(o->normalize, &normalize, error))) ||
+        (status = culm_vision_open(what, &how, &p->model, error)) ||
+        (status = culm_device_new(o->threads, &p->device, error)) ||
+        (status = culm_vision_runner_init(&p->runner, p->model, 1, p->device, error)) ||
+        (o->draw && (status = culm_dir_make(NULL, o->draw, error)))) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == CULM_OK; i++) {
+        const struct culm_feed_options feed_options = {.file = files[i]};
+        struct culm_feed *feed = NULL;
+        status = culm_feed_open(&feed_options, &feed, error);
+        if (status == CULM_OK) {
+            status = read_feed(p, feed, files[i], error);
+        }
+        culm_feed_close(feed);
+    }
+    return status;
+}
+
+enum culm_status culm_predict(const char *what, const char *const *files, size_t count,
+                              const struct culm_predict_options *options, culm_predict_fn *told,
+                              void *ctx, struct culm_error *error) {
+    struct predicting p = {.options = options, .told = told, .ctx = ctx};
+    enum culm_status status = run(&p, what, files, count, error);
+    culm_vision_runner_release(&p.runner);
+    culm_device_free(p.device);
+    culm_vision_model_free(p.model);
+    culm_answer_release(&p.answer);
+    free(p.box);
+    free(p.classes);
+    free(p.point);
+    free(p.text);
+    return status;
+}

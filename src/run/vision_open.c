@@ -1,0 +1,224 @@
+/* Models of pictures from all that may be named as one. See vision_open.h. */
+#include "run/vision_open.h"
+
+#include "base/file.h"
+#include "darknet/darknet.h"
+#include "run/subject.h"
+#include "store/checkpoint.h"
+#include "store/safetensors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const float imagenet_mean[] = {0.485F, 0.456F, 0.406F};
+static const float imagenet_deviation[] = {0.229F, 0.224F, 0.225F};
+
+enum culm_status culm_vision_normalize_parse(const char *text,
+                                             struct culm_vision_normalize *ret_normalize,
+                                             struct culm_error *error) {
+    struct culm_vision_normalize n = {.deviation = {1, 1, 1}};
+    if (strcmp(text, "imagenet") == 0) {
+        memcpy(n.mean, imagenet_mean, sizeof n.mean);
+        memcpy(n.deviation, imagenet_deviation, sizeof n.deviation);
+    } else if (strcmp(text, "none") != 0) {
+        float value[6];
+        const char *at = text;
+        bool right = true;
+        for (int i = 0; i < 6 && right; i++) {
+            char *end;
+            value[i] = strtof(at, &end);
+            right = end != at && *end == (i < 5 ? ',' : '\0') && isfinite(value[i]) &&
+                    (i < 3 || value[i] > 0);
+            at = end + 1;
+        }
+        if (!right) {
+            return culm_error_set(
+                error, CULM_ERR_CONFIG,
+                "normalize '%.60s': write none, imagenet, or three means and three "
+                "deviations above 0 with commas between them",
+                text);
+        }
+        memcpy(n.mean, value, sizeof n.mean);
+        memcpy(n.deviation, value + 3, sizeof n.deviation);
+    }
+    *ret_normalize = n;
+    return CULM_OK;
+}
+
+/* --- models of configurations, runs and ONNX files --- */
+
+struct network_model {
+    struct culm_vision_model model; /* first */
+    struct culm_subject subject;
+    struct culm_safetensors *file; /* of the subject's weights, once they are asked for */
+    struct culm_checkpoint *checkpoint;
+    bool structure;
+};
+
+static struct network_model *of(struct culm_vision_model *model) {
+    return (struct network_model *)model;
+}
+
+static enum culm_status graph(struct culm_vision_model *model, int64_t batch,
+                              struct culm_graph **ret_graph, struct culm_error *error) {
+    return culm_network_graph(of(model)->subject.network, batch, CULM_FOR_OUTPUT, ret_graph, error);
+}
+
+static enum culm_status open_weights(struct network_model *own, struct culm_error *error) {
+    const char *path = own->subject.weights;
+    if (!path[0] || own->file || own->checkpoint) {
+        return CULM_OK;
+    }
+    return culm_file_is_directory(path) ? culm_checkpoint_open(path, false, &own->checkpoint, error)
+                                        : culm_safetensors_open(path, &own->file, error);
+}
+
+static enum culm_status weights(struct culm_vision_model *model, const struct culm_param *param,
+                                float *ret_data, struct culm_error *error) {
+    struct network_model *own = of(model);
+    if (own->structure) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "'%s': it was opened without weights",
+                              model->name);
+    }
+    const struct culm_shape *shape = &param->written;
+    enum culm_status status = open_weights(own, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (own->checkpoint) {
+        return culm_checkpoint_tensor(own->checkpoint, param->name, shape->rank, shape->dim,
+                                      ret_data, error);
+    }
+    if (own->file) {
+        return culm_safetensors_read(own->file, param->name, shape->rank, shape->dim, ret_data,
+                                     error);
+    }
+    struct culm_param_info info = {.name = param->name,
+                                   .rank = shape->rank,
+                                   .count = culm_elements(shape),
+                                   .decay = param->decay,
+                                   .statistic = param->statistic,
+                                   .init = param->init,
+                                   .std = param->std};
+    memcpy(info.shape, shape->dim, sizeof info.shape);
+    return culm_network_weights(own->subject.network, &info, ret_data, error);
+}
+
+static void free_model(struct culm_vision_model *model) {
+    struct network_model *own = of(model);
+    culm_safetensors_close(own->file);
+    culm_checkpoint_close(own->checkpoint);
+    culm_subject_close(&own->subject);
+    free(own);
+}
+
+static const struct culm_vision_model_ops ops = {
+    .size = sizeof ops, .graph = graph, .weights = weights, .free = free_model};
+
+/* "cifar10-resnet20" of "../cifar10-resnet20.onnx". */
+static void name_of(const char *what, char ret_name[64]) {
+    const char *slash = strrchr(what, '/');
+    const char *stem = slash && slash[1] ? slash + 1 : what;
+    size_t len = strlen(stem);
+    const char *dot = strrchr(stem, '.');
+    len = dot && dot != stem ? (size_t)(dot - stem) : len;
+    snprintf(ret_name, 64, "%.*s", (int)(len < 63 ? len : 63), stem);
+}
+
+/* What goes in and comes out, as the graph has it. */
+static enum culm_status describe(struct network_model *own, bool named, struct culm_error *error) {
+    struct culm_vision_model *model = &own->model;
+    struct culm_graph *made = NULL;
+    struct culm_source_options source = {0};
+    enum culm_status status = graph(model, 1, &made, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_shape *in = made->field_count == 1 ? &made->field[0].shape : NULL;
+    const struct culm_shape *out =
+        made->output_count > 0 ? &made->value[made->output[0].value].shape : NULL;
+    if (!in || !out || in->rank != 4 || strcmp(made->field[0].name, "image") != 0 ||
+        (in->dim[3] != 1 && in->dim[3] != 3) || in->dim[0] != 1 || out->rank < 1 ||
+        culm_elements(out) > CULM_VISION_CLASSES_MAX) {
+        culm_graph_free(made);
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s': it is no model of pictures, which reads one image and answers "
+                              "with one row of numbers",
+                              model->name);
+    }
+    culm_train_config_source(&own->subject.config, false, &source);
+    model->input = (struct culm_vision_input){.width = (int32_t)in->dim[2],
+                                              .height = (int32_t)in->dim[1],
+                                              .channels = (int32_t)in->dim[3]};
+    for (int c = 0; c < 3; c++) {
+        bool given = source.std[c] > 0;
+        model->input.mean[c] = given ? (float)source.mean[c] : 0;
+        model->input.deviation[c] = given ? (float)source.std[c] : 1;
+    }
+    int64_t count = culm_elements(out);
+    bool points = !named && (count == 136 || count == 196);
+    model->kind = points ? CULM_ANSWER_POINTS : CULM_ANSWER_CLASSES;
+    model->classes = (int32_t)(points ? count / 2 : count);
+    culm_graph_free(made);
+    return CULM_OK;
+}
+
+static enum culm_status open_network(const char *what,
+                                     const struct culm_vision_open_options *options,
+                                     struct culm_vision_model **ret_model,
+                                     struct culm_error *error) {
+    struct network_model *own = calloc(1, sizeof *own);
+    if (!own) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", what);
+    }
+    own->model.ops = &ops;
+    own->structure = options->structure;
+    name_of(what, own->model.name);
+    const struct culm_subject_options subject = {
+        .kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG | CULM_SUBJECT_ONNX | CULM_SUBJECT_RUN,
+        .weights = options->structure ? NULL : options->weights,
+        .sets = culm_subject_alone,
+        .set_count = CULM_SUBJECT_ALONE_COUNT,
+    };
+    enum culm_status status = culm_subject_open(what, &subject, &own->subject, error);
+    if (status == CULM_OK) {
+        own->subject.config.precision = CULM_PRECISION_F32;
+        status = describe(own, options->names != NULL, error);
+    }
+    if (status == CULM_OK && options->names) {
+        status = culm_vision_names_read(&own->model, options->names, error);
+    }
+    if (status != CULM_OK) {
+        culm_vision_model_free(&own->model);
+        return status;
+    }
+    *ret_model = &own->model;
+    return CULM_OK;
+}
+
+/* --- all of them --- */
+
+enum culm_status culm_vision_open(const char *what, const struct culm_vision_open_options *options,
+                                  struct culm_vision_model **ret_model, struct culm_error *error) {
+    const struct culm_vision_open_options none = {0};
+    size_t len = strlen(what);
+    struct culm_vision_model *model = NULL;
+    options = options ? options : &none;
+    const struct culm_darknet_options darknet = {
+        .weights = options->weights, .names = options->names, .structure = options->structure};
+    enum culm_status status = len > 4 && strcmp(what + len - 4, ".cfg") == 0
+                                  ? culm_darknet_open(what, &darknet, &model, error)
+                                  : open_network(what, options, &model, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (options->normalize) {
+        memcpy(model->input.mean, options->normalize->mean, sizeof model->input.mean);
+        memcpy(model->input.deviation, options->normalize->deviation,
+               sizeof model->input.deviation);
+    }
+    *ret_model = model;
+    return CULM_OK;
+}

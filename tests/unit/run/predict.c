@@ -1,0 +1,432 @@
+/*
+ * What `culm predict` says: of a small detector and a small classifier that are made here; and, with
+ * CULM_EDGE (the folder of models and expected outputs), of eleven detectors on twelve frames, of
+ * classifiers on 2,000 images and of networks of faces, against other programs. Without it those are
+ * skipped.
+ */
+#include "../folder.h"
+
+#include "data/feed.h"
+#include "data/image.h"
+#include "data/image_write.h"
+#include "run/vision_commands.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *edge(void) {
+    const char *path = getenv("CULM_EDGE");
+    if (!path || !*path) {
+        print_message("no models: set CULM_EDGE to their folder\n");
+        skip();
+    }
+    return path;
+}
+
+static void ok(enum culm_status status, const struct culm_error *error) {
+    if (status != CULM_OK) {
+        fail_msg("%s", error->text);
+    }
+}
+
+static const char *inside(const char *name) {
+    static char path[4][8192];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static void put(const char *name, const void *data, size_t len) {
+    FILE *file = fopen(inside(name), "wbe");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* --- all that was said --- */
+
+enum { SAID_MAX = 2048, LIST_MAX = 136 };
+struct said {
+    int frames;
+    int64_t frame[SAID_MAX];
+    int32_t count[SAID_MAX];
+    int best[SAID_MAX]; /* class of the first */
+    char name[SAID_MAX][32];
+    struct culm_predicted_box box[LIST_MAX]; /* of the last frame */
+    char box_name[LIST_MAX][32];
+    struct culm_predicted_point point[LIST_MAX];
+};
+static struct said said;
+
+static enum culm_status hear(void *ctx, const struct culm_prediction *p, struct culm_error *error) {
+    (void)ctx;
+    (void)error;
+    assert_true(said.frames < SAID_MAX && p->count <= LIST_MAX);
+    assert_int_equal(!!p->box + !!p->classes + !!p->point, 1);
+    int i = said.frames++;
+    said.frame[i] = p->frame;
+    said.count[i] = p->count;
+    if (p->count && !p->point) {
+        said.best[i] = p->box ? p->box[0].class_index : p->classes[0].class_index;
+        snprintf(said.name[i], 32, "%s", p->box ? p->box[0].name : p->classes[0].name);
+    }
+    if (p->box) {
+        memcpy(said.box, p->box, (size_t)p->count * sizeof *p->box);
+        for (int32_t b = 0; b < p->count; b++) {
+            snprintf(said.box_name[b], 32, "%s", p->box[b].name);
+            said.box[b].name = said.box_name[b];
+        }
+    } else if (p->point) {
+        memcpy(said.point, p->point, (size_t)p->count * sizeof *p->point);
+    }
+    return CULM_OK;
+}
+
+static struct culm_predict_options usual(void) {
+    return (struct culm_predict_options){.end = -1, .score = 0.25, .threads = 2, .top = 3};
+}
+
+static enum culm_status predict(const char *model, const char *file,
+                                const struct culm_predict_options *options,
+                                struct culm_error *error) {
+    said.frames = 0;
+    return culm_predict(model, &file, 1, options, hear, NULL, error);
+}
+
+/* --- a detector that looks at the colour of each of 2 x 2 cells --- */
+
+static void make_detector(void) {
+    static const char cfg[] = "[net]\nwidth=4\nheight=4\nchannels=3\n"
+                              "[maxpool]\nsize=2\nstride=2\n"
+                              "[convolutional]\nfilters=7\nsize=1\nactivation=linear\n"
+                              "[yolo]\nanchors=2,2\nclasses=2\n";
+    float w[5 + 7 + 21] = {0}; /* header, biases, [7,3] */
+    const int32_t header[] = {0, 2, 0};
+    memcpy(w, header, sizeof header);
+    float *bias = w + 5, *weight = w + 12;
+    bias[4] = -4;
+    weight[4 * 3 + 0] = weight[4 * 3 + 1] = 12; /* an object where there is red or green */
+    bias[5] = bias[6] = -6;
+    weight[5 * 3 + 0] = weight[6 * 3 + 1] = 12;
+    put("net-two.cfg", cfg, sizeof cfg - 1);
+    put("net-two.weights", w, sizeof w);
+    put("two.names", "red\ngreen\n", 10);
+    uint8_t pixels[8 * 8 * 3] = {0};
+    for (int i = 0; i < 16; i++) {
+        pixels[3 * ((i / 4) * 8 + 4 + i % 4)] = 255;         /* top right: red */
+        pixels[3 * ((4 + i / 4) * 8 + i % 4) + 1] = 255;     /* bottom left: green */
+        pixels[3 * ((4 + i / 4) * 8 + 4 + i % 4) + 2] = 255; /* bottom right: blue */
+    }
+    struct culm_error error = {0};
+    ok(culm_image_write_png(inside("squares.png"), pixels, 8, 8, &error), &error);
+}
+
+static void test_detector(void **state) {
+    (void)state;
+    struct culm_predict_options options = usual();
+    struct culm_error error = {0};
+    options.draw = inside("drawn");
+    ok(predict(inside("net-two.cfg"), inside("squares.png"), &options, &error), &error);
+    assert_int_equal(said.frames, 1);
+    assert_int_equal(said.count[0], 2);
+    for (int i = 0; i < 2; i++) {
+        bool red = said.box[i].class_index == 0;
+        assert_string_equal(said.box[i].name, red ? "red" : "green");
+        assert_float_equal(said.box[i].score, 1 / (1 + exp(-8)) / (1 + exp(-6)), 1e-5);
+        assert_float_equal(said.box[i].x, red ? 4 : 0, 1e-3);
+        assert_float_equal(said.box[i].y, red ? 0 : 4, 1e-3);
+        assert_float_equal(said.box[i].width, 4, 1e-3);
+    }
+    /* the frame with its boxes is a picture that can be read */
+    char *data;
+    size_t len;
+    struct culm_image image = {0};
+    ok(culm_file_read(NULL, inside("drawn/squares-0000.png"), 1 << 20, &data, &len, &error),
+       &error);
+    ok(culm_image_decode(data, len, "drawn", 3, &image, &error), &error);
+    assert_int_equal(image.width, 8);
+    assert_int_equal(image.height, 8);
+    free(data);
+    culm_image_release(&image);
+    options.draw = NULL;
+    options.score = 0.9999;
+    ok(predict(inside("net-two.cfg"), inside("squares.png"), &options, &error), &error);
+    assert_int_equal(said.count[0], 0);
+}
+
+static void test_frames(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t first, end;
+    } good[] = {{"3:5", 3, 5}, {"3:", 3, -1}, {":2", 0, 2}, {"7", 7, 8}};
+    static const char *const bad[] = {"",     ":",     "a",    "3:3",  "5:2",
+                                      "-1:2", "1:2:3", "1:-2", "1 :2", "99999999999999999999"};
+    struct culm_error error = {0};
+    int64_t first, end;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ok(culm_predict_frames(good[i].text, &first, &end, &error), &error);
+        assert_int_equal(first, good[i].first);
+        assert_int_equal(end, good[i].end);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (culm_predict_frames(bad[i], &first, &end, &error) != CULM_ERR_ARGUMENT) {
+            fail_msg("'%s' passes", bad[i]);
+        }
+    }
+    /* images of an IDX file: 4 grey ones */
+    uint8_t idx[16 + 4 * 16] = {0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 4};
+    memset(idx + 16 + 2 * 16, 255, 16);
+    put("images", idx, sizeof idx);
+    struct culm_predict_options options = usual();
+    options.first = 1;
+    options.end = 3;
+    ok(predict(inside("net-two.cfg"), inside("images"), &options, &error), &error);
+    assert_int_equal(said.frames, 2);
+    assert_int_equal(said.frame[0], 1);
+    assert_int_equal(said.count[0], 0);
+    assert_int_equal(said.count[1], 8); /* white is red and green */
+    options.first = 4;
+    options.end = -1;
+    assert_int_equal(predict(inside("net-two.cfg"), inside("images"), &options, &error),
+                     CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "it has 4 frames, and none of those asked for"));
+}
+
+/* --- a classifier of a configuration --- */
+
+static void test_classifier(void **state) {
+    (void)state;
+    static const char yaml[] =
+        "model: {arch: resnet, blocks: [1], small_stem: true, width: 8, image: 16, classes: 4}\n"
+        "data: {kind: images, path: none, normalize: imagenet}\nsteps: 1\n";
+    struct culm_predict_options options = usual();
+    struct culm_error error = {0};
+    put("small.yaml", yaml, sizeof yaml - 1);
+    ok(predict(inside("small.yaml"), inside("squares.png"), &options, &error), &error);
+    assert_int_equal(said.frames, 1);
+    assert_int_equal(said.count[0], 3);
+    assert_true(said.name[0][0] == 'c'); /* class N */
+    put("four.names", "a\nb\nc\nd\n", 8);
+    options.names = inside("four.names");
+    ok(predict(inside("small.yaml"), inside("squares.png"), &options, &error), &error);
+    assert_int_equal(said.name[0][0], 'a' + said.best[0]);
+    options.names = inside("two.names");
+    assert_int_equal(predict(inside("small.yaml"), inside("squares.png"), &options, &error),
+                     CULM_ERR_CONFIG);
+    options.names = NULL;
+    options.normalize = "0,0,0,1,0,1";
+    assert_int_equal(predict(inside("small.yaml"), inside("squares.png"), &options, &error),
+                     CULM_ERR_CONFIG);
+    static const char text[] = "model: {arch: gpt2, layers: 1, width: 16, heads: 2, context: 8}\n"
+                               "data: {kind: text, path: none}\nsteps: 1\n";
+    put("text.yaml", text, sizeof text - 1);
+    options.normalize = NULL;
+    assert_int_equal(predict(inside("text.yaml"), inside("squares.png"), &options, &error),
+                     CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "no model of pictures"));
+    struct culm_infer_bench bench;
+    const struct culm_infer_options how = {.batch = 2, .threads = 1, .iters = 3};
+    ok(culm_bench_infer(inside("net-two.cfg"), &how, &bench, &error), &error);
+    assert_true(bench.median_s > 0 && bench.least_s <= bench.median_s);
+    assert_string_equal(bench.name, "net-two");
+    assert_true(bench.parameter_bytes >= 28 * 4 && bench.activation_bytes > 0);
+}
+
+/* --- against other programs --- */
+
+static json_t *load(const char *path) {
+    json_error_t about;
+    json_t *json = json_load_file(path, 0, &about);
+    if (!json) {
+        fail_msg("%s: %s", path, about.text);
+    }
+    return json;
+}
+
+#define SCORE_OFF 0.01
+#define PIXELS_OFF 1.5
+
+/* Whether some box of the list is this one. */
+static bool is_there(json_t *wanted, const struct culm_predicted_box *b) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(wanted, i, row) {
+        const double have[] = {b->score, b->x, b->y, b->width, b->height};
+        bool same = json_integer_value(json_array_get(row, 0)) == b->class_index &&
+                    strcmp(json_string_value(json_array_get(row, 1)), b->name) == 0;
+        for (size_t k = 0; k < 5 && same; k++) {
+            double off = fabs(json_number_value(json_array_get(row, k + 2)) - have[k]);
+            same = off <= (k == 0 ? SCORE_OFF : PIXELS_OFF);
+        }
+        if (same) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int compare_boxes(json_t *wanted, const char *model, const char *frame) {
+    int wrong = 0;
+    for (int32_t i = 0; i < said.count[0]; i++) {
+        const struct culm_predicted_box *b = &said.box[i];
+        if (!is_there(wanted, b) && b->score >= 0.25 + SCORE_OFF) {
+            printf("# %s on %s: %s %.4f at %.2f,%.2f is not among the expected\n", model, frame,
+                   b->name, b->score, b->x, b->y);
+            wrong++;
+        }
+    }
+    size_t i;
+    json_t *row;
+    json_array_foreach(wanted, i, row) {
+        bool found = json_number_value(json_array_get(row, 2)) < 0.25 + SCORE_OFF;
+        json_t *one = json_pack("[O]", row);
+        for (int32_t k = 0; k < said.count[0] && !found; k++) {
+            found = is_there(one, &said.box[k]);
+        }
+        json_decref(one);
+        if (!found) {
+            printf("# %s on %s: %s %.4f is missing\n", model, frame,
+                   json_string_value(json_array_get(row, 1)),
+                   json_number_value(json_array_get(row, 2)));
+            wrong++;
+        }
+    }
+    return wrong;
+}
+
+static void test_detections(void **state) {
+    (void)state;
+    const char *root = edge();
+    char path[4096], cfg[4096];
+    snprintf(path, sizeof path, "%s/golden/detections.json", root);
+    json_t *golden = load(path), *frames, *rows;
+    const char *model, *frame;
+    int wrong = 0, compared = 0, boxes = 0;
+    struct culm_predict_options options = usual();
+    struct culm_error error = {0};
+    json_object_foreach(json_object_get(golden, "detections"), model, frames) {
+        snprintf(cfg, sizeof cfg, "%s/detectors/%s.cfg", root, model);
+        json_object_foreach(frames, frame, rows) {
+            snprintf(path, sizeof path, "%s/golden/frames/%s.png", root, frame);
+            ok(predict(cfg, path, &options, &error), &error);
+            wrong += compare_boxes(rows, model, frame);
+            boxes += (int)json_array_size(rows);
+            compared++;
+        }
+    }
+    json_decref(golden);
+    printf("# %d boxes on %d pairs of model and frame, %d wrong\n", boxes, compared, wrong);
+    assert_int_equal(compared, 11 * 12);
+    assert_true(boxes > 100);
+    assert_int_equal(wrong, 0);
+}
+
+/* Frames of clips by ffmpeg are those of the pictures, but for the last bits of another ffmpeg. */
+static void test_clips(void **state) {
+    (void)state;
+    const char *root = edge();
+    if (system("ffmpeg -version >/dev/null 2>&1") != 0) {
+        print_message("ffmpeg is not installed\n");
+        skip();
+    }
+    static const struct {
+        const char *clip, *picture;
+        int64_t frame;
+    } cases[] = {{"classroom.gif", "classroom-0040", 40},
+                 {"store-aisle-detection.gif", "store-aisle-detection-0055", 55},
+                 {"bottle-detection.mp4", "bottle-detection-0100", 100}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char clip[4096], picture[4096];
+        struct culm_error error = {0};
+        struct culm_feed *feeds[2] = {NULL};
+        struct culm_feed_frame frame[2];
+        snprintf(clip, sizeof clip, "%s/clips/%s", root, cases[i].clip);
+        snprintf(picture, sizeof picture, "%s/golden/frames/%s.png", root, cases[i].picture);
+        const struct culm_feed_options of[] = {{.file = clip}, {.file = picture}};
+        for (int k = 0; k < 2; k++) {
+            ok(culm_feed_open(&of[k], &feeds[k], &error), &error);
+            for (int64_t n = 0; n <= (k ? 0 : cases[i].frame); n++) {
+                ok(culm_feed_next(feeds[k], -1, &frame[k], &error), &error);
+            }
+        }
+        assert_int_equal(frame[0].number, cases[i].frame);
+        assert_int_equal(frame[0].width, frame[1].width);
+        assert_int_equal(frame[0].height, frame[1].height);
+        int worst = 0;
+        for (int32_t b = 0; b < frame[0].width * frame[0].height * 3; b++) {
+            int off = abs(frame[0].data[b] - frame[1].data[b]);
+            worst = off > worst ? off : worst;
+        }
+        printf("# %s: %d\n", cases[i].clip, worst);
+        assert_true(worst <= 2);
+        culm_feed_close(feeds[0]);
+        culm_feed_close(feeds[1]);
+    }
+}
+
+static void test_faces(void **state) {
+    (void)state;
+    const char *root = edge();
+    char path[4096], model[4096];
+    snprintf(path, sizeof path, "%s/golden/classifiers.json", root);
+    json_t *golden = load(path);
+    json_t *face = json_object_get(golden, "face"), *rows, *row;
+    const char *name;
+    size_t i;
+    struct culm_predict_options options = usual();
+    struct culm_error error = {0};
+    options.normalize = "0.48149804,0.40901176,0.40901176,1,1,1";
+    char normalize[128]; /* their figures, in 255ths */
+    snprintf(normalize, sizeof normalize, "%.9g,%.9g,%.9g,1,1,1", 122.782 / 255, 117.001 / 255,
+             104.298 / 255);
+    options.normalize = normalize;
+    json_object_foreach(json_object_get(face, "models"), name, rows) {
+        snprintf(model, sizeof model, "%s/classifiers/%s.onnx", root, name);
+        json_array_foreach(rows, i, row) {
+            snprintf(path, sizeof path, "%s/golden/frames/%s", root,
+                     json_string_value(json_array_get(json_object_get(face, "inputs"), i)));
+            ok(predict(model, path, &options, &error), &error);
+            if (json_array_size(row) == 7) {
+                int best = 0;
+                for (size_t k = 1; k < 7; k++) {
+                    best = json_number_value(json_array_get(row, k)) >
+                                   json_number_value(json_array_get(row, (size_t)best))
+                               ? (int)k
+                               : best;
+                }
+                assert_int_equal(said.best[0], best);
+                continue;
+            }
+            assert_int_equal(said.count[0], 68);
+            for (size_t k = 0; k < 136; k++) {
+                double want = json_number_value(json_array_get(row, k)) * 112;
+                double have = k % 2 ? said.point[k / 2].y : said.point[k / 2].x;
+                assert_true(fabs(have - want) < 0.01);
+            }
+        }
+    }
+    json_decref(golden);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_detector),   cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_classifier), cmocka_unit_test(test_detections),
+        cmocka_unit_test(test_clips),      cmocka_unit_test(test_faces),
+    };
+    if (make_folder(NULL) != 0) {
+        return 1;
+    }
+    make_detector();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return drop_folder(NULL) != 0 ? 1 : failed;
+}
