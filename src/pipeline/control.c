@@ -70,47 +70,6 @@ enum culm_status culm_ask_decode(const uint8_t *meta, size_t len, struct culm_as
     return CULM_OK;
 }
 
-void culm_heartbeat_encode(const struct culm_heartbeat *heartbeat, struct culm_buf *buf) {
-    culm_buf_u64(buf, (uint64_t)heartbeat->progress);
-    culm_buf_i32(buf, heartbeat->kind);
-    culm_buf_i32(buf, heartbeat->stage);
-    culm_buf_u64(buf, (uint64_t)heartbeat->task_ms);
-}
-
-enum culm_status culm_heartbeat_decode(const uint8_t *meta, size_t len,
-                                       struct culm_heartbeat *ret_heartbeat) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_heartbeat heartbeat = {0};
-    heartbeat.progress = (int64_t)culm_read_u64(&in);
-    heartbeat.kind = culm_read_i32(&in);
-    heartbeat.stage = culm_read_i32(&in);
-    heartbeat.task_ms = (int64_t)culm_read_u64(&in);
-    if (!culm_reader_done(&in)) {
-        return CULM_ERR_FORMAT;
-    }
-    *ret_heartbeat = heartbeat;
-    return CULM_OK;
-}
-
-void culm_took_encode(const struct culm_took *took, struct culm_buf *buf) {
-    culm_buf_i32(buf, took->kind);
-    culm_buf_i32(buf, took->stage);
-    culm_buf_u64(buf, (uint64_t)took->task_ms);
-}
-
-enum culm_status culm_took_decode(const uint8_t *meta, size_t len, struct culm_took *ret_took) {
-    struct culm_reader in = culm_reader_of(meta, len);
-    struct culm_took took = {0};
-    took.kind = culm_read_i32(&in);
-    took.stage = culm_read_i32(&in);
-    took.task_ms = (int64_t)culm_read_u64(&in);
-    if (!culm_reader_done(&in)) {
-        return CULM_ERR_FORMAT;
-    }
-    *ret_took = took;
-    return CULM_OK;
-}
-
 void culm_loaded_encode(const struct culm_loaded *loaded, struct culm_buf *buf) {
     culm_buf_u64(buf, loaded->view);
     culm_buf_u64(buf, (uint64_t)loaded->version);

@@ -36,20 +36,6 @@ struct culm_ask {
 
 /* --- node to coordinator --- */
 
-/* It is alive, and has been at the running task for so long. */
-struct culm_heartbeat {
-    int64_t progress; /* changes with every task done and every data frame taken */
-    int32_t kind;     /* of the running task: enum culm_task_kind; -1: none runs */
-    int32_t stage;    /* of the running task */
-    int64_t task_ms;  /* since it began, or last showed a sign of progress */
-};
-
-/* A task of this kind has ended well after so long; told only when that is news. */
-struct culm_took {
-    int32_t kind, stage; /* kind: enum culm_task_kind */
-    int64_t task_ms;
-};
-
 /* All that the LOAD view `view` says it holds is loaded. */
 struct culm_loaded {
     uint64_t view;
@@ -119,8 +105,6 @@ struct culm_damaged {
 CULM_CONTROL(save)
 CULM_CONTROL(fenced)
 CULM_CONTROL(ask)
-CULM_CONTROL(heartbeat)
-CULM_CONTROL(took)
 CULM_CONTROL(loaded)
 CULM_CONTROL(unloaded)
 CULM_CONTROL(joined)

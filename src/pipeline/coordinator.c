@@ -26,7 +26,8 @@ struct culm_coordinator *culm_coordinator_new(const struct culm_coordinator_opti
     c->wait_ns = c->join_ns = CULM_NEVER;
     c->waiting_have = -1;
     culm_buf_init(&c->meta, CULM_META_MAX);
-    culm_patience_init(&c->patience, options->settings.stuck_ms);
+    culm_patience_init(&c->patience, options->settings.stuck_ms, CULM_TASK_SAVE + 1,
+                       CULM_MAX_STAGES);
     size_t params = (size_t)options->layout->param_count;
     c->view = calloc(1, sizeof *c->view);
     c->draft = calloc(1, sizeof *c->draft);

@@ -51,7 +51,7 @@ static void step_event(struct culm_coordinator *c, double norm) {
     double seconds = (double)(now - c->step_ns) / 1e9;
     double tokens = (double)(c->o.shape.global_samples * c->o.tokens_per_sample);
     c->step_ns = now;
-    culm_coordinator_watch_step(c, seconds * 1e3);
+    culm_stall_round(&c->watch, seconds * 1e3);
     float loss = (float)c->loss;
     uint32_t bits;
     memcpy(&bits, &loss, sizeof bits);

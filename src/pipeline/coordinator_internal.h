@@ -3,10 +3,12 @@
 #define CULM_PIPELINE_COORDINATOR_INTERNAL_H
 
 #include "ledger/ledger.h"
+#include "ledger/patience.h"
+#include "ledger/pulse.h"
+#include "ledger/stall.h"
 #include "pipeline/control.h"
 #include "pipeline/coordinator.h"
 #include "pipeline/message.h"
-#include "pipeline/patience.h"
 #include "pipeline/waits.h"
 
 enum phase { WAITING, LOADING, RUNNING, FINISHING, ENDED };
@@ -76,20 +78,6 @@ struct saving {
     char piece[CULM_MAX_STAGES][CULM_PIECE_TEXT_MAX];
 };
 
-#define CULM_STEPS_KEPT 31
-
-/* Whether anything moves: coordinator_stall.c. */
-struct watch {
-    int64_t progress;  /* at the last look */
-    uint64_t moved_ns; /* when it changed */
-    uint64_t asked_ns; /* 0: nobody is asked */
-    uint64_t question; /* its number */
-    int32_t looks;     /* since the last commit */
-    int32_t vain;      /* of those, that found nobody to blame */
-    int64_t steps;
-    double step_ms[CULM_STEPS_KEPT]; /* of the last steps */
-};
-
 struct culm_coordinator {
     struct culm_coordinator_options o;
     enum phase phase;
@@ -115,11 +103,11 @@ struct culm_coordinator {
     uint64_t step_ns; /* when the last commit was */
 
     struct culm_patience patience;
-    struct watch watch;
-    bool once_more;         /* this iteration is done once more, because its norms differed */
-    bool afresh;            /* the next view begins the iteration afresh */
-    int64_t agreed_version; /* the newest whose copies all say the same; -1 */
-    uint64_t load_view;     /* what was said in views before is of another past */
+    struct culm_stall watch; /* whether anything moves: coordinator_stall.c */
+    bool once_more;          /* this iteration is done once more, because its norms differed */
+    bool afresh;             /* the next view begins the iteration afresh */
+    int64_t agreed_version;  /* the newest whose copies all say the same; -1 */
+    uint64_t load_view;      /* what was said in views before is of another past */
 
     struct complaint *complaint;
     int32_t complaint_count, complaint_capacity;
@@ -202,8 +190,6 @@ void culm_coordinator_check_task(struct culm_coordinator *c, struct worker *work
 /* At every tick: does anything move? Asks, or judges what was answered. `slept`: this process did
  * not run for a while, so no time counts. */
 void culm_coordinator_watch(struct culm_coordinator *c, uint64_t now, bool slept);
-/* A step was committed and has taken so long. */
-void culm_coordinator_watch_step(struct culm_coordinator *c, double step_ms);
 /* WAITS has come. */
 void culm_coordinator_waits(struct culm_coordinator *c, struct worker *worker,
                             const struct culm_message *message);

@@ -8,7 +8,7 @@
  * put out, the younger of two equals; so is a node that does not answer. If nobody can be blamed a
  * new view makes everyone say anew what it has.
  *
- * The time doubles with every such look until a step is committed. Not watched is a run that waits
+ * When it is time for that: ledger/stall.h. Not watched is a run that waits
  * for workers, for the last checkpoint, or for copies that a step can do without (join_ms).
  */
 #include "pipeline/coordinator_internal.h"
@@ -19,11 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
-#define LEAST_MS 5000 /* TCP itself tries again after one second, and after three */
-#define MEDIANS 10    /* this many times the median step without a commit is suspicious */
-#define LOOKS_MAX 6   /* each twice as late as the one before */
-#define VAIN_MAX 5    /* looks that find nobody to blame, and the run ends */
 #define LISTED_MAX 64 /* in the event */
 
 /* What one node sends another, as the event "stalled" names it. */
@@ -46,21 +41,6 @@ struct wants {
     int32_t count, capacity;
     bool failed; /* out of memory */
 };
-
-static uint64_t patience_ns(const struct culm_coordinator *c) {
-    double sorted[CULM_STEPS_KEPT];
-    int32_t count = c->watch.steps < CULM_STEPS_KEPT ? (int32_t)c->watch.steps : CULM_STEPS_KEPT;
-    memcpy(sorted, c->watch.step_ms, (size_t)count * sizeof *sorted);
-    double ms = MEDIANS * culm_median(sorted, (size_t)count);
-    ms = ms > (double)c->o.settings.stuck_ms ? ms : (double)c->o.settings.stuck_ms;
-    ms = ms > LEAST_MS ? ms : LEAST_MS;
-    return (uint64_t)(ms * (double)(1 << c->watch.looks) * 1e6);
-}
-
-void culm_coordinator_watch_step(struct culm_coordinator *c, double step_ms) {
-    c->watch.step_ms[c->watch.steps++ % CULM_STEPS_KEPT] = step_ms;
-    c->watch.looks = c->watch.vain = 0;
-}
 
 /* --- has anything moved? --- */
 
@@ -96,17 +76,15 @@ static void forget_answers(struct culm_coordinator *c) {
         culm_waits_free(c->worker[i].waits);
         c->worker[i].waits = NULL;
     }
-    c->watch.asked_ns = 0;
 }
 
 void culm_coordinator_watch_release(struct culm_coordinator *c) { forget_answers(c); }
 
 /* --- asking --- */
 
-static void ask(struct culm_coordinator *c, uint64_t now) {
+static void ask(struct culm_coordinator *c) {
     forget_answers(c);
-    c->watch.asked_ns = now;
-    const struct culm_ask ask = {.question = ++c->watch.question};
+    const struct culm_ask ask = {.question = c->watch.question};
     culm_ask_encode(&ask, culm_coordinator_meta(c));
     for (int32_t i = 0; i < c->view->node_count; i++) {
         culm_coordinator_send(c, c->view->node[i].id, CULM_MSG_ASK);
@@ -288,7 +266,7 @@ static int32_t culprit(const struct culm_coordinator *c, const struct wants *wan
     return out;
 }
 
-static void tell(struct culm_coordinator *c, const struct wants *wants, uint64_t silent_ms,
+static void tell(struct culm_coordinator *c, const struct wants *wants, int64_t silent_ms,
                  int32_t out) {
     json_t *list = json_array();
     bool any = false;
@@ -311,31 +289,29 @@ static void tell(struct culm_coordinator *c, const struct wants *wants, uint64_t
 
 static void judge(struct culm_coordinator *c, uint64_t now) {
     struct wants wants = {0};
-    uint64_t silent_ms = (now - c->watch.moved_ns) / MS;
+    int64_t silent_ms = culm_stall_silent_ms(&c->watch, now);
     find_wants(c, &wants);
     int32_t out = wants.failed ? -1 : culprit(c, &wants);
     bool heard = out >= 0 && answer_of(c, out);
     tell(c, &wants, silent_ms, out);
     free(wants.want);
     forget_answers(c);
-    c->watch.moved_ns = now;
     char why[160];
-    c->watch.looks += c->watch.looks < LOOKS_MAX;
-    c->watch.vain += out < 0;
-    if (c->watch.vain > VAIN_MAX) {
+    culm_stall_judged(&c->watch, now, out >= 0);
+    if (c->watch.vain > CULM_STALL_VAIN_MAX) {
         culm_coordinator_fail(c, CULM_ERR_TIMEOUT,
-                              "nothing has moved in step %lld for %llu ms, and no worker can be "
+                              "nothing has moved in step %lld for %lld ms, and no worker can be "
                               "blamed; events.jsonl says who waits for what",
-                              (long long)c->iteration, (unsigned long long)silent_ms);
+                              (long long)c->iteration, (long long)silent_ms);
     } else if (out >= 0) {
         snprintf(why, sizeof why,
-                 heard ? "nothing moved for %llu ms, and what others sent to it, or it to others, "
+                 heard ? "nothing moved for %lld ms, and what others sent to it, or it to others, "
                          "did not arrive"
-                       : "nothing moved for %llu ms, and it did not answer",
-                 (unsigned long long)silent_ms);
+                       : "nothing moved for %lld ms, and it did not answer",
+                 (long long)silent_ms);
         culm_coordinator_lose(c, culm_coordinator_worker(c, out), CULM_CAUSE_STALLED, why);
     } else if (c->phase == RUNNING) {
-        snprintf(why, sizeof why, "nothing moved for %llu ms", (unsigned long long)silent_ms);
+        snprintf(why, sizeof why, "nothing moved for %lld ms", (long long)silent_ms);
         culm_coordinator_publish(c, false, why);
     }
 }
@@ -350,19 +326,12 @@ static bool all_answered(const struct culm_coordinator *c) {
 }
 
 void culm_coordinator_watch(struct culm_coordinator *c, uint64_t now, bool slept) {
-    int64_t sum = progress(c);
-    if (slept || !watched(c) || someone_works(c) || sum != c->watch.progress) {
-        c->watch.progress = sum;
-        c->watch.moved_ns = now;
-        if (c->watch.asked_ns) {
-            forget_answers(c);
-        }
-        return;
-    }
-    uint64_t suspect = (uint64_t)c->o.settings.suspect_ms * MS;
-    if (c->watch.asked_ns && (all_answered(c) || now > c->watch.asked_ns + suspect)) {
-        judge(c, now);
-    } else if (!c->watch.asked_ns && now - c->watch.moved_ns > patience_ns(c)) {
-        ask(c, now);
+    bool moves = slept || !watched(c) || someone_works(c);
+    switch (culm_stall_tick(&c->watch, now, moves, progress(c), all_answered(c),
+                            c->o.settings.stuck_ms, c->o.settings.suspect_ms)) {
+    case CULM_STALL_MOVES: forget_answers(c); break;
+    case CULM_STALL_ASK: ask(c); break;
+    case CULM_STALL_JUDGE: judge(c, now); break;
+    case CULM_STALL_WAIT: break;
     }
 }

@@ -1,9 +1,33 @@
-/* The coordinator: who lives and does not get on. See patience.h. */
+/* The coordinator: who lives and does not get on. See ledger/patience.h. */
 #include "pipeline/coordinator_internal.h"
 
 #include <stdio.h>
 
 #define MS 1000000ull
+
+/* "the backward task of stage 2". */
+static void name_task(int32_t kind, int32_t stage, char *ret_text, size_t size) {
+    static const char *const what[CULM_TASK_SAVE + 1] = {
+        [CULM_TASK_LOAD] = "loading",
+        [CULM_TASK_DROP] = "the release",
+        [CULM_TASK_FORWARD] = "a forward task",
+        [CULM_TASK_BACKWARD] = "a backward task",
+        [CULM_TASK_FOLD] = "a sum",
+        [CULM_TASK_NORM] = "taking the norms",
+        [CULM_TASK_STEP] = "the optimizer step",
+        [CULM_TASK_EXPORT] = "sending a tensor",
+        [CULM_TASK_IMPORT] = "receiving a tensor",
+        [CULM_TASK_SNAPSHOT] = "a snapshot",
+        [CULM_TASK_SAVE] = "writing a checkpoint",
+    };
+    if (kind < 0 || kind > CULM_TASK_SAVE || stage < 0 || stage >= CULM_MAX_STAGES) {
+        snprintf(ret_text, size, "a task");
+    } else if (kind == CULM_TASK_NORM) {
+        snprintf(ret_text, size, "%s", what[kind]); /* of all its stages at once */
+    } else {
+        snprintf(ret_text, size, "%s of stage %d", what[kind], stage);
+    }
+}
 
 void culm_coordinator_heartbeat(struct worker *worker, const struct culm_message *message) {
     struct culm_heartbeat heartbeat;
@@ -14,14 +38,14 @@ void culm_coordinator_heartbeat(struct worker *worker, const struct culm_message
     worker->progress = heartbeat.progress;
     worker->task_ms = ms;
     worker->task_kind = heartbeat.kind;
-    worker->task_stage = heartbeat.stage;
+    worker->task_stage = heartbeat.part;
     worker->task_began_ns = worker->seen_ns - (uint64_t)(ms > 0 ? ms : 0) * MS;
 }
 
 void culm_coordinator_took(struct culm_coordinator *c, const struct culm_message *message) {
     struct culm_took took;
     if (culm_took_decode(message->meta, message->meta_bytes, &took) == CULM_OK) {
-        culm_patience_took(&c->patience, took.kind, took.stage, took.task_ms);
+        culm_patience_took(&c->patience, took.kind, took.part, took.task_ms);
     }
 }
 
@@ -32,7 +56,7 @@ void culm_coordinator_check_task(struct culm_coordinator *c, struct worker *work
         return;
     }
     char task[64], why[160];
-    culm_patience_name(kind, stage, task, sizeof task);
+    name_task(kind, stage, task, sizeof task);
     snprintf(why, sizeof why, "%s has gone on for %lld ms and the limit was %lld", task,
              (long long)worker->task_ms, (long long)limit);
     const struct culm_patience_row *row = culm_patience_lost(

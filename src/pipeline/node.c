@@ -18,6 +18,7 @@ struct culm_node *culm_node_new(const struct culm_node_options *options) {
     size_t stages = (size_t)layout->stages, micros = (size_t)options->shape.micros;
     size_t grads = (size_t)layout->grad_count;
     culm_buf_init(&node->meta, CULM_META_MAX);
+    culm_pulse_init(&node->pulse, options->heartbeat_ms);
     node->view = calloc(1, sizeof *node->view);
     node->next = calloc(1, sizeof *node->next);
     node->stage = calloc(stages, sizeof *node->stage);

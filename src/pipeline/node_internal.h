@@ -2,10 +2,10 @@
 #ifndef CULM_PIPELINE_NODE_INTERNAL_H
 #define CULM_PIPELINE_NODE_INTERNAL_H
 
+#include "ledger/pulse.h"
 #include "pipeline/control.h"
 #include "pipeline/message.h"
 #include "pipeline/node.h"
-#include "pipeline/patience.h"
 
 /* One micro-batch at one stage. */
 struct cell {
@@ -145,17 +145,14 @@ struct culm_node {
     char order_source[CULM_SOURCE_MAX]; /* what a running LOAD reads: views come and go meanwhile */
     bool frc_stale; /* the running or suspended redundant forward is of no use any more */
 
-    struct culm_task save[CULM_MAX_STAGES];     /* I/O, one per stage at a time */
-    bool saving[CULM_MAX_STAGES];               /* from its SAVE to its SAVED */
-    uint64_t writing_since_ns[CULM_MAX_STAGES]; /* 0: not */
+    struct culm_task save[CULM_MAX_STAGES]; /* I/O, one per stage at a time */
+    bool saving[CULM_MAX_STAGES];           /* from its SAVE to its SAVED */
     struct save_order saved_as[CULM_MAX_STAGES], save_due[CULM_MAX_STAGES];
 
-    int64_t tasks_done;        /* and data frames taken: whatever shows that it gets on */
-    uint64_t running_since_ns; /* or the last sign of progress of the running task */
-    uint64_t moved;            /* of the running task, when last looked at */
-    uint64_t beat_ns;          /* the last heartbeat */
-    int64_t told_ms[CULM_WATCHED_KINDS][CULM_MAX_STAGES]; /* the longest TOOK that was said */
-    struct culm_have have;                                /* scratch for HAVE in and out */
+    int64_t tasks_done;      /* and data frames taken: whatever shows that it gets on */
+    uint64_t moved;          /* of the running task, when last looked at */
+    struct culm_pulse pulse; /* line 0: the compute task; 1 + s: the file of stage s */
+    struct culm_have have;   /* scratch for HAVE in and out */
     struct culm_buf meta;
     bool left;
 };
@@ -212,9 +209,9 @@ bool culm_node_get(struct culm_node *node, size_t size_bytes, struct culm_blob *
 void culm_node_heartbeat(struct culm_node *node);
 /* ASK has come: answers with WAITS. */
 void culm_node_asked(struct culm_node *node, const struct culm_message *message);
-/* The task has ended well, and its times are still those of node->running_since_ns, or of
- * writing_since_ns: says TOOK if that is news. */
-void culm_node_took(struct culm_node *node, const struct culm_task *task);
+/* A task begins; has ended, and if it ended well and how long it took is news, says TOOK. */
+void culm_node_task_begins(struct culm_node *node, const struct culm_task *task);
+void culm_node_task_ends(struct culm_node *node, const struct culm_task *task);
 
 /* --- node_task.c --- */
 

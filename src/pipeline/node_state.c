@@ -394,7 +394,7 @@ static void start_save(struct culm_node *node, struct culm_task *snapshot) {
                                .exec = node->o.exec};
     save->job.execute = culm_task_execute;
     save->job.owner = node;
-    node->writing_since_ns[snapshot->stage] = node->o.world->ops->now_ns(node->o.world);
+    culm_node_task_begins(node, save);
     node->o.world->ops->io(node->o.world, &save->job);
 }
 
@@ -449,11 +449,8 @@ void culm_node_save(struct culm_node *node, const struct culm_message *message) 
 void culm_node_save_done(struct culm_node *node, struct culm_task *task) {
     int32_t stage = task->stage;
     struct save_order due = node->save_due[stage];
-    if (task->job.status == CULM_OK) {
-        culm_node_took(node, task);
-    }
+    culm_node_task_ends(node, task);
     node->saving[stage] = false;
-    node->writing_since_ns[stage] = 0;
     node->save_due[stage] = (struct save_order){0};
     culm_blob_clear(&task->input);
     if (task->damaged) {

@@ -15,8 +15,8 @@ void culm_node_submit(struct culm_node *node, struct culm_task *task) {
     task->job.stop = 0;
     task->late = node->normed != 0;
     node->busy = true;
-    node->running_since_ns = node->o.world->ops->now_ns(node->o.world);
     node->moved = task->moved = 0;
+    culm_node_task_begins(node, task);
     node->o.world->ops->run(node->o.world, &task->job);
 }
 
@@ -281,6 +281,7 @@ static bool cells_task(const struct culm_task *task) {
 void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
     node->busy = false;
     node->tasks_done++;
+    culm_node_task_ends(node, task);
     bool frc = task == &node->frc;
     if (frc) {
         node->frc_running = false;
@@ -294,9 +295,6 @@ void culm_node_task_done(struct culm_node *node, struct culm_task *task) {
             culm_task_release(task);
         }
         return;
-    }
-    if (task->job.status == CULM_OK) {
-        culm_node_took(node, task);
     }
     if (task->damaged) {
         culm_node_damaged(node, task);

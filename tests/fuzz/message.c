@@ -6,6 +6,7 @@
  */
 #include "fuzz.h"
 
+#include "ledger/pulse.h"
 #include "pipeline/control.h"
 #include "pipeline/waits.h"
 

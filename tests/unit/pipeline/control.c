@@ -1,6 +1,7 @@
 /* Control messages: what is written is read again; any cut and any noise is refused or harmless. */
 #include "decoders.h"
 
+#include "ledger/pulse.h"
 #include "pipeline/control.h"
 
 /* One test each: read again, written again, the bytes are the same. `...`: a message. */
@@ -60,7 +61,7 @@ static void test_fields_come_back_where_they_were(void **state) {
     culm_buf_clear(&buf);
     culm_heartbeat_encode(&beat, &buf);
     assert_int_equal(culm_heartbeat_decode(buf.data, buf.len, &beats), CULM_OK);
-    assert_true(beats.progress == 9 && beats.kind == -1 && beats.stage == 2);
+    assert_true(beats.progress == 9 && beats.kind == -1 && beats.part == 2);
     assert_int_equal(beats.task_ms, 300);
     culm_buf_release(&buf);
 }

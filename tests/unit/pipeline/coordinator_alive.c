@@ -4,7 +4,7 @@
  */
 #include "coordinator_driven.h"
 
-#include "pipeline/patience.h"
+#include "ledger/patience.h"
 #include "pipeline/waits.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static struct culm_coordinator_options options(int32_t pipelines) {
 }
 
 static void beat(struct fixture *f, int32_t from, int32_t kind, int32_t stage, int64_t ms) {
-    SAY(f, from, HEARTBEAT, heartbeat, .kind = kind, .stage = stage, .task_ms = ms);
+    SAY(f, from, HEARTBEAT, heartbeat, .kind = kind, .part = stage, .task_ms = ms);
 }
 
 /* Those who were asked for join. */
@@ -101,7 +101,7 @@ static void test_nobody_is_tried_again_under_a_limit_that_failed(void **state) {
     beat(&f, 0, CULM_TASK_BACKWARD, 1, 2 * STUCK_MS);
     tick(&f, 100);
     assert_int_equal(totals(&f).losses, 1);
-    SAY(&f, 0, TOOK, took, .kind = CULM_TASK_BACKWARD, .stage = 1, .task_ms = 2 * STUCK_MS);
+    SAY(&f, 0, TOOK, took, .kind = CULM_TASK_BACKWARD, .part = 1, .task_ms = 2 * STUCK_MS);
     beat(&f, 0, CULM_TASK_BACKWARD, 1, CULM_PATIENCE_FACTOR * 2 * STUCK_MS);
     tick(&f, 100);
     assert_int_equal(totals(&f).losses, 1);

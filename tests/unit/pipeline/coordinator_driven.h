@@ -7,6 +7,7 @@
 
 #include "fake_world.h"
 
+#include "ledger/pulse.h"
 #include "pipeline/control.h"
 #include "pipeline/coordinator.h"
 #include "pipeline/message.h"

@@ -4,6 +4,7 @@
  */
 #include "fake_world.h"
 
+#include "ledger/pulse.h"
 #include "pipeline/control.h"
 #include "pipeline/message.h"
 #include "pipeline/node.h"
