@@ -13,6 +13,7 @@ enum culm_fault_state { IDLE, ARMED, FIRED };
 static const char *const how_name[CULM_HOW_COUNT] = {[CULM_HOW_KILL] = "kill",
                                                      [CULM_HOW_STOP] = "stop",
                                                      [CULM_HOW_EXIT] = "exit",
+                                                     [CULM_HOW_STUCK] = "stuck",
                                                      [CULM_HOW_FLIP] = "flip"};
 
 const char *culm_fault_how_name(size_t how) { return how < CULM_HOW_COUNT ? how_name[how] : NULL; }
@@ -80,6 +81,7 @@ void culm_faults_fire(const struct culm_faults *faults, const struct culm_worker
         }
     case CULM_HOW_STOP: kill(getpid(), SIGSTOP); break;
     case CULM_HOW_EXIT: _exit(1);
+    case CULM_HOW_STUCK:
     case CULM_HOW_FLIP: break;
     }
 }

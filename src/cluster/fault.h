@@ -15,7 +15,8 @@ enum culm_fault_how {
     CULM_HOW_KILL, /* SIGKILL */
     CULM_HOW_STOP, /* SIGSTOP */
     CULM_HOW_EXIT,
-    CULM_HOW_FLIP, /* a bit of its memory, by whoever knows what lies there
+    CULM_HOW_STUCK, /* it lives on, and no task of it ever ends (worker.c) */
+    CULM_HOW_FLIP,  /* a bit of its memory, by whoever knows what lies there
                       (culm_worker_options.flip) */
 };
 #define CULM_HOW_COUNT (CULM_HOW_FLIP + 1)
@@ -43,8 +44,8 @@ const struct culm_worker_fault *culm_faults_claim(struct culm_faults *faults,
                                                   const struct culm_fault_point *point);
 /* The same for one that was armed, at a send with a payload. */
 const struct culm_worker_fault *culm_faults_claim_send(struct culm_faults *faults);
-/* Writes the record, then does it to this process. Returns only when it was frozen and thawed, or a
- * bit is to be flipped. */
+/* Writes the record, then does it to this process. Returns only when it was frozen and thawed, or
+ * what is left to do is the caller's: a task that hangs, a bit to be flipped. */
 void culm_faults_fire(const struct culm_faults *faults, const struct culm_worker_fault *fault);
 
 struct culm_fault_record {

@@ -59,6 +59,14 @@ static void worker_send(struct culm_world *world, int32_t node,
     culm_faults_fire(&worker->faults, fault);
 }
 
+static enum culm_status hang(struct culm_job *job) {
+    (void)job;
+    for (;;) {
+        pause();
+    }
+    return CULM_OK;
+}
+
 static void worker_fault(struct culm_world *world, const struct culm_fault_point *point) {
     struct culm_worker *worker = self(world);
     const struct culm_worker_fault *fault = culm_faults_claim(&worker->faults, point);
@@ -67,6 +75,12 @@ static void worker_fault(struct culm_world *world, const struct culm_fault_point
             culm_worker_flush_all(worker);
         }
         culm_faults_fire(&worker->faults, fault);
+        if (fault->how == CULM_HOW_STUCK && !pthread_equal(pthread_self(), worker->thread)) {
+            (void)hang(NULL);
+        } else if (fault->how == CULM_HOW_STUCK) {
+            worker->hang.execute = hang;
+            culm_real_run(world, &worker->hang);
+        }
         if (fault->how == CULM_HOW_FLIP && worker->o.flip) {
             worker->o.flip(worker->o.flip_ctx, point);
         }

@@ -22,6 +22,7 @@ struct culm_worker {
     struct culm_blob *brief; /* NULL: nothing */
     struct culm_preparing *preparing;
     struct culm_faults faults;
+    struct culm_job hang; /* never ends; whatever is behind it never begins */
     pthread_t thread;
     int coordinator_fd, listen_fd;   /* -1: none, or a connection's already */
     char address[CULM_ADDRESS_SIZE]; /* where peers call; "": nowhere */

@@ -14,7 +14,7 @@ static const struct culm_fault_field fields[FIELD_COUNT + 1] = {
     [PHASE] = {"phase",
                "load, forward, backward, frc, send, reduce, commit, step, transfer, checkpoint",
                .word = culm_phase_name},
-    [HOW] = {"how", "kill, stop, exit, flip", .word = culm_fault_how_name},
+    [HOW] = {"how", "kill, stop, exit, stuck, flip", .word = culm_fault_how_name},
     [FOR_MS] = {"for_ms", "1 to 86400000", .min = 1, .max = 86400000},
 };
 

@@ -1,7 +1,7 @@
 /*
  * `--fault SPEC`: what a worker does to itself, and where.
  *
- *     worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|flip][,for_ms=N]
+ *     worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|stuck|flip][,for_ms=N]
  *
  * Without `phase` it is `forward`, without `micro` the first of the step, without `how` `kill`,
  * without `for_ms` a stop is for good.

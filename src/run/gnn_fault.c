@@ -42,7 +42,7 @@ static const struct culm_fault_field fields[FIELD_COUNT + 1] = {
                "load, gather, scatter, apply, edge, push-gradient, push-rows, update, commit, "
                "checkpoint",
                .word = culm_gnn_phase_name},
-    [HOW] = {"how", "kill, stop, exit", .word = how_name},
+    [HOW] = {"how", "kill, stop, exit, stuck", .word = how_name},
     [FOR_MS] = {"for_ms", "1 to 86400000", .min = 1, .max = 86400000},
 };
 

@@ -1,7 +1,7 @@
 /*
  * `--fault SPEC` of `culm gnn train`: what a node does to itself, and where.
  *
- *     node=server:K|parameter:K|worker:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit][,for_ms=N]
+ *     node=server:K|parameter:K|worker:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit|stuck][,for_ms=N]
  *
  * K counts the nodes of a role in the order in which they were started, replacements included.
  * Without `phase` it is `apply` of a server or a worker and `update` of a parameter server; without

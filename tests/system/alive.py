@@ -55,6 +55,15 @@ def warned_beforehand(bench):
     equal(none.all("warning"), [], "warnings of a run without long tasks")
 
 
+def hangs(bench):
+    """A worker lives on, but no task of it ever ends."""
+    config = changed(tiny_config(cases.text), cluster__stuck_ms=500)
+    run = bench.train(config, "run", "--fault", "worker=1,step=3,phase=backward,how=stuck")
+    check_whole(run, cases.reference(config))
+    equal([event["cause"] for event in run.all("lost")], ["stuck"], "why it was lost")
+
+
+cases.add("a task that hangs", hangs)
 cases.add("tasks longer than stuck_ms", slow_tasks, 20, 40)
 cases.add("a warning of long tasks", warned_beforehand)
 

@@ -34,7 +34,7 @@ enum culm_status counter_fault(const char *text, struct culm_agent_fault *ret_fa
         {"node", "server:I, asker:I", .read = read_node},
         {"step", "from 1", .min = 1, .max = 1000},
         {"phase", "answer, send, hear", .word = phase_name},
-        {"how", "kill, stop, exit, flip", .word = culm_fault_how_name},
+        {"how", "kill, stop, exit, stuck, flip", .word = culm_fault_how_name},
         {"for_ms", "from 1", .min = 1, .max = 1000},
         {0},
     };
