@@ -38,6 +38,8 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     leader->saved_version = options->start_version;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", options->start_path);
     leader->best = -1;
+    culm_patience_init(&leader->patience, options->settings.stuck_ms, CULM_GNN_TASK_FINISH,
+                       CULM_PATIENCE_PARTS);
     return leader;
 }
 
@@ -46,6 +48,7 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
         return;
     }
     free(leader->seen);
+    culm_gnn_leader_forget_answers(leader);
     for (int32_t w = 0; leader->done && w < leader->window; w++) {
         free(leader->done[w].there);
         free(leader->done[w].totals);
@@ -126,6 +129,7 @@ static struct gnn_node *add_node(struct culm_gnn_leader *leader, int32_t id, uin
                                   .alive = true,
                                   .slot = -1,
                                   .joined_ns = culm_gnn_leader_now(leader),
+                                  .beat = {.kind = -1},
                                   .heard_ns = culm_gnn_leader_now(leader)};
     }
     return node;
@@ -136,8 +140,8 @@ static void start_node(struct culm_gnn_leader *leader, uint32_t role) {
     leader->o.agent->ops->start(leader->o.agent, role);
 }
 
-/* As many of each role as there should be, those counted that are on their way. */
-static void fill_up(struct culm_gnn_leader *leader) {
+/* Those that are on their way are counted. */
+void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader) {
     if (culm_gnn_leader_now(leader) < leader->rest_ns) {
         return;
     }
@@ -256,12 +260,22 @@ static void left(struct culm_gnn_leader *leader, struct gnn_node *node) {
     }
 }
 
+/* Of the others, views tell. A link of its may say nothing of its end. */
+static void tell_gone(struct culm_gnn_leader *leader, int32_t id, uint32_t role) {
+    if (role == CULM_GNN_WORKER) {
+        culm_gnn_peer_encode(id, culm_gnn_leader_meta(leader));
+        culm_gnn_leader_send_all(leader, CULM_GNN_MSG_GONE);
+    }
+}
+
 /* Its process is ended if it still runs. */
-static void lose(struct culm_gnn_leader *leader, struct gnn_node *node, const char *cause,
-                 const char *why) {
+void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node, const char *cause,
+                          const char *why) {
     int32_t id = node->id;
     uint32_t role = node->role;
     node->alive = false;
+    free(node->answer);
+    node->answer = NULL;
     if (!node->leaving) {
         left(leader, node);
     }
@@ -273,7 +287,8 @@ static void lose(struct culm_gnn_leader *leader, struct gnn_node *node, const ch
     leader->lost++;
     culm_gnn_leader_publish(leader, event);
     leader->o.agent->ops->end(leader->o.agent, id);
-    fill_up(leader);
+    culm_gnn_leader_fill_up(leader);
+    tell_gone(leader, id, role);
     if (leader->view.number && role != CULM_GNN_WORKER) {
         culm_gnn_leader_review(leader, false);
     }
@@ -284,8 +299,11 @@ static void on_lost(void *actor, int32_t id) {
     struct gnn_node *node = leader->ended ? NULL : culm_gnn_leader_node(leader, id);
     if (node && node->leaving) {
         node->alive = false; /* as it said */
+        free(node->answer);
+        node->answer = NULL;
+        tell_gone(leader, id, node->role);
     } else if (node) {
-        lose(leader, node, "eof", NULL);
+        culm_gnn_leader_lose(leader, node, "eof", NULL);
     }
 }
 
@@ -297,7 +315,7 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
     }
     struct gnn_node *node = culm_gnn_leader_node(leader, id);
     if (node) {
-        lose(leader, node, "exit", NULL);
+        culm_gnn_leader_lose(leader, node, "exit", NULL);
         return;
     }
     for (int32_t i = 0; i < leader->seen_count; i++) {
@@ -320,7 +338,7 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
                                  : "they end before they join; see the logs folder of the run");
         return;
     }
-    fill_up(leader);
+    culm_gnn_leader_fill_up(leader);
 }
 
 /* Servers and workers may come from outside: they take a vacant place, or stand by. */
@@ -352,7 +370,7 @@ static void on_removed(void *actor, int32_t id) {
     struct culm_gnn_leader *leader = actor;
     struct gnn_node *node = leader->ended ? NULL : culm_gnn_leader_node(leader, id);
     if (node) {
-        lose(leader, node, "removed", NULL);
+        culm_gnn_leader_lose(leader, node, "removed", NULL);
     }
 }
 
@@ -440,7 +458,7 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
     }
-    lose(leader, node, "failed", failed.why);
+    culm_gnn_leader_lose(leader, node, "failed", failed.why);
 }
 
 static void hear_cold(struct culm_gnn_leader *leader, const struct gnn_node *node,
@@ -460,7 +478,7 @@ static void hear_leaving(struct culm_gnn_leader *leader, struct gnn_node *node) 
         culm_gnn_leader_publish(leader,
                                 json_pack("{s:s, s:i, s:s}", "event", "released", "node",
                                           (int)node->id, "role", culm_gnn_role_name(node->role)));
-        fill_up(leader);
+        culm_gnn_leader_fill_up(leader);
     }
 }
 
@@ -470,7 +488,7 @@ static void hear_peer_lost(struct culm_gnn_leader *leader, const struct culm_mes
     if (culm_gnn_peer_decode(message->meta, message->meta_bytes, &peer) == CULM_OK) {
         struct gnn_node *node = culm_gnn_leader_node(leader, peer);
         if (node) {
-            lose(leader, node, "peer", NULL);
+            culm_gnn_leader_lose(leader, node, "peer", NULL);
         }
     }
 }
@@ -490,42 +508,17 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_GNN_MSG_PEER_LOST: hear_peer_lost(leader, message); break;
     case CULM_GNN_MSG_COLD: hear_cold(leader, node, message); return;
     case CULM_GNN_MSG_LEAVING: hear_leaving(leader, node); return;
-    default: return; /* a sign of life */
+    case CULM_GNN_MSG_BEAT: culm_gnn_leader_beat(leader, node, message); return;
+    case CULM_GNN_MSG_TOOK: culm_gnn_leader_took(leader, message); return;
+    case CULM_GNN_MSG_ANSWER: culm_gnn_leader_answer(leader, node, message); return;
+    default: return;
     }
     culm_gnn_leader_go_on(leader);
 }
 
-/* --- silence --- */
-
-static void watch(struct culm_gnn_leader *leader) {
-    uint64_t every = (uint64_t)leader->o.settings.suspect_ms * MS / 4;
-    leader->o.world->ops->timer(leader->o.world, 0, every > MS ? every : MS);
-}
-
 static void on_timer(void *actor, uint32_t timer) {
-    struct culm_gnn_leader *leader = actor;
     (void)timer;
-    if (leader->ended) {
-        return;
-    }
-    uint64_t now = culm_gnn_leader_now(leader);
-    uint64_t limit = (uint64_t)leader->o.settings.suspect_ms * MS;
-    /* A leader that was frozen itself has heard nobody: all have a whole limit more. */
-    bool slept = leader->watched_ns && now - leader->watched_ns > limit;
-    leader->watched_ns = now;
-    for (int32_t i = 0; i < leader->node_count && !leader->ended; i++) {
-        struct gnn_node *node = &leader->node[i];
-        if (slept) {
-            node->heard_ns = now;
-        } else if (node->alive && now - node->heard_ns > limit) {
-            lose(leader, node, "heartbeat", NULL);
-        }
-    }
-    if (leader->rest_ns > 0 && now >= leader->rest_ns) {
-        leader->rest_ns = 0;
-        fill_up(leader);
-    }
-    watch(leader);
+    culm_gnn_leader_tick(actor);
 }
 
 static void on_job_done(void *actor, struct culm_job *job) { culm_gnn_leader_job_done(actor, job); }
@@ -536,8 +529,8 @@ static void on_start(void *actor) {
                        (int64_t)culm_gnn_leader_now(leader));
     leader->bill.before_usd = leader->o.spent_usd;
     leader->bill.before_s = leader->o.spent_s;
-    fill_up(leader);
-    watch(leader);
+    culm_gnn_leader_fill_up(leader);
+    culm_gnn_leader_watch(leader);
 }
 
 static const struct culm_leader_ops leads = {

@@ -11,7 +11,7 @@
  * holders are lost together: then the run goes back to the last checkpoint, or to the seed.
  *
  * Events (all with t_ms): joined{node,role}, worker{node,cold}, released{node,role},
- * lost{node,role,cause}, failed-node messages as `error`, epoch{...}, checkpoint{step,path},
+ * lost{node,role,cause}, stalled{epoch,for_ms,links,put_out}, epoch{...}, checkpoint{step,path},
  * rollback{to_epoch}, cost{usd,value,...}, done{...}.
  *
  * Thread: the actor's.
@@ -30,6 +30,7 @@ struct culm_gnn_settings {
     int64_t checkpoint_every; /* epochs; 0: only at the end */
     int64_t beat_ms;          /* between two signs of life of a node */
     int64_t suspect_ms;       /* of silence, after which a node is ended */
+    int64_t stuck_ms;         /* how long a task may take, until some have taken longer */
     double stop_accuracy;     /* of validation: training ends there; 0: never */
     int64_t patience;         /* evaluations without a better one, after which it ends; 0: never */
 };

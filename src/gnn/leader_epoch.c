@@ -169,6 +169,9 @@ static void commit(struct culm_gnn_leader *leader) {
         .attempt = view->attempt, .epoch = view->course.epoch, .saver = -1};
     publish_epoch(leader);
     memset(leader->failures, 0, sizeof leader->failures);
+    culm_patience_committed(&leader->patience);
+    culm_stall_round(&leader->stall,
+                     (double)(culm_gnn_leader_now(leader) - leader->epoch_ns) / (double)MS);
     if (!view->course.train) {
         leader->evaluated = true;
         culm_gnn_leader_finish_if_done(leader);

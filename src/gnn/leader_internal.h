@@ -4,6 +4,8 @@
 
 #include "gnn/leader.h"
 #include "gnn/message.h"
+#include "ledger/patience.h"
+#include "ledger/stall.h"
 
 #define CULM_GNN_SLOTS_MAX CULM_GNN_NODES_MAX /* of a role */
 
@@ -13,10 +15,13 @@ struct gnn_node {
     bool alive;
     bool leaving; /* of its own accord: it is watched, and not counted on */
     uint64_t joined_ns, heard_ns;
-    bool holder;               /* of the view */
-    uint64_t holder_since;     /* the view that made it one */
-    bool holds;                /* it has the state, since then */
-    struct culm_gnn_held held; /* what it last said */
+    bool holder;                    /* of the view */
+    uint64_t holder_since;          /* the view that made it one */
+    bool holds;                     /* it has the state, since then */
+    struct culm_gnn_held held;      /* what it last said */
+    struct culm_heartbeat beat;     /* the same */
+    uint64_t task_began_ns;         /* of that */
+    struct culm_gnn_answer *answer; /* NULL: it was not asked, or has not answered */
 };
 
 /* Which intervals are done with an epoch. */
@@ -46,6 +51,8 @@ struct culm_gnn_leader {
     struct gnn_done *done; /* [window] by epoch % window */
     struct culm_gnn_totals final_totals;
     uint64_t epoch_ns, watched_ns;
+    struct culm_patience patience;
+    struct culm_stall stall;
     uint64_t rest_ns; /* until when nobody is started; 0: now */
     bool evaluated;   /* nothing is left of the last evaluation */
     bool enough, stopping, finishing, ended;
@@ -65,6 +72,22 @@ void culm_gnn_leader_send(struct culm_gnn_leader *leader, int32_t to,
                           enum culm_gnn_message_type type);
 void culm_gnn_leader_send_all(struct culm_gnn_leader *leader, enum culm_gnn_message_type type);
 struct gnn_node *culm_gnn_leader_node(struct culm_gnn_leader *leader, int32_t id); /* alive */
+
+/* It is no longer counted on; its process is ended if it still runs. `why`: in words, or NULL. */
+void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node, const char *cause,
+                          const char *why);
+/* Starts as many of each role as there should be. */
+void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader);
+
+/* leader_watch.c: those who are silent, or do not get on */
+void culm_gnn_leader_beat(struct culm_gnn_leader *leader, struct gnn_node *node,
+                          const struct culm_message *message);
+void culm_gnn_leader_took(struct culm_gnn_leader *leader, const struct culm_message *message);
+void culm_gnn_leader_answer(struct culm_gnn_leader *leader, struct gnn_node *node,
+                            const struct culm_message *message);
+void culm_gnn_leader_watch(struct culm_gnn_leader *leader); /* at the start */
+void culm_gnn_leader_tick(struct culm_gnn_leader *leader);  /* then by the timer */
+void culm_gnn_leader_forget_answers(struct culm_gnn_leader *leader);
 
 /* leader_epoch.c */
 /* What comes after `version`. */
@@ -87,6 +110,8 @@ void culm_gnn_leader_begin(struct culm_gnn_leader *leader);
 /* Makes the view that should be now, and tells it if it is another. `boundary`: an epoch has just
  * been committed, so intervals may go home. */
 void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary);
+/* Tells the same view anew: everyone says once more what it has. */
+void culm_gnn_leader_tell_again(struct culm_gnn_leader *leader);
 /* Holders say different things of the same version. */
 void culm_gnn_leader_differ(struct culm_gnn_leader *leader, int64_t version);
 

@@ -262,6 +262,11 @@ void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary) {
     tell(leader);
 }
 
+void culm_gnn_leader_tell_again(struct culm_gnn_leader *leader) {
+    leader->view.number++;
+    tell(leader);
+}
+
 void culm_gnn_leader_begin(struct culm_gnn_leader *leader) {
     leader->next = (struct culm_gnn_view){.number = 1, .saver = -1};
     restart_from(leader, &leader->next);

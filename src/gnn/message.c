@@ -349,7 +349,45 @@ enum culm_status culm_gnn_peer_decode(const uint8_t *meta, size_t len, int32_t *
     return CULM_OK;
 }
 
+void culm_gnn_answer_encode(const struct culm_gnn_answer *answer, struct culm_buf *buf) {
+    culm_buf_u64(buf, answer->question);
+    culm_buf_i32(buf, answer->count);
+    for (int32_t i = 0; i < answer->count; i++) {
+        culm_buf_i32(buf, answer->with[i].node);
+        culm_buf_u64(buf, (uint64_t)answer->with[i].sent);
+        culm_buf_u64(buf, (uint64_t)answer->with[i].got);
+    }
+}
+
+enum culm_status culm_gnn_answer_decode(const uint8_t *meta, size_t len,
+                                        struct culm_gnn_answer *ret_answer) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    ret_answer->question = culm_read_u64(&in);
+    ret_answer->count = read_below(&in, 0, CULM_GNN_NODES_MAX + 1);
+    for (int32_t i = 0; i < ret_answer->count && !in.failed; i++) {
+        ret_answer->with[i].node = read_below(&in, 0, INT32_MAX);
+        ret_answer->with[i].sent = read_count(&in);
+        ret_answer->with[i].got = read_count(&in);
+    }
+    return finished(&in);
+}
+
 /* --- from the leader --- */
+
+void culm_gnn_ask_encode(const struct culm_gnn_ask *ask, struct culm_buf *buf) {
+    culm_buf_u64(buf, ask->question);
+}
+
+enum culm_status culm_gnn_ask_decode(const uint8_t *meta, size_t len,
+                                     struct culm_gnn_ask *ret_ask) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_ask ask = {.question = culm_read_u64(&in)};
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_ask = ask;
+    return CULM_OK;
+}
 
 static void course_encode(const struct culm_gnn_course *course, struct culm_buf *buf) {
     culm_buf_u64(buf, (uint64_t)course->epoch);

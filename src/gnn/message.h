@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "gnn/exec.h"
 #include "gnn/pace.h"
+#include "ledger/pulse.h"
 
 enum culm_gnn_message_type {
     /* server to server */
@@ -43,13 +44,18 @@ enum culm_gnn_message_type {
     CULM_GNN_MSG_COMMIT, /* culm_gnn_commit */
     CULM_GNN_MSG_END,    /* without content: the run is over */
     /* to the leader */
-    CULM_GNN_MSG_BEAT,      /* without content: a sign of life */
+    CULM_GNN_MSG_BEAT,      /* culm_heartbeat: a sign of life (ledger/pulse.h) */
     CULM_GNN_MSG_DONE,      /* culm_gnn_done, of a server */
     CULM_GNN_MSG_HOLDS,     /* culm_gnn_held, of a holder */
     CULM_GNN_MSG_SAVED,     /* culm_gnn_saved, of a holder */
     CULM_GNN_MSG_FAILED,    /* culm_gnn_failed */
     CULM_GNN_MSG_PEER_LOST, /* culm_gnn_peer */
     CULM_GNN_MSG_COLD,      /* of a worker, first of all: whether it has no constant input */
+    CULM_GNN_MSG_TOOK,      /* culm_took */
+    CULM_GNN_MSG_ANSWER,    /* culm_gnn_answer */
+    /* leader to all */
+    CULM_GNN_MSG_ASK,  /* culm_gnn_ask: nothing moves; what have you sent and got? */
+    CULM_GNN_MSG_GONE, /* culm_gnn_peer: a worker was put out, whether or not its link says so */
 };
 
 #define CULM_GNN_META_MAX (64u << 10)
@@ -121,6 +127,23 @@ struct culm_gnn_saved {
 struct culm_gnn_failed {
     enum culm_status status;
     char why[CULM_ERROR_MAX];
+};
+
+struct culm_gnn_ask {
+    uint64_t question;
+};
+
+/* Messages between one node and another since both are there: each that one has sent the other has
+ * got, or will, unless the link between them swallows what it is given. */
+struct culm_gnn_traffic {
+    int32_t node;
+    int64_t sent, got;
+};
+
+struct culm_gnn_answer {
+    uint64_t question;
+    int32_t count;
+    struct culm_gnn_traffic with[CULM_GNN_NODES_MAX];
 };
 
 /* One who has the state of the weights, or is to get it. */
@@ -207,6 +230,12 @@ enum culm_status culm_gnn_failed_decode(const uint8_t *meta, size_t len,
                                         struct culm_gnn_failed *ret_failed);
 void culm_gnn_peer_encode(int32_t node, struct culm_buf *buf);
 enum culm_status culm_gnn_peer_decode(const uint8_t *meta, size_t len, int32_t *ret_node);
+void culm_gnn_ask_encode(const struct culm_gnn_ask *ask, struct culm_buf *buf);
+enum culm_status culm_gnn_ask_decode(const uint8_t *meta, size_t len, struct culm_gnn_ask *ret_ask);
+void culm_gnn_answer_encode(const struct culm_gnn_answer *answer, struct culm_buf *buf);
+/* Of a malformed one ret_answer is left in any state. */
+enum culm_status culm_gnn_answer_decode(const uint8_t *meta, size_t len,
+                                        struct culm_gnn_answer *ret_answer);
 void culm_gnn_view_encode(const struct culm_gnn_view *view, int32_t intervals,
                           struct culm_buf *buf);
 /* Of a malformed one ret_view is left in any state. */

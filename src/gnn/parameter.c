@@ -36,7 +36,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     struct culm_gnn_parameter *parameter = actor;
     struct culm_gnn_self *self = &parameter->self;
     struct culm_gnn_commit commit;
-    if (self->left) {
+    if (culm_gnn_heard(self, from, message)) {
         return;
     }
     if (from != CULM_LEADER) {
@@ -75,6 +75,7 @@ static void on_timer(void *actor, uint32_t timer) {
 
 static void on_job_done(void *actor, struct culm_job *job) {
     struct culm_gnn_parameter *parameter = actor;
+    culm_gnn_ran(&parameter->self, job);
     (void)culm_gnn_holder_job_done(parameter->holder, job);
 }
 

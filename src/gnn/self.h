@@ -20,11 +20,19 @@ struct culm_gnn_node_options {
     struct culm_gnn_pace pace;
 };
 
+#define CULM_GNN_QUEUE_MAX 4 /* a server's own task, and those of its holder */
+
 struct culm_gnn_self {
     struct culm_gnn_node_options o;
     struct culm_buf meta;
-    struct culm_gnn_view view; /* number 0: none yet */
-    int32_t *gone;             /* nodes that this one can no longer reach, or never could */
+    struct culm_gnn_view view;                       /* number 0: none yet */
+    struct culm_pulse pulse;                         /* line 0 computes, line 1 writes files */
+    int64_t progress;                                /* tasks done and messages that came */
+    struct culm_gnn_task *queue[CULM_GNN_QUEUE_MAX]; /* given to the compute thread, in order */
+    int32_t queue_count;
+    struct culm_gnn_traffic *traffic; /* by node; those from 0 on that anything was said to or by */
+    int32_t traffic_count, traffic_capacity;
+    int32_t *gone; /* nodes that this one can no longer reach, or never could */
     int32_t gone_count, gone_capacity;
     bool left;
 };
@@ -47,11 +55,16 @@ void culm_gnn_fail(struct culm_gnn_self *self, enum culm_status status, const ch
 /* The fault point `phase` of an epoch; interval -1: it is not of one. */
 void culm_gnn_point(struct culm_gnn_self *self, enum culm_gnn_phase phase, int64_t epoch,
                     int64_t interval);
-/* A sign of life, now and every beat_ms. */
+/* A sign of life, now and every beat_ms: what runs, and for how long. */
 void culm_gnn_beat(struct culm_gnn_self *self);
-/* Runs a task off the loop; it must live until job_done. */
+/* Runs a task off the loop; it must live until job_done. At most CULM_GNN_QUEUE_MAX at once, and one
+ * for files. */
 void culm_gnn_run(struct culm_gnn_self *self, struct culm_gnn_task *task);
 void culm_gnn_run_io(struct culm_gnn_self *self, struct culm_gnn_task *task);
+/* A job has ended: first thing in job_done. */
+void culm_gnn_ran(struct culm_gnn_self *self, const struct culm_job *job);
+/* A message has come: first thing in message. True: that was all there is to do with it. */
+bool culm_gnn_heard(struct culm_gnn_self *self, int32_t from, const struct culm_message *message);
 /* Takes a newer view over. False: it is malformed (and the actor has left) or not newer. */
 bool culm_gnn_enter(struct culm_gnn_self *self, const struct culm_message *message);
 /* Takes over what comes after an epoch that is committed. False: it is malformed, or not of the epoch
@@ -62,6 +75,7 @@ bool culm_gnn_hear_commit(struct culm_gnn_self *self, const struct culm_message 
 void culm_gnn_leave(struct culm_gnn_self *self);
 /* Notes that a node cannot be reached. */
 void culm_gnn_gone(struct culm_gnn_self *self, int32_t node);
+bool culm_gnn_is_gone(const struct culm_gnn_self *self, int32_t node);
 /* The first noted node, from `*at` on, that the view counts on; -1: there is none. *at begins at 0. */
 int32_t culm_gnn_next_gone(const struct culm_gnn_self *self, int32_t *at);
 /* Tells the leader of all of them: for nodes that others count on. */

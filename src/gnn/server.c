@@ -597,6 +597,7 @@ static void use_result(struct culm_gnn_server *server) {
 
 static void on_job_done(void *actor, struct culm_job *job) {
     struct culm_gnn_server *server = actor;
+    culm_gnn_ran(&server->self, job);
     if (culm_gnn_holder_job_done(server->holder, job)) {
         go_on(server);
         return;
@@ -709,10 +710,18 @@ static void hear_weights(struct culm_gnn_server *server, const struct culm_messa
     culm_gnn_holder_message(server->holder, -1, message);
 }
 
+static void hear_gone(struct culm_gnn_server *server, const struct culm_message *message) {
+    int32_t node;
+    if (culm_gnn_peer_decode(message->meta, message->meta_bytes, &node) == CULM_OK) {
+        culm_gnn_server_worker_lost(server, node);
+        culm_gnn_gone(&server->self, node);
+    }
+}
+
 static void on_message(void *actor, int32_t from, const struct culm_message *message) {
     struct culm_gnn_server *server = actor;
     bool leader = from == CULM_LEADER;
-    if (server->self.left) {
+    if (culm_gnn_heard(&server->self, from, message)) {
         return;
     }
     switch (message->type) {
@@ -733,6 +742,11 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_GNN_MSG_COMMIT:
         if (leader) {
             hear_commit(server, message);
+        }
+        break;
+    case CULM_GNN_MSG_GONE:
+        if (leader) {
+            hear_gone(server, message);
         }
         break;
     case CULM_GNN_MSG_END:

@@ -23,6 +23,9 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
         return;
     }
     struct worker *worker = find(server, node);
+    if (culm_gnn_is_gone(&server->self, node)) {
+        return; /* it was put out; what it said before comes late */
+    }
     if (!worker) {
         worker = calloc(1, sizeof *worker);
         if (!worker) {

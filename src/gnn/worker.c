@@ -36,9 +36,9 @@ struct culm_gnn_worker {
     int32_t called_count, called_capacity;
     enum stay stay;
     struct order *orders; /* as they came */
-    struct culm_blob *weights[2];
-    struct culm_gnn_version have[2]; /* [version % 2] of `weights` */
-    struct culm_gnn_version asked;   /* attempt 0: for nothing */
+    int32_t window;
+    struct culm_blob **weights;            /* [window] by version % window; NULL: none */
+    struct culm_gnn_version *have, *asked; /* [window] of what they are; what was asked for */
     struct culm_gnn_task task;
     struct order *doing; /* off the list */
     bool busy;
@@ -46,10 +46,20 @@ struct culm_gnn_worker {
 
 struct culm_gnn_worker *culm_gnn_worker_new(const struct culm_gnn_worker_options *options) {
     struct culm_gnn_worker *worker = calloc(1, sizeof *worker);
-    if (worker) {
-        culm_gnn_self_init(&worker->self, &options->node);
-        worker->o = *options;
-        worker->o.kept = options->kept ? options->kept : &worker->kept;
+    if (!worker) {
+        return NULL;
+    }
+    culm_gnn_self_init(&worker->self, &options->node);
+    worker->o = *options;
+    worker->o.kept = options->kept ? options->kept : &worker->kept;
+    worker->window = culm_gnn_pace_window(&options->node.pace);
+    size_t window = (size_t)worker->window;
+    worker->weights = calloc(window, sizeof(struct culm_blob *));
+    worker->have = calloc(window, sizeof *worker->have);
+    worker->asked = calloc(window, sizeof *worker->asked);
+    if (!worker->weights || !worker->have || !worker->asked) {
+        culm_gnn_worker_free(worker);
+        return NULL;
     }
     return worker;
 }
@@ -81,8 +91,12 @@ void culm_gnn_worker_free(struct culm_gnn_worker *worker) {
     }
     release_task(&worker->task);
     free_order(worker->doing);
-    culm_blob_clear(&worker->weights[0]);
-    culm_blob_clear(&worker->weights[1]);
+    for (int32_t w = 0; worker->weights && w < worker->window; w++) {
+        culm_blob_clear(&worker->weights[w]);
+    }
+    free(worker->weights);
+    free(worker->have);
+    free(worker->asked);
     free(worker->called);
     culm_gnn_self_release(&worker->self);
     free(worker);
@@ -168,19 +182,6 @@ static void hear_order(struct culm_gnn_worker *worker, int32_t from,
     }
 }
 
-/* Takes the next whole one off the list; NULL: there is none. */
-static struct order *next_order(struct culm_gnn_worker *worker) {
-    for (struct order **at = &worker->orders; *at; at = &(*at)->next) {
-        if ((*at)->whole) {
-            struct order *order = *at;
-            *at = order->next;
-            order->next = NULL;
-            return order;
-        }
-    }
-    return NULL;
-}
-
 /* --- leaving --- */
 
 static void say_leaving(struct culm_gnn_worker *worker, int32_t to) {
@@ -206,7 +207,7 @@ static bool someone_owes(const struct culm_gnn_worker *worker) {
 
 /* It has nothing to do. */
 static void part(struct culm_gnn_worker *worker) {
-    if (worker->stay == DRAINS && !someone_owes(worker)) {
+    if (worker->stay == DRAINS && !worker->orders && !someone_owes(worker)) {
         worker->stay = PARTS;
         ask_servers(worker);
     }
@@ -239,7 +240,7 @@ static void time_to_leave(struct culm_gnn_worker *worker) {
 
 static struct culm_blob *weights_of(struct culm_gnn_worker *worker,
                                     const struct culm_gnn_task_key *key) {
-    int64_t at = key->version & 1;
+    int64_t at = key->version % worker->window;
     bool here = worker->weights[at] && worker->have[at].attempt == key->attempt &&
                 worker->have[at].version == key->version;
     return here ? worker->weights[at] : NULL;
@@ -248,11 +249,12 @@ static struct culm_blob *weights_of(struct culm_gnn_worker *worker,
 static void ask_weights(struct culm_gnn_worker *worker, const struct culm_gnn_task_key *key) {
     const struct culm_gnn_view *view = &worker->self.view;
     const struct culm_gnn_version what = {key->attempt, key->version, key->version};
+    struct culm_gnn_version *asked = &worker->asked[key->version % worker->window];
     if (view->holder_count == 0 ||
-        (worker->asked.attempt == what.attempt && worker->asked.version == what.version)) {
+        (asked->attempt == what.attempt && asked->version == what.version)) {
         return;
     }
-    worker->asked = what;
+    *asked = what;
     culm_gnn_version_encode(&what, culm_gnn_meta(&worker->self));
     culm_gnn_send(&worker->self, view->holder[worker->self.o.id % view->holder_count].node,
                   CULM_GNN_MSG_GET, NULL);
@@ -262,30 +264,57 @@ static void hear_weights(struct culm_gnn_worker *worker, const struct culm_messa
     struct culm_gnn_version key;
     if (culm_gnn_version_decode(message->meta, message->meta_bytes, &key) == CULM_OK &&
         message->payload) {
-        culm_blob_clear(&worker->weights[key.version & 1]);
-        worker->weights[key.version & 1] = culm_blob_ref(message->payload);
-        worker->have[key.version & 1] = key;
+        int64_t at = key.version % worker->window;
+        culm_blob_clear(&worker->weights[at]);
+        worker->weights[at] = culm_blob_ref(message->payload);
+        worker->have[at] = key;
+        worker->asked[at] = (struct culm_gnn_version){0};
     }
 }
 
 /* --- tasks --- */
 
+/* What can be done next, off the list: of the earliest epoch, since a later one may need weights that
+ * come of it. Asks for weights that are not here. NULL: nothing can be. */
+static struct order *next_order(struct culm_gnn_worker *worker) {
+    struct order **best = NULL;
+    for (struct order **at = &worker->orders; *at;) {
+        struct order *order = *at;
+        if (order->key.attempt < worker->self.view.attempt) { /* nobody waits for it any more */
+            *at = order->next;
+            free_order(order);
+            continue;
+        }
+        bool ready = order->whole && (order->constant || weights_of(worker, &order->key));
+        if (order->whole && !ready) {
+            ask_weights(worker, &order->key);
+        }
+        if (ready && (!best || order->key.epoch < (*best)->key.epoch)) {
+            best = at;
+        }
+        at = &order->next;
+    }
+    struct order *order = best ? *best : NULL;
+    if (order) {
+        *best = order->next;
+        order->next = NULL;
+    }
+    return order;
+}
+
+/* What came first makes the interval ready for what came behind it: back in front. */
+static void put_back(struct culm_gnn_worker *worker, struct order *order) {
+    order->next = worker->orders;
+    worker->orders = order;
+}
+
 static void go_on(struct culm_gnn_worker *worker) {
     if (worker->self.left || worker->busy) {
         return;
     }
-    if (!worker->doing) {
-        worker->doing = next_order(worker);
-    }
-    struct order *order = worker->doing;
+    struct order *order = worker->doing = next_order(worker);
     if (!order) {
         part(worker);
-        return;
-    }
-    if (order->key.attempt < worker->self.view.attempt) { /* nobody waits for it any more */
-        worker->doing = NULL;
-        free_order(order);
-        go_on(worker);
         return;
     }
     if (order->constant) {
@@ -294,11 +323,6 @@ static void go_on(struct culm_gnn_worker *worker) {
             .kind = CULM_GNN_TASK_TAKE, .interval = order->key.interval, .input = order->constant};
         order->constant = NULL;
     } else {
-        struct culm_blob *weights = weights_of(worker, &order->key);
-        if (!weights) {
-            ask_weights(worker, &order->key);
-            return;
-        }
         const struct culm_gnn_step *step = &worker->self.o.layout->step[order->key.step];
         if ((step->rows >= 0 && !order->rows) || (step->d_rows >= 0 && !order->d_rows)) {
             culm_gnn_fail(&worker->self, CULM_ERR_FORMAT, "server %d sent a task without its rows",
@@ -306,13 +330,14 @@ static void go_on(struct culm_gnn_worker *worker) {
             return;
         }
         culm_gnn_point(&worker->self, CULM_GNN_PHASE_APPLY, order->key.epoch, order->key.interval);
-        worker->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_APPLY,
-                                              .interval = order->key.interval,
-                                              .step = order->key.step,
-                                              .epoch = order->key.epoch,
-                                              .weights = culm_blob_ref(weights),
-                                              .rows = order->rows,
-                                              .d_rows = order->d_rows};
+        worker->task =
+            (struct culm_gnn_task){.kind = CULM_GNN_TASK_APPLY,
+                                   .interval = order->key.interval,
+                                   .step = order->key.step,
+                                   .epoch = order->key.epoch,
+                                   .weights = culm_blob_ref(weights_of(worker, &order->key)),
+                                   .rows = order->rows,
+                                   .d_rows = order->d_rows};
     }
     worker->busy = true;
     culm_gnn_run(&worker->self, &worker->task);
@@ -336,6 +361,7 @@ static void send_result(struct culm_gnn_worker *worker) {
 static void on_job_done(void *actor, struct culm_job *job) {
     struct culm_gnn_worker *worker = actor;
     worker->busy = false;
+    culm_gnn_ran(&worker->self, job);
     if (job->status != CULM_OK) {
         culm_gnn_fail(&worker->self, job->status, "%s", job->error.text);
     } else if (worker->task.kind == CULM_GNN_TASK_APPLY) {
@@ -344,6 +370,8 @@ static void on_job_done(void *actor, struct culm_job *job) {
         worker->doing = NULL;
     } else {
         culm_gnn_set_add(worker->o.kept, worker->task.interval);
+        put_back(worker, worker->doing);
+        worker->doing = NULL;
     }
     release_task(&worker->task);
     go_on(worker);
@@ -370,7 +398,8 @@ static void watch_gone(struct culm_gnn_worker *worker) {
 
 static void enter_view(struct culm_gnn_worker *worker, const struct culm_message *message) {
     if (culm_gnn_enter(&worker->self, message)) {
-        worker->asked = (struct culm_gnn_version){0}; /* whoever was asked may be gone */
+        /* Whoever was asked may be gone. */
+        memset(worker->asked, 0, (size_t)worker->window * sizeof *worker->asked);
         if (worker->stay == STAYS) {
             call_servers(worker);
         }
@@ -382,7 +411,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     struct culm_gnn_worker *worker = actor;
     bool leader = from == CULM_LEADER;
     struct culm_gnn_commit commit;
-    if (worker->self.left) {
+    if (culm_gnn_heard(&worker->self, from, message)) {
         return;
     }
     if (message->type == CULM_GNN_MSG_VIEW && leader) {

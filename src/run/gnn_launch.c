@@ -226,6 +226,7 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .checkpoint_every = config->checkpoint.every,
                      .beat_ms = config->cluster.heartbeat_ms,
                      .suspect_ms = config->cluster.suspect_ms,
+                     .stuck_ms = config->cluster.stuck_ms,
                      .stop_accuracy = config->stop.accuracy,
                      .patience = config->stop.patience},
         .home = l->home,

@@ -132,6 +132,16 @@ def lost(bench, changes, faults):
     check_whole(bench, run, config)
 
 
+def stuck(bench, node, phase, workers):
+    """A node that lives on without finishing a task is put out, with that reason."""
+    config = changed(CONFIG, workers=workers, cluster__stuck_ms=500)
+    run = train(bench, config, "run", *fault(node, 1 if phase == "load" else 3, phase, "stuck"))
+    equal([event["phase"] for event in run.all("fault")], [phase], "faults that fired")
+    equal([(event["role"], event["cause"]) for event in run.all("lost")], [(node.split(":")[0], "stuck")], "who was lost, and why")
+    check("the limit was" in run.one("lost")["message"], "a loss without its reason")
+    check_whole(bench, run, config)
+
+
 def thawed(bench):
     """One that is frozen for less than it takes to be missed goes on."""
     run = train(bench, changed(CONFIG, cluster__suspect_ms=4000), "run",
@@ -312,6 +322,8 @@ for how in "kill", "stop":
             # The only worker gets every task; without one, servers do them all.
             workers = 1 if node == "worker:0" else 0 if (node, at) == ("server:1", "apply") else 4
             cases.add(f"{node} {at} {how}", lost, {"workers": workers}, [(node, epoch, at, how)])
+for node, at in ("server:1", "gather"), ("server:0", "load"), ("parameter:0", "update"), ("worker:0", "apply"):
+    cases.add(f"{node} {at} stuck", stuck, node, at, 1 if node == "worker:0" else 4)
 cases.add("a server, then the parameter server", lost, {"epochs": 300, "eval__every": 0, "checkpoint__every": 0},
           [("server:0", 3, "gather"), ("parameter:0", 280, "update")])
 cases.add("two servers at once", lost, {"servers": 3}, [("server:0", 3, "gather"), ("server:2", 3, "scatter")])
