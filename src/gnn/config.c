@@ -17,6 +17,7 @@
 /* Every layer may begin with a gather and the last may end with one. */
 #define LAYERS_MAX (CULM_GNN_STAGES_MAX - 1)
 #define WIDTH_MAX 16384
+#define AUTO_A_SERVER 100 /* workers that Dorylus begins with, for each server */
 
 /* --- graph --- */
 
@@ -164,6 +165,9 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_ENUM("tune", T, tune, "value", tune_names, FREE,
                      "`workers: auto`: what is sought, the least time, the fewest dollars, or the "
                      "least product of both"),
+    CULM_CONFIG_INT("max_workers", T, max_workers, "0", 0, CULM_GNN_NODES_MAX, FREE,
+                    "`workers: auto`: how many there may be; 0: as many as intervals, and with "
+                    "`engine: local` as the machine has processors"),
     CULM_CONFIG_ENUM("engine", T, engine, "local", engine_names, FREE,
                      "where workers run: processes of this machine, AWS Lambda, or Gearman"),
     CULM_CONFIG_SECTION("lambda", T, lambda, &lambda_table),
@@ -191,8 +195,13 @@ static enum culm_status not_built(const struct culm_config_place *place, const c
 
 static enum culm_status read_workers(T *c, const struct culm_config_place *place,
                                      struct culm_error *error) {
-    if (strcmp(c->workers, "auto") == 0) {
-        return not_built(place, "workers", "auto", error);
+    c->workers_auto = strcmp(c->workers, "auto") == 0;
+    if (c->workers_auto) {
+        int64_t most = c->max_workers > 0 ? c->max_workers : CULM_GNN_NODES_MAX;
+        c->worker_count = AUTO_A_SERVER * c->servers;
+        c->worker_count = c->worker_count < c->intervals ? c->worker_count : c->intervals;
+        c->worker_count = c->worker_count < most ? c->worker_count : most;
+        return CULM_OK;
     }
     char *end;
     errno = 0;

@@ -8,6 +8,7 @@
 #define CULM_GNN_CONFIG_H
 
 #include "base/config.h"
+#include "gnn/tune.h"
 #include "graph/precision.h"
 #include "pipeline/config.h"
 #include "store/config.h"
@@ -18,7 +19,6 @@ enum culm_gnn_activation { CULM_GNN_RELU, CULM_GNN_TANH, CULM_GNN_ELU };
 enum culm_gnn_mode { CULM_GNN_SYNC, CULM_GNN_NOPIPE, CULM_GNN_ASYNC };
 enum culm_gnn_engine { CULM_GNN_LOCAL, CULM_GNN_LAMBDA, CULM_GNN_GEARMAN };
 enum culm_gnn_order { CULM_GNN_ORDER_AUTO, CULM_GNN_ORDER_PUBLISHED };
-enum culm_gnn_tune { CULM_GNN_TUNE_TIME, CULM_GNN_TUNE_DOLLARS, CULM_GNN_TUNE_VALUE };
 enum culm_gnn_optimizer { CULM_GNN_ADAM, CULM_GNN_SGD };
 enum culm_gnn_decay_layers { CULM_GNN_DECAY_FIRST, CULM_GNN_DECAY_ALL };
 extern const char *const culm_gnn_arch_names[];
@@ -72,8 +72,10 @@ struct culm_gnn_config {
     int64_t epochs;
     enum culm_gnn_mode mode;
     int64_t staleness, intervals, servers, parameter_servers;
-    char *workers; /* a number or "auto" */
-    int64_t worker_count;
+    char *workers;        /* a number or "auto" */
+    int64_t worker_count; /* of auto: those to begin with */
+    bool workers_auto;
+    int64_t max_workers; /* of auto; 0: as many as there are intervals */
     enum culm_gnn_tune tune;
     enum culm_gnn_engine engine;
     struct culm_gnn_lambda_config lambda;

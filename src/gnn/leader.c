@@ -470,8 +470,7 @@ static void hear_cold(struct culm_gnn_leader *leader, const struct gnn_node *nod
     }
 }
 
-/* It does what it has, and goes; another comes in its place. */
-static void hear_leaving(struct culm_gnn_leader *leader, struct gnn_node *node) {
+void culm_gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *node) {
     if (node->role == CULM_GNN_WORKER && !node->leaving) {
         node->leaving = true;
         left(leader, node);
@@ -507,7 +506,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
     case CULM_GNN_MSG_FAILED: hear_failed(leader, node, message); break;
     case CULM_GNN_MSG_PEER_LOST: hear_peer_lost(leader, message); break;
     case CULM_GNN_MSG_COLD: hear_cold(leader, node, message); return;
-    case CULM_GNN_MSG_LEAVING: hear_leaving(leader, node); return;
+    case CULM_GNN_MSG_LEAVING: culm_gnn_leader_let_go(leader, node); return;
     case CULM_GNN_MSG_BEAT: culm_gnn_leader_beat(leader, node, message); return;
     case CULM_GNN_MSG_TOOK: culm_gnn_leader_took(leader, message); return;
     case CULM_GNN_MSG_ANSWER: culm_gnn_leader_answer(leader, node, message); return;
@@ -529,6 +528,7 @@ static void on_start(void *actor) {
                        (int64_t)culm_gnn_leader_now(leader));
     leader->bill.before_usd = leader->o.spent_usd;
     leader->bill.before_s = leader->o.spent_s;
+    culm_gnn_leader_tune_begin(leader);
     culm_gnn_leader_fill_up(leader);
     culm_gnn_leader_watch(leader);
 }

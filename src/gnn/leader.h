@@ -12,7 +12,7 @@
  *
  * Events (all with t_ms): joined{node,role}, worker{node,cold}, released{node,role},
  * lost{node,role,cause}, stalled{epoch,for_ms,links,put_out}, epoch{...}, checkpoint{step,path},
- * rollback{to_epoch}, cost{usd,value,...}, done{...}.
+ * rollback{to_epoch}, tune{workers,why,epoch}, cost{usd,value,...}, done{...}.
  *
  * Thread: the actor's.
  */
@@ -22,6 +22,7 @@
 #include "gnn/bill.h"
 #include "gnn/exec.h"
 #include "gnn/pace.h"
+#include "gnn/tune.h"
 #include "net/leader.h"
 
 struct culm_gnn_settings {
@@ -32,7 +33,9 @@ struct culm_gnn_settings {
     int64_t suspect_ms;       /* of silence, after which a node is ended */
     int64_t stuck_ms;         /* how long a task may take, until some have taken longer */
     double stop_accuracy;     /* of validation: training ends there; 0: never */
-    int64_t patience;         /* evaluations without a better one, after which it ends; 0: never */
+    bool tunes;               /* the number of workers is not given, but sought */
+    struct culm_gnn_tune_options tune;
+    int64_t patience; /* evaluations without a better one, after which it ends; 0: never */
 };
 
 struct culm_gnn_leader_options { /* all borrowed as long as it lives */

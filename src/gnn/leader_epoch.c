@@ -168,6 +168,7 @@ static void commit(struct culm_gnn_leader *leader) {
     struct culm_gnn_commit commit = {
         .attempt = view->attempt, .epoch = view->course.epoch, .saver = -1};
     publish_epoch(leader);
+    culm_gnn_leader_tune(leader);
     memset(leader->failures, 0, sizeof leader->failures);
     culm_patience_committed(&leader->patience);
     culm_stall_round(&leader->stall,

@@ -13,7 +13,7 @@ struct gnn_node {
     int32_t id, slot; /* slot -1: it stands by */
     uint32_t role;
     bool alive;
-    bool leaving; /* of its own accord: it is watched, and not counted on */
+    bool leaving; /* of its own accord or let go of: it is watched, and not counted on */
     uint64_t joined_ns, heard_ns;
     bool holder;                    /* of the view */
     uint64_t holder_since;          /* the view that made it one */
@@ -58,6 +58,7 @@ struct culm_gnn_leader {
     bool enough, stopping, finishing, ended;
     struct culm_gnn_task finish;
     struct culm_gnn_bill bill;
+    struct culm_gnn_tuner tuner;
     double loss, best, test_at_best; /* best: -1: none */
     int64_t since_best, lost, rollbacks;
 };
@@ -79,6 +80,9 @@ void culm_gnn_leader_lose(struct culm_gnn_leader *leader, struct gnn_node *node,
 /* Starts as many of each role as there should be. */
 void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader);
 
+/* A worker is going: another one comes in its place, if that is to be. */
+void culm_gnn_leader_let_go(struct culm_gnn_leader *leader, struct gnn_node *node);
+
 /* leader_watch.c: those who are silent, or do not get on */
 void culm_gnn_leader_beat(struct culm_gnn_leader *leader, struct gnn_node *node,
                           const struct culm_message *message);
@@ -88,6 +92,11 @@ void culm_gnn_leader_answer(struct culm_gnn_leader *leader, struct gnn_node *nod
 void culm_gnn_leader_watch(struct culm_gnn_leader *leader); /* at the start */
 void culm_gnn_leader_tick(struct culm_gnn_leader *leader);  /* then by the timer */
 void culm_gnn_leader_forget_answers(struct culm_gnn_leader *leader);
+/* leader_tune.c */
+/* The run begins. */
+void culm_gnn_leader_tune_begin(struct culm_gnn_leader *leader);
+/* An epoch is about to be committed. */
+void culm_gnn_leader_tune(struct culm_gnn_leader *leader);
 
 /* leader_epoch.c */
 /* What comes after `version`. */

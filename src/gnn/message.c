@@ -54,6 +54,9 @@ void culm_gnn_work_add(struct culm_gnn_work *sum, const struct culm_gnn_work *wo
     sum->gathered_floats += work->gathered_floats;
     sum->ghost_bytes += work->ghost_bytes;
     sum->worker_bytes += work->worker_bytes;
+    sum->looks += work->looks;
+    sum->gathers_waiting += work->gathers_waiting;
+    sum->applies_waiting += work->applies_waiting;
 }
 
 bool culm_gnn_view_serves(const struct culm_gnn_view *view, int32_t intervals, int32_t node) {
@@ -267,7 +270,8 @@ void culm_gnn_done_encode(const struct culm_gnn_done *done, struct culm_buf *buf
     culm_buf_u8(buf, done->trained);
     totals_encode(&done->totals, buf);
     const int64_t work[] = {done->work.tasks, done->work.retried, done->work.gathered_floats,
-                            done->work.ghost_bytes, done->work.worker_bytes};
+                            done->work.ghost_bytes, done->work.worker_bytes, done->work.looks,
+                            done->work.gathers_waiting, done->work.applies_waiting};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
         culm_buf_u64(buf, (uint64_t)work[i]);
     }
@@ -286,7 +290,8 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
     done.trained = read_bool(&in);
     done.totals = read_totals(&in);
     int64_t *work[] = {&done.work.tasks, &done.work.retried, &done.work.gathered_floats,
-                       &done.work.ghost_bytes, &done.work.worker_bytes};
+                       &done.work.ghost_bytes, &done.work.worker_bytes, &done.work.looks,
+                       &done.work.gathers_waiting, &done.work.applies_waiting};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
         *work[i] = read_count(&in);
     }

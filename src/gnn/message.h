@@ -32,7 +32,7 @@ enum culm_gnn_message_type {
     CULM_GNN_MSG_SHARE, /* culm_gnn_task_key: the gradient of a task */
     CULM_GNN_MSG_ROWS,  /* culm_gnn_result: the task is done; rows, if it made any */
     /* Without content: it takes no more. The same comes back: no task comes any more, and what was
-     * sent is there. To the leader: it is not to be counted on. */
+     * sent is there. To the leader: it is not to be counted on. From the leader: it is to leave. */
     CULM_GNN_MSG_LEAVING,
     /* server to worker; parts come before the task that they are of */
     CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key */
@@ -107,6 +107,9 @@ struct culm_gnn_work {
     int64_t gathered_floats, rows_by_age[CULM_GNN_STALENESS_MAX + 1];
     int64_t ghost_bytes;  /* of its rows, to other servers */
     int64_t worker_bytes; /* of rows, to and from workers */
+    /* How often its server looked at what waits, and how much did: for itself to gather, and for
+     * workers to take. Only where there are workers. */
+    int64_t looks, gathers_waiting, applies_waiting;
 };
 
 struct culm_gnn_done {

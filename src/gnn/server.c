@@ -267,9 +267,9 @@ static bool own_next(struct culm_gnn_server *server) {
     return false;
 }
 
-/* The newest rows of `interval` that a gather of the turn may read; blob NULL: there are none. */
-static struct culm_gnn_source newest_rows(struct culm_gnn_server *server, const struct turn *turn,
-                                          int32_t gather, int32_t interval, int32_t reader) {
+struct culm_gnn_source culm_gnn_server_newest(struct culm_gnn_server *server,
+                                              const struct turn *turn, int32_t gather,
+                                              int32_t interval, int32_t reader) {
     bool trains = gather < server->self.o.layout->train_gathers;
     int32_t old = trains ? culm_gnn_pace_staleness(&server->self.o.pace, turn->epoch) : 0;
     struct culm_gnn_source source = {.interval = interval};
@@ -289,7 +289,7 @@ static int32_t find_sources(struct culm_gnn_server *server, const struct turn *t
         if (!culm_gnn_set_has(reads, j)) {
             continue;
         }
-        server->source[count] = newest_rows(server, turn, gather, j, index);
+        server->source[count] = culm_gnn_server_newest(server, turn, gather, j, index);
         if (!server->source[count++].blob) {
             memset(server->source, 0, (size_t)count * sizeof *server->source);
             return -1;
@@ -317,6 +317,7 @@ static bool gather_next(struct culm_gnn_server *server, int32_t index, int32_t g
         server->made[q] = culm_blob_ref(turn->made[q].blob);
         server->gathered[q] = culm_blob_ref(turn->gathered[q]);
     }
+    culm_gnn_server_look(server, index, turn);
     culm_gnn_point(&server->self, CULM_GNN_PHASE_GATHER, turn->epoch, index);
     server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_GATHER,
                                           .interval = index,
@@ -421,8 +422,8 @@ static bool step_next(struct culm_gnn_server *server, int32_t index) {
     return apply_here(server, index);
 }
 
-/* Whether it has something to do; ret_behind: what it is at, comparable between intervals. */
-static bool is_ready(const struct culm_gnn_server *server, int32_t index, int64_t *ret_behind) {
+bool culm_gnn_server_is_ready(const struct culm_gnn_server *server, int32_t index,
+                              int64_t *ret_behind) {
     const struct interval *interval = &server->interval[index];
     const struct turn *turn = interval->mine ? culm_gnn_front(server, index) : NULL;
     if (!turn) {
@@ -438,14 +439,14 @@ static bool intervals_next(struct culm_gnn_server *server) {
     int64_t least = INT64_MAX, behind;
     for (int32_t i = 0; i < intervals; i++) {
         const struct turn *turn = server->interval[i].mine ? culm_gnn_front(server, i) : NULL;
-        bool counts =
-            is_ready(server, i, &behind) || (turn && server->self.o.pace.in_step && turn->out);
+        bool counts = culm_gnn_server_is_ready(server, i, &behind) ||
+                      (turn && server->self.o.pace.in_step && turn->out);
         least = counts && behind < least ? behind : least;
     }
     while (least < INT64_MAX) {
         int64_t next = INT64_MAX;
         for (int32_t i = 0; i < intervals; i++) {
-            if (!is_ready(server, i, &behind)) {
+            if (!culm_gnn_server_is_ready(server, i, &behind)) {
                 continue;
             }
             if (behind == least && step_next(server, i)) {

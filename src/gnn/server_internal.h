@@ -82,6 +82,7 @@ struct sums {
 struct culm_gnn_server {
     struct culm_gnn_self self; /* first member */
     bool waits;                /* for the first worker; not for ever */
+    int32_t gathers_begun;     /* since it last looked at what waits */
     int32_t window;
     struct culm_gnn_holder *holder;
     struct culm_fold_tree tree; /* over intervals */
@@ -149,7 +150,18 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
 bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t interval);
 bool culm_gnn_server_someone_works(const struct culm_gnn_server *server);
 
+/* server_queue.c: what waits. */
+/* A gather of the turn is about to begin. */
+void culm_gnn_server_look(struct culm_gnn_server *server, int32_t interval, struct turn *turn);
+
 /* server.c */
+/* The newest rows of `interval` that a gather of the turn may read; blob NULL: there are none. */
+struct culm_gnn_source culm_gnn_server_newest(struct culm_gnn_server *server,
+                                              const struct turn *turn, int32_t gather,
+                                              int32_t interval, int32_t reader);
+/* Whether it has something to do; ret_behind: what it is at, comparable between intervals. */
+bool culm_gnn_server_is_ready(const struct culm_gnn_server *server, int32_t interval,
+                              int64_t *ret_behind);
 void culm_gnn_server_start(struct culm_gnn_server *server);
 /* A step has come to its end: takes the blobs over. */
 void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,

@@ -8,6 +8,7 @@
 
 #define TASKS_A_SERVER 2 /* that it takes at once: the next one comes while it computes */
 #define MS 1000000ull
+#define PART_MS 5000          /* at most, of one that is told to leave */
 #define GONE_NS 5000000000ull /* until the leader must have noticed a loss, too */
 
 /* A task, or what has come of it so far. */
@@ -232,8 +233,9 @@ static void time_to_leave(struct culm_gnn_worker *worker) {
     worker->stay = DRAINS;
     say_leaving(worker, CULM_LEADER);
     ask_servers(worker);
+    int64_t part_ms = worker->o.part_ms > 0 ? worker->o.part_ms : PART_MS;
     worker->self.o.world->ops->timer(worker->self.o.world, CULM_GNN_TIMER_LEAVE,
-                                     (uint64_t)worker->o.part_ms * MS);
+                                     (uint64_t)part_ms * MS);
 }
 
 /* --- weights --- */
@@ -422,8 +424,10 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         culm_gnn_leave(&worker->self);
     } else if (message->type == CULM_GNN_MSG_WEIGHTS) {
         hear_weights(worker, message);
-    } else if (message->type == CULM_GNN_MSG_LEAVING) {
+    } else if (message->type == CULM_GNN_MSG_LEAVING && !leader) {
         hear_leaving(worker, from);
+    } else if (message->type == CULM_GNN_MSG_LEAVING && worker->stay == STAYS) {
+        time_to_leave(worker);
     } else if (message->type >= CULM_GNN_MSG_PART_CONSTANT && message->type <= CULM_GNN_MSG_TASK &&
                !leader) {
         hear_order(worker, from, message);

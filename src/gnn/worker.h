@@ -5,7 +5,7 @@
  * weights of two versions. Nobody calls it; when it ends, its tasks are given to others. Of a task
  * that has a gradient it sends that first and the rows behind it: the rows say that it is done.
  *
- * It may be told to stay for a while only. Then it leaves so that nothing has to be done again: it says
+ * It may be told to stay for a while only, or to leave. Then it leaves so that nothing has to be done again: it says
  * so to all; servers answer, from when on they send it nothing; it does what it has; and it goes when
  * servers have said that all of that has come.
  *

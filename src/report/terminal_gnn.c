@@ -83,6 +83,17 @@ static void error_line(struct culm_terminal *t, const json_t *event) {
     culm_terminal_member(t, event, "message", "?");
 }
 
+static void tune_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "%lld workers: ", (long long)culm_event_int(event, "workers", 0));
+    culm_terminal_member(t, event, "why", "?");
+}
+
+static void released_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "released ");
+    culm_terminal_member(t, event, "role", "node");
+    culm_buf_printf(&t->out, ", node %lld", (long long)culm_event_int(event, "node", -1));
+}
+
 static void cost_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "cost $%.6f until now; value %.4g", culm_event_real(event, "usd", 0),
                     culm_event_real(event, "value", 0));
@@ -107,6 +118,8 @@ static const struct culm_terminal_row rows[] = {
     {"fault", CULM_TERMINAL_YELLOW, .line = fault_line},
     {"differs", CULM_TERMINAL_RED, .line = differs_line},
     {"rollback", CULM_TERMINAL_RED, .line = rollback_line},
+    {"tune", CULM_TERMINAL_PLAIN, .line = tune_line},
+    {"released", CULM_TERMINAL_PLAIN, .line = released_line},
     {"cost", CULM_TERMINAL_PLAIN, .line = cost_line},
     {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
     {"error", CULM_TERMINAL_RED, .line = error_line},

@@ -14,6 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define TUNE_SAMPLES 3 /* epochs by which a number of workers is judged */
+#define TUNE_S 0.5     /* and how long they take at least, unless they are many */
 
 struct launch {
     const struct culm_gnn_launch_options *o;
@@ -213,6 +217,28 @@ static enum culm_status make_exec(struct launch *l, struct culm_error *error) {
     return culm_gnn_numeric_new(&numeric, &l->exec, error);
 }
 
+/* How the number of workers is sought. */
+static struct culm_gnn_tune_options tuning_of(const struct launch *l) {
+    const struct culm_gnn_config *config = l->o->config;
+    int64_t most = config->max_workers > 0 ? config->max_workers : config->intervals;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (config->max_workers == 0 && config->engine == CULM_GNN_LOCAL && processors > 0) {
+        most = most < processors ? most : processors;
+    }
+    most = most < CULM_GNN_NODES_MAX ? most : CULM_GNN_NODES_MAX;
+    const double *hour = l->rates.usd_per_hour;
+    return (struct culm_gnn_tune_options){
+        .goal = config->tune,
+        .first = (int32_t)(config->worker_count < most ? config->worker_count : most),
+        .most = (int32_t)most,
+        .samples = TUNE_SAMPLES,
+        .least_s = TUNE_S,
+        .usd_per_s = ((double)config->servers * hour[CULM_GNN_SERVER] +
+                      (double)config->parameter_servers * hour[CULM_GNN_PARAMETER]) /
+                     3600,
+        .worker_usd_per_s = hour[CULM_GNN_WORKER] / 3600};
+}
+
 static enum culm_status make_leader(struct launch *l, struct culm_error *error) {
     const struct culm_gnn_config *config = l->o->config;
     struct culm_gnn_leader_options options = {
@@ -228,7 +254,9 @@ static enum culm_status make_leader(struct launch *l, struct culm_error *error) 
                      .suspect_ms = config->cluster.suspect_ms,
                      .stuck_ms = config->cluster.stuck_ms,
                      .stop_accuracy = config->stop.accuracy,
-                     .patience = config->stop.patience},
+                     .patience = config->stop.patience,
+                     .tunes = config->workers_auto,
+                     .tune = tuning_of(l)},
         .home = l->home,
         .start_version = l->start.step,
         .start_path = l->start.path,

@@ -50,12 +50,14 @@ struct shape {
     int32_t count[CULM_GNN_ROLES];
     struct culm_gnn_pace pace;
     int64_t checkpoint_every;
+    bool tunes; /* the number of workers is sought */
+    enum culm_gnn_tune goal;
 };
 
 /* What was seen in all histories. */
 struct seen {
     int64_t fired[CULM_GNN_ROLES][CULM_GNN_PHASE_COUNT], kind[KINDS], lost, rollbacks, checkpoints,
-        released;
+        released, tunes;
     int64_t stuck, stalled; /* of those that were lost */
     int64_t ages[CULM_GNN_STALENESS_MAX + 1], ahead;
 };
@@ -74,7 +76,7 @@ struct history {
     uint32_t role[NODES];
     struct culm_gnn_exec *exec[NODES];
     char state[80]; /* of `done` */
-    int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, released;
+    int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, released, tunes;
     int64_t ages[CULM_GNN_STALENESS_MAX + 1];
     bool log;
     char wrong[256];
@@ -181,6 +183,7 @@ static void on_event(void *context, json_t *event) {
         culm_sim_slow(h->sim, -1, (int32_t)json_integer_value(json_object_get(event, "node")), 300,
                       100 * MS);
     }
+    h->tunes += strcmp(name, "tune") == 0 && h->epoch > 0; /* workers come or go */
     if (strcmp(name, "lost") == 0) {
         const char *cause = json_string_value(json_object_get(event, "cause"));
         h->lost++;
@@ -256,6 +259,9 @@ static void shape_from(uint64_t *dice, const struct culm_gnn_layout *layout, str
     shape->pace.in_step = culm_rng_below(dice, 8) == 0;
     shape->pace.ahead = !shape->pace.in_step && culm_rng_below(dice, 2);
     shape->pace.staleness = shape->pace.ahead ? (int32_t)culm_rng_below(dice, 4) : 0;
+    shape->tunes = shape->count[CULM_GNN_WORKER] > 0 && culm_rng_below(dice, 3) == 0;
+    shape->goal = (enum culm_gnn_tune)culm_rng_below(dice, 3);
+    shape->pace.epochs += 8 * shape->tunes; /* it takes some */
 }
 
 static void faults_from(uint64_t *dice, struct history *h) {
@@ -319,6 +325,13 @@ static void play(struct history *h, uint64_t seed, bool rough) {
         .start_path = "",
     };
     memcpy(leader.settings.count, h->shape.count, sizeof h->shape.count);
+    leader.settings.tunes = h->shape.tunes;
+    leader.settings.tune = (struct culm_gnn_tune_options){.goal = h->shape.goal,
+                                                          .first = h->shape.count[CULM_GNN_WORKER],
+                                                          .most = 6,
+                                                          .samples = 1,
+                                                          .usd_per_s = 1,
+                                                          .worker_usd_per_s = 0.1};
     h->leader = culm_gnn_leader_new(&leader);
     culm_sim_coordinator(h->sim, h->leader);
     while (culm_sim_step(h->sim) && culm_sim_now(h->sim) < 300000 * MS) {
@@ -343,6 +356,7 @@ static void reference(const struct history *of, uint64_t seed, char ret_state[80
     struct history h = {.slow = -1, .layout = of->layout, .shape = of->shape, .seed = of->seed};
     h.shape.count[CULM_GNN_SERVER] = h.shape.count[CULM_GNN_PARAMETER] = 1;
     h.shape.count[CULM_GNN_WORKER] = 0;
+    h.shape.tunes = false;
     h.shape.pace = (struct culm_gnn_pace){.epochs = of->shape.pace.epochs};
     play(&h, seed, false);
     memcpy(ret_state, h.state, sizeof h.state);
@@ -361,6 +375,7 @@ static void count(const struct history *h, struct seen *seen) {
     seen->released += h->released;
     seen->stuck += h->stuck;
     seen->stalled += h->stalled;
+    seen->tunes += h->tunes;
     seen->rollbacks += h->rollbacks;
     seen->checkpoints += h->checkpoints;
     seen->ahead += h->shape.pace.ahead;
@@ -437,7 +452,7 @@ static bool has_phase(uint32_t role, uint32_t phase) {
 static bool fired_enough(const struct seen *seen, int64_t histories) {
     bool enough = seen->lost > histories / 4 && seen->checkpoints > histories / 4 &&
                   seen->released > histories / 10 && seen->stuck > histories / 50 &&
-                  seen->stalled > histories / 100;
+                  seen->stalled > histories / 100 && seen->tunes > histories / 8;
     for (int age = 0; age <= 3; age++) { /* all that is allowed is met */
         enough = enough && seen->ages[age] > histories / 100;
     }
@@ -481,14 +496,14 @@ int main(int argc, char **argv) {
            (long long)seen.ahead);
     printf("1..1\n%s 1 - %llu histories: %lld killed, %lld frozen, %lld links cut, %lld flips, "
            "%lld slow links, %lld stuck, %lld deaf, "
-           "%lld nodes lost (%lld stuck, %lld stalled), "
+           "%lld nodes lost (%lld stuck, %lld stalled), %lld changes of the number of workers, "
            "%lld released, %lld roll-backs, %lld checkpoints, %lld failed%s\n",
            failed || !enough ? "not ok" : "ok", (unsigned long long)histories,
            (long long)seen.kind[KILL], (long long)seen.kind[FREEZE], (long long)seen.kind[CUT],
            (long long)seen.kind[FLIP], (long long)seen.kind[SLOW], (long long)seen.kind[STICK],
            (long long)seen.kind[DROP], (long long)seen.lost, (long long)seen.stuck,
-           (long long)seen.stalled, (long long)seen.released, (long long)seen.rollbacks,
-           (long long)seen.checkpoints, (long long)failed,
+           (long long)seen.stalled, (long long)seen.tunes, (long long)seen.released,
+           (long long)seen.rollbacks, (long long)seen.checkpoints, (long long)failed,
            enough ? "" : ", and too little befell them");
     return failed || !enough;
 }

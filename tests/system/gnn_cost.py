@@ -73,9 +73,9 @@ def a_run(bench):
     equal(ended.code, 0, "making a graph")
     with open(prices, "w", encoding="ascii") as file:
         file.write(PRICES)
-    config = changed(CONFIG, graph={"path": graph, "features": "as-is"}, prices=prices, epochs=2000, checkpoint={"every": 10})
+    config = changed(CONFIG, graph={"path": graph, "features": "as-is"}, prices=prices, epochs=600, workers=1, checkpoint={"every": 10})
     path, out = bench.config(config, "run.yaml"), bench.path("run")
-    process = bench.start("gnn", "train", path, "--out", out, "--json", "--fault", "node=worker:1,epoch=5,phase=apply")
+    process = bench.start("gnn", "train", path, "--out", out, "--json", "--fault", "node=worker:0,epoch=5,phase=apply")  # the only one gets every task
     log = os.path.join(out, "events.jsonl")
 
     def epochs():
@@ -88,8 +88,7 @@ def a_run(bench):
     told = answer(bench, out, "--prices", prices)
     usd, seconds = added_up(first)
     check(math.isclose(told["usd"], usd, rel_tol=1e-6), f"{told}, not {usd}")
-    ended = bench.run("gnn", "train", path, "--out", out, "--resume", "--json", "--set", "epochs=2000", "--set", "stop.patience=0",
-                      "--set", "servers=1", limit_s=120)
+    ended = bench.run("gnn", "train", path, "--out", out, "--resume", "--json", "--set", "servers=1", limit_s=120)
     equal(ended.code, 0, f"exit code; {ended.err}")
     second = read_events(log)[len(first):]
     check(any(event["event"] == "lost" for event in first), "no worker was lost")
@@ -105,6 +104,28 @@ def a_run(bench):
     check(f"${done['usd']:.6f}" in report, report)
 
 
+def tuned(bench, goal, faults):
+    """The number of workers is found while it trains, and the bits are those of a given one."""
+    graph = bench.path("graph")
+    bench.run("gnn", "make", "sbm", "--vertices", "400", "--edges", "1600", "--features", "24", "--out", graph)
+    config = changed(CONFIG, graph={"path": graph, "features": "as-is"}, epochs=150)
+    hashes = []
+    for name, changes in (("given", {"workers": 0}), ("auto", {"workers": "auto", "max_workers": 4, "tune": goal})):
+        path = bench.config(changed(config, **changes), f"{name}.yaml")
+        words = [word for fault in (faults if name == "auto" else []) for word in ("--fault", fault)]
+        run = bench.run("gnn", "train", path, "--out", bench.path(name), "--json", *words)
+        equal(run.code, 0, f"exit code; {run.err}")
+        run.events = [json.loads(line) for line in run.out.splitlines()]
+        hashes.append(run.hashes())
+    equal(hashes[1], hashes[0], "hashes")
+    tunes = run.all("tune")
+    equal(tunes[0]["workers"], 4, "workers at first")
+    check(len(tunes) > 2 and all(event["why"] and 0 <= event["workers"] <= 4 for event in tunes), f"{tunes}")
+    equal(len(run.all("fault")), len(faults), "faults that fired")
+    equal([event["role"] for event in run.all("lost")], [fault.split("=")[1].split(":")[0] for fault in faults], "who was lost")
+    check(run.all("released"), "nobody was let go")
+
+
 def refused(bench):
     prices = bench.path("prices.yaml")
     with open(prices, "w", encoding="ascii") as file:
@@ -118,5 +139,8 @@ def refused(bench):
 
 cases.add("the twelve of the paper", published)
 cases.add("a run that was killed and resumed", a_run)
+for goal in "time", "dollars", "value":
+    cases.add(f"as many workers as {goal} asks for", tuned, goal, [])
+cases.add("as many workers as are best, and a server is killed", tuned, "value", ["node=server:1,epoch=60,phase=gather"])
 cases.add("what cannot be read", refused)
 cases.run()

@@ -46,6 +46,21 @@ static void test_defaults(void **state) {
     culm_gnn_config_release(&c);
 }
 
+/* As Dorylus begins: a hundred for each server, no more than intervals, no more than there may be. */
+static void test_workers_to_begin_with(void **state) {
+    (void)state;
+    struct culm_gnn_config c;
+    good("graph: {path: cora}\nepochs: 3\nworkers: auto\nintervals: 40\n", &c);
+    assert_true(c.workers_auto && c.worker_count == 40 && c.tune == CULM_GNN_TUNE_VALUE);
+    culm_gnn_config_release(&c);
+    good("graph: {path: cora}\nepochs: 3\nworkers: auto\nintervals: 400\nservers: 2\n", &c);
+    assert_int_equal(c.worker_count, 200);
+    culm_gnn_config_release(&c);
+    good("graph: {path: cora}\nepochs: 3\nworkers: auto\nintervals: 400\nmax_workers: 7\n", &c);
+    assert_int_equal(c.worker_count, 7);
+    culm_gnn_config_release(&c);
+}
+
 static void test_a_dump_reads_back(void **state) {
     (void)state;
     struct culm_gnn_config c, again;
@@ -87,7 +102,6 @@ static void test_what_is_not_there_is_refused(void **state) {
     (void)state;
 #define BASE "graph: {path: g}\nepochs: 1\n"
     bad(BASE "engine: lambda\n", "g.yaml:3: engine: 'lambda' is not built yet");
-    bad(BASE "workers: auto\n", "g.yaml:3: workers: 'auto' is not built yet");
     bad(BASE "precision: bf16\n", "g.yaml:3: precision: 'bf16' is not built yet");
 }
 
@@ -111,6 +125,7 @@ static void test_what_is_wrong_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_workers_to_begin_with),
         cmocka_unit_test(test_a_dump_reads_back),
         cmocka_unit_test(test_what_may_change),
         cmocka_unit_test(test_what_is_not_there_is_refused),

@@ -1,0 +1,74 @@
+/* The leader: how many workers there are, where it is to find that out. See leader.h and tune.h. */
+#include "gnn/leader_internal.h"
+
+static bool works(const struct gnn_node *node) {
+    return node->alive && node->role == CULM_GNN_WORKER && !node->leaving;
+}
+
+static int32_t count_workers(const struct culm_gnn_leader *leader) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < leader->node_count; i++) {
+        count += works(&leader->node[i]);
+    }
+    return count;
+}
+
+static void set_workers(struct culm_gnn_leader *leader, int64_t epoch) {
+    const struct culm_gnn_tuner *tuner = &leader->tuner;
+    leader->o.settings.count[CULM_GNN_WORKER] = tuner->workers;
+    culm_gnn_leader_publish(leader, json_pack("{s:s, s:i, s:s, s:I}", "event", "tune", "workers",
+                                              (int)tuner->workers, "why", tuner->why, "epoch",
+                                              (json_int_t)epoch));
+}
+
+void culm_gnn_leader_tune_begin(struct culm_gnn_leader *leader) {
+    if (leader->o.settings.tunes) {
+        culm_gnn_tune_init(&leader->tuner, &leader->o.settings.tune);
+        set_workers(leader, leader->o.start_version);
+    }
+}
+
+/* The youngest worker; NULL: there is none. */
+static struct gnn_node *youngest(struct culm_gnn_leader *leader) {
+    struct gnn_node *youngest = NULL;
+    for (int32_t i = 0; i < leader->node_count; i++) {
+        struct gnn_node *node = &leader->node[i];
+        if (works(node) && (!youngest || node->id > youngest->id)) {
+            youngest = node;
+        }
+    }
+    return youngest;
+}
+
+/* Lets go of those that are too many. They do what they have, and leave. */
+static void release(struct culm_gnn_leader *leader) {
+    int32_t many = count_workers(leader) + leader->starting[CULM_GNN_WORKER] -
+                   leader->o.settings.count[CULM_GNN_WORKER];
+    for (struct gnn_node *node; many > 0 && (node = youngest(leader)); many--) {
+        culm_gnn_leader_let_go(leader, node);
+        culm_gnn_leader_meta(leader);
+        culm_gnn_leader_send(leader, node->id, CULM_GNN_MSG_LEAVING);
+    }
+}
+
+void culm_gnn_leader_tune(struct culm_gnn_leader *leader) {
+    const struct culm_gnn_settings *settings = &leader->o.settings;
+    const struct culm_gnn_course *course = &leader->view.course;
+    const struct culm_gnn_work *work = &culm_gnn_leader_done(leader)->work;
+    /* Epochs that evaluate take longer: they are compared with each other, or left out. */
+    if (!settings->tunes || !course->train || (course->evaluate && settings->pace.eval_every > 1)) {
+        return;
+    }
+    double looks = work->looks > 0 ? (double)work->looks : 1;
+    const struct culm_gnn_tune_epoch epoch = {
+        .seconds = (double)(culm_gnn_leader_now(leader) - leader->epoch_ns) / 1e9,
+        .workers = count_workers(leader),
+        .gathers = (double)work->gathers_waiting / looks,
+        .applies = (double)work->applies_waiting / looks,
+        .left = settings->pace.epochs - course->epoch};
+    if (culm_gnn_tune_add(&leader->tuner, &epoch)) {
+        set_workers(leader, course->epoch);
+    }
+    release(leader);
+    culm_gnn_leader_fill_up(leader);
+}

@@ -1,0 +1,52 @@
+/*
+ * A server: what waits for it, and for workers. Whoever says how many workers there should be goes by
+ * that (tune.h). To look costs about as much as to find one task, so it is done now and then.
+ */
+#include "gnn/server_internal.h"
+
+#define LOOKS_AN_EPOCH 16 /* about, of each gather */
+#define LOOKED_AT 32      /* intervals, of those that there are */
+
+static bool is_gathered(const struct turn *turn, int32_t gather) {
+    return gather < 0 || turn->gathered[gather];
+}
+
+static bool can_gather(struct culm_gnn_server *server, const struct turn *turn, int32_t index,
+                       int32_t gather) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    const struct culm_gnn_set *reads = &layout->reads[layout->gather[gather].transposed][index];
+    for (int32_t j = 0; j < layout->intervals; j++) {
+        if (culm_gnn_set_has(reads, j) &&
+            !culm_gnn_server_newest(server, turn, gather, j, index).blob) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void culm_gnn_server_look(struct culm_gnn_server *server, int32_t interval, struct turn *turn) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    int32_t stride = (layout->intervals + LOOKED_AT - 1) / LOOKED_AT;
+    if (!server->workers || ++server->gathers_begun * LOOKS_AN_EPOCH < layout->intervals) {
+        return;
+    }
+    server->gathers_begun = 0;
+    turn->work.looks++;
+    for (int32_t i = interval % stride; i < layout->intervals; i += stride) {
+        int64_t behind;
+        if (i == interval || !server->interval[i].mine ||
+            !culm_gnn_server_is_ready(server, i, &behind)) {
+            continue;
+        }
+        const struct turn *other = culm_gnn_front(server, i);
+        const struct culm_gnn_step *step = &layout->step[other->step];
+        int32_t gather = !is_gathered(other, step->rows)     ? step->rows
+                         : !is_gathered(other, step->d_rows) ? step->d_rows
+                                                             : -1;
+        if (gather >= 0) {
+            turn->work.gathers_waiting += stride * can_gather(server, other, i, gather);
+        } else {
+            turn->work.applies_waiting += stride * step->remote;
+        }
+    }
+}
