@@ -37,7 +37,7 @@ struct culm_gnn_self {
     bool left;
 };
 
-enum { CULM_GNN_TIMER_BEAT, CULM_GNN_TIMER_WATCH, CULM_GNN_TIMER_LEAVE };
+enum { CULM_GNN_TIMER_BEAT, CULM_GNN_TIMER_WATCH, CULM_GNN_TIMER_LEAVE, CULM_GNN_TIMER_LATE };
 
 void culm_gnn_self_init(struct culm_gnn_self *self, const struct culm_gnn_node_options *options);
 void culm_gnn_self_release(struct culm_gnn_self *self);

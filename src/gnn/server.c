@@ -36,8 +36,8 @@ static void forget_turn(struct culm_gnn_server *server, struct turn *turn) {
     turn->totals = (struct culm_gnn_totals){0};
     turn->work = (struct culm_gnn_work){0};
     turn->epoch = turn->step = 0;
-    turn->version = turn->worker = -1;
-    turn->out = turn->told = false;
+    turn->version = turn->worker = turn->second = -1;
+    turn->out = turn->here = turn->told = false;
     turn->life++;
 }
 
@@ -161,6 +161,7 @@ void culm_gnn_server_free(struct culm_gnn_server *server) {
     free(server->cover);
     free(server->source);
     free(server->readers);
+    free(server->took);
     free(server->made);
     free(server->gathered);
     culm_gnn_self_release(&server->self);
@@ -208,9 +209,10 @@ static bool allocate(struct culm_gnn_server *server) {
     server->weights = calloc((size_t)server->window, sizeof(struct culm_blob *));
     server->have = calloc((size_t)server->window, sizeof *server->have);
     server->asked = calloc((size_t)server->window, sizeof *server->asked);
+    server->took = calloc((size_t)layout->steps, sizeof *server->took);
     if (!server->holder || !server->interval || !server->peer || !server->cover ||
         !server->source || !server->readers || !server->ghost || !server->made ||
-        !server->gathered || !server->weights || !server->have || !server->asked ||
+        !server->gathered || !server->weights || !server->have || !server->asked || !server->took ||
         !culm_fold_tree_init(&server->tree, layout->intervals)) {
         return false;
     }
@@ -229,6 +231,7 @@ struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options
     }
     culm_gnn_self_init(&server->self, &options->node);
     server->waits = options->workers;
+    server->once = options->once;
     server->window = culm_gnn_pace_window(&options->node.pace);
     if (!allocate(server)) {
         culm_gnn_server_free(server);
@@ -381,12 +384,11 @@ static bool have_weights(struct culm_gnn_server *server, struct turn *turn) {
     return turn->weights != NULL;
 }
 
-static bool apply_here(struct culm_gnn_server *server, int32_t index) {
+void culm_gnn_server_apply(struct culm_gnn_server *server, int32_t index) {
     struct turn *turn = culm_gnn_front(server, index);
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     culm_gnn_point(&server->self, CULM_GNN_PHASE_APPLY, turn->epoch, index);
-    turn->out = true;
-    turn->worker = -1;
+    turn->out = turn->here = true;
     server->task = (struct culm_gnn_task){
         .kind = CULM_GNN_TASK_APPLY,
         .interval = index,
@@ -396,7 +398,6 @@ static bool apply_here(struct culm_gnn_server *server, int32_t index) {
         .rows = step->rows >= 0 ? culm_blob_ref(turn->gathered[step->rows]) : NULL,
         .d_rows = step->d_rows >= 0 ? culm_blob_ref(turn->gathered[step->d_rows]) : NULL};
     culm_gnn_server_start(server);
-    return true;
 }
 
 /* Lets an interval go on by one task. True: something has been started here. */
@@ -419,7 +420,8 @@ static bool step_next(struct culm_gnn_server *server, int32_t index) {
     if (step->remote && server->waits) {
         return false;
     }
-    return apply_here(server, index);
+    culm_gnn_server_apply(server, index);
+    return true;
 }
 
 bool culm_gnn_server_is_ready(const struct culm_gnn_server *server, int32_t index,
@@ -506,15 +508,17 @@ static void go_on(struct culm_gnn_server *server) {
     }
     tell_done(server);
     next_turns(server);
-    (void)intervals_next(server);
+    if (!intervals_next(server)) {
+        culm_gnn_server_late(server);
+    }
 }
 
 void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,
                              struct culm_blob *take_output, struct culm_blob *take_gradient,
                              const struct culm_gnn_totals *totals) {
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
-    turn->out = false;
-    turn->worker = -1;
+    turn->out = turn->here = false;
+    turn->worker = turn->second = -1;
     if (step->makes >= 0) {
         turn->made[step->makes].blob = take_output;
     } else {
@@ -591,6 +595,9 @@ static void use_result(struct culm_gnn_server *server) {
         turn->gathered[task->gather] = culm_blob_ref(task->output);
         count_gather(server, turn);
         return;
+    }
+    if (!turn->out || turn->step != task->step) {
+        return; /* a worker was faster */
     }
     culm_gnn_server_stepped(server, turn, task->output, task->gradient, &task->totals);
     task->output = task->gradient = NULL;
@@ -783,6 +790,8 @@ static void on_timer(void *actor, uint32_t timer) {
     }
     if (timer == CULM_GNN_TIMER_BEAT) {
         culm_gnn_beat(&server->self);
+    } else if (timer == CULM_GNN_TIMER_LATE) {
+        go_on(server);
     } else { /* no worker has come: the steps are done here, until one does */
         server->waits = false;
         go_on(server);

@@ -7,7 +7,8 @@
  *     rows ─▶ step (here or at a worker) ─▶ made ─┬─▶ SLICE to the servers of those who read it
  *                                                 └─▶ gather, once all that it reads is here ─▶ rows
  *
- * Of each stage's gradient it adds up what its own intervals make together, as far as the tree goes,
+ * A task that takes much longer than such tasks have taken is given to a second worker, or done here;
+ * the first result counts. Of each stage's gradient it adds up what its own intervals make together, as far as the tree goes,
  * and sends that to all holders. What it has made and gathered it keeps until the epoch is committed:
  * when another server is lost, whoever gets its intervals does their epoch again, and everyone sends
  * the slices that it needs. Rows are pure functions of the epoch, so nobody notices the difference.
@@ -24,6 +25,7 @@ struct culm_gnn_server;
 struct culm_gnn_server_options {
     struct culm_gnn_node_options node;
     bool workers; /* some are to come: it waits a little for the first one */
+    bool once;    /* no task is given to a second worker because the first takes long */
 };
 
 /* NULL: out of memory. */

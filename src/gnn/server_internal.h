@@ -40,12 +40,16 @@ struct worker {
     struct worker *next;
 };
 
+#define CULM_GNN_TOOK_KEPT 31
+
 /* An epoch of an interval. */
 struct turn {
     int64_t epoch;               /* 0: none */
     int32_t step;                /* the next */
     bool out;                    /* that step, or what it needs, is being done */
-    int32_t worker;              /* by which; -1: here */
+    int32_t worker, second;      /* by which, and who does it too; -1: nobody */
+    bool here;                   /* it is done here */
+    uint64_t out_ns;             /* since when the first worker has it */
     struct made *made;           /* [gathers] */
     struct culm_blob **gathered; /* [gathers] */
     struct culm_blob *gradient[CULM_GNN_STAGES_MAX];
@@ -79,6 +83,13 @@ struct sums {
     struct sum *sum[CULM_GNN_STAGES_MAX]; /* [tree.count] those of `cover` */
 };
 
+/* How long workers took for one step, from giving it out to its result. */
+struct took {
+    int64_t count;
+    double ms[CULM_GNN_TOOK_KEPT]; /* of the last ones */
+    double median_ms;
+};
+
 struct culm_gnn_server {
     struct culm_gnn_self self; /* first member */
     bool waits;                /* for the first worker; not for ever */
@@ -96,6 +107,8 @@ struct culm_gnn_server {
     struct ghost **ghost;          /* [gathers * intervals] of all epochs that are kept */
     struct ghost *early;           /* of an attempt that this server does not know yet */
     struct worker *workers;
+    bool once;
+    struct took *took;             /* [steps] */
     struct culm_blob **weights;    /* [window] by version % window; NULL: none */
     struct culm_gnn_version *have; /* [window] of what they are */
     int64_t *asked;                /* [window] by epoch % window: for whose weights; 0: nobody's */
@@ -148,6 +161,13 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
                             const struct culm_message *message);
 /* Hands the step out. False: nobody can take it just now, or a PACK had to be started first. */
 bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t interval);
+/* server_late.c: gives tasks that take long out once more, if nothing else is to be done; sets the
+ * timer for those that may yet. */
+void culm_gnn_server_late(struct culm_gnn_server *server);
+/* A step has come back from the worker that was the first to get it. */
+void culm_gnn_server_took(struct culm_gnn_server *server, const struct turn *turn);
+/* Sends a worker the present step of an interval, whose constant input is here if it needs that. */
+void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker, int32_t interval);
 bool culm_gnn_server_someone_works(const struct culm_gnn_server *server);
 
 /* server_queue.c: what waits. */
@@ -162,6 +182,8 @@ struct culm_gnn_source culm_gnn_server_newest(struct culm_gnn_server *server,
 /* Whether it has something to do; ret_behind: what it is at, comparable between intervals. */
 bool culm_gnn_server_is_ready(const struct culm_gnn_server *server, int32_t interval,
                               int64_t *ret_behind);
+/* Does the present step of an interval here. */
+void culm_gnn_server_apply(struct culm_gnn_server *server, int32_t interval);
 void culm_gnn_server_start(struct culm_gnn_server *server);
 /* A step has come to its end: takes the blobs over. */
 void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,

@@ -32,10 +32,14 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
             culm_gnn_fail(&server->self, CULM_ERR_MEMORY, "out of memory");
             return;
         }
+        struct worker **at = &server->workers; /* by rising number */
+        while (*at && (*at)->node < node) {
+            at = &(*at)->next;
+        }
         worker->node = node;
         worker->warm = warm;
-        worker->next = server->workers;
-        server->workers = worker;
+        worker->next = *at;
+        *at = worker;
     }
     worker->room++;
 }
@@ -62,7 +66,16 @@ void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
     }
     for (int32_t i = 0; i < server->self.o.layout->intervals; i++) {
         struct turn *turn = culm_gnn_front(server, i);
-        if (turn && turn->out && turn->worker == node) {
+        if (!turn || !turn->out) {
+            continue;
+        }
+        if (turn->second == node) {
+            turn->second = -1;
+        } else if (turn->worker == node && (turn->second >= 0 || turn->here)) {
+            turn->worker = turn->second;
+            turn->second = -1;
+        } else if (turn->worker == node) {
+            turn->worker = -1;
             turn->out = false;
             turn->work.retried++;
             culm_blob_clear(&turn->share);
@@ -80,13 +93,28 @@ static int32_t suits(const struct worker *worker, int32_t interval) {
                : 2 * (worker->out == 0) + culm_gnn_set_has(&worker->warm, interval);
 }
 
+/* Where in the round of workers this server begins: others begin elsewhere. */
+static int32_t first_of(const struct culm_gnn_server *server) {
+    int32_t before = 0, workers = 0;
+    for (int32_t p = 0; p < server->peer_count; p++) {
+        before += server->peer[p].node < server->self.o.id;
+    }
+    for (const struct worker *worker = server->workers; worker; worker = worker->next) {
+        workers++;
+    }
+    return before * workers / (server->peer_count + 1);
+}
+
 static struct worker *choose(const struct culm_gnn_server *server, int32_t interval) {
     struct worker *best = NULL;
-    int32_t most = -1;
-    for (struct worker *worker = server->workers; worker; worker = worker->next) {
-        if (suits(worker, interval) > most) {
-            most = suits(worker, interval);
+    int32_t most = -1, at = 0, first = first_of(server);
+    bool behind = false;
+    for (struct worker *worker = server->workers; worker; worker = worker->next, at++) {
+        int32_t suit = suits(worker, interval);
+        if (suit > most || (suit == most && suit >= 0 && at >= first && !behind)) {
+            most = suit;
             best = worker;
+            behind = at >= first;
         }
     }
     return best;
@@ -105,21 +133,30 @@ static void send_keyed(struct culm_gnn_server *server, int32_t to, enum culm_gnn
 bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t index) {
     struct interval *interval = &server->interval[index];
     struct turn *turn = culm_gnn_front(server, index);
-    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     struct worker *worker = choose(server, index);
     if (!worker) {
         return false;
     }
-    bool cold = !culm_gnn_set_has(&worker->warm, index);
-    if (cold && !interval->constant) {
+    if (!culm_gnn_set_has(&worker->warm, index) && !interval->constant) {
         server->task = (struct culm_gnn_task){
             .kind = CULM_GNN_TASK_PACK, .interval = index, .epoch = turn->epoch};
         culm_gnn_server_start(server);
         return false;
     }
+    culm_gnn_server_give(server, worker, index);
+    turn->out = true;
+    turn->worker = worker->node;
+    turn->out_ns = server->self.o.world->ops->now_ns(server->self.o.world);
+    return true;
+}
+
+void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker, int32_t index) {
+    const struct interval *interval = &server->interval[index];
+    const struct turn *turn = culm_gnn_front(server, index);
+    const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     const struct culm_gnn_task_key key = {server->self.view.attempt, turn->epoch, turn->version,
                                           index, turn->step};
-    if (cold) {
+    if (!culm_gnn_set_has(&worker->warm, index)) {
         send_keyed(server, worker->node, CULM_GNN_MSG_PART_CONSTANT, &key, interval->constant);
         culm_gnn_set_add(&worker->warm, index);
     }
@@ -133,9 +170,6 @@ bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t index) {
     send_keyed(server, worker->node, CULM_GNN_MSG_TASK, &key, NULL);
     worker->room--;
     worker->out++;
-    turn->out = true;
-    turn->worker = worker->node;
-    return true;
 }
 
 /* --- back --- */
@@ -145,7 +179,7 @@ static struct turn *wanted(struct culm_gnn_server *server, const struct culm_gnn
     struct turn *turn = culm_gnn_front(server, key->interval);
     bool now = turn && key->attempt == server->self.view.attempt && key->epoch == turn->epoch &&
                key->version == turn->version && server->interval[key->interval].mine && turn->out &&
-               turn->worker >= 0 && turn->step == key->step;
+               turn->step == key->step;
     return now ? turn : NULL;
 }
 
@@ -189,6 +223,9 @@ void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
         return;
     }
     turn->work.worker_bytes += (int64_t)message->payload_bytes;
+    if (turn->worker == from) {
+        culm_gnn_server_took(server, turn);
+    }
     struct culm_blob *share = turn->share;
     turn->share = NULL;
     culm_gnn_server_stepped(server, turn, culm_gnn_payload(message), share, &result.totals);

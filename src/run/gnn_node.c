@@ -142,7 +142,8 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
         .pace = culm_gnn_pace_of(&n->config),
     };
     if (n->role == CULM_GNN_SERVER) {
-        const struct culm_gnn_server_options server = {options, n->config.worker_count > 0};
+        const struct culm_gnn_server_options server = {.node = options,
+                                                       .workers = n->config.worker_count > 0};
         n->actor = culm_gnn_server_new(&server);
     } else if (n->role == CULM_GNN_PARAMETER) {
         n->actor = culm_gnn_parameter_new(&options);

@@ -150,6 +150,16 @@ def thawed(bench):
     check_whole(bench, run)
 
 
+def late(bench):
+    """A task of a worker that is frozen for a while is done by somebody else meanwhile."""
+    config = changed(CONFIG, workers=2, epochs=12, cluster__suspect_ms=20000)
+    run = train(bench, config, "run", *fault("worker:0", 6, "apply", "stop", for_ms=3000))
+    equal(run.all("lost"), [], "losses")
+    check(sum(event["retried"] for event in run.all("epoch")) >= 1, "no task was done twice")
+    check(max(event["epoch_ms"] for event in run.all("epoch")[5:]) < 2500, "everyone waited for the frozen one")
+    check_whole(bench, run, config)
+
+
 # --- ends -------------------------------------------------------------------------------------------------------------------
 
 
@@ -332,6 +342,7 @@ cases.add("a worker and its replacement", lost, {"workers": 1, "epochs": 300, "e
 cases.add("a server and its replacement", lost, {"epochs": 300, "eval__every": 0, "checkpoint__every": 0},
           [("server:1", 3, "gather"), ("server:2", 280, "gather")])
 cases.add("frozen for a moment", thawed)
+cases.add("a task that takes long", late)
 cases.add("stopped and resumed in another shape", stopped, signal.SIGTERM)
 cases.add("killed and resumed in another shape", stopped, signal.SIGKILL)
 cases.add("workers join from outside, and one is killed", joined, ["worker", "worker"], {"workers": 0}, True)

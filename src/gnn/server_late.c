@@ -1,0 +1,84 @@
+/*
+ * A server: tasks that take long. See server.h.
+ *
+ * Near the end of a step workers have nothing to do but one, which everyone waits for. So when a task
+ * has been out for FACTOR times the median of such tasks, and for LEAST_MS at least, somebody else does
+ * it too: a worker that is idle and has the interval's constant input, or else this server, if nothing
+ * else is to be done here. The first result counts. Whoever made it, it is the same.
+ */
+#include "base/grow.h"
+#include "gnn/server_internal.h"
+
+#include <string.h>
+
+#define MS 1000000ull
+#define FACTOR 2
+#define LEAST_MS 50     /* below that, whatever else goes on on a machine is no slower worker */
+#define UNKNOWN_MS 5000 /* where no such task has come back yet */
+
+static uint64_t now_of(const struct culm_gnn_server *server) {
+    return server->self.o.world->ops->now_ns(server->self.o.world);
+}
+
+void culm_gnn_server_took(struct culm_gnn_server *server, const struct turn *turn) {
+    struct took *took = &server->took[turn->step];
+    double sorted[CULM_GNN_TOOK_KEPT];
+    took->ms[took->count++ % CULM_GNN_TOOK_KEPT] =
+        (double)(now_of(server) - turn->out_ns) / (double)MS;
+    size_t count = took->count < CULM_GNN_TOOK_KEPT ? (size_t)took->count : CULM_GNN_TOOK_KEPT;
+    memcpy(sorted, took->ms, count * sizeof *sorted);
+    took->median_ms = culm_median(sorted, count);
+}
+
+static uint64_t limit_ns(const struct culm_gnn_server *server, const struct turn *turn) {
+    const struct took *took = &server->took[turn->step];
+    double ms = took->count > 0 ? FACTOR * took->median_ms : UNKNOWN_MS;
+    return (uint64_t)((ms > LEAST_MS ? ms : LEAST_MS) * (double)MS);
+}
+
+/* An idle one that has not got the task, and needs no constant input for it; NULL: there is none. */
+static struct worker *idle(const struct culm_gnn_server *server, const struct turn *turn,
+                           int32_t interval) {
+    struct worker *worker = server->workers;
+    while (worker && (worker->room <= 0 || worker->out > 0 || worker->leaving ||
+                      worker->node == turn->worker || !culm_gnn_set_has(&worker->warm, interval))) {
+        worker = worker->next;
+    }
+    return worker;
+}
+
+static void give_again(struct culm_gnn_server *server, int32_t index) {
+    struct turn *turn = culm_gnn_front(server, index);
+    struct worker *worker = idle(server, turn, index);
+    turn->work.retried++;
+    if (worker) {
+        turn->second = worker->node;
+        culm_gnn_server_give(server, worker, index);
+    } else {
+        culm_gnn_server_apply(server, index);
+    }
+}
+
+void culm_gnn_server_late(struct culm_gnn_server *server) {
+    uint64_t next = CULM_NEVER;
+    for (int32_t i = 0; i < server->self.o.layout->intervals && !server->once; i++) {
+        const struct turn *turn = server->interval[i].mine ? culm_gnn_front(server, i) : NULL;
+        if (!turn || !turn->out || turn->worker < 0 || turn->second >= 0 || turn->here) {
+            continue;
+        }
+        uint64_t due = turn->out_ns + limit_ns(server, turn);
+        if (now_of(server) < due) {
+            next = due < next ? due : next;
+            continue;
+        }
+        give_again(server, i);
+        if (server->busy) {
+            return;
+        }
+    }
+    if (next != CULM_NEVER) {
+        uint64_t now = now_of(server);
+        server->self.o.world->ops->timer(server->self.o.world, CULM_GNN_TIMER_LATE,
+                                         next > now ? next - now : MS);
+    }
+}

@@ -1,0 +1,254 @@
+/*
+ * How fast a run on a graph gets on, in virtual time: tasks that take long, epochs that overlap.
+ *
+ *     gnn_pace [--log]
+ *
+ * Each case is a run on the symbolic executor whose tasks take the time that the case says; it prints
+ * what an epoch took, and fails where that is not what the case wants.
+ */
+#include "base/rng.h"
+#include "gnn/leader.h"
+#include "gnn/parameter.h"
+#include "gnn/server.h"
+#include "gnn/worker.h"
+#include "sim/gnn_symbolic.h"
+#include "sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define NODES 64
+#define SEED 7
+
+struct run {
+    /* What is asked for. */
+    int32_t count[CULM_GNN_ROLES], intervals, stages;
+    struct culm_gnn_pace pace;
+    bool once;
+    int32_t slow_in;           /* one task of workers in so many is SLOW times as long; 0: none */
+    uint64_t apply_ns, own_ns; /* of a worker's task, and of a server's */
+    /* What comes of it. */
+    double epoch_ms;
+    int64_t retried, tasks, old_rows;
+    char state[80];
+    /* Meanwhile. */
+    struct culm_sim *sim;
+    struct culm_gnn_layout layout;
+    int32_t home[CULM_GNN_INTERVALS_MAX];
+    uint32_t role[NODES];
+    struct culm_gnn_exec *exec[NODES];
+    uint64_t dice;
+    double began_ms, ended_ms;
+};
+
+enum { SLOW = 5 };
+
+static struct culm_gnn_node_options options_of(struct run *run, int32_t id,
+                                               struct culm_world *world,
+                                               struct culm_blob_pool *pool, uint32_t role) {
+    run->role[id] = role;
+    run->exec[id] = culm_gnn_symbolic_new(&run->layout, &run->pace, SEED, pool);
+    return (struct culm_gnn_node_options){.world = world,
+                                          .exec = run->exec[id],
+                                          .layout = &run->layout,
+                                          .pool = pool,
+                                          .id = id,
+                                          .beat_ms = 100,
+                                          .pace = run->pace};
+}
+
+static void *make_server(void *context, int32_t id, struct culm_world *world,
+                         struct culm_blob_pool *pool) {
+    struct run *run = context;
+    const struct culm_gnn_server_options options = {
+        .node = options_of(run, id, world, pool, CULM_GNN_SERVER),
+        .workers = run->count[CULM_GNN_WORKER] > 0,
+        .once = run->once};
+    return culm_gnn_server_new(&options);
+}
+
+static void *make_parameter(void *context, int32_t id, struct culm_world *world,
+                            struct culm_blob_pool *pool) {
+    const struct culm_gnn_node_options options =
+        options_of(context, id, world, pool, CULM_GNN_PARAMETER);
+    return culm_gnn_parameter_new(&options);
+}
+
+static void *make_worker(void *context, int32_t id, struct culm_world *world,
+                         struct culm_blob_pool *pool) {
+    const struct culm_gnn_worker_options options = {
+        .node = options_of(context, id, world, pool, CULM_GNN_WORKER)};
+    return culm_gnn_worker_new(&options);
+}
+
+static void destroy(void *context, int32_t id, void *actor) {
+    struct run *run = context;
+    switch (run->role[id]) {
+    case CULM_GNN_SERVER: culm_gnn_server_free(actor); break;
+    case CULM_GNN_PARAMETER: culm_gnn_parameter_free(actor); break;
+    default: culm_gnn_worker_free(actor); break;
+    }
+    culm_gnn_symbolic_free(run->exec[id]);
+}
+
+static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
+    struct run *run = context;
+    const struct culm_gnn_task *task = (const struct culm_gnn_task *)job;
+    if (task->kind != CULM_GNN_TASK_APPLY || !run->layout.step[task->step].remote) {
+        return run->own_ns;
+    }
+    bool slow = run->role[node] == CULM_GNN_WORKER && run->slow_in > 0 &&
+                culm_rng_below(&run->dice, (uint64_t)run->slow_in) == 0;
+    return slow ? SLOW * run->apply_ns : run->apply_ns;
+}
+
+static void on_event(void *context, json_t *event) {
+    struct run *run = context;
+    const char *name = json_string_value(json_object_get(event, "event"));
+    double t_ms = json_number_value(json_object_get(event, "t_ms"));
+    if (strcmp(name, "epoch") == 0) {
+        int64_t epoch = json_integer_value(json_object_get(event, "epoch"));
+        const json_t *ages = json_object_get(event, "ages");
+        if (epoch == 1) {
+            run->began_ms = t_ms; /* the first one brings constant inputs */
+        }
+        run->ended_ms = t_ms;
+        run->retried += epoch > 1 ? json_integer_value(json_object_get(event, "retried")) : 0;
+        run->tasks += epoch > 1 ? json_integer_value(json_object_get(event, "tasks")) : 0;
+        for (size_t age = 1; age < json_array_size(ages); age++) {
+            run->old_rows += json_integer_value(json_array_get(ages, age));
+        }
+    } else if (strcmp(name, "done") == 0) {
+        snprintf(run->state, sizeof run->state, "%s",
+                 json_string_value(json_object_get(event, "state_sha256")));
+    }
+}
+
+/* False: it did not come to its end. */
+static bool play(struct run *run) {
+    const struct culm_sim_options options = {
+        .seed = SEED,
+        .latency_ns = 100000,
+        .exit_ns = 5 * MS,
+        .job_ns = MS,
+        .io_ns = MS,
+        .spawn_ns = 30 * MS,
+        .spawn_max = NODES,
+        .role = {[CULM_GNN_SERVER] = {run, &culm_gnn_server_actor, make_server, destroy, false},
+                 [CULM_GNN_PARAMETER] = {run, &culm_gnn_parameter_actor, make_parameter, destroy,
+                                         false},
+                 [CULM_GNN_WORKER] = {run, &culm_gnn_worker_actor, make_worker, destroy, true}},
+        .coordinator_ops = &culm_gnn_leader_actor,
+        .event = on_event,
+        .event_context = run,
+        .cost = cost,
+    };
+    if (culm_gnn_symbolic_layout(SEED, run->intervals, run->stages, &run->layout, NULL) !=
+        CULM_OK) {
+        return false;
+    }
+    for (int32_t i = 0; i < run->intervals; i++) {
+        run->home[i] = i * run->count[CULM_GNN_SERVER] / run->intervals;
+    }
+    run->dice = culm_rng_mix(SEED, 3);
+    run->sim = culm_sim_new(&options);
+    struct culm_gnn_exec *exec = culm_gnn_symbolic_new(&run->layout, &run->pace, SEED, NULL);
+    struct culm_gnn_leader_options leader = {
+        .world = culm_sim_coordinator_world(run->sim),
+        .agent = culm_sim_agent(run->sim),
+        .exec = exec,
+        .layout = &run->layout,
+        .settings = {.pace = run->pace, .beat_ms = 100, .suspect_ms = 1000, .stuck_ms = 30000},
+        .home = run->home,
+        .rows = {10, 10, 10},
+        .start_path = "",
+    };
+    memcpy(leader.settings.count, run->count, sizeof run->count);
+    struct culm_gnn_leader *leads = culm_gnn_leader_new(&leader);
+    culm_sim_coordinator(run->sim, leads);
+    while (culm_sim_step(run->sim) && culm_sim_now(run->sim) < 600000 * MS) {
+    }
+    int code = -1;
+    const char *error = NULL;
+    bool left = culm_sim_left(run->sim, &code, &error);
+    culm_gnn_leader_free(leads);
+    culm_sim_free(run->sim);
+    culm_gnn_symbolic_free(exec);
+    culm_gnn_layout_release(&run->layout);
+    run->epoch_ms = (run->ended_ms - run->began_ms) / (double)(run->pace.epochs - 1);
+    return left && code == 0;
+}
+
+/* --- cases --- */
+
+static int failed, cases;
+
+static void check(bool good, const char *name, const char *figures) {
+    printf("%s %d - %s: %s\n", good ? "ok" : "not ok", ++cases, name, figures);
+    failed += !good;
+}
+
+static struct run shape(int32_t workers) {
+    return (struct run){.count = {2, 1, workers},
+                        .intervals = 16,
+                        .stages = 3,
+                        .pace = {.epochs = 40, .tail = 1},
+                        .slow_in = 10,
+                        .apply_ns = 100 * MS,
+                        .own_ns = MS};
+}
+
+/* One task in ten takes five times as long, and none is given out twice: epochs that overlap wait
+ * less for it. */
+static void test_overlap(int32_t workers) {
+    struct run sync = shape(workers), async = shape(workers);
+    char name[80], figures[160];
+    sync.once = async.once = true;
+    async.pace.ahead = true;
+    async.pace.staleness = 1;
+    bool good = play(&sync) && play(&async);
+    double ratio = sync.epoch_ms / async.epoch_ms;
+    snprintf(name, sizeof name, "slow tasks, %d workers, async against sync", workers);
+    snprintf(figures, sizeof figures, "%.0f ms an epoch, %.0f: %.2f times as fast, %lld old rows",
+             sync.epoch_ms, async.epoch_ms, ratio, (long long)async.old_rows);
+    check(good && ratio >= 1.2 && async.old_rows > 0 && sync.retried + async.retried == 0, name,
+          figures);
+}
+
+/* The same tasks, given out twice where they take long: less time, the same bits. */
+static void test_twice(int32_t workers) {
+    struct run once = shape(workers), twice = shape(workers);
+    char name[80], figures[160];
+    once.once = true;
+    bool good = play(&once) && play(&twice);
+    double ratio = once.epoch_ms / twice.epoch_ms;
+    snprintf(name, sizeof name, "slow tasks, %d workers, given out twice", workers);
+    snprintf(figures, sizeof figures,
+             "%.0f ms an epoch, %.0f: %.2f times as fast, %lld of %lld tasks twice", once.epoch_ms,
+             twice.epoch_ms, ratio, (long long)twice.retried, (long long)twice.tasks);
+    check(good && ratio >= 1.1 && twice.retried > 0 && strcmp(once.state, twice.state) == 0, name,
+          figures);
+}
+
+/* Where none takes long, none is given out twice. */
+static void test_even(void) {
+    struct run even = shape(8);
+    char figures[160];
+    even.slow_in = 0;
+    bool good = play(&even);
+    snprintf(figures, sizeof figures, "%.0f ms an epoch, %lld tasks twice", even.epoch_ms,
+             (long long)even.retried);
+    check(good && even.retried == 0, "even tasks", figures);
+}
+
+int main(void) {
+    test_overlap(16);
+    test_overlap(8);
+    test_twice(16);
+    test_twice(8);
+    test_even();
+    printf("1..%d\n", cases);
+    return failed > 0;
+}
