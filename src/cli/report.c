@@ -1,16 +1,20 @@
-/* `culm report DIR [--against DIR]`: the closing summary, from events alone. */
+/* `culm report DIR [--against DIR] [--html FILE]`: the closing summary, from events alone. */
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/options.h"
 
+#include "report/page.h"
 #include "report/summary.h"
 
 struct values {
-    const char *against;
+    const char *against, *html;
 };
 
 static const struct culm_option options[] = {
     CULM_OPTION("against", TEXT, "DIR", struct values, against,
                 "another run; exit 1 unless both ended bit-equal"),
+    CULM_OPTION("html", TEXT, "FILE", struct values, html,
+                "writes a page with charts, tables and pictures to FILE"),
 };
 
 const struct culm_usage culm_usage_report = {
@@ -23,9 +27,22 @@ const struct culm_usage culm_usage_report = {
     .option_count = sizeof options / sizeof *options,
 };
 
+/* A page that is there already is replaced, whole or not at all. */
+static enum culm_status write_html(const char *dir, const char *path, struct culm_error *error) {
+    struct culm_buf page;
+    culm_buf_init(&page, CULM_PAGE_BYTES_MAX);
+    enum culm_status status = culm_page_write(dir, &page, error);
+    if (status == CULM_OK) {
+        status = culm_file_replace(NULL, path, page.data, page.len, error);
+    }
+    culm_buf_release(&page);
+    return status;
+}
+
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
-    const char *dir = arguments->items[0], *against = ((const struct values *)values)->against;
+    const struct values *given = values;
+    const char *dir = arguments->items[0], *against = given->against;
     const struct culm_summary_job *job, *other_job = NULL;
     struct culm_summary summary, other;
     char difference[256];
@@ -46,6 +63,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     status = culm_summary_read(&summary, dir, error);
     if (status == CULM_OK && against) {
         status = culm_summary_read(&other, against, error);
+    }
+    if (status == CULM_OK && given->html) {
+        status = write_html(dir, given->html, error);
     }
     if (status == CULM_OK) {
         culm_summary_print(&summary, dir, against ? &other : NULL, stdout);

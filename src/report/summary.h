@@ -30,11 +30,14 @@ struct culm_summary_line {
     bool (*value)(const struct culm_summary *summary, char *ret_text, size_t size);
 };
 
+struct culm_page_look; /* page.h */
+
 struct culm_summary_job {
     const char *step; /* what it calls a step */
     const struct culm_summary_row *rows;
     const struct culm_summary_line *lines;
     const char *name; /* as "job" in the event start of its runs; NULL: there is none */
+    const struct culm_page_look *page;
 };
 
 struct culm_summary_step {

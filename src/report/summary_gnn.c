@@ -1,5 +1,6 @@
 /* What each event of training on a graph adds to a summary, and its lines. See gnn.h. */
 #include "report/gnn.h"
+#include "report/page.h"
 
 #include <string.h>
 
@@ -133,4 +134,23 @@ static const struct culm_summary_line lines[] = {
     {0},
 };
 
-const struct culm_summary_job culm_summary_gnn = {"epoch", rows, lines, "gnn"};
+/* --- page --- */
+
+static const struct culm_page_chart charts[] = {
+    {.title = "Loss", .x_of = "epoch", .y_label = "", .line = {{"epoch", "loss", "loss", NULL, 1}}},
+    {.title = "Accuracy",
+     .x_of = "epoch",
+     .y_label = "%",
+     .line = {{"epoch", "valid", "validation", NULL, 100}, {"epoch", "test", "test", NULL, 100}}},
+    {.title = "Time of an epoch",
+     .x_of = "epoch",
+     .y_label = "ms",
+     .from_zero = true,
+     .line = {{"epoch", "epoch_ms", "epoch", NULL, 1}}},
+    {0},
+};
+static const char *const notes[] = {"lost",    "rollback", "fault",   "tune",
+                                    "warning", "error",    "stopped", NULL};
+static const struct culm_page_look page = {charts, NULL, notes};
+
+const struct culm_summary_job culm_summary_gnn = {"epoch", rows, lines, "gnn", &page};

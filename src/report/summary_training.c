@@ -1,4 +1,5 @@
 /* What each event of training adds to a summary, and its lines. See training.h. */
+#include "report/page.h"
 #include "report/training.h"
 
 #include <string.h>
@@ -125,5 +126,23 @@ static const struct culm_summary_line lines[] = {
     {0},
 };
 
-const struct culm_summary_job culm_summary_training = {
-    .step = "step", .rows = rows, .lines = lines};
+/* --- page --- */
+
+static const struct culm_page_chart charts[] = {
+    {.title = "Loss", .x_of = "step", .y_label = "", .line = {{"step", "loss", "loss", NULL, 1}}},
+    {.title = "Time of a step",
+     .x_of = "step",
+     .y_label = "ms",
+     .from_zero = true,
+     .line = {{"step", "step_ms", "step", NULL, 1}}},
+    {.title = "Pauses after losses",
+     .y_label = "ms",
+     .from_zero = true,
+     .line = {{"recovered", "pause_ms", "pause", NULL, 1}}},
+    {0},
+};
+static const char *const notes[] = {"lost",    "fenced", "rollback", "fault", "misread",
+                                    "warning", "error",  "stopped",  NULL};
+static const struct culm_page_look page = {charts, NULL, notes};
+
+const struct culm_summary_job culm_summary_training = {"step", rows, lines, NULL, &page};

@@ -1,0 +1,166 @@
+/* What each event of `culm merge` and `culm edge run` adds to a summary, and its lines. See merge.h. */
+#include "report/merge.h"
+#include "report/page.h"
+
+#include <string.h>
+
+/* --- merge --- */
+
+enum { QUERIES, MERGED, ROUNDS, BYTES, DISTINCT };
+enum { SAVED };
+
+static enum culm_status add_merge_done(struct culm_summary *s, const json_t *event,
+                                       struct culm_error *error) {
+    const json_t *queries = json_object_get(event, "queries"), *query;
+    size_t i;
+    s->own_counts[QUERIES] = (int64_t)json_array_size(queries);
+    s->own_counts[MERGED] = 0;
+    json_array_foreach(queries, i, query) {
+        s->own_counts[MERGED] += json_is_number(json_object_get(query, "merged"));
+    }
+    s->own_counts[BYTES] = culm_event_int(event, "bytes", 0);
+    s->own_counts[DISTINCT] = culm_event_int(event, "distinct_bytes", 0);
+    s->own_figures[SAVED] = culm_event_real(event, "saved", 0);
+    return culm_summary_add_done(s, event, error);
+}
+
+static const struct culm_summary_row merge_rows[] = {
+    {"start", .add = culm_summary_add_start},
+    {"done", .add = add_merge_done},
+    {"error", .add = culm_summary_add_error},
+    {"merged", .count = offsetof(struct culm_summary, own_counts) + ROUNDS * sizeof(int64_t)},
+    {0},
+};
+
+static bool saved(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%.1f %% of what %lld queries take: %.2f MB in place of %.2f MB",
+             100 * s->own_figures[SAVED], (long long)s->own_counts[QUERIES],
+             (double)s->own_counts[DISTINCT] / 1e6, (double)s->own_counts[BYTES] / 1e6);
+    return s->done;
+}
+
+static bool rounds(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%lld", (long long)s->own_counts[ROUNDS]);
+    return true;
+}
+
+static const struct culm_summary_line merge_lines[] = {
+    {"saved", saved},
+    {"rounds shipped", rounds},
+    {0},
+};
+
+static const struct culm_page_chart merge_charts[] = {
+    {.title = "Saved",
+     .y_label = "MB",
+     .steps = true,
+     .from_zero = true,
+     .line = {{"merged", "saved_bytes", "saved", NULL, 1e-6}}},
+    {.title = "Accuracy when it was checked",
+     .y_label = "% of the original's",
+     .line = {{"check", "accuracy", NULL, "query", 100}}},
+    {0},
+};
+static const struct culm_page_column merge_columns[] = {
+    {"query", "query", 0, ""},
+    {"original", "original", 100, " %"},
+    {"merged", "merged", 100, " %"},
+    {"target", "target", 100, " % of it"},
+    {0},
+};
+static const char *const merge_notes[] = {"warning", "error", "stopped", NULL};
+static const struct culm_page_look merge_page = {merge_charts, merge_columns, merge_notes};
+
+const struct culm_summary_job culm_summary_merge = {"round", merge_rows, merge_lines, "merge",
+                                                    &merge_page};
+
+/* --- edge --- */
+
+enum { FRAMES, PROCESSED, RESIDENT, LIMIT, LOADS, EVICTIONS, DRIFTS };
+enum { LOAD_SHARE };
+
+static enum culm_status add_edge_done(struct culm_summary *s, const json_t *event,
+                                      struct culm_error *error) {
+    const json_t *query;
+    size_t i;
+    s->own_counts[FRAMES] = s->own_counts[PROCESSED] = 0;
+    json_array_foreach(json_object_get(event, "queries"), i, query) {
+        s->own_counts[FRAMES] += culm_event_int(query, "frames", 0);
+        s->own_counts[PROCESSED] += culm_event_int(query, "processed", 0);
+    }
+    s->own_counts[RESIDENT] = culm_event_int(event, "resident_max_bytes", 0);
+    s->own_counts[LIMIT] = culm_event_int(event, "limit_bytes", 0);
+    s->own_figures[LOAD_SHARE] = culm_event_real(event, "load_share", 0);
+    return culm_summary_add_done(s, event, error);
+}
+
+#define OWN(index) offsetof(struct culm_summary, own_counts) + (index) * sizeof(int64_t)
+
+static const struct culm_summary_row edge_rows[] = {
+    {"start", .add = culm_summary_add_start},
+    {"done", .add = add_edge_done},
+    {"error", .add = culm_summary_add_error},
+    {"load", .count = OWN(LOADS)},
+    {"evict", .count = OWN(EVICTIONS)},
+    {"drift", .count = OWN(DRIFTS)},
+    {0},
+};
+
+static bool frames(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%lld of %lld answered in time (%.1f %%)",
+             (long long)s->own_counts[PROCESSED], (long long)s->own_counts[FRAMES],
+             s->own_counts[FRAMES] > 0
+                 ? 100.0 * (double)s->own_counts[PROCESSED] / (double)s->own_counts[FRAMES]
+                 : 0.0);
+    return s->done;
+}
+
+static bool memory(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "at most %.2f MB of %.2f MB", (double)s->own_counts[RESIDENT] / 1e6,
+             (double)s->own_counts[LIMIT] / 1e6);
+    return s->done;
+}
+
+static bool loading(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%lld loads, %lld evictions; %.1f %% of the time was spent waiting",
+             (long long)s->own_counts[LOADS], (long long)s->own_counts[EVICTIONS],
+             100 * s->own_figures[LOAD_SHARE]);
+    return true;
+}
+
+static bool drifts(const struct culm_summary *s, char *ret_text, size_t size) {
+    snprintf(ret_text, size, "%lld", (long long)s->own_counts[DRIFTS]);
+    return s->own_counts[DRIFTS] > 0;
+}
+
+static const struct culm_summary_line edge_lines[] = {
+    {"frames", frames}, {"memory", memory}, {"weights", loading}, {"drifts", drifts}, {0},
+};
+
+static const struct culm_page_chart edge_charts[] = {
+    {.title = "Frames answered in time",
+     .y_label = "%",
+     .steps = true,
+     .from_zero = true,
+     .share = true,
+     .line = {{"frame", "done_ms", NULL, "query", 1}}},
+    {.title = "Weights in memory",
+     .y_label = "MB; the limit also holds activations and frames",
+     .steps = true,
+     .from_zero = true,
+     .with_limit = true,
+     .line = {{"load", "resident_bytes", "resident", NULL, 1e-6},
+              {"evict", "resident_bytes", "resident", NULL, 1e-6}}},
+    {0},
+};
+static const struct culm_page_column edge_columns[] = {
+    {"query", "query", 0, ""},           {"frames", "frames", 0, ""},
+    {"processed", "in time", 0, ""},     {"dropped", "dropped", 0, ""},
+    {"accuracy", "accuracy", 100, " %"}, {0},
+};
+static const char *const edge_notes[] = {"drift",   "feed",  "load_failed", "round",
+                                         "warning", "error", "stopped",     NULL};
+static const struct culm_page_look edge_page = {edge_charts, edge_columns, edge_notes};
+
+const struct culm_summary_job culm_summary_edge = {"second", edge_rows, edge_lines, "edge",
+                                                   &edge_page};
