@@ -18,6 +18,7 @@ struct culm_command {
 };
 
 int culm_cli_bench(int argc, char **argv);
+int culm_cli_edge(int argc, char **argv);
 int culm_cli_eval(int argc, char **argv);
 int culm_cli_model(int argc, char **argv);
 int culm_cli_generate(int argc, char **argv);
@@ -34,7 +35,7 @@ int culm_cli_node(int argc, char **argv);
 int culm_cli_worker(int argc, char **argv);
 
 /* Their options: beside the commands, for parsing, --help, manual pages and completions. */
-extern const struct culm_usage culm_usage_bench, culm_usage_ckpt, culm_usage_eval,
+extern const struct culm_usage culm_usage_bench, culm_usage_ckpt, culm_usage_edge, culm_usage_eval,
     culm_usage_generate, culm_usage_gnn, culm_usage_gnn_train, culm_usage_help, culm_usage_model,
     culm_usage_predict, culm_usage_report, culm_usage_train, culm_usage_version;
 

@@ -46,7 +46,7 @@ size_t culm_edge_frames_bytes(const struct culm_edge_layout *layout, int32_t slo
     size_t bytes = 0;
     for (int32_t f = 0; f < layout->feed_count; f++) {
         if (!layout->feed[f].gone && watched(layout, f)) {
-            bytes += (size_t)slots * layout->feed[f].frame_bytes;
+            bytes += (size_t)(slots + 1) * layout->feed[f].frame_bytes;
         }
     }
     return bytes;

@@ -72,10 +72,10 @@ enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
 /* Bytes of the tensors of one query; and of those of all, each once. */
 size_t culm_edge_query_bytes(const struct culm_edge_layout *layout, int32_t query);
 size_t culm_edge_distinct_bytes(const struct culm_edge_layout *layout);
-/* Frames that may wait, `slots` of each feed that somebody looks at. */
+/* Frames of each feed that somebody looks at: `slots` that are there, and one that is just coming. */
 size_t culm_edge_frames_bytes(const struct culm_edge_layout *layout, int32_t slots);
 
-#define CULM_EDGE_SLOTS_MIN 2 /* one frame that is looked at, and one that comes */
+#define CULM_EDGE_SLOTS_MIN 2 /* a frame that is looked at, and one that waits */
 
 /* Memory that is worth giving. At the least, each query can run when nothing else is there, one frame
  * at a time; at the most, all tensors stay. Both with CULM_EDGE_SLOTS_MIN frames of every feed. */

@@ -22,10 +22,10 @@ int32_t culm_edge_batch_for(const struct culm_edge_query *query, int32_t frames)
     return b;
 }
 
-uint64_t culm_edge_visit_ns(const struct culm_edge_query *query, int32_t frames) {
+uint64_t culm_edge_visit_ns(const struct culm_edge_query *query, int32_t frames, int32_t largest) {
     uint64_t ns = 0;
     while (frames > 0) {
-        int32_t b = query->batches - 1;
+        int32_t b = largest;
         while (b > 0 && query->batch[b] > frames) {
             b--;
         }
@@ -35,22 +35,21 @@ uint64_t culm_edge_visit_ns(const struct culm_edge_query *query, int32_t frames)
     return ns;
 }
 
-/* The largest batch within `visit` frames. */
-static int32_t batch_within(const struct culm_edge_query *query, int32_t visit) {
+/* The largest batch within `visit` frames that there is memory for; -1: not even one frame. */
+static int32_t batch_within(const struct culm_edge_layout *layout, int32_t q, int32_t visit) {
+    const struct culm_edge_query *query = &layout->query[q];
+    size_t taken = culm_edge_query_bytes(layout, q) + culm_edge_frames_bytes(layout, visit + 1);
     int32_t b = query->batches - 1;
-    while (b > 0 && query->batch[b] > visit) {
+    while (b >= 0 && ((b > 0 && query->batch[b] > visit) ||
+                      taken + query->activation_bytes[b] > layout->limit_bytes)) {
         b--;
     }
     return b;
 }
 
 static bool fits(const struct culm_edge_layout *layout, int32_t visit) {
-    size_t frames = culm_edge_frames_bytes(layout, visit + 1);
     for (int32_t q = 0; q < layout->query_count; q++) {
-        const struct culm_edge_query *query = &layout->query[q];
-        if (!query->gone && culm_edge_query_bytes(layout, q) +
-                                    query->activation_bytes[batch_within(query, visit)] + frames >
-                                layout->limit_bytes) {
+        if (!layout->query[q].gone && batch_within(layout, q, visit) < 0) {
             return false;
         }
     }
@@ -66,8 +65,12 @@ static struct culm_edge_choices choices_of(const struct culm_edge_layout *layout
         choices.period_ns = query->every_ns;
     }
     for (int32_t k = 1; k <= visit_max && choices.count < CULM_EDGE_CHOICES_MAX; k *= 2) {
-        uint64_t run = culm_edge_visit_ns(query, k);
-        uint64_t first = query->run_ns[batch_within(query, k)];
+        int32_t largest = batch_within(layout, q, visit_max);
+        uint64_t run = culm_edge_visit_ns(query, k, largest);
+        while (largest > 0 && query->batch[largest] > k) {
+            largest--;
+        }
+        uint64_t first = query->run_ns[largest];
         choices.choice[choices.count++] = (struct culm_edge_choice){
             .frames = k,
             .cost_ns = run > load ? run : load,
@@ -87,7 +90,7 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
     size_t frames = culm_edge_frames_bytes(layout, plan.slots);
     for (int32_t q = 0; q < layout->query_count; q++) {
         const struct culm_edge_query *query = &layout->query[q];
-        activations[q] = query->gone ? 0 : query->activation_bytes[batch_within(query, visit)];
+        activations[q] = query->gone ? 0 : query->activation_bytes[batch_within(layout, q, visit)];
     }
     plan.count = options->given_order ? culm_edge_order_given(layout, plan.order)
                                       : culm_edge_order(layout, activations, frames, plan.order);

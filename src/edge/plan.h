@@ -38,7 +38,7 @@ enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
 
 /* The batch for so many frames: the smallest that holds them, or else the largest. */
 int32_t culm_edge_batch_for(const struct culm_edge_query *query, int32_t frames);
-/* How long so many frames take, in as many batches as they need. */
-uint64_t culm_edge_visit_ns(const struct culm_edge_query *query, int32_t frames);
+/* How long so many frames take, in as many batches as they need, of the first `largest` + 1 sizes. */
+uint64_t culm_edge_visit_ns(const struct culm_edge_query *query, int32_t frames, int32_t largest);
 
 #endif

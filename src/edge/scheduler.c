@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,12 @@ static void say_moved(struct culm_edge_scheduler *scheduler, const char *event, 
     }
 }
 
+/* In the time of events, which begins when it starts. */
+static double since(const struct culm_edge_scheduler *scheduler, uint64_t ns) {
+    return floor(((double)ns - (double)scheduler->begin_ns) / 1e3 + 0.5) /
+           1e3; /* to a microsecond */
+}
+
 static void say_frame(struct culm_edge_scheduler *scheduler, int32_t query,
                       const struct culm_edge_look *look, uint64_t done_ns, const char *why) {
     if (scheduler->o.quiet) {
@@ -96,12 +103,12 @@ static void say_frame(struct culm_edge_scheduler *scheduler, int32_t query,
     }
     json_t *event = json_pack("{s:s, s:o, s:I, s:f}", "event", "frame", "query",
                               culm_json_text(query_of(scheduler, query)->name), "frame",
-                              (json_int_t)look->frame, "due_ms", (double)look->due_ns / 1e6);
+                              (json_int_t)look->frame, "due_ms", since(scheduler, look->due_ns));
     if (why) {
         json_object_set_new(event, "dropped", json_true());
         json_object_set_new(event, "why", json_string(why));
     } else {
-        json_object_set_new(event, "done_ms", json_real((double)done_ns / 1e6));
+        json_object_set_new(event, "done_ms", json_real(since(scheduler, done_ns)));
     }
     publish(scheduler, event);
 }
@@ -674,6 +681,7 @@ static void take_next(struct culm_edge_scheduler *scheduler) {
 static void on_start(void *actor) {
     struct culm_edge_scheduler *scheduler = actor;
     uint64_t now = now_of(scheduler);
+    scheduler->begin_ns = now;
     for (int32_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
         scheduler->query[q].answered_ns = now;
     }

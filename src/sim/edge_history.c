@@ -347,7 +347,7 @@ static uint64_t longest_round(const struct culm_edge_layout *layout,
     uint64_t round = 0, one = 0;
     for (int32_t q = 0; q < layout->query_count; q++) {
         const struct culm_edge_query *query = &layout->query[q];
-        uint64_t visit = culm_edge_visit_ns(query, plan->visit[q]);
+        uint64_t visit = culm_edge_visit_ns(query, plan->visit[q], 0);
         uint64_t load_ns =
             (uint64_t)query->tensor_count * layout->load_ns +
             (uint64_t)(layout->load_ns_per_byte * (double)culm_edge_query_bytes(layout, q));

@@ -1,0 +1,184 @@
+/*
+ * `culm edge run|plan|bench WORKLOAD.yaml`: many models on live video in the memory of few.
+ */
+#include "cli/command.h"
+#include "cli/options.h"
+#include "run/edge_commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct values {
+    struct culm_option_list sets, packages;
+    const char *profile, *out;
+    double for_s;
+    int64_t frames;
+    bool json;
+};
+
+static const struct culm_option options[] = {
+    CULM_OPTION("package", LIST, "DIR", struct values, packages,
+                "a package of culm merge; for bench repeatable, also as NAME=DIR (default: the "
+                "models as they are)"),
+    CULM_OPTION("profile", TEXT, "FILE", struct values, profile,
+                "how long models run and how fast tensors load (default: measured)"),
+    CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
+                "changes a key of the workload; repeatable"),
+    CULM_OPTION("for", REAL, "S", struct values, for_s,
+                "ends after S seconds (default: plan 60, run when all feeds have ended)"),
+    CULM_OPTION("frames", INT, "N", struct values, frames,
+                "bench: frames of each stream (default: 3000)"),
+    CULM_OPTION("out", TEXT, "DIR", struct values, out,
+                "run: folder of answers, events and profile (default: runs/<workload name>-edge)"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json,
+                "prints JSON: of plan one object, of bench one a cell, of run the events"),
+};
+
+const struct culm_usage culm_usage_edge = {
+    .command = "edge",
+    .arguments = "run|plan|bench WORKLOAD.yaml",
+    .min_arguments = 2,
+    .max_arguments = 2,
+    .summary = "Answers queries on live video with more models than memory holds, in time",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .details =
+        "run answers the queries of the workload on its feeds; each line of DIR/QUERY.jsonl is "
+        "one\n"
+        "frame's answer. A signal ends it with exit code 0; on SIGHUP it takes up queries and "
+        "feeds\n"
+        "that came to the workload or went, and a new round of the package as soon as it is "
+        "there.\n"
+        "plan tells in virtual time what would come of it. bench does so for memory min, 50 % and\n"
+        "75 %, deadlines of 100, 200 and 400 ms, and 5, 10 and 30 frames a second: for the models "
+        "as\n"
+        "they are (none), each package, every equal layer shared (max), and loading that takes no\n"
+        "time (load-free), each also with the scheduler that was released with GEMEL.\n",
+};
+
+static double number(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+static const char *text(const json_t *object, const char *key) {
+    const char *value = json_string_value(json_object_get(object, key));
+    return value ? value : "";
+}
+
+static void print_plan(const json_t *plan) {
+    size_t i;
+    json_t *item;
+    printf("memory      %.2f MB of %.2f (%.2f least, %.2f for all at once; weights %.2f)\n",
+           number(plan, "resident_max_bytes") / 1e6, number(plan, "limit_bytes") / 1e6,
+           number(plan, "least_bytes") / 1e6, number(plan, "most_bytes") / 1e6,
+           number(plan, "distinct_bytes") / 1e6);
+    printf("loading     %.2f MB a round, %.0f %% of the time waited for\n",
+           number(plan, "round_bytes") / 1e6, 100 * number(plan, "load_share"));
+    printf("order      ");
+    json_array_foreach(json_object_get(plan, "order"), i, item) {
+        const char *name = json_string_value(item);
+        printf(" %s (%.0f)", name, number(json_object_get(plan, "visit"), name));
+    }
+    printf("\n");
+    json_array_foreach(json_object_get(plan, "queries"), i, item) {
+        double frames = number(item, "frames");
+        printf("%-20s %5.1f %% of %.0f frames in time\n", text(item, "query"),
+               frames > 0 ? 100 * number(item, "processed") / frames : 100.0, frames);
+    }
+}
+
+static void print_cell(const json_t *cell) {
+    const json_t *released = json_object_get(cell, "released_scheduler");
+    printf("%-10s %-4s %4.0f ms %3.0f fps   processed %5.1f %%, least %5.1f %%, loading %4.1f %%   "
+           "released scheduler %5.1f %%, least %5.1f %%\n",
+           text(cell, "mode"), text(cell, "memory"), number(cell, "deadline_ms"),
+           number(cell, "fps"), 100 * number(cell, "processed"),
+           100 * number(cell, "least_processed"), 100 * number(cell, "load_share"),
+           100 * number(released, "processed"), 100 * number(released, "least_processed"));
+}
+
+/* Events of a run in words: what begins, what goes wrong, what came of it. */
+static void print_event(const json_t *event) {
+    const char *kind = text(event, "event");
+    size_t i;
+    json_t *item;
+    if (strcmp(kind, "start") == 0) {
+        printf("limit %.2f MB, tensors at %.0f MB/s; expected:", number(event, "limit_bytes") / 1e6,
+               number(json_object_get(event, "loading"), "mb_per_s"));
+        json_array_foreach(json_object_get(event, "expected"), i, item) {
+            printf(" %s %.0f %%", text(item, "query"), 100 * number(item, "processed"));
+        }
+        printf("\n");
+    } else if (json_object_get(event, "error")) {
+        printf("%s %s: %s\n", kind, text(event, strcmp(kind, "feed") == 0 ? "feed" : "query"),
+               text(event, "error"));
+    } else if (strcmp(kind, "round") == 0) {
+        printf("round %.0f of the package\n", number(event, "round"));
+    } else if (strcmp(kind, "drift") == 0) {
+        printf("drift: %s at %.3f, %s\n", text(event, "query"), number(event, "accuracy"),
+               text(event, "action"));
+    } else if (strcmp(kind, "done") == 0) {
+        json_array_foreach(json_object_get(event, "queries"), i, item) {
+            double frames = number(item, "frames");
+            printf("%-20s %5.1f %% of %.0f frames in time\n", text(item, "query"),
+                   frames > 0 ? 100 * number(item, "processed") / frames : 100.0, frames);
+        }
+        printf("memory %.2f MB of %.2f; %.0f %% of the time waited for tensors\n",
+               number(event, "resident_max_bytes") / 1e6, number(event, "limit_bytes") / 1e6,
+               100 * number(event, "load_share"));
+    }
+}
+
+struct telling {
+    const struct values *values;
+    void (*print)(const json_t *object);
+};
+
+static void tell(void *ctx, json_t *take_object) {
+    const struct telling *telling = ctx;
+    if (telling->values->json) {
+        culm_cli_print_json(take_object);
+    } else {
+        telling->print(take_object);
+        json_decref(take_object);
+    }
+    fflush(stdout);
+}
+
+static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
+                            struct culm_error *error) {
+    const struct values *v = values;
+    struct telling telling = {.values = v};
+    const struct culm_edge_command command = {.workload = arguments->items[1],
+                                              .sets = v->sets.items,
+                                              .set_count = v->sets.count,
+                                              .packages = v->packages.items,
+                                              .package_count = v->packages.count,
+                                              .profile = v->profile,
+                                              .for_s = v->for_s,
+                                              .out = v->out,
+                                              .frames = v->frames,
+                                              .tell = tell,
+                                              .ctx = &telling};
+    const char *what = arguments->items[0];
+    (void)ret_code;
+    if (strcmp(what, "run") == 0) {
+        telling.print = print_event;
+        return culm_edge_run(&command, error);
+    }
+    if (strcmp(what, "plan") == 0) {
+        telling.print = print_plan;
+        return culm_edge_plan_run(&command, error);
+    }
+    if (strcmp(what, "bench") == 0) {
+        telling.print = print_cell;
+        return culm_edge_grid(&command, error);
+    }
+    return culm_error_set(error, CULM_ERR_ARGUMENT, "'%s' is not one of run, plan, bench", what);
+}
+
+int culm_cli_edge(int argc, char **argv) {
+    struct values values = {0};
+    return culm_cli_run(&culm_usage_edge, argc, argv, &values, run);
+}

@@ -1,0 +1,66 @@
+/*
+ * Addresses are reserved without rights, so they cost nothing, whatever the system thinks of promising
+ * more memory than there is. See arena.h.
+ */
+#include "edge/arena.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t bytes,
+                                      struct culm_error *error) {
+    *arena = (struct culm_edge_arena){.page = (size_t)sysconf(_SC_PAGESIZE)};
+    arena->size = culm_edge_arena_round(arena, bytes);
+    void *base =
+        mmap(NULL, arena->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+        *arena = (struct culm_edge_arena){0};
+        return culm_error_errno(error, errno, "reserve addresses for %zu MB", bytes / 1000000);
+    }
+    arena->base = base;
+    /* Pages of the usual size alone: what is resident is what was asked for. */
+    (void)madvise(base, arena->size, MADV_NOHUGEPAGE);
+    return CULM_OK;
+}
+
+void culm_edge_arena_release(struct culm_edge_arena *arena) {
+    if (arena->base) {
+        munmap(arena->base, arena->size);
+    }
+    *arena = (struct culm_edge_arena){0};
+}
+
+char *culm_edge_arena_place(struct culm_edge_arena *arena, size_t bytes) {
+    size_t rounded = culm_edge_arena_round(arena, bytes);
+    if (rounded < bytes || rounded > arena->size - arena->placed) {
+        return NULL;
+    }
+    char *at = arena->base + arena->placed;
+    arena->placed += rounded;
+    return at;
+}
+
+enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, size_t bytes,
+                                      struct culm_error *error) {
+    if (bytes == 0) {
+        return CULM_OK;
+    }
+    if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+        enum culm_status status = culm_error_errno(error, errno, "%zu bytes of memory", bytes);
+        return status == CULM_ERR_IO ? CULM_ERR_MEMORY : status;
+    }
+    for (size_t i = 0; i < bytes; i += arena->page) {
+        volatile char *touched = at + i;
+        *touched = *touched; /* a write brings it in, and changes nothing */
+    }
+    return CULM_OK;
+}
+
+void culm_edge_arena_give_back(struct culm_edge_arena *arena, char *at, size_t bytes) {
+    (void)arena;
+    if (bytes > 0) {
+        (void)madvise(at, bytes, MADV_DONTNEED);
+        (void)mprotect(at, bytes, PROT_NONE);
+    }
+}

@@ -1,0 +1,35 @@
+/*
+ * The arena: one run of addresses in which everything that the limit counts lies: frames, activations,
+ * tensors. Addresses are given out once and for all; memory is there where it has been asked for, and is
+ * given back page by page, so what the kernel says is resident in the arena is what was asked for.
+ *
+ * Thread: `place` on one; `hold` and `give_back` on any, for ranges that nobody else uses.
+ */
+#ifndef CULM_EDGE_ARENA_H
+#define CULM_EDGE_ARENA_H
+
+#include "base/status.h"
+
+struct culm_edge_arena {
+    char *base;
+    size_t size, placed; /* bytes of addresses; given out */
+    size_t page;
+};
+
+/* Addresses for `bytes`; nothing is resident. CULM_ERR_MEMORY. */
+enum culm_status culm_edge_arena_init(struct culm_edge_arena *arena, size_t bytes,
+                                      struct culm_error *error);
+void culm_edge_arena_release(struct culm_edge_arena *arena); /* fine on a zeroed struct */
+/* Addresses for so many bytes, from a page on. NULL: there are none left. */
+char *culm_edge_arena_place(struct culm_edge_arena *arena, size_t bytes);
+/* Whole pages of what was placed. Makes them resident, zeroed where they were not: CULM_ERR_MEMORY. */
+enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, size_t bytes,
+                                      struct culm_error *error);
+/* Their memory goes; whoever reads them after that is stopped by the system. */
+void culm_edge_arena_give_back(struct culm_edge_arena *arena, char *at, size_t bytes);
+
+static inline size_t culm_edge_arena_round(const struct culm_edge_arena *arena, size_t bytes) {
+    return (bytes + arena->page - 1) / arena->page * arena->page;
+}
+
+#endif

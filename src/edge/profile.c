@@ -1,0 +1,257 @@
+/* Profiles in JSON. See profile.h. */
+#include "edge/profile.h"
+
+#include "base/file.h"
+#include "base/grow.h"
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROFILE_BYTES_MAX (16u << 20)
+#define MS_MAX 1e7
+#define BYTES_MAX 1e12
+
+void culm_edge_profile_release(struct culm_edge_profile *profile) {
+    for (int32_t m = 0; m < profile->model_count; m++) {
+        for (int32_t t = 0; t < profile->model[m].tensor_count; t++) {
+            free(profile->model[m].tensor[t].name);
+        }
+        free(profile->model[m].tensor);
+        free(profile->model[m].name);
+    }
+    free(profile->model);
+    *profile = (struct culm_edge_profile){0};
+}
+
+const struct culm_edge_profile_model *
+culm_edge_profile_find(const struct culm_edge_profile *profile, const char *model) {
+    for (int32_t m = 0; m < profile->model_count; m++) {
+        if (strcmp(profile->model[m].name, model) == 0) {
+            return &profile->model[m];
+        }
+    }
+    return NULL;
+}
+
+struct culm_edge_profile_model *culm_edge_profile_add(struct culm_edge_profile *profile,
+                                                      const char *model) {
+    for (int32_t m = 0; m < profile->model_count; m++) {
+        if (strcmp(profile->model[m].name, model) == 0) {
+            return &profile->model[m];
+        }
+    }
+    char *name = strdup(model);
+    if (!name || !CULM_GROW(profile->model, profile->model_capacity, profile->model_count + 1)) {
+        free(name);
+        return NULL;
+    }
+    profile->model[profile->model_count] = (struct culm_edge_profile_model){.name = name};
+    return &profile->model[profile->model_count++];
+}
+
+/* Between two sizes, or beyond them, along a line. */
+static double along(double at, double x0, double y0, double x1, double y1) {
+    double value = x1 == x0 ? y0 : y0 + (y1 - y0) * (at - x0) / (x1 - x0);
+    return value > 0 ? value : 0;
+}
+
+void culm_edge_times_of(const struct culm_edge_times *times, int32_t batch, uint64_t *ret_run_ns,
+                        size_t *ret_activation_bytes) {
+    int32_t i = 0, last = times->sizes - 1;
+    while (i < last && times->batch[i] < batch) {
+        i++;
+    }
+    double run = times->run_ms[i], bytes = times->activation_bytes[i];
+    if (times->batch[i] != batch && times->sizes == 1) {
+        run *= (double)batch / times->batch[0];
+        bytes *= (double)batch / times->batch[0];
+    } else if (times->batch[i] != batch) {
+        int32_t a = i > 0 ? i - 1 : 0, b = a + 1;
+        run = along(batch, times->batch[a], times->run_ms[a], times->batch[b], times->run_ms[b]);
+        bytes = along(batch, times->batch[a], times->activation_bytes[a], times->batch[b],
+                      times->activation_bytes[b]);
+    }
+    *ret_run_ns = run * 1e6 < 1 ? 1 : (uint64_t)(run * 1e6);
+    *ret_activation_bytes = (size_t)bytes;
+}
+
+/* --- reading --- */
+
+struct parse {
+    const char *name;
+    struct culm_error *error;
+};
+
+static enum culm_status wrong(const struct parse *parse, const char *format, const char *what) {
+    char text[200];
+    snprintf(text, sizeof text, format, what);
+    return culm_error_set(parse->error, CULM_ERR_FORMAT, "profile '%s': %s", parse->name, text);
+}
+
+static bool is_number(const json_t *value, double least, double most) {
+    return json_is_number(value) && json_number_value(value) >= least &&
+           json_number_value(value) <= most;
+}
+
+static enum culm_status parse_times(const struct parse *parse, const char *model, json_t *json,
+                                    struct culm_edge_times *times) {
+    json_t *run = json_object_get(json, "run_ms");
+    json_t *bytes = json_object_get(json, "activation_bytes"), *value;
+    const char *key;
+    if (!json_is_object(run) || json_object_size(run) == 0) {
+        return wrong(parse, "model '%.100s' has no \"run_ms\": {\"1\": MS, ...}", model);
+    }
+    json_object_foreach(run, key, value) {
+        char *end;
+        long size = strtol(key, &end, 10);
+        int32_t at = times->sizes;
+        json_t *needs = bytes ? json_object_get(bytes, key) : NULL;
+        if (*end || size < 1 || size > CULM_EDGE_VISIT_MAX || !is_number(value, 1e-6, MS_MAX) ||
+            (needs && !is_number(needs, 0, BYTES_MAX)) || at == CULM_EDGE_SIZES_MAX) {
+            return wrong(parse,
+                         "model '%.100s': sizes of batches are 1 to 16, at most 8 of them, and "
+                         "times above 0",
+                         model);
+        }
+        while (at > 0 && times->batch[at - 1] > size) {
+            times->batch[at] = times->batch[at - 1];
+            times->run_ms[at] = times->run_ms[at - 1];
+            times->activation_bytes[at] = times->activation_bytes[at - 1];
+            at--;
+        }
+        times->batch[at] = (int32_t)size;
+        times->run_ms[at] = json_number_value(value);
+        times->activation_bytes[at] = needs ? json_number_value(needs) : 0;
+        times->sizes++;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status parse_tensors(const struct parse *parse, json_t *json,
+                                      struct culm_edge_profile_model *model) {
+    const char *key;
+    json_t *value;
+    int32_t capacity = 0;
+    if (json && !json_is_object(json)) {
+        return wrong(parse, "model '%.100s': \"tensors\" is {\"NAME\": BYTES, ...}", model->name);
+    }
+    json_object_foreach(json, key, value) {
+        if (!is_number(value, 1, BYTES_MAX)) {
+            return wrong(parse, "model '%.100s': bytes of a tensor are 1 or more", model->name);
+        }
+        char *name = strdup(key);
+        if (!name || !CULM_GROW(model->tensor, capacity, model->tensor_count + 1)) {
+            free(name);
+            return culm_error_set(parse->error, CULM_ERR_MEMORY, "out of memory for a profile");
+        }
+        model->tensor[model->tensor_count++] =
+            (struct culm_edge_profile_tensor){name, (int64_t)json_number_value(value)};
+    }
+    return CULM_OK;
+}
+
+static enum culm_status parse_profile(const struct parse *parse, json_t *json,
+                                      struct culm_edge_profile *profile) {
+    json_t *load = json_object_get(json, "load"), *models = json_object_get(json, "models"), *value;
+    const char *key, *device = json_string_value(json_object_get(json, "device"));
+    if (json_integer_value(json_object_get(json, "format")) != CULM_EDGE_PROFILE_FORMAT ||
+        !json_is_object(models)) {
+        return wrong(parse, "it has no %s", "\"format\": 1 and \"models\"");
+    }
+    snprintf(profile->device, sizeof profile->device, "%s", device ? device : "");
+    profile->threads = json_integer_value(json_object_get(json, "threads"));
+    if (load) {
+        json_t *rate = json_object_get(load, "mb_per_s"), *ms = json_object_get(load, "ms");
+        if ((rate && !is_number(rate, 0, 1e9)) || (ms && !is_number(ms, 0, MS_MAX))) {
+            return wrong(parse, "\"load\" is %s", "{\"mb_per_s\": RATE, \"ms\": MS}");
+        }
+        profile->mb_per_s = json_number_value(rate);
+        profile->load_ms = json_number_value(ms);
+    }
+    json_object_foreach(models, key, value) {
+        struct culm_edge_profile_model *model = culm_edge_profile_add(profile, key);
+        if (!model) {
+            return culm_error_set(parse->error, CULM_ERR_MEMORY, "out of memory for a profile");
+        }
+        enum culm_status status = parse_times(parse, key, value, &model->times);
+        status = status ? status : parse_tensors(parse, json_object_get(value, "tensors"), model);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_edge_profile_parse(const char *text, size_t len, const char *name,
+                                         struct culm_edge_profile *ret_profile,
+                                         struct culm_error *error) {
+    const struct parse parse = {name, error};
+    struct culm_edge_profile profile = {0};
+    json_error_t why;
+    json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (!json) {
+        return culm_error_set(error, CULM_ERR_FORMAT, "profile '%s': line %d: %s", name, why.line,
+                              why.text);
+    }
+    enum culm_status status = json_is_object(json) ? parse_profile(&parse, json, &profile)
+                                                   : wrong(&parse, "it is no %s", "JSON object");
+    json_decref(json);
+    if (status == CULM_OK) {
+        *ret_profile = profile;
+    } else {
+        culm_edge_profile_release(&profile);
+    }
+    return status;
+}
+
+enum culm_status culm_edge_profile_read(const char *path, struct culm_edge_profile *ret_profile,
+                                        struct culm_error *error) {
+    char *text = NULL;
+    size_t len = 0;
+    enum culm_status status = culm_file_read(NULL, path, PROFILE_BYTES_MAX, &text, &len, error);
+    if (status == CULM_OK) {
+        status = culm_edge_profile_parse(text, len, path, ret_profile, error);
+    }
+    free(text);
+    return status;
+}
+
+/* --- writing --- */
+
+static json_t *model_json(const struct culm_edge_profile_model *model) {
+    json_t *run = json_object(), *bytes = json_object(), *tensors = json_object();
+    for (int32_t b = 0; b < model->times.sizes; b++) {
+        char size[16];
+        snprintf(size, sizeof size, "%d", model->times.batch[b]);
+        json_object_set_new(run, size, json_real(round(model->times.run_ms[b] * 1e4) / 1e4));
+        json_object_set_new(bytes, size,
+                            json_integer((json_int_t)model->times.activation_bytes[b]));
+    }
+    for (int32_t t = 0; t < model->tensor_count; t++) {
+        json_object_set_new(tensors, model->tensor[t].name, json_integer(model->tensor[t].bytes));
+    }
+    return json_pack("{s:o, s:o, s:o}", "run_ms", run, "activation_bytes", bytes, "tensors",
+                     tensors);
+}
+
+enum culm_status culm_edge_profile_write(const struct culm_edge_profile *profile, const char *path,
+                                         struct culm_error *error) {
+    json_t *models = json_object();
+    for (int32_t m = 0; m < profile->model_count; m++) {
+        json_object_set_new(models, profile->model[m].name, model_json(&profile->model[m]));
+    }
+    json_t *json = json_pack("{s:i, s:o, s:I, s:{s:f, s:f}, s:o}", "format",
+                             CULM_EDGE_PROFILE_FORMAT, "device", culm_json_text(profile->device),
+                             "threads", (json_int_t)profile->threads, "load", "mb_per_s",
+                             profile->mb_per_s, "ms", profile->load_ms, "models", models);
+    char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    enum culm_status status =
+        text ? culm_file_replace(NULL, path, text, strlen(text), error)
+             : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a profile");
+    free(text);
+    return status;
+}

@@ -1,0 +1,421 @@
+/* A workload's models, and layouts of them. See edge_catalog.h. */
+#include "run/edge_catalog.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/grow.h"
+#include "merge/match.h"
+#include "run/vision_open.h"
+#include "vision/runner.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEASURED 5 /* runs of each size, of which the median counts */
+
+/* --- models --- */
+
+static void name_of(const char *model, char ret_name[64]) {
+    const char *slash = strrchr(model, '/'), *begin = slash ? slash + 1 : model;
+    const char *dot = strrchr(begin, '.');
+    snprintf(ret_name, 64, "%.*s", (int)(dot && dot > begin ? dot - begin : (long)strlen(begin)),
+             begin);
+}
+
+/* The files that it is made of, by where they are. */
+static void identify(const struct culm_query_config *config, char ret_hex[CULM_SHA256_HEX]) {
+    char model[PATH_MAX], weights[PATH_MAX], text[2 * PATH_MAX + 2];
+    const char *at = realpath(config->model, model);
+    const char *with = config->weights ? realpath(config->weights, weights) : "";
+    snprintf(text, sizeof text, "%s\n%s", at ? at : config->model, with ? with : config->weights);
+    if (culm_sha256_of(text, strlen(text), ret_hex) != CULM_OK) {
+        snprintf(ret_hex, CULM_SHA256_HEX, "%.64s", config->name);
+    }
+}
+
+static enum culm_status take_parts(struct culm_edge_entry *entry, struct culm_error *error) {
+    enum culm_status status = culm_vision_layers_of(entry->graph, &entry->layers, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_graph *graph = entry->graph;
+    entry->part = calloc((size_t)graph->param_count + 1, sizeof *entry->part);
+    if (!entry->part) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a model");
+    }
+    for (int32_t p = 0; p < graph->param_count; p++) {
+        struct culm_edge_part *part = &entry->part[entry->part_count++];
+        snprintf(part->name, sizeof part->name, "%s", graph->param[p].name);
+        part->bytes = (size_t)culm_elements(&graph->param[p].shape) * 4;
+        part->layer = -1;
+        for (int32_t l = 0; l < entry->layers.count; l++) {
+            if (entry->layers.layer[l].weight == p || entry->layers.layer[l].bias == p) {
+                part->layer = l;
+                part->bias = entry->layers.layer[l].bias == p;
+            }
+        }
+    }
+    return CULM_OK;
+}
+
+static enum culm_status parts_of_profile(const struct culm_edge_profile_model *model,
+                                         struct culm_edge_entry *entry, struct culm_error *error) {
+    entry->part = calloc((size_t)model->tensor_count + 1, sizeof *entry->part);
+    if (!entry->part) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a model");
+    }
+    for (int32_t t = 0; t < model->tensor_count; t++) {
+        struct culm_edge_part *part = &entry->part[entry->part_count++];
+        snprintf(part->name, sizeof part->name, "%s", model->tensor[t].name);
+        part->bytes = (size_t)model->tensor[t].bytes;
+        part->layer = -1;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status open_entry(struct culm_edge_catalog *catalog,
+                                   const struct culm_edge_catalog_options *options,
+                                   struct culm_edge_entry *entry, struct culm_error *error) {
+    const struct culm_query_config *config = entry->config;
+    const struct culm_edge_profile_model *known;
+    name_of(config->model, entry->model_name);
+    identify(config, entry->identity);
+    known = culm_edge_profile_find(&catalog->profile, entry->model_name);
+    if (known) {
+        entry->times = known->times;
+    }
+    struct culm_vision_normalize normalize;
+    memcpy(normalize.mean, config->mean, sizeof normalize.mean);
+    memcpy(normalize.deviation, config->deviation, sizeof normalize.deviation);
+    struct culm_vision_open_options how = {.weights = config->weights,
+                                           .names = config->names,
+                                           .normalize = config->normalized ? &normalize : NULL};
+    enum culm_status status = culm_vision_open(config->model, &how, &entry->model, error);
+    if (status != CULM_OK && options->structure) {
+        how.structure = true;
+        how.weights = NULL;
+        struct culm_error second;
+        enum culm_status again = culm_vision_open(config->model, &how, &entry->model, &second);
+        if (again != CULM_OK && known && known->tensor_count) {
+            culm_error_clear(error);
+            return parts_of_profile(known, entry, error);
+        }
+        status = again == CULM_OK ? CULM_OK : status;
+    }
+    if (status == CULM_OK) {
+        status = culm_vision_model_graph(entry->model, 1, CULM_VISION_INFER, &entry->graph, error);
+    }
+    status = status ? status : take_parts(entry, error);
+    return status ? culm_error_prefix(error, "query '%s'", config->name) : CULM_OK;
+}
+
+enum culm_status culm_edge_catalog_open(const char *path,
+                                        const struct culm_edge_catalog_options *options,
+                                        struct culm_edge_catalog *catalog,
+                                        struct culm_error *error) {
+    *catalog = (struct culm_edge_catalog){0};
+    enum culm_status status =
+        culm_workload_load(path, options->sets, options->set_count, &catalog->workload, error);
+    status = status ? status : culm_workload_need_feeds(&catalog->workload, path, error);
+    if (status == CULM_OK && options->profile) {
+        status = culm_edge_profile_read(options->profile, &catalog->profile, error);
+    }
+    size_t count = catalog->workload.query_count;
+    if (status == CULM_OK &&
+        (count > CULM_EDGE_QUERIES_MAX || catalog->workload.feed_count > CULM_EDGE_FEEDS_MAX)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s': %zu queries on %zu feeds, at most %d of each can be run",
+                                path, count, catalog->workload.feed_count, CULM_EDGE_QUERIES_MAX);
+    }
+    if (status == CULM_OK) {
+        catalog->entry = calloc(count + 1, sizeof *catalog->entry);
+        status = catalog->entry ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    for (size_t q = 0; q < count && status == CULM_OK; q++) {
+        catalog->entry[q].config = &catalog->workload.queries[q];
+        status = open_entry(catalog, options, &catalog->entry[q], error);
+    }
+    return status;
+}
+
+void culm_edge_catalog_release(struct culm_edge_catalog *catalog) {
+    for (size_t q = 0; catalog->entry && q < catalog->workload.query_count; q++) {
+        struct culm_edge_entry *entry = &catalog->entry[q];
+        culm_vision_layers_release(&entry->layers);
+        culm_graph_free(entry->graph);
+        culm_vision_model_free(entry->model);
+        free(entry->part);
+    }
+    free(catalog->entry);
+    culm_edge_profile_release(&catalog->profile);
+    culm_workload_release(&catalog->workload);
+    *catalog = (struct culm_edge_catalog){0};
+}
+
+/* --- times --- */
+
+static int32_t sizes_of(const struct culm_edge_config *config, int32_t *ret_size) {
+    int32_t count = 0;
+    ret_size[count++] = 1;
+    for (int32_t i = 0; i < CULM_EDGE_BATCHES_MAX && count < CULM_EDGE_SIZES_MAX; i++) {
+        if (config->batch[i] > ret_size[count - 1] && config->batch[i] <= CULM_EDGE_VISIT_MAX) {
+            ret_size[count++] = (int32_t)config->batch[i];
+        }
+    }
+    return count;
+}
+
+static enum culm_status measure(struct culm_edge_entry *entry, struct culm_device *device,
+                                const int32_t *size, int32_t count, struct culm_error *error) {
+    for (int32_t b = 0; b < count; b++) {
+        struct culm_vision_runner runner;
+        double took[MEASURED];
+        enum culm_status status =
+            culm_vision_runner_init(&runner, entry->model, size[b], device, error);
+        if (status == CULM_OK) {
+            const struct culm_stage_info *info = culm_stage_info(runner.stage);
+            size_t floats = (size_t)culm_elements(&runner.graph->field[0].shape);
+            for (size_t i = 0; i < floats; i++) {
+                runner.image[i] = 0.5F;
+            }
+            culm_vision_runner_run(&runner);
+            for (int i = 0; i < MEASURED; i++) {
+                uint64_t begin = culm_clock_ns();
+                culm_vision_runner_run(&runner);
+                took[i] = (double)(culm_clock_ns() - begin) / 1e6;
+            }
+            entry->times.batch[b] = size[b];
+            entry->times.run_ms[b] = culm_median(took, MEASURED);
+            entry->times.activation_bytes[b] = (double)(floats * 4 + info->activation_bytes +
+                                                        info->scratch_bytes + info->output_bytes);
+            entry->times.sizes = b + 1;
+        }
+        culm_vision_runner_release(&runner);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+enum culm_status culm_edge_catalog_measure(struct culm_edge_catalog *catalog,
+                                           struct culm_error *error) {
+    int32_t size[CULM_EDGE_SIZES_MAX], count = sizes_of(&catalog->workload.edge, size);
+    struct culm_device *device = NULL;
+    enum culm_status status = CULM_OK;
+    for (size_t q = 0; q < catalog->workload.query_count && status == CULM_OK; q++) {
+        struct culm_edge_entry *entry = &catalog->entry[q];
+        for (size_t other = 0; other < q && !entry->times.sizes; other++) {
+            if (strcmp(catalog->entry[other].identity, entry->identity) == 0) {
+                entry->times = catalog->entry[other].times;
+            }
+        }
+        if (entry->times.sizes) {
+            continue;
+        }
+        if (!device) {
+            status = culm_device_new((int)catalog->workload.edge.threads, &device, error);
+        }
+        status = status ? status : measure(entry, device, size, count, error);
+        if (status == CULM_ERR_CONFIG) {
+            status = culm_error_prefix(
+                error, "query '%s': no run times; give --profile FILE, which culm edge run writes",
+                entry->config->name);
+        }
+    }
+    culm_device_free(device);
+    return status;
+}
+
+/* --- layouts --- */
+
+void culm_edge_laid_free(struct culm_edge_laid *laid) {
+    if (laid) {
+        for (int32_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
+            free(laid->list[q]);
+        }
+        free(laid->bytes);
+        free(laid);
+    }
+}
+
+#define OWN_FPS 25 /* of a feed whose file says how fast it is, until its frames come */
+
+static size_t input_bytes(const struct culm_vision_model *model) {
+    return model ? (size_t)model->input.width * (size_t)model->input.height *
+                       (size_t)model->input.channels
+                 : 0;
+}
+
+static bool same_input(const struct culm_vision_model *a, const struct culm_vision_model *b) {
+    return a && b && a->input.width == b->input.width && a->input.height == b->input.height &&
+           a->input.channels == b->input.channels;
+}
+
+/* Bytes of a frame at every size that a query of its feed reads. */
+static size_t frame_bytes(const struct culm_edge_catalog *catalog, int32_t feed) {
+    size_t bytes = 0;
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
+        bool counted = catalog->entry[q].config->feed_index != feed;
+        for (size_t other = 0; other < q && !counted; other++) {
+            counted = catalog->entry[other].config->feed_index == feed &&
+                      same_input(catalog->entry[other].model, catalog->entry[q].model);
+        }
+        bytes += counted ? 0 : input_bytes(catalog->entry[q].model);
+    }
+    return (bytes + CULM_EDGE_UNIT_PAGE - 1) / CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
+}
+
+void culm_edge_catalog_sizes(const struct culm_edge_catalog *catalog,
+                             struct culm_edge_query *query) {
+    query->batches = sizes_of(&catalog->workload.edge, query->batch);
+}
+
+void culm_edge_catalog_fill(const struct culm_edge_catalog *catalog,
+                            const struct culm_edge_entry *entry, struct culm_edge_query *query) {
+    int32_t size[CULM_EDGE_SIZES_MAX];
+    snprintf(query->name, sizeof query->name, "%.63s", entry->config->name);
+    query->feed = entry->config->feed_index;
+    query->deadline_ns = (uint64_t)(entry->config->deadline_ms * 1e6);
+    query->batches = sizes_of(&catalog->workload.edge, size);
+    for (int32_t b = 0; b < query->batches; b++) {
+        size_t bytes;
+        query->batch[b] = size[b];
+        culm_edge_times_of(&entry->times, size[b], &query->run_ns[b], &bytes);
+        query->activation_bytes[b] =
+            (bytes + CULM_EDGE_UNIT_PAGE - 1) / CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
+    }
+}
+
+enum culm_status culm_edge_catalog_lay_needs(const struct culm_edge_catalog *catalog,
+                                             const struct culm_edge_needs *needs,
+                                             struct culm_edge_store *store,
+                                             struct culm_edge_laid **ret_laid,
+                                             struct culm_error *error) {
+    struct culm_edge_laid *laid = calloc(1, sizeof *laid);
+    const struct culm_workload *workload = &catalog->workload;
+    int32_t count[CULM_EDGE_QUERIES_MAX], queries = (int32_t)workload->query_count;
+    if (!laid) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
+    }
+    enum culm_status status =
+        culm_edge_store_units(store, needs, queries, &laid->bytes, laid->list, count, error);
+    if (status != CULM_OK) {
+        culm_edge_laid_free(laid);
+        return status;
+    }
+    double rate =
+        workload->edge.load_mb_per_s > 0 ? workload->edge.load_mb_per_s : catalog->profile.mb_per_s;
+    laid->layout = (struct culm_edge_layout){
+        .query_count = queries,
+        .feed_count = (int32_t)workload->feed_count,
+        .tensor_count = store->unit_count,
+        .query = laid->query,
+        .feed = laid->feed,
+        .tensor_bytes = laid->bytes,
+        .load_ns = (uint64_t)(catalog->profile.load_ms * 1e6),
+        .load_ns_per_byte = rate > 0 ? 1e3 / rate : 0,
+    };
+    for (int32_t f = 0; f < laid->layout.feed_count; f++) {
+        double fps = workload->feeds[f].fps > 0 ? workload->feeds[f].fps : OWN_FPS;
+        laid->feed[f].period_ns = (uint64_t)(1e9 / fps);
+        laid->feed[f].frame_bytes = frame_bytes(catalog, f);
+    }
+    for (int32_t q = 0; q < queries; q++) {
+        culm_edge_catalog_fill(catalog, &catalog->entry[q], &laid->query[q]);
+        laid->query[q].tensor = laid->list[q];
+        laid->query[q].tensor_count = count[q];
+    }
+    *ret_laid = laid;
+    return CULM_OK;
+}
+
+/* Which source a part is: its file's, unless it is shared. */
+static void key_of(const struct culm_edge_entry *entry, const struct culm_edge_part *part,
+                   char *ret_key, size_t size) {
+    snprintf(ret_key, size, "%s/%s", entry->identity, part->name);
+}
+
+static void key_of_instance(const struct culm_edge_catalog *catalog, const struct culm_match *match,
+                            int32_t q, const struct culm_edge_part *part, char *ret_key,
+                            size_t size) {
+    key_of(&catalog->entry[q], part, ret_key, size);
+    for (int32_t i = 0; i < match->count && part->layer >= 0; i++) {
+        for (int32_t m = 0; m < match->instance[i].count; m++) {
+            if (match->instance[i].member[m].model == q &&
+                match->instance[i].member[m].layer == part->layer) {
+                snprintf(ret_key, size, "instance %d %s", i, part->bias ? "bias" : "weight");
+            }
+        }
+    }
+}
+
+static void key_of_package(const struct culm_edge_entry *entry,
+                           const struct culm_package_round *round,
+                           const struct culm_edge_part *part, char *ret_key, size_t size) {
+    int32_t q = culm_package_query_find(round, entry->config->name);
+    int32_t p = q >= 0 ? culm_package_param_find(&round->query[q], part->name) : -1;
+    key_of(entry, part, ret_key, size);
+    if (p >= 0) {
+        snprintf(ret_key, size, "%s", round->tensor[round->query[q].param[p].tensor].digest);
+    }
+}
+
+enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
+                                       enum culm_edge_sharing sharing,
+                                       const struct culm_package_round *round,
+                                       struct culm_edge_store *store,
+                                       struct culm_edge_laid **ret_laid, struct culm_error *error) {
+    size_t queries = catalog->workload.query_count;
+    struct culm_edge_needs needs[CULM_EDGE_QUERIES_MAX] = {0};
+    int32_t *list[CULM_EDGE_QUERIES_MAX] = {0};
+    const struct culm_vision_layers *layers[CULM_EDGE_QUERIES_MAX] = {0};
+    struct culm_match match = {0};
+    enum culm_status status = CULM_OK;
+    if (sharing == CULM_EDGE_SHARE_EQUAL) {
+        for (size_t q = 0; q < queries; q++) {
+            layers[q] = &catalog->entry[q].layers;
+        }
+        status = culm_match(layers, (int32_t)queries, CULM_MATCH_EQUAL, &match, error);
+    }
+    for (size_t q = 0; q < queries && status == CULM_OK; q++) {
+        const struct culm_edge_entry *entry = &catalog->entry[q];
+        list[q] = malloc(((size_t)entry->part_count + 1) * sizeof *list[q]);
+        for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
+            char key[CULM_SHA256_HEX + 96];
+            if (sharing == CULM_EDGE_SHARE_PACKAGE) {
+                key_of_package(entry, round, &entry->part[p], key, sizeof key);
+            } else if (sharing == CULM_EDGE_SHARE_EQUAL) {
+                key_of_instance(catalog, &match, (int32_t)q, &entry->part[p], key, sizeof key);
+            } else {
+                key_of(entry, &entry->part[p], key, sizeof key);
+            }
+            int32_t source =
+                list[q] ? culm_edge_store_source(store, key, entry->part[p].bytes, 0) : -1;
+            if (source < 0) {
+                status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
+            } else {
+                list[q][p] = source;
+            }
+        }
+        needs[q] = (struct culm_edge_needs){list[q], entry->part_count};
+    }
+    status = status ? status : culm_edge_catalog_lay_needs(catalog, needs, store, ret_laid, error);
+    for (size_t q = 0; q < queries; q++) {
+        free(list[q]);
+    }
+    culm_match_release(&match);
+    return status;
+}
+
+size_t culm_edge_catalog_limit(const struct culm_edge_catalog *catalog,
+                               const struct culm_edge_layout *unshared) {
+    const struct culm_edge_config *config = &catalog->workload.edge;
+    size_t least, most;
+    culm_edge_memory_range(unshared, &least, &most);
+    return config->memory_bytes
+               ? (size_t)config->memory_bytes
+               : least + (size_t)((double)(most - least) * config->memory_share + 0.5);
+}

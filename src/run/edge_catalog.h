@@ -1,0 +1,99 @@
+/*
+ * A workload as the scheduler sees it: its models opened, what each is made of, and layouts in which
+ * queries share nothing, what a package says, or every equal layer.
+ *
+ * Thread: the caller's.
+ */
+#ifndef CULM_RUN_EDGE_CATALOG_H
+#define CULM_RUN_EDGE_CATALOG_H
+
+#include "edge/profile.h"
+#include "merge/package.h"
+#include "merge/workload.h"
+#include "run/edge_store.h"
+#include "vision/model.h"
+
+struct culm_edge_part { /* of a model: a parameter */
+    char name[96];
+    size_t bytes;
+    int32_t layer; /* whose weights or bias it is; -1: of none */
+    bool bias;     /* of the layer */
+};
+
+struct culm_edge_entry { /* a query of the workload */
+    struct culm_query_config *config;
+    char model_name[64];             /* as profiles have it */
+    char identity[CULM_SHA256_HEX];  /* equal where two queries use the same files */
+    struct culm_vision_model *model; /* NULL: the profile says all that is asked for */
+    struct culm_graph *graph;        /* of one picture; NULL likewise */
+    struct culm_vision_layers layers;
+    struct culm_edge_part *part; /* in the order of the graph's parameters */
+    int32_t part_count;
+    struct culm_edge_times times; /* sizes 0: not known yet */
+};
+
+struct culm_edge_catalog {
+    struct culm_workload workload;
+    struct culm_edge_profile profile; /* empty: none was given */
+    struct culm_edge_entry *entry;    /* [workload.query_count] */
+};
+
+struct culm_edge_catalog_options {
+    const char *const *sets;
+    size_t set_count;
+    const char *profile; /* NULL: none */
+    bool structure; /* models may lack their weights, or, if the profile tells their tensors, be
+                            missing */
+};
+
+/* Release it after a failure too. */
+enum culm_status culm_edge_catalog_open(const char *path,
+                                        const struct culm_edge_catalog_options *options,
+                                        struct culm_edge_catalog *catalog,
+                                        struct culm_error *error);
+void culm_edge_catalog_release(struct culm_edge_catalog *catalog);
+
+/* Runs what has no times yet on a grey picture, a few times; needs weights: CULM_ERR_CONFIG for a model
+ * that has none. */
+enum culm_status culm_edge_catalog_measure(struct culm_edge_catalog *catalog,
+                                           struct culm_error *error);
+
+enum culm_edge_sharing {
+    CULM_EDGE_SHARE_FILES, /* a file that is used twice counts once */
+    CULM_EDGE_SHARE_PACKAGE,
+    CULM_EDGE_SHARE_EQUAL /* every equal layer, whatever becomes of accuracy */
+};
+
+/* A layout with all that it points to. */
+struct culm_edge_laid {
+    struct culm_edge_layout layout;
+    struct culm_edge_query query[CULM_EDGE_QUERIES_MAX];
+    struct culm_edge_feed feed[CULM_EDGE_FEEDS_MAX];
+    size_t *bytes;                        /* owned */
+    int32_t *list[CULM_EDGE_QUERIES_MAX]; /* owned */
+};
+void culm_edge_laid_free(struct culm_edge_laid *laid); /* NULL is fine */
+
+/* For one way of sharing. Queries and feeds have the numbers of the workload; limit_bytes is not set.
+ * `round`: of SHARE_PACKAGE; a query that is not in it has its own tensors. */
+enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
+                                       enum culm_edge_sharing sharing,
+                                       const struct culm_package_round *round,
+                                       struct culm_edge_store *store,
+                                       struct culm_edge_laid **ret_laid, struct culm_error *error);
+/* The same, of parameters whose sources the caller knows. */
+enum culm_status culm_edge_catalog_lay_needs(const struct culm_edge_catalog *catalog,
+                                             const struct culm_edge_needs *needs,
+                                             struct culm_edge_store *store,
+                                             struct culm_edge_laid **ret_laid,
+                                             struct culm_error *error);
+/* What a query's layout says apart from its tensors; the sizes of its batches alone. */
+void culm_edge_catalog_fill(const struct culm_edge_catalog *catalog,
+                            const struct culm_edge_entry *entry, struct culm_edge_query *query);
+void culm_edge_catalog_sizes(const struct culm_edge_catalog *catalog,
+                             struct culm_edge_query *query);
+/* What the workload's edge.memory comes to when nothing is shared. */
+size_t culm_edge_catalog_limit(const struct culm_edge_catalog *catalog,
+                               const struct culm_edge_layout *unshared);
+
+#endif

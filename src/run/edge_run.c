@@ -1,0 +1,351 @@
+/*
+ * `culm edge run`: puts the parts together, runs, and takes up what changes meanwhile.
+ */
+#include "run/edge_run.h"
+
+#include "base/json.h"
+#include "edge/virtual.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS 100
+#define PREDICTED_S 20
+
+void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event) {
+    struct culm_world *world = culm_alone_world(run->alone);
+    world->ops->publish(world, take_event);
+}
+
+/* What only the runner knows is added to the last event. */
+static void add_accuracy(struct culm_edge_running *run, json_t *event) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(event, "queries"), i, item) {
+        const char *name = json_string_value(json_object_get(item, "query"));
+        json_object_set_new(item, "accuracy", json_null());
+        for (int32_t q = 0; q < run->query_count && name; q++) {
+            const struct edge_query *query = &run->query[q];
+            if (query->accuracy && strcmp(query->entry->config->name, name) == 0) {
+                json_object_set_new(item, "accuracy",
+                                    json_real(culm_accuracy_value(query->accuracy, false)));
+            }
+        }
+    }
+}
+
+static void on_event(void *ctx, json_t *event) {
+    struct culm_edge_running *run = ctx;
+    struct culm_error error;
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && strcmp(kind, "done") == 0) {
+        add_accuracy(run, event);
+    }
+    if (culm_sink_event(run->sink, event, &error) != CULM_OK && run->failed.status == CULM_OK) {
+        run->failed = error;
+    }
+    run->command->tell(run->command->ctx, json_incref(event));
+}
+
+static void on_stop(void *ctx) {
+    culm_edge_scheduler_stop(((struct culm_edge_running *)ctx)->scheduler);
+}
+
+/* A new round: what was merged since is taken up whole, or not at all. */
+static void take_round(struct culm_edge_running *run) {
+    struct culm_edge_laid *laid = NULL;
+    struct culm_error error;
+    const struct culm_edge_plan_options quick = {.quick = true};
+    struct culm_edge_plan plan;
+    int32_t *source[CULM_EDGE_QUERIES_MAX] = {0};
+    bool kept = true;
+    int64_t before = run->round;
+    for (int32_t q = 0; q < run->query_count; q++) { /* to be put back if something is wrong */
+        size_t bytes = ((size_t)run->query[q].entry->part_count + 1) * sizeof **source;
+        source[q] = malloc(bytes);
+        kept &= source[q] != NULL;
+        if (source[q]) {
+            memcpy(source[q], run->query[q].source, bytes);
+        }
+    }
+    pthread_mutex_lock(&run->lock);
+    enum culm_status status =
+        kept ? culm_edge_running_sources(run, &error)
+             : culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a round");
+    status = status ? status : culm_edge_running_lay(run, &laid, &error);
+    pthread_mutex_unlock(&run->lock);
+    if (status == CULM_OK) {
+        size_t least, most;
+        culm_edge_memory_range(&laid->layout, &least, &most);
+        status = culm_edge_plan(&laid->layout, &quick, &plan, &error);
+    }
+    if (status == CULM_OK) {
+        struct culm_edge_laid *old = run->next;
+        run->next = laid;
+        run->next_plan = plan;
+        status = culm_edge_scheduler_update(run->scheduler, &laid->layout, &plan, &error);
+        if (status == CULM_OK) {
+            culm_edge_laid_free(old);
+            laid = NULL;
+        } else {
+            run->next = old;
+        }
+    }
+    if (status == CULM_OK) {
+        culm_edge_running_publish(
+            run, json_pack("{s:s, s:I}", "event", "round", "round", (json_int_t)run->round));
+    } else {
+        culm_edge_running_publish(run, json_pack("{s:s, s:I, s:o}", "event", "round", "kept",
+                                                 (json_int_t)before, "error",
+                                                 culm_json_text(error.text)));
+        for (int32_t q = 0; q < run->query_count && kept; q++) {
+            int32_t *swap = run->query[q].source;
+            run->query[q].source = source[q];
+            source[q] = swap;
+        }
+    }
+    culm_edge_laid_free(laid);
+    for (int32_t q = 0; q < run->query_count; q++) {
+        free(source[q]);
+    }
+}
+
+static void on_tick(void *ctx) {
+    struct culm_edge_running *run = ctx;
+    culm_edge_running_hear(run);
+    if (run->package && !run->next && culm_package_moved(run->package, run->round)) {
+        take_round(run);
+    }
+    if (run->failed.status != CULM_OK) {
+        struct culm_world *world = culm_alone_world(run->alone);
+        world->ops->leave(world, culm_status_exit_code(run->failed.status), &run->failed);
+    }
+}
+
+/* --- before it begins --- */
+
+/* Of what has no room at all the line says so. */
+static enum culm_status set_limit(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
+                                  struct culm_error *error) {
+    struct culm_edge_store store = {0};
+    struct culm_edge_laid *plain = NULL;
+    size_t least, most;
+    enum culm_status status =
+        culm_edge_catalog_lay(catalog, CULM_EDGE_SHARE_FILES, NULL, &store, &plain, error);
+    if (status == CULM_OK) {
+        run->limit_bytes = culm_edge_catalog_limit(catalog, &plain->layout);
+        culm_edge_memory_range(&run->laid->layout, &least, &most);
+        if (!catalog->workload.edge.memory_bytes && run->limit_bytes < least) {
+            run->limit_bytes = least;
+        }
+        run->laid->layout.limit_bytes = run->limit_bytes;
+    }
+    culm_edge_laid_free(plain);
+    culm_edge_store_release(&store);
+    return status;
+}
+
+static enum culm_status make_arena(struct culm_edge_running *run, struct culm_error *error) {
+    size_t bytes = run->activations_max + ((size_t)256 << 20);
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        bytes += CULM_EDGE_FRAME_SLOTS * run->feed[f].frame_bytes;
+    }
+    for (int32_t u = 0; u < run->store.unit_count; u++) {
+        bytes += 8 * run->store.unit[u].bytes; /* and those of later rounds */
+    }
+    enum culm_status status = culm_edge_arena_init(&run->arena, bytes, error);
+    if (status == CULM_OK &&
+        !(run->activations_at = culm_edge_arena_place(&run->arena, run->activations_max))) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "no addresses left");
+    }
+    return status;
+}
+
+static void tell_start(struct culm_edge_running *run, const struct culm_edge_totals *totals) {
+    char from[32], to[32];
+    json_t *queries = json_array();
+    snprintf(from, sizeof from, "%p", (void *)run->arena.base);
+    snprintf(to, sizeof to, "%p", (void *)(run->arena.base + run->arena.size));
+    for (int32_t q = 0; q < run->query_count; q++) {
+        json_array_append_new(
+            queries,
+            json_pack("{s:o, s:f}", "query", culm_json_text(run->query[q].entry->config->name),
+                      "processed",
+                      totals[q].frames ? (double)totals[q].processed / (double)totals[q].frames
+                                       : 1.0));
+    }
+    culm_edge_running_publish(
+        run,
+        json_pack(
+            "{s:s, s:s, s:I, s:[s, s], s:{s:s, s:f}, s:o, s:o}", "event", "start", "job", "edge",
+            "limit_bytes", (json_int_t)run->limit_bytes, "arena", from, to, "loading", "from",
+            run->rate_mb_per_s > 0 ? "rate" : "files", "mb_per_s",
+            run->laid->layout.load_ns_per_byte > 0 ? 1e3 / run->laid->layout.load_ns_per_byte : 0.0,
+            "round", run->round < 0 ? json_null() : json_integer(run->round), "expected", queries));
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct culm_edge_entry *entry = run->query[q].entry;
+        culm_edge_running_publish(
+            run, json_pack("{s:s, s:o, s:o, s:I, s:n}", "event", "query", "query",
+                           culm_json_text(entry->config->name), "model",
+                           culm_json_text(entry->config->model), "bytes",
+                           (json_int_t)culm_edge_query_bytes(&run->laid->layout, q), "accuracy"));
+    }
+}
+
+static enum culm_status write_profile(struct culm_edge_running *run, struct culm_error *error) {
+    struct culm_edge_profile profile = {.threads = run->catalog[0]->workload.edge.threads};
+    char path[CULM_PATH_MAX];
+    enum culm_status status = culm_path_format(path, error, "%s/profile.json", run->out);
+    snprintf(profile.device, sizeof profile.device, "%s", run->device->ops->signature(run->device));
+    profile.mb_per_s = run->read_s > 0 ? (double)run->read_bytes / 1e6 / run->read_s : 0;
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        const struct edge_query *query = &run->query[q];
+        struct culm_edge_profile_model *model =
+            culm_edge_profile_add(&profile, query->entry->model_name);
+        if (!model) {
+            status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a profile");
+            break;
+        }
+        model->times = query->entry->times;
+        for (int32_t b = 0; b < query->sizes; b++) {
+            model->times.run_ms[b] =
+                query->took_ms[b] > 0 ? query->took_ms[b] : model->times.run_ms[b];
+        }
+    }
+    status = status ? status : culm_edge_profile_write(&profile, path, error);
+    culm_edge_profile_release(&profile);
+    return status;
+}
+
+static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
+                                struct culm_error *error) {
+    enum culm_status status;
+    char path[CULM_PATH_MAX];
+    if ((status = culm_edge_running_take(run, catalog, error)) ||
+        (status = culm_edge_running_sources(run, error)) ||
+        (status = culm_edge_running_lay(run, &run->laid, error)) ||
+        (status = set_limit(run, catalog, error)) ||
+        (status = culm_edge_layout_check(&run->laid->layout, error)) ||
+        (status = make_arena(run, error)) ||
+        (status = culm_device_new((int)catalog->workload.edge.threads, &run->device, error))) {
+        return status;
+    }
+    culm_edge_laid_free(run->laid);
+    run->laid = NULL;
+    status = culm_edge_running_lay(run, &run->next, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_edge_laid *first = run->next;
+    run->next = NULL;
+    run->laid = first;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        run->query[q].at = run->query[q].next_at;
+        run->query[q].next_at = NULL;
+    }
+    if ((status = culm_edge_running_calibrate(run, error)) ||
+        (status = culm_edge_running_lay(run, &run->laid, error))) { /* with what it takes */
+        culm_edge_laid_free(first);
+        run->laid = run->laid == first ? NULL : run->laid;
+        return status;
+    }
+    culm_edge_laid_free(first);
+    for (int32_t q = 0; q < run->query_count; q++) {
+        free(run->query[q].at);
+        run->query[q].at = run->query[q].next_at;
+        run->query[q].next_at = NULL;
+    }
+    const struct culm_edge_plan_options how = {.given_order = catalog->workload.edge.order ==
+                                                              CULM_EDGE_ORDER_GIVEN};
+    if ((status = culm_edge_plan(&run->laid->layout, &how, &run->plan, error)) ||
+        (status = culm_path_format(path, error, "%s/events.jsonl", run->out)) ||
+        (status = culm_tree_remove(NULL, path, error)) ||
+        (status = culm_sink_jsonl_open(path, &run->sink, error))) {
+        return status;
+    }
+    return culm_edge_running_slots(run, error);
+}
+
+static enum culm_status go(struct culm_edge_running *run, struct culm_error *error) {
+    struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
+    const struct culm_edge_virtual_options expected = {
+        .layout = &run->laid->layout, .plan = &run->plan, .for_ns = PREDICTED_S * 1000000000ull};
+    const struct culm_alone_options options = {.publish = on_event,
+                                               .stop = on_stop,
+                                               .tick = on_tick,
+                                               .ctx = run,
+                                               .tick_ms = TICK_MS,
+                                               .for_ms = (uint64_t)(run->command->for_s * 1e3)};
+    enum culm_status status = culm_edge_virtual_run(&expected, totals, NULL);
+    status = status ? culm_error_set(error, status, "out of memory for a plan")
+                    : culm_alone_new(&options, &run->alone, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_edge_scheduler_options how = {.world = culm_alone_world(run->alone),
+                                                    .exec = &run->exec,
+                                                    .layout = &run->laid->layout,
+                                                    .plan = &run->plan};
+    run->scheduler = culm_edge_scheduler_new(&how);
+    if (!run->scheduler) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a scheduler");
+    }
+    tell_start(run, totals);
+    status = culm_edge_running_feeds(run, error);
+    if (status == CULM_OK) {
+        struct culm_error why;
+        int code = culm_alone_run(run->alone, &culm_edge_scheduler_actor, run->scheduler, &why);
+        if (code != 0) {
+            status = why.status != CULM_OK ? why.status : CULM_ERR_INTERNAL;
+            *error = why;
+        }
+    }
+    culm_edge_running_stop_feeds(run);
+    return status ? status : write_profile(run, error);
+}
+
+static enum culm_status set_out(struct culm_edge_running *run, struct culm_error *error) {
+    const char *path = run->command->workload, *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    int len = (int)(dot && dot != name ? (size_t)(dot - name) : strlen(name));
+    enum culm_status status = run->command->out
+                                  ? culm_path_format(run->out, error, "%s", run->command->out)
+                                  : culm_path_format(run->out, error, "runs/%.*s-edge", len, name);
+    status = status ? status : culm_path_format(run->originals, error, "%s/originals", run->out);
+    return status ? status : culm_dir_make(NULL, run->out, error);
+}
+
+enum culm_status culm_edge_run(const struct culm_edge_command *command, struct culm_error *error) {
+    struct culm_edge_catalog catalog = {0};
+    const struct culm_edge_catalog_options options = {
+        .sets = command->sets, .set_count = command->set_count, .profile = command->profile};
+    struct culm_edge_running *run = calloc(1, sizeof *run);
+    if (!run) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    run->exec.ops = &culm_edge_running_ops;
+    run->command = command;
+    run->round = -1;
+    run->package = command->package_count ? command->packages[0] : NULL;
+    run->headers = culm_blob_pool_new(0);
+    pthread_mutex_init(&run->lock, NULL);
+    enum culm_status status =
+        run->headers ? culm_edge_catalog_open(command->workload, &options, &catalog, error)
+                     : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    if (status == CULM_OK && command->package_count > 1) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--package: one is run at a time");
+    }
+    if (status == CULM_OK) {
+        run->rate_mb_per_s = catalog.workload.edge.load_mb_per_s;
+        status = set_out(run, error);
+    }
+    status = status ? status : prepare(run, &catalog, error);
+    status = status ? status : go(run, error);
+    culm_edge_scheduler_free(run->scheduler);
+    culm_alone_free(run->alone);
+    culm_edge_running_release(run);
+    culm_edge_catalog_release(&catalog);
+    pthread_mutex_destroy(&run->lock);
+    free(run);
+    return status;
+}

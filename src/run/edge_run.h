@@ -1,0 +1,165 @@
+/*
+ * `culm edge run`, from inside: what its files share. Nobody else includes it.
+ *
+ * The scheduler decides on the loop's thread. Feeds are threads that read frames, pace them and stretch
+ * them into the arena. Tensors are read into the arena on the I/O thread; models run on the compute thread,
+ * on parameters at the addresses where they lie. Queries, feeds, sources and units keep their numbers
+ * until the end; one that has gone is marked.
+ */
+#ifndef CULM_RUN_EDGE_RUN_H
+#define CULM_RUN_EDGE_RUN_H
+
+#include "cluster/alone.h"
+#include "data/feed.h"
+#include "edge/arena.h"
+#include "edge/scheduler.h"
+#include "graph/stage.h"
+#include "report/sink.h"
+#include "run/edge_catalog.h"
+#include "run/edge_commands.h"
+#include "vision/boxes.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#define CULM_EDGE_FRAME_SLOTS (CULM_EDGE_VISIT_MAX + 3)
+
+/* One batch size of a model, ready to run. */
+struct edge_program {
+    struct culm_graph *graph;
+    struct culm_stage *stage;
+    int32_t *part;       /* [stage parameters] which of the entry's parts */
+    const float **param; /* [stage parameters] addresses, set before a run */
+    size_t image_bytes, activation_bytes, scratch_bytes, output_bytes; /* each rounded to 64 */
+};
+
+struct edge_query {
+    struct culm_edge_entry *entry; /* in one of the catalogs */
+    int32_t feed;
+    bool gone;
+    int32_t sizes, size[CULM_EDGE_SIZES_MAX];
+    struct edge_program program[CULM_EDGE_SIZES_MAX];
+    double took_ms[CULM_EDGE_SIZES_MAX]; /* measured while running, smoothed; 0: not yet */
+    int32_t *source;                     /* [entry->part_count], of the newest layout; owned */
+    const float **at, **next_at;         /* [entry->part_count] addresses; of the layout to come */
+    struct culm_answer answer[CULM_EDGE_VISIT_MAX]; /* of the batch that runs */
+    struct culm_answer latest;
+    int64_t latest_frame; /* -1: none yet */
+    FILE *out;
+    struct culm_accuracy *accuracy; /* where frames have labels; NULL */
+    int64_t done, dropped;
+};
+
+/* A source as a package has it. */
+struct edge_tensor {
+    struct culm_package_tensor of;
+    bool verified; /* its digest was compared */
+};
+
+/* What goes along with a frame's pixels. */
+struct edge_frame {
+    int64_t source; /* in the file */
+    int32_t width, height, label;
+    uint8_t *pixels; /* of each input size of its feed, one after the other */
+};
+
+struct edge_input {
+    int32_t width, height, channels;
+    size_t offset;
+};
+
+struct edge_feed {
+    struct culm_edge_running *run;
+    struct culm_feed_config *config;
+    int32_t number;
+    bool gone, started, joined;
+    pthread_t thread;
+    int stop; /* atomic */
+    uint64_t period_ns;
+    size_t frame_bytes;
+    struct edge_input input[CULM_EDGE_QUERIES_MAX];
+    int32_t inputs;
+    struct culm_blob
+        *slot[CULM_EDGE_FRAME_SLOTS]; /* struct edge_frame; free when nobody else has it */
+    bool held[CULM_EDGE_FRAME_SLOTS]; /* its pixels are in memory */
+    int32_t slots;                    /* atomic; of these are used */
+    pthread_mutex_t lock;
+    char said[CULM_ERROR_MAX]; /* under the lock; to be told, "": nothing */
+};
+
+struct culm_edge_running {
+    struct culm_edge_exec exec; /* first */
+    const struct culm_edge_command *command;
+    struct culm_edge_catalog *catalog[16]; /* [0]: as it began; then of each reload */
+    int32_t catalogs;
+    struct edge_query query[CULM_EDGE_QUERIES_MAX];
+    int32_t query_count;
+    struct edge_feed feed[CULM_EDGE_FEEDS_MAX];
+    int32_t feed_count;
+    struct culm_edge_store store;
+    char **unit_at; /* [store.unit_count] addresses */
+    int32_t unit_placed, unit_capacity;
+    struct edge_tensor *tensor; /* [store.source_count] */
+    int32_t tensor_count, tensor_capacity;
+    pthread_mutex_t lock; /* of the store and what goes with it: the I/O thread reads it */
+    struct culm_edge_arena arena;
+    char *activations_at;
+    size_t activations_max, activations_held;
+    struct culm_device *device;
+    struct culm_blob_pool *headers;
+    char out[CULM_PATH_MAX];
+    const char *package;                /* NULL: none */
+    char originals[CULM_PATH_MAX];      /* a package of what the given one does not have */
+    int64_t round;                      /* of the package; -1: none */
+    struct culm_edge_laid *laid, *next; /* that counts; that is to come */
+    struct culm_edge_plan plan, next_plan;
+    size_t limit_bytes;
+    double rate_mb_per_s;  /* of loads; 0: as fast as files are read */
+    uint64_t line_free_ns; /* when the line at that rate is free again; I/O thread */
+    double read_s;         /* spent reading; with read_bytes, for the profile */
+    int64_t read_bytes, reads;
+    struct culm_alone *alone;
+    struct culm_edge_scheduler *scheduler;
+    struct culm_sink *sink;
+    int ended_feeds;
+    struct culm_error failed; /* the first that writing met */
+};
+
+static inline size_t edge_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* edge_run_exec.c */
+extern const struct culm_edge_exec_ops culm_edge_running_ops;
+/* Reads a unit to its address, at the rate. Any one thread. */
+enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
+                                        struct culm_error *error);
+/* Runs `count` pictures of query on what lies in the activations' memory as its image. */
+void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
+                               int32_t size);
+/* The image of a program, in the activations' memory. */
+float *culm_edge_running_image(struct culm_edge_running *run);
+
+/* edge_run_feed.c */
+enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error);
+void culm_edge_running_stop_feeds(struct culm_edge_running *run);
+/* As many slots as the plan says have memory. Loop thread. */
+enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error);
+/* Tells what feeds have to say. Loop thread. */
+void culm_edge_running_hear(struct culm_edge_running *run);
+
+/* edge_run_layout.c */
+/* Queries and feeds of the catalog are taken up; others go. */
+enum culm_status culm_edge_running_take(struct culm_edge_running *run,
+                                        struct culm_edge_catalog *catalog,
+                                        struct culm_error *error);
+/* Sources of every query from the package's round that counts, or its own tensors. */
+enum culm_status culm_edge_running_sources(struct culm_edge_running *run, struct culm_error *error);
+/* A layout of it all, and addresses of its units. */
+enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
+                                       struct culm_edge_laid **ret_laid, struct culm_error *error);
+/* Loads each model and runs it, where no profile says how long that takes. */
+enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
+                                             struct culm_error *error);
+void culm_edge_running_release(struct culm_edge_running *run);
+void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event);
+
+#endif

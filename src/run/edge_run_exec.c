@@ -1,0 +1,387 @@
+/*
+ * What the scheduler has done: tensors read into the arena, models run there, answers written.
+ *
+ * A file is read past the cache of the system where that is possible, so that a load is what it costs;
+ * with a rate, a load takes as long as at that rate. A tensor's digest is compared when it is first read.
+ */
+#include "run/edge_run.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "vision/picture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct culm_edge_running *self(struct culm_edge_exec *exec) {
+    return (struct culm_edge_running *)exec;
+}
+
+#define OVERSLEPT_NS 5000000ull
+
+static void wait_until(uint64_t at_ns) {
+    uint64_t now = culm_clock_ns();
+    while (now < at_ns) {
+        const struct timespec left = {(time_t)((at_ns - now) / 1000000000),
+                                      (long)((at_ns - now) % 1000000000)};
+        nanosleep(&left, NULL);
+        now = culm_clock_ns();
+    }
+}
+
+/* --- loads --- */
+
+static enum culm_status read_all(int fd, char *at, size_t bytes, size_t room, const char *path,
+                                 struct culm_error *error) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(fd, at + done, room - done, (off_t)done);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? culm_error_errno(error, errno, "read '%s'", path)
+                           : culm_error_set(error, CULM_ERR_FORMAT,
+                                            "'%s': cut short, %zu of %zu bytes", path, done, bytes);
+        }
+        done += (size_t)got;
+    }
+    return CULM_OK;
+}
+
+/* A source that is being read. */
+struct reading {
+    char path[CULM_PATH_MAX];
+    struct culm_package_tensor tensor;
+    size_t bytes;
+    bool verified;
+    int32_t number;
+};
+
+/* Past the cache if `direct`: then room is a whole number of pages. */
+static enum culm_status read_source(const struct reading *source, char *at, size_t room,
+                                    bool direct, struct culm_error *error) {
+    int fd = direct ? open(source->path, O_RDONLY | O_CLOEXEC | O_DIRECT) : -1;
+    bool past = fd >= 0;
+    if (fd < 0) {
+        fd = open(source->path, O_RDONLY | O_CLOEXEC);
+    }
+    if (fd < 0) {
+        return culm_error_errno(error, errno, "open '%s'", source->path);
+    }
+    enum culm_status status =
+        read_all(fd, at, source->bytes, past ? room : source->bytes, source->path, error);
+    if (!past) {
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    }
+    close(fd);
+    /* A file system may say only then that it does not do that. */
+    return status == CULM_ERR_IO && past ? read_source(source, at, room, false, error) : status;
+}
+
+static enum culm_status verify(const struct reading *source, const char *at,
+                               struct culm_error *error) {
+    struct culm_package_tensor tensor = source->tensor;
+    enum culm_status status = culm_package_digest(&tensor, (const float *)at, error);
+    if (status == CULM_OK && strcmp(tensor.digest, source->tensor.digest) != 0) {
+        status =
+            culm_error_set(error, CULM_ERR_FORMAT,
+                           "'%s' is not what its name says; copy the package again", source->path);
+    }
+    return status;
+}
+
+static enum culm_status describe(const struct culm_edge_running *run, int32_t number,
+                                 struct reading *source, struct culm_error *error) {
+    const struct edge_tensor *tensor = &run->tensor[number];
+    source->number = number;
+    source->tensor = tensor->of;
+    source->verified = tensor->verified;
+    source->bytes = run->store.source[number].bytes;
+    return culm_package_tensor_path(run->store.source[number].place ? run->originals : run->package,
+                                    tensor->of.digest, source->path, error);
+}
+
+enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t number,
+                                        struct culm_error *error) {
+    uint64_t begin = culm_clock_ns();
+    pthread_mutex_lock(&run->lock);
+    struct culm_edge_unit unit = run->store.unit[number]; /* its list stays where it is */
+    char *at = run->unit_at[number];
+    pthread_mutex_unlock(&run->lock);
+    enum culm_status status = culm_edge_arena_hold(&run->arena, at, unit.bytes, error);
+    size_t offset = 0;
+    for (int32_t i = 0; i < unit.count && status == CULM_OK; i++) {
+        struct reading source;
+        pthread_mutex_lock(&run->lock);
+        status = describe(run, unit.source[i], &source, error);
+        pthread_mutex_unlock(&run->lock);
+        status =
+            status ? status : read_source(&source, at + offset, unit.bytes, unit.count == 1, error);
+        if (status == CULM_OK && !source.verified) {
+            status = verify(&source, at + offset, error);
+            pthread_mutex_lock(&run->lock);
+            run->tensor[source.number].verified = status == CULM_OK;
+            pthread_mutex_unlock(&run->lock);
+        }
+        offset += edge_round64(source.bytes);
+    }
+    if (status != CULM_OK) {
+        culm_edge_arena_give_back(&run->arena, at, unit.bytes);
+        return status;
+    }
+    if (run->rate_mb_per_s > 0) {
+        /* What one load overslept the next one makes good. */
+        uint64_t from = run->line_free_ns + OVERSLEPT_NS > begin ? run->line_free_ns : begin;
+        run->line_free_ns = from + (uint64_t)((double)unit.bytes * 1e3 / run->rate_mb_per_s);
+        wait_until(run->line_free_ns);
+    }
+    run->read_s += (double)(culm_clock_ns() - begin) / 1e9;
+    run->read_bytes += (int64_t)unit.bytes;
+    run->reads++;
+    return CULM_OK;
+}
+
+static enum culm_status load(struct culm_job *job) {
+    struct culm_edge_load *it = (struct culm_edge_load *)job;
+    return culm_edge_running_read(self(it->exec), it->tensor, &job->error);
+}
+
+/* --- batches --- */
+
+float *culm_edge_running_image(struct culm_edge_running *run) {
+    return (float *)run->activations_at;
+}
+
+static char *output_of(const struct culm_edge_running *run, const struct edge_program *program) {
+    return run->activations_at + program->image_bytes + program->activation_bytes +
+           program->scratch_bytes;
+}
+
+void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
+                               int32_t size) {
+    struct edge_program *program = &query->program[size];
+    const struct culm_stage_info *info = culm_stage_info(program->stage);
+    const void *fields[] = {run->activations_at};
+    for (int32_t p = 0; p < info->param_count; p++) {
+        program->param[p] = query->at[program->part[p]];
+    }
+    struct culm_stage_run how = {
+        .param = program->param,
+        .fields = fields,
+        .output = output_of(run, program),
+        .loss_scale = 1,
+        .activations = run->activations_at + program->image_bytes,
+        .scratch = run->activations_at + program->image_bytes + program->activation_bytes,
+        .first = true,
+    };
+    (void)culm_stage_forward(program->stage, run->device, &how);
+}
+
+static void fill(struct culm_edge_running *run, const struct edge_query *query,
+                 const struct culm_edge_batch *batch) {
+    const struct culm_vision_input *input = &query->entry->model->input;
+    const struct edge_feed *feed = &run->feed[query->feed];
+    size_t floats = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
+    size_t offset = 0;
+    for (int32_t i = 0; i < feed->inputs; i++) {
+        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
+            feed->input[i].channels == input->channels) {
+            offset = feed->input[i].offset;
+        }
+    }
+    for (int32_t k = 0; k < batch->count; k++) {
+        const struct edge_frame *frame = batch->look[k].blob->data;
+        const struct culm_frame pixels = {
+            .data = frame->pixels + offset,
+            .stride = (size_t)input->width * (size_t)input->channels,
+            .width = input->width,
+            .height = input->height,
+            .channels = input->channels,
+        };
+        culm_vision_fill(input, &pixels, culm_edge_running_image(run) + (size_t)k * floats);
+    }
+}
+
+static enum culm_status decode(struct culm_edge_running *run, struct edge_query *query,
+                               const struct culm_edge_batch *batch, int32_t size,
+                               struct culm_error *error) {
+    const struct edge_program *program = &query->program[size];
+    const struct culm_vision_model *model = query->entry->model;
+    int32_t outputs = model->head_count ? model->head_count : 1;
+    enum culm_status status = CULM_OK;
+    for (int32_t k = 0; k < batch->count && status == CULM_OK; k++) {
+        const struct edge_frame *frame = batch->look[k].blob->data;
+        const float *output[CULM_VISION_HEADS_MAX];
+        struct culm_shape shape[CULM_VISION_HEADS_MAX];
+        for (int32_t i = 0; i < outputs; i++) {
+            const struct culm_shape *all =
+                &program->graph->value[program->graph->output[i].value].shape;
+            shape[i] = (struct culm_shape){.rank = all->rank - 1};
+            memcpy(shape[i].dim, all->dim + 1, sizeof shape[i].dim - sizeof *shape[i].dim);
+            output[i] = (const float *)(output_of(run, program) +
+                                        culm_stage_output_offset(program->stage, i)) +
+                        k * culm_elements(&shape[i]);
+        }
+        status = culm_answer_read(model, output, shape, frame->width, frame->height,
+                                  (float)query->entry->config->score, &query->answer[k], error);
+    }
+    return status;
+}
+
+static enum culm_status infer(struct culm_job *job) {
+    struct culm_edge_batch *batch = (struct culm_edge_batch *)job;
+    struct culm_edge_running *run = self(batch->exec);
+    struct edge_query *query = &run->query[batch->query];
+    uint64_t begin = culm_clock_ns();
+    int32_t size = 0;
+    while (size < query->sizes - 1 && query->size[size] < batch->count) {
+        size++;
+    }
+    fill(run, query, batch);
+    culm_edge_running_compute(run, query, size);
+    enum culm_status status = decode(run, query, batch, size, &job->error);
+    double ms = (double)(culm_clock_ns() - begin) / 1e6, *took = &query->took_ms[size];
+    *took = *took > 0 ? *took * 0.9 + ms * 0.1 : ms;
+    return status;
+}
+
+static void evict(struct culm_edge_exec *exec, int32_t tensor) {
+    struct culm_edge_running *run = self(exec);
+    culm_edge_arena_give_back(&run->arena, run->unit_at[tensor], run->store.unit[tensor].bytes);
+}
+
+static void activations(struct culm_edge_exec *exec, size_t bytes) {
+    struct culm_edge_running *run = self(exec);
+    struct culm_error error;
+    if (bytes > run->activations_held) {
+        if (culm_edge_arena_hold(&run->arena, run->activations_at + run->activations_held,
+                                 bytes - run->activations_held, &error) != CULM_OK &&
+            run->failed.status == CULM_OK) {
+            run->failed = error;
+        }
+    } else {
+        culm_edge_arena_give_back(&run->arena, run->activations_at + bytes,
+                                  run->activations_held - bytes);
+    }
+    run->activations_held = bytes;
+}
+
+/* --- answers --- */
+
+static json_t *number(double value) { return json_real(round(value * 1e6) / 1e6); }
+
+static json_t *answer_json(const struct culm_vision_model *model,
+                           const struct culm_answer *answer) {
+    json_t *list = json_array();
+    char text[24];
+    for (int32_t i = 0; i < answer->box_count && answer->kind == CULM_ANSWER_BOXES; i++) {
+        const struct culm_box *b = &answer->box[i];
+        json_array_append_new(
+            list, json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "class", b->class_index, "name",
+                            culm_json_text(culm_vision_class_name(model, b->class_index, text)),
+                            "score", number(b->score), "x", number(b->x), "y", number(b->y),
+                            "width", number(b->width), "height", number(b->height)));
+    }
+    for (int32_t i = 0; i < answer->class_count && i < 5 && answer->kind == CULM_ANSWER_CLASSES;
+         i++) {
+        const struct culm_class_score *c = &answer->classes[i];
+        json_array_append_new(
+            list, json_pack("{s:i, s:o, s:o}", "class", c->class_index, "name",
+                            culm_json_text(culm_vision_class_name(model, c->class_index, text)),
+                            "score", number(c->score)));
+    }
+    for (int32_t i = 0; i < answer->point_count && answer->kind == CULM_ANSWER_POINTS; i++) {
+        json_array_append_new(list, json_pack("{s:o, s:o}", "x", number(answer->point[i].x), "y",
+                                              number(answer->point[i].y)));
+    }
+    return list;
+}
+
+static void write_line(struct culm_edge_running *run, struct edge_query *query,
+                       const struct culm_edge_look *look, bool stale) {
+    static const char *const key[] = {[CULM_ANSWER_BOXES] = "boxes",
+                                      [CULM_ANSWER_CLASSES] = "classes",
+                                      [CULM_ANSWER_POINTS] = "points"};
+    const struct edge_frame *frame = look->blob ? look->blob->data : NULL;
+    json_t *line =
+        json_pack("{s:o, s:I}", "file", culm_json_text(run->feed[query->feed].config->file),
+                  "frame", (json_int_t)look->frame);
+    if (frame && frame->source != look->frame) {
+        json_object_set_new(line, "source", json_integer(frame->source));
+    }
+    if (stale) {
+        json_object_set_new(line, "stale", json_true());
+        json_object_set_new(
+            line, "of", query->latest_frame < 0 ? json_null() : json_integer(query->latest_frame));
+    }
+    json_object_set_new(line, key[query->entry->model->kind],
+                        answer_json(query->entry->model, &query->latest));
+    char *text = json_dumps(line, JSON_COMPACT);
+    json_decref(line);
+    if ((!text || fprintf(query->out, "%s\n", text) < 0 || fflush(query->out) != 0) &&
+        run->failed.status == CULM_OK) {
+        culm_error_errno(&run->failed, errno ? errno : ENOMEM, "write '%s/%s.jsonl'", run->out,
+                         query->entry->config->name);
+    }
+    free(text);
+}
+
+static void settled(struct culm_edge_exec *exec, int32_t number, const struct culm_edge_look *look,
+                    const struct culm_edge_batch *batch) {
+    struct culm_edge_running *run = self(exec);
+    struct edge_query *query = &run->query[number];
+    for (int32_t k = 0; batch && k < batch->count; k++) {
+        if (batch->look[k].frame == look->frame) {
+            struct culm_answer old = query->latest;
+            query->latest = query->answer[k];
+            query->answer[k] = old; /* its memory is used again */
+            query->latest_frame = look->frame;
+        }
+    }
+    query->done += batch != NULL;
+    query->dropped += batch == NULL;
+    query->latest.kind = query->entry->model->kind;
+    const struct edge_frame *frame = look->blob ? look->blob->data : NULL;
+    if (frame && frame->label >= 0 && query->entry->model->kind == CULM_ANSWER_CLASSES) {
+        query->accuracy =
+            query->accuracy ? query->accuracy : culm_accuracy_new(CULM_ANSWER_CLASSES);
+        if (query->accuracy) {
+            (void)culm_accuracy_add_label(query->accuracy, &query->latest, frame->label);
+        }
+    }
+    write_line(run, query, look, !batch);
+}
+
+static void relaid(struct culm_edge_exec *exec) {
+    struct culm_edge_running *run = self(exec);
+    struct culm_error error;
+    culm_edge_laid_free(run->laid);
+    run->laid = run->next;
+    run->next = NULL;
+    run->plan = run->next_plan;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        if (query->next_at) {
+            free(query->at);
+            query->at = query->next_at;
+            query->next_at = NULL;
+        }
+    }
+    if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
+        run->failed = error;
+    }
+}
+
+const struct culm_edge_exec_ops culm_edge_running_ops = {.size = sizeof(struct culm_edge_exec_ops),
+                                                         .load = load,
+                                                         .infer = infer,
+                                                         .evict = evict,
+                                                         .activations = activations,
+                                                         .settled = settled,
+                                                         .relaid = relaid};

@@ -1,0 +1,227 @@
+/*
+ * Feeds: a thread each reads frames, waits until they are due, stretches them to every size that a query
+ * reads, and posts them. A frame for which there is no slot is left out, as a camera would.
+ */
+#include "run/edge_run.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "vision/picture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_MS 50 /* how long a thread waits before it looks whether it is to stop */
+
+static void say(struct edge_feed *feed, const char *text) {
+    pthread_mutex_lock(&feed->lock);
+    snprintf(feed->said, sizeof feed->said, "%s", text);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+static bool stops(struct edge_feed *feed) { return __atomic_load_n(&feed->stop, __ATOMIC_ACQUIRE); }
+
+/* False: it is to stop. */
+static bool wait_until(struct edge_feed *feed, uint64_t at_ns) {
+    uint64_t now = culm_clock_ns();
+    while (now < at_ns && !stops(feed)) {
+        uint64_t left = at_ns - now;
+        left = left < LOOK_MS * 1000000ull ? left : LOOK_MS * 1000000ull;
+        const struct timespec pause = {0, (long)left};
+        nanosleep(&pause, NULL);
+        now = culm_clock_ns();
+    }
+    return !stops(feed);
+}
+
+/* A slot that nobody has but this thread; NULL: there is none. */
+static struct culm_blob *free_slot(struct edge_feed *feed) {
+    int32_t slots = __atomic_load_n(&feed->slots, __ATOMIC_ACQUIRE);
+    for (int32_t i = 0; i < slots; i++) {
+        if (__atomic_load_n(&feed->slot[i]->refs, __ATOMIC_ACQUIRE) == 1) {
+            return feed->slot[i];
+        }
+    }
+    return NULL;
+}
+
+static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
+    struct culm_blob *slot = free_slot(feed);
+    struct culm_buf meta;
+    if (!slot) {
+        return true;
+    }
+    struct edge_frame *to = slot->data;
+    const struct culm_frame pixels = {frame->data, frame->stride, frame->width, frame->height,
+                                      frame->channels};
+    to->source = frame->source;
+    to->width = frame->width;
+    to->height = frame->height;
+    to->label = frame->label;
+    for (int32_t i = 0; i < feed->inputs; i++) {
+        const struct edge_input *input = &feed->input[i];
+        culm_vision_stretch(&pixels, input->width, input->height, to->pixels + input->offset);
+    }
+    culm_buf_init(&meta, CULM_ALONE_META_MAX);
+    culm_buf_u64(&meta, (uint64_t)frame->number);
+    culm_buf_u64(&meta, culm_clock_ns());
+    const struct culm_message message = {.type = CULM_EDGE_FRAME,
+                                         .meta = meta.data,
+                                         .meta_bytes = (uint32_t)meta.len,
+                                         .payload = slot,
+                                         .payload_bytes = slot->size_bytes};
+    bool ok = !meta.failed && culm_alone_post(feed->run->alone, feed->number, &message);
+    culm_buf_release(&meta);
+    return ok;
+}
+
+static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
+    struct culm_feed_frame frame;
+    struct culm_error error;
+    uint64_t begin = 0;
+    int64_t count = 0;
+    while (!stops(feed)) {
+        enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, &error);
+        if (status == CULM_ERR_AGAIN) {
+            continue;
+        }
+        if (status == CULM_ERR_TIMEOUT || status == CULM_ERR_FORMAT) {
+            say(feed, error.text);
+            continue;
+        }
+        if (status != CULM_OK) {
+            if (status != CULM_ERR_CLOSED) {
+                say(feed, error.text);
+            }
+            return;
+        }
+        uint64_t now = culm_clock_ns();
+        uint64_t due = begin + (uint64_t)count * feed->period_ns;
+        if (count == 0 ||
+            now > due + 10 * feed->period_ns) { /* it stalled: time goes on from here */
+            begin = now - (uint64_t)count * feed->period_ns;
+        } else if (!wait_until(feed, due)) {
+            return;
+        }
+        if (!post(feed, &frame)) {
+            say(feed, "out of memory for a frame");
+            return;
+        }
+        count++;
+    }
+}
+
+static void *feed_main(void *arg) {
+    struct edge_feed *feed = arg;
+    struct culm_feed_config *config = feed->config;
+    struct culm_feed_options options = {
+        .name = config->name, .file = config->file, .loop = config->loop};
+    struct culm_feed *source = NULL;
+    struct culm_error error;
+    for (int i = 0; i < 4; i++) {
+        options.crop[i] = (int32_t)config->crop[i];
+    }
+    for (int32_t q = 0; q < feed->run->query_count && !options.labels; q++) {
+        if (feed->run->query[q].feed == feed->number) {
+            options.labels = feed->run->query[q].entry->config->labels;
+        }
+    }
+    if (culm_feed_open(&options, &source, &error) == CULM_OK) {
+        read_frames(feed, source);
+        culm_feed_close(source);
+    } else {
+        say(feed, error.text);
+    }
+    (void)culm_alone_lost(feed->run->alone, feed->number);
+    return NULL;
+}
+
+enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t f = 0; f < run->feed_count && status == CULM_OK; f++) {
+        struct edge_feed *feed = &run->feed[f];
+        int32_t wanted = feed->gone || feed->inputs == 0 ? 0 : run->plan.slots + 1;
+        __atomic_store_n(&feed->slots, wanted < feed->slots ? wanted : feed->slots,
+                         __ATOMIC_RELEASE);
+        for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS && status == CULM_OK; i++) {
+            struct culm_blob *slot = feed->slot[i];
+            if (i < wanted && !feed->held[i]) {
+                if (!slot) {
+                    status = culm_blob_pool_get(run->headers, sizeof(struct edge_frame), &slot);
+                    if (status != CULM_OK) {
+                        return culm_error_set(error, status, "out of memory for frames");
+                    }
+                    struct edge_frame *frame = slot->data;
+                    *frame = (struct edge_frame){.label = -1};
+                    frame->pixels =
+                        (uint8_t *)culm_edge_arena_place(&run->arena, feed->frame_bytes);
+                    feed->slot[i] = slot;
+                    if (!frame->pixels) {
+                        return culm_error_set(error, CULM_ERR_MEMORY, "no addresses left");
+                    }
+                }
+                status = culm_edge_arena_hold(&run->arena,
+                                              (char *)((struct edge_frame *)slot->data)->pixels,
+                                              feed->frame_bytes, error);
+                feed->held[i] = status == CULM_OK;
+            } else if (i >= wanted && slot && feed->held[i] &&
+                       __atomic_load_n(&slot->refs, __ATOMIC_ACQUIRE) == 1) {
+                culm_edge_arena_give_back(&run->arena,
+                                          (char *)((struct edge_frame *)slot->data)->pixels,
+                                          feed->frame_bytes);
+                feed->held[i] = false;
+            }
+        }
+        __atomic_store_n(&feed->slots, wanted, __ATOMIC_RELEASE);
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error) {
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        struct edge_feed *feed = &run->feed[f];
+        if (feed->started || feed->gone) {
+            continue;
+        }
+        pthread_mutex_init(&feed->lock, NULL);
+        if (pthread_create(&feed->thread, NULL, feed_main, feed) != 0) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': no thread for it",
+                                  feed->config->name);
+        }
+        feed->started = true;
+    }
+    return CULM_OK;
+}
+
+void culm_edge_running_stop_feeds(struct culm_edge_running *run) {
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        __atomic_store_n(&run->feed[f].stop, 1, __ATOMIC_RELEASE);
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        if (run->feed[f].started && !run->feed[f].joined) {
+            pthread_join(run->feed[f].thread, NULL);
+            run->feed[f].joined = true;
+        }
+    }
+}
+
+void culm_edge_running_hear(struct culm_edge_running *run) {
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        struct edge_feed *feed = &run->feed[f];
+        char said[CULM_ERROR_MAX] = "";
+        if (!feed->started) {
+            continue;
+        }
+        pthread_mutex_lock(&feed->lock);
+        memcpy(said, feed->said, sizeof said);
+        feed->said[0] = '\0';
+        pthread_mutex_unlock(&feed->lock);
+        if (said[0]) {
+            culm_edge_running_publish(run, json_pack("{s:s, s:o, s:o}", "event", "feed", "feed",
+                                                     culm_json_text(feed->config->name), "error",
+                                                     culm_json_text(said)));
+        }
+    }
+}

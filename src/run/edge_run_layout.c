@@ -1,0 +1,423 @@
+/*
+ * Queries, their programs, where their tensors come from and where these lie.
+ */
+#include "run/edge_run.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- queries --- */
+
+static int32_t part_of(const struct culm_edge_entry *entry, const char *name) {
+    for (int32_t p = 0; p < entry->part_count; p++) {
+        if (strcmp(entry->part[p].name, name) == 0) {
+            return p;
+        }
+    }
+    return -1;
+}
+
+static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batch,
+                                     struct edge_program *program, struct culm_error *error) {
+    const struct culm_stage_options how = {.forward_only = true};
+    enum culm_status status;
+    if ((status = culm_vision_model_graph(entry->model, batch, CULM_VISION_INFER, &program->graph,
+                                          error)) ||
+        (status = culm_stages_compile(program->graph, 1, &how, &program->stage, error))) {
+        return status;
+    }
+    const struct culm_stage_info *info = culm_stage_info(program->stage);
+    if (program->graph->field_count != 1 || program->graph->output_count == 0) {
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' is no model of pictures",
+                              entry->model->name);
+    }
+    size_t params = (size_t)info->param_count + 1;
+    program->part = calloc(params, sizeof *program->part);
+    program->param = calloc(params, sizeof *program->param);
+    if (!program->part || !program->param) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a model");
+    }
+    for (int32_t p = 0; p < info->param_count; p++) {
+        program->part[p] = part_of(entry, program->graph->param[info->params[p].global_index].name);
+        if (program->part[p] < 0) {
+            return culm_error_set(error, CULM_ERR_INTERNAL, "'%s' has other parameters in a batch",
+                                  entry->model->name);
+        }
+    }
+    program->image_bytes = edge_round64((size_t)culm_elements(&program->graph->field[0].shape) * 4);
+    program->activation_bytes = edge_round64(info->activation_bytes);
+    program->scratch_bytes = edge_round64(info->scratch_bytes);
+    program->output_bytes = edge_round64(info->output_bytes);
+    return CULM_OK;
+}
+
+static size_t program_bytes(const struct edge_program *program) {
+    return program->image_bytes + program->activation_bytes + program->scratch_bytes +
+           program->output_bytes;
+}
+
+static void release_query(struct edge_query *query) {
+    for (int32_t b = 0; b < CULM_EDGE_SIZES_MAX; b++) {
+        culm_stage_free(query->program[b].stage);
+        culm_graph_free(query->program[b].graph);
+        free(query->program[b].part);
+        free(query->program[b].param);
+    }
+    for (int32_t k = 0; k < CULM_EDGE_VISIT_MAX; k++) {
+        culm_answer_release(&query->answer[k]);
+    }
+    culm_answer_release(&query->latest);
+    culm_accuracy_free(query->accuracy);
+    if (query->out) {
+        fclose(query->out);
+    }
+    free(query->source);
+    free(query->at);
+    free(query->next_at);
+    *query = (struct edge_query){0};
+}
+
+/* Times that a profile gave stay; activations are what the programs need. */
+static enum culm_status open_query(struct culm_edge_running *run, struct culm_edge_entry *entry,
+                                   struct edge_query *query, struct culm_error *error) {
+    struct culm_edge_query sizes = {0};
+    struct culm_edge_times times = entry->times;
+    char path[CULM_PATH_MAX];
+    enum culm_status status = CULM_OK;
+    query->entry = entry;
+    query->latest_frame = -1;
+    query->feed = entry->config->feed_index;
+    culm_edge_catalog_sizes(run->catalog[0], &sizes);
+    query->sizes = sizes.batches;
+    for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
+        uint64_t run_ns = 0;
+        size_t bytes;
+        query->size[b] = sizes.batch[b];
+        status = make_program(entry, sizes.batch[b], &query->program[b], error);
+        if (times.sizes) {
+            culm_edge_times_of(&times, sizes.batch[b], &run_ns, &bytes);
+        }
+        entry->times.batch[b] = sizes.batch[b];
+        entry->times.run_ms[b] = (double)run_ns / 1e6;
+        entry->times.activation_bytes[b] = (double)program_bytes(&query->program[b]);
+        run->activations_max = program_bytes(&query->program[b]) > run->activations_max
+                                   ? program_bytes(&query->program[b])
+                                   : run->activations_max;
+    }
+    entry->times.sizes = query->sizes;
+    query->source = calloc((size_t)entry->part_count + 1, sizeof *query->source);
+    if (status == CULM_OK && !query->source) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a query");
+    }
+    status = status ? status
+                    : culm_path_format(path, error, "%s/%s.jsonl", run->out, entry->config->name);
+    if (status == CULM_OK && !(query->out = fopen(path, "we"))) {
+        status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
+    }
+    return status ? culm_error_prefix(error, "query '%s'", entry->config->name) : CULM_OK;
+}
+
+static void open_feed(struct culm_edge_running *run, struct culm_feed_config *config, int32_t f) {
+    struct edge_feed *feed = &run->feed[f];
+    double fps = config->fps > 0 ? config->fps : 25;
+    *feed = (struct edge_feed){
+        .run = run, .config = config, .number = f, .period_ns = (uint64_t)(1e9 / fps)};
+}
+
+static void add_input(struct edge_feed *feed, const struct culm_vision_input *input) {
+    size_t bytes = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
+    for (int32_t i = 0; i < feed->inputs; i++) {
+        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
+            feed->input[i].channels == input->channels) {
+            return;
+        }
+    }
+    feed->input[feed->inputs++] =
+        (struct edge_input){input->width, input->height, input->channels, feed->frame_bytes};
+    feed->frame_bytes += bytes;
+}
+
+enum culm_status culm_edge_running_take(struct culm_edge_running *run,
+                                        struct culm_edge_catalog *catalog,
+                                        struct culm_error *error) {
+    run->catalog[run->catalogs++] = catalog;
+    run->feed_count = (int32_t)catalog->workload.feed_count;
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        open_feed(run, &catalog->workload.feeds[f], f);
+    }
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
+        struct culm_edge_entry *entry = &catalog->entry[q];
+        enum culm_status status = open_query(run, entry, &run->query[run->query_count++], error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        add_input(&run->feed[entry->config->feed_index], &entry->model->input);
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        run->feed[f].frame_bytes = (run->feed[f].frame_bytes + CULM_EDGE_UNIT_PAGE - 1) /
+                                   CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
+    }
+    return CULM_OK;
+}
+
+/* --- where tensors come from --- */
+
+static enum culm_status add_source(struct culm_edge_running *run,
+                                   const struct culm_package_tensor *tensor, int32_t place,
+                                   int32_t *ret_source, struct culm_error *error) {
+    int32_t source =
+        culm_edge_store_source(&run->store, tensor->digest, (size_t)tensor->count * 4, place);
+    if (source >= run->tensor_count && source >= 0) {
+        if (!CULM_GROW(run->tensor, run->tensor_capacity, source + 1)) {
+            source = -1;
+        } else {
+            run->tensor[source] = (struct edge_tensor){.of = *tensor};
+            run->tensor_count = source + 1;
+        }
+    }
+    *ret_source = source;
+    return source < 0 ? culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors")
+                      : CULM_OK;
+}
+
+static enum culm_status from_package(struct culm_edge_running *run, struct edge_query *query,
+                                     const struct culm_package_round *round, int32_t of,
+                                     struct culm_error *error) {
+    const struct culm_edge_entry *entry = query->entry;
+    for (int32_t p = 0; p < entry->part_count; p++) {
+        int32_t param = culm_package_param_find(&round->query[of], entry->part[p].name);
+        const struct culm_package_tensor *tensor =
+            param < 0 ? NULL : &round->tensor[round->query[of].param[param].tensor];
+        if (!tensor || (size_t)tensor->count * 4 != entry->part[p].bytes) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "package '%s': query '%s' is of another model: it has no such "
+                                  "parameter as '%s'; merge again",
+                                  run->package, entry->config->name, entry->part[p].name);
+        }
+        enum culm_status status = add_source(run, tensor, 0, &query->source[p], error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+/* Its own numbers, which are written where they can be read tensor by tensor. */
+static enum culm_status from_model(struct culm_edge_running *run, struct edge_query *query,
+                                   struct culm_error *error) {
+    struct culm_edge_entry *entry = query->entry;
+    const struct culm_graph *graph = entry->graph;
+    enum culm_status status = culm_package_make(NULL, run->originals, error);
+    for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
+        const struct culm_param *param = &graph->param[p];
+        struct culm_package_tensor tensor = {.rank = param->shape.rank,
+                                             .count = culm_elements(&param->shape)};
+        memcpy(tensor.shape, param->shape.dim, (size_t)tensor.rank * sizeof *tensor.shape);
+        float *data = malloc(entry->part[p].bytes + 64);
+        status = data ? culm_vision_model_weights(entry->model, param, data, error)
+                      : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
+        status = status ? status : culm_package_digest(&tensor, data, error);
+        status =
+            status ? status : culm_package_put(NULL, run->originals, &tensor, data, NULL, error);
+        free(data);
+        status = status ? status : add_source(run, &tensor, 1, &query->source[p], error);
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
+                                           struct culm_error *error) {
+    struct culm_package_round round = {0};
+    enum culm_status status = CULM_OK;
+    if (run->package) {
+        status = culm_package_open(run->package, &round, error);
+        run->round = status == CULM_OK ? round.number : run->round;
+    }
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        if (query->gone) {
+            continue;
+        }
+        int32_t of =
+            run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
+        status =
+            of >= 0 ? from_package(run, query, &round, of, error) : from_model(run, query, error);
+    }
+    culm_package_round_release(&round);
+    return status;
+}
+
+/* --- layouts --- */
+
+static enum culm_status place_units(struct culm_edge_running *run, struct culm_error *error) {
+    if (!CULM_GROW(run->unit_at, run->unit_capacity, run->store.unit_count + 1)) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors");
+    }
+    while (run->unit_placed < run->store.unit_count) {
+        char *at = culm_edge_arena_place(&run->arena, run->store.unit[run->unit_placed].bytes);
+        if (!at) {
+            return culm_error_set(error, CULM_ERR_MEMORY,
+                                  "no addresses left for new tensors: start again");
+        }
+        run->unit_at[run->unit_placed++] = at;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status resolve(struct culm_edge_running *run, struct edge_query *query,
+                                struct culm_error *error) {
+    const float **at = calloc((size_t)query->entry->part_count + 1, sizeof *at);
+    if (!at) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors");
+    }
+    for (int32_t p = 0; p < query->entry->part_count; p++) {
+        const struct culm_edge_source *source = &run->store.source[query->source[p]];
+        at[p] = (const float *)(run->unit_at[source->unit] + source->offset);
+    }
+    free(query->next_at);
+    query->next_at = at;
+    return CULM_OK;
+}
+
+enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
+                                       struct culm_edge_laid **ret_laid, struct culm_error *error) {
+    struct culm_edge_laid *laid = calloc(1, sizeof *laid);
+    struct culm_edge_needs needs[CULM_EDGE_QUERIES_MAX] = {0};
+    int32_t count[CULM_EDGE_QUERIES_MAX];
+    const struct culm_edge_catalog *first = run->catalog[0];
+    if (!laid) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
+    }
+    for (int32_t q = 0; q < run->query_count; q++) {
+        if (!run->query[q].gone) {
+            needs[q] =
+                (struct culm_edge_needs){run->query[q].source, run->query[q].entry->part_count};
+        }
+    }
+    enum culm_status status = culm_edge_store_units(&run->store, needs, run->query_count,
+                                                    &laid->bytes, laid->list, count, error);
+    status = status || !run->arena.base ? status : place_units(run, error);
+    double rate = run->rate_mb_per_s > 0 ? run->rate_mb_per_s
+                  : run->read_s > 0      ? (double)run->read_bytes / 1e6 / run->read_s
+                                         : first->profile.mb_per_s;
+    laid->layout = (struct culm_edge_layout){
+        .query_count = run->query_count,
+        .feed_count = run->feed_count,
+        .tensor_count = run->store.unit_count,
+        .query = laid->query,
+        .feed = laid->feed,
+        .tensor_bytes = laid->bytes,
+        .load_ns = (uint64_t)(first->profile.load_ms * 1e6),
+        .load_ns_per_byte = rate > 0 ? 1e3 / rate : 0,
+        .limit_bytes = run->limit_bytes,
+    };
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        laid->feed[f] = (struct culm_edge_feed){.period_ns = run->feed[f].period_ns,
+                                                .frame_bytes = run->feed[f].frame_bytes,
+                                                .gone = run->feed[f].gone};
+    }
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        culm_edge_catalog_fill(first, query->entry, &laid->query[q]);
+        laid->query[q].feed = query->feed;
+        laid->query[q].gone = query->gone;
+        laid->query[q].tensor = laid->list[q];
+        laid->query[q].tensor_count = count[q];
+        if (!query->gone && run->arena.base) {
+            status = resolve(run, query, error);
+        }
+    }
+    if (status != CULM_OK) {
+        culm_edge_laid_free(laid);
+        return status;
+    }
+    *ret_laid = laid;
+    return CULM_OK;
+}
+
+/* --- how long it takes --- */
+
+#define CALIBRATED 3
+
+static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q,
+                                        struct culm_error *error) {
+    struct edge_query *query = &run->query[q];
+    const struct culm_edge_query *of = &run->laid->query[q];
+    struct culm_edge_times *times = &query->entry->times;
+    size_t frames = culm_edge_frames_bytes(&run->laid->layout, CULM_EDGE_SLOTS_MIN);
+    size_t own = culm_edge_query_bytes(&run->laid->layout, q);
+    enum culm_status status = CULM_OK;
+    int32_t held = 0;
+    for (; held < of->tensor_count && status == CULM_OK; held++) {
+        status = culm_edge_running_read(run, of->tensor[held], error);
+    }
+    held -= status != CULM_OK;
+    for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
+        double took[CALIBRATED];
+        if (times->run_ms[b] > 0 || own + frames + of->activation_bytes[b] > run->limit_bytes) {
+            continue;
+        }
+        run->exec.ops->activations(&run->exec, of->activation_bytes[b]);
+        for (int i = -1; i < CALIBRATED; i++) { /* the first does not count */
+            uint64_t begin = culm_clock_ns();
+            culm_edge_running_compute(run, query, b);
+            if (i >= 0) {
+                took[i] = (double)(culm_clock_ns() - begin) / 1e6;
+            }
+        }
+        times->run_ms[b] = culm_median(took, CALIBRATED);
+    }
+    run->exec.ops->activations(&run->exec, 0);
+    for (int32_t i = 0; i < held; i++) {
+        run->exec.ops->evict(&run->exec, of->tensor[i]);
+    }
+    /* Sizes that do not fit are never run: as long as they would take, frame by frame. */
+    for (int32_t b = 1; b < query->sizes; b++) {
+        if (times->run_ms[b] <= 0) {
+            times->run_ms[b] = times->run_ms[0] * query->size[b];
+        }
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
+                                             struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        bool known = query->gone;
+        for (int32_t other = 0; other < q && !known; other++) { /* the same files take as long */
+            if (strcmp(run->query[other].entry->identity, query->entry->identity) == 0) {
+                query->entry->times = run->query[other].entry->times;
+            }
+        }
+        for (int32_t b = 0; b < query->sizes; b++) {
+            known |= b == query->sizes - 1 && query->entry->times.run_ms[b] > 0;
+        }
+        status = known ? CULM_OK : calibrate_query(run, q, error);
+    }
+    return status;
+}
+
+void culm_edge_running_release(struct culm_edge_running *run) {
+    for (int32_t q = 0; q < run->query_count; q++) {
+        release_query(&run->query[q]);
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS; i++) {
+            culm_blob_unref(run->feed[f].slot[i]);
+        }
+    }
+    culm_blob_pool_free(run->headers);
+    culm_edge_laid_free(run->laid);
+    culm_edge_laid_free(run->next);
+    culm_edge_store_release(&run->store);
+    free(run->unit_at);
+    free(run->tensor);
+    culm_edge_arena_release(&run->arena);
+    culm_device_free(run->device);
+    culm_sink_free(run->sink);
+}

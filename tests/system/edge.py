@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+"""`culm edge`: queries on feeds in little memory. Models and pictures are made here, so nothing else is needed."""
+import hashlib
+import json
+import os
+import random
+import signal
+import struct
+import zlib
+
+from harness import Cases, Failed, check, equal, read_events, wait_until
+
+cases = Cases()
+
+CFG = """[net]
+width=64
+height=64
+channels=3
+
+[convolutional]
+batch_normalize=1
+filters=16
+size=3
+stride=2
+pad=1
+activation=leaky
+
+[convolutional]
+batch_normalize=1
+filters={wide}
+size=3
+stride=2
+pad=1
+activation=leaky
+
+[convolutional]
+batch_normalize=1
+filters=64
+size=3
+stride=2
+pad=1
+activation=leaky
+
+[convolutional]
+filters=14
+size=1
+stride=1
+pad=1
+activation=linear
+
+[yolo]
+mask=0,1
+anchors=12,12, 30,30
+classes=2
+num=2
+scale_x_y=1
+"""
+NUMBERS = {"conv0": (16, 3, 3, True), "conv1": (None, 16, 3, True), "conv2": (64, None, 3, True), "conv3": (14, 64, 1, False)}
+
+
+def convolutions(wide):
+    for name, (out, into, size, norm) in NUMBERS.items():
+        yield name, out or wide, into or wide, size, norm
+
+
+def make_model(path, seed, wide=64):
+    """A detector with random weights; returns its parameters as the program names and shapes them."""
+    draw = random.Random(seed)
+    params, raw = {}, struct.pack("<iiiq", 0, 2, 0, 0)
+    for name, out, into, size, norm in convolutions(wide):
+        def numbers(count, low, high):
+            return [draw.uniform(low, high) for _ in range(count)]
+        parts = [("bias", [out], numbers(out, -0.5, 0.5))]
+        if norm:
+            parts += [("scale", [out], numbers(out, 0.5, 1.5)), ("mean", [out], numbers(out, -0.2, 0.2)),
+                      ("variance", [out], numbers(out, 0.2, 1.0))]
+        parts.append(("weight", [out, into, size, size], numbers(out * into * size * size, -0.3, 0.3)))
+        for kind, shape, values in parts:
+            data = struct.pack(f"<{len(values)}f", *values)
+            params[f"{name}.{kind}"] = (shape, data)
+            raw += data
+    with open(path + ".cfg", "w", encoding="utf-8") as file:
+        file.write(CFG.format(wide=wide))
+    with open(path + ".weights", "wb") as file:
+        file.write(raw)
+    return params
+
+
+def make_pictures(folder, count, seed=3):
+    """PNG files of noise."""
+    os.makedirs(folder)
+    draw = random.Random(seed)
+    for number in range(count):
+        rows = b"".join(b"\0" + draw.randbytes(96 * 3) for _ in range(80))
+
+        def chunk(kind, data):
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        with open(os.path.join(folder, f"{number:04}.png"), "wb") as file:
+            file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 96, 80, 8, 2, 0, 0, 0))
+                       + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def workload(bench, queries, name="w.yaml", feed="pictures", fps=10, loop=True, edge=""):
+    path = bench.path(name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"feeds:\n  hall: {{file: {bench.path(feed)}, fps: {fps}, loop: {str(loop).lower()}}}\nqueries:\n")
+        for query, model in queries:
+            file.write(f"  - {{name: {query}, model: {bench.path(model)}.cfg, feed: hall, deadline_ms: 400, score: 0.05}}\n")
+        file.write(f"edge: {{batch: [1, 2], {edge}}}\n" if edge else "edge: {batch: [1, 2]}\n")
+    return path
+
+
+def digest_of(shape, data):
+    return hashlib.sha256(f"f32 [{', '.join(map(str, shape))}]\n".encode() + data).hexdigest()
+
+
+def publish(folder, number, queries):
+    """A round of a package, {query: {parameter: ((shape, data), (shape, data) of the original)}}."""
+    os.makedirs(os.path.join(folder, "tensors"), exist_ok=True)
+    os.makedirs(os.path.join(folder, "rounds"), exist_ok=True)
+    tensors, texts, layers = {}, [], {}
+    total = 0
+    for query, (model, params) in queries.items():
+        told = {}
+        for name, (now, was) in params.items():
+            for shape, data in (now, was):
+                digest = digest_of(shape, data)
+                tensors[digest] = shape
+                with open(os.path.join(folder, "tensors", digest), "wb") as file:
+                    file.write(data)
+            told[name] = {"tensor": digest_of(*now), "original": digest_of(*was)}
+            number_of = int(name[4])
+            if name.endswith(".weight") or name == "conv3.bias":
+                told[name]["layer"] = number_of
+                layers[digest_of(*now)] = len(now[1])
+                total += len(now[1])
+        texts.append({"query": query, "model": model, "identity": hashlib.sha256(query.encode()).hexdigest(), "target": 0.5,
+                      "original": 1.0, "merged": 0.9, "parameters": told})
+    text = json.dumps({"format": "culm-package-1", "round": number, "total_bytes": total, "distinct_bytes": sum(layers.values()),
+                       "tensors": tensors, "queries": texts})
+    with open(os.path.join(folder, "rounds", f"{number}.json"), "w", encoding="utf-8") as file:
+        file.write(text)
+    with open(os.path.join(folder, "current.tmp"), "w", encoding="utf-8") as file:
+        file.write(f"{number} {hashlib.sha256(text.encode()).hexdigest()}\n")
+    os.replace(os.path.join(folder, "current.tmp"), os.path.join(folder, "current"))
+
+
+def two_models(bench):
+    make_pictures(bench.path("pictures"), 6)
+    a, b = make_model(bench.path("a"), 1), make_model(bench.path("b"), 2)
+    return a, b
+
+
+def shared(a, b, names):
+    """Both as they are but for `names`, which are the first one's in both."""
+    return {"one": ("a.cfg", {name: (value, value) for name, value in a.items()}),
+            "two": ("b.cfg", {name: (a[name] if name in names else value, value) for name, value in b.items()})}
+
+
+def lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def check_done(run, out):
+    events = read_events(os.path.join(out, "events.jsonl"))
+    done = [event for event in events if event["event"] == "done"]
+    equal(len(done), 1, "events 'done'")
+    check(done[0]["resident_max_bytes"] <= done[0]["limit_bytes"], f"above the limit: {done[0]}")
+    check("profile.json" in os.listdir(out), "no profile")
+    for query in done[0]["queries"]:
+        equal(query["frames"], query["processed"] + query["dropped"], "frames")
+        equal(len(lines(os.path.join(out, query["query"] + ".jsonl"))), query["frames"], "answers")
+    equal(run.code, 0, "exit code")
+    return events, done[0]
+
+
+def same_as_predict(bench, out, query, model):
+    """Every fresh answer is what the model says alone, to the last digit."""
+    ended = bench.run("predict", model + ".cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
+    wanted = [json.loads(line)["boxes"] for line in ended.out.splitlines()]
+    fresh = [line for line in lines(os.path.join(out, query + ".jsonl")) if not line.get("stale")]
+    check(fresh, f"{query} answered nothing")
+    check(any(line["boxes"] for line in fresh), f"{query} saw nothing")
+    for line in fresh:
+        equal(line["boxes"], wanted[line.get("source", line["frame"])], f"{query}, frame {line['frame']}")
+
+
+def run_alone(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    run = bench.run("edge", "run", path, "--for", "3", "--out", bench.path("out"))
+    events, done = check_done(run, bench.path("out"))
+    check(any(event["event"] == "evict" for event in events), "nothing was evicted at the least memory")
+    same_as_predict(bench, bench.path("out"), "one", "a")
+    same_as_predict(bench, bench.path("out"), "two", "b")
+    again = bench.run("edge", "plan", path, "--profile", bench.path("out", "profile.json"), "--json")
+    equal(json.loads(again.out)["limit_bytes"], done["limit_bytes"], "the limit of the plan")
+
+
+def shared_bits(bench):
+    """What is shared is there once, and answers are those of private copies."""
+    a, b = two_models(bench)
+    publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all")
+    run = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "2", "--out", bench.path("out"))
+    events, _ = check_done(run, bench.path("out"))
+    loaded = sum(event["bytes"] for event in events if event["event"] == "load")
+    private = sum(event["bytes"] for event in events if event["event"] == "query")
+    check(loaded <= private - len(a["conv1.weight"][1]) - len(a["conv2.weight"][1]), f"{loaded} bytes loaded of {private}")
+    same_as_predict(bench, bench.path("out"), "one", "a")
+    mixed = b"".join([struct.pack("<iiiq", 0, 2, 0, 0)]
+                     + [(a if name in ("conv1.weight", "conv2.weight") else b)[name][1] for name in b])
+    with open(bench.path("mixed.weights"), "wb") as file:
+        file.write(mixed)
+    with open(bench.path("mixed.cfg"), "w", encoding="utf-8") as file:
+        file.write(CFG.format(wide=64))
+    same_as_predict(bench, bench.path("out"), "two", "mixed")
+
+
+def new_round(bench):
+    """A round that comes in mid-run is taken up whole; one that is damaged is not."""
+    a, b = two_models(bench)
+    publish(bench.path("package"), 0, shared(a, b, set()))
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: 50%")
+    process = bench.start("edge", "run", path, "--package", bench.path("package"), "--out", bench.path("out"))
+    log = bench.path("out", "events.jsonl")
+
+    def told(kind, **members):
+        return lambda: os.path.exists(log) and any(
+            event["event"] == kind and members.items() <= event.items() for event in read_events(log))
+    wait_until(told("frame"), 30, "a first frame")
+    publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
+    wait_until(told("round", round=1), 30, "the new round")
+    with open(bench.path("package", "rounds", "2.json"), "w", encoding="utf-8") as file:
+        file.write("{}")
+    with open(bench.path("package", "current.tmp"), "w", encoding="utf-8") as file:
+        file.write(f"2 {hashlib.sha256(b'[]').hexdigest()}\n")
+    os.replace(bench.path("package", "current.tmp"), bench.path("package", "current"))
+    wait_until(told("round", kept=1), 30, "a word on the damaged round")
+    os.kill(process.pid, signal.SIGTERM)
+    check_done(bench.end(process), bench.path("out"))
+
+
+def signals(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = bench.path(f"signal-{int(number)}")
+        process = bench.start("edge", "run", path, "--out", out)
+        wait_until(lambda out=out: os.path.exists(os.path.join(out, "one.jsonl")) and lines(os.path.join(out, "one.jsonl")), 30, "an answer")
+        os.kill(process.pid, number)
+        check_done(bench.end(process), out)
+
+
+def feed_ends(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a")], loop=False)
+    events, done = check_done(bench.run("edge", "run", path, "--out", bench.path("out")), bench.path("out"))
+    equal(done["queries"][0]["frames"], 6, "frames of a feed that ends")
+    check(any(event["event"] == "feed" for event in events), "no word on its end")
+
+
+def feed_missing(bench):
+    """One feed that cannot be opened is told of; the other goes on."""
+    two_models(bench)
+    path = workload(bench, [("one", "a")])
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace("queries:\n", f"  gone: {{file: {bench.path('nowhere')}, fps: 10}}\nqueries:\n"
+                                   f"  - {{name: two, model: {bench.path('b')}.cfg, feed: gone}}\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    events, done = check_done(bench.run("edge", "run", path, "--for", "2", "--out", bench.path("out")), bench.path("out"))
+    check(any(event["event"] == "feed" and event.get("feed") == "gone" and "nowhere" in event.get("error", "") for event in events),
+          "no word on the feed that is not there")
+    counts = {query["query"]: query["processed"] for query in done["queries"]}
+    check(counts["one"] > 0 and counts["two"] == 0, f"{counts}")
+
+
+def too_little(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a")])
+    ended = bench.run("edge", "run", path, "--set", "edge.memory=0.1", "--out", bench.path("out"))
+    equal(ended.code, 3, "exit code")
+    equal(len(ended.err.splitlines()), 1, "lines")
+    check("query 'one' takes" in ended.err, ended.err)
+
+
+def damaged(bench):
+    """A tensor that is not what its name says is not run on."""
+    a, b = two_models(bench)
+    publish(bench.path("package"), 0, shared(a, b, set()))
+    tensor = bench.path("package", "tensors", digest_of(*b["conv2.weight"]))
+    with open(tensor, "r+b") as file:
+        file.write(b"\1\2\3\4")
+    path = workload(bench, [("one", "a"), ("two", "b")])
+    ended = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "1", "--out", bench.path("out"))
+    check(ended.code == 3 and "is not what its name says" in ended.err, f"{ended.code}: {ended.err}")
+
+
+def arena(bench):
+    """What another process sees of the arena is what events say, at the least memory and all the time."""
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    process = bench.start("edge", "run", path, "--out", bench.path("out"))
+    log, seen = bench.path("out", "events.jsonl"), []
+    wait_until(lambda: os.path.exists(log) and any(event["event"] == "evict" for event in read_events(log)), 30, "evictions")
+    start = next(event for event in read_events(log) if event["event"] == "start")
+    low, high = (int(end, 16) for end in start["arena"])
+
+    def resident():
+        total, inside = 0, False
+        with open(f"/proc/{process.pid}/smaps", encoding="utf-8") as file:
+            for line in file:
+                first = line.split()[0]
+                if "-" in first and ":" not in first:
+                    begin, end = (int(edge, 16) for edge in first.split("-"))
+                    inside = low <= begin and end <= high
+                elif inside and first == "Rss:":
+                    total += int(line.split()[1]) * 1024
+        return total
+
+    def enough():
+        seen.append(resident())
+        return len(seen) >= 40
+    wait_until(enough, 30, "looks at its memory")
+    os.kill(process.pid, signal.SIGTERM)
+    events, done = check_done(bench.end(process), bench.path("out"))
+    told = [event["resident_bytes"] for event in events if event["event"] in ("load", "evict")]
+    check(max(seen) <= done["limit_bytes"], f"{max(seen)} bytes resident, the limit is {done['limit_bytes']}")
+    check(max(seen) >= min(told) and min(seen) <= max(told), f"resident {min(seen)} to {max(seen)}, told {min(told)} to {max(told)}")
+    check(len(set(seen)) > 1, "nothing was ever given back")
+    bench.note(f"resident {min(seen)} to {max(seen)} bytes, told {min(told)} to {max(told)}, limit {done['limit_bytes']}")
+
+
+def grid(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="load_mb_per_s: 20")
+    profile = {"format": 1, "models": {name: {"run_ms": {"1": 8, "2": 14}, "activation_bytes": {"1": 300000, "2": 600000}} for name in "ab"}}
+    with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
+        json.dump(profile, file)
+    first = bench.run("edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "300", "--json")
+    second = bench.run("edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "300", "--json")
+    equal(first.out, second.out, "the grid of a second time")
+    cells = [json.loads(line) for line in first.out.splitlines()]
+    equal(len(cells), 3 * 27, "cells")
+    by = {(cell["mode"], cell["memory"], cell["deadline_ms"], cell["fps"]): cell["processed"] for cell in cells}
+    for (mode, *where), share in by.items():
+        check(by[("load-free", *where)] >= share - 0.02, f"{mode} {where}: {share} is more than without loading")
+        if mode == "max":
+            check(share >= by[("none", *where)] - 0.02, f"{where}: {share} with sharing is less than without")
+
+
+def bad_input(bench):
+    two_models(bench)
+    path = workload(bench, [("one", "a")])
+    for name, text, says in [
+            ("not json", "{", "line 1"), ("no models", '{"format": 1}', "models"),
+            ("times", '{"format": 1, "models": {"a": {"run_ms": {"1": -1}}}}', "above 0"),
+            ("bytes", '{"format": 1, "models": {"a": {"run_ms": {"1": 1}, "tensors": {"t": 0}}}}', "1 or more")]:
+        with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
+            file.write(text)
+        ended = bench.run("edge", "plan", path, "--profile", bench.path("profile.json"))
+        check(ended.code == 3 and says in ended.err and len(ended.err.splitlines()) == 1, f"{name}: {ended.code} {ended.err}")
+    for words, code in [(["edge", "walk", path], 2), (["edge", "run", bench.path("none.yaml")], 3),
+                        (["edge", "run", path, "--package", bench.path("none"), "--out", bench.path("o")], 3)]:
+        ended = bench.run(*words)
+        check(ended.code == code and len(ended.err.splitlines()) == 1, f"{words}: {ended.code} {ended.err}")
+
+
+if not hasattr(random.Random, "randbytes"):
+    raise Failed("Python 3.9 or later is needed")
+cases.add("two models at the least memory answer as each does alone", run_alone)
+cases.add("a package's tensors are there once, and answers have the bits of private copies", shared_bits)
+cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
+cases.add("a signal ends it, with what was done", signals)
+cases.add("a feed ends", feed_ends)
+cases.add("a feed cannot be opened, the other goes on", feed_missing)
+cases.add("a limit below the model", too_little)
+cases.add("a damaged tensor", damaged)
+cases.add("the arena, seen from outside", arena)
+cases.add("the grid", grid)
+cases.add("bad input", bad_input)
+cases.run()
