@@ -15,6 +15,7 @@ static const struct culm_command commands[] = {
     {"eval", "measures a model on held-out data", culm_cli_eval, &culm_usage_eval},
     {"gnn", "trains graph networks; makes data graphs and looks at them", culm_cli_gnn,
      &culm_usage_gnn},
+    {"merge", "lets several models share layers", culm_cli_merge, &culm_usage_merge},
     {"predict", "tells what a model sees in pictures and clips", culm_cli_predict,
      &culm_usage_predict},
     {"edge", "answers queries on live video with more models than memory holds", culm_cli_edge,

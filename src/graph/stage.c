@@ -133,6 +133,11 @@ static void *address(const struct culm_stage *stage, const struct culm_stage_run
     return base + place->offset_bytes;
 }
 
+const void *culm_stage_value(const struct culm_stage *stage, const struct culm_stage_run *run,
+                             int32_t value) {
+    return address(stage, run, value);
+}
+
 static const struct culm_value *values(const struct culm_stage *stage,
                                        const struct culm_stage_run *run) {
     return run->rows ? run->rows->value : stage->graph->value;

@@ -160,5 +160,9 @@ enum culm_status culm_stage_backward(const struct culm_stage *stage, struct culm
 /* One operator of the program, for benchmarks; `index` in [0, forward_ops + backward_ops). */
 void culm_stage_execute(const struct culm_stage *stage, struct culm_device *device,
                         struct culm_stage_run *run, int32_t index);
+/* Where a value of the program lies in a run: for those who look at what operators read before they
+ * are executed, and at what they have made. Others may be given its memory later. NULL: nowhere. */
+const void *culm_stage_value(const struct culm_stage *stage, const struct culm_stage_run *run,
+                             int32_t value);
 
 #endif

@@ -10,6 +10,8 @@
  *   answers   those that are wanted of a sample, by the loss of its kind (loss.h): labels, points, or
  *             the boxes that its original finds. Batch norm goes by the batch and its running
  *             statistics move, as in any training.
+ *   outputs   what the original says, by the loss of that (culm_loss_original). Needs no answers, and
+ *             batch norm goes as below.
  *   features  those of the original, at the borders of `stretches` pieces of equal work and at the
  *             outputs: the squared distance, over the variance of the original's. Needs no answers.
  *             `local`: no gradient passes a border, so that every stretch learns to map what comes
@@ -29,7 +31,7 @@
 
 struct culm_joint;
 
-enum culm_joint_aim { CULM_JOINT_ANSWERS, CULM_JOINT_FEATURES };
+enum culm_joint_aim { CULM_JOINT_ANSWERS, CULM_JOINT_OUTPUTS, CULM_JOINT_FEATURES };
 
 struct culm_joint_config {
     struct culm_optimizer_config optimizer;
@@ -54,7 +56,7 @@ struct culm_joint_part {
     struct culm_vision_model *model; /* borrowed */
     float *const *value; /* by parameter of its graph: the caller's, 64-byte aligned, as long as
                                     the parameter */
-    const float *const *original; /* likewise, never written; FEATURES; NULL: else */
+    const float *const *original; /* likewise, never written; NULL with ANSWERS */
     const bool *frozen;           /* by parameter; NULL: none. A tensor is if any part says so */
     struct culm_joint_samples samples;
 };

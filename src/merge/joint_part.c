@@ -81,7 +81,8 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static enum culm_status take_memory(struct joint_part *part, const struct culm_joint_part *from,
                                     const struct culm_joint_config *config,
                                     struct culm_device *device, struct culm_error *error) {
-    const bool features = config->aim == CULM_JOINT_FEATURES, own = features && !config->local;
+    const bool features = config->aim != CULM_JOINT_ANSWERS;
+    const bool own = config->aim == CULM_JOINT_FEATURES && !config->local;
     size_t activations = 0, scratch = 0, grads = 0, work = 0;
     bool made = true;
     for (int32_t s = 0; s < part->stretches && made; s++) {
@@ -110,7 +111,7 @@ static enum culm_status take_memory(struct joint_part *part, const struct culm_j
 enum culm_status joint_part_init(struct joint_part *part, const struct culm_joint_part *from,
                                  const struct culm_joint_config *config, struct culm_device *device,
                                  struct culm_error *error) {
-    const bool features = config->aim == CULM_JOINT_FEATURES;
+    const bool features = config->aim != CULM_JOINT_ANSWERS;
     *part = (struct joint_part){
         .model = from->model, .samples = from->samples, .batch = config->batch, .weight = 1};
     enum culm_status status = culm_vision_model_graph(
@@ -120,7 +121,9 @@ enum culm_status joint_part_init(struct joint_part *part, const struct culm_join
         status = culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s': it is no model of pictures",
                                 from->model->name);
     }
-    if (status != CULM_OK || (status = compile(part, features ? config->stretches : 1, error)) ||
+    if (status != CULM_OK ||
+        (status =
+             compile(part, config->aim == CULM_JOINT_FEATURES ? config->stretches : 1, error)) ||
         (status = shapes_of_fewer(part, error))) {
         return status;
     }
@@ -278,6 +281,28 @@ static void toward_answers(struct running *r) {
     backward(r, 0);
 }
 
+static void toward_outputs(struct running *r) {
+    struct joint_part *part = r->part;
+    struct joint_stretch *all = &part->stretch[0];
+    const double scale = part->weight / (double)r->count;
+    forward(r, 0, true);
+    forward(r, 0, false);
+    memset(all->d_border, 0, culm_stage_info(all->stage)->output_bytes);
+    for (int32_t o = 0; o < part->graph->output_count; o++) {
+        const struct culm_shape *shape = &part->graph->value[part->graph->output[o].value].shape;
+        const int64_t each = culm_elements(shape) / part->batch;
+        const size_t begin = culm_stage_output_offset(all->stage, o);
+        for (int64_t i = 0; i < r->count; i++) {
+            const size_t at = begin + (size_t)(i * each) * sizeof(float);
+            r->loss += culm_loss_original(part->model, o, each,
+                                          (const float *)((const char *)all->original_border + at),
+                                          (const float *)((const char *)all->border + at), scale,
+                                          part->work, (float *)((char *)all->d_border + at));
+        }
+    }
+    backward(r, 0);
+}
+
 static void toward_features(struct running *r) {
     const struct joint_part *part = r->part;
     const bool local = r->config->local;
@@ -319,6 +344,8 @@ enum culm_status joint_part_run(struct joint_part *part, const struct culm_joint
     }
     if (config->aim == CULM_JOINT_FEATURES) {
         toward_features(&r);
+    } else if (config->aim == CULM_JOINT_OUTPUTS) {
+        toward_outputs(&r);
     } else {
         toward_answers(&r);
     }

@@ -195,3 +195,84 @@ double culm_loss_points(int64_t count, const float *wanted, const float *numbers
     }
     return loss;
 }
+
+/* --- what the original says --- */
+
+static double probability(double x) { return 1 / (1 + exp(-x)); }
+
+/* -(p log q + (1 - p) log(1 - q)) of two logits, less its least. */
+static double cross(float got, float want, double weight, double scale, float *gradient) {
+    double p = probability(want), q = probability(got);
+    *gradient = (float)(scale * weight * (q - p));
+    return weight * (p * (log(p + 1e-12) - log(q + 1e-12)) +
+                     (1 - p) * (log(1 - p + 1e-12) - log(1 - q + 1e-12)));
+}
+
+static double square(float got, float want, double weight, double scale, float *gradient) {
+    double off = (double)got - want;
+    *gradient = (float)(scale * 2 * weight * off);
+    return weight * off * off;
+}
+
+static double like_map(int32_t classes, int64_t count, const float *want, const float *got,
+                       double scale, float *gradient) {
+    int64_t one = 5 + classes;
+    double loss = 0;
+    for (int64_t at = 0; at + one <= count; at += one) {
+        double there = probability(want[at + 4]);
+        loss += cross(got[at + 4], want[at + 4], 1, scale, &gradient[at + 4]);
+        for (int i = 0; i < 2; i++) {
+            loss += cross(got[at + i], want[at + i], there, scale, &gradient[at + i]);
+            loss += square(got[at + 2 + i], want[at + 2 + i], there, scale, &gradient[at + 2 + i]);
+        }
+        for (int64_t c = 5; c < one; c++) {
+            loss += cross(got[at + c], want[at + c], there, scale, &gradient[at + c]);
+        }
+    }
+    return loss;
+}
+
+/* The logarithms of the probabilities of logits[count]. */
+static void log_softmax(const float *x, int64_t count, float *ret_log) {
+    double most = x[0], sum = 0;
+    for (int64_t i = 1; i < count; i++) {
+        most = x[i] > most ? x[i] : most;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        sum += exp(x[i] - most);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        ret_log[i] = (float)(x[i] - most - log(sum));
+    }
+}
+
+static double like_classes(int64_t count, const float *want, const float *got, double scale,
+                           float *work, float *gradient) {
+    double loss = 0;
+    log_softmax(want, count, work);
+    log_softmax(got, count, gradient);
+    for (int64_t i = 0; i < count; i++) {
+        double p = exp(work[i]), q = exp(gradient[i]);
+        loss += p * ((double)work[i] - gradient[i]);
+        gradient[i] = (float)(scale * (q - p));
+    }
+    return loss;
+}
+
+double culm_loss_original(const struct culm_vision_model *model, int32_t output, int64_t count,
+                          const float *want, const float *got, double scale, float *work,
+                          float *ret_gradient) {
+    double loss = 0;
+    for (int32_t h = 0; h < model->head_count; h++) {
+        if (model->head[h].output == output) {
+            return like_map(model->head[h].classes, count, want, got, scale, ret_gradient);
+        }
+    }
+    if (model->kind == CULM_ANSWER_CLASSES) {
+        return like_classes(count, want, got, scale, work, ret_gradient);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        loss += square(got[i], want[i], 100, scale, &ret_gradient[i]);
+    }
+    return loss;
+}

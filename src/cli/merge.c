@@ -1,0 +1,170 @@
+/*
+ * `culm merge`: models of a workload, merged into a package; and what they share.
+ */
+#include "report/merge.h"
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/launching.h"
+#include "run/merge_commands.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct values {
+    struct culm_option_list sets;
+    const char *out;
+    bool resume, json, check;
+};
+
+static const struct culm_option options[] = {
+    CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
+                "changes a key of the workload; repeatable"),
+    CULM_OPTION("out", TEXT, "DIR", struct values, out,
+                "the package to write (default: runs/<workload name>)"),
+    CULM_OPTION("resume", FLAG, NULL, struct values, resume, "goes on with the package in DIR"),
+    CULM_OPTION("check", FLAG, NULL, struct values, check,
+                "show: reads every tensor of the package and compares it with its name"),
+    CULM_OPTION("json", FLAG, NULL, struct values, json,
+                "prints the events as JSON lines; show: one JSON object"),
+};
+
+const struct culm_usage culm_usage_merge = {
+    .command = "merge",
+    .arguments = "WORKLOAD.yaml | show WORKLOAD.yaml|DIR",
+    .min_arguments = 1,
+    .max_arguments = 2,
+    .summary = "Lets several models of pictures share layers, in the memory of few",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .details =
+        "A workload names feeds, and queries: which model answers for which feed, and which share "
+        "of\n"
+        "its accuracy must remain (docs/merge.md). What is written is a package: every tensor "
+        "once,\n"
+        "and who uses which; events.jsonl beside it.\n"
+        "\n"
+        "show WORKLOAD tells what sharing every equal layer could save; it needs neither weights "
+        "nor\n"
+        "feeds. show DIR tells what the models of a package share, and how well they answer.\n",
+};
+
+static struct culm_merging *running; /* for the handler */
+
+static void on_signal(int number) {
+    (void)number;
+    if (running) {
+        culm_merging_stop(running);
+    }
+}
+
+static void hear_signals(void) {
+    const struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static enum culm_status merge(const char *workload, const struct values *v,
+                              struct culm_error *error) {
+    char dir[CULM_PATH_MAX];
+    struct culm_sink *sink = NULL;
+    enum culm_status status = v->out ? culm_path_format(dir, error, "%s", v->out)
+                                     : culm_cli_default_out(workload, dir, error);
+    const struct culm_merging_options how = {.workload = workload,
+                                             .sets = v->sets.items,
+                                             .set_count = v->sets.count,
+                                             .dir = dir,
+                                             .resume = v->resume};
+    if (status == CULM_OK) {
+        status = culm_merging_new(&how, &running, error);
+    }
+    if (status == CULM_OK) {
+        const struct culm_terminal_options terminal =
+            culm_terminal_options_of(STDOUT_FILENO, culm_terminal_merge, 0);
+        sink = v->json ? culm_sink_jsonl_fd(STDOUT_FILENO) : culm_sink_terminal_new(&terminal);
+        status = sink ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    if (status == CULM_OK) {
+        culm_merging_watch(running, sink);
+        hear_signals();
+        status = culm_merging_go(running, error);
+    }
+    struct culm_merging *ended = running;
+    running = NULL;
+    culm_merging_free(ended);
+    culm_sink_free(sink);
+    return status;
+}
+
+/* --- show --- */
+
+static long long number(const json_t *object, const char *key) {
+    return (long long)json_integer_value(json_object_get(object, key));
+}
+
+static void print_instance(const json_t *instance) {
+    json_t *queries = json_object_get(instance, "queries");
+    json_t *layers = json_object_get(instance, "layers");
+    printf("  %10lld bytes ", number(instance, "bytes"));
+    for (size_t i = 0; i < json_array_size(queries); i++) {
+        printf("%s%s:%s", i ? " = " : " ", json_string_value(json_array_get(queries, i)),
+               json_string_value(json_array_get(layers, i)));
+    }
+    printf("\n");
+}
+
+static void print_query(const json_t *query) {
+    json_t *original = json_object_get(query, "original");
+    json_t *merged = json_object_get(query, "merged");
+    printf("query %s: %lld bytes shared", json_string_value(json_object_get(query, "query")),
+           number(query, "shared_bytes"));
+    if (json_is_number(original) && json_is_number(merged)) {
+        printf(", accuracy %.4f of %.4f, target %.4g of that", json_number_value(merged),
+               json_number_value(original), json_number_value(json_object_get(query, "target")));
+    }
+    printf("\n");
+}
+
+static void print_shown(const json_t *shown) {
+    json_t *instances = json_object_get(shown, "instances"), *item;
+    size_t index;
+    long long total = number(shown, "total_bytes"), saved = number(shown, "saved_bytes");
+    json_array_foreach(instances, index, item) { print_instance(item); }
+    json_array_foreach(json_object_get(shown, "queries"), index, item) { print_query(item); }
+    printf("%zu layers shared: %lld bytes instead of %lld, %.1f %% less\n",
+           json_array_size(instances), number(shown, "distinct_bytes"), total,
+           total > 0 ? 100.0 * (double)saved / (double)total : 0.0);
+}
+
+static enum culm_status show(const char *what, const struct values *v, struct culm_error *error) {
+    json_t *shown = NULL;
+    enum culm_status status =
+        culm_merge_show(what, v->sets.items, v->sets.count, v->check, &shown, error);
+    if (status == CULM_OK && v->json) {
+        culm_cli_print_json(shown);
+    } else if (status == CULM_OK) {
+        print_shown(shown);
+        json_decref(shown);
+    }
+    return status;
+}
+
+static enum culm_status body(const struct culm_arguments *arguments, void *values, int *ret_code,
+                             struct culm_error *error) {
+    const struct values *v = values;
+    bool shows = strcmp(arguments->items[0], "show") == 0;
+    (void)ret_code;
+    if (arguments->count != (shows ? 2U : 1U)) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "write 'culm merge WORKLOAD.yaml' or 'culm merge show "
+                              "WORKLOAD.yaml|DIR'");
+    }
+    return shows ? show(arguments->items[1], v, error) : merge(arguments->items[0], v, error);
+}
+
+int culm_cli_merge(int argc, char **argv) {
+    struct values values = {0};
+    return culm_cli_run(&culm_usage_merge, argc, argv, &values, body);
+}

@@ -1,0 +1,313 @@
+/* The walk. See fit.h. */
+#include "merge/fit.h"
+
+#include "graph/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A model on its way. */
+struct walker {
+    struct culm_merge_model *model;
+    struct culm_steps original, merged;
+    bool ahead;        /* the original has executed the operator that `merged` is at */
+    int32_t waits;     /* instance; -1: none */
+    int32_t layer;     /* of the operator that it is at */
+    int32_t *layer_of; /* [nodes]: -1: none */
+};
+
+struct walk {
+    struct walker *walker;
+    int32_t count;
+    const struct culm_share *share;
+    const struct culm_fit_options *options;
+    struct culm_device *device;
+    bool *solved; /* [instances] */
+    double *harm; /* [instances]; NULL: not wanted */
+    struct culm_error *error;
+};
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
+}
+
+/* --- batch norms --- */
+
+struct channel {
+    double mean, variance;     /* of what comes in now */
+    double wanted, covariance; /* of what the original made, before its function */
+};
+
+/* Fits the scale and shift of one batch norm: x is what it reads now, was what the original read. */
+static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *node,
+                                 struct culm_error *error) {
+    const struct culm_graph *graph = w->merged.graph;
+    const struct culm_shape *shape = culm_input_shape(graph, node, 0);
+    int64_t rows = culm_row_count(shape), c = culm_last_dim(shape);
+    const float *x = culm_steps_value(&w->merged, node->input[0]);
+    const float *was = culm_steps_value(&w->original, node->input[0]);
+    float *value[4];
+    const float *from[4];
+    for (int i = 0; i < 4; i++) {
+        int32_t p = graph->value[node->input[1 + i]].param;
+        value[i] = w->model->value[p];
+        from[i] = w->model->original[p];
+    }
+    struct channel *channel = calloc((size_t)c, sizeof *channel);
+    if (!channel) {
+        return no_memory(error);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < c; k++) {
+            channel[k].mean += x[r * c + k];
+            channel[k].wanted += was[r * c + k];
+        }
+    }
+    for (int64_t k = 0; k < c; k++) {
+        channel[k].mean /= (double)rows;
+        channel[k].wanted /= (double)rows;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < c; k++) {
+            double d = x[r * c + k] - channel[k].mean;
+            channel[k].variance += d * d;
+            channel[k].covariance += d * (was[r * c + k] - channel[k].wanted);
+        }
+    }
+    double eps = node->attributes.eps;
+    for (int64_t k = 0; k < c; k++) {
+        double variance = channel[k].variance / (double)rows;
+        double covariance = channel[k].covariance / (double)rows;
+        double gain = from[0][k] / sqrt((double)from[3][k] + eps);
+        double slope = variance > 1e-12 ? covariance * gain / variance : 0;
+        value[0][k] = (float)(slope * sqrt(variance + eps));
+        value[1][k] = (float)((channel[k].wanted - from[2][k]) * gain + from[1][k]);
+        value[2][k] = (float)channel[k].mean;
+        value[3][k] = (float)variance;
+    }
+    free(channel);
+    return CULM_OK;
+}
+
+/* --- layers --- */
+
+static const struct culm_node_desc *node_of(const struct walker *w) {
+    return &w->merged.graph->node[w->merged.cursor];
+}
+
+static struct culm_solve_owner owner_of(const struct walker *w) {
+    const struct culm_node_desc *node = node_of(w);
+    const struct culm_vision_layer *layer = &w->model->layers.layer[w->layer];
+    return (struct culm_solve_owner){
+        .graph = w->merged.graph,
+        .node = node,
+        .x = culm_steps_value(&w->merged, node->input[0]),
+        .y = culm_steps_value(&w->original, node->output[0]),
+        .weight = w->model->original[layer->weight],
+        .bias = layer->bias >= 0 ? w->model->original[layer->bias] : NULL,
+        .norm = layer->norm >= 0,
+        .importance = 1,
+    };
+}
+
+/* Solves for the owners' weights, which go to all of them. */
+static enum culm_status solve(struct walk *walk, struct walker *const *owners, int32_t count,
+                              double ridge) {
+    struct culm_solve_options options = walk->options->solve;
+    struct culm_solve_owner *owner = calloc((size_t)count, sizeof *owner);
+    enum culm_status status = owner ? CULM_OK : no_memory(walk->error);
+    options.ridge = ridge;
+    for (int32_t i = 0; i < count && owner; i++) {
+        owner[i] = owner_of(owners[i]);
+    }
+    const struct culm_vision_layer *first = &owners[0]->model->layers.layer[owners[0]->layer];
+    if (status == CULM_OK) {
+        status =
+            culm_solve(owner, count, &options, walk->device, owners[0]->model->value[first->weight],
+                       first->bias >= 0 ? owners[0]->model->value[first->bias] : NULL, walk->error);
+    }
+    free(owner);
+    return status;
+}
+
+/* An instance whose models have come, or that nobody waits for any longer. */
+static enum culm_status solve_instance(struct walk *walk, int32_t instance) {
+    struct walker **owners = calloc((size_t)walk->count, sizeof *owners);
+    struct culm_merge_model **models = calloc((size_t)walk->count, sizeof *models);
+    enum culm_status status = owners && models ? CULM_OK : no_memory(walk->error);
+    int32_t count = 0;
+    for (int32_t k = 0; k < walk->count && status == CULM_OK; k++) {
+        models[k] = walk->walker[k].model;
+        if (walk->walker[k].waits == instance) {
+            owners[count++] = &walk->walker[k];
+        }
+    }
+    if (status == CULM_OK && !walk->options->copy) {
+        status = solve(walk, owners, count, walk->options->solve.ridge);
+    }
+    if (status == CULM_OK) {
+        /* The first owner that came may not be the first member. */
+        const struct culm_member *first = culm_share_first(walk->share, instance);
+        const struct culm_vision_layer *to = &models[first->model]->layers.layer[first->layer];
+        const struct culm_vision_layer *from = &owners[0]->model->layers.layer[owners[0]->layer];
+        if (!walk->options->copy && models[first->model] != owners[0]->model) {
+            memcpy(models[first->model]->value[to->weight], owners[0]->model->value[from->weight],
+                   4 * (size_t)culm_merge_param_elements(owners[0]->model, from->weight));
+            if (to->bias >= 0) {
+                memcpy(models[first->model]->value[to->bias], owners[0]->model->value[from->bias],
+                       4 * (size_t)culm_merge_param_elements(owners[0]->model, from->bias));
+            }
+        }
+        culm_share_copy(walk->share, models, instance);
+        walk->solved[instance] = true;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        owners[i]->waits = -1;
+    }
+    free(owners);
+    free(models);
+    return status;
+}
+
+/* What a layer makes now against what the original's made: the share of the variance that a scale and a
+ * shift for each channel would not make up for, in the mean of the channels. */
+static double harm_of(const struct walker *w, const struct culm_node_desc *node) {
+    const struct culm_shape *shape = &w->merged.graph->value[node->output[0]].shape;
+    int64_t rows = culm_row_count(shape), c = culm_last_dim(shape);
+    int64_t step = rows > 2048 ? rows / 2048 : 1;
+    const float *x = culm_steps_value(&w->merged, node->output[0]);
+    const float *y = culm_steps_value(&w->original, node->output[0]);
+    double harm = 0;
+    for (int64_t k = 0; k < c; k++) {
+        double n = 0, sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
+        for (int64_t r = 0; r < rows; r += step) {
+            double a = x[r * c + k], b = y[r * c + k];
+            n++;
+            sx += a;
+            sy += b;
+            xx += a * a;
+            yy += b * b;
+            xy += a * b;
+        }
+        double vx = xx / n - sx / n * (sx / n), vy = yy / n - sy / n * (sy / n);
+        double cov = xy / n - sx / n * (sy / n);
+        harm += vy > 1e-12 ? 1 - (vx > 1e-12 ? cov * cov / (vx * vy) : 0) : 0;
+    }
+    return harm / (double)c;
+}
+
+/* Goes on until the model waits for others, or has ended. */
+static enum culm_status advance(struct walk *walk, struct walker *w, int32_t self) {
+    enum culm_status status = CULM_OK;
+    while (w->waits < 0 && w->merged.cursor < w->merged.count && status == CULM_OK) {
+        const struct culm_node_desc *node = node_of(w);
+        w->layer = w->layer_of[w->merged.cursor];
+        if (node->op == &culm_op_batchnorm) { /* of what both read, before it may be gone */
+            status = fit_norm(w, node, walk->error);
+        }
+        if (!w->ahead && status == CULM_OK) {
+            culm_steps_step(&w->original);
+            w->ahead = true;
+        }
+        int32_t instance = w->layer >= 0 ? culm_share_of(walk->share, self, w->layer) : -1;
+        if (instance >= 0 && !walk->solved[instance]) {
+            w->waits = instance;
+            return CULM_OK;
+        }
+        if (w->layer >= 0 && instance < 0 && walk->options->private_ridge >= 0) {
+            status = solve(walk, &w, 1, walk->options->private_ridge);
+        }
+        if (status == CULM_OK) {
+            culm_steps_step(&w->merged);
+            w->ahead = false;
+            if (instance >= 0 && walk->harm) {
+                double harm = harm_of(w, node);
+                walk->harm[instance] = harm > walk->harm[instance] ? harm : walk->harm[instance];
+            }
+        }
+    }
+    return status;
+}
+
+/* The instance to be solved for next: one that all of its models wait at, else the first that any does;
+ * -1: all have ended. */
+static int32_t next_instance(const struct walk *walk) {
+    int32_t any = -1;
+    for (int32_t i = 0; i < walk->share->match.count; i++) {
+        int32_t waiting = 0;
+        for (int32_t k = 0; k < walk->count; k++) {
+            waiting += walk->walker[k].waits == i;
+        }
+        if (waiting > 0 && waiting == culm_share_count(walk->share, i)) {
+            return i;
+        }
+        any = any < 0 && waiting > 0 ? i : any;
+    }
+    return any;
+}
+
+static enum culm_status start(struct walk *walk, struct culm_merge_model *const *models,
+                              const struct culm_fit_frames *frames) {
+    enum culm_status status = CULM_OK;
+    for (int32_t k = 0; k < walk->count && status == CULM_OK; k++) {
+        struct walker *w = &walk->walker[k];
+        w->model = models[k];
+        w->waits = -1;
+        int32_t nodes = models[k]->graph->node_count;
+        w->layer_of = malloc(((size_t)nodes + 1) * sizeof *w->layer_of);
+        if (!w->layer_of) {
+            return no_memory(walk->error);
+        }
+        for (int32_t i = 0; i < nodes; i++) {
+            w->layer_of[i] = -1;
+        }
+        for (int32_t l = 0; l < models[k]->layers.count; l++) {
+            w->layer_of[models[k]->layers.layer[l].node] = l;
+        }
+        if ((status = culm_steps_init(&w->original, models[k], frames[k].count, frames[k].image,
+                                      models[k]->original, walk->device, walk->error)) ||
+            (status = culm_steps_init(&w->merged, models[k], frames[k].count, frames[k].image,
+                                      models[k]->value, walk->device, walk->error))) {
+            return status;
+        }
+    }
+    return status;
+}
+
+enum culm_status culm_fit(struct culm_merge_model *const *models, int32_t count,
+                          const struct culm_share *share, const struct culm_fit_frames *frames,
+                          const struct culm_fit_options *options, struct culm_device *device,
+                          double *ret_harm, struct culm_error *error) {
+    struct walk walk = {.walker = calloc((size_t)count + 1, sizeof *walk.walker),
+                        .count = count,
+                        .share = share,
+                        .options = options,
+                        .device = device,
+                        .solved = calloc((size_t)share->match.count + 1, sizeof *walk.solved),
+                        .harm = ret_harm,
+                        .error = error};
+    for (int32_t i = 0; i < share->match.count && ret_harm; i++) {
+        ret_harm[i] = 0;
+    }
+    enum culm_status status =
+        walk.walker && walk.solved ? start(&walk, models, frames) : no_memory(error);
+    for (bool more = true; more && status == CULM_OK;) {
+        for (int32_t k = 0; k < count && status == CULM_OK; k++) {
+            status = advance(&walk, &walk.walker[k], k);
+        }
+        int32_t instance = status == CULM_OK ? next_instance(&walk) : -1;
+        more = instance >= 0;
+        if (more) {
+            status = solve_instance(&walk, instance);
+        }
+    }
+    for (int32_t k = 0; k < count && walk.walker; k++) {
+        free(walk.walker[k].layer_of);
+        culm_steps_release(&walk.walker[k].original);
+        culm_steps_release(&walk.walker[k].merged);
+    }
+    free(walk.walker);
+    free(walk.solved);
+    return status;
+}

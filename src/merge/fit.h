@@ -1,0 +1,36 @@
+/*
+ * Merging without training: one walk through all models at once, layer by layer.
+ *
+ * Each model runs twice on the same frames, operator by operator: as the original, which says what is
+ * wanted, and as it is becoming. Where the layers of a shared instance have been reached in all of its
+ * models, their weights are solved for together (solve.h); a private layer is solved for alone, so it
+ * makes up for what changed before it. Then each private batch norm is fitted, channel by channel: it
+ * takes the mean and variance that it now meets, and the scale and shift that come nearest to what the
+ * original's made. Thread: the device's.
+ */
+#ifndef CULM_MERGE_FIT_H
+#define CULM_MERGE_FIT_H
+
+#include "merge/solve.h"
+
+struct culm_fit_options {
+    struct culm_solve_options solve;
+    double private_ridge; /* of layers that are not shared; below 0: they stay as they are */
+    bool copy;            /* shared layers take the first model's weights instead */
+};
+
+struct culm_fit_frames {
+    const float *image; /* [count,h,w,c], as the model reads it */
+    int64_t count;
+};
+
+/* Changes the numbers of all models; `frames` of each. Where models cannot all wait for each other, those
+ * that have come solve without the others. ret_harm[instances] (may be NULL): for the active ones, the
+ * share of what the original's layer made that is not there any more, 0 to 1, in the model that lost
+ * most. CULM_ERR_MEMORY. */
+enum culm_status culm_fit(struct culm_merge_model *const *models, int32_t count,
+                          const struct culm_share *share, const struct culm_fit_frames *frames,
+                          const struct culm_fit_options *options, struct culm_device *device,
+                          double *ret_harm, struct culm_error *error);
+
+#endif

@@ -1,0 +1,95 @@
+/* Accuracy of a model on frames. */
+#include "merge/judge.h"
+
+#include <string.h>
+
+enum culm_status culm_judge_init(struct culm_judge *judge, struct culm_merge_model *model,
+                                 int64_t batch, float score, struct culm_device *device,
+                                 struct culm_error *error) {
+    *judge = (struct culm_judge){.model = model, .score = score};
+    judge->accuracy = culm_accuracy_new(model->vision->kind);
+    if (!judge->accuracy) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
+    }
+    return culm_vision_runner_init(&judge->runner, model->vision, batch, device, error);
+}
+
+void culm_judge_release(struct culm_judge *judge) {
+    culm_accuracy_free(judge->accuracy);
+    culm_answer_release(&judge->answer);
+    culm_vision_runner_release(&judge->runner);
+    *judge = (struct culm_judge){0};
+}
+
+static void load(struct culm_judge *judge, float *const *value) {
+    const struct culm_stage_info *info = culm_stage_info(judge->runner.stage);
+    for (int32_t p = 0; p < info->param_count; p++) {
+        memcpy(judge->runner.params + info->params[p].offset, value[info->params[p].global_index],
+               4 * (size_t)info->params[p].count);
+    }
+}
+
+/* The answers to frames [first, first + batch), as far as there are. */
+static void run(struct culm_judge *judge, const struct culm_merge_frames *frames, int64_t first) {
+    int64_t batch = judge->runner.batch, count = frames->count - first;
+    const struct culm_shape *shape = &judge->runner.graph->field[0].shape;
+    size_t bytes = 4 * (size_t)(culm_elements(shape) / shape->dim[0]);
+    count = count < batch ? count : batch;
+    memcpy(judge->runner.image, (const char *)frames->image + (size_t)first * bytes,
+           (size_t)count * bytes);
+    culm_vision_runner_run(&judge->runner);
+}
+
+static enum culm_status read(struct culm_judge *judge, const struct culm_merge_frames *frames,
+                             int64_t sample, struct culm_answer *ret_answer,
+                             struct culm_error *error) {
+    const float *output[CULM_VISION_HEADS_MAX];
+    struct culm_shape shape[CULM_VISION_HEADS_MAX];
+    int32_t outputs = judge->runner.graph->output_count;
+    for (int32_t i = 0; i < outputs && i < CULM_VISION_HEADS_MAX; i++) {
+        output[i] = culm_vision_runner_output(&judge->runner, i, sample, &shape[i]);
+    }
+    return culm_answer_read(judge->model->vision, output, shape, frames->width, frames->height,
+                            judge->score, ret_answer, error);
+}
+
+enum culm_status culm_judge_answer(struct culm_judge *judge, float *const *value,
+                                   const struct culm_merge_frames *frames,
+                                   struct culm_answer *ret_answer, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    int64_t batch = judge->runner.batch;
+    load(judge, value);
+    for (int64_t i = 0; i < frames->count && status == CULM_OK; i++) {
+        if (i % batch == 0) {
+            run(judge, frames, i);
+        }
+        status = read(judge, frames, i % batch, &ret_answer[i], error);
+    }
+    return status;
+}
+
+enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
+                                const struct culm_merge_frames *frames,
+                                const struct culm_answer *wanted, double *ret_accuracy,
+                                struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    int64_t batch = judge->runner.batch;
+    bool ok = true;
+    load(judge, value);
+    culm_accuracy_clear(judge->accuracy);
+    for (int64_t i = 0; i < frames->count && status == CULM_OK && ok; i++) {
+        if (i % batch == 0) {
+            run(judge, frames, i);
+        }
+        status = read(judge, frames, i % batch, &judge->answer, error);
+        if (status == CULM_OK && frames->label) {
+            ok = culm_accuracy_add_label(judge->accuracy, &judge->answer, frames->label[i]);
+        } else if (status == CULM_OK) {
+            ok = culm_accuracy_add(judge->accuracy, &judge->answer, &wanted[i], frames->width);
+        }
+    }
+    *ret_accuracy = culm_accuracy_value(judge->accuracy, false);
+    return status == CULM_OK && !ok
+               ? culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory")
+               : status;
+}

@@ -1,0 +1,67 @@
+/*
+ * A model that is being merged: its structure, what its numbers were, and what they are now.
+ *
+ * Layers that are shared have equal numbers in each of their models; what makes them one is the
+ * package, which holds each tensor once. Thread: the caller's.
+ */
+#ifndef CULM_MERGE_MODEL_H
+#define CULM_MERGE_MODEL_H
+
+#include "merge/match.h"
+#include "vision/model.h"
+
+struct culm_merge_model {
+    struct culm_vision_model *vision; /* borrowed */
+    struct culm_graph *graph;         /* of one sample: for structure */
+    struct culm_vision_layers layers;
+    int32_t param_count;
+    float **original; /* [param_count][elements] */
+    float **value;    /* [param_count][elements]: now */
+};
+
+/* The caller releases it, also after a failure. `look`: graph and layers alone. */
+enum culm_status culm_merge_model_look(struct culm_merge_model *model,
+                                       struct culm_vision_model *vision, struct culm_error *error);
+enum culm_status culm_merge_model_init(struct culm_merge_model *model,
+                                       struct culm_vision_model *vision, struct culm_error *error);
+void culm_merge_model_release(struct culm_merge_model *model); /* fine on a zeroed struct */
+
+int64_t culm_merge_param_elements(const struct culm_merge_model *model, int32_t param);
+/* The numbers are those of the original again. */
+void culm_merge_model_revert(struct culm_merge_model *model);
+/* Copies of all numbers, to go back to: restore copies them in. NULL: out of memory. */
+float *culm_merge_model_save(const struct culm_merge_model *model);
+void culm_merge_model_restore(struct culm_merge_model *model, const float *saved);
+
+/* Which members of which instances are shared now. An instance is active while two or more are. */
+struct culm_share {
+    struct culm_match match;
+    bool **in;    /* [match.count][members] */
+    int32_t **of; /* [models][layers]: the instance of a layer, whether shared or not; -1: none */
+    int32_t models;
+};
+/* Takes the match over, also after a failure; nothing is shared. */
+enum culm_status culm_share_init(struct culm_share *share, const struct culm_match *take_match,
+                                 struct culm_merge_model *const *models, int32_t count,
+                                 struct culm_error *error);
+void culm_share_release(struct culm_share *share); /* fine on a zeroed struct */
+
+void culm_share_set(struct culm_share *share, int32_t instance, bool shared); /* all members */
+void culm_share_leave(struct culm_share *share, int32_t model);               /* every instance */
+/* Which members are in, as one text of 0 and 1; the caller frees it. NULL: out of memory. `put` takes
+ * such a text back. */
+char *culm_share_text(const struct culm_share *share);
+void culm_share_put(struct culm_share *share, const char *text);
+
+int32_t culm_share_count(const struct culm_share *share,
+                         int32_t instance); /* members that are in */
+/* The first member that is in, of an active instance. */
+const struct culm_member *culm_share_first(const struct culm_share *share, int32_t instance);
+/* The active instance that a layer shares, or -1. */
+int32_t culm_share_of(const struct culm_share *share, int32_t model, int32_t layer);
+int64_t culm_share_saved(const struct culm_share *share); /* bytes */
+/* Copies the weights and biases of the first member to the others that are in. */
+void culm_share_copy(const struct culm_share *share, struct culm_merge_model *const *models,
+                     int32_t instance);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * What is to be shared: attempts, checks, and what ships.
+ *
+ * Models are merged for queries. An attempt shares some layers, makes their weights, and checks every
+ * query on frames that are neither fitted to nor held out. What meets all targets ships at once, as a
+ * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
+ *
+ * `culm`: everything at once, without training; if that is too much, the layers that lose least for
+ * their bytes (fit.h), as many as go; then joint training of everything (joint.h), in which the layers
+ * that lost most leave, one after the other, while queries miss their targets. `stem`: the longest common
+ * prefix, with the first model's weights, frozen; its half while queries miss their targets. `max`: every
+ * instance, with the first model's weights, whatever becomes of accuracy. `none`: nothing.
+ * Thread: the device's.
+ */
+#ifndef CULM_MERGE_SEARCH_H
+#define CULM_MERGE_SEARCH_H
+
+#include "merge/fit.h"
+#include "merge/judge.h"
+#include "merge/workload.h"
+
+struct culm_search_query {
+    const char *name;
+    int32_t model;
+    struct culm_judge *judge; /* of the model, with the query's score; borrowed */
+    struct culm_merge_frames check;
+    const struct culm_answer *wanted; /* [check.count] */
+    double original, target;          /* accuracy of the original there; share of it */
+    double now;                       /* of the last check */
+};
+
+struct culm_search;
+
+struct culm_search_ops {
+    /* An attempt begins: `group` counts from 0 in its round. */
+    void (*attempt)(void *ctx, int32_t round, int32_t group, const struct culm_search *search,
+                    const char *way);
+    void (*check)(void *ctx, int32_t round, const struct culm_search_query *query, bool ok);
+    /* Everything meets its target: makes it durable. */
+    enum culm_status (*ship)(void *ctx, int32_t round, struct culm_error *error);
+    /* Steps of training, for whoever watches. */
+    void (*step)(void *ctx, int64_t step, int64_t steps, double loss);
+    bool (*stop)(void *ctx); /* CULM_ERR_STOPPED then */
+    bool (*late)(void *ctx); /* no new attempt begins */
+};
+
+struct culm_search {
+    struct culm_merge_model **models;
+    int32_t count;
+    struct culm_share *share;
+    const struct culm_merge_frames *frames; /* [count] to fit to */
+    struct culm_search_query *query;
+    int32_t query_count;
+    const bool *may; /* [count] models that may be merged */
+    const struct culm_merge_config *config;
+    struct culm_device *device;
+    const struct culm_search_ops *ops;
+    void *ctx;
+    int32_t round; /* of the last that shipped; 0: none */
+};
+
+/* At the end models and share are what shipped last: the originals, and nothing, if nothing did. */
+enum culm_status culm_search(struct culm_search *search, struct culm_error *error);
+
+#endif

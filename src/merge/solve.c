@@ -1,0 +1,340 @@
+/*
+ * Least squares, group by group of channels: P is [samples, terms] of inputs, T [samples, outputs] of what
+ * is wanted, A = P'P + ridge and B = P'T + ridge times the mean of the owners' weights, both summed over
+ * owners; A is factored in float64.
+ */
+#include "merge/solve.h"
+
+#include "device/kernels.h"
+#include "graph/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The geometry that owners share, and what is theirs alone. */
+struct shape {
+    int64_t groups, in, out; /* in, out: of one group */
+    int64_t kh, kw, terms;   /* in kh kw */
+    bool linear, transposed; /* linear: weights are [out, in], else [in, out] */
+};
+
+struct view {
+    int64_t n, h, w, c, oh, ow, o; /* linear: n rows, h = w = oh = ow = 1 */
+    int64_t stride[2], pad[2], dilation[2];
+};
+
+static int64_t or_one(int64_t x) { return x > 0 ? x : 1; }
+
+static struct shape shape_of(const struct culm_solve_owner *owner) {
+    const struct culm_attributes *a = &owner->node->attributes;
+    const struct culm_shape *w = culm_input_shape(owner->graph, owner->node, 1);
+    struct shape s = {.groups = 1, .kh = 1, .kw = 1};
+    if (owner->node->op == &culm_op_linear) {
+        s.linear = true;
+        s.transposed = a->transposed;
+        s.in = a->transposed ? w->dim[1] : w->dim[0];
+        s.out = a->transposed ? w->dim[0] : w->dim[1];
+    } else {
+        s.groups = or_one(a->groups);
+        s.in = w->dim[1];
+        s.out = w->dim[0] / s.groups;
+        s.kh = w->dim[2];
+        s.kw = w->dim[3];
+    }
+    s.terms = s.in * s.kh * s.kw;
+    return s;
+}
+
+static struct view view_of(const struct culm_solve_owner *owner) {
+    const struct culm_attributes *a = &owner->node->attributes;
+    const struct culm_shape *x = culm_input_shape(owner->graph, owner->node, 0);
+    const struct culm_shape *y = &owner->graph->value[owner->node->output[0]].shape;
+    if (owner->node->op == &culm_op_linear) {
+        return (struct view){.n = culm_row_count(x),
+                             .h = 1,
+                             .w = 1,
+                             .c = culm_last_dim(x),
+                             .oh = 1,
+                             .ow = 1,
+                             .o = culm_last_dim(y),
+                             .stride = {1, 1},
+                             .dilation = {1, 1}};
+    }
+    return (struct view){.n = x->dim[0],
+                         .h = x->dim[1],
+                         .w = x->dim[2],
+                         .c = x->dim[3],
+                         .oh = y->dim[1],
+                         .ow = y->dim[2],
+                         .o = y->dim[3],
+                         .stride = {or_one(a->stride[0]), or_one(a->stride[1])},
+                         .pad = {a->pad[0], a->pad[1]},
+                         .dilation = {or_one(a->dilation[0]), or_one(a->dilation[1])}};
+}
+
+/* Which place of the output sample `i` of `count` is. */
+static int64_t place_of(const struct view *v, int64_t i, int64_t count) {
+    int64_t all = v->n * v->oh * v->ow;
+    return (int64_t)((double)i * (double)all / (double)count);
+}
+
+/* The inputs that make output place `at`, of one group: p[terms], as [in, kh, kw]. */
+static void gather(const struct shape *s, const struct view *v, const float *x, int64_t group,
+                   int64_t at, float *p) {
+    int64_t ox = at % v->ow, oy = at / v->ow % v->oh, n = at / v->ow / v->oh;
+    for (int64_t ky = 0; ky < s->kh; ky++) {
+        for (int64_t kx = 0; kx < s->kw; kx++) {
+            int64_t iy = oy * v->stride[0] + ky * v->dilation[0] - v->pad[0];
+            int64_t ix = ox * v->stride[1] + kx * v->dilation[1] - v->pad[1];
+            bool inside = iy >= 0 && iy < v->h && ix >= 0 && ix < v->w;
+            const float *from =
+                inside ? x + ((n * v->h + iy) * v->w + ix) * v->c + group * s->in : NULL;
+            for (int64_t c = 0; c < s->in; c++) {
+                p[(c * s->kh + ky) * s->kw + kx] = inside ? from[c] : 0;
+            }
+        }
+    }
+}
+
+/* Column means are taken away; they go to ret_mean (may be NULL). */
+static void center(float *rows, int64_t count, int64_t width, int64_t stride, double *sum) {
+    memset(sum, 0, (size_t)width * sizeof *sum);
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t k = 0; k < width; k++) {
+            sum[k] += rows[i * stride + k];
+        }
+    }
+    for (int64_t k = 0; k < width; k++) {
+        sum[k] /= (double)count;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t k = 0; k < width; k++) {
+            rows[i * stride + k] -= (float)sum[k];
+        }
+    }
+}
+
+/* One group being solved. `terms` includes a column of ones, the last, for a bias. */
+struct system {
+    int64_t terms, outputs;
+    double *a, *b;     /* [terms, terms], [terms, outputs]: sums */
+    double *toward;    /* [terms, outputs]: sum of importance times the owner's weights */
+    double importance; /* sum */
+    float *p, *t, *pp, *pt;
+    double *mean;
+};
+
+static double weight_of(const struct shape *s, const struct culm_solve_owner *owner, int64_t group,
+                        int64_t term, int64_t output) {
+    int64_t o = group * s->out + output;
+    return s->linear && !s->transposed ? owner->weight[term * s->out + o]
+                                       : owner->weight[o * s->terms + term];
+}
+
+/* Adds an owner. */
+static void add_owner(struct system *sys, const struct shape *s,
+                      const struct culm_solve_owner *owner, int64_t group, int64_t samples,
+                      bool bias, struct culm_device *device) {
+    const struct view v = view_of(owner);
+    int64_t all = v.n * v.oh * v.ow, count = all < samples ? all : samples;
+    int64_t terms = sys->terms, outputs = sys->outputs;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = place_of(&v, i, count);
+        gather(s, &v, owner->x, group, at, sys->p + i * terms);
+        if (bias) {
+            sys->p[i * terms + s->terms] = 1;
+        }
+        memcpy(sys->t + i * outputs, owner->y + at * v.o + group * s->out,
+               (size_t)outputs * sizeof *sys->t);
+    }
+    double scale = owner->importance / (double)count, total = 0;
+    double *deviation = sys->mean + (terms > outputs ? terms : outputs);
+    if (owner->norm) {
+        center(sys->p, count, s->terms, terms, sys->mean);
+    }
+    /* The spread of what is wanted, channel by channel. */
+    center(sys->t, count, outputs, outputs, sys->mean);
+    for (int64_t o = 0; o < outputs; o++) {
+        double sum = 0;
+        for (int64_t i = 0; i < count; i++) {
+            sum += (double)sys->t[i * outputs + o] * sys->t[i * outputs + o];
+        }
+        deviation[o] = sqrt(sum / (double)count);
+        total += sum / (double)count;
+    }
+    if (owner->norm) {
+        for (int64_t o = 0; o < outputs; o++) {
+            float by = deviation[o] > 1e-12 ? (float)(1 / deviation[o]) : 0;
+            for (int64_t i = 0; i < count; i++) {
+                sys->t[i * outputs + o] *= by;
+            }
+        }
+    } else {
+        for (int64_t i = 0; i < count; i++) {
+            for (int64_t o = 0; o < outputs; o++) {
+                sys->t[i * outputs + o] += (float)sys->mean[o];
+            }
+        }
+        scale /= total / (double)outputs + 1e-12;
+    }
+    double own = scale * (double)count;
+    CULM_RUN(device, gemm, .trans_a = true, .m = terms, .n = terms, .k = count, .a = sys->p,
+             .b = sys->p, .lda = terms, .ldb = terms, .c = sys->pp, .ldc = terms);
+    CULM_RUN(device, gemm, .trans_a = true, .m = terms, .n = outputs, .k = count, .a = sys->p,
+             .b = sys->t, .lda = terms, .ldb = outputs, .c = sys->pt, .ldc = outputs);
+    for (int64_t i = 0; i < terms * terms; i++) {
+        sys->a[i] += scale * sys->pp[i];
+    }
+    for (int64_t i = 0; i < terms * outputs; i++) {
+        sys->b[i] += scale * sys->pt[i];
+    }
+    for (int64_t k = 0; k < terms; k++) {
+        for (int64_t o = 0; o < outputs; o++) {
+            double w = k < s->terms  ? weight_of(s, owner, group, k, o)
+                       : owner->bias ? owner->bias[group * s->out + o]
+                                     : 0;
+            double by = !owner->norm ? 1 : deviation[o] > 1e-12 ? 1 / deviation[o] : 0;
+            sys->toward[k * outputs + o] += own * w * by;
+        }
+    }
+    sys->importance += own;
+}
+
+/* A = L L' in place, lower; false: not positive. */
+static bool factor(double *a, int64_t n) {
+    for (int64_t j = 0; j < n; j++) {
+        double *row = a + j * n;
+        for (int64_t k = 0; k < j; k++) {
+            double sum = row[k];
+            const double *other = a + k * n;
+            for (int64_t i = 0; i < k; i++) {
+                sum -= row[i] * other[i];
+            }
+            row[k] = sum / other[k];
+        }
+        double sum = row[j];
+        for (int64_t i = 0; i < j; i++) {
+            sum -= row[i] * row[i];
+        }
+        if (!(sum > 0)) {
+            return false;
+        }
+        row[j] = sqrt(sum);
+    }
+    return true;
+}
+
+/* L L' X = B in place: B is [n, columns]. */
+static void substitute(const double *l, int64_t n, double *b, int64_t columns) {
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < i; k++) {
+            double by = l[i * n + k];
+            for (int64_t c = 0; c < columns; c++) {
+                b[i * columns + c] -= by * b[k * columns + c];
+            }
+        }
+        for (int64_t c = 0; c < columns; c++) {
+            b[i * columns + c] /= l[i * n + i];
+        }
+    }
+    for (int64_t i = n - 1; i >= 0; i--) {
+        for (int64_t k = i + 1; k < n; k++) {
+            double by = l[k * n + i];
+            for (int64_t c = 0; c < columns; c++) {
+                b[i * columns + c] -= by * b[k * columns + c];
+            }
+        }
+        for (int64_t c = 0; c < columns; c++) {
+            b[i * columns + c] /= l[i * n + i];
+        }
+    }
+}
+
+/* What the sums say, into the weights; the mean of the owners' own where that is nothing. */
+static void finish(struct system *sys, const struct shape *s, int64_t group, double ridge,
+                   float *ret_weight, float *ret_bias) {
+    int64_t terms = sys->terms, outputs = sys->outputs;
+    double trace = 0;
+    for (int64_t k = 0; k < s->terms; k++) {
+        trace += sys->a[k * terms + k];
+    }
+    double add = ridge * trace / (double)s->terms + 1e-9 * sys->importance;
+    for (int64_t k = 0; k < terms; k++) {
+        double own = k < s->terms ? add : 1e-9 * sys->importance;
+        sys->a[k * terms + k] += own;
+        for (int64_t o = 0; o < outputs; o++) {
+            double *mean = &sys->toward[k * outputs + o];
+            *mean /= sys->importance;
+            sys->b[k * outputs + o] += own * *mean;
+        }
+    }
+    const double *solved = sys->toward;
+    if (factor(sys->a, terms)) {
+        substitute(sys->a, terms, sys->b, outputs);
+        solved = sys->b;
+    }
+    for (int64_t k = 0; k < terms; k++) {
+        for (int64_t o = 0; o < outputs; o++) {
+            float value = (float)solved[k * outputs + o];
+            int64_t at = group * s->out + o;
+            if (k == s->terms) {
+                ret_bias[at] = value;
+            } else if (s->linear && !s->transposed) {
+                ret_weight[k * s->out + at] = value;
+            } else {
+                ret_weight[at * s->terms + k] = value;
+            }
+        }
+    }
+}
+
+enum culm_status culm_solve(const struct culm_solve_owner *owners, int32_t count,
+                            const struct culm_solve_options *options, struct culm_device *device,
+                            float *ret_weight, float *ret_bias, struct culm_error *error) {
+    const struct shape s = shape_of(&owners[0]);
+    bool norm = true;
+    for (int32_t i = 0; i < count; i++) {
+        norm = norm && owners[i].norm;
+    }
+    bool bias = ret_bias && !norm;
+    int64_t terms = s.terms + bias, most = options->samples;
+    struct system sys = {
+        .terms = terms,
+        .outputs = s.out,
+        .a = malloc((size_t)(terms * terms) * sizeof *sys.a),
+        .b = malloc((size_t)(terms * s.out) * sizeof *sys.b),
+        .toward = malloc((size_t)(terms * s.out) * sizeof *sys.toward),
+        .p = malloc((size_t)(most * terms) * sizeof *sys.p),
+        .t = malloc((size_t)(most * s.out) * sizeof *sys.t),
+        .pp = malloc((size_t)(terms * terms) * sizeof *sys.pp),
+        .pt = malloc((size_t)(terms * s.out) * sizeof *sys.pt),
+        .mean = malloc((size_t)(terms + 2 * s.out) * sizeof *sys.mean), /* means, then deviations */
+    };
+    enum culm_status status = CULM_OK;
+    if (!sys.a || !sys.b || !sys.toward || !sys.p || !sys.t || !sys.pp || !sys.pt || !sys.mean) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory for a layer");
+    }
+    for (int64_t group = 0; group < s.groups && status == CULM_OK; group++) {
+        memset(sys.a, 0, (size_t)(terms * terms) * sizeof *sys.a);
+        memset(sys.b, 0, (size_t)(terms * s.out) * sizeof *sys.b);
+        memset(sys.toward, 0, (size_t)(terms * s.out) * sizeof *sys.toward);
+        sys.importance = 0;
+        for (int32_t i = 0; i < count; i++) {
+            add_owner(&sys, &s, &owners[i], group, most, bias, device);
+        }
+        finish(&sys, &s, group, options->ridge, ret_weight, ret_bias);
+    }
+    if (status == CULM_OK && ret_bias && norm) { /* the batch norms take it away again */
+        memcpy(ret_bias, owners[0].bias, (size_t)(s.groups * s.out) * sizeof *ret_bias);
+    }
+    free(sys.a);
+    free(sys.b);
+    free(sys.toward);
+    free(sys.p);
+    free(sys.t);
+    free(sys.pp);
+    free(sys.pt);
+    free(sys.mean);
+    return status;
+}

@@ -1,0 +1,553 @@
+/*
+ * `culm merge`: the models of a workload, merged into a package. See merge_commands.h.
+ *
+ * Round 0 is the originals. Each share that met all targets on the frames that are checked is a round of
+ * its own, at once. At the end every query is measured on the frames that were held out; whose model
+ * misses there goes back to its own weights, and the last round says so.
+ */
+#include "run/merge_commands.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "merge/package.h"
+#include "merge/search.h"
+#include "run/merge_inputs.h"
+#include "run/rundir.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JUDGE_BATCH 4
+
+struct culm_merging {
+    struct culm_merging_options options;
+    struct culm_workload workload;
+    struct culm_merge_inputs in;
+    struct culm_rundir dir;
+    bool claimed;
+    struct culm_sink *log, *watch;
+    uint64_t began_ns;
+    struct culm_device *device;
+    struct culm_share share;
+    struct culm_merge_model **models;
+    struct culm_judge *judge;        /* [queries] */
+    struct culm_search_query *query; /* [queries] */
+    struct culm_answer **wanted;     /* [queries][frames that are checked] */
+    bool *may;                       /* [models] */
+    char **original;                 /* [models]: digests of the parameters, one after the other */
+    int64_t have;                    /* the round of the package that a resumed run found; -1 */
+    int64_t shipped;                 /* the last round */
+    volatile sig_atomic_t stopped;
+};
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
+}
+
+/* --- events --- */
+
+static void event(struct culm_merging *m, const char *name, json_t *take_members) {
+    struct culm_error ignored = {0};
+    json_t *all = json_pack("{s:s, s:I}", "event", name, "t_ms",
+                            (json_int_t)((culm_clock_ns() - m->began_ns) / 1000000));
+    if (all && take_members) {
+        json_object_update(all, take_members);
+        if (m->log) {
+            culm_sink_event(m->log, all, &ignored);
+        }
+        if (m->watch) {
+            culm_sink_event(m->watch, all, &ignored);
+        }
+    }
+    json_decref(all);
+    json_decref(take_members);
+}
+
+static void warn(struct culm_merging *m, const char *text) {
+    if (m->options.warning) {
+        m->options.warning(m->options.ctx, text);
+    }
+    event(m, "warning", json_pack("{s:o}", "message", culm_json_text(text)));
+}
+
+/* The queries whose models share something. */
+static json_t *sharing(const struct culm_merging *m, const struct culm_share *share) {
+    json_t *list = json_array();
+    for (size_t q = 0; q < m->workload.query_count; q++) {
+        int32_t k = m->in.model_of[q];
+        bool shares = false;
+        for (int32_t l = 0; l < m->models[k]->layers.count && !shares; l++) {
+            shares = culm_share_of(share, k, l) >= 0;
+        }
+        if (shares) {
+            json_array_append_new(list, json_string(m->workload.queries[q].name));
+        }
+    }
+    return list;
+}
+
+static void on_attempt(void *ctx, int32_t round, int32_t group, const struct culm_search *search,
+                       const char *way) {
+    struct culm_merging *m = ctx;
+    event(m, "try",
+          json_pack("{s:i, s:i, s:o, s:I, s:s}", "round", round, "group", group, "queries",
+                    sharing(m, search->share), "bytes", (json_int_t)culm_share_saved(search->share),
+                    "way", way));
+}
+
+static void on_check(void *ctx, int32_t round, const struct culm_search_query *query, bool ok) {
+    event(ctx, "check",
+          json_pack("{s:i, s:s, s:f, s:b}", "round", round, "query", query->name, "accuracy",
+                    query->now, "ok", ok));
+}
+
+static void on_step(void *ctx, int64_t step, int64_t steps, double loss) {
+    if (step % 10 == 0 || step == steps) {
+        event(ctx, "step",
+              json_pack("{s:I, s:I, s:f}", "step", (json_int_t)step, "steps", (json_int_t)steps,
+                        "loss", loss));
+    }
+}
+
+static bool on_stop(void *ctx) { return ((struct culm_merging *)ctx)->stopped != 0; }
+
+static bool on_late(void *ctx) {
+    const struct culm_merging *m = ctx;
+    double minutes = (double)(culm_clock_ns() - m->began_ns) / 60e9;
+    return m->workload.merge.minutes > 0 && minutes > m->workload.merge.minutes;
+}
+
+/* --- rounds --- */
+
+static struct culm_package_tensor tensor_of(const struct culm_merge_model *model, int32_t param) {
+    const struct culm_shape *shape = &model->graph->param[param].shape;
+    struct culm_package_tensor tensor = {.rank = shape->rank,
+                                         .count = culm_merge_param_elements(model, param)};
+    for (int32_t d = 0; d < shape->rank; d++) {
+        tensor.shape[d] = shape->dim[d];
+    }
+    return tensor;
+}
+
+static int32_t layer_of(const struct culm_merge_model *model, int32_t param) {
+    for (int32_t l = 0; l < model->layers.count; l++) {
+        if (model->layers.layer[l].weight == param || model->layers.layer[l].bias == param) {
+            return l;
+        }
+    }
+    return -1;
+}
+
+static enum culm_status put_param(struct culm_merging *m, struct culm_package_round *round,
+                                  struct culm_package_query *query, int32_t k, int32_t param,
+                                  uint64_t *written, struct culm_error *error) {
+    const struct culm_merge_model *model = m->models[k];
+    struct culm_package_tensor now = tensor_of(model, param), was = now;
+    uint64_t bytes[2];
+    enum culm_status status;
+    if ((status = culm_package_digest(&now, model->value[param], error)) ||
+        (status = culm_package_digest(&was, model->original[param], error)) ||
+        (status = culm_package_put(NULL, m->options.dir, &was, model->original[param], &bytes[0],
+                                   error)) ||
+        (status =
+             culm_package_put(NULL, m->options.dir, &now, model->value[param], &bytes[1], error))) {
+        return status;
+    }
+    *written += bytes[0] + bytes[1];
+    int32_t tensor = culm_package_add_tensor(round, &now);
+    int32_t original = tensor < 0 ? -1 : culm_package_add_tensor(round, &was);
+    return original < 0 ? no_memory(error)
+                        : culm_package_add_param(query, model->graph->param[param].name, tensor,
+                                                 original, layer_of(model, param), error);
+}
+
+/* Everything as it is now. `measured`: with the accuracies of the frames that were held out. A resumed
+ * run leaves rounds alone that it finds. */
+static enum culm_status publish(struct culm_merging *m, int64_t number, bool measured,
+                                const double *original, const double *merged, uint64_t *ret_written,
+                                struct culm_error *error) {
+    struct culm_package_round round = {.number = number};
+    enum culm_status status = CULM_OK;
+    *ret_written = 0;
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        const struct culm_query_config *config = &m->workload.queries[q];
+        int32_t k = m->in.model_of[q];
+        struct culm_package_query *query = culm_package_add_query(
+            &round, config->name, config->model, config->weights, m->in.identity[k]);
+        if (!query) {
+            status = no_memory(error);
+            break;
+        }
+        query->target = config->target;
+        query->original = measured ? original[q] : -1;
+        query->merged = measured ? merged[q] : -1;
+        for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {
+            status = put_param(m, &round, query, k, p, ret_written, error);
+        }
+    }
+    if (status == CULM_OK && number > m->have) {
+        status = culm_package_publish(NULL, m->options.dir, &round, error);
+    }
+    m->shipped = number;
+    culm_package_round_release(&round);
+    return status;
+}
+
+static enum culm_status on_ship(void *ctx, int32_t round, struct culm_error *error) {
+    struct culm_merging *m = ctx;
+    uint64_t written;
+    enum culm_status status = publish(m, round, false, NULL, NULL, &written, error);
+    if (status == CULM_OK) {
+        event(m, "merged",
+              json_pack("{s:i, s:o, s:I, s:I}", "round", round, "queries", sharing(m, &m->share),
+                        "saved_bytes", (json_int_t)culm_share_saved(&m->share), "changed_bytes",
+                        (json_int_t)written));
+    }
+    return status;
+}
+
+/* --- beginning --- */
+
+static enum culm_status prepare_query(struct culm_merging *m, size_t q, struct culm_error *error) {
+    const struct culm_query_config *config = &m->workload.queries[q];
+    int32_t k = m->in.model_of[q];
+    const struct culm_merge_frames *check = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_CHECK];
+    struct culm_search_query *query = &m->query[q];
+    int64_t found = 0, bytes = 0;
+    *query = (struct culm_search_query){.name = config->name,
+                                        .model = k,
+                                        .judge = &m->judge[q],
+                                        .check = *check,
+                                        .target = config->target};
+    enum culm_status status = culm_judge_init(&m->judge[q], m->models[k], JUDGE_BATCH,
+                                              (float)config->score, m->device, error);
+    m->wanted[q] = calloc((size_t)check->count + 1, sizeof **m->wanted);
+    query->wanted = m->wanted[q];
+    if (status != CULM_OK || !m->wanted[q]) {
+        return status == CULM_OK ? no_memory(error) : status;
+    }
+    if ((status =
+             culm_judge_answer(&m->judge[q], m->models[k]->original, check, m->wanted[q], error)) ||
+        (status = culm_judge_now(&m->judge[q], m->models[k]->original, check, m->wanted[q],
+                                 &query->original, error))) {
+        return status;
+    }
+    found = culm_accuracy_wanted(m->judge[q].accuracy);
+    for (int32_t l = 0; l < m->models[k]->layers.count; l++) {
+        bytes += m->models[k]->layers.layer[l].bytes;
+    }
+    event(m, "query",
+          json_pack("{s:s, s:o, s:I, s:f, s:I, s:I}", "query", config->name, "model",
+                    culm_json_text(config->model), "bytes", (json_int_t)bytes, "accuracy",
+                    query->original, "frames", (json_int_t)check->count, "wanted",
+                    (json_int_t)found));
+    if (found == 0 || query->original <= 0) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "query '%s': the original finds nothing in the frames that are checked, so it "
+                 "stays unmerged",
+                 config->name);
+        warn(m, text);
+        m->may[k] = false;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status prepare(struct culm_merging *m, struct culm_error *error) {
+    const struct culm_vision_layers **layers = calloc((size_t)m->in.models + 1, sizeof *layers);
+    struct culm_match match = {0};
+    enum culm_status status = layers ? CULM_OK : no_memory(error);
+    for (int32_t k = 0; k < m->in.models && layers; k++) {
+        layers[k] = &m->in.model[k].layers;
+        m->models[k] = &m->in.model[k];
+        m->may[k] = true;
+    }
+    if (status == CULM_OK) {
+        status = culm_match(layers, m->in.models, CULM_MATCH_EQUAL, &match, error);
+    }
+    free(layers);
+    if (status != CULM_OK) {
+        culm_match_release(&match);
+        return status;
+    }
+    if ((status = culm_share_init(&m->share, &match, m->models, m->in.models, error)) ||
+        (status = culm_device_new((int)m->workload.merge.threads, &m->device, error)) ||
+        (status = culm_merge_inputs_read(&m->in, error))) {
+        return status;
+    }
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        status = m->stopped ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on")
+                            : prepare_query(m, q, error);
+    }
+    return status;
+}
+
+/* --- the end --- */
+
+struct measured {
+    double *original, *merged;   /* [queries] */
+    struct culm_answer **wanted; /* [queries][held out] */
+};
+
+static enum culm_status measure(struct culm_merging *m, size_t q, struct measured *to,
+                                bool originals, struct culm_error *error) {
+    const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+    struct culm_merge_model *model = m->models[m->in.model_of[q]];
+    enum culm_status status = CULM_OK;
+    if (originals) {
+        to->wanted[q] = calloc((size_t)held->count + 1, sizeof **to->wanted);
+        status = to->wanted[q]
+                     ? culm_judge_answer(&m->judge[q], model->original, held, to->wanted[q], error)
+                     : no_memory(error);
+    }
+    return status == CULM_OK
+               ? culm_judge_now(&m->judge[q], originals ? model->original : model->value, held,
+                                to->wanted[q], originals ? &to->original[q] : &to->merged[q], error)
+               : status;
+}
+
+/* Which models miss a target on what was held out go back to their own numbers. */
+static enum culm_status keep_promise(struct culm_merging *m, struct measured *to,
+                                     struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        if (!(status = measure(m, q, to, true, error))) {
+            status = measure(m, q, to, false, error);
+        }
+    }
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        const struct culm_query_config *config = &m->workload.queries[q];
+        bool ok = to->merged[q] >= config->target * to->original[q];
+        if (!ok && m->workload.merge.method != CULM_MERGE_MAX) {
+            char text[256];
+            snprintf(text, sizeof text,
+                     "query '%s': %.4f of %.4f on frames that merging has not seen, so it ships "
+                     "unmerged",
+                     config->name, to->merged[q], to->original[q]);
+            warn(m, text);
+            culm_share_leave(&m->share, m->in.model_of[q]);
+        }
+    }
+    for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
+        bool shares = false;
+        for (int32_t l = 0; l < m->models[k]->layers.count; l++) {
+            shares = shares || culm_share_of(&m->share, k, l) >= 0;
+        }
+        if (!shares) {
+            culm_merge_model_revert(m->models[k]);
+        }
+    }
+    for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
+        status = measure(m, q, to, false, error);
+    }
+    return status;
+}
+
+static enum culm_status finish(struct culm_merging *m, struct culm_error *error) {
+    size_t count = m->workload.query_count;
+    struct measured to = {.original = calloc(count + 1, sizeof *to.original),
+                          .merged = calloc(count + 1, sizeof *to.merged),
+                          .wanted = calloc(count + 1, sizeof *to.wanted)};
+    enum culm_status status =
+        to.original && to.merged && to.wanted ? keep_promise(m, &to, error) : no_memory(error);
+    uint64_t written;
+    if (status == CULM_OK) {
+        status = publish(m, m->shipped + 1, true, to.original, to.merged, &written, error);
+    }
+    if (status == CULM_OK) {
+        int64_t total = m->share.match.total_bytes, saved = culm_share_saved(&m->share);
+        json_t *queries = json_array();
+        for (size_t q = 0; q < count; q++) {
+            json_array_append_new(queries, json_pack("{s:s, s:f, s:f, s:f}", "query",
+                                                     m->workload.queries[q].name, "original",
+                                                     to.original[q], "merged", to.merged[q],
+                                                     "target", m->workload.queries[q].target));
+        }
+        event(m, "done",
+              json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "bytes", (json_int_t)total,
+                        "distinct_bytes", (json_int_t)(total - saved), "saved",
+                        total > 0 ? (double)saved / (double)total : 0.0, "possible_bytes",
+                        (json_int_t)m->share.match.saved_bytes, "round", (json_int_t)m->shipped,
+                        "queries", queries));
+    }
+    for (size_t q = 0; q < count && to.wanted; q++) {
+        const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+        for (int64_t i = 0; i < held->count && to.wanted[q]; i++) {
+            culm_answer_release(&to.wanted[q][i]);
+        }
+        free(to.wanted[q]);
+    }
+    free(to.original);
+    free(to.merged);
+    free(to.wanted);
+    return status;
+}
+
+/* --- the whole --- */
+
+/* A package that is there goes on only with the workload that it began with. */
+static enum culm_status same_workload(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    struct culm_workload before;
+    struct culm_config_difference d;
+    enum culm_status status = culm_path_format(path, error, "%s/config.yaml", m->options.dir);
+    if (status == CULM_OK) {
+        status = culm_workload_load(path, NULL, 0, &before, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (culm_config_differ(&culm_workload_table, &before, &m->workload, CULM_CONFIG_RESUMABLE,
+                           &d)) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "'%s' was begun with %s: %s, and --resume goes on with the same, "
+                                "not with %s",
+                                m->options.dir, d.key, d.a, d.b);
+    }
+    culm_workload_release(&before);
+    return status;
+}
+
+enum culm_status culm_merging_new(const struct culm_merging_options *options,
+                                  struct culm_merging **ret_merging, struct culm_error *error) {
+    struct culm_merging *m = calloc(1, sizeof *m);
+    enum culm_status status;
+    if (!m) {
+        return no_memory(error);
+    }
+    m->options = *options;
+    m->have = -1;
+    m->began_ns = culm_clock_ns();
+    status = culm_workload_load(options->workload, options->sets, options->set_count, &m->workload,
+                                error);
+    if (status != CULM_OK) {
+        free(m);
+        return status;
+    }
+    size_t count = m->workload.query_count + 1;
+    m->models = calloc(count, sizeof *m->models);
+    m->judge = calloc(count, sizeof *m->judge);
+    m->query = calloc(count, sizeof *m->query);
+    m->wanted = calloc(count, sizeof *m->wanted);
+    m->may = calloc(count, sizeof *m->may);
+    if (!m->models || !m->judge || !m->query || !m->wanted || !m->may) {
+        status = no_memory(error);
+    } else if (!(status = culm_workload_need_feeds(&m->workload, options->workload, error)) &&
+               !(status = culm_rundir_check(options->dir, options->resume, error)) &&
+               (!options->resume || !(status = same_workload(m, error)))) {
+        status = culm_merge_inputs_open(&m->workload, false, &m->in, error);
+    }
+    if (status != CULM_OK) {
+        culm_merging_free(m);
+        return status;
+    }
+    *ret_merging = m;
+    return CULM_OK;
+}
+
+void culm_merging_free(struct culm_merging *m) {
+    if (!m) {
+        return;
+    }
+    for (size_t q = 0; q < m->workload.query_count; q++) {
+        int64_t frames = m->query ? m->query[q].check.count : 0;
+        for (int64_t i = 0; i < frames && m->wanted && m->wanted[q]; i++) {
+            culm_answer_release(&m->wanted[q][i]);
+        }
+        free(m->wanted ? m->wanted[q] : NULL);
+        if (m->judge) {
+            culm_judge_release(&m->judge[q]);
+        }
+    }
+    free(m->models);
+    free(m->judge);
+    free(m->query);
+    free(m->wanted);
+    free(m->may);
+    culm_share_release(&m->share);
+    culm_merge_inputs_release(&m->in);
+    culm_workload_release(&m->workload);
+    culm_device_free(m->device);
+    culm_sink_free(m->log);
+    if (m->claimed) {
+        culm_rundir_release(&m->dir);
+    }
+    free(m);
+}
+
+void culm_merging_watch(struct culm_merging *m, struct culm_sink *sink) { m->watch = sink; }
+
+void culm_merging_stop(struct culm_merging *m) { m->stopped = 1; }
+
+static enum culm_status claim(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX], *text = NULL;
+    enum culm_status status = culm_rundir_claim(m->options.dir, m->options.resume, &m->dir, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    m->claimed = true;
+    if (!m->options.resume) {
+        text = culm_config_dump_text(&culm_workload_table, &m->workload);
+        status = text ? culm_rundir_begin(&m->dir, text, error) : no_memory(error);
+        free(text);
+    } else {
+        struct culm_package_round round;
+        struct culm_error none = {0};
+        if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
+            m->have = round.number;
+            culm_package_round_release(&round);
+        }
+    }
+    if (status == CULM_OK && !(status = culm_package_make(NULL, m->options.dir, error)) &&
+        !(status = culm_path_format(path, error, "%s/events.jsonl", m->options.dir))) {
+        status = culm_sink_jsonl_open(path, &m->log, error);
+    }
+    return status;
+}
+
+enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *error) {
+    static const struct culm_search_ops ops = {.attempt = on_attempt,
+                                               .check = on_check,
+                                               .ship = on_ship,
+                                               .step = on_step,
+                                               .stop = on_stop,
+                                               .late = on_late};
+    uint64_t written;
+    enum culm_status status = claim(m, error);
+    if (status == CULM_OK) {
+        event(m, "start",
+              json_pack("{s:s, s:s, s:s, s:b}", "job", "merge", "run", m->options.dir, "method",
+                        culm_merge_method_names[m->workload.merge.method], "resumed",
+                        m->options.resume));
+        status = prepare(m, error);
+    }
+    if (status == CULM_OK) {
+        status = publish(m, 0, false, NULL, NULL, &written, error);
+    }
+    if (status == CULM_OK) {
+        struct culm_search search = {.models = m->models,
+                                     .count = m->in.models,
+                                     .share = &m->share,
+                                     .frames = m->in.fit,
+                                     .query = m->query,
+                                     .query_count = (int32_t)m->workload.query_count,
+                                     .may = m->may,
+                                     .config = &m->workload.merge,
+                                     .device = m->device,
+                                     .ops = &ops,
+                                     .ctx = m};
+        status = culm_search(&search, error);
+    }
+    if (status == CULM_OK) {
+        status = finish(m, error);
+    }
+    if (status == CULM_ERR_STOPPED) {
+        event(m, "stopped", json_pack("{s:I}", "round", (json_int_t)m->shipped));
+    } else if (status != CULM_OK) {
+        event(m, "error", json_pack("{s:o}", "message", culm_json_text(error->text)));
+    }
+    return status;
+}

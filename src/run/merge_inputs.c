@@ -1,0 +1,331 @@
+/* Models and frames of a workload. */
+#include "run/merge_inputs.h"
+
+#include "data/feed.h"
+#include "run/vision_open.h"
+#include "vision/picture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, of each feed */
+#define CHECK_MAX 150
+#define HELD_MAX 300
+#define CLASSES_MAX 4000 /* frames of a small input: cheap, and each is but one answer */
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
+}
+
+/* --- models --- */
+
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_model(const struct culm_query_config *a, const struct culm_query_config *b) {
+    return same_text(a->model, b->model) && same_text(a->weights, b->weights) &&
+           a->normalized == b->normalized && memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
+           memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
+}
+
+/* What makes two models the same whatever files they are in: names, shapes and numbers. */
+static enum culm_status identify(const struct culm_merge_model *model,
+                                 char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
+    struct culm_sha256 hash;
+    enum culm_status status = culm_sha256_init(&hash);
+    for (int32_t p = 0; p < model->param_count && status == CULM_OK; p++) {
+        const struct culm_param *param = &model->graph->param[p];
+        culm_sha256_update(&hash, param->name, strlen(param->name) + 1);
+        culm_sha256_update(&hash, &param->shape, sizeof param->shape);
+        culm_sha256_update(&hash, model->original[p],
+                           4 * (size_t)culm_merge_param_elements(model, p));
+    }
+    if (status == CULM_OK) {
+        status = culm_sha256_final(&hash, ret_hex);
+    }
+    return status == CULM_OK ? status : culm_error_set(error, status, "SHA-256 failed");
+}
+
+static enum culm_status open_model(struct culm_merge_inputs *in, const struct culm_query_config *q,
+                                   bool structure, struct culm_error *error) {
+    struct culm_vision_normalize normalize;
+    memcpy(normalize.mean, q->mean, sizeof normalize.mean);
+    memcpy(normalize.deviation, q->deviation, sizeof normalize.deviation);
+    const struct culm_vision_open_options how = {.weights = q->weights,
+                                                 .names = structure ? NULL : q->names,
+                                                 .normalize = q->normalized ? &normalize : NULL,
+                                                 .structure = structure};
+    int32_t k = in->models;
+    enum culm_status status = culm_vision_open(q->model, &how, &in->vision[k], error);
+    if (status != CULM_OK) {
+        return culm_error_prefix(error, "query '%s'", q->name);
+    }
+    in->models++;
+    status = structure ? culm_merge_model_look(&in->model[k], in->vision[k], error)
+                       : culm_merge_model_init(&in->model[k], in->vision[k], error);
+    if (status == CULM_OK && !structure) {
+        status = identify(&in->model[k], in->identity[k], error);
+    }
+    return status;
+}
+
+enum culm_status culm_merge_inputs_open(const struct culm_workload *workload, bool structure,
+                                        struct culm_merge_inputs *in, struct culm_error *error) {
+    size_t count = workload->query_count + 1;
+    *in = (struct culm_merge_inputs){
+        .workload = workload,
+        .vision = calloc(count, sizeof *in->vision),
+        .model = calloc(count, sizeof *in->model),
+        .identity = calloc(count, sizeof *in->identity),
+        .model_of = calloc(count, sizeof *in->model_of),
+        .set_of = calloc(count, sizeof *in->set_of),
+        .set = calloc(count, sizeof *in->set),
+        .fit = calloc(count, sizeof *in->fit),
+        .fit_is_own = calloc(count, sizeof *in->fit_is_own),
+    };
+    if (!in->vision || !in->model || !in->identity || !in->model_of || !in->set_of || !in->set ||
+        !in->fit || !in->fit_is_own) {
+        return no_memory(error);
+    }
+    for (size_t q = 0; q < workload->query_count; q++) {
+        size_t first = 0;
+        while (!same_model(&workload->queries[first], &workload->queries[q])) {
+            first++;
+        }
+        if (first < q) {
+            in->model_of[q] = in->model_of[first];
+            continue;
+        }
+        in->model_of[q] = in->models;
+        enum culm_status status = open_model(in, &workload->queries[q], structure, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+/* --- frames --- */
+
+static bool same_input(const struct culm_vision_input *a, const struct culm_vision_input *b) {
+    return a->width == b->width && a->height == b->height && a->channels == b->channels &&
+           memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
+           memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
+}
+
+/* Which frames of a feed of `all` a part consists of: `count` of [first, end), evenly. */
+struct stretch {
+    int64_t first, end, count;
+};
+
+static void divide(const struct culm_merge_config *config, const struct culm_vision_input *input,
+                   int64_t all, struct stretch stretch[CULM_MERGE_PARTS]) {
+    int64_t one = (int64_t)input->width * input->height * input->channels;
+    int64_t room = FLOATS_MAX / (one > 0 ? one : 1), small = one <= 3 * 64 * 64;
+    int64_t seen = (int64_t)((double)all * (1 - config->held_out));
+    seen = seen < 2 ? 2 : seen > all - 1 ? all - 1 : seen;
+    int64_t fit = seen * 7 / 10;
+    fit = fit < 1 ? 1 : fit;
+    stretch[CULM_MERGE_FIT] = (struct stretch){0, fit, fit < room ? fit : room};
+    stretch[CULM_MERGE_CHECK] = (struct stretch){fit, seen, small ? CLASSES_MAX : CHECK_MAX};
+    stretch[CULM_MERGE_HELD] = (struct stretch){seen, all, small ? CLASSES_MAX : HELD_MAX};
+    if (config->frames > 0 && stretch[0].count > config->frames) {
+        stretch[0].count = config->frames;
+    }
+    for (int part = 0; part < CULM_MERGE_PARTS; part++) {
+        struct stretch *s = &stretch[part];
+        s->count = s->count < s->end - s->first ? s->count : s->end - s->first;
+    }
+}
+
+static enum culm_status open_feed(const struct culm_merge_inputs *in,
+                                  const struct culm_merge_set *set, struct culm_feed **ret_feed,
+                                  struct culm_error *error) {
+    const struct culm_feed_config *config = &in->workload->feeds[set->feed];
+    struct culm_feed_options options = {.name = config->name, .file = config->file};
+    options.labels = set->labels && strcmp(set->labels, "folders") != 0 ? set->labels : NULL;
+    for (int i = 0; i < 4; i++) {
+        options.crop[i] = (int32_t)config->crop[i];
+    }
+    return culm_feed_open(&options, ret_feed, error);
+}
+
+static enum culm_status next_frame(struct culm_feed *feed, struct culm_feed_frame *frame,
+                                   struct culm_error *error) {
+    enum culm_status status;
+    do {
+        status = culm_feed_next(feed, -1, frame, error);
+    } while (status == CULM_ERR_AGAIN);
+    return status;
+}
+
+/* How many frames the feed has: what does not say so is read through. */
+static enum culm_status count_frames(const struct culm_merge_inputs *in,
+                                     const struct culm_merge_set *set, int64_t *ret_count,
+                                     struct culm_error *error) {
+    struct culm_feed *feed = NULL;
+    struct culm_feed_frame frame;
+    enum culm_status status = open_feed(in, set, &feed, error);
+    *ret_count = status == CULM_OK ? culm_feed_count(feed) : 0;
+    if (status == CULM_OK && *ret_count < 0) {
+        for (*ret_count = 0; !(status = next_frame(feed, &frame, error)); ++*ret_count) {
+        }
+        status = status == CULM_ERR_CLOSED ? CULM_OK : status;
+    }
+    culm_feed_close(feed);
+    if (status == CULM_OK && *ret_count < 3) {
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "feed '%s': %lld frames; merging needs at least 3",
+                                in->workload->feeds[set->feed].name, (long long)*ret_count);
+    }
+    return status;
+}
+
+static enum culm_status make_room(struct culm_merge_set *set, const struct stretch *stretch,
+                                  struct culm_error *error) {
+    size_t one =
+        4 * (size_t)set->input.width * (size_t)set->input.height * (size_t)set->input.channels;
+    for (int part = 0; part < CULM_MERGE_PARTS; part++) {
+        size_t count = (size_t)stretch[part].count;
+        set->part[part].image = aligned_alloc(64, (count * one + 127) / 64 * 64);
+        set->label[part] = calloc(count + 1, sizeof *set->label[part]);
+        if (!set->part[part].image || !set->label[part]) {
+            return no_memory(error);
+        }
+        set->part[part].label = set->labels ? set->label[part] : NULL;
+    }
+    return CULM_OK;
+}
+
+static enum culm_status take_frame(struct culm_merge_set *set, const struct culm_feed_frame *frame,
+                                   int part, const char *feed, struct culm_error *error) {
+    struct culm_merge_frames *frames = &set->part[part];
+    const struct culm_frame picture = {frame->data, frame->stride, frame->width, frame->height,
+                                       frame->channels};
+    int64_t one = (int64_t)set->input.width * set->input.height * set->input.channels;
+    if (set->labels && frame->label < 0) {
+        return culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': frame %lld has no label", feed,
+                              (long long)frame->number);
+    }
+    set->label[part][frames->count] = frame->label;
+    culm_vision_fill(&set->input, &picture, frames->image + frames->count * one);
+    frames->width = frame->width;
+    frames->height = frame->height;
+    frames->count++;
+    return CULM_OK;
+}
+
+static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm_merge_set *set,
+                                 struct culm_error *error) {
+    struct stretch stretch[CULM_MERGE_PARTS];
+    struct culm_feed *feed = NULL;
+    struct culm_feed_frame frame;
+    int64_t all;
+    enum culm_status status = count_frames(in, set, &all, error);
+    if (status == CULM_OK) {
+        divide(&in->workload->merge, &set->input, all, stretch);
+        status = make_room(set, stretch, error);
+    }
+    if (status == CULM_OK) {
+        status = open_feed(in, set, &feed, error);
+    }
+    for (int64_t i = 0; i < all && status == CULM_OK; i++) {
+        status = next_frame(feed, &frame, error);
+        for (int part = 0; part < CULM_MERGE_PARTS && status == CULM_OK; part++) {
+            const struct stretch *s = &stretch[part];
+            int64_t taken = set->part[part].count;
+            if (taken < s->count && i == s->first + taken * (s->end - s->first) / s->count) {
+                status = take_frame(set, &frame, part, in->workload->feeds[set->feed].name, error);
+            }
+        }
+    }
+    culm_feed_close(feed);
+    return status == CULM_ERR_CLOSED
+               ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it became shorter meanwhile",
+                                in->workload->feeds[set->feed].name)
+               : status;
+}
+
+/* The frames of all queries of a model; those of one are used as they are. */
+static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
+                                   struct culm_error *error) {
+    struct culm_merge_frames *fit = &in->fit[model];
+    const struct culm_vision_input *input = &in->vision[model]->input;
+    size_t one = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
+    int64_t count = 0;
+    int32_t sets = 0, last = -1;
+    for (size_t q = 0; q < in->workload->query_count; q++) {
+        if (in->model_of[q] == model && in->set_of[q] != last) {
+            last = in->set_of[q];
+            sets++;
+            count += in->set[last].part[CULM_MERGE_FIT].count;
+        }
+    }
+    if (sets == 1) {
+        *fit = in->set[last].part[CULM_MERGE_FIT];
+        return CULM_OK;
+    }
+    *fit = (struct culm_merge_frames){
+        .image = aligned_alloc(64, (4 * one * (size_t)count + 127) / 64 * 64)};
+    in->fit_is_own[model] = true;
+    last = -1;
+    for (size_t q = 0; q < in->workload->query_count && fit->image; q++) {
+        if (in->model_of[q] == model && in->set_of[q] != last) {
+            last = in->set_of[q];
+            const struct culm_merge_frames *part = &in->set[last].part[CULM_MERGE_FIT];
+            memcpy(fit->image + (size_t)fit->count * one, part->image,
+                   4 * one * (size_t)part->count);
+            fit->count += part->count;
+        }
+    }
+    return fit->image ? CULM_OK : no_memory(error);
+}
+
+enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (size_t q = 0; q < in->workload->query_count && status == CULM_OK; q++) {
+        const struct culm_query_config *query = &in->workload->queries[q];
+        const struct culm_vision_input *input = &in->vision[in->model_of[q]]->input;
+        int32_t s = 0;
+        while (s < in->sets && (in->set[s].feed != query->feed_index ||
+                                !same_text(in->set[s].labels, query->labels) ||
+                                !same_input(&in->set[s].input, input))) {
+            s++;
+        }
+        in->set_of[q] = s;
+        if (s == in->sets) {
+            in->set[in->sets++] = (struct culm_merge_set){
+                .feed = query->feed_index, .labels = query->labels, .input = *input};
+            status = read_set(in, &in->set[s], error);
+        }
+    }
+    for (int32_t k = 0; k < in->models && status == CULM_OK; k++) {
+        status = gather_fit(in, k, error);
+    }
+    return status;
+}
+
+void culm_merge_inputs_release(struct culm_merge_inputs *in) {
+    for (int32_t k = 0; k < in->models; k++) {
+        culm_merge_model_release(&in->model[k]);
+        culm_vision_model_free(in->vision[k]);
+        free(in->fit_is_own[k] ? in->fit[k].image : NULL);
+    }
+    for (int32_t s = 0; s < in->sets; s++) {
+        for (int part = 0; part < CULM_MERGE_PARTS; part++) {
+            free(in->set[s].part[part].image);
+            free(in->set[s].label[part]);
+        }
+    }
+    free(in->vision);
+    free(in->model);
+    free(in->identity);
+    free(in->model_of);
+    free(in->set_of);
+    free(in->set);
+    free(in->fit);
+    free(in->fit_is_own);
+    *in = (struct culm_merge_inputs){0};
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Models merged into a package: what is told, that the package is what it says, the same bits on any number of threads and after
+any kill, and what is refused with one line. The models are two small ones with first weights, which agree on nothing: what
+merging is worth is measured elsewhere."""
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+
+from harness import Cases, check, equal, wait_until
+
+cases = Cases()
+SEED = int(os.environ.get("CULM_SEED", "1"))
+
+
+def images(path, count=48, size=8):
+    """Pictures of blobs, seeded, as IDX: brighter or darker to one side, so that models differ in what they say of them."""
+    draw = random.Random(7)
+    pixels = bytearray()
+    for _ in range(count):
+        level, slope = draw.randrange(256), draw.randrange(-24, 25)
+        for y in range(size):
+            for x in range(size):
+                for c in range(3):
+                    pixels.append(max(0, min(255, level + slope * (x if c else y) + draw.randrange(-40, 41))))
+    with open(path, "wb") as file:
+        file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, count, size, size, 3) + bytes(pixels))
+
+
+def model(seed, blocks):
+    return {"model": {"arch": "resnet", "blocks": blocks, "width": 4, "small_stem": True, "image": 8, "channels": 3, "classes": 4},
+            "data": {"kind": "images", "path": "images"}, "steps": 1, "seed": seed}
+
+
+def workload(bench, **merge):
+    images(bench.path("images"))
+    for name, seed, blocks in (("a", 1, [1, 1]), ("b", 2, [1, 2])):
+        bench.config(model(seed, blocks), f"{name}.yaml")
+    queries = [{"name": name, "model": f"{name}.yaml", "feed": "camera", "target": 0.2} for name in "ab"]
+    return bench.config({"feeds": {"camera": {"file": "images"}}, "queries": queries, "merge": {"steps": 20, **merge}}, "w.yaml")
+
+
+def merge(bench, path, out, *words, code=0):
+    ended = bench.run("merge", path, "--out", bench.path(out), "--json", *words)
+    equal(ended.code, code, "exit code")
+    ended.events = [json.loads(line) for line in ended.out.splitlines()]
+    return ended
+
+
+def files(folder):
+    found = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            if name not in ("events.jsonl", "lock", "config.yaml") and not name.endswith(".tmp"):
+                with open(os.path.join(root, name), "rb") as file:
+                    found[os.path.relpath(os.path.join(root, name), folder)] = file.read()
+    return found
+
+
+def what_could_be_shared(bench):
+    path = workload(bench)
+    os.unlink(bench.path("images"))  # nor are weights or feeds needed
+    shown = json.loads(bench.run("merge", "show", path, "--json").out)
+    equal(shown["total_bytes"] - shown["distinct_bytes"], shown["saved_bytes"], "bytes saved")
+    equal(sum(i["bytes"] * (len(i["queries"]) - 1) for i in shown["instances"]), shown["saved_bytes"], "bytes of the instances")
+    check(all(i["queries"] == ["a", "b"] and len(i["layers"]) == 2 for i in shown["instances"]), "each layer is in both models")
+    check(shown["saved_bytes"] > 0, "nothing could be shared")
+
+
+cases.add("what could be shared", what_could_be_shared)
+
+
+def methods(bench, method):
+    path = workload(bench, method=method)
+    ended = merge(bench, path, "package")
+    done = ended.one("done")
+    equal([q["query"] for q in done["queries"]], ["a", "b"], "queries")
+    equal(len(ended.all("query")), 2, "queries told")
+    shown = json.loads(bench.run("merge", "show", bench.path("package"), "--check", "--json").out)
+    equal(shown["total_bytes"], done["bytes"], "bytes")
+    equal(shown["distinct_bytes"], done["distinct_bytes"], "distinct bytes")
+    equal([q["merged"] for q in shown["queries"]], [q["merged"] for q in done["queries"]], "accuracies")
+    check(abs(done["saved"] - shown["saved_bytes"] / shown["total_bytes"]) < 1e-9, "share saved")
+    if method == "none":
+        equal(done["saved"], 0, "saved")
+        check(all(q["merged"] == q["original"] for q in done["queries"]), "the originals are as they were")
+    if method == "max":
+        could = json.loads(bench.run("merge", "show", path, "--json").out)
+        equal(shown["saved_bytes"], could["saved_bytes"], "all that could be shared is")
+    if method == "culm":
+        check(done["saved"] > 0 and ended.all("merged"), "nothing was merged")
+    if method not in ("none", "max"):
+        check(all(q["merged"] >= q["target"] * q["original"] for q in done["queries"]), f"a promise was broken: {done}")
+
+
+for way in ("culm", "stem", "max", "none"):
+    cases.add(f"method {way}", methods, way)
+
+
+def same_bits(bench):
+    path = workload(bench)
+    merge(bench, path, "one")
+    merge(bench, path, "three", "--set", "merge.threads=3")
+    equal(files(bench.path("one")), files(bench.path("three")), "packages by one thread and by three")
+
+
+cases.add("the same package on any number of threads", same_bits)
+
+
+def killed(bench):
+    draw = random.Random(SEED)
+    bench.note(f"seed {SEED}")
+    path = workload(bench)
+    start = time.monotonic()
+    merge(bench, path, "whole")
+    took = time.monotonic() - start
+    words = ["merge", path, "--out", bench.path("package"), "--json"]
+    kills, goes_on = 0, []
+    for _ in range(6):
+        process = bench.start(*words, *goes_on)
+        try:
+            process.wait(draw.uniform(0, 1.2 * took))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        if os.path.exists(bench.path("package", "config.yaml")):
+            goes_on = ["--resume"]
+        if os.path.exists(bench.path("package", "current")):
+            equal(bench.run("merge", "show", bench.path("package"), "--check").code, 0, "the package after a kill")
+    ended = bench.run(*words, *goes_on)
+    equal(ended.code, 0, "exit code")
+    bench.note(f"{kills} kills")
+    equal(files(bench.path("package")), files(bench.path("whole")), "packages with kills and without")
+
+
+cases.add("killed at any time, resumed: the same package", killed)
+
+
+def stopped(bench):
+    path = workload(bench)
+    images(bench.path("images"), 20000)  # which take some seconds
+    process = bench.start("merge", path, "--out", bench.path("package"), "--json")
+    wait_until(lambda: os.path.exists(bench.path("package", "events.jsonl")), 60, "the start")
+    process.send_signal(signal.SIGTERM)
+    equal(bench.end(process).code, 75, "exit code")
+
+
+cases.add("a signal ends it so that it can be resumed", stopped)
+
+
+def refused(bench):
+    path = workload(bench)
+    merge(bench, path, "package", "--set", "merge.method=max")
+
+    def one_line(code, what, *words):
+        ended = bench.run(*words)
+        equal(ended.code, code, f"exit code of {words}")
+        check(ended.err.count("\n") == 1 and what in ended.err, f"'{ended.err}' does not say '{what}' in one line")
+
+    one_line(3, "package", "merge", path, "--out", bench.path("package"))
+    one_line(3, "was begun with", "merge", path, "--out", bench.path("package"), "--resume")
+    one_line(3, "queries[0].feed", "merge", path, "--set", "queries[0].feed=[]", "--out", bench.path("x"))
+    one_line(3, "no-such.cfg", "merge", path, "--set", "queries[0].model=no-such.cfg", "--out", bench.path("x"))
+    one_line(3, "images-2", "merge", path, "--set", "feeds.camera.file=images-2", "--out", bench.path("y"))
+    one_line(2, "culm merge show", "merge", "show")
+    folder = bench.path("package", "tensors")
+    name = sorted(os.listdir(folder))[0]
+    with open(os.path.join(folder, name), "r+b") as file:
+        byte = file.read(1)
+        file.seek(0)
+        file.write(bytes([byte[0] ^ 1]))
+    one_line(3, "does not hold what its name says", "merge", "show", bench.path("package"), "--check")
+    with open(bench.path("package", "current"), "w", encoding="utf-8") as file:
+        file.write("7 now\n")
+    one_line(3, "not a round and a digest", "merge", "show", bench.path("package"))
+
+
+cases.add("what is wrong is said in one line", refused)
+cases.run()
