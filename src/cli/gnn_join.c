@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct values {
-    const char *join, *token_file, *listen, *advertise;
+    const char *join, *token_file, *listen, *advertise, *gearman;
 };
 
 static const struct culm_option option_rows[] = {
@@ -18,12 +18,18 @@ static const struct culm_option option_rows[] = {
                 "server: where it listens for others (default: where its connection begins)"),
     CULM_OPTION("advertise", TEXT, "ADDRESS", struct values, advertise,
                 "server: where others call it, if that is another address"),
+    CULM_OPTION("gearman", TEXT, "HOST:PORT", struct values, gearman,
+                "worker: a Gearman job server, which says what to join, again and again"),
 };
 
 static const char details[] =
     "A server reads the graph at the path that the run's configuration gives, and ends if that is "
     "cut\n"
-    "otherwise there. A worker needs no files. Either may come and go at any time.\n";
+    "otherwise there. A worker needs no files. Either may come and go at any time.\n"
+    "\n"
+    "With --gearman, a worker takes jobs that runs with 'engine: gearman' have there, one after "
+    "the\n"
+    "other. A job has the address and the token of its run.\n";
 
 static const struct culm_usage usages[] = {
     {.command = "gnn server",
@@ -42,6 +48,9 @@ static const struct culm_usage usages[] = {
 
 static enum culm_status join(const char *role, const struct values *v, int *ret_code,
                              struct culm_error *error) {
+    if (v->gearman) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--gearman is for workers");
+    }
     if (!v->join || !v->token_file) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "%s is missing",
                               v->join ? "--token-file FILE" : "--join HOST:PORT");
@@ -67,8 +76,14 @@ static enum culm_status join_server(const struct culm_arguments *arguments, void
 
 static enum culm_status join_worker(const struct culm_arguments *arguments, void *values,
                                     int *ret_code, struct culm_error *error) {
+    const struct values *v = values;
     (void)arguments;
-    return join("worker", values, ret_code, error);
+    if (v->gearman && (v->join || v->token_file)) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT,
+                              "--gearman says what to join; leave out --join and --token-file");
+    }
+    return v->gearman ? culm_gnn_work_for(v->gearman, error)
+                      : join("worker", values, ret_code, error);
 }
 
 int culm_cli_gnn_join(int argc, char **argv) {

@@ -219,7 +219,7 @@ static enum culm_status read_workers(T *c, const struct culm_config_place *place
 /* What is agreed and not there yet is refused, never left aside. */
 static enum culm_status check_built(const T *c, const struct culm_config_place *place,
                                     struct culm_error *error) {
-    if (c->engine != CULM_GNN_LOCAL) {
+    if (c->engine == CULM_GNN_LAMBDA) {
         return not_built(place, "engine", engine_names[c->engine], error);
     }
     if (c->order == CULM_GNN_ORDER_PUBLISHED && c->model.arch != CULM_GNN_GCN) {

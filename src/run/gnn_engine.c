@@ -1,6 +1,8 @@
 /* The table of engines. See gnn_engine.h. */
 #include "run/gnn_engine.h"
 
+#include "run/gearman_engine.h"
+
 typedef enum culm_status (*make_engine)(const struct culm_gnn_config *config, const char *listen,
                                         struct culm_engine **ret_engine, struct culm_error *error);
 
@@ -13,9 +15,18 @@ static enum culm_status make_local(const struct culm_gnn_config *config, const c
     return CULM_OK;
 }
 
+static enum culm_status make_gearman(const struct culm_gnn_config *config, const char *listen,
+                                     struct culm_engine **ret_engine, struct culm_error *error) {
+    return listen ? culm_gearman_engine_new(config, ret_engine, error)
+                  : culm_error_set(error, CULM_ERR_CONFIG,
+                                   "engine: gearman needs --listen ADDR:PORT, an address of this "
+                                   "machine that workers can call");
+}
+
 /* What is not here is refused with the configuration. */
 static const make_engine engines[] = {
     [CULM_GNN_LOCAL] = make_local,
+    [CULM_GNN_GEARMAN] = make_gearman,
 };
 
 enum culm_status culm_gnn_engine_new(const struct culm_gnn_config *config, const char *listen,

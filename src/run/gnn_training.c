@@ -2,6 +2,7 @@
 #include "run/gnn_training.h"
 
 #include "net/address.h"
+#include "run/gearman_worker.h"
 #include "run/gnn_launch.h"
 #include "run/gnn_node.h"
 #include "run/program.h"
@@ -215,6 +216,10 @@ int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error
                                                .listen = options->listen,
                                                .advertise = options->advertise};
     return culm_run_gnn_newcomer(&call, ret_error);
+}
+
+enum culm_status culm_gnn_work_for(const char *server, struct culm_error *error) {
+    return culm_gearman_work(server, error);
 }
 
 int culm_gnn_node_main(int argc, char **argv) {

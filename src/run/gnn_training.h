@@ -56,6 +56,10 @@ struct culm_gnn_join_options {
 /* Works until the run is over, or its launcher is gone; the exit code. */
 int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error *ret_error);
 
+/* A worker that takes jobs of a Gearman server ("HOST:PORT"), one after the other. Does not return
+ * unless something is wrong from the beginning. */
+enum culm_status culm_gnn_work_for(const char *server, struct culm_error *error);
+
 /* The hidden command: a node of a run, as the launcher starts it. Returns the exit code. */
 int culm_gnn_node_main(int argc, char **argv);
 
