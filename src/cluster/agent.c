@@ -30,8 +30,14 @@ static void agent_end(struct culm_agent *table, int32_t node) {
     }
 }
 
+static uint32_t agent_role(struct culm_agent *table, int32_t node) {
+    const struct child *child = culm_agent_child(self(table), node);
+    bool started = child && (!child->newcomer || child->elsewhere);
+    return started ? child->role : CULM_NO_ROLE;
+}
+
 static const struct culm_agent_ops table = {
-    .size = sizeof table, .start = agent_start, .end = agent_end};
+    .size = sizeof table, .start = agent_start, .end = agent_end, .role = agent_role};
 
 struct culm_agent *culm_local_agent_table(struct culm_local_agent *agent) {
     return &agent->table;

@@ -142,10 +142,11 @@ static void start_node(struct culm_gnn_leader *leader, uint32_t role) {
 
 /* Those that are on their way are counted. */
 void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader) {
-    if (culm_gnn_leader_now(leader) < leader->rest_ns) {
-        return;
-    }
+    uint64_t now = culm_gnn_leader_now(leader);
     for (uint32_t r = 0; r < CULM_GNN_ROLES && !leader->ended && !leader->finishing; r++) {
+        if (now < leader->rest_ns[r]) {
+            continue;
+        }
         int32_t there = leader->starting[r];
         for (int32_t i = 0; i < leader->node_count; i++) {
             const struct gnn_node *node = &leader->node[i];
@@ -206,7 +207,7 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
         return;
     }
     leader->starting[info->role] -= leader->starting[info->role] > 0;
-    leader->failed_rounds = 0;
+    leader->failed_rounds[info->role] = 0;
     struct gnn_node *node = add_node(leader, id, info->role);
     if (!CULM_GROW(leader->seen, leader->seen_capacity, leader->seen_count + 1)) {
         culm_gnn_leader_fail(leader, CULM_ERR_MEMORY, "out of memory");
@@ -323,16 +324,20 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
             return;
         }
     }
-    for (uint32_t r = 0; r < CULM_GNN_ROLES; r++) { /* which role it was is not told */
-        leader->starting[r] = 0;
+    uint32_t role = leader->o.agent->ops->role(leader->o.agent, id);
+    if (role >= CULM_GNN_ROLES) {
+        return; /* nobody has asked for it */
     }
-    bool trains =
-        leader->view.number > 0 && leader->view.owner[0] >= 0 && culm_gnn_leader_saver(leader) >= 0;
-    if (++leader->failed_rounds >= START_ROUNDS_MAX && trains) {
-        leader->rest_ns = culm_gnn_leader_now(leader) + REST_NS; /* the others do without */
+    leader->starting[role] -= leader->starting[role] > 0;
+    /* Servers do what workers would; of others enough may be there. */
+    bool without =
+        role == CULM_GNN_WORKER || (leader->view.number > 0 && leader->view.owner[0] >= 0 &&
+                                    culm_gnn_leader_saver(leader) >= 0);
+    if (++leader->failed_rounds[role] >= START_ROUNDS_MAX && without) {
+        leader->rest_ns[role] = culm_gnn_leader_now(leader) + REST_NS;
         return;
     }
-    if (leader->failed_rounds >= START_ROUNDS_MAX) {
+    if (leader->failed_rounds[role] >= START_ROUNDS_MAX) {
         culm_gnn_leader_fail(leader, why ? why->status : CULM_ERR_IO, "no node can start: %s",
                              why ? why->text
                                  : "they end before they join; see the logs folder of the run");

@@ -41,7 +41,7 @@ struct culm_gnn_leader {
     int32_t seen_count, seen_capacity;
     int32_t slot[CULM_GNN_ROLES][CULM_GNN_SLOTS_MAX]; /* nodes; -1: vacant */
     int32_t starting[CULM_GNN_ROLES];
-    int32_t failed_rounds;
+    int32_t failed_rounds[CULM_GNN_ROLES]; /* starts that failed one after the other */
     int32_t failures[CULM_ERR_STOPPED + 1];
     struct culm_gnn_view view, next; /* as it is told; a scratch one */
     int64_t version;                 /* committed last */
@@ -53,7 +53,7 @@ struct culm_gnn_leader {
     uint64_t epoch_ns, watched_ns;
     struct culm_patience patience;
     struct culm_stall stall;
-    uint64_t rest_ns; /* until when nobody is started; 0: now */
+    uint64_t rest_ns[CULM_GNN_ROLES]; /* until when nobody is started; 0: now */
     bool evaluated;   /* nothing is left of the last evaluation */
     bool enough, stopping, finishing, ended;
     struct culm_gnn_task finish;

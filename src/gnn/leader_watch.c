@@ -295,10 +295,7 @@ void culm_gnn_leader_tick(struct culm_gnn_leader *leader) {
             check_task(leader, node);
         }
     }
-    if (leader->rest_ns > 0 && now >= leader->rest_ns) {
-        leader->rest_ns = 0;
-        culm_gnn_leader_fill_up(leader);
-    }
+    culm_gnn_leader_fill_up(leader); /* a rest may be over */
     if (!leader->ended) {
         watch_stall(leader, now, slept);
     }

@@ -19,6 +19,8 @@
 
 struct culm_agent;
 
+#define CULM_NO_ROLE UINT32_MAX
+
 /* Whoever can start and end nodes: one for a machine, or one that speaks to many. */
 struct culm_agent_ops {
     size_t size; /* sizeof(struct culm_agent_ops), for versioning */
@@ -28,6 +30,8 @@ struct culm_agent_ops {
     /* SIGKILLs its process, if it still runs; of a newcomer, which has no process here, ends the
      * connection, upon which it ends itself. Never calls back. */
     void (*end)(struct culm_agent *agent, int32_t node);
+    /* As what it was asked to start the node, whatever has become of it; CULM_NO_ROLE: it was not. */
+    uint32_t (*role)(struct culm_agent *agent, int32_t node);
 };
 
 struct culm_agent { /* first member of an implementation */

@@ -194,8 +194,13 @@ static void agent_end(struct culm_agent *agent, int32_t node) {
     culm_sim_kill(sim_of(agent), node);
 }
 
+static uint32_t agent_role(struct culm_agent *agent, int32_t node) {
+    const struct process *process = culm_sim_process(sim_of(agent), node);
+    return node >= 0 && process ? process->role : CULM_NO_ROLE;
+}
+
 const struct culm_agent_ops culm_sim_agent_ops = {
-    .size = sizeof culm_sim_agent_ops, .start = agent_start, .end = agent_end};
+    .size = sizeof culm_sim_agent_ops, .start = agent_start, .end = agent_end, .role = agent_role};
 
 /* --- a worker's membership --- */
 

@@ -66,8 +66,14 @@ static void fake_end(struct culm_agent *agent, int32_t node) {
     of_agent(agent)->ended++;
 }
 
+static uint32_t fake_role(struct culm_agent *agent, int32_t node) {
+    (void)agent;
+    (void)node;
+    return 0;
+}
+
 static const struct culm_agent_ops fake_agent_ops = {
-    .size = sizeof fake_agent_ops, .start = fake_start, .end = fake_end};
+    .size = sizeof fake_agent_ops, .start = fake_start, .end = fake_end, .role = fake_role};
 
 static void fake_leave(struct culm_world *world, int exit_code, const struct culm_error *error) {
     struct fake_world *fake = self(world);
