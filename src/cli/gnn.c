@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/gnn_commands.h"
+#include "run/gnn_training.h"
 
 #include "base/json.h"
 #include "base/words.h"
@@ -375,6 +376,9 @@ int culm_cli_gnn(int argc, char **argv) {
     }
     if (argc > 1 && (strcmp(argv[1], "server") == 0 || strcmp(argv[1], "worker") == 0)) {
         return culm_cli_gnn_join(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "function") == 0) { /* what AWS Lambda starts */
+        return culm_gnn_function_main();
     }
     struct values values = {0};
     return culm_cli_run(&culm_usage_gnn, argc, argv, &values, run);

@@ -15,7 +15,7 @@
 
 struct values {
     struct culm_option_list sets, faults;
-    const char *out, *listen;
+    const char *out, *listen, *advertise;
     bool resume, json, insecure;
 };
 
@@ -29,6 +29,8 @@ static const struct culm_option option_rows[] = {
                 "prints the events as JSON lines, and nothing else"),
     CULM_OPTION("listen", TEXT, "ADDR:PORT", struct values, listen,
                 "lets servers and workers join there that bring DIR/token"),
+    CULM_OPTION("advertise", TEXT, "ADDR:PORT", struct values, advertise,
+                "where they call, if that is another address"),
     CULM_OPTION("insecure", FLAG, NULL, struct values, insecure,
                 "--listen may be reached from other machines, unencrypted"),
     CULM_OPTION("fault", LIST, "SPEC", struct values, faults,
@@ -114,6 +116,7 @@ static enum culm_status prepare(struct train *t, const char *config_path,
         .faults = v->faults.items,
         .fault_count = v->faults.count,
         .listen = v->listen,
+        .advertise = v->advertise,
         .insecure = v->insecure,
         .warning = warn,
     };

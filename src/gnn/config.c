@@ -109,7 +109,7 @@ static const struct culm_config_table eval_table = {CULM_CONFIG_ROWS(eval_rows, 
 #define L struct culm_gnn_lambda_config
 static const struct culm_config_row lambda_rows[] = {
     CULM_CONFIG_TEXT("function", L, function, "", "a name", FREE | CULM_CONFIG_EMPTY,
-                     "function that workers are: its name or its ARN"),
+                     "function that workers are: NAME, NAME:VERSION or NAME:ALIAS"),
     CULM_CONFIG_TEXT("region", L, region, "", "a name", FREE | CULM_CONFIG_EMPTY,
                      "region of the function; none: that of AWS_REGION or AWS_DEFAULT_REGION"),
     CULM_CONFIG_TEXT("endpoint", L, endpoint, "", "a URL", FREE | CULM_CONFIG_EMPTY,
@@ -219,9 +219,6 @@ static enum culm_status read_workers(T *c, const struct culm_config_place *place
 /* What is agreed and not there yet is refused, never left aside. */
 static enum culm_status check_built(const T *c, const struct culm_config_place *place,
                                     struct culm_error *error) {
-    if (c->engine == CULM_GNN_LAMBDA) {
-        return not_built(place, "engine", engine_names[c->engine], error);
-    }
     if (c->order == CULM_GNN_ORDER_PUBLISHED && c->model.arch != CULM_GNN_GCN) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("order"), error,
                                   "the published order is that of 'arch: gcn'; leave it out");

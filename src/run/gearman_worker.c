@@ -49,7 +49,7 @@ static bool do_job(const void *data, size_t len, struct culm_error *ret_why) {
     if (can) {
         const struct culm_participant_call call = {
             .address = job.address, .token = job.token, .role = CULM_GNN_WORKER, .name = job.name};
-        (void)culm_run_gnn_newcomer(&call, ret_why);
+        (void)culm_run_gnn_newcomer(&call, NULL, ret_why);
     }
     json_decref(json);
     return can;

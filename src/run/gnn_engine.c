@@ -2,6 +2,7 @@
 #include "run/gnn_engine.h"
 
 #include "run/gearman_engine.h"
+#include "run/lambda_engine.h"
 
 typedef enum culm_status (*make_engine)(const struct culm_gnn_config *config, const char *listen,
                                         struct culm_engine **ret_engine, struct culm_error *error);
@@ -23,9 +24,17 @@ static enum culm_status make_gearman(const struct culm_gnn_config *config, const
                                    "machine that workers can call");
 }
 
-/* What is not here is refused with the configuration. */
+static enum culm_status make_lambda(const struct culm_gnn_config *config, const char *listen,
+                                    struct culm_engine **ret_engine, struct culm_error *error) {
+    return listen ? culm_lambda_engine_new(config, ret_engine, error)
+                  : culm_error_set(error, CULM_ERR_CONFIG,
+                                   "engine: lambda needs --listen ADDR:PORT, an address of this "
+                                   "machine that functions can call");
+}
+
 static const make_engine engines[] = {
     [CULM_GNN_LOCAL] = make_local,
+    [CULM_GNN_LAMBDA] = make_lambda,
     [CULM_GNN_GEARMAN] = make_gearman,
 };
 

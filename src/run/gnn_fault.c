@@ -117,6 +117,12 @@ enum culm_status culm_gnn_fault_check(const struct culm_gnn_fault_spec *spec, co
         return culm_error_set(error, CULM_ERR_CONFIG,
                               "--fault '%.100s': the run has no workers; set workers", text);
     }
+    if (spec->role == CULM_GNN_WORKER && config->engine != CULM_GNN_LOCAL) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--fault '%.100s': workers are not processes of this machine; set "
+                              "engine: local",
+                              text);
+    }
     if (!comes_to(spec->role, spec->point.phase, config->parameter_servers == 1)) {
         return culm_error_set(
             error, CULM_ERR_CONFIG, "--fault '%.100s': a %s never comes to phase %s", text,

@@ -197,6 +197,7 @@ static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
         .alive_ms = third > 1 ? third : 1, /* no node takes us for gone */
         .max_nodes = CULM_GNN_NODES_MAX,
         .listen = l->o->listen,
+        .advertise = l->o->advertise,
         .newcomers = l->o->listen != NULL,
         .engine = l->engine,
         .engine_role = CULM_GNN_WORKER,

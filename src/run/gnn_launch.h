@@ -16,7 +16,8 @@
 /* All borrowed for the length of the call. */
 struct culm_gnn_launch_options {
     struct culm_launcher_options run;
-    const char *listen; /* where others may join, net/address.h; NULL: nobody may */
+    const char *listen;    /* where others may join, net/address.h; NULL: nobody may */
+    const char *advertise; /* where they call, if that is another address */
     const struct culm_gnn_config *config;
     char *config_text; /* with every default filled in: for config.yaml and for nodes */
     char config_sha256[CULM_SHA256_HEX];      /* of config_text */

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct node {
-    uint32_t role;
-    struct culm_participant *process;
+/* What a node makes of its brief, and computes with. */
+struct culm_gnn_gear {
+    char brief_sha256[CULM_SHA256_HEX]; /* of the bytes that it was made of; "": of none yet */
     struct culm_gnn_brief brief;
     struct culm_inputs inputs; /* of a server */
     struct culm_gnn_config config;
@@ -26,6 +26,14 @@ struct node {
     struct culm_device *device;
     struct culm_blob_pool *pool;
     struct culm_gnn_exec *exec;
+    struct culm_gnn_set constants; /* intervals whose constant input `exec` has; of a worker */
+};
+
+struct node {
+    uint32_t role;
+    struct culm_participant *process;
+    struct culm_gnn_gear *gear;
+    struct culm_gnn_stay *stay; /* of a newcomer; NULL: as long as the run */
     void *actor;
 };
 
@@ -107,26 +115,43 @@ struct culm_gnn_pace culm_gnn_pace_of(const struct culm_gnn_config *config) {
 
 /* --- a node --- */
 
+void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
+    if (!gear) {
+        return;
+    }
+    culm_gnn_numeric_free(gear->exec);
+    culm_device_free(gear->device);
+    culm_gnn_setup_close(gear->setup);
+    culm_blob_pool_free(gear->pool);
+    if (gear->configured) {
+        culm_gnn_config_release(&gear->config);
+    }
+    culm_gnn_brief_release(&gear->brief);
+    culm_inputs_release(&gear->inputs);
+    free(gear);
+}
+
 /* Servers see the graph, which holds what it held for the launcher, and cut it as that did. */
 static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     if (n->role != CULM_GNN_SERVER) {
-        return culm_gnn_setup_plan(&n->config, &n->brief.plan, &n->setup, error);
+        return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
     }
     char cut[65];
-    json_t *json = json_loads(n->brief.inputs, 0, NULL);
-    enum culm_status status = culm_inputs_read(json, &n->inputs, error);
+    json_t *json = json_loads(n->gear->brief.inputs, 0, NULL);
+    enum culm_status status = culm_inputs_read(json, &n->gear->inputs, error);
     json_decref(json);
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open(&n->config, NULL, n->inputs.pins, &n->setup, error);
+        status = culm_gnn_setup_open(&n->gear->config, NULL, n->gear->inputs.pins, &n->gear->setup,
+                                     error);
     }
     if (status == CULM_OK) {
-        status = culm_gnn_cut_sha256(n->setup, cut);
+        status = culm_gnn_cut_sha256(n->gear->setup, cut);
     }
-    if (status == CULM_OK && strcmp(cut, n->brief.cut_sha256) != 0) {
+    if (status == CULM_OK && strcmp(cut, n->gear->brief.cut_sha256) != 0) {
         return culm_error_set(error, CULM_ERR_CHANGED,
                               "graph.path: '%s' is cut otherwise here than where the run was "
                               "started; it has changed, or METIS differs",
-                              n->config.graph.path);
+                              n->gear->config.graph.path);
     }
     return status;
 }
@@ -134,69 +159,93 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
 static enum culm_status make_actor(struct node *n, struct culm_error *error) {
     const struct culm_gnn_node_options options = {
         .world = culm_participant_world(n->process),
-        .exec = n->exec,
-        .layout = &n->setup->layout,
-        .pool = n->pool,
+        .exec = n->gear->exec,
+        .layout = &n->gear->setup->layout,
+        .pool = n->gear->pool,
         .id = culm_participant_node(n->process),
-        .beat_ms = n->config.cluster.heartbeat_ms,
-        .pace = culm_gnn_pace_of(&n->config),
+        .beat_ms = n->gear->config.cluster.heartbeat_ms,
+        .pace = culm_gnn_pace_of(&n->gear->config),
     };
     if (n->role == CULM_GNN_SERVER) {
         const struct culm_gnn_server_options server = {.node = options,
-                                                       .workers = n->config.worker_count > 0};
+                                                       .workers = n->gear->config.worker_count > 0};
         n->actor = culm_gnn_server_new(&server);
     } else if (n->role == CULM_GNN_PARAMETER) {
         n->actor = culm_gnn_parameter_new(&options);
     } else {
-        const struct culm_gnn_worker_options worker = {.node = options};
+        const struct culm_gnn_worker_options worker = {
+            .node = options,
+            .kept = &n->gear->constants,
+            .stay_ms = n->stay ? n->stay->stay_ms : 0,
+            .part_ms = n->stay ? n->stay->part_ms : 0,
+        };
         n->actor = culm_gnn_worker_new(&worker);
     }
     return n->actor ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-static enum culm_status prepare(struct node *n, struct culm_error *error) {
-    size_t len;
-    const void *data = culm_participant_brief(n->process, &len);
-    enum culm_status status = culm_gnn_brief_read(data, len, &n->brief, error);
+static enum culm_status open_gear(struct node *n, const void *data, size_t len,
+                                  struct culm_error *error) {
+    enum culm_status status = culm_gnn_brief_read(data, len, &n->gear->brief, error);
     if (status != CULM_OK) {
         return status;
     }
-    const char *text = n->brief.config_text;
-    status =
-        culm_gnn_config_parse(text, strlen(text), "its configuration", NULL, 0, &n->config, error);
-    n->configured = status == CULM_OK;
+    const char *text = n->gear->brief.config_text;
+    status = culm_gnn_config_parse(text, strlen(text), "its configuration", NULL, 0,
+                                   &n->gear->config, error);
+    n->gear->configured = status == CULM_OK;
     if (status != CULM_OK || (status = open_setup(n, error)) ||
-        (status = culm_device_new((int)n->config.threads, &n->device, error))) {
+        (status = culm_device_new((int)n->gear->config.threads, &n->gear->device, error))) {
         return status;
     }
-    culm_gnn_signature(n->device, n->signature);
-    n->pool = culm_blob_pool_new(0);
-    if (!n->pool) {
+    culm_gnn_signature(n->gear->device, n->gear->signature);
+    n->gear->pool = culm_blob_pool_new(0);
+    if (!n->gear->pool) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
     const char *dir = culm_participant_dir(n->process);
     const struct culm_gnn_numeric_options numeric = {
-        .config = &n->config,
-        .config_text = n->brief.config_text,
-        .signature = n->signature,
+        .config = &n->gear->config,
+        .config_text = n->gear->brief.config_text,
+        .signature = n->gear->signature,
         .run_dir = dir[0] ? dir : NULL, /* a newcomer has none */
-        .model = n->setup->model,
-        .layout = &n->setup->layout,
-        .structure = n->setup->structure,
-        .graph = n->setup->graph,
-        .pool = n->pool,
-        .device = n->device,
+        .model = n->gear->setup->model,
+        .layout = &n->gear->setup->layout,
+        .structure = n->gear->setup->structure,
+        .graph = n->gear->setup->graph,
+        .pool = n->gear->pool,
+        .device = n->gear->device,
     };
-    status = culm_gnn_numeric_new(&numeric, &n->exec, error);
+    return culm_gnn_numeric_new(&numeric, &n->gear->exec, error);
+}
+
+/* As it was left by a node that was told the same, or new. */
+static enum culm_status prepare(struct node *n, struct culm_error *error) {
+    size_t len;
+    char sha256[CULM_SHA256_HEX];
+    const void *data = culm_participant_brief(n->process, &len);
+    enum culm_status status = culm_sha256_of(data, len, sha256);
+    if (status != CULM_OK) {
+        return culm_error_set(error, status, "out of memory");
+    }
+    if (!n->gear || strcmp(n->gear->brief_sha256, sha256) != 0) {
+        culm_gnn_gear_free(n->gear);
+        n->gear = calloc(1, sizeof *n->gear);
+        status = n->gear ? open_gear(n, data, len, error)
+                         : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        if (status == CULM_OK) {
+            memcpy(n->gear->brief_sha256, sha256, sizeof sha256);
+        }
+    }
     return status == CULM_OK ? make_actor(n, error) : status;
 }
 
 static enum culm_status say_ready(struct node *n, struct culm_error *error) {
-    const struct culm_cluster_config *cluster = &n->config.cluster;
+    const struct culm_cluster_config *cluster = &n->gear->config.cluster;
     const struct culm_worker_ready ready = {
-        .signature = n->signature,
-        .pool = n->pool,
-        .payload_max = (size_t)n->brief.payload_max,
+        .signature = n->gear->signature,
+        .pool = n->gear->pool,
+        .payload_max = (size_t)n->gear->brief.payload_max,
         .dial_limit_ms = 2 * cluster->suspect_ms,
         .orphan_ms =
             cluster->orphan_ms > cluster->suspect_ms ? cluster->orphan_ms : cluster->suspect_ms,
@@ -223,18 +272,6 @@ static enum culm_status begin(struct node *n, struct culm_error *error) {
     return say_ready(n, error);
 }
 
-static void release(struct node *n) {
-    culm_gnn_numeric_free(n->exec);
-    culm_device_free(n->device);
-    culm_gnn_setup_close(n->setup);
-    culm_blob_pool_free(n->pool);
-    if (n->configured) {
-        culm_gnn_config_release(&n->config);
-    }
-    culm_gnn_brief_release(&n->brief);
-    culm_inputs_release(&n->inputs);
-}
-
 static const struct culm_actor_ops *const actors[CULM_GNN_ROLES] = {
     [CULM_GNN_SERVER] = &culm_gnn_server_actor,
     [CULM_GNN_PARAMETER] = &culm_gnn_parameter_actor,
@@ -256,19 +293,32 @@ static int work(struct node *n, enum culm_status joined, struct culm_participant
     int code = culm_status_exit_code(status);
     if (status == CULM_OK) {
         code = culm_participant_run(n->process, actors[n->role], n->actor, ret_error);
-        culm_participant_measure(n->pool, ret_memory);
+        culm_participant_measure(n->gear->pool, ret_memory);
     }
     free_actor(n);
     culm_participant_leave(n->process);
-    release(n);
+    bool whole = code == 0 || joined != CULM_OK; /* else who knows what it is like */
+    if (n->stay && whole && n->role == CULM_GNN_WORKER) {
+        n->stay->gear = n->gear;
+    } else {
+        culm_gnn_gear_free(n->gear);
+    }
     return code;
 }
 
-int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_error *ret_error) {
-    struct node n = {.role = call->role};
+int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_gnn_stay *stay,
+                          struct culm_error *ret_error) {
+    struct node n = {.role = call->role, .stay = stay};
     struct culm_participant_memory memory;
     const struct culm_participant_role role = {.calls_only = n.role == CULM_GNN_WORKER, .ctx = &n};
     enum culm_status joined = culm_participant_come(call, &role, &n.process, ret_error);
+    if (stay) {
+        n.gear = stay->gear;
+        stay->gear = NULL;
+        stay->came = joined == CULM_OK;
+        stay->refused = joined == CULM_ERR_CLOSED;
+        stay->node = joined == CULM_OK ? culm_participant_node(n.process) : -1;
+    }
     return work(&n, joined, &memory, ret_error);
 }
 

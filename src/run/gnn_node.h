@@ -15,8 +15,8 @@ struct culm_gnn_brief {
     char *config_text; /* owned */
     struct culm_gnn_plan plan;
     uint64_t payload_max; /* bytes of the largest message of the run */
-    char *inputs;         /* owned; the graph's files as they were pinned, culm_inputs_json as text */
-    char cut_sha256[65];  /* of the cut that the launcher made; who cuts again must get the same */
+    char *inputs; /* owned; the graph's files as they were pinned, culm_inputs_json as text */
+    char cut_sha256[65]; /* of the cut that the launcher made; who cuts again must get the same */
 };
 
 /* False: out of memory. */
@@ -34,9 +34,25 @@ void culm_gnn_signature(const struct culm_device *device, char ret_text[CULM_SIG
 /* How epochs follow each other; the last twentieth takes nothing old. */
 struct culm_gnn_pace culm_gnn_pace_of(const struct culm_gnn_config *config);
 
-/* A node that somebody else starts works until it is told to end, or its launcher is gone; the exit
- * code. It has no run directory, so it saves nothing. */
-int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_error *ret_error);
+/* What a worker leaves to the next one in its process: of no use to one that is told something else. */
+struct culm_gnn_gear;
+void culm_gnn_gear_free(struct culm_gnn_gear *gear); /* NULL is fine */
+
+/* How long a newcomer stays, and what came of it. */
+struct culm_gnn_stay {
+    int64_t stay_ms, part_ms;   /* as culm_gnn_worker_options has them */
+    struct culm_gnn_gear *gear; /* of the last one, then of this one; NULL: none. The caller's */
+    /* Set by the call. */
+    bool came;    /* it was let in */
+    bool refused; /* it was not, or nobody is there */
+    int32_t node; /* -1: it did not come */
+};
+
+/* A node that somebody else starts works until it is told to end, or its launcher is gone, or it has
+ * stayed as long as it was to (`stay`; NULL: no limit); the exit code. It has no run directory, so it
+ * saves nothing. */
+int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_gnn_stay *stay,
+                          struct culm_error *ret_error);
 /* The same of one that the launcher starts: argv[0] is "node", argv[1] the role's name; what follows
  * is as participant.h says. */
 int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret_memory,

@@ -3,6 +3,7 @@
 
 #include "net/address.h"
 #include "run/gearman_worker.h"
+#include "run/gnn_function.h"
 #include "run/gnn_launch.h"
 #include "run/gnn_node.h"
 #include "run/program.h"
@@ -16,7 +17,8 @@
 struct culm_gnn_training {
     struct culm_gnn_config config;
     bool configured, ran;
-    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], listen[CULM_ADDRESS_SIZE];
+    char dir[CULM_PATH_MAX], program[CULM_PATH_MAX], listen[CULM_ADDRESS_SIZE],
+        advertise[CULM_ADDRESS_SIZE];
     struct culm_gnn_fault_spec *faults;
     struct culm_gnn_launch_options launch;
     struct culm_launcher_result result;
@@ -95,7 +97,9 @@ static enum culm_status take_listen(struct culm_gnn_training *t,
                                     struct culm_error *error) {
     struct culm_address address;
     if (!options->listen) {
-        return CULM_OK;
+        return options->advertise ? culm_error_set(error, CULM_ERR_ARGUMENT,
+                                                   "--advertise needs --listen ADDR:PORT")
+                                  : CULM_OK;
     }
     enum culm_status status = full_address(options->listen, t->listen, error);
     if (status == CULM_OK) {
@@ -114,6 +118,10 @@ static enum culm_status take_listen(struct culm_gnn_training *t,
                               options->listen);
     }
     t->launch.listen = t->listen;
+    if (options->advertise) {
+        t->launch.advertise = t->advertise;
+        return full_address(options->advertise, t->advertise, error);
+    }
     return CULM_OK;
 }
 
@@ -215,12 +223,14 @@ int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error
                                                .name = "newcomer",
                                                .listen = options->listen,
                                                .advertise = options->advertise};
-    return culm_run_gnn_newcomer(&call, ret_error);
+    return culm_run_gnn_newcomer(&call, NULL, ret_error);
 }
 
 enum culm_status culm_gnn_work_for(const char *server, struct culm_error *error) {
     return culm_gearman_work(server, error);
 }
+
+int culm_gnn_function_main(void) { return culm_gnn_function_run(); }
 
 int culm_gnn_node_main(int argc, char **argv) {
     return culm_participant_main("node", argc, argv, culm_run_gnn_node);

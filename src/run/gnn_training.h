@@ -22,8 +22,9 @@ struct culm_gnn_training_options { /* borrowed until _free */
     const char *const *faults;
     size_t fault_count;
     const char
-        *listen;   /* "HOST:PORT" or as net/address.h has it; NULL: nobody joins from outside */
-    bool insecure; /* it may be reached from other machines, in the clear */
+        *listen; /* "HOST:PORT" or as net/address.h has it; NULL: nobody joins from outside */
+    const char *advertise; /* where they call, if that is another address; NULL: it is not */
+    bool insecure;         /* it may be reached from other machines, in the clear */
     void (*warning)(void *context, const char *text);
     void *context;
 };
@@ -60,6 +61,8 @@ int culm_gnn_join(const struct culm_gnn_join_options *options, struct culm_error
  * unless something is wrong from the beginning. */
 enum culm_status culm_gnn_work_for(const char *server, struct culm_error *error);
 
+/* The hidden command `gnn function`: a worker as a function of AWS Lambda. Returns the exit code. */
+int culm_gnn_function_main(void);
 /* The hidden command: a node of a run, as the launcher starts it. Returns the exit code. */
 int culm_gnn_node_main(int argc, char **argv);
 

@@ -203,7 +203,7 @@ class Bench:
         write_config(self.path(name), config)
         return self.path(name)
 
-    def start(self, *words):
+    def start(self, *words, env=None):
         """Starts culm without waiting; its output goes to files, so that nothing ever blocks on a pipe."""
         command = [self.culm, *map(str, words)]
         self.commands.append(command)
@@ -211,7 +211,7 @@ class Bench:
         out, err = self.path(f"out-{number}"), self.path(f"err-{number}")
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file,
-                                       cwd=self.folder, start_new_session=True,
+                                       cwd=self.folder, start_new_session=True, env=env,
                                        **({"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}))
         process.started, process.out_path, process.err_path, process.command = time.monotonic(), out, err, command
         self.children.append(process)
@@ -230,8 +230,8 @@ class Bench:
         self.last = Ended(process.command, code, out, err, time.monotonic() - process.started)
         return self.last
 
-    def run(self, *words, limit_s=RUN_LIMIT_S):
-        return self.end(self.start(*words), limit_s)
+    def run(self, *words, limit_s=RUN_LIMIT_S, env=None):
+        return self.end(self.start(*words, env=env), limit_s)
 
     def train_words(self, config, out="run", *words):
         path = self.config(config, f"{out}.yaml")

@@ -1,0 +1,331 @@
+/* One request Invoke. See lambda_call.h. */
+#include "run/lambda_call.h"
+
+#include "base/buf.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define CHECK_S 30L
+#define CONNECT_S 10L
+#define INVOKE_S 960L /* more than any function may take */
+#define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+/* --- where, and as whom --- */
+
+static const char *variable(const char *name) {
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
+static enum culm_status take_keys(struct culm_lambda_target *target, struct culm_error *error) {
+    const char *key = variable("AWS_ACCESS_KEY_ID"), *secret = variable("AWS_SECRET_ACCESS_KEY");
+    if (!key || !secret) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "engine: lambda needs %s, which is not set in the environment",
+                              key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
+    }
+    target->key = strdup(key);
+    target->secret = strdup(secret);
+    return target->key && target->secret ? CULM_OK
+                                         : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+/* "NAME" or "NAME:QUALIFIER": what is signed must need no escapes. */
+static enum culm_status take_function(const struct culm_gnn_lambda_config *config, char *ret_path,
+                                      size_t size, struct culm_error *error) {
+    const char *function = config->function;
+    if (!function) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "engine: lambda needs lambda.function, the name of a function that runs "
+            "'culm gnn function'");
+    }
+    size_t len = strspn(function, NAME_CHARS), more = 0;
+    if (function[len] == ':') {
+        more = strspn(function + len + 1, NAME_CHARS "$");
+    }
+    if (!len || len > 64 || function[len + (more ? 1 + more : 0)]) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "lambda.function: '%.80s' is not the name of a function; allowed: NAME, "
+            "NAME:VERSION, NAME:ALIAS",
+            function);
+    }
+    snprintf(ret_path, size, "/2015-03-31/functions/%.*s/invocations%s%s", (int)len, function,
+             more ? "?Qualifier=" : "", more ? function + len + 1 : "");
+    return CULM_OK;
+}
+
+static bool is_loopback(const char *host) {
+    return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
+           (strncmp(host, "localhost", 9) == 0 && (!host[9] || strchr(":/", host[9])));
+}
+
+static enum culm_status take_endpoint(struct culm_lambda_target *target,
+                                      const struct culm_gnn_lambda_config *config, const char *path,
+                                      struct culm_error *error) {
+    const char *region = config->region           ? config->region
+                         : variable("AWS_REGION") ? variable("AWS_REGION")
+                                                  : variable("AWS_DEFAULT_REGION");
+    char endpoint[512];
+    if (!region || strspn(region, NAME_CHARS) != strlen(region) || strlen(region) > 60) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "engine: lambda needs the region of the function; set lambda.region or "
+            "AWS_REGION");
+    }
+    if (config->endpoint) {
+        bool open = strncmp(config->endpoint, "http://", 7) == 0;
+        bool good = open || strncmp(config->endpoint, "https://", 8) == 0;
+        if (!good || strlen(config->endpoint) >= sizeof endpoint ||
+            strpbrk(config->endpoint, "?#@ ")) {
+            return culm_error_set(
+                error, CULM_ERR_CONFIG,
+                "lambda.endpoint: '%.80s' is not a URL; allowed: https://HOST[:PORT]",
+                config->endpoint);
+        }
+        if (open && !is_loopback(config->endpoint + 7)) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "lambda.endpoint: the run's token is sent there, so '%.80s' must "
+                                  "begin with https:// unless it is this machine",
+                                  config->endpoint);
+        }
+        snprintf(endpoint, sizeof endpoint, "%s", config->endpoint);
+        for (size_t len = strlen(endpoint); len && endpoint[len - 1] == '/'; len--) {
+            endpoint[len - 1] = '\0';
+        }
+    } else {
+        snprintf(endpoint, sizeof endpoint, "https://lambda.%s.amazonaws.com%s", region,
+                 strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
+    }
+    snprintf(target->url, sizeof target->url, "%s%s", endpoint, path);
+    snprintf(target->signer, sizeof target->signer, "aws:amz:%s:lambda", region);
+    snprintf(target->name, sizeof target->name, "function '%.100s' in %.60s", config->function,
+             region);
+    return CULM_OK;
+}
+
+static bool add_header(const struct culm_curl *curl, struct curl_slist **list, const char *text) {
+    struct curl_slist *more = curl->slist_append(*list, text);
+    *list = more ? more : *list;
+    return more != NULL;
+}
+
+static enum culm_status make_headers(struct culm_lambda_target *target, struct culm_error *error) {
+    const char *token = variable("AWS_SESSION_TOKEN");
+    struct culm_buf line;
+    culm_buf_init(&line, 16384);
+    culm_buf_printf(&line, "X-Amz-Security-Token: %s", token ? token : "");
+    char *text = culm_buf_take_text(&line);
+    bool made = text != NULL;
+    struct curl_slist **lists[] = {&target->headers, &target->dry_headers};
+    for (int i = 0; i < 2 && made; i++) {
+        made = add_header(target->curl, lists[i], "Content-Type: application/json") &&
+               add_header(target->curl, lists[i],
+                          i ? "X-Amz-Invocation-Type: DryRun"
+                            : "X-Amz-Invocation-Type: RequestResponse") &&
+               (!token || add_header(target->curl, lists[i], text));
+    }
+    free(text);
+    return made ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+}
+
+enum culm_status culm_lambda_target_init(struct culm_lambda_target *target,
+                                         const struct culm_gnn_lambda_config *config,
+                                         struct culm_error *error) {
+    char path[256];
+    enum culm_status status;
+    *target = (struct culm_lambda_target){0};
+    if ((status = take_function(config, path, sizeof path, error)) ||
+        (status = take_keys(target, error)) ||
+        (status = take_endpoint(target, config, path, error))) {
+        return status;
+    }
+    target->curl = culm_curl_load(error);
+    return target->curl ? make_headers(target, error) : CULM_ERR_MACHINE;
+}
+
+void culm_lambda_target_release(struct culm_lambda_target *target) {
+    if (target->curl) {
+        target->curl->slist_free_all(target->headers);
+        target->curl->slist_free_all(target->dry_headers);
+    }
+    free(target->key);
+    if (target->secret) {
+        explicit_bzero(target->secret, strlen(target->secret));
+    }
+    free(target->secret);
+    *target = (struct culm_lambda_target){0};
+}
+
+/* --- a request --- */
+
+static size_t on_body(char *data, size_t one, size_t count, void *ctx) {
+    struct culm_lambda_reply *reply = ctx;
+    size_t len = one * count, at = reply->body_bytes;
+    size_t room = at < sizeof reply->body - 1 ? sizeof reply->body - 1 - at : 0;
+    memcpy(reply->body + (room ? at : 0), data, len < room ? len : room);
+    reply->body_bytes += len;
+    return reply->body_bytes > CULM_LAMBDA_PAYLOAD_MAX + 4096 ? 0 : len;
+}
+
+/* "NAME: VALUE" of that name; NULL: it is another header. */
+static const char *value_of(const char *line, size_t len, const char *name, size_t *ret_len) {
+    size_t name_len = strlen(name);
+    if (len <= name_len || strncasecmp(line, name, name_len) != 0 || line[name_len] != ':') {
+        return NULL;
+    }
+    const char *value = line + name_len + 1, *end = line + len;
+    while (value < end && isspace((unsigned char)*value)) {
+        value++;
+    }
+    while (value < end && isspace((unsigned char)end[-1])) {
+        end--;
+    }
+    *ret_len = (size_t)(end - value);
+    return value;
+}
+
+static size_t on_header(char *line, size_t one, size_t count, void *ctx) {
+    struct culm_lambda_reply *reply = ctx;
+    size_t len = one * count, value_len;
+    const char *value;
+    if (value_of(line, len, "X-Amz-Function-Error", &value_len)) {
+        reply->function_error = true;
+    } else if ((value = value_of(line, len, "X-Amzn-ErrorType", &value_len))) {
+        const char *colon = memchr(value, ':', value_len);
+        snprintf(reply->kind, sizeof reply->kind, "%.*s",
+                 (int)(colon ? (size_t)(colon - value) : value_len), value);
+    } else if ((value = value_of(line, len, "Retry-After", &value_len)) && value_len < 6) {
+        reply->retry_after_s = atoll(value);
+    }
+    return len;
+}
+
+static CURL *request(const struct culm_lambda_target *target, bool dry, const char *payload,
+                     size_t payload_bytes, struct culm_lambda_reply *reply, void *private) {
+    const struct culm_curl *curl = target->curl;
+    CURL *easy = curl->easy_init();
+    if (!easy) {
+        return NULL;
+    }
+    *reply = (struct culm_lambda_reply){0};
+    bool set =
+        !curl->easy_setopt(easy, CURLOPT_URL, target->url) &&
+        !curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
+        !curl->easy_setopt(easy, CURLOPT_AWS_SIGV4, target->signer) &&
+        !curl->easy_setopt(easy, CURLOPT_USERNAME, target->key) &&
+        !curl->easy_setopt(easy, CURLOPT_PASSWORD, target->secret) &&
+        !curl->easy_setopt(easy, CURLOPT_HTTPHEADER, dry ? target->dry_headers : target->headers) &&
+        !curl->easy_setopt(easy, CURLOPT_POST, 1L) &&
+        !curl->easy_setopt(easy, CURLOPT_POSTFIELDS, payload) &&
+        !curl->easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload_bytes) &&
+        !curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) &&
+        !curl->easy_setopt(easy, CURLOPT_WRITEDATA, reply) &&
+        !curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) &&
+        !curl->easy_setopt(easy, CURLOPT_HEADERDATA, reply) &&
+        !curl->easy_setopt(easy, CURLOPT_PRIVATE, private) &&
+        !curl->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) &&
+        !curl->easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1) &&
+        !curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_S) &&
+        !curl->easy_setopt(easy, CURLOPT_TIMEOUT, dry ? CHECK_S : INVOKE_S) &&
+        !curl->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) &&
+        !curl->easy_setopt(easy, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1") &&
+        !curl->easy_setopt(easy, CURLOPT_USERAGENT, "culm");
+    if (!set) {
+        curl->easy_cleanup(easy);
+        return NULL;
+    }
+    return easy;
+}
+
+CURL *culm_lambda_call(const struct culm_lambda_target *target, const char *payload,
+                       size_t payload_bytes, struct culm_lambda_reply *reply, void *private) {
+    return request(target, false, payload, payload_bytes, reply, private);
+}
+
+/* --- what it means --- */
+
+/* What the service or the function says of itself, as text without control characters. */
+static void message_of(const struct culm_lambda_reply *reply, char *ret_text, size_t size) {
+    json_t *json = json_loadb(reply->body,
+                              reply->body_bytes < sizeof reply->body ? reply->body_bytes
+                                                                     : sizeof reply->body - 1,
+                              0, NULL);
+    static const char *const keys[] = {"errorMessage", "Message", "message", "why"};
+    const char *said = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !said; i++) {
+        said = json_string_value(json_object_get(json, keys[i]));
+    }
+    if (said &&
+        strncmp(said, "RequestId: ", 11) == 0) { /* of no use to people, and never the same */
+        const char *rest = strchr(said + 11, ' ');
+        said = rest ? rest + 1 : said;
+    }
+    snprintf(ret_text, size, "%s", said ? said : "");
+    for (char *at = ret_text; *at; at++) {
+        *at = *at < ' ' || *at > '~' ? '?' : *at;
+    }
+    json_decref(json);
+}
+
+static enum culm_lambda_verdict judge_http(const struct culm_lambda_target *target, long http,
+                                           const struct culm_lambda_reply *reply,
+                                           struct culm_error *ret_why) {
+    char said[400];
+    message_of(reply, said, sizeof said);
+    if (http / 100 == 2 && !reply->function_error) {
+        culm_error_set(ret_why, CULM_ERR_CLOSED, "%s", said);
+        return CULM_LAMBDA_DONE;
+    }
+    if (http / 100 == 2) {
+        culm_error_set(ret_why, CULM_ERR_IO, "%s failed: %s", target->name,
+                       said[0] ? said : "it does not say why");
+        return CULM_LAMBDA_DONE;
+    }
+    bool busy = http == 429;
+    bool again = http >= 500 || http == 409 || http == 408;
+    culm_error_set(ret_why, busy || again ? CULM_ERR_AGAIN : CULM_ERR_CONFIG,
+                   "%s: AWS Lambda answers %ld%s%s%s%s", target->name, http,
+                   reply->kind[0] ? " " : "", reply->kind, said[0] ? ": " : "", said);
+    return busy ? CULM_LAMBDA_THROTTLED : again ? CULM_LAMBDA_AGAIN : CULM_LAMBDA_NEVER;
+}
+
+enum culm_lambda_verdict culm_lambda_judge(const struct culm_lambda_target *target, CURL *call,
+                                           CURLcode code, const struct culm_lambda_reply *reply,
+                                           struct culm_error *ret_why) {
+    long http = 0;
+    if (code != CURLE_OK) {
+        char host[200];
+        snprintf(host, sizeof host, "%.*s", (int)(strstr(target->url, "/2015-") - target->url),
+                 target->url);
+        culm_error_set(ret_why, CULM_ERR_IO, "invoke %s at %s: %s", target->name, host,
+                       target->curl->easy_strerror(code));
+        return code == CURLE_OUT_OF_MEMORY || code == CURLE_PEER_FAILED_VERIFICATION
+                   ? CULM_LAMBDA_NEVER
+                   : CULM_LAMBDA_AGAIN;
+    }
+    (void)target->curl->easy_getinfo(call, CURLINFO_RESPONSE_CODE, &http);
+    return judge_http(target, http, reply, ret_why);
+}
+
+enum culm_status culm_lambda_target_check(const struct culm_lambda_target *target,
+                                          struct culm_error *error) {
+    struct culm_lambda_reply reply;
+    struct culm_error why = {0};
+    CURL *easy = request(target, true, "{}", 2, &reply, NULL);
+    if (!easy) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    CURLcode code = target->curl->easy_perform(easy);
+    enum culm_lambda_verdict verdict = culm_lambda_judge(target, easy, code, &reply, &why);
+    target->curl->easy_cleanup(easy);
+    bool good = verdict == CULM_LAMBDA_DONE || verdict == CULM_LAMBDA_THROTTLED ||
+                (verdict == CULM_LAMBDA_AGAIN && code == CURLE_OK);
+    return good ? CULM_OK : culm_error_set(error, why.status, "%s", why.text);
+}

@@ -1,0 +1,41 @@
+/*
+ * libcurl, loaded when it is first needed: a run that invokes no functions neither waits for it and the
+ * thirty libraries that it needs, nor do its processes, and a function's package is without them.
+ */
+#ifndef CULM_RUN_LAMBDA_CURL_H
+#define CULM_RUN_LAMBDA_CURL_H
+
+#include "base/status.h"
+
+#define CURL_DISABLE_TYPECHECK /* its macros would call functions that are not linked */
+#include <curl/curl.h>
+
+#define CULM_CURL_FUNCTIONS(ROW)                                                                   \
+    ROW(global_init)                                                                               \
+    ROW(easy_init)                                                                                 \
+    ROW(easy_setopt)                                                                               \
+    ROW(easy_perform)                                                                              \
+    ROW(easy_getinfo)                                                                              \
+    ROW(easy_cleanup)                                                                              \
+    ROW(easy_strerror)                                                                             \
+    ROW(slist_append)                                                                              \
+    ROW(slist_free_all)                                                                            \
+    ROW(multi_init)                                                                                \
+    ROW(multi_add_handle)                                                                          \
+    ROW(multi_remove_handle)                                                                       \
+    ROW(multi_perform)                                                                             \
+    ROW(multi_poll)                                                                                \
+    ROW(multi_wakeup)                                                                              \
+    ROW(multi_info_read)                                                                           \
+    ROW(multi_cleanup)
+
+struct culm_curl {
+#define ROW(name) __typeof__(curl_##name) *name;
+    CULM_CURL_FUNCTIONS(ROW)
+#undef ROW
+};
+
+/* The same each time. NULL: it is not there; one line. Thread: one at a time. */
+const struct culm_curl *culm_curl_load(struct culm_error *error);
+
+#endif

@@ -1,0 +1,322 @@
+/* The engine `lambda`: a thread that keeps the invocations that are wanted going. See lambda_engine.h. */
+#include "run/lambda_engine.h"
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "gnn/layout.h"
+#include "run/gnn_function.h"
+#include "run/lambda_call.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+#define FIRST_PAUSE_MS 200u
+#define MOST_PAUSE_MS 20000u
+#define TRIES_MAX 8            /* of what failed, not of what was throttled */
+#define COME_NS (60 * SECOND)  /* from the request until its worker has come */
+#define LINGER_NS (2 * SECOND) /* from the end of a worker until its place is given to another */
+#define WAKE_MS 500
+
+/* A start, from its order until its request has been answered. */
+struct call {
+    struct call *next;
+    int32_t number;
+    char *payload;
+    CURL *easy; /* NULL: it waits until `due_ns` */
+    struct culm_lambda_reply reply;
+    uint64_t due_ns, sent_ns, ended_ns; /* ended_ns 0: it is wanted */
+    uint32_t pauses, tries;
+    bool came, told; /* told: that it has ended */
+};
+
+struct lambda_engine {
+    struct culm_engine engine; /* first */
+    struct culm_lambda_target target;
+    int64_t memory_mb, most; /* requests at once */
+    struct culm_engine_report *report;
+    CURLM *multi;
+    pthread_t thread;
+    bool runs;
+    pthread_mutex_t lock; /* of what follows; requests are the thread's */
+    struct call *calls;
+    bool closing;
+};
+
+static struct lambda_engine *of(struct culm_engine *engine) {
+    return (struct lambda_engine *)engine;
+}
+
+static void free_call(struct lambda_engine *lambda, struct call *call) {
+    if (call->easy) {
+        (void)lambda->target.curl->multi_remove_handle(lambda->multi, call->easy);
+        lambda->target.curl->easy_cleanup(call->easy);
+    }
+    free(call->payload);
+    free(call);
+}
+
+/* --- the thread --- */
+
+/* Once; of one whose worker has come the connection tells. */
+static void tell_end(struct lambda_engine *lambda, struct call *call,
+                     const struct culm_error *why) {
+    if (!call->told && !call->came && !call->ended_ns) {
+        culm_engine_ended(lambda->report, call->number, why);
+    }
+    call->told = true;
+}
+
+static void drop(struct lambda_engine *lambda, struct call *call) {
+    struct call **at = &lambda->calls;
+    while (*at != call) {
+        at = &(*at)->next;
+    }
+    *at = call->next;
+    free_call(lambda, call);
+}
+
+/* Sends it again after a pause that doubles, and of which a random half is left out. */
+static void pause_call(struct lambda_engine *lambda, struct call *call) {
+    uint64_t ms = FIRST_PAUSE_MS << (call->pauses < 8 ? call->pauses : 8);
+    ms = ms > MOST_PAUSE_MS ? MOST_PAUSE_MS : ms;
+    ms -= culm_rng_mix((uint64_t)call->number, call->pauses++) % (ms / 2);
+    uint64_t asked_ms =
+        (uint64_t)(call->reply.retry_after_s > 0 ? call->reply.retry_after_s : 0) * 1000;
+    ms = asked_ms > ms ? asked_ms : ms;
+    (void)lambda->target.curl->multi_remove_handle(lambda->multi, call->easy);
+    lambda->target.curl->easy_cleanup(call->easy);
+    call->easy = NULL;
+    call->due_ns = culm_clock_ns() + ms * MS;
+}
+
+static void answered(struct lambda_engine *lambda, struct call *call, CURLcode code) {
+    struct culm_error why = {0};
+    enum culm_lambda_verdict verdict =
+        culm_lambda_judge(&lambda->target, call->easy, code, &call->reply, &why);
+    bool over = call->came || call->ended_ns || call->told; /* nobody waits for it any more */
+    if (!over && (verdict == CULM_LAMBDA_THROTTLED ||
+                  (verdict == CULM_LAMBDA_AGAIN && ++call->tries < TRIES_MAX))) {
+        culm_error_prefix(&why, "asks again");
+        culm_engine_complain(lambda->report, &why);
+        pause_call(lambda, call);
+        return;
+    }
+    tell_end(lambda, call, &why);
+    drop(lambda, call);
+}
+
+static void hear_answers(struct lambda_engine *lambda) {
+    CURLMsg *message;
+    int left;
+    while ((message = lambda->target.curl->multi_info_read(lambda->multi, &left))) {
+        char *call;
+        CURLcode code = message->data.result;
+        if (message->msg == CURLMSG_DONE &&
+            lambda->target.curl->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) ==
+                CURLE_OK) {
+            answered(lambda, (struct call *)call, code);
+        }
+    }
+}
+
+static void send_call(struct lambda_engine *lambda, struct call *call) {
+    struct culm_error error;
+    call->easy =
+        culm_lambda_call(&lambda->target, call->payload, strlen(call->payload), &call->reply, call);
+    call->sent_ns = culm_clock_ns();
+    if (!call->easy || lambda->target.curl->multi_add_handle(lambda->multi, call->easy)) {
+        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for an invocation");
+        tell_end(lambda, call, &error);
+    }
+}
+
+static void give_up(struct lambda_engine *lambda, struct call *call) {
+    struct culm_error error;
+    culm_error_set(
+        &error, CULM_ERR_TIMEOUT,
+        "%s was invoked, and no worker has come in %llu s; can it call the run's address?",
+        lambda->target.name, (unsigned long long)(COME_NS / SECOND));
+    tell_end(lambda, call, &error);
+}
+
+/* Sends what is due and has a place. Returns in how many ms to look again. */
+static int look(struct lambda_engine *lambda) {
+    uint64_t now = culm_clock_ns(), wake = now + WAKE_MS * MS;
+    int64_t out = 0;
+    for (struct call *call = lambda->calls, *next; call; call = next) {
+        next = call->next;
+        if (!call->easy && (call->ended_ns || call->told)) {
+            drop(lambda, call);
+        } else if (call->easy) {
+            out += !call->ended_ns || now < call->ended_ns + LINGER_NS;
+            if (!call->came && now > call->sent_ns + COME_NS) {
+                give_up(lambda, call);
+            }
+        }
+    }
+    for (struct call *call = lambda->calls; call; call = call->next) {
+        if (call->easy || call->told) {
+            continue;
+        }
+        if (call->due_ns > now) {
+            wake = call->due_ns < wake ? call->due_ns : wake;
+        } else if (out < lambda->most) {
+            send_call(lambda, call);
+            out++;
+        }
+    }
+    return (int)((wake - now) / MS) + 1;
+}
+
+static void *run(void *engine) {
+    struct lambda_engine *lambda = engine;
+    const struct culm_curl *curl = lambda->target.curl;
+    for (;;) {
+        int running;
+        pthread_mutex_lock(&lambda->lock);
+        bool closing = lambda->closing;
+        int ms = closing ? 0 : look(lambda);
+        pthread_mutex_unlock(&lambda->lock);
+        if (closing) {
+            return NULL;
+        }
+        (void)curl->multi_perform(lambda->multi, &running);
+        pthread_mutex_lock(&lambda->lock);
+        hear_answers(lambda);
+        pthread_mutex_unlock(&lambda->lock);
+        (void)curl->multi_poll(lambda->multi, NULL, 0, ms, NULL);
+    }
+}
+
+/* --- the table --- */
+
+static enum culm_status lambda_open(struct culm_engine *engine, struct culm_engine_report *report,
+                                    struct culm_error *error) {
+    struct lambda_engine *lambda = of(engine);
+    lambda->report = report;
+    lambda->runs = pthread_create(&lambda->thread, NULL, run, lambda) == 0;
+    return lambda->runs ? CULM_OK
+                        : culm_error_set(error, CULM_ERR_IO, "start a thread for invocations");
+}
+
+static void lambda_start(struct culm_engine *engine, const struct culm_engine_start *start) {
+    struct lambda_engine *lambda = of(engine);
+    struct culm_error error;
+    struct call *call = calloc(1, sizeof *call);
+    json_t *event =
+        culm_gnn_function_event(start->address, start->token, start->name, lambda->memory_mb);
+    char *payload = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    json_decref(event);
+    if (!call || !payload) {
+        free(call);
+        free(payload);
+        culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for an invocation");
+        culm_engine_ended(lambda->report, start->number, &error);
+        return;
+    }
+    call->number = start->number;
+    call->payload = payload;
+    pthread_mutex_lock(&lambda->lock);
+    struct call **at = &lambda->calls;
+    while (*at) { /* in the order in which they were asked for */
+        at = &(*at)->next;
+    }
+    *at = call;
+    pthread_mutex_unlock(&lambda->lock);
+    (void)lambda->target.curl->multi_wakeup(lambda->multi);
+}
+
+static struct call *find(struct lambda_engine *lambda, int32_t number) {
+    struct call *call = lambda->calls;
+    while (call && call->number != number) {
+        call = call->next;
+    }
+    return call;
+}
+
+static void lambda_came(struct culm_engine *engine, int32_t number) {
+    struct lambda_engine *lambda = of(engine);
+    pthread_mutex_lock(&lambda->lock);
+    struct call *call = find(lambda, number);
+    if (call) {
+        call->came = true;
+    }
+    pthread_mutex_unlock(&lambda->lock);
+}
+
+static void lambda_end(struct culm_engine *engine, int32_t number) {
+    struct lambda_engine *lambda = of(engine);
+    pthread_mutex_lock(&lambda->lock);
+    struct call *call = find(lambda, number);
+    if (call && !call->ended_ns) {
+        call->ended_ns = culm_clock_ns();
+    }
+    pthread_mutex_unlock(&lambda->lock);
+    (void)lambda->target.curl->multi_wakeup(lambda->multi);
+}
+
+static void lambda_close(struct culm_engine *engine) {
+    struct lambda_engine *lambda = of(engine);
+    if (!lambda->runs) {
+        return;
+    }
+    pthread_mutex_lock(&lambda->lock);
+    lambda->closing = true;
+    pthread_mutex_unlock(&lambda->lock);
+    (void)lambda->target.curl->multi_wakeup(lambda->multi);
+    pthread_join(lambda->thread, NULL);
+    lambda->runs = false;
+}
+
+static void lambda_free(struct culm_engine *engine) {
+    struct lambda_engine *lambda = of(engine);
+    while (lambda->calls) {
+        drop(lambda, lambda->calls);
+    }
+    if (lambda->multi) {
+        (void)lambda->target.curl->multi_cleanup(lambda->multi);
+    }
+    culm_lambda_target_release(&lambda->target);
+    pthread_mutex_destroy(&lambda->lock);
+    free(lambda);
+}
+
+static const struct culm_engine_ops lambda_ops = {
+    .size = sizeof lambda_ops,
+    .name = "lambda",
+    .open = lambda_open,
+    .start = lambda_start,
+    .came = lambda_came,
+    .end = lambda_end,
+    .close = lambda_close,
+    .free = lambda_free,
+};
+
+enum culm_status culm_lambda_engine_new(const struct culm_gnn_config *config,
+                                        struct culm_engine **ret_engine, struct culm_error *error) {
+    struct lambda_engine *lambda = calloc(1, sizeof *lambda);
+    if (!lambda) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for an engine");
+    }
+    lambda->engine.ops = &lambda_ops;
+    pthread_mutex_init(&lambda->lock, NULL);
+    lambda->memory_mb = config->lambda.memory_mb;
+    lambda->most = config->lambda.concurrency                          ? config->lambda.concurrency
+                   : config->worker_count > 0 && !config->workers_auto ? config->worker_count
+                                                                       : CULM_GNN_NODES_MAX;
+    enum culm_status status = culm_lambda_target_init(&lambda->target, &config->lambda, error);
+    if (status == CULM_OK) {
+        lambda->multi = lambda->target.curl->multi_init();
+        status = lambda->multi ? culm_lambda_target_check(&lambda->target, error)
+                               : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    }
+    if (status != CULM_OK) {
+        lambda_free(&lambda->engine);
+        return status;
+    }
+    *ret_engine = &lambda->engine;
+    return CULM_OK;
+}

@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""Workers of `culm gnn train` that are not processes of the launcher: functions of AWS Lambda, in a stand-in (lambda_standin.py).
+
+usage: gnn_engines.py CULM [CASE...]
+
+Wherever workers run and whatever becomes of them, the bits are those of one server and one parameter server. Each injected
+failure must have happened.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import lambda_standin
+from harness import Cases, changed, check, equal, wait_until, workers_of
+
+cases = Cases()
+
+CONFIG = {
+    "graph": {"path": None, "features": "as-is"},
+    "model": {"layers": 2, "width": 8},
+    "epochs": 150,
+    "intervals": 8,
+    "servers": 2,
+    "parameter_servers": 1,
+    "workers": 3,
+    "eval": {"every": 0},
+    "checkpoint": {"every": 0},
+    "cluster": {"heartbeat_ms": 50, "suspect_ms": 1500},
+}
+LAMBDA = {"engine": "lambda", "lambda": {"function": "worker", "region": lambda_standin.REGION}}
+LONG = {"epochs": 600}
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+               "AWS_ACCESS_KEY_ID": lambda_standin.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": lambda_standin.SECRET_KEY,
+               "AWS_SESSION_TOKEN": lambda_standin.SESSION_TOKEN}
+
+
+def graph(bench):
+    with cases.lock:
+        path = cases.shared.get("graph")
+        if not path:
+            path = os.path.join(cases.folder, "graph")
+            subprocess.run([bench.culm, "gnn", "make", "sbm", "--vertices", "600", "--edges", "3000", "--classes", "4",
+                            "--features", "12", "--out", path], check=True, stdout=subprocess.DEVNULL)
+            cases.shared["graph"] = path
+    return path
+
+
+def train(bench, config, name, *words, code=0, env=None):
+    path = bench.config(changed(config, graph__path=graph(bench)), f"{name}.yaml")
+    ended = bench.run("gnn", "train", path, "--out", bench.path(name), "--json", *words, env=env or ENVIRONMENT)
+    equal(ended.code, code, f"exit code; {ended.err.strip()[-300:]}")
+    ended.dir = bench.path(name)
+    ended.events = [json.loads(line) for line in ended.out.splitlines()]
+    equal(workers_of(ended.dir), [], "processes left behind")
+    return ended
+
+
+def reference(bench, epochs):
+    """Hashes of the undisturbed run of one server, one parameter server and no worker."""
+    with cases.lock:
+        if epochs in cases.shared:
+            return cases.shared[epochs]
+    run = train(bench, changed(CONFIG, epochs=epochs, servers=1, workers=0), f"reference-{epochs}")
+    with cases.lock:
+        cases.shared[epochs] = run.hashes()
+    return run.hashes()
+
+
+class Run:
+    """A run whose workers are functions of a stand-in, which is told first what is to go wrong."""
+
+    def __init__(self, bench, orders=(), changes=None, listen="127.0.0.1:0", command=None, **service):
+        config = changed({**CONFIG, **LAMBDA}, **(changes or {}))
+        command = command or [bench.culm, "gnn", "function"]
+        wanted = reference(bench, config["epochs"])
+        with lambda_standin.Lambda(command, log=bench.path("function.log"), **service) as self.service:
+            for what, times in orders:
+                self.service.order(what, times)
+            self.run = train(bench, config, "run", "--listen", listen, "--set", f"lambda.endpoint={self.service.endpoint}")
+            self.counts = self.service.counts
+            for what, times in orders:
+                equal(self.counts[what], times, f"how often there was '{what}'")
+        with open(bench.path("function.log"), encoding="utf-8") as file:
+            self.log = file.read()
+        bench.note(" ".join(f"{what}: {times}" for what, times in sorted(self.counts.items())))
+        equal(self.run.hashes(), wanted, "weights_sha256 and state_sha256")
+        equal(self.run.one("done")["rollbacks"], 0, "roll-backs")
+
+    def workers(self):
+        return [event for event in self.run.all("joined") if event["role"] == "worker"]
+
+    def lost(self):
+        return [event["role"] for event in self.run.all("lost")]
+
+    def errors(self, text):
+        return [event for event in self.run.all("error") if text in event["message"]]
+
+
+# --- AWS Lambda, as it should be ---
+
+
+def undisturbed(bench):
+    it = Run(bench)
+    equal([event["name"] for event in sorted(it.workers(), key=lambda event: event["node"])],
+          ["lambda-3", "lambda-4", "lambda-5"], "workers")
+    equal([event["cold"] for event in it.run.all("worker")], [True] * 3, "which workers were cold")
+    equal((it.counts["dry"], it.counts["cold"], it.counts["invoked"]), (1, 3, 3), "dry, cold and all invocations")
+    equal(it.lost(), [], "losses")
+    equal(it.run.all("error"), [], "errors")
+    check(sum(event["worker_bytes"] for event in it.run.all("epoch")) > 0, "no worker did anything")
+
+
+def deadlines(bench):
+    """Longer than a function may run: workers leave in time, and others take their places in the same warm processes."""
+    it = Run(bench, changes=LONG, timeout_s=1.5)
+    released = it.run.all("released")
+    check(len(released) >= 3, f"{len(released)} workers left in time")
+    equal(it.lost(), [], "losses")
+    equal(it.counts["timed out"], 0, "functions killed at their time-out")
+    check(it.counts["thaw"] > 0 and it.counts["warm"] > 0, "no process was frozen and used again")
+    check(not all(event["cold"] for event in it.run.all("worker")), "no worker was warm")
+    check(it.service.most <= 3, f"{it.service.most} invocations at once for three workers")
+
+
+def one_at_a_time(bench):
+    it = Run(bench, changes={**LONG, "lambda": {**LAMBDA["lambda"], "concurrency": 1}}, timeout_s=1.2)
+    equal(it.service.most, 1, "invocations at once")
+    check(len(it.workers()) >= 2, "there was one worker in all")
+
+
+# --- and as it is ---
+
+
+def wrong(bench, orders, said=None, **more):
+    it = Run(bench, orders, **more)
+    if said:
+        check(it.errors(said), f"no event says {said!r}: {it.run.all('error')}")
+    return it
+
+
+def throttled(bench):
+    wrong(bench, [("throttle", 5)], "429 TooManyRequestsException", changes=LONG)
+
+
+def crowded(bench):
+    """Fewer may run at once than are wanted: it asks until the run is over, and says so once."""
+    it = Run(bench, changes=LONG, concurrency=2)
+    check(it.counts["TooManyRequestsException"] > 1, "nothing was refused")
+    equal(len(it.errors("429")), 1, "events that say so")
+    equal(it.service.most, 2, "invocations at once")
+
+
+def broken(bench):
+    wrong(bench, [("service error", 4)], "500 ServiceException", changes=LONG)
+
+
+def unanswered(bench):
+    """The connection ends instead of an answer, again and again."""
+    it = wrong(bench, [("lost answer", 3)], changes=LONG, timeout_s=1.5)
+    equal(it.lost(), [], "losses")
+
+
+def twice(bench):
+    it = wrong(bench, [("twice", 3)])
+    equal(len(it.workers()), 3, "workers")
+    equal(it.log.count("turned away"), 3, "functions that were turned away")
+    equal(it.lost(), [], "losses")
+
+
+def crashed(bench):
+    it = wrong(bench, [("crash", 2)], changes=LONG)
+    equal(it.lost(), ["worker", "worker"], "losses")
+    check(len(it.workers()) >= 4, "they were not replaced")
+
+
+def stuck(bench):
+    """A process that does nothing any more: missed by its silence, and killed at its time-out."""
+    it = wrong(bench, [("stuck", 1)], changes={"epochs": 1000}, timeout_s=2.5)
+    equal(it.lost(), ["worker"], "losses")
+    check(it.counts["timed out"] >= 1, "it was not killed")
+
+
+def useless(bench):
+    """A function that cannot start: servers do what workers would, and it is said why there are none."""
+    it = Run(bench, command=["/bin/false"])
+    check(it.errors("Runtime exited with error: 1"), f"nobody says why: {it.run.all('error')}")
+    equal(it.workers(), [], "workers")
+
+
+def too_small(bench):
+    it = Run(bench, changes={"lambda": {**LAMBDA["lambda"], "memory_mb": 3008}}, memory_mb=512)
+    check(it.errors("the function has 512 MB of memory, and lambda.memory_mb is 3008"), f"{it.run.all('error')}")
+
+
+def slow_to_start(bench):
+    """The run neither waits for functions nor minds when they come."""
+    it = Run(bench, changes=LONG, cold_s=1.0)
+    equal(len(it.workers()), 3, "workers")
+
+
+def outlived(bench):
+    """The launcher is killed: functions end by themselves, and the run goes on with processes."""
+    config = changed({**CONFIG, **LAMBDA}, epochs=3000, checkpoint__every=50, graph__path=graph(bench))
+    with lambda_standin.Lambda([bench.culm, "gnn", "function"], log=bench.path("function.log")) as service:
+        path = bench.config(config)
+        words = ["gnn", "train", path, "--out", bench.path("run"), "--json"]
+        process = bench.start(*words, "--listen", "127.0.0.1:0", "--set", f"lambda.endpoint={service.endpoint}", env=ENVIRONMENT)
+        wait_until(lambda: len(os.listdir(bench.path("run", "checkpoints"))) > 1 if os.path.isdir(bench.path("run", "checkpoints"))
+                   else process.poll() is not None, 60, "two checkpoints")
+        check(service.counts["invoked"] > 0, "no function was invoked")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 30, "the end of all invocations")
+    ended = bench.run(*words, "--resume", "--set", "engine=local", "--set", "workers=1")
+    equal(ended.code, 0, f"exit code; {ended.err[-300:]}")
+    ended.events = [json.loads(line) for line in ended.out.splitlines()]
+    equal(ended.hashes(), reference(bench, 3000), "weights_sha256 and state_sha256")
+
+
+# --- what is refused before anything starts ---
+
+
+def refused(bench, changes, text, code=3, words=("--listen", "127.0.0.1:0"), env=None, service=True):
+    config = changed({**CONFIG, **LAMBDA}, graph__path=graph(bench), **changes)
+    with lambda_standin.Lambda([bench.culm, "gnn", "function"]) as standin:
+        if service:
+            config["lambda"] = {"endpoint": standin.endpoint, **config["lambda"]}
+        ended = bench.run("gnn", "train", bench.config(config), "--out", bench.path("run"), *words,
+                          env={name: value for name, value in {**ENVIRONMENT, **(env or {})}.items() if value is not None})
+        equal(standin.counts["invoked"], 0, "invocations")
+    equal(ended.code, code, f"exit code; {ended.err!r}")
+    equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
+    check(text in ended.err, f"{text!r} is not in {ended.err!r}")
+    check(not os.path.exists(bench.path("run")), "something was written")
+
+
+def lambda_of(**keys):
+    return {"lambda": {**LAMBDA["lambda"], **keys}}
+
+
+def refuse(name, *args, **more):
+    cases.add(name, lambda bench: refused(bench, *args, **more))
+
+
+cases.add("functions as workers", undisturbed)
+cases.add("longer than a function may run", deadlines)
+cases.add("one function at a time", one_at_a_time)
+cases.add("throttled", throttled)
+cases.add("fewer functions than workers", crowded)
+cases.add("a service with errors", broken)
+cases.add("answers that are lost", unanswered)
+cases.add("invocations that are delivered twice", twice)
+cases.add("functions that crash", crashed)
+cases.add("a function that is stuck", stuck)
+cases.add("a function that cannot start", useless)
+cases.add("a function with too little memory", too_small)
+cases.add("slow cold starts", slow_to_start)
+cases.add("a launcher that is killed", outlived)
+refuse("no key", {}, "AWS_ACCESS_KEY_ID", env={"AWS_ACCESS_KEY_ID": None})
+refuse("no secret", {}, "AWS_SECRET_ACCESS_KEY", env={"AWS_SECRET_ACCESS_KEY": ""})
+refuse("a wrong secret", {}, "403 InvalidSignatureException", env={"AWS_SECRET_ACCESS_KEY": "wrong"})
+refuse("no session token", {}, "403 UnrecognizedClientException", env={"AWS_SESSION_TOKEN": None})
+refuse("no region", {"lambda": {"function": "worker"}}, "lambda.region")
+refuse("no function", {"lambda": {"region": "eu-test-1"}}, "lambda.function")
+refuse("another function", lambda_of(function="other"), "404 ResourceNotFoundException")
+refuse("no name of a function", lambda_of(function="arn:aws:lambda:eu-test-1:1:function:worker"), "lambda.function")
+refuse("no URL", lambda_of(endpoint="localhost:80"), "lambda.endpoint", service=False)
+refuse("in the clear to others", lambda_of(endpoint="http://10.0.0.1:80"), "https://", service=False)
+refuse("nobody there", lambda_of(endpoint="http://127.0.0.1:1"), "127.0.0.1:1", code=4, service=False)
+refuse("nowhere to call", {}, "--listen", words=())
+refuse("open to others", {}, "--insecure", words=("--listen", "0.0.0.0:0"))
+refuse("a fault of a function", {}, "engine: local", words=("--listen", "127.0.0.1:0", "--fault", "node=worker:0,epoch=3"))
+
+if __name__ == "__main__":
+    cases.run()
