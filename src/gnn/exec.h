@@ -32,7 +32,9 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_FOLD,   /* stage, output := the sum over the tree of `slice`, from `root` */
     CULM_GNN_TASK_PACK,   /* interval -> output: its constant input, for a worker */
     /* servers and workers */
-    CULM_GNN_TASK_APPLY, /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals */
+    /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals; output of SCORE: what
+     * layout->scores says */
+    CULM_GNN_TASK_APPLY,
     /* workers */
     CULM_GNN_TASK_TAKE, /* interval, input (what PACK made): get ready for its tasks, all of them */
     CULM_GNN_TASK_DROP, /* interval: forget what OWN or TAKE kept */

@@ -82,6 +82,7 @@ struct culm_gnn_layout {
     int32_t stages;
     size_t gradient_bytes[CULM_GNN_STAGES_MAX]; /* of each stage's weights; 0: it has none */
     size_t payload_max;                         /* of any message */
+    bool scores; /* SCORE makes a struct culm_gnn_scored (roc.h) of each row, for DONE to carry */
 };
 
 /* Allocates for so many intervals, all empty. CULM_ERR_MEMORY; nothing is left then. */

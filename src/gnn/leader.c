@@ -26,7 +26,8 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     for (int32_t w = 0; w < leader->window && there; w++) {
         leader->done[w].there = calloc(intervals, sizeof *leader->done[w].there);
         leader->done[w].totals = calloc(intervals, sizeof *leader->done[w].totals);
-        there = leader->done[w].there && leader->done[w].totals;
+        leader->done[w].scores = calloc(intervals, sizeof(struct culm_blob *));
+        there = leader->done[w].there && leader->done[w].totals && leader->done[w].scores;
     }
     if (!there) {
         culm_gnn_leader_free(leader);
@@ -38,6 +39,9 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     leader->saved_version = options->start_version;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", options->start_path);
     leader->best = -1;
+    for (int part = 0; part < CULM_GNN_SPLITS; part++) {
+        leader->final_area[part] = -1;
+    }
     culm_patience_init(&leader->patience, options->settings.stuck_ms, CULM_GNN_TASK_FINISH,
                        CULM_PATIENCE_PARTS);
     return leader;
@@ -50,8 +54,12 @@ void culm_gnn_leader_free(struct culm_gnn_leader *leader) {
     free(leader->seen);
     culm_gnn_leader_forget_answers(leader);
     for (int32_t w = 0; leader->done && w < leader->window; w++) {
+        for (int32_t i = 0; leader->done[w].scores && i < leader->o.layout->intervals; i++) {
+            culm_blob_unref(leader->done[w].scores[i]);
+        }
         free(leader->done[w].there);
         free(leader->done[w].totals);
+        free(leader->done[w].scores);
     }
     free(leader->done);
     culm_buf_release(&leader->meta);
@@ -412,6 +420,7 @@ static void hear_done(struct culm_gnn_leader *leader, int32_t from,
         culm_gnn_work_add(&epoch->work, &done.work);
         epoch->there[done.interval] = true;
         epoch->totals[done.interval] = done.totals;
+        culm_gnn_leader_keep_scores(leader, epoch, done.interval, message);
     }
 }
 

@@ -1,7 +1,10 @@
 /* The leader: epochs, from their beginning to their commit, and the end of the run. See leader.h. */
 #include "gnn/leader_internal.h"
 
+#include "gnn/roc.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MS 1000000ull
@@ -48,6 +51,36 @@ static struct culm_gnn_totals sum_totals(const struct culm_gnn_leader *leader) {
     return sum;
 }
 
+/* Under the ROC curve, of each part; -1: not known. */
+static void find_areas(const struct culm_gnn_leader *leader, double ret_area[CULM_GNN_SPLITS]) {
+    const struct culm_gnn_layout *layout = leader->o.layout;
+    struct culm_blob *const *scores = culm_gnn_leader_done(leader)->scores;
+    int64_t count = layout->first[layout->intervals];
+    struct culm_gnn_scored *all =
+        layout->scores ? malloc((size_t)count * sizeof *all + 1) : NULL; /* NULL: then none */
+    for (int32_t i = 0; all && i < layout->intervals; i++) {
+        if (!scores[i]) {
+            free(all);
+            all = NULL;
+        } else {
+            memcpy(all + layout->first[i], scores[i]->data, scores[i]->size_bytes);
+        }
+    }
+    for (uint32_t part = 0; part < CULM_GNN_SPLITS; part++) {
+        ret_area[part] = all ? culm_gnn_roc_area(all, count, part) : -1;
+    }
+    free(all);
+}
+
+static void add_areas(json_t *event, const double area[CULM_GNN_SPLITS]) {
+    static const char *const keys[CULM_GNN_SPLITS] = {"train_auc", "valid_auc", "test_auc"};
+    for (int part = 0; part < CULM_GNN_SPLITS; part++) {
+        if (area[part] >= 0) {
+            json_object_set_new(event, keys[part], json_real(area[part]));
+        }
+    }
+}
+
 /* Whether an evaluation says that it is enough. */
 static void judge(struct culm_gnn_leader *leader, const struct culm_gnn_totals *totals) {
     const struct culm_gnn_settings *settings = &leader->o.settings;
@@ -86,6 +119,7 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
     leader->final_totals = totals;
     if (course->evaluate) {
         judge(leader, &totals);
+        find_areas(leader, leader->final_area);
     }
     if (!course->train) {
         return; /* the evaluation of the end, which `done` tells */
@@ -102,6 +136,7 @@ static void publish_epoch(struct culm_gnn_leader *leader) {
         add_split(event, leader, "train", CULM_GNN_TRAIN, totals.correct);
         add_split(event, leader, "valid", CULM_GNN_VALID, totals.correct);
         add_split(event, leader, "test", CULM_GNN_TEST, totals.correct);
+        add_areas(event, leader->final_area);
     }
     if (event) {
         const struct culm_gnn_work *work = &culm_gnn_leader_done(leader)->work;
@@ -144,8 +179,21 @@ void culm_gnn_leader_clear_done(struct culm_gnn_leader *leader, struct gnn_done 
     size_t intervals = (size_t)leader->o.layout->intervals;
     memset(done->there, 0, intervals * sizeof *done->there);
     memset(done->totals, 0, intervals * sizeof *done->totals);
+    for (size_t i = 0; i < intervals; i++) {
+        culm_blob_clear(&done->scores[i]);
+    }
     done->work = (struct culm_gnn_work){0};
     done->epoch = 0;
+}
+
+void culm_gnn_leader_keep_scores(struct culm_gnn_leader *leader, struct gnn_done *done,
+                                 int32_t interval, const struct culm_message *message) {
+    const int64_t *first = leader->o.layout->first;
+    size_t bytes = (size_t)(first[interval + 1] - first[interval]) * sizeof(struct culm_gnn_scored);
+    if (leader->o.layout->scores && message->payload && message->payload_bytes == bytes) {
+        culm_blob_clear(&done->scores[interval]);
+        done->scores[interval] = culm_blob_ref(message->payload);
+    }
 }
 
 static bool all_done(const struct culm_gnn_leader *leader) {
@@ -258,6 +306,7 @@ static void publish_done(struct culm_gnn_leader *leader) {
         add_split(event, leader, "train", CULM_GNN_TRAIN, leader->final_totals.correct);
         add_split(event, leader, "valid", CULM_GNN_VALID, leader->final_totals.correct);
         add_split(event, leader, "test", CULM_GNN_TEST, leader->final_totals.correct);
+        add_areas(event, leader->final_area);
         if (leader->best >= 0) {
             json_object_set_new(event, "test_at_best_valid", json_real(leader->test_at_best));
         }

@@ -29,6 +29,7 @@ struct gnn_done {
     int64_t epoch;                  /* 0: none */
     bool *there;                    /* [intervals] */
     struct culm_gnn_totals *totals; /* [intervals] */
+    struct culm_blob **scores;      /* [intervals] NULL: none */
     struct culm_gnn_work work;
 };
 
@@ -50,6 +51,7 @@ struct culm_gnn_leader {
     int32_t window;
     struct gnn_done *done; /* [window] by epoch % window */
     struct culm_gnn_totals final_totals;
+    double final_area[CULM_GNN_SPLITS]; /* under the ROC curve; -1: not known */
     uint64_t epoch_ns, watched_ns;
     struct culm_patience patience;
     struct culm_stall stall;
@@ -106,6 +108,9 @@ bool culm_gnn_leader_is_over(const struct culm_gnn_leader *leader);
 /* Of the epoch that is committed next. */
 const struct gnn_done *culm_gnn_leader_done(const struct culm_gnn_leader *leader);
 void culm_gnn_leader_clear_done(struct culm_gnn_leader *leader, struct gnn_done *done);
+/* What a DONE carries, if it is what it should be. */
+void culm_gnn_leader_keep_scores(struct culm_gnn_leader *leader, struct gnn_done *done,
+                                 int32_t interval, const struct culm_message *message);
 void culm_gnn_leader_new_epoch(struct culm_gnn_leader *leader);
 void culm_gnn_leader_go_on(struct culm_gnn_leader *leader);
 void culm_gnn_leader_finish_if_done(struct culm_gnn_leader *leader);

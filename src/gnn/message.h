@@ -45,7 +45,7 @@ enum culm_gnn_message_type {
     CULM_GNN_MSG_END,    /* without content: the run is over */
     /* to the leader */
     CULM_GNN_MSG_BEAT,      /* culm_heartbeat: a sign of life (ledger/pulse.h) */
-    CULM_GNN_MSG_DONE,      /* culm_gnn_done, of a server */
+    CULM_GNN_MSG_DONE,      /* culm_gnn_done, of a server; scores, if it evaluated two classes */
     CULM_GNN_MSG_HOLDS,     /* culm_gnn_held, of a holder */
     CULM_GNN_MSG_SAVED,     /* culm_gnn_saved, of a holder */
     CULM_GNN_MSG_FAILED,    /* culm_gnn_failed */

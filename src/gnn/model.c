@@ -122,6 +122,8 @@ void culm_gnn_model_free(struct culm_gnn_model *m) {
     free(m);
 }
 
+#define SCORED_MAX (1 << 20) /* vertices whose scores the leader is sent at each evaluation */
+
 /* A stage without a product is not worth the way to a worker. */
 static bool multiplies(const struct culm_gnn_model *m, int32_t stage) {
     for (int32_t i = 0; i < m->param_count; i++) {
@@ -146,6 +148,7 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
     for (int32_t i = 0; i < layout->steps; i++) {
         layout->step[i].remote = multiplies(m, layout->step[i].stage);
     }
+    layout->scores = m->plan.classes == 2 && m->plan.vertices <= SCORED_MAX;
 }
 
 int64_t culm_gnn_model_parameters(const struct culm_gnn_model *m) {

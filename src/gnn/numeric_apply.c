@@ -1,6 +1,8 @@
 /* One step of one interval: a stage forward, backward, or both. See numeric.h. */
 #include "gnn/numeric_internal.h"
 
+#include "gnn/roc.h"
+
 #include <string.h>
 
 /* What a gather does to each row before it is read: D^-1/2; backward of a mean, its share. */
@@ -166,6 +168,19 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return status;
 }
 
+/* How much rather class 1 than class 0. */
+static void score_rows(const struct gnn_input *input, const float *logits,
+                       struct culm_gnn_scored *ret_scored) {
+    for (int64_t r = 0; r < input->n; r++) {
+        bool used = input->use[r] != CULM_GRAPH_UNUSED;
+        ret_scored[r] = (struct culm_gnn_scored){
+            .score = logits[2 * r + 1] - logits[2 * r],
+            .what = used ? culm_gnn_scored_what((uint32_t)input->use[r] - CULM_GRAPH_TRAIN,
+                                                (uint32_t)input->label[r])
+                         : 0};
+    }
+}
+
 static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                               const struct gnn_input *input) {
     const struct culm_gnn_model *m = x->o.model;
@@ -177,8 +192,12 @@ static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *
         status = gnn_room(x, &x->made, (size_t)input->n * (size_t)m->plan.classes * sizeof(float),
                           &task->job.error);
     }
+    bool scores = !x->give_logits && x->o.layout->scores;
     if (status == CULM_OK && x->give_logits) {
         status = make_output(x, task, input, m->plan.classes);
+    } else if (status == CULM_OK && scores) {
+        status = gnn_blob(x, (size_t)input->n * sizeof(struct culm_gnn_scored), &task->output,
+                          &task->job.error);
     }
     if (status == CULM_OK) {
         status = gnn_room(x, &x->index, (size_t)input->n * sizeof(int32_t), &task->job.error);
@@ -186,7 +205,7 @@ static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *
     if (status != CULM_OK) {
         return status;
     }
-    run.output = task->output ? task->output->data : x->made.data;
+    run.output = x->give_logits ? task->output->data : x->made.data;
     status = culm_stage_forward(stage, x->o.device, &run);
     if (status != CULM_OK) {
         return status;
@@ -198,6 +217,9 @@ static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *
         if (input->use[r] != CULM_GRAPH_UNUSED) {
             task->totals.correct[input->use[r] - CULM_GRAPH_TRAIN] += index[r] == input->label[r];
         }
+    }
+    if (scores) {
+        score_rows(input, run.output, task->output->data);
     }
     return CULM_OK;
 }

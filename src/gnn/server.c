@@ -32,6 +32,7 @@ static void forget_turn(struct culm_gnn_server *server, struct turn *turn) {
         culm_blob_clear(&turn->gradient[s]);
     }
     culm_blob_clear(&turn->share);
+    culm_blob_clear(&turn->scores);
     culm_blob_clear(&turn->weights);
     turn->totals = (struct culm_gnn_totals){0};
     turn->work = (struct culm_gnn_work){0};
@@ -495,7 +496,7 @@ static void tell_done(struct culm_gnn_server *server) {
                                            .totals = turn->totals,
                                            .work = turn->work};
         culm_gnn_done_encode(&done, culm_gnn_meta(&server->self));
-        culm_gnn_send(&server->self, CULM_LEADER, CULM_GNN_MSG_DONE, NULL);
+        culm_gnn_send(&server->self, CULM_LEADER, CULM_GNN_MSG_DONE, turn->scores);
     }
 }
 
@@ -522,7 +523,8 @@ void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,
     if (step->makes >= 0) {
         turn->made[step->makes].blob = take_output;
     } else {
-        culm_blob_unref(take_output);
+        culm_blob_clear(&turn->scores);
+        turn->scores = take_output;
     }
     if (step->gradient) {
         turn->gradient[step->stage] = take_gradient;

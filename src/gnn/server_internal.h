@@ -56,6 +56,7 @@ struct turn {
     struct culm_blob *share;   /* the gradient that came from a worker, ahead of its rows */
     struct culm_blob *weights; /* with which it is computed, all of it; NULL: not chosen yet */
     int64_t version;           /* of them; -1: not chosen yet */
+    struct culm_blob *scores;  /* of an evaluation, for the leader; NULL: none */
     struct culm_gnn_totals totals;
     struct culm_gnn_work work;
     bool told;     /* DONE has been sent */

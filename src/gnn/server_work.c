@@ -1,6 +1,8 @@
 /* A server: steps that workers do. See server.h. */
 #include "gnn/server_internal.h"
 
+#include "gnn/roc.h"
+
 #include <stdlib.h>
 
 static struct worker *find(const struct culm_gnn_server *server, int32_t node) {
@@ -202,7 +204,10 @@ static bool is_whole(const struct culm_gnn_server *server, const struct culm_gnn
     const struct culm_gnn_layout *layout = server->self.o.layout;
     const struct culm_gnn_step *step = &layout->step[key->step];
     size_t rows = (size_t)(layout->first[key->interval + 1] - layout->first[key->interval]);
-    size_t bytes = step->makes >= 0 ? rows * layout->gather[step->makes].row_bytes : 0;
+    size_t bytes = step->makes >= 0 ? rows * layout->gather[step->makes].row_bytes
+                   : step->kind == CULM_GNN_SCORE && layout->scores
+                       ? rows * sizeof(struct culm_gnn_scored)
+                       : 0;
     return message->payload_bytes == bytes && (!step->gradient || turn->share);
 }
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "data/npy.h"
+#include "gnn/roc.h"
 #include "gnn/solo.h"
 
 #include <jansson.h>
@@ -74,53 +75,25 @@ static enum culm_status run(struct opened *o, int64_t correct[CULM_GNN_SPLITS],
 
 /* --- eval --- */
 
-struct ranked {
-    float score;
-    bool is_second;
-};
-
-static int by_score(const void *a, const void *b) {
-    float x = ((const struct ranked *)a)->score, y = ((const struct ranked *)b)->score;
-    return (x > y) - (x < y);
-}
-
-/* The share of pairs of one vertex of either class that the scores put in order; of equal scores a
- * half. -1: there are no pairs. */
-static double area(struct ranked *ranked, int64_t count) {
-    double below = 0, first = 0, second = 0;
-    qsort(ranked, (size_t)count, sizeof *ranked, by_score);
-    for (int64_t from = 0, to; from < count; from = to) {
-        int64_t ones = 0;
-        for (to = from; to < count && ranked[to].score == ranked[from].score; to++) {
-            ones += ranked[to].is_second;
-        }
-        double zeros = (double)(to - from - ones);
-        below += (double)ones * (first + zeros / 2);
-        first += zeros;
-        second += (double)ones;
-    }
-    return first > 0 && second > 0 ? below / (first * second) : -1;
-}
-
 static enum culm_status areas(const struct opened *o, struct culm_gnn_evaluation *evaluation,
                               struct culm_error *error) {
     const struct culm_graph_data *graph = o->setup->graph;
     const uint8_t *use = graph->split + o->config.graph.split * graph->vertices;
-    struct ranked *ranked = malloc((size_t)graph->vertices * sizeof *ranked);
-    if (!ranked) {
+    struct culm_gnn_scored *scored = malloc((size_t)graph->vertices * sizeof *scored);
+    if (!scored) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
-    for (int part = 0; part < 3; part++) {
-        int64_t count = 0;
-        for (int64_t v = 0; v < graph->vertices; v++) {
-            if (use[v] == part + CULM_GRAPH_TRAIN) {
-                ranked[count++] =
-                    (struct ranked){o->logits[2 * v + 1] - o->logits[2 * v], graph->label[v] == 1};
-            }
-        }
-        evaluation->auc[part] = area(ranked, count);
+    for (int64_t v = 0; v < graph->vertices; v++) {
+        bool used = use[v] != CULM_GRAPH_UNUSED;
+        scored[v] = (struct culm_gnn_scored){
+            .score = o->logits[2 * v + 1] - o->logits[2 * v],
+            .what =
+                used ? culm_gnn_scored_what(use[v] - CULM_GRAPH_TRAIN, graph->label[v] == 1) : 0};
     }
-    free(ranked);
+    for (uint32_t part = 0; part < 3; part++) {
+        evaluation->auc[part] = culm_gnn_roc_area(scored, graph->vertices, part);
+    }
+    free(scored);
     return CULM_OK;
 }
 

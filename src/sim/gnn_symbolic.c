@@ -2,6 +2,7 @@
 #include "sim/gnn_symbolic.h"
 
 #include "base/rng.h"
+#include "gnn/roc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,6 +58,7 @@ enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int3
         layout->step[s].remote = kind != CULM_GNN_LOSS && kind != CULM_GNN_SCORE;
     }
     layout->payload_max = 4096;
+    layout->scores = seed % 2 != 0;
     return CULM_OK;
 }
 
@@ -199,6 +201,10 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
     if (step->makes >= 0) {
         status = get(s, rows * ROW_BYTES, &task->output, &task->job.error);
     }
+    bool scores = step->kind == CULM_GNN_SCORE && s->layout->scores;
+    if (scores) {
+        status = get(s, rows * sizeof(struct culm_gnn_scored), &task->output, &task->job.error);
+    }
     if (step->gradient && status == CULM_OK) {
         status = get(s, sizeof digest, &task->gradient, &task->job.error);
     }
@@ -207,6 +213,11 @@ static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
     }
     for (size_t r = 0; r < rows && step->makes >= 0; r++) {
         ((uint64_t *)task->output->data)[r] = row_of(task->epoch, culm_rng_mix(digest, r));
+    }
+    for (size_t r = 0; r < rows && scores; r++) {
+        uint64_t drawn = culm_rng_mix(digest, r);
+        ((struct culm_gnn_scored *)task->output->data)[r] = (struct culm_gnn_scored){
+            .score = (float)(drawn % 8), .what = culm_gnn_scored_what(r % 3, drawn >> 8 & 1)};
     }
     if (step->gradient) {
         *(uint64_t *)task->gradient->data = culm_rng_mix(digest, 77);

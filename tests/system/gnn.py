@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Graph networks on processes: whatever the shape, and whoever dies or freezes where, the bits are those of one server."""
+import array
 import json
 import os
 import shutil
@@ -92,6 +93,36 @@ def learns(bench):
     done = train(bench, config).one("done")
     check(done["test"] > 0.5, f"test accuracy {done['test']}")
     check(done["test_at_best_valid"] > 0.5, f"test accuracy at the best validation {done['test_at_best_valid']}")
+
+
+def npy(path, code):
+    """The numbers of an array file, one after the other."""
+    with open(path, "rb") as file:
+        content = file.read()
+    return array.array(code, content[10 + int.from_bytes(content[8:10], "little"):])
+
+
+def area(bench, changes):
+    """Of two classes the area under the ROC curve is told, exactly: as a count over all pairs of vertices says."""
+    graph = bench.path("graph")
+    ended = bench.run("gnn", "make", "sbm", "--vertices", "300", "--edges", "1200", "--features", "6", "--classes", "2", "--out", graph)
+    equal(ended.code, 0, "making a graph")
+    run = train(bench, changed(CONFIG, graph__path=graph, epochs=9, **changes))
+    for event in run.all("epoch"):
+        equal("valid_auc" in event, event["epoch"] % 2 == 1, f"an area in epoch {event['epoch']}")
+    told = json.loads(bench.run("gnn", "eval", run.dir, "--json").out)
+    ended = bench.run("gnn", "predict", run.dir, "--out", bench.path("logits.npy"))
+    equal(ended.code, 0, f"exit code; {ended.err}")
+    logits, labels, split = npy(bench.path("logits.npy"), "f"), npy(os.path.join(graph, "labels.npy"), "i"), npy(
+        os.path.join(graph, "split.npy"), "B")
+    # a difference of two floats, as a float
+    scores = array.array("f", [logits[2 * v + 1] - logits[2 * v] for v in range(len(labels))])
+    for number, part in enumerate(("train", "valid", "test"), 1):
+        zeros, ones = ([scores[v] for v in range(len(labels)) if split[v] == number and labels[v] == label] for label in (0, 1))
+        pairs = [(zero < one) + (zero == one) / 2 for zero in zeros for one in ones]
+        for where, got in (("done", run.one("done")), ("eval", told)):
+            wanted = sum(pairs) / len(pairs)
+            check(abs(got[f"{part}_auc"] - wanted) < 1e-12, f"{part}_auc of {where}: {got[f'{part}_auc']}, not {wanted}")
 
 
 def paced(bench, mode, staleness):
@@ -316,6 +347,8 @@ cases.add("four servers, two parameter servers, no workers", shape, {"servers": 
 cases.add("eight servers, three parameter servers, one worker", shape, {"servers": 8, "parameter_servers": 3, "workers": 1})
 cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers": 2, "threads": 2})
 cases.add("it learns", learns)
+cases.add("the area under the ROC curve, by servers", area, {"workers": 0})
+cases.add("the area under the ROC curve, by workers", area, {"workers": 2, "model__layers": 1})
 cases.add("in step", paced, "nopipe", 1)
 cases.add("ahead, nothing old", paced, "async", 0)
 cases.add("rows of the epoch before", stale, [])
