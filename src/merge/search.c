@@ -2,6 +2,7 @@
 #include "merge/search.h"
 
 #include "merge/joint.h"
+#include "merge/search_gemel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -512,10 +513,8 @@ enum culm_status culm_search(struct culm_search *s, struct culm_error *error) {
         case CULM_MERGE_NONE: break;
         case CULM_MERGE_GEMEL:
         case CULM_MERGE_GEMEL_FIXED:
-            status =
-                culm_error_set(error, CULM_ERR_UNSUPPORTED, "merge.method: '%s' is not built yet",
-                               culm_merge_method_names[s->config->method]);
-            break;
+            release_state(&shipped, s->count);
+            return culm_search_gemel(s, error);
         }
     }
     if (shipped.saved && shipped.share) {

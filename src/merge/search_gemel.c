@@ -1,0 +1,590 @@
+/* GEMEL on real models. See search_gemel.h. */
+#include "merge/search_gemel.h"
+
+#include "merge/gemel.h"
+#include "merge/joint.h"
+#include "merge/pace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EPOCHS 10
+#define BATCH 2
+#define MODELS_MAX CULM_PACE_MODELS_MAX
+
+/* What a model is trained on. */
+struct lesson {
+    const struct culm_merge_model *model;
+    const struct culm_merge_frames *frames;
+    const struct culm_answer *answer; /* [frames]: of the original */
+    struct culm_wanted_box *box;      /* of the sample that was asked for last */
+    int32_t box_capacity;
+    float *points;
+};
+
+struct work {
+    struct culm_search *s;
+    struct culm_match match; /* of the models that may be merged */
+    int32_t *instance_of;    /* [match.count]: in the search's match */
+    struct culm_match_groups groups;
+    struct culm_gemel gemel;
+    struct lesson *lesson;       /* [models] */
+    struct culm_answer **answer; /* [models][frames] */
+    float **kept;                /* [models]: numbers that each was last kept with */
+    float **tried;               /* [models]: of the set that this attempt keeps; NULL: none */
+    /* Of an attempt: */
+    uint64_t pool;
+    int32_t model_of[MODELS_MAX]; /* by part */
+    int32_t parts;
+    float ***value; /* [parts][parameters] */
+    struct culm_joint *joint;
+    uint64_t sound; /* what is kept: models, as a mask */
+};
+
+static uint64_t bit(int32_t model) { return (uint64_t)1 << model; }
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
+}
+
+/* --- what there is to share --- */
+
+static enum culm_status find_match(struct work *w, struct culm_error *error) {
+    const struct culm_match *all = &w->s->share->match;
+    w->match.instance = calloc((size_t)all->count + 1, sizeof *w->match.instance);
+    w->instance_of = calloc((size_t)all->count + 1, sizeof *w->instance_of);
+    if (!w->match.instance || !w->instance_of) {
+        return no_memory(error);
+    }
+    for (int32_t i = 0; i < all->count; i++) {
+        const struct culm_instance *from = &all->instance[i];
+        struct culm_instance *to = &w->match.instance[w->match.count];
+        *to = (struct culm_instance){.signature = from->signature, .bytes = from->bytes};
+        to->member = calloc((size_t)from->count, sizeof *to->member);
+        if (!to->member) {
+            return no_memory(error);
+        }
+        for (int32_t m = 0; m < from->count; m++) {
+            if (w->s->may[from->member[m].model]) {
+                to->member[to->count++] = from->member[m];
+            }
+        }
+        if (to->count > 1) {
+            w->instance_of[w->match.count++] = i;
+        } else {
+            free(to->member);
+        }
+    }
+    return CULM_OK;
+}
+
+/* Instance i is shared by `models`. */
+static void share(const struct work *w, int32_t i, uint64_t models) {
+    int32_t own = w->instance_of[i];
+    const struct culm_instance *instance = &w->s->share->match.instance[own];
+    for (int32_t m = 0; m < instance->count; m++) {
+        w->s->share->in[own][m] =
+            __builtin_popcountll(models) > 1 && models >> instance->member[m].model & 1;
+    }
+}
+
+/* --- lessons --- */
+
+static enum culm_status get(void *ctx, int64_t sample, float *ret_image,
+                            struct culm_wanted *ret_wanted, struct culm_error *error) {
+    struct lesson *lesson = ctx;
+    const struct culm_merge_frames *frames = lesson->frames;
+    const struct culm_answer *answer = &lesson->answer[sample];
+    const int64_t each = culm_elements(&lesson->model->graph->field[0].shape);
+    const float width = (float)frames->width, height = (float)frames->height;
+    memcpy(ret_image, frames->image + sample * each, (size_t)each * sizeof *ret_image);
+    if (answer->box_count > lesson->box_capacity) {
+        free(lesson->box);
+        lesson->box_capacity = 2 * answer->box_count;
+        lesson->box = malloc((size_t)lesson->box_capacity * sizeof *lesson->box);
+        if (!lesson->box) {
+            lesson->box_capacity = 0;
+            return no_memory(error);
+        }
+    }
+    for (int32_t b = 0; b < answer->box_count; b++) {
+        const struct culm_box *box = &answer->box[b];
+        lesson->box[b] = (struct culm_wanted_box){
+            (box->x + box->width / 2) / width, (box->y + box->height / 2) / height,
+            box->width / width, box->height / height, box->class_index};
+    }
+    for (int32_t p = 0; p < answer->point_count; p++) {
+        lesson->points[2 * p] = answer->point[p].x / width;
+        lesson->points[2 * p + 1] = answer->point[p].y / height;
+    }
+    int32_t label = answer->class_count > 0 ? answer->classes[0].class_index : -1;
+    *ret_wanted = (struct culm_wanted){.label = frames->label ? frames->label[sample] : label,
+                                       .points = lesson->points,
+                                       .box = lesson->box,
+                                       .box_count = answer->box_count};
+    return CULM_OK;
+}
+
+static int32_t query_of(const struct culm_search *s, int32_t model) {
+    for (int32_t q = 0; q < s->query_count; q++) {
+        if (s->query[q].model == model) {
+            return q;
+        }
+    }
+    return -1;
+}
+
+static enum culm_status prepare(struct work *w, int32_t model, struct culm_error *error) {
+    struct culm_search *s = w->s;
+    const struct culm_merge_frames *frames = &s->frames[model];
+    int32_t q = query_of(s, model);
+    w->kept[model] = culm_merge_model_save(s->models[model]);
+    if (!w->kept[model]) {
+        return no_memory(error);
+    }
+    if (q < 0 || !s->may[model]) {
+        return CULM_OK;
+    }
+    struct lesson *lesson = &w->lesson[model];
+    w->answer[model] = calloc((size_t)frames->count + 1, sizeof **w->answer);
+    *lesson = (struct lesson){.model = s->models[model],
+                              .frames = frames,
+                              .answer = w->answer[model],
+                              .points = calloc(2 * (size_t)s->models[model]->vision->classes + 1,
+                                               sizeof *lesson->points)};
+    return w->answer[model] && lesson->points
+               ? culm_judge_answer(s->query[q].judge, s->models[model]->original, frames,
+                                   w->answer[model], error)
+               : no_memory(error);
+}
+
+/* --- an attempt --- */
+
+static void end_attempt(struct work *w) {
+    culm_joint_free(w->joint);
+    w->joint = NULL;
+    for (int32_t i = 0; i < w->parts && w->value; i++) {
+        free(w->value[i]);
+    }
+    free(w->value);
+    w->value = NULL;
+    w->parts = 0;
+    for (int32_t k = 0; k < w->s->count; k++) {
+        free(w->tried[k]);
+        w->tried[k] = NULL;
+    }
+}
+
+/* Where the numbers of a model's parameters are: a shared layer's in its first owner. */
+static float **addresses(const struct culm_search *s, int32_t model) {
+    const struct culm_merge_model *own = s->models[model];
+    float **value = calloc((size_t)own->param_count + 1, sizeof *value);
+    if (value) {
+        memcpy(value, own->value, (size_t)own->param_count * sizeof *value);
+    }
+    for (int32_t l = 0; l < own->layers.count && value; l++) {
+        int32_t instance = culm_share_of(s->share, model, l);
+        if (instance >= 0) {
+            const struct culm_member *first = culm_share_first(s->share, instance);
+            const struct culm_merge_model *from = s->models[first->model];
+            const struct culm_vision_layer *a = &from->layers.layer[first->layer];
+            const struct culm_vision_layer *b = &own->layers.layer[l];
+            value[b->weight] = from->value[a->weight];
+            if (b->bias >= 0) {
+                value[b->bias] = from->value[a->bias];
+            }
+        }
+    }
+    return value;
+}
+
+/* The numbers of the first owner become those of all. */
+static void copy_shared(const struct work *w) {
+    for (int32_t i = 0; i < w->match.count; i++) {
+        if (culm_share_count(w->s->share, w->instance_of[i]) > 1) {
+            culm_share_copy(w->s->share, w->s->models, w->instance_of[i]);
+        }
+    }
+}
+
+static enum culm_status begin_attempt(struct work *w, struct culm_error *error) {
+    struct culm_search *s = w->s;
+    struct culm_joint_part part[MODELS_MAX] = {0};
+    w->pool = culm_gemel_pool(&w->gemel);
+    w->sound = 0;
+    for (int32_t k = 0; k < s->count; k++) {
+        culm_merge_model_restore(s->models[k], w->kept[k]);
+    }
+    for (int32_t i = 0; i < w->match.count; i++) {
+        share(w, i, culm_gemel_shared(&w->gemel, i) & w->pool);
+    }
+    copy_shared(w);
+    s->ops->attempt(s->ctx, s->round + 1, w->gemel.attempts, s, "train");
+    w->value = calloc((size_t)s->count + 1, sizeof *w->value);
+    for (int32_t k = 0; k < s->count && w->value; k++) {
+        if (!(w->pool >> k & 1)) {
+            continue;
+        }
+        int32_t i = w->parts++;
+        w->model_of[i] = k;
+        w->value[i] = addresses(s, k);
+        if (!w->value[i]) {
+            return no_memory(error);
+        }
+        part[i] = (struct culm_joint_part){.model = s->models[k]->vision,
+                                           .value = w->value[i],
+                                           .samples = {&w->lesson[k], s->frames[k].count, get}};
+    }
+    if (!w->value) {
+        return no_memory(error);
+    }
+    const struct culm_joint_config config = {
+        .optimizer = {.name = CULM_OPTIMIZER_SGD,
+                      .lr = s->config->lr,
+                      .momentum = 0.9,
+                      .weight_decay = 5e-4},
+        .aim = CULM_JOINT_ANSWERS,
+        .batch = BATCH,
+        .seed = s->config->seed + (uint64_t)w->gemel.attempts,
+    };
+    return culm_joint_new(&config, part, w->parts, s->device, &w->joint, error);
+}
+
+/* --- looks --- */
+
+/* The least of accuracy over what is asked for, of a model's queries. */
+static enum culm_status look_at(struct work *w, int32_t model, bool tell, double *ret_share,
+                                struct culm_error *error) {
+    struct culm_search *s = w->s;
+    *ret_share = HUGE_VAL;
+    for (int32_t q = 0; q < s->query_count; q++) {
+        struct culm_search_query *query = &s->query[q];
+        if (query->model != model) {
+            continue;
+        }
+        if (s->ops->stop(s->ctx)) {
+            return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");
+        }
+        enum culm_status status = culm_judge_now(query->judge, s->models[model]->value,
+                                                 &query->check, query->wanted, &query->now, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        double asked = query->target * query->original;
+        double share = asked > 0 ? query->now / asked : 1;
+        *ret_share = share < *ret_share ? share : *ret_share;
+        if (tell) {
+            s->ops->check(s->ctx, s->round + 1, query, query->now >= asked);
+        }
+    }
+    return CULM_OK;
+}
+
+static uint64_t models_in(const struct work *w, uint64_t parts) {
+    uint64_t models = 0;
+    for (int32_t i = 0; i < w->parts; i++) {
+        models |= parts >> i & 1 ? bit(w->model_of[i]) : 0;
+    }
+    return models;
+}
+
+static int64_t worth(void *ctx, uint64_t parts) {
+    const struct work *w = ctx;
+    return culm_gemel_worth(&w->gemel, models_in(w, parts));
+}
+
+/* Whether two models have the same numbers in the layers that an instance has of them. */
+static bool alike(const struct work *w, const struct culm_member *a, const struct culm_member *b) {
+    const struct culm_merge_model *one = w->s->models[a->model], *other = w->s->models[b->model];
+    const struct culm_vision_layer *from = &one->layers.layer[a->layer];
+    const struct culm_vision_layer *to = &other->layers.layer[b->layer];
+    size_t weight = sizeof(float) * (size_t)culm_merge_param_elements(one, from->weight);
+    size_t bias =
+        from->bias < 0 ? 0 : sizeof(float) * (size_t)culm_merge_param_elements(one, from->bias);
+    return memcmp(one->value[from->weight], other->value[to->weight], weight) == 0 &&
+           (!bias || memcmp(one->value[from->bias], other->value[to->bias], bias) == 0);
+}
+
+/* Of the models that are to share an instance, the most that have the same numbers. */
+static uint64_t most_alike(const struct work *w, int32_t i, uint64_t models) {
+    const struct culm_instance *instance = &w->match.instance[i];
+    uint64_t best = 0;
+    for (int32_t m = 0; m < instance->count; m++) {
+        uint64_t set = 0;
+        for (int32_t n = 0; n < instance->count && models >> instance->member[m].model & 1; n++) {
+            if (models >> instance->member[n].model & 1 &&
+                alike(w, &instance->member[m], &instance->member[n])) {
+                set |= bit(instance->member[n].model);
+            }
+        }
+        best = __builtin_popcountll(set) > __builtin_popcountll(best) ? set : best;
+    }
+    return best;
+}
+
+static void copy_layer(const struct work *w, const struct culm_member *from,
+                       const struct culm_member *to) {
+    const struct culm_merge_model *a = w->s->models[from->model], *b = w->s->models[to->model];
+    const struct culm_vision_layer *x = &a->layers.layer[from->layer];
+    const struct culm_vision_layer *y = &b->layers.layer[to->layer];
+    memcpy(b->value[y->weight], a->value[x->weight],
+           sizeof(float) * (size_t)culm_merge_param_elements(b, y->weight));
+    if (y->bias >= 0) {
+        memcpy(b->value[y->bias], a->value[x->bias],
+               sizeof(float) * (size_t)culm_merge_param_elements(b, y->bias));
+    }
+}
+
+/* The numbers that the first of `from` has of an instance become those of `to`. */
+static void spread(const struct work *w, int32_t i, uint64_t to, uint64_t from) {
+    const struct culm_instance *instance = &w->match.instance[i];
+    int32_t first = 0;
+    while (!(from >> instance->member[first].model & 1)) {
+        first++;
+    }
+    for (int32_t m = 0; m < instance->count; m++) {
+        if (m != first && to >> instance->member[m].model & 1) {
+            copy_layer(w, &instance->member[first], &instance->member[m]);
+        }
+    }
+}
+
+/* Models and share as they would be shipped if `set` alone succeeded: what they are now, and everybody
+ * else as last kept, but for what is confirmed. */
+static void put_set(struct work *w, float *const *now, uint64_t set) {
+    struct culm_search *s = w->s;
+    for (int32_t k = 0; k < s->count; k++) {
+        culm_merge_model_restore(s->models[k], set >> k & 1 ? now[k] : w->kept[k]);
+    }
+    for (int32_t i = 0; i < w->match.count; i++) {
+        uint64_t old = w->gemel.confirmed[i];
+        uint64_t models = old | (culm_gemel_shared(&w->gemel, i) & set);
+        if (w->gemel.fixed && models & set) {
+            spread(w, i, models, models & set);
+            share(w, i, models);
+        } else {
+            share(w, i, most_alike(w, i, models));
+        }
+    }
+}
+
+/* Of `met`, those whose fellows can do with the new numbers of what is confirmed; the state is theirs
+ * then. */
+static enum culm_status find_sound(struct work *w, float *const *now, uint64_t met,
+                                   uint64_t *ret_sound, struct culm_error *error) {
+    uint64_t set = met;
+    for (bool changed = true; changed;) {
+        uint64_t held = 0;
+        put_set(w, now, set);
+        for (int32_t k = 0; k < w->s->count && w->gemel.fixed; k++) {
+            double share = 0;
+            if (!(w->pool & ~set & bit(k))) {
+                continue;
+            }
+            enum culm_status status = look_at(w, k, false, &share, error);
+            if (status != CULM_OK) {
+                return status;
+            }
+            held |= share >= 1 ? bit(k) : 0;
+        }
+        uint64_t sound = culm_gemel_sound(&w->gemel, set, held);
+        changed = sound != set;
+        set = sound;
+    }
+    *ret_sound = set;
+    return CULM_OK;
+}
+
+/* What is there is better than before: keeps it, and ships it at once. The models go on as they were. */
+static enum culm_status keep(struct work *w, uint64_t parts, struct culm_error *error) {
+    struct culm_search *s = w->s;
+    float **now = calloc((size_t)s->count + 1, sizeof *now);
+    uint64_t set = 0;
+    enum culm_status status = now ? CULM_OK : no_memory(error);
+    for (int32_t k = 0; k < s->count && status == CULM_OK; k++) {
+        now[k] = culm_merge_model_save(s->models[k]);
+        status = now[k] ? CULM_OK : no_memory(error);
+    }
+    if (status == CULM_OK) {
+        status = find_sound(w, now, models_in(w, parts), &set, error);
+    }
+    if (status == CULM_OK && __builtin_popcountll(set) > 1 &&
+        (!w->gemel.fixed || culm_gemel_worth(&w->gemel, set) > 0)) {
+        for (int32_t k = 0; k < s->count && status == CULM_OK; k++) {
+            free(w->tried[k]);
+            w->tried[k] = culm_merge_model_save(s->models[k]);
+            status = w->tried[k] ? CULM_OK : no_memory(error);
+        }
+        w->sound = set;
+        if (status == CULM_OK && culm_share_saved(s->share) > 0) {
+            status = s->ops->ship(s->ctx, ++s->round, error);
+        }
+    }
+    for (int32_t k = 0; k < s->count && now; k++) {
+        if (now[k]) {
+            culm_merge_model_restore(s->models[k], now[k]);
+        }
+        free(now[k]);
+    }
+    free(now);
+    for (int32_t i = 0; i < w->match.count; i++) {
+        share(w, i, culm_gemel_shared(&w->gemel, i) & w->pool);
+    }
+    return status;
+}
+
+static enum culm_status look(struct work *w, struct culm_pace *pace, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    int32_t part;
+    copy_shared(w);
+    while (status == CULM_OK && (part = culm_pace_next(pace)) >= 0) {
+        double share = 0;
+        status = look_at(w, w->model_of[part], true, &share, error);
+        culm_pace_saw(pace, part, share);
+    }
+    return status == CULM_OK && culm_pace_looked(pace) ? keep(w, culm_pace_kept(pace), error)
+                                                       : status;
+}
+
+static enum culm_status train(struct work *w, struct culm_pace *pace, struct culm_error *error) {
+    struct culm_search *s = w->s;
+    const int64_t batches = culm_pace_batches(pace);
+    const int64_t all = (int64_t)(pace->config.epochs * (double)pace->config.epoch_batches);
+    enum culm_status status = CULM_OK;
+    double loss = 0;
+    for (int32_t i = 0; i < w->parts; i++) {
+        culm_joint_weight(w->joint, i, culm_pace_weight(pace, i));
+    }
+    for (int64_t b = 0; b < batches && status == CULM_OK && isfinite(loss); b++) {
+        if (s->ops->stop(s->ctx)) {
+            return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");
+        }
+        status = culm_joint_run(w->joint, 1, &loss, error);
+        s->ops->step(s->ctx, pace->trained + b + 1, all, loss);
+    }
+    culm_pace_trained(pace, batches, isfinite(loss));
+    return status;
+}
+
+/* Parts that are nearest to their targets first. */
+static void sort_parts(const struct work *w, const struct culm_pace *pace, int32_t *ret_model) {
+    int32_t order[MODELS_MAX];
+    for (int32_t i = 0; i < w->parts; i++) {
+        int32_t at = i;
+        for (; at > 0 && pace->model[order[at - 1]].accuracy < pace->model[i].accuracy; at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = i;
+    }
+    for (int32_t i = 0; i < w->parts; i++) {
+        ret_model[i] = w->model_of[order[i]];
+    }
+}
+
+static enum culm_status attempt(struct work *w, struct culm_error *error) {
+    struct culm_pace pace;
+    struct culm_pace_config config = {.epochs = w->s->config->steps > 0 ? EPOCHS : 0};
+    enum culm_status status = begin_attempt(w, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    config.models = w->parts;
+    config.epoch_batches = culm_joint_epoch_batches(w->joint);
+    config.worth = w->gemel.fixed ? worth : NULL;
+    config.ctx = w;
+    for (int32_t i = 0; i < w->parts; i++) {
+        config.target[i] = 1;
+    }
+    culm_pace_begin(&pace, &config);
+    while (status == CULM_OK && culm_pace_state(&pace) == CULM_PACE_GOING) {
+        status = look(w, &pace, error);
+        if (status == CULM_OK && culm_pace_state(&pace) == CULM_PACE_GOING) {
+            if (w->s->ops->late(w->s->ctx)) {
+                break;
+            }
+            status = train(w, &pace, error);
+        }
+    }
+    for (int32_t k = 0; k < w->s->count && status == CULM_OK && w->sound; k++) {
+        free(w->kept[k]);
+        w->kept[k] = w->tried[k];
+        w->tried[k] = NULL;
+    }
+    if (status == CULM_OK) {
+        int32_t nearest[MODELS_MAX];
+        sort_parts(w, &pace, nearest);
+        culm_gemel_tried(&w->gemel, w->sound, nearest, w->parts);
+    }
+    return status;
+}
+
+/* --- all of it --- */
+
+/* Models and share as they are shipped. As published, who shares a confirmed layer may have been left
+ * behind with older numbers of it. */
+static void finish(struct work *w) {
+    struct culm_search *s = w->s;
+    for (int32_t k = 0; k < s->count; k++) {
+        culm_merge_model_restore(s->models[k], w->kept[k]);
+    }
+    for (int32_t i = 0; i < w->match.count; i++) {
+        share(w, i, most_alike(w, i, w->gemel.confirmed[i]));
+    }
+}
+
+static void release(struct work *w) {
+    int32_t count = w->s->count;
+    end_attempt(w);
+    for (int32_t k = 0; k < count; k++) {
+        for (int64_t i = 0; w->answer[k] && i < w->s->frames[k].count; i++) {
+            culm_answer_release(&w->answer[k][i]);
+        }
+        free(w->answer[k]);
+        free(w->lesson[k].box);
+        free(w->lesson[k].points);
+        free(w->kept[k]);
+    }
+    free(w->answer);
+    free(w->lesson);
+    free(w->kept);
+    free(w->tried);
+    free(w->instance_of);
+    culm_gemel_release(&w->gemel);
+    culm_match_groups_release(&w->groups);
+    culm_match_release(&w->match);
+}
+
+enum culm_status culm_search_gemel(struct culm_search *search, struct culm_error *error) {
+    const bool fixed = search->config->method == CULM_MERGE_GEMEL_FIXED;
+    const size_t count = (size_t)search->count + 1;
+    struct work w = {.s = search,
+                     .lesson = calloc(count, sizeof *w.lesson),
+                     .answer = calloc(count, sizeof *w.answer),
+                     .kept = calloc(count, sizeof *w.kept),
+                     .tried = calloc(count, sizeof *w.tried)};
+    if (!w.lesson || !w.answer || !w.kept || !w.tried) {
+        free(w.lesson);
+        free(w.answer);
+        free(w.kept);
+        free(w.tried);
+        return no_memory(error);
+    }
+    enum culm_status status = CULM_OK;
+    for (int32_t k = 0; k < search->count && status == CULM_OK; k++) {
+        status = prepare(&w, k, error);
+    }
+    if (status != CULM_OK || (status = find_match(&w, error)) ||
+        (status = culm_match_groups(&w.match, !fixed, &w.groups, error)) ||
+        (status = culm_gemel_begin(&w.gemel, &w.match, &w.groups, fixed, error))) {
+        release(&w);
+        return status;
+    }
+    while (status == CULM_OK && !culm_gemel_over(&w.gemel) && !search->ops->late(search->ctx)) {
+        status = attempt(&w, error);
+        end_attempt(&w);
+    }
+    finish(&w);
+    release(&w);
+    return status;
+}
