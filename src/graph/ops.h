@@ -48,6 +48,8 @@
  *                   y = function(norm(x) [+ residual])            eps momentum function inference
  * cross_entropy     logits[..,V] targets i32[..] -> dlogits       smoothing (of labels)
  *                   a negative target is ignored                  loss_only
+ * squared_error     x[..,C] wanted[..,C] weight? -> dx            loss_only
+ *                   the weight is spread over x
  *
  * Thread: the table is constant.
  */
@@ -157,7 +159,8 @@ enum culm_status culm_shape_error(const struct culm_graph *graph, const struct c
     X(permute) X(permute_grad) X(slice) X(slice_grad) X(concat) X(concat_grad)                     \
     X(pad) X(pad_grad) X(resize) X(resize_grad) X(binary) X(binary_grad_a) X(binary_grad_b)        \
     X(reduce) X(reduce_grad) X(softmax) X(softmax_grad)                                            \
-    X(matmul) X(matmul_grad_a) X(matmul_grad_b) X(sparse_linear) X(sparse_linear_grad)
+    X(matmul) X(matmul_grad_a) X(matmul_grad_b) X(sparse_linear) X(sparse_linear_grad)             \
+    X(squared_error)
 /* clang-format on */
 
 #define CULM_OP_DECLARE(name) extern const struct culm_op culm_op_##name;

@@ -34,6 +34,7 @@ static const struct culm_onnx_row rows[] = {
     {&culm_op_slice,                culm_onnx_write_slice,             culm_onnx_build_slice},
     {&culm_op_softmax,              culm_onnx_write_softmax,           NULL},
     {&culm_op_sparse_linear,        NULL,                              NULL},
+    {&culm_op_squared_error,        NULL,                              NULL}, /* what it is taken of is an output */
     {0},
 };
 /* clang-format on */

@@ -40,6 +40,15 @@
 
 static const int32_t ids[] = {1, 0, 2, 1, 2, 2, 0, 1}, lengths[] = {3, 4};
 
+static _Alignas(64) const float weights[] = {1, 0.5F, 2, 0, 1.5F, 1, 0.25F, 1, 1, 3, 0.5F, 2};
+static const float *wanted_numbers(void) {
+    static _Alignas(64) float wanted[BATCH * CONTEXT * WIDTH];
+    for (int i = 0; i < BATCH * CONTEXT * WIDTH; i++) {
+        wanted[i] = (float)(i % 7) / 4 - 0.5F;
+    }
+    return wanted;
+}
+
 static int32_t apply(struct net *net, const char *op, const int32_t *inputs, int32_t count,
                      const struct culm_attributes *attributes) {
     return culm_graph_apply(net->graph, op, inputs, count, attributes);
@@ -215,6 +224,14 @@ static int32_t net_of_batchnorm(struct net *net, int32_t x) {
                  &(struct culm_attributes){.eps = 1e-2, .function = CULM_FUNCTION_RELU});
 }
 
+/* A loss beside that at the end: of each sample's rows, by a weight a channel. */
+static int32_t net_of_squared_error(struct net *net, int32_t x) {
+    const struct culm_shape wanted = {3, {BATCH, CONTEXT, WIDTH}}, weight = {3, {BATCH, 1, WIDTH}};
+    const int32_t in[] = {x, culm_graph_field(net->graph, "wanted", CULM_F32, &wanted),
+                          culm_graph_field(net->graph, "weight", CULM_F32, &weight)};
+    return apply(net, "squared_error", in, 3, NULL) < 0 ? -1 : x;
+}
+
 static const struct {
     const char *op;
     int32_t (*build)(struct net *net, int32_t x);
@@ -250,6 +267,7 @@ static const struct {
     {"adaptive_avgpool", net_of_adaptive},
     {"batchnorm", net_of_batchnorm},
     {"cross_entropy", net_of_linear},
+    {"squared_error", net_of_squared_error},
 };
 
 static bool build(struct net *net, const char *op) {
@@ -269,6 +287,8 @@ static bool build(struct net *net, const char *op) {
         for (int f = 2; f < net->graph->field_count; f++) {
             const char *name = net->graph->field[f].name;
             net->data.fields[f] = !strcmp(name, "lengths")  ? (const void *)lengths
+                                  : !strcmp(name, "wanted") ? (const void *)wanted_numbers()
+                                  : !strcmp(name, "weight") ? (const void *)weights
                                   : !strcmp(name, "sparse") ? (const void *)sparse_rows()
                                                             : ids;
         }
@@ -488,7 +508,7 @@ static bool agrees(const struct ran *want, const struct ran *got, const struct n
 
 /* An operator whose gradient is that of its output, unchanged, has no node of its own. */
 static bool passes_on(const char *op) {
-    static const char *const names[] = {"add", "cross_entropy"};
+    static const char *const names[] = {"add", "cross_entropy", "squared_error"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!strcmp(names[i], op)) {
             return true;

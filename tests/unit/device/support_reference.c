@@ -323,6 +323,21 @@ static void cross_entropy(const struct culm_operands *o) {
     free(copy);
 }
 
+/* The weight has one number a channel, or is absent. */
+static void squared_error(const struct culm_operands *o) {
+    const struct culm_shape *x = in_shape(o, 0);
+    int64_t rows = culm_row_count(x), c = culm_last_dim(x);
+    double rows_per_sample = (double)(rows / x->dim[0]), loss = 0;
+    const float *weight = o->node->input[2] < 0 ? NULL : IN(2);
+    for (int64_t i = 0; i < rows * c; i++) {
+        double w = weight ? (double)weight[i / (rows / x->dim[0] * c) * c + i % c] : 1;
+        double gap = w * ((double)IN(0)[i] - (double)IN(1)[i]);
+        loss += gap * gap;
+        OUT(0)[i] = (float)(2 * w * gap * o->loss_scale / rows_per_sample);
+    }
+    o->loss->loss += loss / rows_per_sample;
+}
+
 /* --- elements --- */
 
 static void dropout(const struct culm_operands *o) {
@@ -556,6 +571,7 @@ const struct support_reference support_references[] = {
     {&culm_op_batchnorm, batchnorm},
     {&culm_op_batchnorm_grad, batchnorm_grad},
     {&culm_op_cross_entropy, cross_entropy},
+    {&culm_op_squared_error, squared_error},
     {&culm_op_dropout, dropout},
     {&culm_op_dropout_grad, dropout},
     {&culm_op_residual, residual},

@@ -101,6 +101,47 @@ static void test_add_and_fan_out(void **state) {
     check_gradients(&net);
 }
 
+/* A distance beside the loss at the end, of a value that others read too: with a weight a channel,
+ * without, in two ranks; and what does not fit. */
+static void test_squared_error(void **state) {
+    (void)state;
+    static _Alignas(64) float wanted[60], weight[12];
+    for (int i = 0; i < 60; i++) {
+        wanted[i] = (float)(i % 7) / 5 - 0.6F;
+        weight[i % 12] = (float)(i % 5) / 2;
+    }
+    for (int weighted = 0; weighted < 2; weighted++) {
+        struct net net;
+        int32_t x = begin(&net), h = net_gelu(&net, net_linear(&net, x, 6));
+        const struct culm_shape shape = {3, {2, 5, 6}}, channels = {3, {2, 1, 6}};
+        int32_t in[] = {h, culm_graph_field(net.graph, "wanted", CULM_F32, &shape), -1};
+        if (weighted) {
+            in[2] = culm_graph_field(net.graph, "weight", CULM_F32, &channels);
+        }
+        culm_graph_apply(net.graph, "squared_error", in, 3, NULL);
+        net_end(&net, net_binary(&net, "add", h, x, 0), -1, SEED);
+        net.data.fields[2] = wanted;
+        net.data.fields[3] = weight;
+        check_gradients(&net);
+    }
+    for (int bad = 0; bad < 3; bad++) {
+        struct net net;
+        struct culm_error error;
+        int32_t x = begin(&net);
+        const struct culm_shape shape = {3, {2, 5, bad == 0 ? 7 : 6}}, channels = {3, {2, 1, 5}};
+        int32_t in[] = {x, culm_graph_field(net.graph, "wanted", CULM_F32, &shape), -1};
+        if (bad == 1) {
+            in[2] = culm_graph_field(net.graph, "weight", CULM_F32, &channels);
+        } else if (bad == 2) {
+            in[2] = net_param(&net, 1, 6, 0);
+        }
+        assert_int_equal(culm_graph_apply(net.graph, "squared_error", in, 3, NULL), -1);
+        assert_int_equal(culm_graph_check(net.graph, &error), CULM_ERR_CONFIG);
+        assert_non_null(strstr(error.text, "squared_error"));
+        net_release(&net);
+    }
+}
+
 static void test_all_operators_were_checked(void **state) {
     (void)state;
     const char *missing = check_missing();
@@ -287,6 +328,7 @@ int main(void) {
         cmocka_unit_test(test_batchnorm_statistics),
         cmocka_unit_test(test_vision_refusals),
         cmocka_unit_test(test_convolution_limits),
+        cmocka_unit_test(test_squared_error),
         cmocka_unit_test(test_all_operators_were_checked),
         cmocka_unit_test(test_first_stores_then_adds),
         cmocka_unit_test(test_shape_errors),
