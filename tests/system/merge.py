@@ -96,24 +96,25 @@ def methods(bench, method):
         check(all(q["merged"] >= q["target"] * q["original"] for q in done["queries"]), f"a promise was broken: {done}")
 
 
-for way in ("culm", "stem", "max", "none"):
+for way in ("culm", "gemel", "gemel-fixed", "stem", "max", "none"):
     cases.add(f"method {way}", methods, way)
 
 
-def same_bits(bench):
-    path = workload(bench)
+def same_bits(bench, method):
+    path = workload(bench, method=method, lr=0.003)
     merge(bench, path, "one")
     merge(bench, path, "three", "--set", "merge.threads=3")
     equal(files(bench.path("one")), files(bench.path("three")), "packages by one thread and by three")
 
 
-cases.add("the same package on any number of threads", same_bits)
+for way in ("culm", "gemel-fixed"):
+    cases.add(f"{way}: the same package on any number of threads", same_bits, way)
 
 
-def killed(bench):
+def killed(bench, method):
     draw = random.Random(SEED)
     bench.note(f"seed {SEED}")
-    path = workload(bench)
+    path = workload(bench, method=method, lr=0.003)
     start = time.monotonic()
     merge(bench, path, "whole")
     took = time.monotonic() - start
@@ -137,7 +138,8 @@ def killed(bench):
     equal(files(bench.path("package")), files(bench.path("whole")), "packages with kills and without")
 
 
-cases.add("killed at any time, resumed: the same package", killed)
+for way in ("culm", "gemel-fixed"):
+    cases.add(f"{way}: killed at any time, resumed: the same package", killed, way)
 
 
 def stopped(bench):
