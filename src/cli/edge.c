@@ -1,6 +1,7 @@
 /*
  * `culm edge run|plan|bench WORKLOAD.yaml`: many models on live video in the memory of few.
  */
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/edge_commands.h"
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct values {
     struct culm_option_list sets, packages;
@@ -130,13 +132,88 @@ static void print_event(const json_t *event) {
     }
 }
 
+/* --- live lines, where somebody watches ----------------------------------------------------------- */
+
+#define LIVE_MAX 64
+#define LIVE_NS 500000000ull
+
+struct live {
+    char name[64];
+    int64_t done, dropped;
+    double late_ms; /* of the last answer, until it was due */
+};
+
 struct telling {
     const struct values *values;
     void (*print)(const json_t *object);
+    bool watched;
+    struct live live[LIVE_MAX];
+    int32_t count, shown; /* lines; that are on the terminal */
+    double resident, limit;
+    uint64_t shown_ns;
 };
 
+static void wipe(struct telling *telling) {
+    if (telling->shown) {
+        fprintf(stderr, "\033[%dA\033[J", telling->shown);
+        telling->shown = 0;
+    }
+}
+
+/* One line a query: how many frames are answered in time, and the share of them. */
+static void show_live(struct telling *telling) {
+    uint64_t now = culm_clock_ns();
+    if (now < telling->shown_ns + LIVE_NS) {
+        return;
+    }
+    wipe(telling);
+    telling->shown_ns = now;
+    for (int32_t i = 0; i < telling->count; i++) {
+        const struct live *live = &telling->live[i];
+        int64_t frames = live->done + live->dropped;
+        fprintf(stderr,
+                "%-20s %5.1f %% of %lld frames, last %.0f ms before it was due; memory %.2f of "
+                "%.2f MB\n",
+                live->name, frames ? 100.0 * (double)live->done / (double)frames : 100.0,
+                (long long)frames, live->late_ms, telling->resident / 1e6, telling->limit / 1e6);
+    }
+    telling->shown = telling->count;
+    fflush(stderr);
+}
+
+static void follow(struct telling *telling, const json_t *event) {
+    const char *kind = text(event, "event"), *query = text(event, "query");
+    if (strcmp(kind, "start") == 0) {
+        telling->limit = number(event, "limit_bytes");
+    } else if (strcmp(kind, "load") == 0 || strcmp(kind, "evict") == 0) {
+        telling->resident = number(event, "resident_bytes");
+    } else if (strcmp(kind, "frame") == 0) {
+        int32_t i = 0;
+        while (i < telling->count && strcmp(telling->live[i].name, query) != 0) {
+            i++;
+        }
+        if (i == telling->count && i < LIVE_MAX) {
+            snprintf(telling->live[telling->count++].name, sizeof telling->live->name, "%.63s",
+                     query);
+        }
+        if (i < LIVE_MAX && json_object_get(event, "dropped")) {
+            telling->live[i].dropped++;
+        } else if (i < LIVE_MAX) {
+            telling->live[i].done++;
+            telling->live[i].late_ms = number(event, "due_ms") - number(event, "done_ms");
+        }
+    } else if (strcmp(kind, "query") != 0) {
+        wipe(telling); /* something is about to be said */
+        return;
+    }
+    show_live(telling);
+}
+
 static void tell(void *ctx, json_t *take_object) {
-    const struct telling *telling = ctx;
+    struct telling *telling = ctx;
+    if (telling->watched) {
+        follow(telling, take_object);
+    }
     if (telling->values->json) {
         culm_cli_print_json(take_object);
     } else {
@@ -165,6 +242,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     (void)ret_code;
     if (strcmp(what, "run") == 0) {
         telling.print = print_event;
+        telling.watched = !v->json && isatty(STDERR_FILENO);
         return culm_edge_run(&command, error);
     }
     if (strcmp(what, "plan") == 0) {

@@ -154,14 +154,18 @@ static enum culm_status play(const struct culm_edge_layout *layout,
     const struct culm_edge_virtual_options options = {
         .layout = layout, .plan = plan, .for_ns = span};
     enum culm_status status = culm_edge_virtual_run(&options, totals, NULL);
-    *ret_played = (struct played){.count = plan->count};
+    struct played played = {0};
     for (int32_t i = 0; status == CULM_OK && i < plan->count; i++) {
         const struct culm_edge_totals *of = &totals[plan->order[i]];
-        double share = of->frames ? (double)of->processed / (double)of->frames : 1;
-        ret_played->share[i] = share;
-        ret_played->mean += share / plan->count;
+        if (!layout->query[plan->order[i]].every_ns) { /* samples are not what counts */
+            double share = of->frames ? (double)of->processed / (double)of->frames : 1;
+            played.share[played.count++] = share;
+            played.mean += share;
+        }
     }
-    qsort(ret_played->share, (size_t)plan->count, sizeof(double), ascending);
+    played.mean /= played.count > 0 ? played.count : 1;
+    qsort(played.share, (size_t)played.count, sizeof(double), ascending);
+    *ret_played = played;
     return status;
 }
 

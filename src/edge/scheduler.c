@@ -98,7 +98,7 @@ static double since(const struct culm_edge_scheduler *scheduler, uint64_t ns) {
 
 static void say_frame(struct culm_edge_scheduler *scheduler, int32_t query,
                       const struct culm_edge_look *look, uint64_t done_ns, const char *why) {
-    if (scheduler->o.quiet) {
+    if (scheduler->o.quiet || query_of(scheduler, query)->every_ns) {
         return;
     }
     json_t *event = json_pack("{s:s, s:o, s:I, s:f}", "event", "frame", "query",

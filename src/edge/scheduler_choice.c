@@ -74,6 +74,21 @@ static uint64_t next_frame_ns(const struct culm_edge_scheduler *scheduler, int32
     return next > now_ns ? next : now_ns;
 }
 
+/* When the first frame should come that it could answer if it is ready at `ready`; CULM_NEVER. */
+static uint64_t next_to_answer_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
+                                  uint64_t now_ns, uint64_t ready) {
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    uint64_t period = scheduler->layout->feed[of->feed].period_ns;
+    uint64_t next = next_frame_ns(scheduler, query, now_ns), end = ready + of->run_ns[0];
+    if (next == CULM_NEVER || of->run_ns[0] > of->deadline_ns) {
+        return CULM_NEVER;
+    }
+    if (end > next + of->deadline_ns) { /* its tensors will take longer than that */
+        next += (end - next - of->deadline_ns + period - 1) / period * period;
+    }
+    return next;
+}
+
 static bool may_load(const struct culm_edge_scheduler *scheduler, int32_t query, uint64_t now_ns) {
     return scheduler->query[query].retry_ns <= now_ns || culm_edge_all_there(scheduler, query);
 }
@@ -153,9 +168,9 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
             scheduler->target = query;
             return;
         }
-        uint64_t next = next_frame_ns(scheduler, query, now_ns);
-        if (next == CULM_NEVER || ready + of->run_ns[0] > next + of->deadline_ns) {
-            continue; /* it cannot be in time for that one either */
+        uint64_t next = next_to_answer_ns(scheduler, query, now_ns, ready);
+        if (next == CULM_NEVER) {
+            continue;
         }
         if (state->passed_over >= 2) {
             scheduler->target = query;
@@ -167,14 +182,12 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
         if (begin < soonest_ns) {
             soonest_ns = begin;
             soonest = query;
+            scheduler->wait_ns = next + of->deadline_ns - of->run_ns[0];
         }
     }
     if (soonest >= 0) { /* nothing to do: whoever comes next is prepared for */
-        const struct culm_edge_query *of = query_of(scheduler, soonest);
         scheduler->target = soonest;
         scheduler->waits = true;
-        scheduler->wait_ns =
-            next_frame_ns(scheduler, soonest, now_ns) + of->deadline_ns - of->run_ns[0];
     }
 }
 

@@ -51,71 +51,15 @@ static void on_stop(void *ctx) {
     culm_edge_scheduler_stop(((struct culm_edge_running *)ctx)->scheduler);
 }
 
-/* A new round: what was merged since is taken up whole, or not at all. */
-static void take_round(struct culm_edge_running *run) {
-    struct culm_edge_laid *laid = NULL;
-    struct culm_error error;
-    const struct culm_edge_plan_options quick = {.quick = true};
-    struct culm_edge_plan plan;
-    int32_t *source[CULM_EDGE_QUERIES_MAX] = {0};
-    bool kept = true;
-    int64_t before = run->round;
-    for (int32_t q = 0; q < run->query_count; q++) { /* to be put back if something is wrong */
-        size_t bytes = ((size_t)run->query[q].entry->part_count + 1) * sizeof **source;
-        source[q] = malloc(bytes);
-        kept &= source[q] != NULL;
-        if (source[q]) {
-            memcpy(source[q], run->query[q].source, bytes);
-        }
-    }
-    pthread_mutex_lock(&run->lock);
-    enum culm_status status =
-        kept ? culm_edge_running_sources(run, &error)
-             : culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a round");
-    status = status ? status : culm_edge_running_lay(run, &laid, &error);
-    pthread_mutex_unlock(&run->lock);
-    if (status == CULM_OK) {
-        size_t least, most;
-        culm_edge_memory_range(&laid->layout, &least, &most);
-        status = culm_edge_plan(&laid->layout, &quick, &plan, &error);
-    }
-    if (status == CULM_OK) {
-        struct culm_edge_laid *old = run->next;
-        run->next = laid;
-        run->next_plan = plan;
-        status = culm_edge_scheduler_update(run->scheduler, &laid->layout, &plan, &error);
-        if (status == CULM_OK) {
-            culm_edge_laid_free(old);
-            laid = NULL;
-        } else {
-            run->next = old;
-        }
-    }
-    if (status == CULM_OK) {
-        culm_edge_running_publish(
-            run, json_pack("{s:s, s:I}", "event", "round", "round", (json_int_t)run->round));
-    } else {
-        culm_edge_running_publish(run, json_pack("{s:s, s:I, s:o}", "event", "round", "kept",
-                                                 (json_int_t)before, "error",
-                                                 culm_json_text(error.text)));
-        for (int32_t q = 0; q < run->query_count && kept; q++) {
-            int32_t *swap = run->query[q].source;
-            run->query[q].source = source[q];
-            source[q] = swap;
-        }
-    }
-    culm_edge_laid_free(laid);
-    for (int32_t q = 0; q < run->query_count; q++) {
-        free(source[q]);
-    }
-}
+static void on_again(void *ctx) { culm_edge_running_reload(ctx); }
 
 static void on_tick(void *ctx) {
     struct culm_edge_running *run = ctx;
     culm_edge_running_hear(run);
     if (run->package && !run->next && culm_package_moved(run->package, run->round)) {
-        take_round(run);
+        culm_edge_running_round(run);
     }
+    culm_edge_running_settle(run);
     if (run->failed.status != CULM_OK) {
         struct culm_world *world = culm_alone_world(run->alone);
         world->ops->leave(world, culm_status_exit_code(run->failed.status), &run->failed);
@@ -158,6 +102,7 @@ static enum culm_status make_arena(struct culm_edge_running *run, struct culm_er
         !(run->activations_at = culm_edge_arena_place(&run->arena, run->activations_max))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "no addresses left");
     }
+    run->activations_room = run->activations_max;
     return status;
 }
 
@@ -167,6 +112,9 @@ static void tell_start(struct culm_edge_running *run, const struct culm_edge_tot
     snprintf(from, sizeof from, "%p", (void *)run->arena.base);
     snprintf(to, sizeof to, "%p", (void *)(run->arena.base + run->arena.size));
     for (int32_t q = 0; q < run->query_count; q++) {
+        if (run->query[q].original_of >= 0) {
+            continue; /* it only looks at samples */
+        }
         json_array_append_new(
             queries,
             json_pack("{s:o, s:f}", "query", culm_json_text(run->query[q].entry->config->name),
@@ -184,6 +132,9 @@ static void tell_start(struct culm_edge_running *run, const struct culm_edge_tot
             "round", run->round < 0 ? json_null() : json_integer(run->round), "expected", queries));
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct culm_edge_entry *entry = run->query[q].entry;
+        if (run->query[q].original_of >= 0) {
+            continue;
+        }
         culm_edge_running_publish(
             run, json_pack("{s:s, s:o, s:o, s:I, s:n}", "event", "query", "query",
                            culm_json_text(entry->config->name), "model",
@@ -272,6 +223,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
         .layout = &run->laid->layout, .plan = &run->plan, .for_ns = PREDICTED_S * 1000000000ull};
     const struct culm_alone_options options = {.publish = on_event,
                                                .stop = on_stop,
+                                               .again = on_again,
                                                .tick = on_tick,
                                                .ctx = run,
                                                .tick_ms = TICK_MS,
@@ -344,6 +296,10 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
     culm_edge_scheduler_free(run->scheduler);
     culm_alone_free(run->alone);
     culm_edge_running_release(run);
+    for (int32_t c = 1; c < run->catalogs; c++) {
+        culm_edge_catalog_release(run->catalog[c]);
+        free(run->catalog[c]);
+    }
     culm_edge_catalog_release(&catalog);
     pthread_mutex_destroy(&run->lock);
     free(run);

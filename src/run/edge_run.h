@@ -33,6 +33,15 @@ struct edge_program {
     size_t image_bytes, activation_bytes, scratch_bytes, output_bytes; /* each rounded to 64 */
 };
 
+/* Answers to the last frames, for comparison. */
+#define CULM_EDGE_RING 32
+struct edge_ring {
+    int64_t frame[CULM_EDGE_RING]; /* number + 1; 0: none */
+    struct culm_answer answer[CULM_EDGE_RING];
+    int32_t width[CULM_EDGE_RING];
+};
+
+/* A query of the workload, or the original model of one that was merged, which looks at samples. */
 struct edge_query {
     struct culm_edge_entry *entry; /* in one of the catalogs */
     int32_t feed;
@@ -47,7 +56,12 @@ struct edge_query {
     int64_t latest_frame; /* -1: none yet */
     FILE *out;
     struct culm_accuracy *accuracy; /* where frames have labels; NULL */
-    int64_t done, dropped;
+    int32_t *original;              /* [entry->part_count] sources of its own weights; owned */
+    int32_t original_of, shadow;    /* whose original it is; who is its original; -1 */
+    bool reverted;                  /* to its own weights, until there is a new round */
+    struct edge_ring *ring;         /* NULL where nothing is compared */
+    struct culm_accuracy *drift;    /* of samples so far */
+    int32_t below;                  /* checks below the target, one after the other */
 };
 
 /* A source as a package has it. */
@@ -104,7 +118,11 @@ struct culm_edge_running {
     pthread_mutex_t lock; /* of the store and what goes with it: the I/O thread reads it */
     struct culm_edge_arena arena;
     char *activations_at;
-    size_t activations_max, activations_held;
+    size_t activations_max, activations_room,
+        activations_held; /* needed; of addresses; in memory */
+    bool changed;         /* something asks for a new layout */
+    uint64_t round_ns;    /* a round is not looked at before */
+    uint64_t timed_ns;    /* when run times were compared last */
     struct culm_device *device;
     struct culm_blob_pool *headers;
     char out[CULM_PATH_MAX];
@@ -146,7 +164,27 @@ enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct c
 /* Tells what feeds have to say. Loop thread. */
 void culm_edge_running_hear(struct culm_edge_running *run);
 
+/* edge_run_change.c */
+/* A new round of the package, or a new text of the workload, is taken up whole or not at all. */
+void culm_edge_running_round(struct culm_edge_running *run);
+void culm_edge_running_reload(struct culm_edge_running *run);
+/* Queries that were merged have their originals beside them, as the round and drift want it. */
+enum culm_status culm_edge_running_shadows(struct culm_edge_running *run, struct culm_error *error);
+/* A frame's fresh answer, of a query or of an original. */
+void culm_edge_running_compare(struct culm_edge_running *run, int32_t query, int64_t frame,
+                               int32_t width, const struct culm_answer *answer);
+/* What has changed by itself: drift, run times. */
+void culm_edge_running_settle(struct culm_edge_running *run);
+
 /* edge_run_layout.c */
+/* `of`: whose original it is to be; -1: a query of the workload, whose answers are written. */
+enum culm_status culm_edge_running_open(struct culm_edge_running *run,
+                                        struct culm_edge_entry *entry, int32_t of, int32_t feed,
+                                        int32_t *ret_query, struct culm_error *error);
+void culm_edge_running_open_feed(struct culm_edge_running *run, struct culm_feed_config *config,
+                                 int32_t feed);
+void culm_edge_running_add_input(struct edge_feed *feed, const struct culm_vision_input *input);
+void culm_edge_running_round_frame(struct edge_feed *feed);
 /* Queries and feeds of the catalog are taken up; others go. */
 enum culm_status culm_edge_running_take(struct culm_edge_running *run,
                                         struct culm_edge_catalog *catalog,

@@ -336,6 +336,15 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
                     const struct culm_edge_batch *batch) {
     struct culm_edge_running *run = self(exec);
     struct edge_query *query = &run->query[number];
+    const struct edge_frame *frame = look->blob ? look->blob->data : NULL;
+    for (int32_t k = 0; batch && frame && k < batch->count; k++) {
+        if (batch->look[k].frame == look->frame) {
+            culm_edge_running_compare(run, number, look->frame, frame->width, &query->answer[k]);
+        }
+    }
+    if (query->original_of >= 0) {
+        return;
+    }
     for (int32_t k = 0; batch && k < batch->count; k++) {
         if (batch->look[k].frame == look->frame) {
             struct culm_answer old = query->latest;
@@ -344,10 +353,7 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
             query->latest_frame = look->frame;
         }
     }
-    query->done += batch != NULL;
-    query->dropped += batch == NULL;
     query->latest.kind = query->entry->model->kind;
-    const struct edge_frame *frame = look->blob ? look->blob->data : NULL;
     if (frame && frame->label >= 0 && query->entry->model->kind == CULM_ANSWER_CLASSES) {
         query->accuracy =
             query->accuracy ? query->accuracy : culm_accuracy_new(CULM_ANSWER_CLASSES);
@@ -365,6 +371,11 @@ static void relaid(struct culm_edge_exec *exec) {
     run->laid = run->next;
     run->next = NULL;
     run->plan = run->next_plan;
+    if (run->activations_max > run->activations_room) { /* they hold nothing now */
+        char *at = culm_edge_arena_place(&run->arena, run->activations_max);
+        run->activations_at = at ? at : run->activations_at;
+        run->activations_room = at ? run->activations_max : run->activations_room;
+    }
     for (int32_t q = 0; q < run->query_count; q++) {
         struct edge_query *query = &run->query[q];
         if (query->next_at) {

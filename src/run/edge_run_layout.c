@@ -74,6 +74,12 @@ static void release_query(struct edge_query *query) {
     if (query->out) {
         fclose(query->out);
     }
+    for (int32_t i = 0; query->ring && i < CULM_EDGE_RING; i++) {
+        culm_answer_release(&query->ring->answer[i]);
+    }
+    free(query->ring);
+    culm_accuracy_free(query->drift);
+    free(query->original);
     free(query->source);
     free(query->at);
     free(query->next_at);
@@ -81,15 +87,12 @@ static void release_query(struct edge_query *query) {
 }
 
 /* Times that a profile gave stay; activations are what the programs need. */
-static enum culm_status open_query(struct culm_edge_running *run, struct culm_edge_entry *entry,
-                                   struct edge_query *query, struct culm_error *error) {
+static enum culm_status open_programs(struct culm_edge_running *run, struct edge_query *query,
+                                      struct culm_error *error) {
+    struct culm_edge_entry *entry = query->entry;
     struct culm_edge_query sizes = {0};
     struct culm_edge_times times = entry->times;
-    char path[CULM_PATH_MAX];
     enum culm_status status = CULM_OK;
-    query->entry = entry;
-    query->latest_frame = -1;
-    query->feed = entry->config->feed_index;
     culm_edge_catalog_sizes(run->catalog[0], &sizes);
     query->sizes = sizes.batches;
     for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
@@ -97,7 +100,7 @@ static enum culm_status open_query(struct culm_edge_running *run, struct culm_ed
         size_t bytes;
         query->size[b] = sizes.batch[b];
         status = make_program(entry, sizes.batch[b], &query->program[b], error);
-        if (times.sizes) {
+        if (times.sizes && times.run_ms[0] > 0) {
             culm_edge_times_of(&times, sizes.batch[b], &run_ns, &bytes);
         }
         entry->times.batch[b] = sizes.batch[b];
@@ -108,26 +111,51 @@ static enum culm_status open_query(struct culm_edge_running *run, struct culm_ed
                                    : run->activations_max;
     }
     entry->times.sizes = query->sizes;
-    query->source = calloc((size_t)entry->part_count + 1, sizeof *query->source);
-    if (status == CULM_OK && !query->source) {
+    return status;
+}
+
+enum culm_status culm_edge_running_open(struct culm_edge_running *run,
+                                        struct culm_edge_entry *entry, int32_t of, int32_t feed,
+                                        int32_t *ret_query, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    size_t bytes = ((size_t)entry->part_count + 1) * sizeof(int32_t);
+    if (run->query_count == CULM_EDGE_QUERIES_MAX) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "query '%s': more than %d queries since it began: start again",
+                              entry->config->name, CULM_EDGE_QUERIES_MAX);
+    }
+    struct edge_query *query = &run->query[run->query_count];
+    *query = (struct edge_query){.entry = entry,
+                                 .feed = feed,
+                                 .latest_frame = -1,
+                                 .original_of = of,
+                                 .shadow = -1,
+                                 .source = malloc(bytes),
+                                 .original = malloc(bytes)};
+    *ret_query = run->query_count++;
+    enum culm_status status = open_programs(run, query, error);
+    if (status == CULM_OK && (!query->source || !query->original)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a query");
     }
-    status = status ? status
-                    : culm_path_format(path, error, "%s/%s.jsonl", run->out, entry->config->name);
-    if (status == CULM_OK && !(query->out = fopen(path, "we"))) {
-        status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
+    if (status == CULM_OK && of < 0) {
+        status = culm_path_format(path, error, "%s/%s.jsonl", run->out, entry->config->name);
+        /* One that comes again goes on where it left off. */
+        if (status == CULM_OK && !(query->out = fopen(path, run->scheduler ? "ae" : "we"))) {
+            status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
+        }
     }
     return status ? culm_error_prefix(error, "query '%s'", entry->config->name) : CULM_OK;
 }
 
-static void open_feed(struct culm_edge_running *run, struct culm_feed_config *config, int32_t f) {
+void culm_edge_running_open_feed(struct culm_edge_running *run, struct culm_feed_config *config,
+                                 int32_t f) {
     struct edge_feed *feed = &run->feed[f];
     double fps = config->fps > 0 ? config->fps : 25;
     *feed = (struct edge_feed){
         .run = run, .config = config, .number = f, .period_ns = (uint64_t)(1e9 / fps)};
 }
 
-static void add_input(struct edge_feed *feed, const struct culm_vision_input *input) {
+void culm_edge_running_add_input(struct edge_feed *feed, const struct culm_vision_input *input) {
     size_t bytes = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
     for (int32_t i = 0; i < feed->inputs; i++) {
         if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
@@ -140,25 +168,30 @@ static void add_input(struct edge_feed *feed, const struct culm_vision_input *in
     feed->frame_bytes += bytes;
 }
 
+void culm_edge_running_round_frame(struct edge_feed *feed) {
+    feed->frame_bytes =
+        (feed->frame_bytes + CULM_EDGE_UNIT_PAGE - 1) / CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
+}
+
 enum culm_status culm_edge_running_take(struct culm_edge_running *run,
                                         struct culm_edge_catalog *catalog,
                                         struct culm_error *error) {
     run->catalog[run->catalogs++] = catalog;
     run->feed_count = (int32_t)catalog->workload.feed_count;
     for (int32_t f = 0; f < run->feed_count; f++) {
-        open_feed(run, &catalog->workload.feeds[f], f);
+        culm_edge_running_open_feed(run, &catalog->workload.feeds[f], f);
     }
     for (size_t q = 0; q < catalog->workload.query_count; q++) {
         struct culm_edge_entry *entry = &catalog->entry[q];
-        enum culm_status status = open_query(run, entry, &run->query[run->query_count++], error);
+        int32_t feed = entry->config->feed_index, query;
+        enum culm_status status = culm_edge_running_open(run, entry, -1, feed, &query, error);
         if (status != CULM_OK) {
             return status;
         }
-        add_input(&run->feed[entry->config->feed_index], &entry->model->input);
+        culm_edge_running_add_input(&run->feed[feed], &entry->model->input);
     }
     for (int32_t f = 0; f < run->feed_count; f++) {
-        run->feed[f].frame_bytes = (run->feed[f].frame_bytes + CULM_EDGE_UNIT_PAGE - 1) /
-                                   CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
+        culm_edge_running_round_frame(&run->feed[f]);
     }
     return CULM_OK;
 }
@@ -197,7 +230,10 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
                                   "parameter as '%s'; merge again",
                                   run->package, entry->config->name, entry->part[p].name);
         }
-        enum culm_status status = add_source(run, tensor, 0, &query->source[p], error);
+        enum culm_status status =
+            add_source(run, &round->tensor[round->query[of].param[param].original], 0,
+                       &query->original[p], error);
+        status = status ? status : add_source(run, tensor, 0, &query->source[p], error);
         if (status != CULM_OK) {
             return status;
         }
@@ -224,6 +260,7 @@ static enum culm_status from_model(struct culm_edge_running *run, struct edge_qu
             status ? status : culm_package_put(NULL, run->originals, &tensor, data, NULL, error);
         free(data);
         status = status ? status : add_source(run, &tensor, 1, &query->source[p], error);
+        query->original[p] = query->source[p];
     }
     return status;
 }
@@ -232,22 +269,28 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
                                            struct culm_error *error) {
     struct culm_package_round round = {0};
     enum culm_status status = CULM_OK;
+    int64_t before = run->round;
     if (run->package) {
         status = culm_package_open(run->package, &round, error);
         run->round = status == CULM_OK ? round.number : run->round;
     }
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
         struct edge_query *query = &run->query[q];
-        if (query->gone) {
+        if (query->gone || query->original_of >= 0) {
             continue;
         }
+        query->reverted &= run->round == before; /* a new round is another chance */
         int32_t of =
             run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
         status =
             of >= 0 ? from_package(run, query, &round, of, error) : from_model(run, query, error);
+        if (status == CULM_OK && query->reverted) {
+            memcpy(query->source, query->original,
+                   (size_t)query->entry->part_count * sizeof *query->source);
+        }
     }
     culm_package_round_release(&round);
-    return status;
+    return status ? status : culm_edge_running_shadows(run, error);
 }
 
 /* --- layouts --- */
@@ -324,6 +367,11 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
         culm_edge_catalog_fill(first, query->entry, &laid->query[q]);
         laid->query[q].feed = query->feed;
         laid->query[q].gone = query->gone;
+        if (query->original_of >= 0) { /* it has time, and need not see everything */
+            const struct culm_drift_config *drift = &first->workload.edge.drift;
+            laid->query[q].every_ns = (uint64_t)(drift->every_s / (double)drift->frames * 1e9);
+            laid->query[q].deadline_ns *= 4;
+        }
         laid->query[q].tensor = laid->list[q];
         laid->query[q].tensor_count = count[q];
         if (!query->gone && run->arena.base) {

@@ -208,9 +208,14 @@ int main(int argc, char **argv) {
             return 2;
         }
     }
+    static const uint64_t regressions[] = {76, 187, 473, 704, 3243, 7528};
     struct culm_edge_history_result sum = {0};
     struct order_totals orders = {0};
     int wrong = 0;
+    for (size_t i = 0; i < sizeof regressions / sizeof *regressions && !log; i++) {
+        wrong += check_history(regressions[i], false, &sum);
+        wrong += check_order(regressions[i], &orders);
+    }
     for (uint64_t seed = first; seed < first + count; seed++) {
         wrong += check_history(seed, log, &sum);
         wrong += check_order(seed, &orders);

@@ -6,9 +6,10 @@ import os
 import random
 import signal
 import struct
+import subprocess
 import zlib
 
-from harness import Cases, Failed, check, equal, read_events, wait_until
+from harness import Cases, Failed, Skipped, check, equal, read_events, wait_until
 
 cases = Cases()
 
@@ -202,7 +203,7 @@ def shared_bits(bench):
     """What is shared is there once, and answers are those of private copies."""
     a, b = two_models(bench)
     publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
-    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all")
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all, drift: {every_s: 0}")
     run = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "2", "--out", bench.path("out"))
     events, _ = check_done(run, bench.path("out"))
     loaded = sum(event["bytes"] for event in events if event["event"] == "load")
@@ -224,22 +225,127 @@ def new_round(bench):
     publish(bench.path("package"), 0, shared(a, b, set()))
     path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: 50%")
     process = bench.start("edge", "run", path, "--package", bench.path("package"), "--out", bench.path("out"))
-    log = bench.path("out", "events.jsonl")
-
-    def told(kind, **members):
-        return lambda: os.path.exists(log) and any(
-            event["event"] == kind and members.items() <= event.items() for event in read_events(log))
-    wait_until(told("frame"), 30, "a first frame")
+    out = bench.path("out")
+    wait_until(lambda: told(out, "frame"), 30, "a first frame")
     publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
-    wait_until(told("round", round=1), 30, "the new round")
+    wait_until(lambda: told(out, "round", round=1), 30, "the new round")
     with open(bench.path("package", "rounds", "2.json"), "w", encoding="utf-8") as file:
         file.write("{}")
     with open(bench.path("package", "current.tmp"), "w", encoding="utf-8") as file:
         file.write(f"2 {hashlib.sha256(b'[]').hexdigest()}\n")
     os.replace(bench.path("package", "current.tmp"), bench.path("package", "current"))
-    wait_until(told("round", kept=1), 30, "a word on the damaged round")
+    wait_until(lambda: told(out, "round", kept=1), 30, "a word on the damaged round")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), bench.path("out"))
+
+
+def told(out, kind, **members):
+    """Whether there is such an event by now."""
+    log = os.path.join(out, "events.jsonl")
+    return os.path.exists(log) and any(event["event"] == kind and members.items() <= event.items() for event in read_events(log))
+
+
+def reload(bench):
+    """On SIGHUP queries and feeds come and go; a workload that is wrong changes nothing."""
+    two_models(bench)
+    make_pictures(bench.path("others"), 5, seed=9)
+    path, out = workload(bench, [("one", "a")]), bench.path("out")
+    process = bench.start("edge", "run", path, "--out", out)
+    wait_until(lambda: told(out, "frame", query="one"), 30, "a frame")
+    workload(bench, [("one", "a"), ("two", "b")])
+    os.kill(process.pid, signal.SIGHUP)
+    wait_until(lambda: told(out, "workload", queries=["one", "two"]), 30, "the new query")
+    wait_until(lambda: any(event["event"] == "frame" and event["query"] == "two" and "done_ms" in event
+                           for event in read_events(os.path.join(out, "events.jsonl"))), 30, "its answer")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("queries: [{name: x}]\n")
+    os.kill(process.pid, signal.SIGHUP)
+    wait_until(lambda: any("error" in event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "workload"),
+               30, "a word on the wrong one")
+    workload(bench, [("two", "b")], feed="others")
+    os.kill(process.pid, signal.SIGHUP)
+    wait_until(lambda: told(out, "workload", queries=["two"]), 30, "another feed")
+    before = len(lines(os.path.join(out, "two.jsonl")))
+    wait_until(lambda: any("others" in line["file"] and not line.get("stale")
+                           for line in lines(os.path.join(out, "two.jsonl"))[before:]), 30, "answers on the other feed")
+    gone = len(lines(os.path.join(out, "one.jsonl")))
+    os.kill(process.pid, signal.SIGTERM)
+    ended = bench.end(process)
+    equal(ended.code, 0, "exit code")
+    equal(len(lines(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
+
+
+def drift(bench):
+    """What no longer agrees with its original goes back to it within two checks; what agrees does not."""
+    a, b = two_models(bench)
+    queries = shared(a, b, {"conv0.weight", "conv1.weight", "conv2.weight"})
+    shape, data = a["conv2.weight"]
+    values = struct.unpack(f"<{len(data) // 4}f", data)
+    near = (shape, struct.pack(f"<{len(values)}f", *(value * 1.000001 for value in values)))
+    queries["one"][1]["conv2.weight"] = (near, a["conv2.weight"])
+    publish(bench.path("package"), 1, queries)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: 75%, drift: {every_s: 1, frames: 4}")
+    out = bench.path("out")
+    process = bench.start("edge", "run", path, "--package", bench.path("package"), "--out", out)
+
+    def of(query):
+        return [event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "drift" and event["query"] == query]
+    wait_until(lambda: os.path.exists(os.path.join(out, "events.jsonl")) and len(of("two")) >= 2 and len(of("one")) >= 4, 60, "checks")
+    mark = len(lines(os.path.join(out, "two.jsonl")))
+    wait_until(lambda: len(lines(os.path.join(out, "two.jsonl"))) > mark + 20, 30, "answers after it")
+    os.kill(process.pid, signal.SIGTERM)
+    check_done(bench.end(process), out)
+    equal([event["action"] for event in of("two")], ["watched", "reverted"], "checks of the one that drifts")
+    equal({event["action"] for event in of("one")}, {"none"}, "checks of the one that does not")
+    alone = bench.run("predict", "b.cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
+    wanted = [json.loads(line)["boxes"] for line in alone.out.splitlines()]
+    for line in lines(os.path.join(out, "two.jsonl"))[mark + 10:]:
+        if not line.get("stale"):
+            equal(line["boxes"], wanted[line.get("source", line["frame"])], "an answer after going back")
+
+
+def cgroup(bench):
+    """In a memory cgroup just above the limit nothing is killed."""
+    base = "/sys/fs/cgroup/memory" if os.path.isdir("/sys/fs/cgroup/memory") else "/sys/fs/cgroup"
+    limit_file = "memory.limit_in_bytes" if base.endswith("memory") else "memory.max"
+    group = os.path.join(base, f"culm-edge-{os.getpid()}")
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        raise Skipped(f"no memory cgroup can be made: {error}") from None
+    try:
+        make_pictures(bench.path("pictures"), 6)
+        for number, name in enumerate("abcdef"):
+            make_model(bench.path(name), number, wide=512)
+        path = workload(bench, [(name, name) for name in "abcdef"], edge="memory: min")
+        plain = bench.run("edge", "plan", path, "--json")
+        limit = json.loads(plain.out)["limit_bytes"]
+        everything = json.loads(plain.out)["most_bytes"]
+        # What the process takes beside the arena, of a run without a group.
+        process = bench.start("edge", "run", path, "--out", bench.path("free"))
+        wait_until(lambda: told(bench.path("free"), "evict"), 30, "evictions")
+        with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
+            peak = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
+        os.kill(process.pid, signal.SIGTERM)
+        bench.end(process)
+        most = peak + (2 << 20)
+        try:
+            with open(os.path.join(group, limit_file), "w", encoding="utf-8") as file:
+                file.write(str(most))
+        except OSError as error:
+            raise Skipped(f"the memory cgroup has no limit to set: {error}") from None
+        script = f'echo $$ > {group}/cgroup.procs && exec "$@"'
+        command = ["sh", "-c", script, "sh", bench.culm, "edge", "run", path, "--for", "4", "--out", bench.path("out")]
+        ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
+        equal(ended.returncode, 0, f"exit code in the group: {ended.stderr}")
+        events = read_events(bench.path("out", "events.jsonl"))
+        done = events[-1]
+        equal(done["event"], "done", "the last event")
+        check(done["resident_max_bytes"] <= limit, f"{done['resident_max_bytes']} of {limit} bytes")
+        check(all(query["processed"] > 0 for query in done["queries"]), f"{done['queries']}")
+        bench.note(f"limit {limit} of {everything} bytes, group {most} bytes")
+    finally:
+        os.rmdir(group)
 
 
 def signals(bench):
@@ -373,6 +479,9 @@ if not hasattr(random.Random, "randbytes"):
 cases.add("two models at the least memory answer as each does alone", run_alone)
 cases.add("a package's tensors are there once, and answers have the bits of private copies", shared_bits)
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
+cases.add("queries and feeds come and go on SIGHUP", reload)
+cases.add("drift: what no longer agrees goes back", drift)
+cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("a signal ends it, with what was done", signals)
 cases.add("a feed ends", feed_ends)
 cases.add("a feed cannot be opened, the other goes on", feed_missing)

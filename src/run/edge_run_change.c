@@ -1,0 +1,458 @@
+/*
+ * What changes in mid-run: rounds of the package, the workload, run times, and models that no longer
+ * agree with what they were merged from.
+ *
+ * All of it ends in a new layout, which the scheduler takes up when nothing runs. Queries and feeds are
+ * only added or marked as gone. If something is wrong, everything stays as it was and an event says why.
+ */
+#include "run/edge_run.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMES_NS 5000000000ull /* how often run times are compared with what was expected */
+#define AGAIN_NS 5000000000ull /* from a round that was refused until it is tried again */
+#define TIMES_OFF 0.15         /* how far they may be apart */
+#define PLAYED_QUERIES 8       /* with more, plans are only worked out */
+#define BELOW 2                /* checks below the target, after which a query goes back */
+
+/* --- layouts --- */
+
+/* Lays, plans and hands over. The store is locked by the caller. */
+static enum culm_status relay(struct culm_edge_running *run, struct culm_error *error) {
+    struct culm_edge_laid *laid = NULL, *old = run->next;
+    struct culm_edge_plan plan;
+    int32_t there = 0;
+    enum culm_status status = culm_edge_running_lay(run, &laid, error);
+    for (int32_t q = 0; q < run->query_count; q++) {
+        there += !run->query[q].gone;
+    }
+    const struct culm_edge_plan_options how = {
+        .given_order = run->catalog[0]->workload.edge.order == CULM_EDGE_ORDER_GIVEN,
+        .quick = there > PLAYED_QUERIES};
+    status = status ? status : culm_edge_plan(&laid->layout, &how, &plan, error);
+    if (status == CULM_OK) {
+        run->next = laid;
+        run->next_plan = plan;
+        status = culm_edge_scheduler_update(run->scheduler, &laid->layout, &plan, error);
+        if (status == CULM_OK) {
+            if (old != run->laid) {
+                culm_edge_laid_free(old); /* another one came before it was taken up */
+            }
+            return CULM_OK;
+        }
+        run->next = old;
+    }
+    culm_edge_laid_free(laid);
+    return status;
+}
+
+/* What is put back when something is wrong. */
+struct before {
+    int32_t query_count, feed_count;
+    bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
+    int32_t shadow[CULM_EDGE_QUERIES_MAX];
+    int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX];
+    int64_t round;
+};
+
+static int32_t *copy_of(const int32_t *list, int32_t count) {
+    int32_t *copy = malloc(((size_t)count + 1) * sizeof *copy);
+    if (copy) {
+        memcpy(copy, list, (size_t)count * sizeof *copy);
+    }
+    return copy;
+}
+
+static bool remember(const struct culm_edge_running *run, struct before *before) {
+    bool ok = true;
+    *before = (struct before){
+        .query_count = run->query_count, .feed_count = run->feed_count, .round = run->round};
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct edge_query *query = &run->query[q];
+        before->query_gone[q] = query->gone;
+        before->shadow[q] = query->shadow;
+        before->source[q] = copy_of(query->source, query->entry->part_count);
+        before->original[q] = copy_of(query->original, query->entry->part_count);
+        ok &= before->source[q] && before->original[q];
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        before->feed_gone[f] = run->feed[f].gone;
+    }
+    return ok;
+}
+
+static void put_back(struct culm_edge_running *run, struct before *before) {
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        query->gone = q >= before->query_count || before->query_gone[q];
+        if (q < before->query_count && before->source[q] && before->original[q]) {
+            int32_t *source = query->source, *original = query->original;
+            query->shadow = before->shadow[q];
+            query->source = before->source[q];
+            query->original = before->original[q];
+            before->source[q] = source;
+            before->original[q] = original;
+        }
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        run->feed[f].gone = f >= before->feed_count || before->feed_gone[f];
+    }
+}
+
+static void forget(struct before *before) {
+    for (int32_t q = 0; q < before->query_count; q++) {
+        free(before->source[q]);
+        free(before->original[q]);
+    }
+}
+
+/* `change` with the store locked; then a layout. */
+static enum culm_status try_change(struct culm_edge_running *run,
+                                   enum culm_status (*change)(struct culm_edge_running *run,
+                                                              struct culm_error *error),
+                                   struct culm_error *error) {
+    struct before before;
+    enum culm_status status =
+        remember(run, &before) ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+    pthread_mutex_lock(&run->lock);
+    status = status || !change ? status : change(run, error);
+    status = status ? status : relay(run, error);
+    if (status != CULM_OK) {
+        put_back(run, &before);
+    }
+    pthread_mutex_unlock(&run->lock);
+    forget(&before);
+    return status;
+}
+
+/* --- rounds --- */
+
+void culm_edge_running_round(struct culm_edge_running *run) {
+    struct culm_error error;
+    int64_t before = run->round;
+    uint64_t now = culm_clock_ns();
+    if (now < run->round_ns) {
+        return;
+    }
+    run->round_ns = now + AGAIN_NS; /* what is wrong is not told all the time */
+    if (try_change(run, culm_edge_running_sources, &error) == CULM_OK) {
+        run->round_ns = 0;
+        culm_edge_running_publish(
+            run, json_pack("{s:s, s:I}", "event", "round", "round", (json_int_t)run->round));
+        return;
+    }
+    culm_edge_running_publish(run,
+                              json_pack("{s:s, s:I, s:o}", "event", "round", "kept",
+                                        (json_int_t)before, "error", culm_json_text(error.text)));
+}
+
+/* --- the workload --- */
+
+static bool same_feed(const struct culm_feed_config *a, const struct culm_feed_config *b) {
+    return strcmp(a->name, b->name) == 0 && strcmp(a->file, b->file) == 0 && a->fps == b->fps &&
+           a->loop == b->loop && memcmp(a->crop, b->crop, sizeof a->crop) == 0;
+}
+
+static bool has_input(const struct edge_feed *feed, const struct culm_vision_input *input) {
+    for (int32_t i = 0; i < feed->inputs; i++) {
+        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
+            feed->input[i].channels == input->channels) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A feed that goes on, if it gives what all its queries read; else a new one. -1: no room. */
+static int32_t feed_for(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
+                        int32_t number) {
+    struct culm_feed_config *config = &catalog->workload.feeds[number];
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        bool fits = !run->feed[f].gone && same_feed(run->feed[f].config, config);
+        for (size_t q = 0; fits && q < catalog->workload.query_count; q++) {
+            fits = catalog->entry[q].config->feed_index != number ||
+                   has_input(&run->feed[f], &catalog->entry[q].model->input);
+        }
+        if (fits) {
+            return f;
+        }
+    }
+    if (run->feed_count == CULM_EDGE_FEEDS_MAX) {
+        return -1;
+    }
+    struct edge_feed *feed = &run->feed[run->feed_count];
+    culm_edge_running_open_feed(run, config, run->feed_count);
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
+        if (catalog->entry[q].config->feed_index == number) {
+            culm_edge_running_add_input(feed, &catalog->entry[q].model->input);
+        }
+    }
+    culm_edge_running_round_frame(feed);
+    return run->feed_count++;
+}
+
+static int32_t query_for(const struct culm_edge_running *run, const struct culm_edge_entry *entry,
+                         int32_t feed) {
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct edge_query *query = &run->query[q];
+        if (!query->gone && query->original_of < 0 && query->feed == feed &&
+            strcmp(query->entry->config->name, entry->config->name) == 0 &&
+            strcmp(query->entry->identity, entry->identity) == 0) {
+            return q;
+        }
+    }
+    return -1;
+}
+
+/* Nothing is known of how long it takes: as long as the slowest that is known, until it was run. */
+static void guess_times(const struct culm_edge_running *run, struct culm_edge_entry *entry) {
+    for (int32_t b = 0; b < entry->times.sizes && entry->times.run_ms[b] <= 0; b++) {
+        entry->times.run_ms[b] = 1;
+        for (int32_t q = 0; q < run->query_count; q++) {
+            const struct culm_edge_entry *other = run->query[q].entry;
+            bool same = strcmp(other->identity, entry->identity) == 0;
+            if (other != entry && b < other->times.sizes &&
+                (same || other->times.run_ms[b] > entry->times.run_ms[b])) {
+                entry->times.run_ms[b] = other->times.run_ms[b];
+            }
+        }
+    }
+}
+
+static enum culm_status take_workload(struct culm_edge_running *run, struct culm_error *error) {
+    struct culm_edge_catalog *catalog = run->catalog[run->catalogs - 1];
+    int32_t feed[CULM_EDGE_FEEDS_MAX];
+    bool query_stays[CULM_EDGE_QUERIES_MAX] = {0}, feed_stays[CULM_EDGE_FEEDS_MAX] = {0};
+    enum culm_status status = CULM_OK;
+    for (size_t f = 0; f < catalog->workload.feed_count; f++) {
+        feed[f] = feed_for(run, catalog, (int32_t)f);
+        if (feed[f] < 0) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "more than %d feeds since it began: start again",
+                                  CULM_EDGE_FEEDS_MAX);
+        }
+        feed_stays[feed[f]] = true;
+    }
+    for (size_t q = 0; q < catalog->workload.query_count && status == CULM_OK; q++) {
+        struct culm_edge_entry *entry = &catalog->entry[q];
+        int32_t on = feed[entry->config->feed_index], query = query_for(run, entry, on);
+        if (query >= 0) {
+            run->query[query].entry->config->deadline_ms = entry->config->deadline_ms;
+            run->query[query].entry->config->score = entry->config->score;
+        } else {
+            status = culm_edge_running_open(run, entry, -1, on, &query, error);
+            guess_times(run, entry);
+        }
+        query_stays[query] = true;
+    }
+    for (int32_t q = 0; q < run->query_count; q++) {
+        if (run->query[q].original_of < 0 && !query_stays[q]) {
+            run->query[q].gone = true;
+        }
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        run->feed[f].gone |= !feed_stays[f];
+    }
+    return status ? status : culm_edge_running_sources(run, error);
+}
+
+void culm_edge_running_reload(struct culm_edge_running *run) {
+    struct culm_error error;
+    const struct culm_edge_catalog_options options = {.sets = run->command->sets,
+                                                      .set_count = run->command->set_count,
+                                                      .profile = run->command->profile};
+    struct culm_edge_catalog *catalog = NULL;
+    enum culm_status status = CULM_OK;
+    int32_t room = (int32_t)(sizeof run->catalog / sizeof *run->catalog);
+    if (run->catalogs == room || !(catalog = calloc(1, sizeof *catalog))) {
+        status = culm_error_set(&error, CULM_ERR_MEMORY,
+                                "taken up too often since it began: start again");
+    } else {
+        run->catalog[run->catalogs++] = catalog;
+        status = culm_edge_catalog_open(run->command->workload, &options, catalog, &error);
+    }
+    status = status ? status : try_change(run, take_workload, &error);
+    status = status ? status : culm_edge_running_feeds(run, &error);
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        if (run->feed[f].gone) {
+            __atomic_store_n(&run->feed[f].stop, 1, __ATOMIC_RELEASE);
+        }
+    }
+    json_t *names = json_array();
+    for (int32_t q = 0; q < run->query_count; q++) {
+        if (!run->query[q].gone && run->query[q].original_of < 0) {
+            json_array_append_new(names, culm_json_text(run->query[q].entry->config->name));
+        }
+    }
+    json_t *event = json_pack("{s:s, s:o}", "event", "workload", "queries", names);
+    if (status != CULM_OK) {
+        json_object_set_new(event, "error", culm_json_text(error.text));
+    }
+    culm_edge_running_publish(run, event);
+}
+
+/* --- drift --- */
+
+enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
+                                           struct culm_error *error) {
+    const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
+    enum culm_status status = CULM_OK;
+    int32_t count = run->query_count;
+    for (int32_t q = 0; q < count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
+        if (query->original_of >= 0) {
+            query->gone = true; /* unless its query wants it, below */
+            continue;
+        }
+        bool merged = drift->every_s > 0 && drift->frames > 0 && !query->gone &&
+                      memcmp(query->source, query->original, bytes) != 0;
+        if (merged && query->shadow < 0 && run->query_count < CULM_EDGE_QUERIES_MAX) {
+            status =
+                culm_edge_running_open(run, query->entry, q, query->feed, &query->shadow, error);
+        }
+        for (int i = 0; i < 2 && merged && query->shadow >= 0 && status == CULM_OK; i++) {
+            struct edge_query *one = i ? &run->query[query->shadow] : query;
+            one->ring = one->ring ? one->ring : calloc(1, sizeof *one->ring);
+            status = one->ring ? CULM_OK
+                               : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for drift");
+        }
+    }
+    for (int32_t q = 0; q < count && status == CULM_OK; q++) {
+        const struct edge_query *query = &run->query[q];
+        size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
+        bool merged = query->original_of < 0 && query->shadow >= 0 && !query->gone &&
+                      memcmp(query->source, query->original, bytes) != 0;
+        if (merged) {
+            struct edge_query *shadow = &run->query[query->shadow];
+            shadow->gone = false;
+            memcpy(shadow->source, query->original, bytes);
+            memcpy(shadow->original, query->original, bytes);
+        }
+    }
+    return status;
+}
+
+static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) {
+    if (!CULM_GROW(to->box, to->box_capacity, from->box_count + 1) ||
+        !CULM_GROW(to->classes, to->class_capacity, from->class_count + 1) ||
+        !CULM_GROW(to->point, to->point_capacity, from->point_count + 1)) {
+        return false;
+    }
+    to->kind = from->kind;
+    to->box_count = from->box_count;
+    to->class_count = from->class_count;
+    to->point_count = from->point_count;
+    if (from->box_count) {
+        memcpy(to->box, from->box, (size_t)from->box_count * sizeof *to->box);
+    }
+    if (from->class_count) {
+        memcpy(to->classes, from->classes, (size_t)from->class_count * sizeof *to->classes);
+    }
+    if (from->point_count) {
+        memcpy(to->point, from->point, (size_t)from->point_count * sizeof *to->point);
+    }
+    return true;
+}
+
+/* As many samples as a check takes are there. */
+static void check_drift(struct culm_edge_running *run, struct edge_query *query) {
+    if (culm_accuracy_wanted(query->drift) == 0) {
+        culm_accuracy_clear(query->drift); /* the original saw nothing: nothing can be said */
+        return;
+    }
+    double accuracy = culm_accuracy_value(query->drift, false);
+    query->below = accuracy < query->entry->config->target ? query->below + 1 : 0;
+    bool back = query->below >= BELOW;
+    culm_edge_running_publish(run, json_pack("{s:s, s:o, s:f, s:s}", "event", "drift", "query",
+                                             culm_json_text(query->entry->config->name), "accuracy",
+                                             accuracy, "action",
+                                             back           ? "reverted"
+                                             : query->below ? "watched"
+                                                            : "none"));
+    culm_accuracy_clear(query->drift);
+    if (back) {
+        query->below = 0;
+        query->reverted = true;
+        run->changed = true;
+    }
+}
+
+void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, int64_t frame,
+                               int32_t width, const struct culm_answer *answer) {
+    struct edge_query *one = &run->query[number];
+    struct edge_query *query = one->original_of >= 0 ? &run->query[one->original_of] : one;
+    struct edge_query *original = query->shadow >= 0 ? &run->query[query->shadow] : NULL;
+    size_t at = (size_t)(frame % CULM_EDGE_RING);
+    if (!original || original->gone || query->gone || query->reverted || !one->ring ||
+        !copy_answer(&one->ring->answer[at], answer)) {
+        return;
+    }
+    one->ring->frame[at] = frame + 1;
+    one->ring->width[at] = width;
+    if (!query->ring || !original->ring || query->ring->frame[at] != frame + 1 ||
+        original->ring->frame[at] != frame + 1) {
+        return; /* the other has not seen it, or not yet */
+    }
+    query->drift = query->drift ? query->drift : culm_accuracy_new(answer->kind);
+    if (query->drift &&
+        culm_accuracy_add(query->drift, &query->ring->answer[at], &original->ring->answer[at],
+                          width) &&
+        culm_accuracy_frames(query->drift) >= run->catalog[0]->workload.edge.drift.frames) {
+        check_drift(run, query);
+    }
+}
+
+/* --- by itself --- */
+
+static enum culm_status go_back(struct culm_edge_running *run, struct culm_error *error) {
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        if (query->reverted && query->original_of < 0) {
+            memcpy(query->source, query->original,
+                   (size_t)query->entry->part_count * sizeof *query->source);
+        }
+    }
+    return culm_edge_running_shadows(run, error);
+}
+
+/* Models that take longer, or less, than was thought. */
+static bool times_differ(struct culm_edge_running *run) {
+    bool differ = false;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        for (int32_t b = 0; b < query->sizes && !query->gone; b++) {
+            double took = query->took_ms[b], *thought = &query->entry->times.run_ms[b];
+            if (took > 0 &&
+                (took > *thought * (1 + TIMES_OFF) || took < *thought * (1 - TIMES_OFF))) {
+                *thought = took;
+                differ = true;
+            }
+        }
+    }
+    return differ;
+}
+
+void culm_edge_running_settle(struct culm_edge_running *run) {
+    struct culm_error error;
+    uint64_t now = culm_clock_ns();
+    if (run->next) {
+        return; /* one change at a time */
+    }
+    if (now > run->timed_ns + TIMES_NS) {
+        run->changed |= run->timed_ns > 0 && times_differ(run);
+        run->timed_ns = now;
+    }
+    if (run->changed) {
+        run->changed = false;
+        if (try_change(run, go_back, &error) != CULM_OK) {
+            culm_edge_running_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
+                                                     culm_json_text(error.text)));
+        }
+    }
+}
