@@ -541,7 +541,7 @@ static json_t *totals_json(const struct culm_edge_scheduler *scheduler) {
 }
 
 static void end(struct culm_edge_scheduler *scheduler) {
-    double span = (double)(scheduler->totals.run_ns + scheduler->totals.waited_ns);
+    double span = (double)(now_of(scheduler) - scheduler->begin_ns);
     scheduler->ended = true;
     publish(scheduler, json_pack("{s:s, s:o, s:I, s:I, s:f, s:I}", "event", "done", "queries",
                                  totals_json(scheduler), "resident_max_bytes",
@@ -739,6 +739,7 @@ void culm_edge_scheduler_memory(const struct culm_edge_scheduler *scheduler,
     ret_memory->activation_bytes = scheduler->activation_bytes;
     ret_memory->frame_bytes = scheduler->frame_bytes;
     ret_memory->most_bytes = scheduler->most_bytes;
+    ret_memory->elapsed_ns = now_of(scheduler) - scheduler->begin_ns;
 }
 
 bool culm_edge_scheduler_holds(const struct culm_edge_scheduler *scheduler, int32_t tensor) {

@@ -76,7 +76,7 @@ struct culm_edge_memory {
     size_t most_bytes;                                  /* that the three together ever were */
     int64_t loaded_bytes, loads, evictions;
     uint64_t waited_ns; /* nothing ran because tensors had to come */
-    uint64_t run_ns;
+    uint64_t run_ns, elapsed_ns;
 };
 void culm_edge_scheduler_memory(const struct culm_edge_scheduler *scheduler,
                                 struct culm_edge_memory *ret_memory);

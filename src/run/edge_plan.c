@@ -96,7 +96,7 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
         json_object_set_new(visit, laid->query[plan.order[i]].name,
                             json_integer(plan.visit[plan.order[i]]));
     }
-    double span = (double)(memory.run_ns + memory.waited_ns);
+    double span = (double)memory.elapsed_ns;
     command->tell(
         command->ctx,
         json_pack("{s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "order",
@@ -198,7 +198,7 @@ static enum culm_status tell_cell(const struct culm_edge_command *command, struc
             released_mean += share / laid->layout.query_count;
             released_least = share < released_least ? share : released_least;
         }
-        double span = (double)(memory.run_ns + memory.waited_ns);
+        double span = (double)memory.elapsed_ns;
         command->tell(
             command->ctx,
             json_pack("{s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:I}, s:o}",

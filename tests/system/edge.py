@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -383,6 +384,47 @@ def feed_missing(bench):
     check(counts["one"] > 0 and counts["two"] == 0, f"{counts}")
 
 
+def ffmpeg_killed(bench):
+    """A clip whose ffmpeg is killed ends, and says so; the pictures go on."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    made = subprocess.run(["ffmpeg", "-loglevel", "error", "-i", bench.path("pictures", "%04d.png"), "-c:v", "ffv1", bench.path("clip.mkv")],
+                          capture_output=True, text=True, check=False)
+    equal(made.returncode, 0, f"ffmpeg: {made.stderr}")
+    path, out = workload(bench, [("one", "a")]), bench.path("out")
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace("queries:\n", f"  clip: {{file: {bench.path('clip.mkv')}, fps: 10, loop: true}}\nqueries:\n"
+                                   f"  - {{name: two, model: {bench.path('b')}.cfg, feed: clip, deadline_ms: 400}}\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    process = bench.start("edge", "run", path, "--out", out)
+
+    def children():
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+            first = file.read().split()
+        found = list(map(int, first))
+        for task in os.listdir(f"/proc/{process.pid}/task"):
+            with open(f"/proc/{process.pid}/task/{task}/children", encoding="utf-8") as file:
+                found += map(int, file.read().split())
+        return found
+
+    def failed():
+        for child in children():
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return any(event["event"] == "feed" and event.get("feed") == "clip" and "error" in event
+                   for event in read_events(os.path.join(out, "events.jsonl")))
+    wait_until(lambda: told(out, "frame", query="two"), 30, "a frame of the clip")
+    wait_until(failed, 30, "a word on ffmpeg's end")
+    seen = len(lines(os.path.join(out, "one.jsonl")))
+    wait_until(lambda: len(lines(os.path.join(out, "one.jsonl"))) > seen + 5, 30, "answers of the other query")
+    os.kill(process.pid, signal.SIGTERM)
+    check_done(bench.end(process), out)
+
+
 def too_little(bench):
     two_models(bench)
     path = workload(bench, [("one", "a")])
@@ -485,6 +527,7 @@ cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("a signal ends it, with what was done", signals)
 cases.add("a feed ends", feed_ends)
 cases.add("a feed cannot be opened, the other goes on", feed_missing)
+cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
 cases.add("a limit below the model", too_little)
 cases.add("a damaged tensor", damaged)
 cases.add("the arena, seen from outside", arena)
