@@ -40,10 +40,10 @@ static struct gnn_node *youngest(struct culm_gnn_leader *leader) {
     return youngest;
 }
 
-/* Lets go of those that are too many. They do what they have, and leave. */
+/* Lets go of those that are too many. They do what they have, and leave. One that was asked for when
+ * there were to be more, and is still to come, goes when it has. */
 static void release(struct culm_gnn_leader *leader) {
-    int32_t many = count_workers(leader) + leader->starting[CULM_GNN_WORKER] -
-                   leader->o.settings.count[CULM_GNN_WORKER];
+    int32_t many = count_workers(leader) - leader->o.settings.count[CULM_GNN_WORKER];
     for (struct gnn_node *node; many > 0 && (node = youngest(leader)); many--) {
         culm_gnn_leader_let_go(leader, node);
         culm_gnn_leader_meta(leader);

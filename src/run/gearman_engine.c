@@ -120,7 +120,7 @@ static int32_t add_new(struct gearman_engine *e) {
     int32_t out = 0;
     for (struct start **at = &e->starts; *at;) {
         struct start *start = *at;
-        if (start->over && (start->came || start->ended)) {
+        if ((start->over || !start->out) && !wanted(start)) {
             *at = start->next;
             free(start->payload);
             free(start);

@@ -194,6 +194,16 @@ def two_runs(bench):
         check(hashes[0] != hashes[1], "the runs are one and the same")
 
 
+def fewer(bench):
+    """The run finds out how many it wants, and fewer ask for jobs than that: those who are there stay."""
+    with Service(bench, workers=1) as service:
+        run = Run(bench, service, workers="auto", max_workers=4, tune="time")
+        run.wait(lambda: len(run.came()) == 1, "a worker")
+        ended = run.end()
+        equal(ended.all("tune")[0]["workers"], 4, "workers at first")
+        equal(ended.all("lost"), [], "losses")
+
+
 def nobody(bench):
     """No worker takes jobs: servers do all."""
     with Service(bench) as service:
@@ -242,6 +252,7 @@ cases.add("a worker is killed, and another one comes", lost_worker)
 cases.add("a worker is killed where one is idle", lost_idle)
 cases.add("the job server is killed and restarted", lost_server)
 cases.add("two runs at once", two_runs)
+cases.add("fewer workers than are wanted", fewer)
 cases.add("no workers", nobody)
 cases.add("jobs of somebody else", foreign)
 cases.add("what is refused", refused)
