@@ -25,6 +25,7 @@ int culm_cli_generate(int argc, char **argv);
 int culm_cli_gnn(int argc, char **argv);
 int culm_cli_gnn_cost(int argc, char **argv);  /* argv[0] is "cost" */
 int culm_cli_gnn_join(int argc, char **argv);  /* argv[0] is "server" or "worker" */
+int culm_cli_gnn_bundle(int argc, char **argv); /* argv[0] is "bundle" */
 int culm_cli_gnn_train(int argc, char **argv); /* argv[0] is "train" */
 int culm_cli_help(int argc, char **argv);
 int culm_cli_merge(int argc, char **argv);

@@ -59,7 +59,8 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_gnn = {
     .command = "gnn",
-    .arguments = "train CONFIG.yaml | server|worker --join HOST:PORT --token-file F | eval "
+    .arguments = "train CONFIG.yaml | server|worker --join HOST:PORT --token-file F | bundle --out "
+                 "FUNCTION.zip | eval "
                  "CONFIG|DIR | predict DIR --out LOGITS.npy | cost DIR|published|prices | show "
                  "GRAPH|CONFIG|DIR | partition GRAPH --intervals K | import "
                  "edges|npz FILE... --out GRAPH "
@@ -376,6 +377,9 @@ int culm_cli_gnn(int argc, char **argv) {
     }
     if (argc > 1 && (strcmp(argv[1], "server") == 0 || strcmp(argv[1], "worker") == 0)) {
         return culm_cli_gnn_join(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "bundle") == 0) {
+        return culm_cli_gnn_bundle(argc - 1, argv + 1);
     }
     if (argc > 1 && strcmp(argv[1], "function") == 0) { /* what AWS Lambda starts */
         return culm_gnn_function_main();

@@ -169,4 +169,13 @@ extern const char *const culm_gnn_import_kinds[], *const culm_gnn_make_kinds[]; 
 enum culm_status culm_gnn_create(const struct culm_gnn_new *options,
                                  struct culm_gnn_about *ret_about, struct culm_error *error);
 
+/* A function's package: what is in it, and how large it is. */
+struct culm_gnn_bundle {
+    int64_t files, bytes, zip_bytes;
+    bool too_large; /* to be uploaded at once */
+};
+/* Writes this program, its loader and its libraries as a zip for AWS Lambda, in place of what is there. */
+enum culm_status culm_gnn_bundle_write(const char *out, struct culm_gnn_bundle *ret_bundle,
+                                       struct culm_error *error);
+
 #endif

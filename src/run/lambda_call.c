@@ -42,8 +42,8 @@ static enum culm_status take_function(const struct culm_gnn_lambda_config *confi
     if (!function) {
         return culm_error_set(
             error, CULM_ERR_CONFIG,
-            "engine: lambda needs lambda.function, the name of a function that runs "
-            "'culm gnn function'");
+            "engine: lambda needs lambda.function, the name of a function made of what "
+            "'culm gnn bundle' writes");
     }
     size_t len = strspn(function, NAME_CHARS), more = 0;
     if (function[len] == ':') {

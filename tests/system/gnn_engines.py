@@ -8,12 +8,13 @@ failure must have happened.
 """
 import json
 import os
+import shlex
 import signal
 import subprocess
-import sys
+import zipfile
 
 import lambda_standin
-from harness import Cases, changed, check, equal, wait_until, workers_of
+from harness import Cases, Skipped, changed, check, equal, wait_until, workers_of
 
 cases = Cases()
 
@@ -71,7 +72,7 @@ def reference(bench, epochs):
 class Run:
     """A run whose workers are functions of a stand-in, which is told first what is to go wrong."""
 
-    def __init__(self, bench, orders=(), changes=None, listen="127.0.0.1:0", command=None, **service):
+    def __init__(self, bench, orders=(), changes=None, listen="127.0.0.1:0", command=None, look=None, **service):
         config = changed({**CONFIG, **LAMBDA}, **(changes or {}))
         command = command or [bench.culm, "gnn", "function"]
         wanted = reference(bench, config["epochs"])
@@ -82,6 +83,8 @@ class Run:
             self.counts = self.service.counts
             for what, times in orders:
                 equal(self.counts[what], times, f"how often there was '{what}'")
+            if look:
+                look(self.service)
         with open(bench.path("function.log"), encoding="utf-8") as file:
             self.log = file.read()
         bench.note(" ".join(f"{what}: {times}" for what, times in sorted(self.counts.items())))
@@ -219,6 +222,73 @@ def outlived(bench):
     equal(ended.hashes(), reference(bench, 3000), "weights_sha256 and state_sha256")
 
 
+# --- the package of a function ---
+
+
+def unpack(bench):
+    """The package, written twice; and a folder with what is in it."""
+    for name, zone in ("one.zip", "UTC"), ("two.zip", "Asia/Tokyo"):
+        ended = bench.run("gnn", "bundle", "--out", bench.path(name), "--json", env={**os.environ, "TZ": zone})
+        equal(ended.code, 0, f"exit code; {ended.err}")
+    about = json.loads(ended.out)
+    with open(bench.path("one.zip"), "rb") as one, open(bench.path("two.zip"), "rb") as two:
+        check(one.read() == two.read(), "the same package has other bytes")
+    folder = bench.path("root")
+    with zipfile.ZipFile(bench.path("one.zip")) as package:
+        equal(package.testzip(), None, "what is damaged")
+        entries = package.infolist()
+        package.extractall(folder)
+    equal([entry.filename for entry in entries][:2], ["bootstrap", "culm"], "what comes first")
+    equal(about["files"], len(entries), "files told")
+    for entry in entries:
+        equal((entry.create_system, entry.external_attr >> 16), (3, 0o100755), f"mode of {entry.filename}")
+        os.chmod(os.path.join(folder, entry.filename), 0o755)
+    bench.note(f"{len(entries)} files, {about['bytes'] / 1e6:.1f} MB, {about['zip_bytes'] / 1e6:.1f} MB as a zip")
+    return folder
+
+
+def alone(bench):
+    """In a root that has nothing else: neither a shell nor a library of the system."""
+    folder = unpack(bench)
+    with open(os.path.join(folder, "bootstrap"), encoding="ascii") as file:
+        last = file.read().splitlines()[-1]
+    words = shlex.split(last.replace("$here", ""))
+    equal(words[0], "exec", "how it starts")
+    root = ["chroot", folder] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "chroot", folder]
+    if subprocess.run([*root, *words[1:-2], "version"], capture_output=True, check=False).returncode:
+        if os.geteuid() != 0 and subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False).returncode:
+            raise Skipped("neither root nor allowed to make a user namespace")
+    it = Run(bench, command=[*root, *words[1:]])
+    equal(len(it.workers()), 3, "workers")
+
+
+def bootstrap(bench):
+    """As AWS starts it; no library but its own is in the process."""
+    folder = unpack(bench)
+
+    def look(service):
+        for environment in service.all.values():
+            with open(f"/proc/{environment.process.pid}/maps", encoding="utf-8") as file:
+                mapped = {line.split(maxsplit=5)[5].strip() for line in file if len(line.split(maxsplit=5)) == 6}
+            strange = [path for path in mapped if path.startswith("/") and ".so" in path and not path.startswith(folder)]
+            equal(strange, [], "libraries of the system")
+            check(any("libc.so" in path for path in mapped), f"no library at all: {mapped}")
+
+    libraries = f"/lib64:/usr/lib64:/var/runtime:/var/runtime/lib:{folder}:{folder}/lib:/opt/lib"
+    it = Run(bench, command=[os.path.join(folder, "bootstrap")], folder=folder, look=look,
+             environment={"LAMBDA_TASK_ROOT": folder, "LD_LIBRARY_PATH": libraries})
+    equal(len(it.workers()), 3, "workers")
+
+
+def not_written(bench):
+    """A limit on the size of files: one line, and nothing is left."""
+    command = f"ulimit -f 1000; trap '' XFSZ; exec {shlex.quote(bench.culm)} gnn bundle --out function.zip"
+    ended = subprocess.run(["sh", "-c", command], cwd=bench.folder, capture_output=True, text=True, check=False)
+    equal(ended.returncode, 4, f"exit code; {ended.stderr!r}")
+    equal(len(ended.stderr.splitlines()), 1, f"lines of {ended.stderr!r}")
+    equal(os.listdir(bench.folder), [], "what is left")
+
+
 # --- what is refused before anything starts ---
 
 
@@ -258,6 +328,9 @@ cases.add("a function that cannot start", useless)
 cases.add("a function with too little memory", too_small)
 cases.add("slow cold starts", slow_to_start)
 cases.add("a launcher that is killed", outlived)
+cases.add("a package in an empty root", alone)
+cases.add("a package as AWS starts it", bootstrap)
+cases.add("a package that cannot be written", not_written)
 refuse("no key", {}, "AWS_ACCESS_KEY_ID", env={"AWS_ACCESS_KEY_ID": None})
 refuse("no secret", {}, "AWS_SECRET_ACCESS_KEY", env={"AWS_SECRET_ACCESS_KEY": ""})
 refuse("a wrong secret", {}, "403 InvalidSignatureException", env={"AWS_SECRET_ACCESS_KEY": "wrong"})
