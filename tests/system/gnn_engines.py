@@ -289,6 +289,30 @@ def not_written(bench):
     equal(os.listdir(bench.folder), [], "what is left")
 
 
+# --- who vouches for the stand-in ---
+
+
+def outsiders(bench):
+    """AWS's own clients meet on it: boto3, and awslambdaric. The one also invokes our function."""
+    python = os.environ.get("CULM_LAMBDA_OUTSIDERS")
+    if not python:
+        raise Skipped("CULM_LAMBDA_OUTSIDERS names no Python that has boto3 and awslambdaric")
+    here = os.path.dirname(os.path.abspath(__file__))
+    command = [python, "-m", "awslambdaric", "lambda_outsiders.handler"]
+    with lambda_standin.Lambda(command, folder=here, timeout_s=2, log=bench.path("function.log")) as service:
+        ended = subprocess.run([python, os.path.join(here, "lambda_outsiders.py"), service.endpoint, lambda_standin.ACCESS_KEY,
+                                lambda_standin.SECRET_KEY, lambda_standin.SESSION_TOKEN, lambda_standin.REGION],
+                               capture_output=True, text=True, check=False)
+        equal((ended.returncode, ended.stdout), (0, "ok\n"), f"what they say: {ended.stderr[-800:]}")
+        equal((service.counts["timed out"], service.counts["warm"] > 0), (1, True), "time-outs, and warm invocations")
+    with lambda_standin.Lambda([bench.culm, "gnn", "function"], log=bench.path("ours.log")) as service:
+        script = ("import boto3, sys; r = boto3.client('lambda', endpoint_url=sys.argv[1]).invoke(FunctionName='worker', Payload=b'{}'); "
+                  "print(r['FunctionError'], r['Payload'].read().decode())")
+        ended = subprocess.run([python, "-c", script, service.endpoint], capture_output=True, text=True, check=False,
+                               env={**ENVIRONMENT, "AWS_DEFAULT_REGION": lambda_standin.REGION})
+    check(ended.stdout.startswith("Unhandled ") and '"Culm.Event"' in ended.stdout, f"{ended.stdout!r} {ended.stderr[-800:]}")
+
+
 # --- what is refused before anything starts ---
 
 
@@ -328,6 +352,7 @@ cases.add("a function that cannot start", useless)
 cases.add("a function with too little memory", too_small)
 cases.add("slow cold starts", slow_to_start)
 cases.add("a launcher that is killed", outlived)
+cases.add("outsiders vouch for the stand-in", outsiders)
 cases.add("a package in an empty root", alone)
 cases.add("a package as AWS starts it", bootstrap)
 cases.add("a package that cannot be written", not_written)
