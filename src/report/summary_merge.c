@@ -122,7 +122,8 @@ static bool memory(const struct culm_summary *s, char *ret_text, size_t size) {
 }
 
 static bool loading(const struct culm_summary *s, char *ret_text, size_t size) {
-    snprintf(ret_text, size, "%lld loads, %lld evictions; %.1f %% of the time was spent waiting",
+    snprintf(ret_text, size,
+             "loaded %lld times, evicted %lld times; %.1f %% of the time was spent waiting",
              (long long)s->own_counts[LOADS], (long long)s->own_counts[EVICTIONS],
              100 * s->own_figures[LOAD_SHARE]);
     return true;

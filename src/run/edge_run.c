@@ -253,6 +253,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
         }
     }
     culm_edge_running_stop_feeds(run);
+    culm_edge_running_pictures(run);
     return status ? status : write_profile(run, error);
 }
 

@@ -41,6 +41,13 @@ struct edge_ring {
     int32_t width[CULM_EDGE_RING];
 };
 
+/* An answer that is drawn when the run has ended. */
+#define CULM_EDGE_PICTURES 3
+struct edge_picture {
+    int64_t source; /* frame of the file */
+    struct culm_answer answer;
+};
+
 /* A query of the workload, or the original model of one that was merged, which looks at samples. */
 struct edge_query {
     struct culm_edge_entry *entry; /* in one of the catalogs */
@@ -62,6 +69,8 @@ struct edge_query {
     struct edge_ring *ring;         /* NULL where nothing is compared */
     struct culm_accuracy *drift;    /* of samples so far */
     int32_t below;                  /* checks below the target, one after the other */
+    int32_t pictures;
+    struct edge_picture picture[CULM_EDGE_PICTURES];
 };
 
 /* A source as a package has it. */
@@ -155,6 +164,12 @@ void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query 
                                int32_t size);
 /* The image of a program, in the activations' memory. */
 float *culm_edge_running_image(struct culm_edge_running *run);
+
+/* edge_run_pictures.c */
+/* The query's latest answer, of that frame of its file, is kept if one is wanted. */
+void culm_edge_running_keep(struct edge_query *query, int64_t source);
+/* Draws those that were kept, as DIR/pictures/QUERY-FRAME.png. After the feeds have been stopped. */
+void culm_edge_running_pictures(struct culm_edge_running *run);
 
 /* edge_run_feed.c */
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error);

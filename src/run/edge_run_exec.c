@@ -361,6 +361,9 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
             (void)culm_accuracy_add_label(query->accuracy, &query->latest, frame->label);
         }
     }
+    if (frame && batch) {
+        culm_edge_running_keep(query, frame->source);
+    }
     write_line(run, query, look, !batch);
 }
 

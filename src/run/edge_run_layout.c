@@ -70,6 +70,9 @@ static void release_query(struct edge_query *query) {
         culm_answer_release(&query->answer[k]);
     }
     culm_answer_release(&query->latest);
+    for (int32_t p = 0; p < query->pictures; p++) {
+        culm_answer_release(&query->picture[p].answer);
+    }
     culm_accuracy_free(query->accuracy);
     if (query->out) {
         fclose(query->out);

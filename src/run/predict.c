@@ -4,9 +4,8 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "data/feed.h"
-#include "data/image_write.h"
+#include "run/picture.h"
 #include "run/vision_open.h"
-#include "vision/picture.h"
 #include "vision/runner.h"
 
 #include <errno.h>
@@ -112,26 +111,7 @@ static enum culm_status draw(const struct predicting *p, const struct culm_feed_
     if (status != CULM_OK) {
         return status;
     }
-    size_t line = (size_t)frame->width * 3;
-    uint8_t *copy = malloc(line * (size_t)frame->height);
-    if (!copy) {
-        return no_memory(error);
-    }
-    for (int32_t y = 0; y < frame->height; y++) {
-        const uint8_t *from = frame->data + (size_t)y * frame->stride;
-        for (int32_t x = 0; x < frame->width; x++) {
-            for (int32_t c = 0; c < 3; c++) {
-                copy[(size_t)y * line + (size_t)(3 * x + c)] =
-                    from[x * frame->channels + (frame->channels == 3 ? c : 0)];
-            }
-        }
-    }
-    const struct culm_answer *a = &p->answer;
-    culm_vision_draw(copy, frame->width, frame->height, p->model, a->box, a->box_count);
-    culm_vision_draw_points(copy, frame->width, frame->height, a->point, a->point_count);
-    status = culm_image_write_png(path, copy, frame->width, frame->height, error);
-    free(copy);
-    return status;
+    return culm_picture_write(path, frame, p->model, &p->answer, error);
 }
 
 static enum culm_status answer(struct predicting *p, const struct culm_feed_frame *f,

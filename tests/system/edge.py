@@ -196,6 +196,14 @@ def run_alone(bench):
     check(any(event["event"] == "evict" for event in events), "nothing was evicted at the least memory")
     same_as_predict(bench, bench.path("out"), "one", "a")
     same_as_predict(bench, bench.path("out"), "two", "b")
+    drawn = [name for name in os.listdir(bench.path("out", "pictures")) if name.startswith("one-")]
+    check(drawn, "no answer was drawn")
+    report = bench.run("report", bench.path("out"), "--html", bench.path("page.html"))
+    equal(report.code, 0, "exit code of report")
+    with open(bench.path("page.html"), encoding="utf-8") as file:
+        page = file.read()
+    check(f'<img alt="{drawn[0]}" src="data:image/png;base64,iVBOR' in page, "the page has no pictures")
+    check("Weights in memory" in page, "the page has no chart of memory")
     again = bench.run("edge", "plan", path, "--profile", bench.path("out", "profile.json"), "--json")
     equal(json.loads(again.out)["limit_bytes"], done["limit_bytes"], "the limit of the plan")
 

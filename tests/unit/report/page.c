@@ -116,7 +116,7 @@ static void an_edge_box(void **state) {
                 "PNG");
     HAS(text, "2 of 3 answered in time (66.7 %)");
     HAS(text, "at most 3.00 MB of 4.00 MB");
-    HAS(text, "1 loads, 1 evictions; 25.0 % of the time was spent waiting");
+    HAS(text, "loaded 1 times, evicted 1 times; 25.0 % of the time was spent waiting");
     HAS(text, "M64.0 109.0H708.0L708.0 12.0"); /* half of the first stretch, all of the last */
     HAS(text, "<line class=\"limit\"");
     HAS(text, "<img alt=\"&lt;b&gt;.png\" src=\"data:image/png;base64,UE5H\">");

@@ -1,0 +1,30 @@
+/* Frames with answers drawn into them; see picture.h. */
+#include "run/picture.h"
+
+#include "data/image_write.h"
+
+#include <stdlib.h>
+
+enum culm_status culm_picture_write(const char *path, const struct culm_feed_frame *frame,
+                                    const struct culm_vision_model *model,
+                                    const struct culm_answer *answer, struct culm_error *error) {
+    size_t line = (size_t)frame->width * 3;
+    uint8_t *copy = malloc(line * (size_t)frame->height);
+    if (!copy) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", path);
+    }
+    for (int32_t y = 0; y < frame->height; y++) {
+        const uint8_t *from = frame->data + (size_t)y * frame->stride;
+        for (int32_t x = 0; x < frame->width; x++) {
+            for (int32_t c = 0; c < 3; c++) {
+                copy[(size_t)y * line + (size_t)(3 * x + c)] =
+                    from[x * frame->channels + (frame->channels == 3 ? c : 0)];
+            }
+        }
+    }
+    culm_vision_draw(copy, frame->width, frame->height, model, answer->box, answer->box_count);
+    culm_vision_draw_points(copy, frame->width, frame->height, answer->point, answer->point_count);
+    enum culm_status status = culm_image_write_png(path, copy, frame->width, frame->height, error);
+    free(copy);
+    return status;
+}
