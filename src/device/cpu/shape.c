@@ -202,6 +202,18 @@ static void crop_tile(void *context, int64_t tile, int thread) {
     }
 }
 
+/* With nothing around w, whole images are runs: one row each, whose elements are rows. */
+static void flatten(struct box *s) {
+    if (s->pad[1] == 0 && s->pad[3] == 0) {
+        s->c *= s->w;
+        s->w = s->h;
+        s->h = 1;
+        s->pad[1] = s->pad[0];
+        s->pad[3] = s->pad[2];
+        s->pad[0] = s->pad[2] = 0;
+    }
+}
+
 static void run(struct culm_cpu *cpu, struct box *s, int64_t rows, int64_t row,
                 culm_cpu_tile *tile) {
     s->rows = rows;
@@ -220,8 +232,8 @@ void ISA_NAME(pad)(struct culm_cpu *cpu, const struct culm_pad_args *args) {
                     (float)args->value,
                     0,
                     0};
-    run(cpu, &s, args->n * (args->pad[0] + args->h + args->pad[2]),
-        (args->pad[1] + args->w + args->pad[3]) * args->c, pad_tile);
+    flatten(&s);
+    run(cpu, &s, s.n * (s.pad[0] + s.h + s.pad[2]), (s.pad[1] + s.w + s.pad[3]) * s.c, pad_tile);
 }
 
 void ISA_NAME(crop)(struct culm_cpu *cpu, const struct culm_crop_args *args) {
@@ -235,7 +247,8 @@ void ISA_NAME(crop)(struct culm_cpu *cpu, const struct culm_crop_args *args) {
                     0,
                     0,
                     0};
-    run(cpu, &s, args->n * args->h, args->w * args->c, crop_tile);
+    flatten(&s);
+    run(cpu, &s, s.n * s.h, s.w * s.c, crop_tile);
 }
 
 /* ---- one part of a concatenation ---- */
