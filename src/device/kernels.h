@@ -446,6 +446,38 @@ struct culm_edge_dropout_args {
     const struct culm_dropout *dropout; /* p above 0; samples = n */
 };
 
+/* Attention over the entries of rows, all of it at once, for H heads of f / H columns. alpha[e,h] is the
+ * softmax of edge_softmax_forward, g its slope at the score (1 above zero), d what edge_dropout makes of
+ * a one. y[n,f] = the sums of alpha d x. Beside it, where wanted, rows of: the sums of alpha d g x [f];
+ * of alpha g [H]; the logarithm of the sum of e^score [H]. A row without entries gives zeros, and
+ * -infinity there. Sums of x are as spmm's; the others are of 16 lanes folded by halves where H divides
+ * 16. Rows of more entries than 4096, or 1024 where H is above 16, are summed in blocks of so many. */
+struct culm_attend_forward_args {
+    float *y, *beside;  /* rows ldy and ldb apart; beside: may be absent */
+    struct culm_in x;   /* rows ldx apart */
+    const float *s, *t; /* [n,H], [rows of the table,H] */
+    const uint64_t *start;
+    const uint32_t *column;
+    const uint32_t *column_id; /* of dropout: [rows of the table]; absent: the column itself */
+    int64_t n, f, ldx, ldy, ldb, heads;
+    double slope;
+    const struct culm_dropout *dropout; /* p above 0; samples = n; absent: none */
+};
+/* The other way: row r was read by its entries' columns i, with scores s[i,h] + t[r,h]; alpha = e^(leaky
+ * ReLU of the score - l[i,h]), and dropout is keyed by (id of i, id of r), as it was for i.
+ * y[n,f] = the sums of alpha d dy[i,:]; dt[n,H] = the sums of alpha g (d <x[r], dy[i]> - c[i,h]). */
+struct culm_attend_backward_args {
+    float *y, *dt;           /* rows ldy and ldt apart */
+    struct culm_in x, dy;    /* rows ldx and ldd apart */
+    const float *t, *reader; /* [n,H]; [rows of the table,3H]: s, l, c */
+    const uint64_t *start;
+    const uint32_t *column;
+    const uint32_t *column_id;
+    int64_t n, f, ldx, ldy, ldd, ldt, heads;
+    double slope;
+    const struct culm_dropout *dropout;
+};
+
 /* index[n] = where each row of x[n,c] is largest: the first of equals. */
 struct culm_argmax_args {
     int32_t *index;
@@ -698,7 +730,7 @@ struct culm_digest_here_args {
     X(softmax_forward) X(softmax_backward)                                                         \
     X(cross_entropy)                                                                               \
     X(spmm) X(sddmm) X(edge_softmax_forward) X(edge_softmax_backward) X(edge_sum)                  \
-    X(sparse_dropout) X(edge_dropout) X(argmax)                                                    \
+    X(sparse_dropout) X(edge_dropout) X(attend_forward) X(attend_backward) X(argmax)               \
     X(add) X(dropout) X(residual_dropout_forward)                                                  \
     X(activation_forward) X(activation_backward)                                                   \
     X(affine) X(accumulate) X(binary) X(spread) X(reduce) X(reduce_max_backward)                   \

@@ -292,9 +292,8 @@ void culm_gnn_numeric_free(struct culm_gnn_exec *exec) {
         culm_blob_pool_return(x->o.pool, culm_pages_size(state_bytes(x)));
         free(x->state);
     }
-    struct gnn_room *rooms[] = {&x->table,    &x->activations, &x->scratch, &x->made,
-                                &x->index,    &x->edge[0],     &x->edge[1], &x->edge[2],
-                                &x->score[0], &x->score[1],    &x->score[2]};
+    struct gnn_room *rooms[] = {&x->table, &x->activations, &x->scratch, &x->made,
+                                &x->index, &x->score[0],    &x->score[1]};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         drop_room(x, rooms[i]);
     }

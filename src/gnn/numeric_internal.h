@@ -69,7 +69,7 @@ struct culm_gnn_numeric {
     bool give_logits;
     struct gnn_input *input; /* [intervals]; n 0: not here */
     struct gnn_room table, activations, scratch, made, index;
-    struct gnn_room edge[3], score[3]; /* attention: of edges, and of rows */
+    struct gnn_room score[2]; /* attention */
 };
 
 /* Makes room for so many bytes; what was there is gone when it grows. */

@@ -6,6 +6,7 @@
  * elements l, l + 16, ..., and the lanes of a head are folded by halves; else entry after entry.
  */
 #include "device/cpu/edges.h"
+#include "device/cpu/dots.h"
 #include "device/cpu/drop.h"
 #include "device/cpu/variant.h"
 
@@ -19,151 +20,14 @@ struct sddmm {
     int64_t width; /* of a head */
 };
 
-/* The sums of lanes 0..7 and 8..15, each folded by halves. */
-SIMD void vsum_8(vec x, float *ret_low, float *ret_high) {
-#ifdef __AVX2__
-#if SIMD_WIDE
-    __m256 half[2] = {_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)};
-#else
-    __m256 half[2] = {x.a, x.b};
-#endif
-    float *const ret[2] = {ret_low, ret_high};
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; i++) {
-        __m128 four =
-            _mm_add_ps(_mm256_castps256_ps128(half[i]), _mm256_extractf128_ps(half[i], 1));
-        __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-        *ret[i] = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-    }
-#else
-    float lane[LANES];
-    vstore(lane, x);
-    for (int width = 4; width > 0; width /= 2) {
-        for (int i = 0; i < width; i++) {
-            lane[i] += lane[i + width];
-            lane[8 + i] += lane[8 + i + width];
-        }
-    }
-    *ret_low = lane[0];
-    *ret_high = lane[8];
-#endif
-}
-
-/* Four vectors of two such sums each, in order. */
-SIMD void vsum_8_of_4(const vec *x, float *sum) {
-#if SIMD_WIDE
-    vec part[2];
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; i++) { /* lanes i and i + 4: four sums of four lanes */
-        part[i] = vadd(_mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0x88),
-                       _mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0xDD));
-    }
-    vec two =
-        vadd(_mm512_shuffle_ps(part[0], part[1], 0x44), _mm512_shuffle_ps(part[0], part[1], 0xEE));
-    vec one = vadd(two, _mm512_movehdup_ps(two));
-    uvec order = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
-    _mm256_storeu_ps(sum, _mm512_castps512_ps256(_mm512_permutexvar_ps(order, one)));
-#else
-    for (int i = 0; i < 4; i++) {
-        vsum_8(x[i], &sum[2 * i], &sum[2 * i + 1]);
-    }
-#endif
-}
-
-/* vsum of eight vectors, in order. */
-SIMD void vsum_of_8(const vec *x, float *sum) {
-#if SIMD_WIDE
-    vec half[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) { /* lanes i and i + 8 */
-        half[i] = vadd(_mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0x44),
-                       _mm512_shuffle_f32x4(x[2 * i], x[2 * i + 1], 0xEE));
-    }
-    vsum_8_of_4(half, sum);
-#else
-    for (int i = 0; i < 8; i++) {
-        sum[i] = vsum(x[i]);
-    }
-#endif
-}
-
-/* Heads of 8 columns, two a vector. */
-SIMD void dots_of_8(const struct culm_sddmm_args *a, struct culm_in x, struct culm_in y, int64_t at,
-                    int64_t by, float *value) {
-    int64_t h = 0;
-    for (; h + 8 <= a->heads; h += 8) {
-        vec p[4];
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            int64_t k = h * 8 + i * LANES;
-            p[i] = vmul(tload(x, at + k), tload(y, by + k));
-        }
-        vsum_8_of_4(p, value + h);
-    }
-    for (; h < a->heads; h += 2) {
-        int64_t n = at_most(LANES, a->f - h * 8);
-        float low, high;
-        vec p = vmul(tload_part(x, at + h * 8, n), tload_part(y, by + h * 8, n));
-        vsum_8(p, &low, &high);
-        value[h] = low;
-        if (n > 8) {
-            value[h + 1] = high;
-        }
-    }
-}
-
-/* The products of one head, not yet folded. */
-SIMD vec products(struct culm_in x, struct culm_in y, int64_t at, int64_t by, int64_t width) {
-    vec sum = vmul(tload_part(x, at, width), tload_part(y, by, width));
-    for (int64_t i = LANES; i < width; i += LANES) {
-        sum = vfma(tload_part(x, at + i, width - i), tload_part(y, by + i, width - i), sum);
-    }
-    return sum;
-}
-
-/* A row's dot products, entry by entry and head by head: eight of them are folded at a time. */
-SIMD void dots(const struct sddmm *s, struct culm_in x, struct culm_in y, int64_t row) {
-    const struct culm_sddmm_args *a = s->a;
-    const uint32_t *column = a->column + a->start[row];
-    int64_t heads = a->heads, width = s->width, at = row * a->lda;
-    int64_t count = (int64_t)(a->start[row + 1] - a->start[row]) * heads, head = 0, i = 0;
-    float *value = a->value + a->start[row] * (uint64_t)heads;
-    vec sum[8];
-    for (; i + 8 <= count; i += 8) {
-#pragma GCC unroll 8
-        for (int k = 0; k < 8; k++) {
-            int64_t by = (int64_t)*column * a->ldb;
-            sum[k] = products(x, y, at + head * width, by + head * width, width);
-            if (++head == heads) {
-                head = 0;
-                column++;
-            }
-        }
-        vsum_of_8(sum, value + i);
-    }
-    for (; i < count; i++) {
-        int64_t by = (int64_t)*column * a->ldb;
-        value[i] = vsum(products(x, y, at + head * width, by + head * width, width));
-        if (++head == heads) {
-            head = 0;
-            column++;
-        }
-    }
-}
-
 SIMD void sddmm_rows(const struct sddmm *s, int64_t from, int64_t to, enum culm_dtype type_a,
                      enum culm_dtype type_b) {
     const struct culm_sddmm_args *a = s->a;
     struct culm_in x = {a->a.data, type_a}, y = {a->b.data, type_b};
     for (int64_t row = from; row < to; row++) {
-        if (s->width != 8) {
-            dots(s, x, y, row);
-            continue;
-        }
-        for (uint64_t e = a->start[row]; e < a->start[row + 1]; e++) {
-            dots_of_8(a, x, y, row * a->lda, (int64_t)a->column[e] * a->ldb,
-                      a->value + e * (uint64_t)a->heads);
-        }
+        dots_of_row(x, row * a->lda, y, a->ldb, a->column + a->start[row],
+                    (int64_t)(a->start[row + 1] - a->start[row]), a->heads, s->width,
+                    a->value + a->start[row] * (uint64_t)a->heads);
     }
 }
 

@@ -3,49 +3,29 @@
  *
  * The columns of x are cut into strips of at most STRIP vectors, whose sums stay in registers while
  * a row's neighbours are added one after the other. A tile is a chunk of rows of one strip; strips
- * are gone through one after the other, so that less of x is in use at a time. An element's sum is
- * the same sequence whatever strip and chunk it is in. (Strips so narrow that their part of x fits
- * into a cache were no faster.)
+ * are gone through one after the other, so that less of x is in use at a time. Where x is larger than
+ * the caches of a core, strips are narrower and copied together first: as columns of a wide matrix
+ * their rows would lie so far apart that they share few places in a cache. An element's sum is the same
+ * sequence whatever strip and chunk it is in.
  */
-#include "device/cpu/edges.h"
+#include "device/cpu/spmm.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
-
-#if SIMD_REGISTERS == 32
-#define STRIP 8 /* vectors */
-#else
-#define STRIP 4
-#endif
 
 /* Rows of x are asked for in advance where x is larger than this: a smaller one lies in a cache that
  * is near enough, and asking costs more than waiting. */
 #define NEAR_BYTES (3l << 19)
 
 #define VALUE_AHEAD 12 /* entries, where values are not in order */
+#define PACKED 2       /* vectors of a strip that is copied */
+#define PACK_VECTORS 6 /* that make it worth it, */
+#define PACK_LEAST 6   /* and entries to each row of x */
+#define PACK_ROWS 512  /* copied in one tile */
 
 /* How the value of a term is found: there is none; one an entry; one a vector of columns; one a
  * lane, of at most LANES or of more. */
 enum values { ONES, ONE, BY_VECTOR, BY_LANE, BY_LANE_OF_MANY };
-
-struct spmm {
-    const struct culm_spmm_args *a;
-    struct chunks chunks;
-    int64_t heads, head_width;
-    int64_t vectors, strips; /* all columns; strips have equal widths as far as they can */
-    size_t element;          /* bytes of one of x */
-    uint64_t ahead;          /* entries; 0: none */
-};
-
-/* One strip. */
-struct strip {
-    const struct spmm *s;
-    const char *x;        /* its first column */
-    size_t pitch;         /* bytes between rows of x */
-    int64_t column, last; /* its first; how many its last vector has */
-    int64_t head[STRIP];  /* of each vector's first column */
-    uvec lane[STRIP];     /* each lane's head; of many, counted from that */
-};
 
 SIMD vec load_columns(const char *at, int i, int vectors, int64_t last, enum culm_dtype type) {
     if (type == CULM_BF16) {
@@ -98,11 +78,11 @@ struct found {
     vec all;
 };
 
-SIMD struct found find_values(const struct strip *t, uint64_t e, enum values values) {
+SIMD struct found find_values(const struct spmm_strip *t, uint64_t e, enum values values) {
     const struct culm_spmm_args *a = t->s->a;
     struct found found = {.value = NULL};
     if (values != ONES) {
-        found.value = a->value + (a->entry ? a->entry[e] : e) * (uint64_t)t->s->heads;
+        found.value = a->value + (a->entry ? a->entry[e] : e - t->s->base) * (uint64_t)t->s->heads;
     }
     if (values == BY_LANE) {
         found.all = vload_n(found.value, t->s->heads);
@@ -110,7 +90,8 @@ SIMD struct found find_values(const struct strip *t, uint64_t e, enum values val
     return found;
 }
 
-SIMD vec value_of(const struct strip *t, const struct found *found, int i, enum values values) {
+SIMD vec value_of(const struct spmm_strip *t, const struct found *found, int i,
+                  enum values values) {
     switch (values) {
     case BY_LANE: return look_up(found->all, found->value, t->lane[i]);
     case BY_LANE_OF_MANY:
@@ -122,8 +103,8 @@ SIMD vec value_of(const struct strip *t, const struct found *found, int i, enum 
 }
 
 /* The sum of entries [from, to), not empty, of which more follow up to `end`. */
-SIMD void sum_entries(const struct strip *t, uint64_t from, uint64_t to, uint64_t end, vec *sum,
-                      int vectors, enum culm_dtype type, enum values values) {
+SIMD void sum_entries(const struct spmm_strip *t, uint64_t from, uint64_t to, uint64_t end,
+                      vec *sum, int vectors, enum culm_dtype type, enum values values) {
     const uint32_t *column = t->s->a->column;
     const uint64_t *entry = t->s->a->entry;
     const char *row = t->x + column[from] * t->pitch;
@@ -155,7 +136,7 @@ SIMD void sum_entries(const struct strip *t, uint64_t from, uint64_t to, uint64_
     }
 }
 
-SIMD void store_row(const struct strip *t, int64_t row, const vec *sum, int vectors) {
+SIMD void store_row(const struct spmm_strip *t, int64_t row, const vec *sum, int vectors) {
     const struct culm_spmm_args *a = t->s->a;
     int64_t at = row * a->ldy + t->column;
 #pragma GCC unroll 8
@@ -169,7 +150,7 @@ SIMD void store_row(const struct strip *t, int64_t row, const vec *sum, int vect
     }
 }
 
-SIMD void sum_rows(const struct strip *t, int64_t from, int64_t to, int vectors,
+SIMD void sum_rows(const struct spmm_strip *t, int64_t from, int64_t to, int vectors,
                    enum culm_dtype type, enum values values) {
     const struct culm_spmm_args *a = t->s->a;
     uint64_t end = a->start[to];
@@ -198,9 +179,9 @@ SIMD void sum_rows(const struct strip *t, int64_t from, int64_t to, int vectors,
 }
 
 /* One function for each number of vectors, type of x and kind of values. */
-typedef void sum_rows_fn(const struct strip *t, int64_t from, int64_t to);
+typedef void sum_rows_fn(const struct spmm_strip *t, int64_t from, int64_t to);
 #define ONE_OF(vectors, type, values)                                                              \
-    static void rows_##vectors##_##type##_##values(const struct strip *t, int64_t from,            \
+    static void rows_##vectors##_##type##_##values(const struct spmm_strip *t, int64_t from,       \
                                                    int64_t to) {                                   \
         sum_rows(t, from, to, vectors, CULM_##type, values);                                       \
     }
@@ -237,47 +218,123 @@ static enum values values_of(const struct spmm *s) {
                                         : BY_LANE_OF_MANY;
 }
 
-static void spmm_tile(void *context, int64_t tile, int thread) {
-    const struct spmm *s = context;
+static void make_strip(struct spmm_strip *t, const struct spmm *s, int64_t index) {
     const struct culm_spmm_args *a = s->a;
-    (void)thread;
-    int64_t chunk = tile % s->chunks.count, index = tile / s->chunks.count;
-    int64_t from = chunk_row(&s->chunks, chunk), to = chunk_row(&s->chunks, chunk + 1);
     int64_t first = s->vectors * index / s->strips;
-    int vectors = (int)(s->vectors * (index + 1) / s->strips - first);
-    struct strip t = {.s = s,
-                      .x = (const char *)a->x.data + (size_t)(first * LANES) * s->element,
-                      .pitch = (size_t)a->ldx * s->element,
-                      .column = first * LANES,
-                      .last = at_most(LANES, a->f - (first + vectors - 1) * LANES)};
-    enum values values = values_of(s);
-    for (int i = 0; i < vectors; i++) {
-        uint32_t lane[LANES];
-        t.head[i] = (t.column + i * LANES) / s->head_width;
-        for (int64_t j = 0; j < LANES; j++) {
-            int64_t column = at_most(a->f - 1, t.column + i * LANES + j);
-            int64_t head = column / s->head_width;
-            lane[j] = (uint32_t)(values == BY_LANE ? head : head - t.head[i]);
-        }
-        memcpy(&t.lane[i], lane, sizeof lane);
+    t->s = s;
+    t->vectors = (int)(s->vectors * (index + 1) / s->strips - first);
+    t->x = (const char *)a->x.data + (size_t)(first * LANES) * s->element;
+    t->pitch = (size_t)a->ldx * s->element;
+    if (s->packed) {
+        t->x = s->packed;
+        t->pitch = PACKED * LANES * s->element;
     }
-    if (from < to) {
-        functions[a->x.dtype == CULM_BF16][values][vectors - 1](&t, from, to);
+    t->column = first * LANES;
+    t->last = at_most(LANES, a->f - (first + t->vectors - 1) * LANES);
+    enum values values = values_of(s);
+    for (int i = 0; i < t->vectors; i++) {
+        uint32_t lane[LANES] = {0};
+        t->head[i] = (t->column + i * LANES) / s->head_width;
+        for (int64_t j = 0; j < LANES && values >= BY_LANE; j++) {
+            int64_t column = at_most(a->f - 1, t->column + i * LANES + j);
+            int64_t head = column / s->head_width;
+            lane[j] = (uint32_t)(values == BY_LANE ? head : head - t->head[i]);
+        }
+        memcpy(&t->lane[i], lane, sizeof lane);
     }
 }
 
-void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
-    struct spmm s = {.a = args,
-                     .chunks = chunks_of(cpu, args->start, args->n),
-                     .heads = at_least(1, args->heads),
-                     .element = culm_dtype_bytes(args->x.dtype)};
+static void run_strip(const struct spmm_strip *t, int64_t from, int64_t to) {
+    functions[t->s->a->x.dtype == CULM_BF16][values_of(t->s)][t->vectors - 1](t, from, to);
+}
+
+static struct spmm spmm_of(const struct culm_spmm_args *args) {
+    struct spmm s = {
+        .a = args, .heads = at_least(1, args->heads), .element = culm_dtype_bytes(args->x.dtype)};
+    assert(args->f % s.heads == 0);
     s.head_width = args->f / s.heads;
     s.vectors = ceil_div(args->f, LANES);
     s.strips = ceil_div(s.vectors, STRIP);
+    return s;
+}
+
+void ISA_NAME(spmm_rows_init)(struct spmm_rows *rows, const struct culm_spmm_args *args) {
+    rows->args = *args;
+    rows->args.start = rows->range;
+    rows->args.n = 1;
+    rows->spmm = spmm_of(&rows->args);
+    for (int64_t i = 0; i < at_most(rows->spmm.strips, SPMM_STRIPS_KEPT); i++) {
+        make_strip(&rows->strip[i], &rows->spmm, i);
+    }
+}
+
+void ISA_NAME(spmm_rows_sum)(struct spmm_rows *rows, float *y, const float *value, uint64_t from,
+                             uint64_t to, bool add) {
+    rows->args.y = (struct culm_out){y, CULM_F32};
+    rows->args.value = value;
+    rows->args.add = add;
+    rows->range[0] = rows->spmm.base = from;
+    rows->range[1] = to;
+    for (int64_t i = 0; i < rows->spmm.strips; i++) {
+        struct spmm_strip *strip = &rows->strip[at_most(i, SPMM_STRIPS_KEPT - 1)];
+        if (i >= SPMM_STRIPS_KEPT - 1) { /* the last place is for all others */
+            make_strip(strip, &rows->spmm, i);
+        }
+        run_strip(strip, 0, 1);
+    }
+}
+
+static void spmm_tile(void *context, int64_t tile, int thread) {
+    const struct spmm *s = context;
+    (void)thread;
+    int64_t chunk = tile % s->chunks.count, index = tile / s->chunks.count;
+    int64_t from = chunk_row(&s->chunks, chunk), to = chunk_row(&s->chunks, chunk + 1);
+    struct spmm_strip t;
+    if (from < to) {
+        make_strip(&t, s, s->packed ? s->strip : index);
+        run_strip(&t, from, to);
+    }
+}
+
+static void pack_tile(void *context, int64_t tile, int thread) {
+    const struct spmm *s = context;
+    (void)thread;
+    int64_t first = s->vectors * s->strip / s->strips * LANES;
+    int64_t last = at_most(s->a->f, s->vectors * (s->strip + 1) / s->strips * LANES);
+    size_t bytes = (size_t)(last - first) * s->element, pitch = PACKED * LANES * s->element;
+    int64_t to = at_most(s->rows, (tile + 1) * PACK_ROWS);
+    for (int64_t row = tile * PACK_ROWS; row < to; row++) {
+        const char *from =
+            (const char *)s->a->x.data + (size_t)(row * s->a->ldx + first) * s->element;
+        memcpy(s->packed + (size_t)row * pitch, from, bytes);
+    }
+}
+
+/* Whether copies of strips fit, and are read often enough. */
+static bool packs(const struct spmm *s, uint64_t entries, int64_t rows) {
+    int64_t bytes = rows * s->a->ldx * (int64_t)s->element;
+    return s->vectors >= PACK_VECTORS && rows > 0 && bytes > NEAR_BYTES &&
+           rows * PACKED * LANES * (int64_t)s->element <= SHARED_FLOATS * (int64_t)sizeof(float) &&
+           entries >= (uint64_t)rows * PACK_LEAST;
+}
+
+void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
+    struct spmm s = spmm_of(args);
+    s.chunks = chunks_of(cpu, args->start, args->n);
+    s.rows = args->rows;
     int64_t rows = args->rows ? args->rows : args->n;
+    if (packs(&s, args->start[args->n] - args->start[0], args->rows)) {
+        s.packed = (char *)cpu_shared(cpu);
+        s.strips = ceil_div(s.vectors, PACKED);
+        s.ahead = 24;
+        for (; s.strip < s.strips; s.strip++) {
+            culm_cpu_run(cpu, ceil_div(s.rows, PACK_ROWS), pack_tile, &s);
+            culm_cpu_run(cpu, s.chunks.count, spmm_tile, &s);
+        }
+        return;
+    }
     if (rows * args->ldx * (int64_t)s.element > NEAR_BYTES) { /* about as many lines on their way */
         s.ahead = s.vectors / s.strips < 6 ? 24 : 12;
     }
-    assert(args->f % s.heads == 0);
     culm_cpu_run(cpu, s.chunks.count * s.strips, spmm_tile, &s);
 }

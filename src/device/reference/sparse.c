@@ -2,6 +2,10 @@
 #include "device/reference/internal.h"
 #include "tensor/reference_sparse.h"
 
+#include "base/rng.h"
+
+#include <math.h>
+
 #define KERNEL(name)                                                                               \
     void culm_reference_##name(struct reference *r, const struct culm_##name##_args *a)
 
@@ -67,6 +71,91 @@ KERNEL(edge_dropout) {
     struct culm_ref_rows rows = rows_of(a->n, a->start, a->column);
     (void)r;
     culm_ref_edge_dropout(a->y, a->x, &rows, a->column_id, a->heads, a->dropout);
+}
+
+/* What dropout makes of a one at (reader's id, own id), head h. */
+static double kept(const struct culm_dropout *dropout, uint64_t reader, uint64_t own, int64_t h) {
+    if (!dropout) {
+        return 1;
+    }
+    struct culm_rng_block block = culm_rng(dropout->key, reader << 32 | own, (uint64_t)(h / 8));
+    uint32_t bits = block.word[h / 2 % 4] >> (h % 2 * 16) & 0xFFFF;
+    return bits < (uint32_t)(dropout->p * 65536.0 + 0.5) ? 0 : 1 / (1 - dropout->p);
+}
+
+KERNEL(attend_forward) {
+    struct culm_ref_rows rows = rows_of(a->n, a->start, a->column);
+    const float *x = culm_reference_get(r, a->x, table_size(&rows, a->f, a->ldx));
+    int64_t width = a->f / a->heads;
+    for (int64_t i = 0; i < a->n * a->heads; i++) {
+        int64_t row = i / a->heads, h = i % a->heads;
+        double top = -INFINITY, sum = 0, slopes = 0;
+        float *y = a->y + row * a->ldy + h * width;
+        float *beside = a->beside ? a->beside + row * a->ldb + h * width : NULL;
+        for (int64_t f = 0; f < width; f++) {
+            y[f] = 0;
+            if (beside) {
+                beside[f] = 0;
+            }
+        }
+        for (int pass = 0; pass < 3; pass++) {
+            for (uint64_t e = a->start[row]; e < a->start[row + 1]; e++) {
+                uint32_t to = a->column[e];
+                double z = (double)a->s[i] + (double)a->t[to * a->heads + h];
+                double slope = z > 0 ? 1 : a->slope, alpha = exp(z * slope - top) / sum;
+                top = pass == 0 ? fmax(top, z * slope) : top;
+                sum += pass == 1 ? exp(z * slope - top) : 0;
+                slopes += pass == 2 ? alpha * slope : 0;
+                for (int64_t f = 0; f < width && pass == 2; f++) {
+                    double by =
+                        alpha * (a->dropout ? kept(a->dropout, culm_dropout_sample(a->dropout, row),
+                                                   a->column_id ? a->column_id[to] : to, h)
+                                            : 1);
+                    double one = (double)x[to * a->ldx + h * width + f];
+                    y[f] = (float)((double)y[f] + by * one);
+                    if (beside) {
+                        beside[f] = (float)((double)beside[f] + by * slope * one);
+                    }
+                }
+            }
+        }
+        if (beside) {
+            float *rest = a->beside + row * a->ldb + a->f + h;
+            rest[0] = (float)slopes;
+            rest[a->heads] = (float)(top + log(sum));
+        }
+    }
+}
+
+KERNEL(attend_backward) {
+    struct culm_ref_rows rows = rows_of(a->n, a->start, a->column);
+    const float *x = culm_reference_get(r, a->x, (a->n - 1) * a->ldx + a->f);
+    const float *dy = culm_reference_get(r, a->dy, table_size(&rows, a->f, a->ldd));
+    int64_t width = a->f / a->heads;
+    for (int64_t i = 0; i < a->n * a->heads; i++) {
+        int64_t row = i / a->heads, h = i % a->heads;
+        float *y = a->y + row * a->ldy + h * width;
+        double dt = 0;
+        for (int64_t f = 0; f < width; f++) {
+            y[f] = 0;
+        }
+        for (uint64_t e = a->start[row]; e < a->start[row + 1]; e++) {
+            uint32_t to = a->column[e];
+            const float *reader = a->reader + to * 3 * a->heads + h;
+            double z = (double)reader[0] + (double)a->t[i], slope = z > 0 ? 1 : a->slope, dot = 0;
+            double alpha = exp(z * slope - (double)reader[a->heads]);
+            double by = a->dropout ? kept(a->dropout, a->column_id ? a->column_id[to] : to,
+                                          culm_dropout_sample(a->dropout, row), h)
+                                   : 1;
+            for (int64_t f = 0; f < width; f++) {
+                double one = (double)dy[to * a->ldd + h * width + f];
+                dot += (double)x[row * a->ldx + h * width + f] * one;
+                y[f] = (float)((double)y[f] + alpha * by * one);
+            }
+            dt += alpha * slope * (by * dot - (double)reader[2 * a->heads]);
+        }
+        a->dt[row * a->ldt + h] = (float)dt;
+    }
 }
 
 KERNEL(argmax) { culm_ref_argmax(a->index, culm_reference_get(r, a->x, a->n * a->c), a->n, a->c); }

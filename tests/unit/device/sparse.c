@@ -287,6 +287,45 @@ static void test_spmm_heads(void **state) {
     }
 }
 
+/* A table larger than caches, whose columns are copied strip by strip. */
+static void test_spmm_large(void **state) {
+    enum { N = 5000, EACH = 8, F = 121, LD = 123 };
+    (void)state;
+    stream = seed;
+    uint64_t *start = calloc(N + 1, sizeof *start);
+    uint32_t *column = calloc(N * EACH, sizeof *column);
+    for (int64_t e = 0; e < N * EACH; e++) {
+        column[e] = (uint32_t)culm_rng_below(&stream, N);
+    }
+    for (int64_t r = 0; r <= N; r++) {
+        start[r] = (uint64_t)(r * EACH);
+    }
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        struct array x = array_of(N * LD, bf16 ? CULM_BF16 : CULM_F32);
+        struct array got = array_of(N * LD, CULM_F32), want = array_of(N * LD, CULM_F32);
+        for (int64_t i = 0; i < N * LD; i++) {
+            float sum = got.f32[i];
+            for (uint64_t e = start[i / LD]; e < start[i / LD + 1] && i % LD < F; e++) {
+                float term = x.f32[column[e] * LD + i % LD];
+                sum = e == start[i / LD] ? term : sum + term;
+            }
+            want.f32[i] = sum;
+        }
+        for (int d = 0; d < device_count; d++) {
+            CULM_RUN(devices[d].device, spmm, .y = culm_out_f32(got.f32),
+                     .x = {data_of(&x), x.dtype}, .start = start, .column = column, .n = N, .f = F,
+                     .ldx = LD, .ldy = LD, .rows = N);
+            expect(want.f32, got.f32, N * LD, d, is_reference(d) ? 1e-5 : 0,
+                   "spmm of a large table");
+        }
+        array_free(&x);
+        array_free(&got);
+        array_free(&want);
+    }
+    free(start);
+    free(column);
+}
+
 /* --- sddmm --- */
 
 static void check_sddmm(int64_t f, int64_t heads, enum culm_dtype type_a, enum culm_dtype type_b) {
@@ -595,6 +634,90 @@ static void test_edge_dropout(void **state) {
     }
 }
 
+/* --- attention, all at once --- */
+
+static void check_attend(int64_t heads, int64_t width, enum culm_dtype type, double p) {
+    enum { BETWEEN = 3 };
+    char what[96];
+    int64_t f = heads * width, ld = f + BETWEEN, extra = f + 2 * heads;
+    uint32_t row_id[ROWS], column_id[TABLE];
+    snprintf(what, sizeof what, "attention, heads %lld of %lld, %s, dropout %g", (long long)heads,
+             (long long)width, culm_dtype_name(type), p);
+    stream = seed;
+    for (int i = 0; i < TABLE; i++) {
+        column_id[i] = (uint32_t)culm_rng_next(&stream);
+        row_id[i % ROWS] = (uint32_t)culm_rng_next(&stream);
+    }
+    const struct culm_dropout dropout = {.p = p, .key = 99, .sample_id = row_id, .samples = ROWS};
+    struct array table = array_of(TABLE * ld, type), own = array_of(ROWS * ld, type);
+    struct array s = array_of(ROWS * heads, CULM_F32), t = array_of(TABLE * heads, CULM_F32);
+    struct array reader = array_of(TABLE * 3 * heads, CULM_F32);
+    struct array want[4], got[4]; /* y, beside; y, dt */
+    const int64_t size[4] = {ROWS * ld, ROWS * extra, ROWS * ld, ROWS * heads};
+    for (int64_t i = 0; i < TABLE * 3 * heads; i++) { /* alphas like those of a row of ten */
+        reader.f32[i] += i / heads % 3 == 1 ? 2 : 0;
+    }
+    for (int i = 0; i < 4; i++) {
+        want[i] = array_of(size[i], CULM_F32);
+        got[i] = array_of(size[i], CULM_F32);
+    }
+    for (int d = 0; d < device_count; d++) {
+        for (int i = 0; i < 4; i++) {
+            memset(got[i].f32, 0, bytes_of(&got[i]));
+        }
+        for (int with = 0; with < 2; with++) { /* y is the same without the rest */
+            CULM_RUN(devices[d].device, attend_forward, .y = got[0].f32,
+                     .beside = with ? got[1].f32 : NULL, .x = {data_of(&table), type}, .s = s.f32,
+                     .t = t.f32, .start = matrix.start, .column = matrix.column,
+                     .column_id = column_id, .n = ROWS, .f = f, .ldx = ld, .ldy = ld, .ldb = extra,
+                     .heads = heads, .slope = SLOPE, .dropout = p > 0 ? &dropout : NULL);
+            if (d == 0 && with == 0) {
+                memcpy(want[0].f32, got[0].f32, bytes_of(&got[0]));
+            }
+        }
+        CULM_RUN(devices[d].device, attend_backward, .y = got[2].f32, .dt = got[3].f32,
+                 .x = {data_of(&own), type}, .dy = {data_of(&table), type}, .t = s.f32,
+                 .reader = reader.f32, .start = matrix.start, .column = matrix.column,
+                 .column_id = column_id, .n = ROWS, .f = f, .ldx = ld, .ldy = ld, .ldd = ld,
+                 .ldt = heads, .heads = heads, .slope = SLOPE, .dropout = p > 0 ? &dropout : NULL);
+        for (int64_t r = 0; r < ROWS; r++) { /* infinities have no distance */
+            for (int64_t h = 0; h < heads; h++) {
+                float *log = &got[1].f32[r * extra + f + heads + h];
+                assert_int_equal(matrix.start[r] == matrix.start[r + 1], isinf(*log) && *log < 0);
+                *log = isinf(*log) ? 0 : *log;
+            }
+        }
+        for (int i = 0; i < 4; i++) {
+            bool first = d == 0 && i > 0;
+            if (first) {
+                memcpy(want[i].f32, got[i].f32, bytes_of(&got[i]));
+            }
+            expect(want[i].f32, got[i].f32, size[i], d, is_reference(d) ? 1e-4 : 0, what);
+        }
+    }
+    struct array *const all[] = {&table,   &own,     &s,      &t,      &reader, &want[0], &want[1],
+                                 &want[2], &want[3], &got[0], &got[1], &got[2], &got[3]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        array_free(all[i]);
+    }
+}
+
+static void test_attend(void **state) {
+    (void)state;
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        enum culm_dtype type = bf16 ? CULM_BF16 : CULM_F32;
+        check_attend(8, 8, type, 0.6);
+        check_attend(8, 8, type, 0);
+        check_attend(1, 7, type, 0.6);
+        check_attend(1, 200, type, 0);
+        check_attend(4, 16, type, 0.3);
+        check_attend(3, 5, type, 0.6);
+        check_attend(9, 31, type, 0.5);
+        check_attend(20, 9, type, 0.5);
+        check_attend(64, 2, type, 0.5);
+    }
+}
+
 /* --- argmax --- */
 
 static void test_argmax(void **state) {
@@ -631,14 +754,11 @@ int main(int argc, char **argv) {
     }
     printf("seed %llu\n", (unsigned long long)seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spmm),
-        cmocka_unit_test(test_spmm_heads),
-        cmocka_unit_test(test_sddmm),
-        cmocka_unit_test(test_edge_softmax),
-        cmocka_unit_test(test_edge_softmax_slope),
-        cmocka_unit_test(test_edge_sum),
-        cmocka_unit_test(test_sparse_dropout),
-        cmocka_unit_test(test_edge_dropout),
+        cmocka_unit_test(test_spmm),         cmocka_unit_test(test_spmm_heads),
+        cmocka_unit_test(test_spmm_large),   cmocka_unit_test(test_sddmm),
+        cmocka_unit_test(test_edge_softmax), cmocka_unit_test(test_edge_softmax_slope),
+        cmocka_unit_test(test_edge_sum),     cmocka_unit_test(test_sparse_dropout),
+        cmocka_unit_test(test_edge_dropout), cmocka_unit_test(test_attend),
         cmocka_unit_test(test_argmax),
     };
     return cmocka_run_group_tests_name("device/sparse", tests, make_matrix, free_matrix);
