@@ -48,7 +48,8 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_bench = {
     .command = "bench",
-    .arguments = "step|ops NAME|CONFIG | infer MODEL | gnn epoch CONFIG | gnn spmm|sddmm|softmax GRAPH",
+    .arguments =
+        "step|ops NAME|CONFIG | infer MODEL | gnn epoch CONFIG | gnn spmm|sddmm|softmax GRAPH",
     .min_arguments = 2,
     .max_arguments = 3,
     .summary = "Measures the training step of a model in one process, or its operators",
@@ -62,8 +63,10 @@ const struct culm_usage culm_usage_bench = {
         "really\n"
         "done: Winograd's convolutions do fewer.\n"
         "\n"
-        "infer times how a model of pictures (FILE.cfg, FILE.onnx, a configuration, a run) answers:\n"
-        "the forward pass of a batch, given for one frame of it. Memory is the model's numbers and\n"
+        "infer times how a model of pictures (FILE.cfg, FILE.onnx, a configuration, a run) "
+        "answers:\n"
+        "the forward pass of a batch, given for one frame of it. Memory is the model's numbers "
+        "and\n"
         "what running takes beside them.\n"
         "\n"
         "gnn epoch times the epochs of a graph network (culm gnn train) without evaluation. GB/s "
@@ -167,28 +170,28 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
     if (kernel) {
         return bench_kernel(arguments->items[1], arguments->items[2], v, error);
     }
-    if (v->dtype > 0 || v->width) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--dtype and --width are not for 'bench gnn epoch'");
+    if (v->width) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is not for 'bench gnn epoch'");
     }
+    const char *dtype = v->dtype < 0 ? NULL : v->dtype ? "bf16" : "f32";
     enum culm_status status =
-        culm_gnn_bench(arguments->items[2], (int)v->threads, v->iters, &b, error);
+        culm_gnn_bench(arguments->items[2], dtype, (int)v->threads, v->iters, &b, error);
     if (status != CULM_OK) {
         return status;
     }
-    double rate = (double)b.gathered_floats * 4 / b.median_s / 1e9;
+    double bytes = strcmp(b.dtype, "bf16") == 0 ? 2 : 4;
+    double rate = (double)b.gathered_floats * bytes / b.median_s / 1e9;
     if (v->json) {
         culm_cli_print_json(json_pack("{s:s, s:s, s:i, s:{s:f, s:f}, s:I, s:f, s:I}", "model",
-                                      b.model, "dtype", "f32", "threads", b.threads, "epoch_s",
+                                      b.model, "dtype", b.dtype, "threads", b.threads, "epoch_s",
                                       "median", b.median_s, "min", b.least_s, "gathered_floats",
                                       (json_int_t)b.gathered_floats, "gb_per_s", rate,
                                       "peak_memory_bytes", (json_int_t)b.peak_memory_bytes));
     } else {
-        printf(
-            "%s, f32, %d threads: epoch %.6f s (min %.6f), %lld floats gathered, %.2f GB/s, %.0f "
-            "MB\n",
-            b.model, b.threads, b.median_s, b.least_s, (long long)b.gathered_floats, rate,
-            (double)b.peak_memory_bytes / 1e6);
+        printf("%s, %s, %d threads: epoch %.6f s (min %.6f), %lld floats gathered, %.2f GB/s, %.0f "
+               "MB\n",
+               b.model, b.dtype, b.threads, b.median_s, b.least_s, (long long)b.gathered_floats,
+               rate, (double)b.peak_memory_bytes / 1e6);
     }
     return CULM_OK;
 }
@@ -201,10 +204,8 @@ static enum culm_status bench_infer(const struct culm_arguments *arguments, cons
                               "write 'culm bench infer MODEL', with --batch, --threads, --iters, "
                               "--weights and --json alone");
     }
-    const struct culm_infer_options how = {.weights = v->weights,
-                                           .batch = v->batch,
-                                           .threads = (int)v->threads,
-                                           .iters = v->iters};
+    const struct culm_infer_options how = {
+        .weights = v->weights, .batch = v->batch, .threads = (int)v->threads, .iters = v->iters};
     enum culm_status status = culm_bench_infer(arguments->items[1], &how, &b, error);
     if (status != CULM_OK) {
         return status;

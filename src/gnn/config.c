@@ -188,11 +188,6 @@ static const struct culm_config_row rows[] = {
     CULM_CONFIG_SECTION("cluster", T, cluster, &culm_cluster_config_table),
 };
 
-static enum culm_status not_built(const struct culm_config_place *place, const char *key,
-                                  const char *what, struct culm_error *error) {
-    return culm_config_refuse(place, CULM_CONFIG_KEYS(key), error, "'%s' is not built yet", what);
-}
-
 static enum culm_status read_workers(T *c, const struct culm_config_place *place,
                                      struct culm_error *error) {
     c->workers_auto = strcmp(c->workers, "auto") == 0;
@@ -222,9 +217,6 @@ static enum culm_status check_built(const T *c, const struct culm_config_place *
     if (c->order == CULM_GNN_ORDER_PUBLISHED && c->model.arch != CULM_GNN_GCN) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("order"), error,
                                   "the published order is that of 'arch: gcn'; leave it out");
-    }
-    if (c->precision != CULM_PRECISION_F32) {
-        return not_built(place, "precision", culm_precision_names[c->precision], error);
     }
     if (c->graph.memory_mb > 0) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("graph.memory_mb"), error,

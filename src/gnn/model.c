@@ -93,6 +93,7 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
         return culm_error_set(error, CULM_ERR_MEMORY, "model: out of memory");
     }
     m->plan = *plan;
+    m->rows = config->precision == CULM_PRECISION_BF16 ? CULM_BF16 : CULM_F32;
     enum culm_status status = compile(m, config, CULM_GNN_FOR_TRAINING, error);
     if (status == CULM_OK) {
         status = compile(m, config, CULM_GNN_FOR_EVALUATION, error);
@@ -136,10 +137,10 @@ static bool multiplies(const struct culm_gnn_model *m, int32_t stage) {
 
 void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layout *layout) {
     size_t row_bytes[CULM_GNN_STAGES_MAX], d_row_bytes[CULM_GNN_STAGES_MAX];
-    size_t gradient_bytes[CULM_GNN_STAGES_MAX];
+    size_t gradient_bytes[CULM_GNN_STAGES_MAX], element = culm_dtype_bytes(m->rows);
     for (int32_t s = 0; s < m->stages; s++) {
-        row_bytes[s] = (size_t)m->border[s].width * sizeof(float);
-        d_row_bytes[s] = (size_t)m->border[s].d_width * sizeof(float);
+        row_bytes[s] = (size_t)m->border[s].width * element;
+        d_row_bytes[s] = (size_t)m->border[s].d_width * element;
         gradient_bytes[s] =
             (size_t)culm_stage_info(m->stage[CULM_GNN_FOR_TRAINING][s])->param_floats *
             sizeof(float);
@@ -149,6 +150,9 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
         layout->step[i].remote = multiplies(m, layout->step[i].stage);
     }
     layout->scores = m->plan.classes == 2 && m->plan.vertices <= SCORED_MAX;
+    for (int32_t i = 0; i < layout->gathers; i++) {
+        layout->gather[i].row_floats = (int32_t)(layout->gather[i].row_bytes / element);
+    }
 }
 
 int64_t culm_gnn_model_parameters(const struct culm_gnn_model *m) {

@@ -16,6 +16,9 @@
  * *Weights* of a run are one vector: the parameters of every stage, one stage after the other. Those
  * of one stage are also what its gradient consists of.
  *
+ * With `precision: bf16` rows are stored and sent as bf16, rounded where a stage or a gather has made
+ * them; stages and sums compute in f32.
+ *
  * Thread: constant once made.
  */
 #ifndef CULM_GNN_MODEL_H
@@ -58,6 +61,7 @@ struct culm_gnn_param {
 
 struct culm_gnn_model {
     struct culm_gnn_plan plan;
+    enum culm_dtype rows; /* of rows that are made, gathered and sent; all else is f32 */
     int32_t stages;
     struct culm_graph *graph[2];
     struct culm_stage *stage[2][CULM_GNN_STAGES_MAX];

@@ -63,6 +63,38 @@ enum culm_status gnn_wrong_rows(struct culm_gnn_task *task, const char *what, si
                           task->interval, (long long)task->epoch, what, have, want);
 }
 
+/* --- rows of either type --- */
+
+enum culm_status gnn_make(struct culm_gnn_numeric *x, struct gnn_room *room, void *rows,
+                          int64_t count, float **ret_rows, struct culm_error *error) {
+    if (x->o.model->rows == CULM_F32) {
+        *ret_rows = rows;
+        return CULM_OK;
+    }
+    enum culm_status status = gnn_room(x, room, (size_t)(count + 16) * sizeof(float), error);
+    *ret_rows = room->data;
+    return status;
+}
+
+enum culm_status gnn_widen(struct culm_gnn_numeric *x, struct gnn_room *room, const void *rows,
+                           int64_t count, const float **ret_rows, struct culm_error *error) {
+    float *wide;
+    enum culm_status status = gnn_make(x, room, (void *)rows, count, &wide, error);
+    if (status == CULM_OK && wide != rows) {
+        CULM_RUN(x->o.device, affine, .y = culm_out_f32(wide), .x = gnn_in(x, rows), .count = count,
+                 .scale = 1);
+    }
+    *ret_rows = wide;
+    return status;
+}
+
+void gnn_narrow(struct culm_gnn_numeric *x, void *rows, const float *made, int64_t count) {
+    if (made != rows) {
+        CULM_RUN(x->o.device, affine, .y = gnn_out(x, rows), .x = culm_in_f32(made), .count = count,
+                 .scale = 1);
+    }
+}
+
 /* --- sums --- */
 
 static void fold_copy(void *self, void *out, const void *a, size_t bytes) {
@@ -292,8 +324,9 @@ void culm_gnn_numeric_free(struct culm_gnn_exec *exec) {
         culm_blob_pool_return(x->o.pool, culm_pages_size(state_bytes(x)));
         free(x->state);
     }
-    struct gnn_room *rooms[] = {&x->table, &x->activations, &x->scratch, &x->made,
-                                &x->index, &x->score[0],    &x->score[1]};
+    struct gnn_room *rooms[] = {&x->table,   &x->activations, &x->scratch,  &x->made,
+                                &x->index,   &x->score[0],    &x->score[1], &x->wide[0],
+                                &x->wide[1], &x->wide[2]};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         drop_room(x, rooms[i]);
     }

@@ -41,14 +41,14 @@ static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *
     }
     if (step->stage > 0) {
         bool training = step->kind != CULM_GNN_EVALUATE && step->kind != CULM_GNN_SCORE;
-        status =
-            check_rows(task, task->rows,
-                       gnn_gathered_bytes(&m->border[step->stage - 1], input->n, training), "rows");
+        status = check_rows(task, task->rows,
+                            gnn_gathered_bytes(m, &m->border[step->stage - 1], input->n, training),
+                            "rows");
     }
     if (status == CULM_OK && step->kind == CULM_GNN_BACKWARD) {
-        status =
-            check_rows(task, task->d_rows,
-                       gnn_gathered_bytes(&m->border[step->stage], input->n, false), "gradients");
+        status = check_rows(task, task->d_rows,
+                            gnn_gathered_bytes(m, &m->border[step->stage], input->n, false),
+                            "gradients");
     }
     return status;
 }
@@ -66,6 +66,13 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
     if (status == CULM_OK) {
         status = gnn_room(x, &x->scratch, info->scratch_bytes, &task->job.error);
     }
+    const float *rows = NULL;
+    if (status == CULM_OK && stage > 0) {
+        bool keeps = purpose == CULM_GNN_FOR_TRAINING;
+        status = gnn_widen(x, &x->wide[0], task->rows->data,
+                           gnn_gathered_count(&m->border[stage - 1], input->n, keeps), &rows,
+                           &task->job.error);
+    }
     if (status != CULM_OK) {
         return status;
     }
@@ -79,7 +86,7 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
         .params = (const float *)task->weights->data + m->weights_at[stage],
         .rows = input->rows[purpose][stage],
         .fields = field,
-        .input = stage > 0 ? task->rows->data : NULL,
+        .input = rows,
         .loss_scale = 1 / (double)m->plan.train,
         .activations = x->activations.data,
         .scratch = x->scratch.data,
@@ -89,7 +96,7 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
 
 static enum culm_status make_output(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                     const struct gnn_input *input, int64_t width) {
-    return gnn_blob(x, (size_t)input->n * (size_t)width * sizeof(float), &task->output,
+    return gnn_blob(x, (size_t)input->n * (size_t)width * gnn_element(x), &task->output,
                     &task->job.error);
 }
 
@@ -103,12 +110,18 @@ static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task
     if (status == CULM_OK) {
         status = make_output(x, task, input, m->border[stage].width);
     }
+    int64_t count = input->n * m->border[stage].width;
+    float *made = NULL;
     if (status == CULM_OK) {
-        run.output = task->output->data;
+        status = gnn_make(x, &x->wide[1], task->output->data, count, &made, &task->job.error);
+    }
+    if (status == CULM_OK) {
+        run.output = made;
         status = culm_stage_forward(m->stage[purpose][stage], x->o.device, &run);
     }
     if (status == CULM_OK) {
-        scale_rows(x, input, run.output, &m->border[stage], false);
+        scale_rows(x, input, made, &m->border[stage], false);
+        gnn_narrow(x, task->output->data, made, count);
     }
     return status;
 }
@@ -136,9 +149,20 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     if (status == CULM_OK && bytes > 0) {
         status = gnn_room(x, &x->made, bytes, &task->job.error);
     }
+    const float *d_rows = NULL;
+    float *made = NULL;
+    if (status == CULM_OK && task->d_rows) {
+        status = gnn_widen(x, &x->wide[1], task->d_rows->data,
+                           input->n * m->border[step->stage].width, &d_rows, &task->job.error);
+    }
+    if (status == CULM_OK && task->output) {
+        status = gnn_make(x, &x->wide[2], task->output->data, input->n * before->d_width, &made,
+                          &task->job.error);
+    }
     if (status != CULM_OK) {
         return status;
     }
+    run.d_output = d_rows;
     /* What backward does not need of forward is not computed again. */
     if (step->kind == CULM_GNN_LOSS || info->activation_bytes > 0) {
         run.output = x->made.data;
@@ -150,9 +174,8 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
         run.grads = task->gradient->data;
     }
     run.first = true;
-    run.d_output = task->d_rows ? task->d_rows->data : NULL;
     /* which nobody may want, or not as it is */
-    run.d_input = task->output && !attention ? task->output->data : x->made.data;
+    run.d_input = task->output && !attention ? made : x->made.data;
     if (status == CULM_OK) {
         status = culm_stage_backward(stage, x->o.device, &run);
     }
@@ -161,9 +184,10 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     }
     if (status == CULM_OK && task->output) {
         scale_rows(x, input, run.d_input, before, true);
-    }
-    if (status == CULM_OK && task->output && attention) {
-        gnn_attention_rows(before, input->n, run.d_input, task->rows->data, task->output->data);
+        if (attention) {
+            gnn_attention_rows(before, input->n, run.d_input, run.input, made);
+        }
+        gnn_narrow(x, task->output->data, made, input->n * before->d_width);
     }
     return status;
 }
@@ -194,7 +218,8 @@ static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *
     }
     bool scores = !x->give_logits && x->o.layout->scores;
     if (status == CULM_OK && x->give_logits) {
-        status = make_output(x, task, input, m->plan.classes);
+        status = gnn_blob(x, (size_t)(input->n * m->plan.classes) * sizeof(float), &task->output,
+                          &task->job.error);
     } else if (status == CULM_OK && scores) {
         status = gnn_blob(x, (size_t)input->n * sizeof(struct culm_gnn_scored), &task->output,
                           &task->job.error);

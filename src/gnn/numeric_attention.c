@@ -46,37 +46,49 @@ static struct edges edges_of(const struct culm_gnn_numeric *x, const struct culm
     };
 }
 
-/* Columns of rows that are `stride` apart, side by side. */
-static void take_columns(float *to, const float *from, int64_t n, int64_t stride, int64_t at,
-                         int64_t count) {
-    for (int64_t r = 0; r < n; r++) {
-        memcpy(to + r * count, from + r * stride + at, (size_t)count * sizeof *to);
+/* Columns of rows that are `stride` apart, into rows of f32 that are `apart`. */
+static void take_columns(const struct culm_gnn_numeric *x, float *to, int64_t apart,
+                         const void *rows, int64_t n, int64_t stride, int64_t at, int64_t count) {
+    const float *from = (const float *)rows + at;
+    const uint16_t *half = (const uint16_t *)rows + at;
+    for (int64_t r = 0; r < n && x->o.model->rows == CULM_F32; r++) {
+        memcpy(to + r * apart, from + r * stride, (size_t)count * sizeof *to);
+    }
+    for (int64_t r = 0; r < n && x->o.model->rows == CULM_BF16; r++) {
+        for (int64_t c = 0; c < count; c++) {
+            uint32_t bits = (uint32_t)half[r * stride + c] << 16;
+            memcpy(to + r * apart + c, &bits, sizeof bits);
+        }
     }
 }
 
 /* --- forward --- */
 
 enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                            struct gnn_input *input, const float *own, float *y) {
+                            struct gnn_input *input, const void *own, void *rows) {
     const struct gnn_flow *flow = &x->flow[task->gather];
     const struct culm_gnn_border *border = &x->o.model->border[flow->border];
     const struct culm_gnn_structure *structure = x->o.structure;
     int64_t table_rows =
         culm_gnn_structure_need(structure, false, task->interval)->start[structure->intervals];
     const struct edges e = edges_of(x, task, input);
-    float *s, *t;
+    int64_t count = gnn_gathered_count(border, e.n, !flow->evaluate);
+    float *s, *t, *y;
     enum culm_status status = room(x, &x->score[0], e.n * e.heads, &s, &task->job.error);
     if (status == CULM_OK) {
         status = room(x, &x->score[1], table_rows * e.heads, &t, &task->job.error);
+    }
+    if (status == CULM_OK) {
+        status = gnn_make(x, &x->wide[0], rows, count, &y, &task->job.error);
     }
     if (status != CULM_OK) {
         return status;
     }
     int64_t extra_at = gnn_extra_at(border, e.n);
     float *beside = flow->evaluate ? NULL : y + extra_at;
-    take_columns(s, own, e.n, border->width, border->sent, e.heads);
-    take_columns(t, x->table.data, table_rows, border->sent, e.all, e.heads);
-    CULM_RUN(x->o.device, attend_forward, .y = y, .beside = beside, .x = culm_in_f32(x->table.data),
+    take_columns(x, s, e.heads, own, e.n, border->width, border->sent, e.heads);
+    take_columns(x, t, e.heads, x->table.data, table_rows, border->sent, e.all, e.heads);
+    CULM_RUN(x->o.device, attend_forward, .y = y, .beside = beside, .x = gnn_in(x, x->table.data),
              .s = s, .t = t, .start = e.rows->start, .column = e.rows->column,
              .column_id = input->table_id[0], .n = e.n, .f = e.all, .ldx = border->sent,
              .ldy = border->width, .ldb = border->extra, .heads = e.heads, .slope = (double)SLOPE,
@@ -91,6 +103,7 @@ enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     if (beside) { /* what lies between is zeroed, so that equal results are equal blobs */
         memset(y + e.n * border->width, 0, (size_t)(extra_at - e.n * border->width) * sizeof *y);
     }
+    gnn_narrow(x, rows, y, count);
     return CULM_OK;
 }
 
@@ -131,18 +144,17 @@ static int32_t forward_of(const struct culm_gnn_numeric *x, int32_t border) {
 }
 
 enum culm_status gnn_attend_back(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                 struct gnn_input *input, const float *own, float *y) {
+                                 struct gnn_input *input, const void *own, void *rows) {
     const struct gnn_flow *flow = &x->flow[task->gather];
     const struct culm_gnn_border *border = &x->o.model->border[flow->border];
     const struct culm_gnn_structure *structure = x->o.structure;
     int direction = structure->directed;
     const struct culm_blob *made = task->made ? task->made[forward_of(x, flow->border)] : NULL;
-    size_t bytes = (size_t)(input->n * border->width) * sizeof(float);
-    const float *table = x->table.data;
+    size_t bytes = (size_t)(input->n * border->width) * gnn_element(x);
     const struct edges e = edges_of(x, task, input);
     int64_t table_rows =
         culm_gnn_structure_need(structure, true, task->interval)->start[structure->intervals];
-    float *t, *reader;
+    float *t, *reader, *y;
     if (!made || made->size_bytes != bytes) {
         return gnn_wrong_rows(task, "rows of its own", made ? made->size_bytes : 0, bytes);
     }
@@ -150,21 +162,23 @@ enum culm_status gnn_attend_back(struct culm_gnn_numeric *x, struct culm_gnn_tas
     if (status == CULM_OK) {
         status = room(x, &x->score[1], table_rows * 3 * e.heads, &reader, &task->job.error);
     }
+    if (status == CULM_OK) {
+        status = gnn_make(x, &x->wide[0], rows, e.n * border->width, &y, &task->job.error);
+    }
     if (status != CULM_OK) {
         return status;
     }
-    const float *forward = made->data;
-    take_columns(t, forward, e.n, border->width, e.all, e.heads);
-    take_columns(reader, table, table_rows, border->d_sent, e.all, 3 * e.heads);
-    CULM_RUN(x->o.device, attend_backward, .y = y, .dt = y + e.all, .x = culm_in_f32(forward),
-             .dy = culm_in_f32(table), .t = t, .reader = reader, .start = e.rows->start,
+    take_columns(x, t, e.heads, made->data, e.n, border->width, e.all, e.heads);
+    take_columns(x, reader, 3 * e.heads, x->table.data, table_rows, border->d_sent, e.all,
+                 3 * e.heads);
+    CULM_RUN(x->o.device, attend_backward, .y = y, .dt = y + e.all, .x = gnn_in(x, made->data),
+             .dy = gnn_in(x, x->table.data), .t = t, .reader = reader, .start = e.rows->start,
              .column = e.rows->column, .column_id = input->table_id[direction], .n = e.n,
              .f = e.all, .ldx = border->width, .ldy = border->width, .ldd = border->d_sent,
              .ldt = border->width, .heads = e.heads, .slope = (double)SLOPE,
              .dropout = e.dropout.p > 0 ? &e.dropout : NULL);
-    for (int64_t r = 0; r < e.n; r++) {
-        memcpy(y + r * border->width + e.all + e.heads, own + r * border->d_width + border->d_sent,
-               (size_t)e.heads * sizeof *y);
-    }
+    take_columns(x, y + e.all + e.heads, border->width, own, e.n, border->d_width, border->d_sent,
+                 e.heads);
+    gnn_narrow(x, rows, y, e.n * border->width);
     return CULM_OK;
 }

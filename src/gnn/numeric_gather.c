@@ -75,16 +75,15 @@ static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gn
 
 /* --- gathers --- */
 
-/* The first `width` floats of rows of `from`, which are `stride` apart, by number, side by side. */
-static void copy_rows(float *to, const float *from, const uint32_t *row, int64_t count,
-                      int64_t width, int64_t stride) {
-    size_t bytes = (size_t)width * sizeof *to;
+/* The first `width` bytes of rows of `from`, which are `stride` apart, by number, side by side. */
+static void copy_rows(char *to, const char *from, const uint32_t *row, int64_t count, size_t width,
+                      size_t stride) {
     if (width == stride && count > 0 && row[count - 1] - row[0] + 1 == count) {
-        memcpy(to, from + row[0] * width, (size_t)count * bytes); /* they rise: all of a stretch */
+        memcpy(to, from + row[0] * width, (size_t)count * width); /* they rise: all of a stretch */
         return;
     }
     for (int64_t r = 0; r < count; r++, to += width) {
-        memcpy(to, from + row[r] * stride, bytes);
+        memcpy(to, from + row[r] * stride, width);
     }
 }
 
@@ -112,11 +111,12 @@ enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
         status = rows_of_slice(x, task, input, gather->transposed, &slice);
     }
     if (status == CULM_OK) {
-        status = gnn_blob(x, (size_t)(slice->count * sent) * sizeof(float), &task->output,
+        status = gnn_blob(x, (size_t)(slice->count * sent) * gnn_element(x), &task->output,
                           &task->job.error);
     }
     if (status == CULM_OK) {
-        copy_rows(task->output->data, task->input->data, slice->row, slice->count, sent, width);
+        copy_rows(task->output->data, task->input->data, slice->row, slice->count,
+                  (size_t)sent * gnn_element(x), (size_t)width * gnn_element(x));
     }
     return status;
 }
@@ -142,18 +142,17 @@ static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *t
         row = in->at;
         stride = sent;
     }
-    if (source->blob->size_bytes != (size_t)(rows * stride) * sizeof(float)) {
-        return gnn_wrong_rows(task, "rows", source->blob->size_bytes,
-                              (size_t)(rows * stride) * sizeof(float));
+    size_t width = (size_t)sent * gnn_element(x), apart = (size_t)stride * gnn_element(x);
+    if (source->blob->size_bytes != (size_t)rows * apart) {
+        return gnn_wrong_rows(task, "rows", source->blob->size_bytes, (size_t)rows * apart);
     }
-    copy_rows((float *)x->table.data + (int64_t)first * sent, source->blob->data, row, count, sent,
-              stride);
+    copy_rows((char *)x->table.data + first * width, source->blob->data, row, count, width, apart);
     return CULM_OK;
 }
 
 /* The sum over neighbours, and beside it what passes by. */
 static void add_up(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                   const struct gnn_input *input, const float *own, float *y) {
+                   const struct gnn_input *input, const char *own, char *y) {
     const struct culm_gnn_gather *gather = &x->o.layout->gather[task->gather];
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_gnn_rows *rows = &input->gather[direction(x, gather->transposed)];
@@ -162,18 +161,19 @@ static void add_up(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
     bool mean = x->o.config->model.arch == CULM_GNN_SAGE;
     int64_t width, sent;
     widths(x, task->gather, &width, &sent);
-    CULM_RUN(x->o.device, spmm, .y = culm_out_f32(y), .x = culm_in_f32(x->table.data),
+    CULM_RUN(x->o.device, spmm, .y = gnn_out(x, y), .x = gnn_in(x, x->table.data),
              .start = rows->start, .column = rows->column,
              .scale = mean && x->flow[task->gather].back ? NULL : input->scale, .n = input->n,
              .f = sent, .ldx = sent, .ldy = width, .rows = need->start[s->intervals]);
-    for (int64_t r = 0; r < input->n && width > sent; r++) {
-        memcpy(y + r * width + sent, own + r * width + sent, (size_t)(width - sent) * sizeof *y);
+    size_t element = gnn_element(x), from = (size_t)sent * element, all = (size_t)width * element;
+    for (size_t r = 0; r < (size_t)input->n && width > sent; r++) {
+        memcpy(y + r * all + from, own + r * all + from, all - from);
     }
 }
 
 /* What the interval itself made, where it is needed. */
 static enum culm_status own_rows(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                 const struct gnn_input *input, const float **ret_own) {
+                                 const struct gnn_input *input, const void **ret_own) {
     size_t bytes = (size_t)input->n * x->o.layout->gather[task->gather].row_bytes;
     int64_t width, sent;
     widths(x, task->gather, &width, &sent);
@@ -197,7 +197,7 @@ enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     const struct culm_gnn_need *need =
         culm_gnn_structure_need(s, gather->transposed, task->interval);
     int64_t table_rows = need->start[s->intervals], filled = 0;
-    const float *own = NULL;
+    const void *own = NULL;
     struct gnn_input *input;
     enum culm_status status = gnn_input(x, task, &input);
     if (status == CULM_OK) {
@@ -219,7 +219,7 @@ enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     }
     if (status == CULM_OK) {
         bool keeps = !flow->back && !flow->evaluate;
-        status = gnn_blob(x, gnn_gathered_bytes(border, input->n, keeps), &task->output,
+        status = gnn_blob(x, gnn_gathered_bytes(x->o.model, border, input->n, keeps), &task->output,
                           &task->job.error);
     }
     if (status != CULM_OK) {

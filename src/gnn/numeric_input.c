@@ -431,8 +431,9 @@ size_t culm_gnn_numeric_payload_max(const struct culm_gnn_model *model,
     size_t most = (size_t)model->weights_at[model->stages] * CULM_OPTIMIZER_PARTS * sizeof(float);
     for (int32_t s = 0; s < model->stages; s++) {
         const struct culm_gnn_border *border = &model->border[s];
-        size_t rows = gnn_gathered_bytes(border, model->plan.rows_max, true);
-        size_t d_rows = (size_t)(model->plan.rows_max * border->d_width) * sizeof(float);
+        size_t rows = gnn_gathered_bytes(model, border, model->plan.rows_max, true);
+        size_t d_rows =
+            (size_t)(model->plan.rows_max * border->d_width) * culm_dtype_bytes(model->rows);
         most = rows > most ? rows : most;
         most = d_rows > most ? d_rows : most;
     }

@@ -70,6 +70,7 @@ struct culm_gnn_numeric {
     struct gnn_input *input; /* [intervals]; n 0: not here */
     struct gnn_room table, activations, scratch, made, index;
     struct gnn_room score[2]; /* attention */
+    struct gnn_room wide[3];  /* rows of bf16 as f32 */
 };
 
 /* Makes room for so many bytes; what was there is gone when it grows. */
@@ -90,13 +91,35 @@ enum culm_status gnn_state(struct culm_gnn_numeric *x, struct culm_error *error)
 static inline int64_t gnn_extra_at(const struct culm_gnn_border *border, int64_t n) {
     return (n * border->width + 15) & ~(int64_t)15;
 }
-/* Bytes of what a gather makes of n rows. */
-static inline size_t gnn_gathered_bytes(const struct culm_gnn_border *border, int64_t n,
-                                        bool keeps) {
-    int64_t floats = keeps && border->extra > 0 ? gnn_extra_at(border, n) + n * border->extra
-                                                : n * border->width;
-    return (size_t)floats * sizeof(float);
+/* Numbers of what a gather makes of n rows, and bytes. */
+static inline int64_t gnn_gathered_count(const struct culm_gnn_border *border, int64_t n,
+                                         bool keeps) {
+    return keeps && border->extra > 0 ? gnn_extra_at(border, n) + n * border->extra
+                                      : n * border->width;
 }
+static inline size_t gnn_gathered_bytes(const struct culm_gnn_model *model,
+                                        const struct culm_gnn_border *border, int64_t n,
+                                        bool keeps) {
+    return (size_t)gnn_gathered_count(border, n, keeps) * culm_dtype_bytes(model->rows);
+}
+
+/* Rows of the run's type. */
+static inline size_t gnn_element(const struct culm_gnn_numeric *x) {
+    return culm_dtype_bytes(x->o.model->rows);
+}
+static inline struct culm_in gnn_in(const struct culm_gnn_numeric *x, const void *rows) {
+    return (struct culm_in){rows, x->o.model->rows};
+}
+static inline struct culm_out gnn_out(const struct culm_gnn_numeric *x, void *rows) {
+    return (struct culm_out){rows, x->o.model->rows};
+}
+/* numeric.c: `count` numbers of rows as f32: themselves, or a copy in the room. */
+enum culm_status gnn_widen(struct culm_gnn_numeric *x, struct gnn_room *room, const void *rows,
+                           int64_t count, const float **ret_rows, struct culm_error *error);
+/* Where f32 rows are to be made that become these: there, or in the room; and makes them so. */
+enum culm_status gnn_make(struct culm_gnn_numeric *x, struct gnn_room *room, void *rows,
+                          int64_t count, float **ret_rows, struct culm_error *error);
+void gnn_narrow(struct culm_gnn_numeric *x, void *rows, const float *made, int64_t count);
 
 /* numeric_input.c */
 enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
@@ -108,9 +131,9 @@ enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
 /* numeric_attention.c. The table has been filled; y is what the gather makes, `own` what the interval
  * itself gave to it. */
 enum culm_status gnn_attend(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                            struct gnn_input *input, const float *own, float *y);
+                            struct gnn_input *input, const void *own, void *rows);
 enum culm_status gnn_attend_back(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                 struct gnn_input *input, const float *own, float *y);
+                                 struct gnn_input *input, const void *own, void *rows);
 /* Rows of gradients for the gather, of the gradient of what the gather in front made. */
 void gnn_attention_rows(const struct culm_gnn_border *border, int64_t n, const float *d,
                         const float *gathered, float *y);

@@ -98,13 +98,16 @@ const char *culm_gnn_cost_prices(void); /* the text of the file that comes with 
 /* Epochs of a configuration in one process, without evaluation, after two that are not counted. */
 struct culm_gnn_bench {
     char model[16];
+    const char *dtype; /* of rows */
     int threads;
     double median_s, least_s;
     int64_t gathered_floats; /* in an epoch */
     int64_t peak_memory_bytes;
 };
-enum culm_status culm_gnn_bench(const char *config_path, int threads, int64_t epochs,
-                                struct culm_gnn_bench *ret_bench, struct culm_error *error);
+/* `dtype`: "f32" or "bf16" instead of the configuration's precision; NULL: that. */
+enum culm_status culm_gnn_bench(const char *config_path, const char *dtype, int threads,
+                                int64_t epochs, struct culm_gnn_bench *ret_bench,
+                                struct culm_error *error);
 
 /* A kernel of graph networks on the edges of a graph, each vertex its own neighbour too: the sums of
  * neighbours' rows, products of rows, or the softmax of edges with 8 heads. */

@@ -49,16 +49,22 @@ static enum culm_status measure(struct culm_gnn_solo *solo, int64_t epochs,
     return status;
 }
 
-enum culm_status culm_gnn_bench(const char *config_path, int threads, int64_t epochs,
-                                struct culm_gnn_bench *ret_bench, struct culm_error *error) {
+enum culm_status culm_gnn_bench(const char *config_path, const char *dtype, int threads,
+                                int64_t epochs, struct culm_gnn_bench *ret_bench,
+                                struct culm_error *error) {
     struct culm_gnn_config config;
     struct culm_gnn_setup *setup = NULL;
     struct culm_gnn_solo *solo = NULL;
-    enum culm_status status = culm_gnn_config_load(config_path, NULL, 0, &config, error);
+    char set[64];
+    const char *const sets[] = {set};
+    snprintf(set, sizeof set, "precision=%s", dtype ? dtype : "");
+    enum culm_status status =
+        culm_gnn_config_load(config_path, sets, dtype != NULL, &config, error);
     if (status != CULM_OK) {
         return status;
     }
-    struct culm_gnn_bench bench = {.threads = threads};
+    struct culm_gnn_bench bench = {.dtype = culm_precision_names[config.precision],
+                                   .threads = threads};
     snprintf(bench.model, sizeof bench.model, "%s", culm_gnn_arch_names[config.model.arch]);
     status = culm_gnn_setup_open(&config, NULL, NULL, &setup, error);
     if (status == CULM_OK) {
@@ -97,7 +103,7 @@ static int64_t worker_bytes(const struct culm_gnn_setup *setup, const struct cul
         floats += border[step->stage].width;
     }
     int64_t out = step->makes >= 0 ? (int64_t)layout->gather[step->makes].row_bytes : 0;
-    return floats * (int64_t)sizeof(float) + out;
+    return floats * (int64_t)culm_dtype_bytes(setup->model->rows) + out;
 }
 
 /* Edges between the servers of the configuration. */
@@ -138,12 +144,12 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
                        struct culm_gnn_config_about *about) {
     const struct culm_gnn_layout *layout = &setup->layout;
     const struct culm_gnn_plan *plan = &setup->model->plan;
-    int64_t rows = 0; /* floats of all rows of an epoch, as they are made and gathered */
+    int64_t rows = 0; /* bytes of all rows of a vertex, as they are made and gathered */
     for (int32_t i = 0; i < layout->train_steps; i++) {
         const struct culm_gnn_step *step = &layout->step[i];
         if (step->makes >= 0) {
             about->floats_per_edge += sent_of(setup, step);
-            rows += 2 * (int64_t)(layout->gather[step->makes].row_bytes / sizeof(float));
+            rows += 2 * (int64_t)layout->gather[step->makes].row_bytes;
         }
         about->bytes_per_vertex += step->remote ? worker_bytes(setup, step) : 0;
     }
@@ -160,8 +166,7 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
                           : plan->vertices * plan->columns * (int64_t)sizeof(float);
     int64_t edges = (int64_t)setup->structure->along[0].start[plan->vertices];
     about->memory_bytes = entries + edges * 8 * (1 + setup->structure->directed) +
-                          plan->vertices * rows * (int64_t)sizeof(float) +
-                          3 * about->parameters * (int64_t)sizeof(float);
+                          plan->vertices * rows + 3 * about->parameters * (int64_t)sizeof(float);
     about->intervals = config->intervals;
     about->servers = config->servers;
 }

@@ -87,6 +87,11 @@ def shape(bench, changes):
     check_whole(bench, run)
 
 
+def shape_of(bench, changes):
+    config = changed(CONFIG, **changes)
+    check_whole(bench, train(bench, config), config)
+
+
 def learns(bench):
     """Far better than guessing one of four classes."""
     config = changed(CONFIG, epochs=60, model__dropout=0.0)
@@ -346,6 +351,8 @@ cases.add("two servers, one parameter server, four workers", shape, {})
 cases.add("four servers, two parameter servers, no workers", shape, {"servers": 4, "parameter_servers": 2, "workers": 0})
 cases.add("eight servers, three parameter servers, one worker", shape, {"servers": 8, "parameter_servers": 3, "workers": 1})
 cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers": 2, "threads": 2})
+cases.add("rows of 16 bits", lost, {"precision": "bf16"}, [("server:1", 3, "gather"), ("worker:0", 4, "apply")])
+cases.add("rows of 16 bits, attention", shape_of, {"precision": "bf16", "model__arch": "gat", "epochs": 4, "threads": 2})
 cases.add("it learns", learns)
 cases.add("the area under the ROC curve, by servers", area, {"workers": 0})
 cases.add("the area under the ROC curve, by workers", area, {"workers": 2, "model__layers": 1})

@@ -445,6 +445,12 @@ def counts(bench):
     epoch = json.loads(ended.out)
     equal(epoch["gathered_floats"], 82 * (2 * about["edges"] + 600), "floats of an epoch: edges both ways, and loops")
     check(0 < epoch["epoch_s"]["min"] <= epoch["epoch_s"]["median"] and epoch["gb_per_s"] > 0, f"times: {epoch}")
+    ended = bench.run("bench", "gnn", "epoch", bench.path("c.yaml"), "--iters", "1", "--dtype", "bf16", "--json")
+    equal((ended.code, json.loads(ended.out)["dtype"]), (0, "bf16"), "an epoch with rows of 16 bits")
+    with open(bench.path("half.yaml"), "w", encoding="utf-8") as file:
+        file.write(f"graph: {{path: {bench.path('g')}}}\nepochs: 1\nservers: 2\nmodel: {{width: 128}}\nprecision: bf16\n")
+    about = show(bench, bench.path("half.yaml"))
+    equal((about["floats_per_edge"], about["bytes_per_vertex"]), (82, 164), "numbers of 16 bits")
     with open(bench.path("c.yaml"), "a", encoding="utf-8") as file:
         file.write("order: published\n")
     about = show(bench, bench.path("c.yaml"))

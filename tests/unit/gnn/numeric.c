@@ -344,6 +344,16 @@ static void test_means(void **state) {
     shared("directed", "model: {arch: sage, layers: 3}\n");
 }
 
+/* Rows of 16 bits: of a worker's, a slice's and one's own alike. */
+static void test_bf16(void **state) {
+    (void)state;
+    shared("sparse", "precision: bf16\n");
+    shared("dense", "precision: bf16\nmodel: {layers: 4, width: 6, activation: elu}\n");
+    shared("directed", "precision: bf16\nmodel: {arch: gat, heads: 8, width: 8, layers: 3}\n");
+    shared("sparse", "precision: bf16\nmodel: {arch: gat, heads: 3, width: 5, out_heads: 2}\n");
+    shared("directed", "precision: bf16\nmodel: {arch: sage, layers: 3}\n");
+}
+
 /* --- damage --- */
 
 static void test_damaged_input(void **state) {
@@ -420,8 +430,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sparse),        cmocka_unit_test(test_dense_and_deep),
         cmocka_unit_test(test_directed),      cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_means),         cmocka_unit_test(test_damaged_input),
-        cmocka_unit_test(test_damaged_state), cmocka_unit_test(test_not_here),
+        cmocka_unit_test(test_means),         cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_damaged_input), cmocka_unit_test(test_damaged_state),
+        cmocka_unit_test(test_not_here),
     };
     return cmocka_run_group_tests_name("gnn/numeric", tests, make_folder, drop_folder);
 }
