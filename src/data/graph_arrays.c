@@ -72,14 +72,13 @@ static enum culm_status check_type(struct reader *reader, const struct wanted *w
     return CULM_OK;
 }
 
-/* The elements as they lie in the file; the caller frees. */
-static enum culm_status load(struct reader *reader, const struct wanted *wanted, void **ret_data,
-                             uint64_t *ret_count) {
+/* The file, whose header says what is wanted; the caller frees. */
+static enum culm_status open_array(struct reader *reader, const struct wanted *wanted,
+                                   struct culm_files **ret_files,
+                                   struct culm_npy_array *ret_array) {
     const char *paths[] = {reader->path};
     struct culm_files *files = NULL;
-    struct culm_npy_array array;
     uint8_t *head = NULL;
-    void *data = NULL;
     enum culm_status status =
         culm_path_format(reader->path, reader->error, "%s/%s", reader->folder, wanted->file);
     if (status == CULM_OK) {
@@ -96,11 +95,27 @@ static enum culm_status load(struct reader *reader, const struct wanted *wanted,
                                    reader->path);
     if (status == CULM_OK) {
         status =
-            culm_npy_parse_array(head, len, bytes, "graph", reader->path, &array, reader->error);
+            culm_npy_parse_array(head, len, bytes, "graph", reader->path, ret_array, reader->error);
     }
     if (status == CULM_OK) {
-        status = check_type(reader, wanted, &array);
+        status = check_type(reader, wanted, ret_array);
     }
+    free(head);
+    if (status != CULM_OK) {
+        culm_files_free(files);
+        return status;
+    }
+    *ret_files = files;
+    return CULM_OK;
+}
+
+/* The elements as they lie in the file; the caller frees. */
+static enum culm_status load(struct reader *reader, const struct wanted *wanted, void **ret_data,
+                             uint64_t *ret_count) {
+    struct culm_files *files = NULL;
+    struct culm_npy_array array;
+    void *data = NULL;
+    enum culm_status status = open_array(reader, wanted, &files, &array);
     if (status == CULM_OK) {
         size_t size = (size_t)array.count * (size_t)array.width;
         data = culm_pages_alloc(size);
@@ -109,7 +124,6 @@ static enum culm_status load(struct reader *reader, const struct wanted *wanted,
                  : culm_error_set(reader->error, CULM_ERR_MEMORY,
                                   "graph '%s': out of memory for %zu bytes", reader->path, size);
     }
-    free(head);
     culm_files_free(files);
     if (status != CULM_OK) {
         free(data);
@@ -213,6 +227,32 @@ static enum culm_status read_dense(struct reader *reader, struct culm_graph_data
     }
     graph->dense = data;
     return check_finite(reader, graph->dense, count, graph->columns);
+}
+
+/* Looks at all of them once, and leaves them where they are. */
+static enum culm_status look_at_dense(struct reader *reader, struct culm_graph_data *graph) {
+    const struct wanted wanted = {
+        "features.npy", 'f', 4, 2, {(uint64_t)graph->vertices, (uint64_t)graph->columns}};
+    struct culm_npy_array array;
+    float *row = malloc((size_t)graph->columns * sizeof *row);
+    enum culm_status status = row ? open_array(reader, &wanted, &graph->file, &array)
+                                  : culm_error_set(reader->error, CULM_ERR_MEMORY, "out of memory");
+    if (status == CULM_OK) {
+        graph->file_at = array.offset;
+    }
+    for (int64_t v = 0; v < graph->vertices && status == CULM_OK; v++) {
+        status = culm_files_read(graph->file, 0,
+                                 array.offset + (uint64_t)(v * graph->columns) * sizeof *row, row,
+                                 (size_t)graph->columns * sizeof *row, reader->error);
+        for (int64_t c = 0; c < graph->columns && status == CULM_OK; c++) {
+            if (!isfinite(row[c])) {
+                status = bad(reader, "%s at [%lld, %lld]: features must be finite numbers",
+                             isnan(row[c]) ? "NaN" : "infinity", (long long)v, (long long)c);
+            }
+        }
+    }
+    free(row);
+    return status;
 }
 
 static enum culm_status read_start(struct reader *reader, struct culm_graph_data *graph) {
@@ -319,7 +359,8 @@ enum culm_status culm_graph_arrays_read(struct culm_graph_data *graph, const cha
     }
     if (status == CULM_OK && parts & CULM_GRAPH_FEATURES &&
         graph->feature_kind == CULM_GRAPH_DENSE) {
-        status = read_dense(&reader, graph);
+        status =
+            parts & CULM_GRAPH_IN_FILE ? look_at_dense(&reader, graph) : read_dense(&reader, graph);
     }
     if (status == CULM_OK && parts & CULM_GRAPH_FEATURES &&
         graph->feature_kind == CULM_GRAPH_SPARSE) {

@@ -5,6 +5,7 @@
 #include "base/file.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,31 @@ void culm_graph_data_free(struct culm_graph_data *graph) {
         free(graph->class_name[c]);
     }
     free(graph->class_name);
+    culm_files_free(graph->file);
     free(graph);
+}
+
+enum culm_status culm_graph_data_row(const struct culm_graph_data *graph, int64_t vertex,
+                                     int64_t first, int64_t count, float *ret_row,
+                                     struct culm_error *error) {
+    uint64_t at = (uint64_t)(vertex * graph->columns + first) * sizeof *ret_row;
+    size_t bytes = (size_t)count * sizeof *ret_row;
+    if (graph->dense) {
+        memcpy(ret_row, (const char *)graph->dense + at, bytes);
+        return CULM_OK;
+    }
+    enum culm_status status =
+        culm_files_read(graph->file, 0, graph->file_at + at, ret_row, bytes, error);
+    for (int64_t c = 0; c < count && status == CULM_OK; c++) {
+        if (!isfinite(ret_row[c])) {
+            status = culm_error_set(error, CULM_ERR_FORMAT,
+                                    "graph '%s': features must be finite numbers; that at [%lld, "
+                                    "%lld] is not any more",
+                                    graph->file->entry[0].path, (long long)vertex,
+                                    (long long)(first + c));
+        }
+    }
+    return status;
 }
 
 void culm_graph_data_count(const struct culm_graph_data *graph, int64_t split,

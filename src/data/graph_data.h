@@ -16,6 +16,8 @@
 
 #include "base/pins.h"
 
+struct culm_files;
+
 #define CULM_GRAPH_FORMAT "culm-graph-1"
 #define CULM_GRAPH_NAME_SIZE 128
 #define CULM_GRAPH_VERTICES_MAX INT32_MAX
@@ -31,7 +33,9 @@ enum {
     CULM_GRAPH_LABELS = 2,
     CULM_GRAPH_SPLITS = 4,
     CULM_GRAPH_FEATURES = 8,
-    CULM_GRAPH_ALL = 15
+    CULM_GRAPH_ALL = 15,
+    /* with FEATURES: dense ones are looked at and stay in their file, to be read row by row */
+    CULM_GRAPH_IN_FILE = 16
 };
 
 /* V vertices, E edges, F columns of features, S splits. Arrays of parts that were not asked for, or
@@ -58,13 +62,22 @@ struct culm_graph_data {
     float *value;     /* sparse [entries]; NULL: all are 1 */
 
     char **class_name; /* [classes], or NULL */
+
+    struct culm_files *file; /* dense features that stay there; NULL: none do */
+    uint64_t file_at;        /* where they begin */
 };
 
 /* Reads the folder `path`: `parts` of CULM_GRAPH_*. CULM_ERR_CONFIG when a file is missing,
  * CULM_ERR_FORMAT when it is not what it must be: one line with file, place and value.
- * `pins` (may be NULL) is borrowed during the call: every file that is read is shown to it. */
+ * `pins` (may be NULL) is borrowed during the call, with IN_FILE as long as the graph: every file that is
+ * read is shown to it. */
 enum culm_status culm_graph_data_open(const char *path, unsigned parts, struct culm_pins *pins,
                                       struct culm_graph_data **ret_graph, struct culm_error *error);
+/* Columns first .. first + count - 1 of a row of dense features, wherever they are. Not for other
+ * graphs. CULM_ERR_IO, CULM_ERR_CHANGED, and CULM_ERR_FORMAT when they are no longer finite. */
+enum culm_status culm_graph_data_row(const struct culm_graph_data *graph, int64_t vertex,
+                                     int64_t first, int64_t count, float *ret_row,
+                                     struct culm_error *error);
 void culm_graph_data_free(struct culm_graph_data *graph); /* NULL is fine */
 
 /* How many vertices of split `split` are in each of enum culm_graph_use. The splits were read. */

@@ -211,16 +211,11 @@ static enum culm_status read_workers(T *c, const struct culm_config_place *place
     return CULM_OK;
 }
 
-/* What is agreed and not there yet is refused, never left aside. */
-static enum culm_status check_built(const T *c, const struct culm_config_place *place,
+static enum culm_status check_order(const T *c, const struct culm_config_place *place,
                                     struct culm_error *error) {
     if (c->order == CULM_GNN_ORDER_PUBLISHED && c->model.arch != CULM_GNN_GCN) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("order"), error,
                                   "the published order is that of 'arch: gcn'; leave it out");
-    }
-    if (c->graph.memory_mb > 0) {
-        return culm_config_refuse(place, CULM_CONFIG_KEYS("graph.memory_mb"), error,
-                                  "a limit is not built yet; leave it out");
     }
     return CULM_OK;
 }
@@ -230,7 +225,7 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
     T *c = object;
     enum culm_status status = read_workers(c, place, error);
     if (status == CULM_OK) {
-        status = check_built(c, place, error);
+        status = check_order(c, place, error);
     }
     if (status != CULM_OK) {
         return status;

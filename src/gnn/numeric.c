@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- for all files --- */
 
@@ -241,6 +242,9 @@ static enum culm_status run_pack(struct culm_gnn_numeric *x, struct culm_gnn_tas
     struct gnn_input *input;
     enum culm_status status = gnn_input(x, task, &input);
     if (status == CULM_OK) {
+        status = gnn_spill_load(x, task, input);
+    }
+    if (status == CULM_OK) {
         task->output = culm_blob_ref(input->packed);
     }
     return status;
@@ -283,6 +287,7 @@ enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *opt
     }
     const struct culm_gnn_optimizer_config *optimizer = &options->config->optimizer;
     x->exec.ops = &numeric_ops;
+    x->spill = -1;
     x->o = *options;
     x->weights = options->model->weights_at[options->model->stages];
     x->optimizer = (struct culm_optimizer_config){
@@ -329,6 +334,9 @@ void culm_gnn_numeric_free(struct culm_gnn_exec *exec) {
                                 &x->wide[1], &x->wide[2]};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         drop_room(x, rooms[i]);
+    }
+    if (x->spill >= 0) {
+        close(x->spill);
     }
     free(x->input);
     free(x);

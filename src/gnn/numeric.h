@@ -10,6 +10,9 @@
  * has no last one. What EXPORT makes is these vectors. Constant input, and the state, are kept until
  * DROP, or until the executor is freed.
  *
+ * With graph.memory_mb the dense input of an interval that a server owns lies in a file that nobody else
+ * sees (numeric_spill.c), and is in memory as long as there is room.
+ *
  * Files: numeric.c state, sums and the rest; numeric_input.c what is kept of an interval;
  * numeric_gather.c gathers and slices; numeric_attention.c those of attention; numeric_apply.c stages;
  * numeric_store.c checkpoints.
@@ -42,6 +45,14 @@ struct culm_gnn_numeric_options {
 enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *options,
                                       struct culm_gnn_exec **ret_exec, struct culm_error *error);
 void culm_gnn_numeric_free(struct culm_gnn_exec *exec); /* NULL is fine */
+
+/* CULM_ERR_CONFIG when graph.memory_mb is too little for what a server has to hold at once: the constant
+ * input of its largest interval, and a part of the rows that this is made of. */
+enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
+                                       const struct culm_gnn_model *model,
+                                       const struct culm_gnn_structure *structure,
+                                       const struct culm_graph_data *graph,
+                                       struct culm_error *error);
 
 /* SCORE gives the logits as its output too. */
 void culm_gnn_numeric_give_logits(struct culm_gnn_exec *exec, bool give);

@@ -55,7 +55,7 @@ static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *
 
 /* Everything of a run but what it writes. */
 static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                const struct gnn_input *input, int purpose,
+                                struct gnn_input *input, int purpose,
                                 const void *field[CULM_GNN_FIELDS],
                                 struct culm_stage_run *ret_run) {
     const struct culm_gnn_model *m = x->o.model;
@@ -67,6 +67,9 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
         status = gnn_room(x, &x->scratch, info->scratch_bytes, &task->job.error);
     }
     const float *rows = NULL;
+    if (status == CULM_OK && stage == 0) {
+        status = gnn_spill_load(x, task, input);
+    }
     if (status == CULM_OK && stage > 0) {
         bool keeps = purpose == CULM_GNN_FOR_TRAINING;
         status = gnn_widen(x, &x->wide[0], task->rows->data,
@@ -101,7 +104,7 @@ static enum culm_status make_output(struct culm_gnn_numeric *x, struct culm_gnn_
 }
 
 static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                const struct gnn_input *input, int purpose) {
+                                struct gnn_input *input, int purpose) {
     const struct culm_gnn_model *m = x->o.model;
     int32_t stage = x->o.layout->step[task->step].stage;
     const void *field[CULM_GNN_FIELDS];
@@ -128,7 +131,7 @@ static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task
 
 /* The gradient of the stage's weights, and of its rows if they were gathered. */
 static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                 const struct gnn_input *input) {
+                                 struct gnn_input *input) {
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_gnn_step *step = &x->o.layout->step[task->step];
     const struct culm_stage *stage = m->stage[CULM_GNN_FOR_TRAINING][step->stage];
@@ -206,7 +209,7 @@ static void score_rows(const struct gnn_input *input, const float *logits,
 }
 
 static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                              const struct gnn_input *input) {
+                              struct gnn_input *input) {
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_stage *stage = m->stage[CULM_GNN_FOR_EVALUATION][m->stages - 1];
     const void *field[CULM_GNN_FIELDS];

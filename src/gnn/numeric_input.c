@@ -14,6 +14,7 @@
 
 #define MAGIC 0x31676e6e67 /* "gnng1" */
 #define COLUMNS_AT_ONCE 64 /* of dense features that are gathered */
+#define COLUMNS_LEAST 8    /* however little memory there is */
 
 struct head {
     uint64_t magic;
@@ -65,15 +66,14 @@ static float scale_of(const struct culm_gnn_numeric *x, int64_t vertex) {
     }
 }
 
-/* What the features of a vertex are divided by. */
-static double sum_of(const struct culm_gnn_numeric *x, uint32_t vertex) {
+/* What the features of a vertex are divided by; `row`: dense ones. */
+static double sum_of(const struct culm_gnn_numeric *x, uint32_t vertex, const float *row) {
     const struct culm_graph_data *g = x->o.graph;
     double sum = 0;
     if (x->o.config->graph.features == CULM_GNN_FEATURES_AS_IS) {
         return 1;
     }
-    if (g->dense) {
-        const float *row = g->dense + (int64_t)vertex * g->columns;
+    if (row) {
         for (int64_t c = 0; c < g->columns; c++) {
             sum += (double)row[c];
         }
@@ -112,7 +112,7 @@ static void pack_sparse(const struct culm_gnn_numeric *x, const uint32_t *id, in
     const struct culm_graph_data *g = x->o.graph;
     uint64_t at = 0;
     for (int64_t r = 0; r < n; r++) {
-        double sum = sum_of(x, id[r]);
+        double sum = sum_of(x, id[r], NULL);
         start[r] = at;
         for (uint64_t e = g->start[id[r]]; e < g->start[id[r] + 1]; e++, at++) {
             column[at] = g->column[e];
@@ -122,18 +122,37 @@ static void pack_sparse(const struct culm_gnn_numeric *x, const uint32_t *id, in
     start[n] = at;
 }
 
-static void pack_dense(const struct culm_gnn_numeric *x, const uint32_t *id, int64_t n, float *y) {
+static enum culm_status pack_dense(const struct culm_gnn_numeric *x, const uint32_t *id, int64_t n,
+                                   float *y, struct culm_error *error) {
     const struct culm_graph_data *g = x->o.graph;
-    for (int64_t r = 0; r < n; r++, y += g->columns) {
-        double sum = sum_of(x, id[r]);
+    bool dense = g->feature_kind == CULM_GRAPH_DENSE;
+    enum culm_status status = CULM_OK;
+    for (int64_t r = 0; r < n && status == CULM_OK; r++, y += g->columns) {
+        if (dense) {
+            status = culm_graph_data_row(g, id[r], 0, g->columns, y, error);
+        }
+        double sum = status == CULM_OK ? sum_of(x, id[r], dense ? y : NULL) : 1;
         for (int64_t c = 0; c < g->columns; c++) {
-            y[c] = g->dense ? (float)((double)g->dense[id[r] * g->columns + c] / sum) : 0;
+            y[c] = dense ? (float)((double)y[c] / sum) : 0;
         }
         for (uint64_t e = g->start ? g->start[id[r]] : 0; g->start && e < g->start[id[r] + 1];
              e++) {
             y[g->column[e]] = (float)((g->value ? (double)g->value[e] : 1) / sum);
         }
     }
+    return status;
+}
+
+/* As many as graph.memory_mb has room for beside the largest input. */
+static int64_t columns_at_once(const struct culm_gnn_numeric *x, int64_t rows) {
+    if (!gnn_limited(x) || rows == 0) {
+        return COLUMNS_AT_ONCE;
+    }
+    size_t limit = (size_t)x->o.config->graph.memory_mb << 20;
+    int64_t fit = limit > x->largest
+                      ? (int64_t)((limit - x->largest) / ((size_t)rows * sizeof(float))) & ~7ll
+                      : 0;
+    return fit > COLUMNS_AT_ONCE ? COLUMNS_AT_ONCE : fit < COLUMNS_LEAST ? COLUMNS_LEAST : fit;
 }
 
 /* Rows of ÂX: like any gather, some columns at a time, so that the table stays small. */
@@ -142,25 +161,29 @@ static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gn
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_graph_data *g = x->o.graph;
     const struct culm_gnn_need *need = culm_gnn_structure_need(s, false, task->interval);
-    int64_t rows = need->start[s->intervals];
-    size_t bytes = (size_t)rows * COLUMNS_AT_ONCE * sizeof(float);
+    int64_t rows = need->start[s->intervals], at_once = columns_at_once(x, rows);
+    size_t bytes = (size_t)(rows * at_once) * sizeof(float);
     enum culm_status status = gnn_room(x, &x->table, bytes, &task->job.error);
     double *sum = malloc(((size_t)rows + 1) * sizeof *sum);
     int64_t *vertex = malloc(((size_t)rows + 1) * sizeof *vertex);
-    if (status == CULM_OK && (!sum || !vertex)) {
+    float *row = malloc((size_t)g->columns * sizeof *row);
+    if (status == CULM_OK && (!sum || !vertex || !row)) {
         status = culm_error_set(&task->job.error, CULM_ERR_MEMORY, "out of memory");
     }
     for (int32_t j = 0; j < s->intervals && status == CULM_OK; j++) {
-        for (uint32_t t = need->start[j]; t < need->start[j + 1]; t++) {
+        for (uint32_t t = need->start[j]; t < need->start[j + 1] && status == CULM_OK; t++) {
             vertex[t] = s->first[j] + need->row[t];
-            sum[t] = sum_of(x, s->old_of_new[vertex[t]]);
+            uint32_t old = s->old_of_new[vertex[t]];
+            status = culm_graph_data_row(g, old, 0, g->columns, row, &task->job.error);
+            sum[t] = status == CULM_OK ? sum_of(x, old, row) : 1;
         }
     }
-    for (int64_t from = 0; from < g->columns && status == CULM_OK; from += COLUMNS_AT_ONCE) {
-        int64_t width = g->columns - from < COLUMNS_AT_ONCE ? g->columns - from : COLUMNS_AT_ONCE;
+    for (int64_t from = 0; from < g->columns && status == CULM_OK; from += at_once) {
+        int64_t width = g->columns - from < at_once ? g->columns - from : at_once;
         float *table = x->table.data;
-        for (int64_t t = 0; t < rows; t++) {
-            const float *row = g->dense + (int64_t)s->old_of_new[vertex[t]] * g->columns + from;
+        for (int64_t t = 0; t < rows && status == CULM_OK; t++) {
+            status = culm_graph_data_row(g, s->old_of_new[vertex[t]], from, width, row,
+                                         &task->job.error);
             float d = scale_of(x, vertex[t]);
             for (int64_t c = 0; c < width; c++) {
                 table[t * width + c] = (float)((double)row[c] / sum[t]) * d;
@@ -172,6 +195,7 @@ static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gn
     }
     free(sum);
     free(vertex);
+    free(row);
     return status;
 }
 
@@ -185,7 +209,9 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     const uint8_t *use = x->o.config->graph.split < g->splits
                              ? g->split + x->o.config->graph.split * g->vertices
                              : NULL;
-    enum culm_status status = gnn_blob(x, p.bytes, &input->packed, &task->job.error);
+    enum culm_status status = gnn_limited(x)
+                                  ? gnn_spill_blob(x, p.bytes, &input->packed, &task->job.error)
+                                  : gnn_blob(x, p.bytes, &input->packed, &task->job.error);
     if (status != CULM_OK) {
         return status;
     }
@@ -206,11 +232,53 @@ static enum culm_status pack(struct culm_gnn_numeric *x, struct culm_gnn_task *t
         pack_sparse(x, id, head.n, (uint64_t *)(at + p.start), (uint32_t *)(at + p.column),
                     (float *)(at + p.value));
     } else if (!x->o.model->plan.aggregated) {
-        pack_dense(x, id, head.n, (float *)(at + p.dense));
+        status = pack_dense(x, id, head.n, (float *)(at + p.dense), &task->job.error);
     } else {
         status = pack_gathered(x, task, input, scale, (float *)(at + p.dense));
     }
-    return status;
+    return status == CULM_OK && gnn_limited(x) ? gnn_spill(x, task, input, p.dense) : status;
+}
+
+size_t gnn_input_bytes(const struct culm_gnn_plan *plan, const struct culm_gnn_structure *structure,
+                       const struct culm_graph_data *graph, int32_t interval, size_t *ret_front) {
+    const struct head head = head_of(plan, structure, graph, interval);
+    const struct places p = places_of(&head);
+    *ret_front = p.dense;
+    return p.bytes;
+}
+
+enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
+                                       const struct culm_gnn_model *model,
+                                       const struct culm_gnn_structure *structure,
+                                       const struct culm_graph_data *graph,
+                                       struct culm_error *error) {
+    size_t most = 0, front, limit = (size_t)config->graph.memory_mb << 20;
+    if (limit == 0) {
+        return CULM_OK;
+    }
+    if (model->plan.sparse) {
+        size_t each = 6 * sizeof(uint32_t); /* by rows and by columns, and what dropout leaves */
+        size_t all = graph->entries * each + (size_t)graph->vertices * sizeof(uint64_t);
+        return all <= limit
+                   ? CULM_OK
+                   : culm_error_set(error, CULM_ERR_CONFIG,
+                                    "graph.memory_mb: sparse features stay in memory, and these "
+                                    "take %zu MB; allow as much, or leave it out",
+                                    (all >> 20) + 1);
+    }
+    for (int32_t i = 0; i < structure->intervals; i++) {
+        const struct culm_gnn_need *need = culm_gnn_structure_need(structure, false, i);
+        size_t bytes = gnn_input_bytes(&model->plan, structure, graph, i, &front);
+        if (model->plan.aggregated) {
+            bytes += (size_t)need->start[structure->intervals] * COLUMNS_LEAST * sizeof(float);
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most <= limit ? CULM_OK
+                         : culm_error_set(error, CULM_ERR_CONFIG,
+                                          "graph.memory_mb: the features of one interval take %zu "
+                                          "MB at once; allow as much, or use more intervals",
+                                          (most >> 20) + 1);
 }
 
 /* --- from what is packed --- */
@@ -233,8 +301,8 @@ static bool sparse_is_sound(const struct head *h, const uint64_t *start, const u
 }
 
 /* The arrays in the packed blob, looked at as something that others sent. */
-static enum culm_status unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                               struct gnn_input *input) {
+enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                            struct gnn_input *input) {
     const struct culm_gnn_plan *plan = &x->o.model->plan;
     const struct culm_blob *packed = input->packed;
     struct head h;
@@ -251,11 +319,12 @@ static enum culm_status unpack(struct culm_gnn_numeric *x, struct culm_gnn_task 
     if (p.bytes != packed->size_bytes) {
         return damaged(task);
     }
+    const char *front = input->in_file ? input->front->data : at; /* which stays */
     input->n = h.n;
-    input->id = (const uint32_t *)(at + p.id);
-    input->scale = (const float *)(at + p.scale);
-    input->label = (const int32_t *)(at + p.label);
-    input->use = (const uint8_t *)(at + p.use);
+    input->id = (const uint32_t *)(front + p.id);
+    input->scale = (const float *)(front + p.scale);
+    input->label = (const int32_t *)(front + p.label);
+    input->use = (const uint8_t *)(front + p.use);
     for (int64_t r = 0; r < h.n; r++) {
         bool used = input->use[r] != CULM_GRAPH_UNUSED;
         if (input->label[r] >= plan->classes || (used && input->label[r] < 0) ||
@@ -341,7 +410,7 @@ static enum culm_status shape(struct culm_gnn_numeric *x, struct culm_gnn_task *
 static enum culm_status finish(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                struct gnn_input *input, enum culm_status status) {
     if (status == CULM_OK) {
-        status = unpack(x, task, input);
+        status = gnn_unpack(x, task, input);
     }
     if (status == CULM_OK) {
         status = complete(x, task, input);
@@ -404,6 +473,7 @@ enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task
 
 void gnn_drop(struct culm_gnn_numeric *x, int32_t interval) {
     struct gnn_input *input = &x->input[interval];
+    gnn_spill_forget(x, input);
     culm_blob_unref(input->packed);
     culm_blob_unref(input->own);
     for (int d = 0; d < 2; d++) {

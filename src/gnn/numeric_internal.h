@@ -35,6 +35,12 @@ struct gnn_input {
     struct culm_sparse_rows sparse; /* by columns, and what is left by dropout, in `own` */
     struct culm_sparse_dropped holds;
     struct culm_blob *own;
+    /* of dense features in a file: what comes before them, where all is, and when it was used last;
+     * `packed` and `dense` are NULL while it is not in memory */
+    struct culm_blob *front;
+    size_t bytes;
+    uint64_t file_at, used;
+    bool in_file;
     int32_t *train_label;                                 /* -1: does not train */
     struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX]; /* NULL: as compiled */
     /* of an owner; [transposed], one of them of an undirected graph */
@@ -69,6 +75,10 @@ struct culm_gnn_numeric {
     bool give_logits;
     struct gnn_input *input; /* [intervals]; n 0: not here */
     struct gnn_room table, activations, scratch, made, index;
+    int spill; /* a file; -1: none yet */
+    bool measured;
+    uint64_t clock;
+    size_t resident, largest; /* bytes of inputs in memory; of the largest that there is */
     struct gnn_room score[2]; /* attention */
     struct gnn_room wide[3];  /* rows of bf16 as f32 */
 };
@@ -125,6 +135,26 @@ void gnn_narrow(struct culm_gnn_numeric *x, void *rows, const float *made, int64
 enum culm_status gnn_own(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_take(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 void gnn_drop(struct culm_gnn_numeric *x, int32_t interval);
+/* Bytes of the packed input of an interval, and of what comes before its features. */
+size_t gnn_input_bytes(const struct culm_gnn_plan *plan, const struct culm_gnn_structure *structure,
+                       const struct culm_graph_data *graph, int32_t interval, size_t *ret_front);
+/* The arrays of what is packed, once it is in memory. */
+enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                            struct gnn_input *input);
+
+/* numeric_spill.c: nothing of it happens without a limit */
+bool gnn_limited(const struct culm_gnn_numeric *x);
+/* Room for the packed input of an interval, when others have been let go of. */
+enum culm_status gnn_spill_blob(struct culm_gnn_numeric *x, size_t bytes,
+                                struct culm_blob **ret_blob, struct culm_error *error);
+/* What was just packed, into the file. */
+enum culm_status gnn_spill(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                           struct gnn_input *input, size_t front);
+/* It is in memory, all of it. */
+enum culm_status gnn_spill_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                struct gnn_input *input);
+void gnn_spill_forget(struct culm_gnn_numeric *x, struct gnn_input *input);
+
 /* numeric_gather.c */
 enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *task);
 enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *task);

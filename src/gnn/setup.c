@@ -67,8 +67,9 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *int
                                    struct culm_pins *pins, struct culm_gnn_config *config,
                                    int64_t classes, struct culm_error *error) {
     struct culm_gnn_plan plan;
+    unsigned parts = CULM_GRAPH_ALL | (s->config->graph.memory_mb > 0 ? CULM_GRAPH_IN_FILE : 0);
     enum culm_status status =
-        culm_graph_data_open(s->config->graph.path, CULM_GRAPH_ALL, pins, &s->graph, error);
+        culm_graph_data_open(s->config->graph.path, parts, pins, &s->graph, error);
     if (status != CULM_OK) {
         culm_error_prefix(error, "graph.path");
         return status;
@@ -97,6 +98,7 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *int
         culm_gnn_structure_layout(s->structure, &s->layout);
         s->layout.payload_max =
             culm_gnn_numeric_payload_max(s->model, &s->layout, s->structure, s->graph);
+        status = culm_gnn_numeric_fits(s->config, s->model, s->structure, s->graph, error);
     }
     return status;
 }

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 
 from harness import Cases, Failed, RUN_LIMIT_S, Skipped, changed, check, equal, read_events, wait_until, workers_of
@@ -151,6 +152,29 @@ def stale(bench, faults):
     done = run.one("done")
     equal(done["rollbacks"], 0, "roll-backs")
     check(done["test"] > 0.5, f"test accuracy {done['test']}")
+
+
+def beyond_memory(bench, arch):
+    """Features of fourteen megabytes in servers that may hold two: the bits of a run that holds all, though two nodes are lost."""
+    graph = bench.path("wide")
+    subprocess.run([bench.culm, "gnn", "make", "sbm", "--vertices", "3000", "--edges", "12000", "--classes", "5", "--features", "1200",
+                    "--out", graph], check=True, capture_output=True)
+    config = changed(CONFIG, graph__path=graph, model__arch=arch, intervals=16, epochs=5, eval__every=0)
+    held = train(bench, changed(config, **ONE), "held")
+    faults = [("server:1", 3, "gather"), ("worker:0", 4, "apply")]
+    run = train(bench, changed(config, graph__memory_mb=2), "run", *(word for one in faults for word in fault(*one)))
+    equal(len(run.all("fault")), len(faults), "faults that fired")
+    equal(run.hashes(), held.hashes(), "weights_sha256 and state_sha256")
+    peak = []
+    for limit in 0, 2:
+        path = bench.config(changed(config, graph__memory_mb=limit, graph__path=graph), f"peak{limit}.yaml")
+        ended = bench.run("bench", "gnn", "epoch", path, "--iters", "1", "--json")
+        equal((ended.code, ended.err), (0, ""), "exit code and standard error of bench")
+        peak.append(json.loads(ended.out)["peak_memory_bytes"])
+    check(peak[1] < peak[0] - 8_000_000, f"memory of both: {peak}")
+    ended = bench.run("gnn", "train", bench.config(changed(config, graph__memory_mb=2, intervals=2), "few.yaml"), "--out", bench.path("no"))
+    equal((ended.code, len(ended.err.splitlines())), (3, 1), f"a limit that is too small ({ended.err!r})")
+    check("graph.memory_mb" in ended.err and "intervals" in ended.err, ended.err)
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------------
@@ -353,6 +377,8 @@ cases.add("eight servers, three parameter servers, one worker", shape, {"servers
 cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers": 2, "threads": 2})
 cases.add("rows of 16 bits", lost, {"precision": "bf16"}, [("server:1", 3, "gather"), ("worker:0", 4, "apply")])
 cases.add("rows of 16 bits, attention", shape_of, {"precision": "bf16", "model__arch": "gat", "epochs": 4, "threads": 2})
+cases.add("features beyond memory, gathered before", beyond_memory, "gcn")
+cases.add("features beyond memory, as they are", beyond_memory, "gat")
 cases.add("it learns", learns)
 cases.add("the area under the ROC curve, by servers", area, {"workers": 0})
 cases.add("the area under the ROC curve, by workers", area, {"workers": 2, "model__layers": 1})
