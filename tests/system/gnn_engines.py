@@ -222,6 +222,26 @@ def outlived(bench):
     equal(ended.hashes(), reference(bench, 3000), "weights_sha256 and state_sha256")
 
 
+def stopped(bench):
+    """Stopped by a signal, and resumed with the functions that there are still."""
+    config = changed({**CONFIG, **LAMBDA}, epochs=900, checkpoint__every=50, graph__path=graph(bench))
+    with lambda_standin.Lambda([bench.culm, "gnn", "function"], log=bench.path("function.log")) as service:
+        words = ["gnn", "train", bench.config(config), "--out", bench.path("run"), "--json", "--listen", "127.0.0.1:0",
+                 "--set", f"lambda.endpoint={service.endpoint}"]
+        process = bench.start(*words, env=ENVIRONMENT)
+        wait_until(lambda: process.poll() is not None or service.counts["cold"] == 3 and os.path.isdir(bench.path("run", "checkpoints")),
+                   60, "functions, and a checkpoint")
+        process.send_signal(signal.SIGTERM)
+        equal(bench.end(process).code, 75, "exit code")
+        wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 30, "the end of all invocations")
+        ended = bench.run(*words, "--resume", env=ENVIRONMENT)
+        equal(ended.code, 0, f"exit code; {ended.err[-300:]}")
+        equal((service.counts["cold"], service.counts["warm"]), (3, 3), "cold and warm invocations")
+    ended.events = [json.loads(line) for line in ended.out.splitlines()]
+    equal([event["cold"] for event in ended.all("worker")], [False] * 3, "which workers of the resumed run were cold")
+    equal(ended.hashes(), reference(bench, 900), "weights_sha256 and state_sha256")
+
+
 # --- the package of a function ---
 
 
@@ -352,6 +372,7 @@ cases.add("a function that cannot start", useless)
 cases.add("a function with too little memory", too_small)
 cases.add("slow cold starts", slow_to_start)
 cases.add("a launcher that is killed", outlived)
+cases.add("a run that is stopped", stopped)
 cases.add("outsiders vouch for the stand-in", outsiders)
 cases.add("a package in an empty root", alone)
 cases.add("a package as AWS starts it", bootstrap)
