@@ -49,8 +49,10 @@ const struct culm_usage culm_usage_predict = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .details =
-        "MODEL is FILE.cfg (darknet, with FILE.weights beside it), FILE.onnx, a configuration, or\n"
-        "the directory of a finished run. FILE is a picture (PNG, JPEG), a folder of them, an IDX\n"
+        "MODEL is FILE.cfg (darknet, with FILE.weights beside it), FILE.onnx, a configuration, "
+        "the\n"
+        "directory of a finished run, or PACKAGE:QUERY (culm merge). FILE is a picture (PNG, "
+        "JPEG), a folder of them, an IDX\n"
         "file of images, or whatever ffmpeg opens, if it is installed. Frames are stretched to "
         "the\n"
         "size that the model reads.\n"

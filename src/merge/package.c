@@ -19,6 +19,7 @@ void culm_package_round_release(struct culm_package_round *round) {
     for (int32_t q = 0; q < round->query_count; q++) {
         free(round->query[q].model);
         free(round->query[q].weights);
+        free(round->query[q].names);
         free(round->query[q].param);
     }
     free(round->query);
@@ -255,6 +256,16 @@ static json_t *query_json(const struct culm_package_round *round,
         json_object_set_new(json, "weights", json_string(query->weights)) != 0) {
         json_decref(json);
         json = NULL;
+    }
+    if (json && query->names &&
+        json_object_set_new(json, "names", json_string(query->names)) != 0) {
+        json_decref(json);
+        json = NULL;
+    }
+    if (json && query->normalized) {
+        const float *m = query->mean, *d = query->deviation;
+        json_object_set_new(json, "normalize",
+                            json_pack("[f, f, f, f, f, f]", m[0], m[1], m[2], d[0], d[1], d[2]));
     }
     json_decref(params);
     return json;

@@ -45,6 +45,9 @@ struct culm_package_query {
     char name[65];
     char *model;                    /* MODEL, as the workload named it; owned */
     char *weights;                  /* owned; NULL: the model's own */
+    char *names;                    /* of classes; owned; NULL: those that the model brings */
+    bool normalized;                /* mean and deviation are given; else as the model says */
+    float mean[3], deviation[3];    /* value = (x / 255 - mean) / deviation */
     char identity[CULM_SHA256_HEX]; /* equal where two queries use the same files */
     double target;                  /* share of the original's accuracy */
     double original, merged; /* accuracies on what merging has not seen; negative: not measured */

@@ -132,6 +132,25 @@ static bool read_share(json_t *json, const char *key, double low, double *ret_va
     return json_is_number(item) && *ret_value >= low && *ret_value <= 1;
 }
 
+static enum culm_status parse_options(const struct parsing *p, struct culm_package_query *query,
+                                      json_t *json) {
+    const char *names = json_string_value(json_object_get(json, "names"));
+    json_t *normalize = json_object_get(json, "normalize");
+    if (names && !(query->names = strdup(names))) {
+        return no_memory(p->name, p->error);
+    }
+    query->normalized = normalize != NULL;
+    for (size_t i = 0; i < 6 && normalize; i++) {
+        json_t *item = json_array_get(normalize, i);
+        double value = json_number_value(item);
+        if (!json_is_number(item) || !(value >= -1e6 && value <= 1e6) || (i >= 3 && value == 0)) {
+            return bad(p->name, p->error, "a query's normalization is not six numbers");
+        }
+        *(i < 3 ? &query->mean[i] : &query->deviation[i - 3]) = (float)value;
+    }
+    return CULM_OK;
+}
+
 static enum culm_status parse_query(struct parsing *p, json_t *json) {
     const char *name = json_string_value(json_object_get(json, "query"));
     const char *model = json_string_value(json_object_get(json, "model"));
@@ -156,7 +175,7 @@ static enum culm_status parse_query(struct parsing *p, json_t *json) {
         !read_share(json, "merged", -1, &query->merged)) {
         return bad(p->name, p->error, "a query's target or accuracy is no share");
     }
-    enum culm_status status = CULM_OK;
+    enum culm_status status = parse_options(p, query, json);
     json_object_foreach(parameters, key, item) {
         if (status == CULM_OK) {
             status = parse_param(p, query, key, item);

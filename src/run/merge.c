@@ -182,6 +182,10 @@ static enum culm_status publish(struct culm_merging *m, int64_t number, bool mea
             break;
         }
         query->target = config->target;
+        query->names = config->names ? strdup(config->names) : NULL;
+        query->normalized = config->normalized;
+        memcpy(query->mean, config->mean, sizeof query->mean);
+        memcpy(query->deviation, config->deviation, sizeof query->deviation);
         query->original = measured ? original[q] : -1;
         query->merged = measured ? merged[q] : -1;
         for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "darknet/darknet.h"
 #include "run/subject.h"
+#include "run/vision_package.h"
 #include "store/checkpoint.h"
 #include "store/safetensors.h"
 
@@ -208,7 +209,9 @@ enum culm_status culm_vision_open(const char *what, const struct culm_vision_ope
     options = options ? options : &none;
     const struct culm_darknet_options darknet = {
         .weights = options->weights, .names = options->names, .structure = options->structure};
-    enum culm_status status = len > 4 && strcmp(what + len - 4, ".cfg") == 0
+    enum culm_status status = culm_vision_is_package(what)
+                                  ? culm_vision_open_package(what, options, &model, error)
+                              : len > 4 && strcmp(what + len - 4, ".cfg") == 0
                                   ? culm_darknet_open(what, &darknet, &model, error)
                                   : open_network(what, options, &model, error);
     if (status != CULM_OK) {

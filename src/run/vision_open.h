@@ -1,6 +1,6 @@
 /*
  * Whatever a command or a workload names as a model of pictures, opened as one: FILE.cfg (darknet),
- * FILE.onnx, the directory of a run, a configuration, a published name.
+ * FILE.onnx, the directory of a run, a configuration, a published name, PACKAGE:QUERY.
  *
  * How a model answers follows from the file: a darknet file gives boxes; what ends in one row of numbers
  * for each picture gives classes, or points, if these are the 136 or 196 coordinates of the landmarks of

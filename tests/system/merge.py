@@ -100,6 +100,22 @@ for way in ("culm", "gemel", "gemel-fixed", "stem", "max", "none"):
     cases.add(f"method {way}", methods, way)
 
 
+def a_query_is_a_model(bench):
+    """PACKAGE:QUERY answers as the original does where nothing is shared, in every bit."""
+    path = workload(bench, method="none")
+    merge(bench, path, "package")
+    for name in "ab":
+        said = bench.run("predict", f"{name}.yaml", "images", "--json").out
+        equal(bench.run("predict", bench.path("package") + f":{name}", "images", "--json").out, said, f"answers of {name}")
+        check(said.count("\n") == 48, "answers")
+    ended = bench.run("predict", bench.path("package") + ":c", "images")
+    equal(ended.code, 3, "exit code")
+    check(ended.err.count("\n") == 1 and "no query 'c'" in ended.err, ended.err)
+
+
+cases.add("a query of a package is a model", a_query_is_a_model)
+
+
 def same_bits(bench, method):
     path = workload(bench, method=method, lr=0.003)
     merge(bench, path, "one")
