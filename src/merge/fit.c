@@ -52,7 +52,7 @@ static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *
     for (int i = 0; i < 4; i++) {
         int32_t p = graph->value[node->input[1 + i]].param;
         value[i] = w->model->value[p];
-        from[i] = w->model->original[p];
+        from[i] = w->model->aligned[p];
     }
     struct channel *channel = calloc((size_t)c, sizeof *channel);
     if (!channel) {
@@ -104,8 +104,8 @@ static struct culm_solve_owner owner_of(const struct walker *w) {
         .node = node,
         .x = culm_steps_value(&w->merged, node->input[0]),
         .y = culm_steps_value(&w->original, node->output[0]),
-        .weight = w->model->original[layer->weight],
-        .bias = layer->bias >= 0 ? w->model->original[layer->bias] : NULL,
+        .weight = w->model->aligned[layer->weight],
+        .bias = layer->bias >= 0 ? w->model->aligned[layer->bias] : NULL,
         .norm = layer->norm >= 0,
         .importance = 1,
     };
@@ -265,8 +265,12 @@ static enum culm_status start(struct walk *walk, struct culm_merge_model *const 
         for (int32_t l = 0; l < models[k]->layers.count; l++) {
             w->layer_of[models[k]->layers.layer[l].node] = l;
         }
+        for (int32_t p = 0; p < models[k]->param_count; p++) {
+            memcpy(models[k]->value[p], models[k]->aligned[p],
+                   4 * (size_t)culm_merge_param_elements(models[k], p));
+        }
         if ((status = culm_steps_init(&w->original, models[k], frames[k].count, frames[k].image,
-                                      models[k]->original, walk->device, walk->error)) ||
+                                      models[k]->aligned, walk->device, walk->error)) ||
             (status = culm_steps_init(&w->merged, models[k], frames[k].count, frames[k].image,
                                       models[k]->value, walk->device, walk->error))) {
             return status;

@@ -24,7 +24,7 @@ struct culm_fit_frames {
     int64_t count;
 };
 
-/* Changes the numbers of all models; `frames` of each. Where models cannot all wait for each other, those
+/* Begins with the aligned originals and changes the numbers of all models; `frames` of each. Where models cannot all wait for each other, those
  * that have come solve without the others. ret_harm[instances] (may be NULL): for the active ones, the
  * share of what the original's layer made that is not there any more, 0 to 1, in the model that lost
  * most. CULM_ERR_MEMORY. */

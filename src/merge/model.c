@@ -35,18 +35,24 @@ enum culm_status culm_merge_model_init(struct culm_merge_model *model,
     int32_t count = model->graph->param_count;
     model->original = calloc((size_t)count + 1, sizeof *model->original);
     model->value = calloc((size_t)count + 1, sizeof *model->value);
-    if (!model->original || !model->value) {
+    model->aligned = calloc((size_t)count + 1, sizeof *model->aligned);
+    if (!model->original || !model->value || !model->aligned) {
         return no_memory(error);
     }
     model->param_count = count;
     for (int32_t p = 0; p < count && status == CULM_OK; p++) {
         model->original[p] = floats(culm_merge_param_elements(model, p));
         model->value[p] = floats(culm_merge_param_elements(model, p));
-        if (!model->original[p] || !model->value[p]) {
+        model->aligned[p] = floats(culm_merge_param_elements(model, p));
+        if (!model->original[p] || !model->value[p] || !model->aligned[p]) {
             return no_memory(error);
         }
         status =
             culm_vision_model_weights(vision, &model->graph->param[p], model->original[p], error);
+        if (status == CULM_OK) {
+            memcpy(model->aligned[p], model->original[p],
+                   4 * (size_t)culm_merge_param_elements(model, p));
+        }
     }
     if (status == CULM_OK) {
         culm_merge_model_revert(model);
@@ -58,7 +64,9 @@ void culm_merge_model_release(struct culm_merge_model *model) {
     for (int32_t p = 0; p < model->param_count; p++) {
         free(model->original[p]);
         free(model->value[p]);
+        free(model->aligned[p]);
     }
+    free(model->aligned);
     free(model->original);
     free(model->value);
     culm_vision_layers_release(&model->layers);

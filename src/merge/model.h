@@ -16,6 +16,8 @@ struct culm_merge_model {
     struct culm_vision_layers layers;
     int32_t param_count;
     float **original; /* [param_count][elements] */
+    float **aligned;  /* the same network with its channels in another order (align.h); at first the
+                         original */
     float **value;    /* [param_count][elements]: now */
 };
 

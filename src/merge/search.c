@@ -1,6 +1,7 @@
 /* The order of attempts. See search.h. */
 #include "merge/search.h"
 
+#include "merge/align.h"
 #include "merge/joint.h"
 #include "merge/search_gemel.h"
 
@@ -13,8 +14,8 @@
 #define BATCH 4
 #define LEARNING_RATE 2e-4
 #define WARM_UP 10 /* steps */
-#define PROBES 6  /* attempts at the largest share that needs no training */
-#define CHECKS 20 /* of an attempt at training, at least */
+#define PROBES 6   /* attempts at the largest share that needs no training */
+#define CHECKS 20  /* of an attempt at training, at least */
 
 struct state {
     float **saved; /* [models] */
@@ -154,30 +155,67 @@ static int64_t frames_that_fit(const struct culm_merge_model *model) {
     return count > 2048 ? 2048 : count < 1 ? 1 : count;
 }
 
+/* What walks through all models are given: the same frames once. */
+struct walks {
+    struct culm_fit_frames *frames; /* [models] */
+    bool *own;                      /* [models] */
+};
+
+static enum culm_status take_walks(const struct culm_search *s, struct walks *w,
+                                   struct culm_error *error) {
+    *w = (struct walks){.frames = calloc((size_t)s->count + 1, sizeof *w->frames),
+                        .own = calloc((size_t)s->count + 1, sizeof *w->own)};
+    enum culm_status status = w->frames && w->own ? CULM_OK : no_memory(error);
+    for (int32_t k = 0; k < s->count && status == CULM_OK; k++) {
+        int32_t same = 0;
+        while (s->frames[same].image != s->frames[k].image) {
+            same++;
+        }
+        if (same < k) {
+            w->frames[k] = w->frames[same];
+            continue;
+        }
+        status = some_frames(s->models[k], &s->frames[k], frames_that_fit(s->models[k]),
+                             &w->frames[k], error);
+        w->own[k] = w->frames[k].image != s->frames[k].image;
+    }
+    return status;
+}
+
+static void release_walks(const struct culm_search *s, struct walks *w) {
+    for (int32_t k = 0; k < s->count && w->own; k++) {
+        free(w->own[k] ? (void *)(uintptr_t)w->frames[k].image : NULL);
+    }
+    free(w->frames);
+    free(w->own);
+}
+
 static enum culm_status fit(struct culm_search *s, double *ret_harm, bool copy,
                             struct culm_error *error) {
     const struct culm_fit_options options = {
         .solve = {FIT_SAMPLES, RIDGE}, .private_ridge = RIDGE, .copy = copy};
-    struct culm_fit_frames *frames = calloc((size_t)s->count + 1, sizeof *frames);
-    enum culm_status status = frames ? CULM_OK : no_memory(error);
-    for (int32_t k = 0; k < s->count && status == CULM_OK; k++) {
-        status = some_frames(s->models[k], &s->frames[k], frames_that_fit(s->models[k]), &frames[k],
-                             error);
-    }
-    revert(s);
+    struct walks walks;
+    enum culm_status status = take_walks(s, &walks, error);
     if (status == CULM_OK) {
-        status =
-            culm_fit(s->models, s->count, s->share, frames, &options, s->device, ret_harm, error);
+        status = culm_fit(s->models, s->count, s->share, walks.frames, &options, s->device,
+                          ret_harm, error);
     }
-    for (int32_t k = 0; k < s->count && frames; k++) {
-        if (frames[k].image != s->frames[k].image) {
-            free((void *)(uintptr_t)frames[k].image);
-        }
+    for (int32_t k = 0; k < s->count; k++) {
         if (!shares(s, k)) { /* nothing has to be made up for */
             culm_merge_model_revert(s->models[k]);
         }
     }
-    free(frames);
+    release_walks(s, &walks);
+    return status;
+}
+
+static enum culm_status align(struct culm_search *s, struct culm_error *error) {
+    struct walks walks;
+    enum culm_status status = take_walks(s, &walks, error);
+    if (status == CULM_OK) {
+        status = culm_align(s->models, s->count, s->share, walks.frames, s->device, NULL, error);
+    }
+    release_walks(s, &walks);
     return status;
 }
 
@@ -240,9 +278,9 @@ static int32_t least_worth(const struct culm_search *s, const double *harm) {
         bool misses = false;
         for (int32_t m = 0; m < instance->count && culm_share_count(s->share, i) > 1; m++) {
             for (int32_t q = 0; q < s->query_count; q++) {
-                misses = misses || (s->share->in[i][m] &&
-                                    s->query[q].model == instance->member[m].model &&
-                                    s->query[q].now < s->query[q].target * s->query[q].original);
+                misses = misses ||
+                         (s->share->in[i][m] && s->query[q].model == instance->member[m].model &&
+                          s->query[q].now < s->query[q].target * s->query[q].original);
             }
         }
         if (misses && (worst < 0 || worth(s, harm, i) < worth(s, harm, worst))) {
@@ -413,7 +451,7 @@ static enum culm_status by_culm(struct culm_search *s, struct state *shipped,
     struct state all = {0};
     bool ok = false;
     enum culm_status status = harm && order ? CULM_OK : no_memory(error);
-    if (status == CULM_OK) {
+    if (status == CULM_OK && !(status = align(s, error))) {
         share_first(s, NULL, count);
         s->ops->attempt(s->ctx, s->round + 1, 0, s, "fit");
         status = fit(s, harm, false, error);

@@ -5,7 +5,7 @@
  * query on frames that are neither fitted to nor held out. What meets all targets ships at once, as a
  * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
  *
- * `culm`: everything at once, without training; if that is too much, the layers that lose least for
+ * `culm`: channels aligned (align.h); everything at once, without training; if that is too much, the layers that lose least for
  * their bytes (fit.h), as many as go; then joint training of everything (joint.h), in which the layers
  * that lost most leave, one after the other, while queries miss their targets. `stem`: the longest common
  * prefix, with the first model's weights, frozen; its half while queries miss their targets. `max`: every

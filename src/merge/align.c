@@ -1,0 +1,419 @@
+/* Matching channels. See align.h. */
+#include "merge/align.h"
+
+#include "graph/ops.h"
+#include "merge/steps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLES 2048 /* places of a value that channels are compared at */
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
+}
+
+/* --- values whose channels keep one order --- */
+
+struct ties {
+    const struct culm_graph *graph;
+    int32_t *up;   /* [values]: union-find */
+    bool *blocked; /* [values], of the root */
+};
+
+static int32_t root(const struct ties *t, int32_t value) {
+    while (t->up[value] != value) {
+        value = t->up[value];
+    }
+    return value;
+}
+
+static int64_t channels(const struct culm_graph *graph, int32_t value) {
+    const struct culm_shape *shape = &graph->value[value].shape;
+    return shape->rank > 0 ? culm_last_dim(shape) : 1;
+}
+
+static void block(struct ties *t, int32_t value) {
+    if (value >= 0) {
+        t->blocked[root(t, value)] = true;
+    }
+}
+
+static void tie(struct ties *t, int32_t a, int32_t b) {
+    if (a < 0 || b < 0) {
+        return;
+    }
+    int32_t x = root(t, a), y = root(t, b);
+    if (channels(t->graph, a) != channels(t->graph, b)) {
+        t->blocked[x] = t->blocked[y] = true;
+    } else if (x != y) {
+        t->up[y] = x;
+        t->blocked[x] = t->blocked[x] || t->blocked[y];
+    }
+}
+
+static bool is_depthwise(const struct culm_graph *graph, const struct culm_node_desc *node) {
+    return node->op == &culm_op_conv && node->attributes.groups > 1 &&
+           culm_input_shape(graph, node, 1)->dim[1] == 1 &&
+           node->attributes.groups == channels(graph, node->output[0]);
+}
+
+static bool passes_channels(const struct culm_op *op) {
+    static const struct culm_op *const pass[] = {
+        &culm_op_activation,       &culm_op_maxpool, &culm_op_avgpool, &culm_op_resize,
+        &culm_op_adaptive_avgpool, &culm_op_affine,  &culm_op_pad,     &culm_op_add,
+        &culm_op_residual,         &culm_op_dropout};
+    for (size_t i = 0; i < sizeof pass / sizeof *pass; i++) {
+        if (pass[i] == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void tie_node(struct ties *t, const struct culm_node_desc *node) {
+    const struct culm_graph *graph = t->graph;
+    int32_t out = node->output[0];
+    if (node->op == &culm_op_conv) {
+        if (is_depthwise(graph, node)) {
+            tie(t, node->input[0], out);
+        } else if (node->attributes.groups > 1) {
+            block(t, node->input[0]);
+            block(t, out);
+        }
+    } else if (node->op == &culm_op_batchnorm) {
+        tie(t, node->input[0], out);
+        tie(t, node->input[5], out);
+    } else if (passes_channels(node->op)) {
+        tie(t, node->input[0], out);
+        if (node->op->inputs > 1) {
+            tie(t, node->input[1], out);
+        }
+    } else if (node->op == &culm_op_reshape && graph->value[out].shape.rank == 2 &&
+               channels(graph, out) == channels(graph, node->input[0])) {
+        tie(t, node->input[0], out); /* what was pooled to one place */
+    } else if (node->op != &culm_op_linear) {
+        for (int32_t i = 0; i < node->op->inputs; i++) {
+            block(t, node->input[i]);
+        }
+        for (int32_t i = 0; i < node->op->outputs; i++) {
+            block(t, node->output[i]);
+        }
+    }
+}
+
+static enum culm_status find_ties(const struct culm_graph *graph, struct ties *t,
+                                  struct culm_error *error) {
+    *t = (struct ties){.graph = graph,
+                       .up = malloc(((size_t)graph->value_count + 1) * sizeof *t->up),
+                       .blocked = calloc((size_t)graph->value_count + 1, sizeof *t->blocked)};
+    if (!t->up || !t->blocked) {
+        return no_memory(error);
+    }
+    for (int32_t v = 0; v < graph->value_count; v++) {
+        t->up[v] = v;
+        t->blocked[v] = graph->value[v].kind != CULM_VALUE_TEMPORARY;
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        tie_node(t, &graph->node[i]);
+    }
+    for (int32_t i = 0; i < graph->output_count; i++) {
+        block(t, graph->output[i].value);
+    }
+    return CULM_OK;
+}
+
+/* --- moving channels --- */
+
+/* Rows of `row` numbers change places: new row i is old row order[i]. */
+static void move_rows(float *data, int64_t rows, int64_t row, const int32_t *order, float *work) {
+    memcpy(work, data, (size_t)(rows * row) * sizeof *data);
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(data + i * row, work + order[i] * row, (size_t)row * sizeof *data);
+    }
+}
+
+/* The same of the second dimension of [outer, columns, inner]. */
+static void move_columns(float *data, int64_t outer, int64_t columns, int64_t inner,
+                         const int32_t *order, float *work) {
+    for (int64_t o = 0; o < outer; o++) {
+        move_rows(data + o * columns * inner, columns, inner, order, work);
+    }
+}
+
+static void move_node(struct culm_merge_model *model, const struct ties *t, int32_t group,
+                      const struct culm_node_desc *node, const int32_t *order, float *work) {
+    const struct culm_graph *graph = model->graph;
+    bool makes = root(t, node->output[0]) == group, reads = root(t, node->input[0]) == group;
+    if (node->op == &culm_op_batchnorm && makes) {
+        for (int32_t i = 1; i <= 4; i++) {
+            int32_t p = graph->value[node->input[i]].param;
+            move_rows(model->aligned[p], channels(graph, node->output[0]), 1, order, work);
+        }
+        return;
+    }
+    bool conv = node->op == &culm_op_conv, linear = node->op == &culm_op_linear;
+    if ((!conv && !linear) || (!makes && !reads)) {
+        return;
+    }
+    const struct culm_shape *w = culm_input_shape(graph, node, 1);
+    float *weight = model->aligned[graph->value[node->input[1]].param];
+    int64_t inner = conv ? w->dim[2] * w->dim[3] : 1;
+    bool rows_are_outputs = conv || node->attributes.transposed;
+    if (makes && node->input[2] >= 0) {
+        move_rows(model->aligned[graph->value[node->input[2]].param],
+                  channels(graph, node->output[0]), 1, order, work);
+    }
+    if (makes && rows_are_outputs) {
+        move_rows(weight, w->dim[0], w->dim[1] * inner, order, work);
+    } else if (makes) {
+        move_columns(weight, w->dim[0], w->dim[1], 1, order, work);
+    }
+    if (reads && !is_depthwise(graph, node)) {
+        if (rows_are_outputs) {
+            move_columns(weight, w->dim[0], w->dim[1], inner, order, work);
+        } else {
+            move_rows(weight, w->dim[0], w->dim[1], order, work);
+        }
+    }
+}
+
+/* --- comparing --- */
+
+/* What a layer makes, at some places: [samples, channels], each channel with mean 0 and length 1. */
+struct trail {
+    float *at;
+    int64_t samples, rows;
+};
+
+static enum culm_status keep(struct culm_steps *steps, int32_t value, struct trail *trail,
+                             struct culm_error *error) {
+    const struct culm_shape *shape = &steps->graph->value[value].shape;
+    const float *from = culm_steps_value(steps, value);
+    int64_t rows = culm_row_count(shape), c = culm_last_dim(shape);
+    int64_t samples = rows < SAMPLES ? rows : SAMPLES;
+    trail->at = malloc((size_t)(samples * c) * sizeof *trail->at + 4);
+    if (!trail->at) {
+        return no_memory(error);
+    }
+    trail->samples = samples;
+    trail->rows = rows;
+    for (int64_t i = 0; i < samples; i++) {
+        memcpy(trail->at + i * c, from + i * rows / samples * c, (size_t)c * sizeof *from);
+    }
+    for (int64_t k = 0; k < c; k++) {
+        double sum = 0, squares = 0;
+        for (int64_t i = 0; i < samples; i++) {
+            sum += trail->at[i * c + k];
+        }
+        for (int64_t i = 0; i < samples; i++) {
+            double off = trail->at[i * c + k] - sum / (double)samples;
+            squares += off * off;
+        }
+        double by = squares > 1e-20 ? 1 / sqrt(squares) : 0;
+        for (int64_t i = 0; i < samples; i++) {
+            trail->at[i * c + k] = (float)((trail->at[i * c + k] - sum / (double)samples) * by);
+        }
+    }
+    return CULM_OK;
+}
+
+/* The trails of all layers of a model, as its original is aligned now. */
+static enum culm_status walk(const struct culm_merge_model *model,
+                             const struct culm_fit_frames *frames, struct culm_device *device,
+                             struct trail *trail, struct culm_error *error) {
+    struct culm_steps steps;
+    enum culm_status status =
+        culm_steps_init(&steps, model, frames->count, frames->image, model->aligned, device, error);
+    while (status == CULM_OK && steps.cursor < steps.count) {
+        int32_t node = steps.cursor;
+        culm_steps_step(&steps);
+        for (int32_t l = 0; l < model->layers.count && status == CULM_OK; l++) {
+            if (model->layers.layer[l].node == node) {
+                status = keep(&steps, model->graph->node[node].output[0], &trail[l], error);
+            }
+        }
+    }
+    culm_steps_release(&steps);
+    return status;
+}
+
+struct pair {
+    float alike;
+    int32_t a, b;
+};
+
+static int by_likeness(const void *x, const void *y) {
+    const struct pair *a = x, *b = y;
+    if (a->alike != b->alike) {
+        return a->alike < b->alike ? 1 : -1;
+    }
+    return a->a != b->a ? (a->a > b->a) - (a->a < b->a) : (a->b > b->b) - (a->b < b->b);
+}
+
+/* The likest two first, then the likest two of the others: order[a] = b. */
+static enum culm_status match_channels(const float *likeness, int64_t c, int32_t *order,
+                                       struct culm_error *error) {
+    struct pair *pair = malloc((size_t)(c * c) * sizeof *pair);
+    bool *taken = calloc((size_t)c, sizeof *taken);
+    enum culm_status status = pair && taken ? CULM_OK : no_memory(error);
+    for (int64_t i = 0; i < c * c && status == CULM_OK; i++) {
+        pair[i] = (struct pair){likeness[i], (int32_t)(i / c), (int32_t)(i % c)};
+    }
+    if (status == CULM_OK) {
+        qsort(pair, (size_t)(c * c), sizeof *pair, by_likeness);
+        for (int64_t a = 0; a < c; a++) {
+            order[a] = -1;
+        }
+        for (int64_t i = 0; i < c * c; i++) {
+            if (order[pair[i].a] < 0 && !taken[pair[i].b]) {
+                order[pair[i].a] = pair[i].b;
+                taken[pair[i].b] = true;
+            }
+        }
+    }
+    free(pair);
+    free(taken);
+    return status;
+}
+
+/* --- one model after the other --- */
+
+struct aligning {
+    struct culm_merge_model *const *models;
+    int32_t count;
+    const struct culm_share *share;
+    const struct culm_fit_frames *frames;
+    struct culm_device *device;
+    struct trail **trail; /* [models][layers] */
+    int64_t moved;
+    struct culm_error *error;
+};
+
+/* The layer of an earlier model, with the same frames, that this one shares an instance with. */
+static const struct culm_member *earlier(const struct aligning *al, int32_t model, int32_t layer) {
+    int32_t i = al->share->of[model][layer];
+    for (int32_t m = 0; i >= 0 && m < al->share->match.instance[i].count; m++) {
+        const struct culm_member *member = &al->share->match.instance[i].member[m];
+        if (member->model >= model) {
+            return NULL;
+        }
+        if (al->frames[member->model].image == al->frames[model].image) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+/* Adds up, over the layers that make values of a group, how alike channels are. False: nothing to compare. */
+static bool compare(const struct aligning *al, int32_t k, const struct ties *t, int32_t group,
+                    float *likeness, float *work) {
+    const struct culm_merge_model *model = al->models[k];
+    int64_t c = channels(model->graph, group);
+    bool any = false;
+    memset(likeness, 0, (size_t)(c * c) * sizeof *likeness);
+    for (int32_t l = 0; l < model->layers.count; l++) {
+        int32_t out = model->graph->node[model->layers.layer[l].node].output[0];
+        const struct culm_member *other = root(t, out) == group ? earlier(al, k, l) : NULL;
+        if (!other) {
+            continue;
+        }
+        const struct trail *b = &al->trail[k][l], *a = &al->trail[other->model][other->layer];
+        if (a->at && b->at && a->rows == b->rows) {
+            CULM_RUN(al->device, gemm, .trans_a = true, .m = c, .n = c, .k = a->samples, .a = a->at,
+                     .b = b->at, .lda = c, .ldb = c, .c = work, .ldc = c);
+            for (int64_t i = 0; i < c * c; i++) {
+                likeness[i] += work[i];
+            }
+            any = true;
+        }
+    }
+    return any;
+}
+
+static enum culm_status align_group(struct aligning *al, int32_t k, const struct ties *t,
+                                    int32_t group) {
+    struct culm_merge_model *model = al->models[k];
+    int64_t c = channels(model->graph, group), most = c * c;
+    for (int32_t p = 0; p < model->param_count; p++) {
+        int64_t elements = culm_merge_param_elements(model, p);
+        most = elements > most ? elements : most;
+    }
+    float *likeness = malloc((size_t)(c * c) * sizeof *likeness);
+    float *work = malloc((size_t)most * sizeof *work);
+    int32_t *order = malloc((size_t)c * sizeof *order);
+    enum culm_status status = likeness && work && order ? CULM_OK : no_memory(al->error);
+    if (status == CULM_OK && compare(al, k, t, group, likeness, work) &&
+        !(status = match_channels(likeness, c, order, al->error))) {
+        for (int32_t i = 0; i < model->graph->node_count; i++) {
+            move_node(model, t, group, &model->graph->node[i], order, work);
+        }
+        for (int64_t i = 0; i < c; i++) {
+            al->moved += order[i] != i;
+        }
+    }
+    free(likeness);
+    free(work);
+    free(order);
+    return status;
+}
+
+static enum culm_status align_model(struct aligning *al, int32_t k) {
+    struct culm_merge_model *model = al->models[k];
+    struct ties ties = {0};
+    enum culm_status status = find_ties(model->graph, &ties, al->error);
+    for (int32_t v = 0; v < model->graph->value_count && status == CULM_OK && k > 0; v++) {
+        if (ties.up[v] == v && !ties.blocked[v] && model->graph->value[v].shape.rank > 1) {
+            status = align_group(al, k, &ties, v);
+        }
+    }
+    free(ties.up);
+    free(ties.blocked);
+    return status;
+}
+
+static enum culm_status walk_model(struct aligning *al, int32_t k) {
+    int32_t layers = al->models[k]->layers.count;
+    for (int32_t l = 0; l < layers && al->trail[k]; l++) {
+        free(al->trail[k][l].at);
+    }
+    free(al->trail[k]);
+    al->trail[k] = calloc((size_t)layers + 1, sizeof **al->trail);
+    return al->trail[k] ? walk(al->models[k], &al->frames[k], al->device, al->trail[k], al->error)
+                        : no_memory(al->error);
+}
+
+enum culm_status culm_align(struct culm_merge_model *const *models, int32_t count,
+                            const struct culm_share *share, const struct culm_fit_frames *frames,
+                            struct culm_device *device, int64_t *ret_moved,
+                            struct culm_error *error) {
+    struct aligning al = {.models = models,
+                          .count = count,
+                          .share = share,
+                          .frames = frames,
+                          .device = device,
+                          .trail = calloc((size_t)count + 1, sizeof *al.trail),
+                          .error = error};
+    enum culm_status status = al.trail ? CULM_OK : no_memory(error);
+    for (int32_t k = 0; k < count && status == CULM_OK; k++) {
+        for (int32_t p = 0; p < models[k]->param_count; p++) {
+            memcpy(models[k]->aligned[p], models[k]->original[p],
+                   4 * (size_t)culm_merge_param_elements(models[k], p));
+        }
+        if (!(status = walk_model(&al, k)) && !(status = align_model(&al, k))) {
+            status = walk_model(&al, k); /* later models compare with it as it is now */
+        }
+    }
+    for (int32_t k = 0; k < count && al.trail; k++) {
+        for (int32_t l = 0; al.trail[k] && l < models[k]->layers.count; l++) {
+            free(al.trail[k][l].at);
+        }
+        free(al.trail[k]);
+    }
+    free(al.trail);
+    if (ret_moved) {
+        *ret_moved = al.moved;
+    }
+    return status;
+}
