@@ -62,13 +62,16 @@ struct edge_query {
     struct culm_answer latest;
     int64_t latest_frame; /* -1: none yet */
     FILE *out;
-    struct culm_accuracy *accuracy; /* where frames have labels; NULL */
-    int32_t *original;              /* [entry->part_count] sources of its own weights; owned */
-    int32_t original_of, shadow;    /* whose original it is; who is its original; -1 */
-    bool reverted;                  /* to its own weights, until there is a new round */
-    struct edge_ring *ring;         /* NULL where nothing is compared */
-    struct culm_accuracy *drift;    /* of samples so far */
-    int32_t below;                  /* checks below the target, one after the other */
+    /* Of all answers, late ones by what stood instead: on labels, or on the original's answers to
+     * samples; NULL: nothing to compare. */
+    struct culm_accuracy *accuracy;
+    int32_t *original;           /* [entry->part_count] sources of its own weights; owned */
+    int32_t original_of, shadow; /* whose original it is; who is its original; -1 */
+    bool reverted;               /* to its own weights, until there is a new round */
+    /* What it said; what was answered, which may be older. NULL where nothing is compared. */
+    struct edge_ring *ring, *given;
+    struct culm_accuracy *drift; /* of samples so far */
+    int32_t below;               /* checks below the target, one after the other */
     int32_t pictures;
     struct edge_picture picture[CULM_EDGE_PICTURES];
 };
@@ -188,6 +191,9 @@ enum culm_status culm_edge_running_shadows(struct culm_edge_running *run, struct
 /* A frame's fresh answer, of a query or of an original. */
 void culm_edge_running_compare(struct culm_edge_running *run, int32_t query, int64_t frame,
                                int32_t width, const struct culm_answer *answer);
+/* What a query's frame was answered with, be it fresh or not. */
+void culm_edge_running_given(struct culm_edge_running *run, int32_t query, int64_t frame,
+                             int32_t width, const struct culm_answer *answer);
 /* What has changed by itself: drift, run times. */
 void culm_edge_running_settle(struct culm_edge_running *run);
 

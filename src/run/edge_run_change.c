@@ -319,8 +319,10 @@ enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
         for (int i = 0; i < 2 && merged && query->shadow >= 0 && status == CULM_OK; i++) {
             struct edge_query *one = i ? &run->query[query->shadow] : query;
             one->ring = one->ring ? one->ring : calloc(1, sizeof *one->ring);
-            status = one->ring ? CULM_OK
-                               : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for drift");
+            one->given = one->given ? one->given : calloc(1, sizeof *one->given);
+            status = one->ring && one->given
+                         ? CULM_OK
+                         : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for drift");
         }
     }
     for (int32_t q = 0; q < count && status == CULM_OK; q++) {
@@ -360,6 +362,34 @@ static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) 
     return true;
 }
 
+/* What was answered, against what the original says of the same frame. */
+static void count_given(struct edge_query *query, const struct edge_query *original,
+                        int64_t frame) {
+    size_t at = (size_t)(frame % CULM_EDGE_RING);
+    if (query->given->frame[at] != frame + 1 || original->ring->frame[at] != frame + 1) {
+        return;
+    }
+    query->accuracy =
+        query->accuracy ? query->accuracy : culm_accuracy_new(query->given->answer[at].kind);
+    if (query->accuracy) {
+        (void)culm_accuracy_add(query->accuracy, &query->given->answer[at],
+                                &original->ring->answer[at], query->given->width[at]);
+    }
+}
+
+void culm_edge_running_given(struct culm_edge_running *run, int32_t number, int64_t frame,
+                             int32_t width, const struct culm_answer *answer) {
+    struct edge_query *query = &run->query[number];
+    size_t at = (size_t)(frame % CULM_EDGE_RING);
+    if (query->shadow < 0 || !query->given || !run->query[query->shadow].ring ||
+        !copy_answer(&query->given->answer[at], answer)) {
+        return;
+    }
+    query->given->frame[at] = frame + 1;
+    query->given->width[at] = width;
+    count_given(query, &run->query[query->shadow], frame);
+}
+
 /* As many samples as a check takes are there. */
 static void check_drift(struct culm_edge_running *run, struct edge_query *query) {
     if (culm_accuracy_wanted(query->drift) == 0) {
@@ -395,6 +425,9 @@ void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, in
     }
     one->ring->frame[at] = frame + 1;
     one->ring->width[at] = width;
+    if (one == original && query->given) {
+        count_given(query, original, frame);
+    }
     if (!query->ring || !original->ring || query->ring->frame[at] != frame + 1 ||
         original->ring->frame[at] != frame + 1) {
         return; /* the other has not seen it, or not yet */

@@ -360,6 +360,8 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
         if (query->accuracy) {
             (void)culm_accuracy_add_label(query->accuracy, &query->latest, frame->label);
         }
+    } else if (frame) {
+        culm_edge_running_given(run, number, look->frame, frame->width, &query->latest);
     }
     if (frame && batch) {
         culm_edge_running_keep(query, frame->source);

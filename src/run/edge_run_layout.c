@@ -77,10 +77,12 @@ static void release_query(struct edge_query *query) {
     if (query->out) {
         fclose(query->out);
     }
-    for (int32_t i = 0; query->ring && i < CULM_EDGE_RING; i++) {
-        culm_answer_release(&query->ring->answer[i]);
+    for (int32_t i = 0; i < CULM_EDGE_RING; i++) {
+        culm_answer_release(query->ring ? &query->ring->answer[i] : &(struct culm_answer){0});
+        culm_answer_release(query->given ? &query->given->answer[i] : &(struct culm_answer){0});
     }
     free(query->ring);
+    free(query->given);
     culm_accuracy_free(query->drift);
     free(query->original);
     free(query->source);

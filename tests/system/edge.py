@@ -303,7 +303,9 @@ def drift(bench):
     mark = len(lines(os.path.join(out, "two.jsonl")))
     wait_until(lambda: len(lines(os.path.join(out, "two.jsonl"))) > mark + 20, 30, "answers after it")
     os.kill(process.pid, signal.SIGTERM)
-    check_done(bench.end(process), out)
+    _, done = check_done(bench.end(process), out)
+    accuracy = {query["query"]: query["accuracy"] for query in done["queries"]}
+    check(accuracy["one"] > 0.99 > 0.9 > accuracy["two"], f"accuracies {accuracy}")
     equal([event["action"] for event in of("two")], ["watched", "reverted"], "checks of the one that drifts")
     equal({event["action"] for event in of("one")}, {"none"}, "checks of the one that does not")
     alone = bench.run("predict", "b.cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
