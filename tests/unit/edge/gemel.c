@@ -1,0 +1,140 @@
+/* The released scheduler on workloads that can be worked out by hand, and the arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "edge/arena.h"
+#include "edge/gemel.h"
+#include "edge/virtual.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define FRAMES 30
+
+/* Batches of one take 10 ms, a load 1 ms for each tensor. */
+static struct culm_edge_query query_on(const int32_t *tensors, int32_t count) {
+    return (struct culm_edge_query){.deadline_ns = 100 * MS,
+                                    .batches = 1,
+                                    .batch = {1},
+                                    .run_ns = {10 * MS},
+                                    .tensor = tensors,
+                                    .tensor_count = count};
+}
+
+static const struct culm_edge_feed feed = {.period_ns = 33 * MS};
+static const size_t bytes[3] = {1000, 1000, 1000};
+
+static struct culm_edge_layout layout_of(const struct culm_edge_query *query, int32_t count,
+                                         size_t limit) {
+    return (struct culm_edge_layout){.query_count = count,
+                                     .feed_count = 1,
+                                     .tensor_count = 3,
+                                     .query = query,
+                                     .feed = &feed,
+                                     .tensor_bytes = bytes,
+                                     .load_ns_per_byte = 1000,
+                                     .limit_bytes = limit};
+}
+
+static void one_model(void **state) {
+    static const int32_t first[] = {0};
+    const struct culm_edge_query query[] = {query_on(first, 1)};
+    const struct culm_edge_layout layout = layout_of(query, 1, 1000);
+    struct culm_edge_gemel result;
+    (void)state;
+    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result), CULM_OK);
+    assert_int_equal(result.processed[0], FRAMES);
+    assert_int_equal(result.swaps, 1);
+}
+
+/* Each visit loads a model, which has no room beside the one before. */
+static void one_at_a_time(void **state) {
+    static const int32_t first[] = {0}, second[] = {1};
+    const struct culm_edge_query query[] = {query_on(first, 1), query_on(second, 1)};
+    const struct culm_edge_layout layout = layout_of(query, 2, 1000);
+    struct culm_edge_gemel result;
+    (void)state;
+    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result), CULM_OK);
+    assert_int_equal(result.processed[0], FRAMES);
+    assert_int_equal(result.processed[1], FRAMES);
+    assert_true(result.swaps >= 2 * FRAMES);
+    assert_true(result.load_share > 0.04 && result.load_share < 0.1);
+}
+
+/* The third model lacks nothing, since the first two have its tensors between them; in pairs it lacks one. */
+static void in_pairs(void **state) {
+    static const int32_t first[] = {0}, second[] = {1}, both[] = {0, 1};
+    const struct culm_edge_query query[] = {query_on(first, 1), query_on(second, 1),
+                                            query_on(both, 2)};
+    const struct culm_edge_layout layout = layout_of(query, 3, 5000);
+    struct culm_edge_gemel result;
+    struct culm_edge_plan plan;
+    struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
+    struct culm_edge_memory memory;
+    (void)state;
+    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result), CULM_OK);
+    assert_int_equal(result.swaps, 3);
+    assert_int_equal(culm_edge_plan(&layout, NULL, &plan, NULL), CULM_OK);
+    const struct culm_edge_virtual_options options = {
+        .layout = &layout, .plan = &plan, .frames = FRAMES};
+    assert_int_equal(culm_edge_virtual_run(&options, totals, &memory), CULM_OK);
+    assert_int_equal(memory.loads, 2);
+    assert_int_equal(memory.most_bytes, 2000);
+}
+
+/* Bytes of the arena that the kernel has, from its own account. */
+static size_t resident(const struct culm_edge_arena *arena) {
+    char line[512];
+    size_t total = 0, kb;
+    unsigned long from, to;
+    bool inside = false;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+            inside = from >= (uintptr_t)arena->base && to <= (uintptr_t)arena->base + arena->size;
+        } else if (inside && sscanf(line, "Rss: %zu", &kb) == 1) {
+            total += kb * 1024;
+        }
+    }
+    fclose(file);
+    return total;
+}
+
+static void memory_comes_and_goes(void **state) {
+    struct culm_edge_arena arena;
+    (void)state;
+    assert_int_equal(culm_edge_arena_init(&arena, 64 << 20, NULL), CULM_OK);
+    char *one = culm_edge_arena_place(&arena, 3 * arena.page + 1);
+    char *other = culm_edge_arena_place(&arena, 8 << 20);
+    assert_int_equal(other - one, 4 * arena.page);
+    assert_int_equal(resident(&arena), 0);
+    assert_int_equal(culm_edge_arena_hold(&arena, one, 4 * arena.page, NULL), CULM_OK);
+    memset(one, 7, 4 * arena.page);
+    assert_int_equal(culm_edge_arena_hold(&arena, other, 8 << 20, NULL), CULM_OK);
+    assert_int_equal(resident(&arena), 4 * arena.page + (8 << 20));
+    assert_int_equal(one[5], 7); /* what was there stays */
+    culm_edge_arena_give_back(&arena, other, 8 << 20);
+    assert_int_equal(resident(&arena), 4 * arena.page);
+    culm_edge_arena_give_back(&arena, one, 4 * arena.page);
+    assert_int_equal(resident(&arena), 0);
+    assert_int_equal(culm_edge_arena_hold(&arena, one, arena.page, NULL), CULM_OK);
+    assert_int_equal(one[5], 0);
+    assert_null(culm_edge_arena_place(&arena, 64 << 20));
+    culm_edge_arena_release(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_model),
+        cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(in_pairs),
+        cmocka_unit_test(memory_comes_and_goes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
