@@ -557,6 +557,11 @@ static void release(struct work *w) {
 
 enum culm_status culm_search_gemel(struct culm_search *search, struct culm_error *error) {
     const bool fixed = search->config->method == CULM_MERGE_GEMEL_FIXED;
+    if (search->count > MODELS_MAX) {
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED,
+                              "merge.method: '%s' merges at most %d models; `culm` merges more",
+                              culm_merge_method_names[search->config->method], MODELS_MAX);
+    }
     const size_t count = (size_t)search->count + 1;
     struct work w = {.s = search,
                      .lesson = calloc(count, sizeof *w.lesson),

@@ -216,6 +216,11 @@ static void test_limits(void **state) {
     assert_int_equal(w.attempts, 0);
     world_release(&w);
     world_init(&w, CULM_MERGE_GEMEL, 0.7, 1);
+    w.search.count = 65; /* sets of models are masks */
+    struct culm_error error;
+    assert_int_equal(culm_search_gemel(&w.search, &error), CULM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "at most 64"));
+    w.search.count = MODELS;
     w.config.lr = 1e30; /* every loss ends as no number */
     assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
     assert_true(w.equal);
