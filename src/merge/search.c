@@ -16,6 +16,7 @@
 #define WARM_UP 10 /* steps */
 #define PROBES 6   /* attempts at the largest share that needs no training */
 #define CHECKS 20  /* of an attempt at training, at least */
+#define LEAVE 2    /* checks that were missed before layers leave */
 
 struct state {
     float **saved; /* [models] */
@@ -322,6 +323,7 @@ struct joined {
     float ***value;               /* [parts][parameters] */
     struct samples *samples;
     int32_t parts;
+    int64_t taken; /* steps: the optimizer is new, so the first are small */
 };
 
 static void release_joined(struct joined *j) {
@@ -401,7 +403,8 @@ static enum culm_status learn(struct culm_search *s, struct joined *j, int64_t s
         if (stopped(s)) {
             return stop(error);
         }
-        double warm = step < WARM_UP ? (double)(step + 1) / WARM_UP : 1;
+        double warm = j->taken < WARM_UP ? (double)(j->taken + 1) / WARM_UP : 1;
+        j->taken++;
         culm_joint_rate(j->joint, LEARNING_RATE * warm * (1 - 0.9 * part));
         status = culm_joint_run(j->joint, 1, &loss, error);
         s->ops->step(s->ctx, step + 1, steps, loss);
@@ -417,6 +420,7 @@ static enum culm_status learn(struct culm_search *s, struct joined *j, int64_t s
 static enum culm_status train(struct culm_search *s, const double *harm, int64_t more_than,
                               struct state *shipped, struct culm_error *error) {
     int64_t steps = s->config->steps, every = steps / CHECKS > 10 ? steps / CHECKS : 10;
+    int64_t looks = 0;
     struct joined joined = {0};
     enum culm_status status = join(s, s->config->seed, &joined, error);
     for (int64_t step = 0; step < steps && status == CULM_OK; step += every) {
@@ -429,8 +433,8 @@ static enum culm_status train(struct culm_search *s, const double *harm, int64_t
             status = ship(s, shipped, error);
             break;
         }
-        /* A quarter of the steps is for everything; then layers leave. */
-        if (step + count >= steps / 4) {
+        /* A quarter of the steps is for everything; then layers leave, now and then. */
+        if (step + count >= steps / 4 && ++looks % LEAVE == 0) {
             if (s->ops->late(s->ctx) || !let_go(s, harm) ||
                 culm_share_saved(s->share) <= more_than) {
                 break;
