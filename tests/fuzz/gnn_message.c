@@ -1,0 +1,199 @@
+/*
+ * Fuzz target: the messages of graph networks. Any bytes are refused or decoded; what was decoded is
+ * written and read back as the same, and numbers that index something are in range.
+ *
+ * The first byte chooses the decoder.
+ */
+#include "fuzz.h"
+
+#include "gnn/message.h"
+
+#include <string.h>
+
+#define INTERVALS 70 /* more than a word of a set has bits */
+#define STAGES 3
+#define TREE_NODES (2 * INTERVALS - 1)
+
+static struct culm_gnn_layout layout;
+
+static void begin(void) {
+    static const size_t bytes[STAGES] = {64, 128, 64};
+    if (layout.intervals == 0) {
+        FUZZ_REQUIRE(culm_gnn_layout_init(&layout, INTERVALS, NULL) == CULM_OK, "no memory");
+        for (int32_t i = 0; i < INTERVALS; i++) {
+            layout.first[i + 1] = layout.first[i] + 1 + i % 40;
+        }
+        culm_gnn_layout_steps(&layout, STAGES, bytes, bytes, bytes);
+    }
+}
+
+static void require_same(const struct culm_buf *buf, const uint8_t *data, size_t size) {
+    FUZZ_REQUIRE(!buf->failed && buf->len == size && !memcmp(buf->data, data, size),
+                 "%zu bytes became %zu", size, buf->len);
+}
+
+static void require_task(const struct culm_gnn_task_key *key) {
+    FUZZ_REQUIRE(key->interval >= 0 && key->interval < INTERVALS && key->step >= 0 &&
+                     key->step < layout.steps && key->epoch >= 0 && key->version >= 0,
+                 "%d %d", key->interval, key->step);
+}
+
+static void fuzz_slice(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_slice_key key;
+    if (culm_gnn_slice_decode(data, size, &layout, &key) == CULM_OK) {
+        FUZZ_REQUIRE(key.interval >= 0 && key.interval < INTERVALS && key.gather >= 0 &&
+                         key.gather < layout.gathers,
+                     "%d %d", key.interval, key.gather);
+        for (int32_t i = INTERVALS; i < CULM_GNN_INTERVALS_MAX; i++) {
+            FUZZ_REQUIRE(!culm_gnn_set_has(&key.readers, i), "%d", i);
+        }
+        culm_gnn_slice_encode(&key, INTERVALS, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_warm(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_set warm;
+    if (culm_gnn_warm_decode(data, size, &layout, &warm) == CULM_OK) {
+        culm_gnn_warm_encode(&warm, INTERVALS, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_gradient(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_gradient_key key;
+    if (culm_gnn_gradient_decode(data, size, &layout, TREE_NODES, &key) == CULM_OK) {
+        FUZZ_REQUIRE(key.stage >= 0 && key.stage < STAGES && key.tree_node >= 0 &&
+                         key.tree_node < TREE_NODES,
+                     "%d %d", key.stage, key.tree_node);
+        culm_gnn_gradient_encode(&key, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_version(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_version version;
+    if (culm_gnn_version_decode(data, size, &version) == CULM_OK) {
+        FUZZ_REQUIRE(version.version >= version.oldest && version.oldest >= 0, "%lld",
+                     (long long)version.oldest);
+        culm_gnn_version_encode(&version, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_held(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_held held;
+    if (culm_gnn_held_decode(data, size, &held) == CULM_OK) {
+        culm_gnn_held_encode(&held, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_task(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_task_key key;
+    if (culm_gnn_task_key_decode(data, size, &layout, &key) == CULM_OK) {
+        require_task(&key);
+        culm_gnn_task_key_encode(&key, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_result(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_result result;
+    if (culm_gnn_result_decode(data, size, &layout, &result) == CULM_OK) {
+        require_task(&result.key);
+        culm_gnn_result_encode(&result, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_done(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_done done;
+    if (culm_gnn_done_decode(data, size, &layout, &done) == CULM_OK) {
+        FUZZ_REQUIRE(done.interval >= 0 && done.interval < INTERVALS, "%d", done.interval);
+        culm_gnn_done_encode(&done, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_saved(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_saved saved;
+    if (culm_gnn_saved_decode(data, size, &saved) == CULM_OK) {
+        FUZZ_REQUIRE(memchr(saved.path, 0, sizeof saved.path), "no end");
+        culm_gnn_saved_encode(&saved, buf);
+    }
+}
+
+static void fuzz_failed(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_failed failed;
+    if (culm_gnn_failed_decode(data, size, &failed) == CULM_OK) {
+        FUZZ_REQUIRE(failed.status > CULM_OK && failed.status <= CULM_ERR_STOPPED &&
+                         memchr(failed.why, 0, sizeof failed.why),
+                     "%d", (int)failed.status);
+        culm_gnn_failed_encode(&failed, buf);
+    }
+}
+
+static void fuzz_peer(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    int32_t node;
+    if (culm_gnn_peer_decode(data, size, &node) == CULM_OK) {
+        FUZZ_REQUIRE(node >= 0, "%d", node);
+        culm_gnn_peer_encode(node, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_view(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    static struct culm_gnn_view view;
+    if (culm_gnn_view_decode(data, size, &layout, &view) == CULM_OK) {
+        FUZZ_REQUIRE(view.holder_count >= 0 && view.holder_count <= CULM_GNN_HOLDERS_MAX, "%d",
+                     view.holder_count);
+        culm_gnn_view_encode(&view, INTERVALS, buf);
+    }
+}
+
+static void fuzz_commit(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_commit commit;
+    if (culm_gnn_commit_decode(data, size, &commit) == CULM_OK) {
+        culm_gnn_commit_encode(&commit, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_ask(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_ask ask;
+    if (culm_gnn_ask_decode(data, size, &ask) == CULM_OK) {
+        culm_gnn_ask_encode(&ask, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_answer(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    static struct culm_gnn_answer answer;
+    if (culm_gnn_answer_decode(data, size, &answer) == CULM_OK) {
+        FUZZ_REQUIRE(answer.count >= 0 && answer.count <= CULM_GNN_NODES_MAX, "%d", answer.count);
+        culm_gnn_answer_encode(&answer, buf);
+        require_same(buf, data, size);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static void (*const fuzz[])(const uint8_t *, size_t, struct culm_buf *) = {
+        fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held,
+        fuzz_task,  fuzz_result, fuzz_done,     fuzz_saved,   fuzz_failed,
+        fuzz_peer,  fuzz_view,   fuzz_commit,   fuzz_ask,     fuzz_answer};
+    if (size == 0) {
+        return 0;
+    }
+    begin();
+    struct culm_buf buf;
+    culm_buf_init(&buf, CULM_GNN_META_MAX);
+    uint8_t *exact = malloc(size); /* so that a sanitizer sees the first byte past the end */
+    if (exact) {
+        memcpy(exact, data + 1, size - 1);
+        fuzz[data[0] % (sizeof fuzz / sizeof *fuzz)](exact, size - 1, &buf);
+    }
+    free(exact);
+    culm_buf_release(&buf);
+    return 0;
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Writes corpus/gnn_message: one whole message of each kind of graph networks, and some with a wrong number in them."""
+import pathlib
+import struct
+
+INTERVALS, STAGES, STEPS, STALENESS_MAX = 70, 3, 8, 8
+SLICE, WARM, GRADIENT, VERSION, HELD, TASK, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER = range(15)
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<I", len(data)) + data
+
+
+def some(bits=3):
+    return struct.pack("<QQ", 1 << 63 | 5, bits)
+
+
+def task(interval=69, step=2):
+    return struct.pack("<IQQii", 1, 3, 2, interval, step)
+
+
+TOTALS = struct.pack("<dQQQ", 1.5, 3, 2, 1)
+
+
+def done(trained=1, tasks=5):
+    work = struct.pack("<QQQQQ", tasks, 0, 800, 40, 60) + struct.pack(f"<{STALENESS_MAX + 1}Q", *range(STALENESS_MAX + 1))
+    return struct.pack("<IQiB", 1, 3, 7, trained) + TOTALS + work + struct.pack("<QQQ", 2, 3, 4)
+
+
+def course(epoch=4, train=1, evaluate=0):
+    return struct.pack("<QBB", epoch, train, evaluate)
+
+
+def view(holders=2, owners=INTERVALS):
+    held = b"".join(struct.pack("<iiQ", 4 + h, -1, 1) for h in range(holders))
+    return (struct.pack("<QIQ", 9, 1, 0) + text("checkpoints/step-00000003") + course() + struct.pack("<ii", -1, holders) + held
+            + b"".join(struct.pack("<i", i % 3) for i in range(owners)))
+
+
+def answer(count=2):
+    return struct.pack("<Qi", 7, count) + b"".join(struct.pack("<iQQ", n, 10, 9) for n in range(2))
+
+
+CORPUS = {
+    "slice": (SLICE, struct.pack("<IQii", 1, 3, 0, 69) + some()),
+    "slice-beyond": (SLICE, struct.pack("<IQii", 1, 3, 0, 69) + some(1 << 6)),
+    "slice-gather": (SLICE, struct.pack("<IQii", 1, 3, 99, 69) + some()),
+    "warm": (WARM, some()),
+    "gradient": (GRADIENT, struct.pack("<IQii", 1, 3, 2, 138)),
+    "gradient-node": (GRADIENT, struct.pack("<IQii", 1, 3, 2, 139)),
+    "version": (VERSION, struct.pack("<IQQ", 1, 3, 2)),
+    "version-turned": (VERSION, struct.pack("<IQQ", 1, 2, 3)),
+    "held": (HELD, struct.pack("<IQQQ", 1, 3, 77, 9)),
+    "task": (TASK, task()),
+    "task-interval": (TASK, task(interval=INTERVALS)),
+    "task-step": (TASK, task(step=-1)),
+    "result": (RESULT, task() + TOTALS),
+    "done": (DONE, done()),
+    "done-bool": (DONE, done(trained=2)),
+    "done-count": (DONE, done(tasks=1 << 63)),
+    "saved": (SAVED, struct.pack("<IQ", 1, 3) + text("checkpoints/step-00000003")),
+    "saved-long": (SAVED, struct.pack("<IQI", 1, 3, 1 << 31) + b"x"),
+    "failed": (FAILED, struct.pack("<i", 3) + text("no space left on device")),
+    "peer": (PEER, struct.pack("<i", 5)),
+    "view": (VIEW, view()),
+    "view-holders": (VIEW, view(holders=17)),
+    "view-short": (VIEW, view(owners=INTERVALS - 1)),
+    "commit": (COMMIT, struct.pack("<IQi", 1, 3, -1) + course()),
+    "ask": (ASK, struct.pack("<Q", 7)),
+    "answer": (ANSWER, answer()),
+    "answer-count": (ANSWER, answer(count=1024)),
+    "answer-lies": (ANSWER, answer(count=-1)),
+}
+
+folder = pathlib.Path(__file__).parent / "corpus" / "gnn_message"
+folder.mkdir(parents=True, exist_ok=True)
+for name, (kind, content) in CORPUS.items():
+    (folder / name).write_bytes(bytes([kind]) + content)
