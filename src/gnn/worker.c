@@ -282,7 +282,8 @@ static struct order *next_order(struct culm_gnn_worker *worker) {
     struct order **best = NULL;
     for (struct order **at = &worker->orders; *at;) {
         struct order *order = *at;
-        if (order->key.attempt < worker->self.view.attempt) { /* nobody waits for it any more */
+        /* Nobody waits for it any more; but its constant input is sent only once. */
+        if (order->key.attempt < worker->self.view.attempt && !order->constant) {
             *at = order->next;
             free_order(order);
             continue;
