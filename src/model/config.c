@@ -55,6 +55,9 @@ static const struct culm_config_row model_rows[] = {
         "resnet: residual blocks in each of up to four stages, as a list; replaces `model.layers`"),
     MODEL_BOOL(bottleneck, "resnet with `model.blocks`: use bottleneck blocks"),
     MODEL_BOOL(small_stem, "resnet: begin with a 3x3 convolution of stride 1, for small images"),
+    CULM_CONFIG_ENUM("shortcut", M, options.shortcut, "conv", culm_shortcut_names, 0,
+                     "resnet: what is added where the size changes: a 1x1 convolution, or every "
+                     "other pixel with half of the new channels, zeros, on either side"),
     MODEL_BOOL(batch_norm, "vgg: use batch norm after each convolution"),
     MODEL_INT(pool, "0", 0, 64,
               "vgg, alexnet: height and width of the feature map that the classifier sees; 0: as "

@@ -133,6 +133,29 @@ int32_t culm_layer_pool(struct culm_graph *graph, int32_t x, int64_t pool) {
                : culm_layer_apply(graph, "adaptive_avgpool", &x, 1, &attributes);
 }
 
+/* The mean over one pixel is that pixel. */
+int32_t culm_layer_every(struct culm_graph *graph, int32_t x, int64_t step_height,
+                         int64_t step_width) {
+    const struct culm_attributes attributes = {
+        .kernel = {1, 1}, .stride = {step_height, step_width}, .dilation = {1, 1}};
+    return step_height == 1 && step_width == 1
+               ? x
+               : culm_layer_apply(graph, "avgpool", &x, 1, &attributes);
+}
+
+/* As an image of pixels x channels, whose border pad knows; that costs no copy. */
+int32_t culm_layer_widen(struct culm_graph *graph, int32_t x, int64_t before, int64_t behind,
+                         double value) {
+    struct culm_shape in = culm_layer_shape(graph, x);
+    const int64_t *d = in.dim;
+    const struct culm_attributes around = {.pad = {0, before, 0, behind}, .value = value};
+    const struct culm_shape flat = {4, {d[0], d[1] * d[2], d[3], 1}};
+    const struct culm_shape wide = {4, {d[0], d[1], d[2], d[3] + before + behind}};
+    x = culm_layer_reshape(graph, x, flat);
+    x = culm_layer_apply(graph, "pad", &x, 1, &around);
+    return culm_layer_reshape(graph, x, wide);
+}
+
 int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x) {
     struct culm_shape in = culm_layer_shape(graph, x);
     if (in.rank == 4 && in.dim[1] * in.dim[2] > 1) {

@@ -49,6 +49,12 @@ int32_t culm_layer_reshape(struct culm_graph *graph, int32_t x, struct culm_shap
 
 /* Adaptive average to pool x pool; x itself when it has that size. */
 int32_t culm_layer_pool(struct culm_graph *graph, int32_t x, int64_t pool);
+/* Every `step`th pixel, from the first on. */
+int32_t culm_layer_every(struct culm_graph *graph, int32_t x, int64_t step_height,
+                         int64_t step_width);
+/* [N,H,W,C] with so many channels of `value` before and behind its own. */
+int32_t culm_layer_widen(struct culm_graph *graph, int32_t x, int64_t before, int64_t behind,
+                         double value);
 /* [N,H,W,C] -> [N,features] in the order of torch's flatten of [N,C,H,W]. */
 int32_t culm_layer_flatten(struct culm_graph *graph, int32_t x);
 /* Cross-entropy; with `inference` the logits are the graph's output instead. */

@@ -34,6 +34,11 @@ enum culm_arch {
 };
 extern const char *const culm_arch_names[]; /* "gpt2", "bert", ..., NULL */
 
+/* What a residual block adds where its size changes: a convolution, or every other pixel with half of
+ * the new channels, zeros, on either side (He et al. 2015, option A). */
+enum culm_shortcut { CULM_SHORTCUT_CONV, CULM_SHORTCUT_PAD };
+extern const char *const culm_shortcut_names[]; /* "conv", "pad", NULL */
+
 /* What a family does not name it does not read; 0 stands for the default in brackets. */
 struct culm_model_options {
     int64_t layers; /* gpt2, bert: blocks; resnet: 18, 34, 50, 101, 152 (or see `blocks`); vgg: 11,
@@ -58,8 +63,9 @@ struct culm_model_options {
                         * them */
     bool bottleneck;   /* resnet with `blocks`: 1x1, 3x3, 1x1 instead of 3x3, 3x3 */
     bool small_stem;   /* resnet: 3x3 of stride 1 and no pooling first, for images of 28 or 32 */
-    bool batch_norm;   /* vgg */
-    int64_t pool;      /* vgg, alexnet: height and width that the classifier sees [7, 6] */
+    enum culm_shortcut shortcut; /* resnet */
+    bool batch_norm;             /* vgg */
+    int64_t pool; /* vgg, alexnet: height and width that the classifier sees [7, 6] */
 
     int64_t source;         /* gnmt: tokens in a source sentence [context] */
     double label_smoothing; /* all but bert: 0 is none */

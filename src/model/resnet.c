@@ -13,6 +13,9 @@
 
 #define STAGES 4
 
+const char *const culm_shortcut_names[] = {
+    [CULM_SHORTCUT_CONV] = "conv", [CULM_SHORTCUT_PAD] = "pad", NULL};
+
 struct depth {
     int64_t layers, blocks[STAGES];
     bool bottleneck;
@@ -34,6 +37,7 @@ struct residual_block {
     struct culm_graph *graph;
     const char *name; /* layer1.0 */
     bool frozen;
+    enum culm_shortcut shortcut;
 };
 
 /* convI and bnI; I of the block, or `downsample`, whose parts have numbers. */
@@ -57,7 +61,11 @@ static int32_t block(const struct residual_block *b, int32_t x, int64_t width, i
     struct culm_shape in = culm_layer_shape(b->graph, x);
     int64_t out = bottleneck ? 4 * width : width;
     int32_t past = x;
-    if (stride != 1 || culm_last_dim(&in) != out) {
+    if ((stride != 1 || culm_last_dim(&in) != out) && b->shortcut == CULM_SHORTCUT_PAD) {
+        int64_t more = out - culm_last_dim(&in);
+        past = culm_layer_every(b->graph, x, stride, stride);
+        past = more ? culm_layer_widen(b->graph, past, more / 2, more - more / 2, 0) : past;
+    } else if (stride != 1 || culm_last_dim(&in) != out) {
         past = conv_bn(b, 0, x, out, 1, stride, -1, CULM_FUNCTION_NONE);
     }
     int32_t h;
@@ -111,7 +119,7 @@ enum culm_status culm_model_resnet(const struct culm_model_options *options,
         for (int64_t i = 0; i < depth.blocks[s]; i++) {
             char name[32];
             snprintf(name, sizeof name, "layer%d.%lld", s + 1, (long long)i);
-            const struct residual_block b = {graph, name, frozen};
+            const struct residual_block b = {graph, name, frozen, options->shortcut};
             graph->block++;
             x = block(&b, x, sizes.width << s, s > 0 && i == 0 ? 2 : 1, depth.bottleneck);
         }

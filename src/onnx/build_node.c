@@ -405,13 +405,67 @@ static enum culm_status pad(struct culm_onnx_build *b, const struct culm_onnx_no
     for (int i = 0; i < 8; i++) { /* the shape was inferred: there are eight */
         pads[i] = amounts && amounts->data ? culm_onnx_get_int(amounts->data, i) : old->ints[i];
     }
-    if (pads[0] || pads[1] || pads[4] || pads[5]) {
-        return culm_onnx_unsupported(b, node, "around samples or channels");
+    if (pads[0] || pads[4] || pads[1] < 0 || pads[5] < 0) {
+        return culm_onnx_unsupported(b, node, "around samples, or less than nothing");
     }
     const struct culm_attributes attributes = {.pad = {pads[2], pads[3], pads[6], pads[7]},
                                                .value = fill};
     int32_t v = culm_onnx_image(b, node, 0);
-    return culm_onnx_put(b, node, true, "pad", &v, 1, &attributes);
+    if (!pads[1] && !pads[5]) {
+        return culm_onnx_put(b, node, true, "pad", &v, 1, &attributes);
+    }
+    if (pads[2] || pads[3] || pads[6] || pads[7]) {
+        v = culm_layer_apply(b->graph, "pad", &v, 1, &attributes);
+    }
+    return culm_onnx_keep(b, node, true, culm_layer_widen(b->graph, v, pads[1], pads[5], fill));
+}
+
+/* Numbers of an input, or of an attribute of older files; `otherwise` where neither is there. */
+static int64_t number_of(const struct culm_onnx_build *b, const struct culm_onnx_node *node,
+                         int32_t input, const char *name, int64_t i, int64_t otherwise) {
+    const struct culm_onnx_value *v = culm_onnx_value_of(b, node, input);
+    const struct culm_onnx_attribute *old = culm_onnx_list(node, name);
+    return v && v->data            ? culm_onnx_get_int(v->data, i)
+           : old && i < old->count ? old->ints[i]
+                                   : otherwise;
+}
+
+/* Slice with steps, which simplify.c leaves: of pixels alone. The shape was inferred: the numbers are
+ * known, and go together. */
+static enum culm_status slice(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
+    const struct culm_onnx_value *x = culm_onnx_value_of(b, node, 0), *y;
+    const struct culm_onnx_value *starts = culm_onnx_value_of(b, node, 1);
+    const struct culm_onnx_attribute *old = culm_onnx_list(node, "starts");
+    int64_t count = starts && starts->data ? starts->data->elements : old ? old->count : 0;
+    int64_t step[2] = {1, 1};
+    y = &b->file->value[node->output[0]];
+    if (x->rank != 4) {
+        return culm_onnx_unsupported(b, node, "steps along other than the pixels of an image");
+    }
+    int32_t v = culm_onnx_image(b, node, 0);
+    for (int64_t i = 0; i < count && b->status == CULM_OK; i++) {
+        int64_t axis = number_of(b, node, 3, "axes", i, i),
+                by = number_of(b, node, 4, "steps", i, 1);
+        int64_t start = number_of(b, node, 1, "starts", i, 0);
+        axis = axis < 0 ? axis + 4 : axis;
+        int64_t dim = x->dim[axis];
+        start = start < 0 ? (start < -dim ? 0 : start + dim) : start;
+        if (by < 1 || (by > 1 && axis < 2) || (axis == 0 && dim != y->dim[0]) || y->dim[axis] < 1) {
+            return culm_onnx_unsupported(
+                b, node,
+                "steps along other than the pixels of an image, or back, or nothing is left");
+        }
+        const struct culm_attributes part = {.axis = culm_onnx_image_axis(axis),
+                                             .start = start,
+                                             .length = (y->dim[axis] - 1) * by + 1};
+        if (start > 0 || part.length < dim - by + 1) {
+            v = culm_layer_apply(b->graph, "slice", &v, 1, &part);
+        }
+        if (axis >= 2) {
+            step[axis - 2] = by;
+        }
+    }
+    return culm_onnx_keep(b, node, true, culm_layer_every(b->graph, v, step[0], step[1]));
 }
 
 static enum culm_status resize(struct culm_onnx_build *b, const struct culm_onnx_node *node) {
@@ -478,6 +532,7 @@ static const struct {
     {"HardSigmoid", hard},
     {"HardSwish", hard},
     {"Pad", pad},
+    {"Slice", slice},
     {"Resize", resize},
 };
 

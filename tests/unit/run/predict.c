@@ -417,11 +417,84 @@ static void test_faces(void **state) {
     json_decref(golden);
 }
 
+/* Classes of the first `count` frames of a file; ties aside, which the expected logits say: there are
+ * none among these. */
+static int wrong_classes(const char *model, const char *file, const char *expected, int count) {
+    struct culm_predict_options options = usual();
+    struct culm_error error = {0};
+    int wrong = 0;
+    options.end = count;
+    options.normalize = "imagenet";
+    ok(predict(model, file, &options, &error), &error);
+    assert_int_equal(said.frames, count);
+    for (int i = 0; i < count; i++) {
+        wrong += said.best[i] != expected[i] - '0';
+    }
+    return wrong;
+}
+
+static void make_resnet(const char *root, int blocks, char ret_path[4096]) {
+    char text[8192];
+    int len = snprintf(text, sizeof text,
+                       "model: {arch: resnet, blocks: [%d, %d, %d], small_stem: true, width: 16, "
+                       "image: 32, classes: 10, shortcut: pad, init: "
+                       "%s/classifiers/cifar10-resnet%d.safetensors}\n"
+                       "data: {kind: images, path: none, normalize: imagenet}\nsteps: 1\n",
+                       blocks, blocks, blocks, root, 6 * blocks + 2);
+    put("resnet.yaml", text, (size_t)len);
+    snprintf(ret_path, 4096, "%s", inside("resnet.yaml"));
+}
+
+/* ResNet-20 on all images, from safetensors and from ONNX; the others on some, unless CULM_EDGE_ALL is
+ * set. */
+static void test_resnets(void **state) {
+    (void)state;
+    const char *root = edge();
+    bool all = getenv("CULM_EDGE_ALL") != NULL;
+    char path[4096], model[4096], command[20000];
+    static const char *const classes[] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                          "dog",      "frog",       "horse", "ship", "truck"};
+    snprintf(path, sizeof path, "%s/golden/classifiers.json", root);
+    json_t *golden = load(path);
+    json_t *models = json_object_get(json_object_get(golden, "cifar10"), "models");
+    snprintf(command, sizeof command, "tar -xzf %s/images/cifar10-jpeg-test.tar.gz -C %s", root,
+             folder);
+    bool jpeg = system(command) == 0;
+    for (int blocks = 3; blocks <= 9; blocks += 2) {
+        char name[64];
+        snprintf(name, sizeof name, "cifar10-resnet%d", 6 * blocks + 2);
+        json_t *of = json_object_get(models, name);
+        const char *clean = json_string_value(json_object_get(of, "clean_classes"));
+        const char *worse = json_string_value(json_object_get(of, "jpeg_classes"));
+        int count = blocks == 3 || all ? 1000 : 100, wrong;
+        assert_true(clean && worse && strlen(clean) == 1000 && strlen(worse) == 1000);
+        make_resnet(root, blocks, model);
+        snprintf(path, sizeof path, "%s/images/cifar10-clean-images-idx4-ubyte.gz", root);
+        wrong = wrong_classes(model, path, clean, count);
+        for (int c = 0; c < 10 && jpeg && (blocks == 3 || all); c++) {
+            snprintf(path, sizeof path, "%s/test/%s", folder, classes[c]);
+            if (!culm_file_is_directory(path)) {
+                snprintf(path, sizeof path, "%s/%s", folder, classes[c]);
+            }
+            wrong += wrong_classes(model, path, worse + 100 * c, 100);
+        }
+        printf("# %s: %d wrong\n", name, wrong);
+        assert_int_equal(wrong, 0);
+        if (blocks == 3) {
+            snprintf(model, sizeof model, "%s/classifiers/cifar10-resnet20.onnx", root);
+            snprintf(path, sizeof path, "%s/images/cifar10-clean-images-idx4-ubyte.gz", root);
+            assert_int_equal(wrong_classes(model, path, clean, 200), 0);
+        }
+    }
+    json_decref(golden);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_detector),   cmocka_unit_test(test_frames),
         cmocka_unit_test(test_classifier), cmocka_unit_test(test_detections),
         cmocka_unit_test(test_clips),      cmocka_unit_test(test_faces),
+        cmocka_unit_test(test_resnets),
     };
     if (make_folder(NULL) != 0) {
         return 1;
