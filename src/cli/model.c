@@ -1,26 +1,31 @@
 /*
  * `culm model list` and `show NAME|CONFIG`: what a model costs, before it is trained; `import
- * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR`: a model as an ONNX file.
+ * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR`: a model as an ONNX file. Of
+ * darknet's files all three say what they are as models of pictures.
  */
 #include "cli/command.h"
 #include "cli/options.h"
 #include "run/commands.h"
+#include "run/vision_commands.h"
 
 #include "base/json.h"
 #include "base/words.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 struct values {
     bool json;
-    const char *onnx;
+    const char *onnx, *weights;
     int64_t batch, context, image; /* 0: not given */
 };
 
 static const struct culm_option options[] = {
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object per model"),
     CULM_OPTION("onnx", TEXT, "FILE", struct values, onnx, "with export: the file to write"),
+    CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
+                "of FILE.cfg: its numbers (default: FILE.weights)"),
     CULM_OPTION("batch", INT, "N", struct values, batch,
                 "with import: samples in a micro-batch (default: 1)"),
     CULM_OPTION("context", INT, "T", struct values, context,
@@ -31,23 +36,28 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_model = {
     .command = "model",
-    .arguments = "list | show NAME|CONFIG | import FILE.onnx | export NAME|CONFIG|DIR --onnx FILE",
+    .arguments =
+        "list | show NAME|CONFIG|FILE | import FILE | export NAME|CONFIG|DIR|FILE.cfg --onnx FILE",
     .min_arguments = 1,
     .max_arguments = 2,
     .summary = "Shows what models cost; looks at ONNX files and writes them",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .details = "FLOPs are those of the forward and backward pass of one sample. Memory is what "
-               "training in\n"
-               "one process takes with a micro-batch of one sample (with a configuration: of its\n"
-               "batch.micro).\n"
-               "\n"
-               "import shows what `culm train` makes of an ONNX file (model.file: FILE.onnx): its\n"
-               "parameters, the fields of its samples, and where it can be cut.\n"
-               "\n"
-               "export writes a model for inference: that of the finished run in DIR, or one with "
-               "its first\n"
-               "weights. BERT has both heads, logits and logits_2. GNMT cannot be exported.\n",
+    .details =
+        "FLOPs are those of the forward and backward pass of one sample. Memory is what "
+        "training in\n"
+        "one process takes with a micro-batch of one sample (with a configuration: of its\n"
+        "batch.micro).\n"
+        "\n"
+        "import shows what `culm train` makes of an ONNX file (model.file: FILE.onnx): its\n"
+        "parameters, the fields of its samples, and where it can be cut.\n"
+        "\n"
+        "Of darknet's FILE.cfg, import checks FILE.weights and shows what the model answers;\n"
+        "show needs the configuration alone. show FILE.onnx tells the same of an ONNX file.\n"
+        "\n"
+        "export writes a model for inference: that of the finished run in DIR, or one with "
+        "its first\n"
+        "weights. BERT has both heads, logits and logits_2. GNMT cannot be exported.\n",
 };
 
 static const char *pretty_count(int64_t count, char text[32]) {
@@ -190,6 +200,55 @@ static enum culm_status import_model(const char *path, const struct values *valu
     return status;
 }
 
+/* --- models of pictures --- */
+
+static void print_about_json(const char *path, const struct culm_vision_about *a) {
+    json_t *layers = json_array();
+    for (int32_t i = 0; i < a->layers; i++) {
+        json_array_append_new(layers,
+                              json_pack("{s:o, s:s, s:I}", "name", culm_json_text(a->layer[i].name),
+                                        "signature", a->layer[i].signature, "bytes",
+                                        (json_int_t)a->layer[i].bytes));
+    }
+    culm_cli_print_json(
+        json_pack("{s:o, s:s, s:i, s:{s:i, s:i, s:i}, s:i, s:I, s:i, s:f, s:I, s:I, s:o}", "name",
+                  culm_json_text(path), "answers", a->answers, "classes", a->classes, "input",
+                  "width", a->width, "height", a->height, "channels", a->channels, "heads",
+                  a->heads, "parameters", (json_int_t)a->parameters, "tensors", a->tensors,
+                  "flops_per_sample", a->flops, "memory_bytes", (json_int_t)a->memory_bytes,
+                  "bytes", (json_int_t)a->layer_bytes, "layers", layers));
+}
+
+static void print_about(const char *path, const struct culm_vision_about *a) {
+    char number[32];
+    printf("%s: %s, %d %s, input %d x %d x %d\n", path, a->answers, a->classes,
+           a->answers[0] == 'p' ? "of them" : "classes", a->width, a->height, a->channels);
+    printf("  %s parameters in %d tensors\n", pretty_count(a->parameters, number), a->tensors);
+    printf("  %.2f GFLOP a frame, %.1f MB to answer\n", a->flops / 1e9,
+           (double)a->memory_bytes / 1e6);
+    printf("  %d layers of %s bytes\n", (int)a->layers, pretty_count(a->layer_bytes, number));
+    for (int32_t i = 0; i < a->layers; i++) {
+        printf("  %-32s %10s  %s\n", a->layer[i].name, pretty_count(a->layer[i].bytes, number),
+               a->layer[i].signature);
+    }
+}
+
+static enum culm_status about_model(const char *path, const struct values *v, bool check,
+                                    struct culm_error *error) {
+    struct culm_vision_about about;
+    enum culm_status status = culm_vision_about(path, v->weights, check, &about, error);
+    if (status == CULM_OK) {
+        (v->json ? print_about_json : print_about)(path, &about);
+    }
+    culm_vision_about_release(&about);
+    return status;
+}
+
+static bool is_cfg(const char *path) {
+    size_t len = strlen(path);
+    return len > 4 && strcmp(path + len - 4, ".cfg") == 0;
+}
+
 /* --- the command --- */
 
 static enum culm_status export_model(const char *what, const char *path, struct culm_error *error) {
@@ -210,6 +269,18 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     if (action == LIST && !subject) {
         return list(v->json, error);
     }
+    if (v->weights && !(subject && is_cfg(subject))) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--weights is for FILE.cfg alone");
+    }
+    if (action == SHOW && subject && culm_vision_is_file(subject)) {
+        return about_model(subject, v, false, error);
+    }
+    if (action == IMPORT && subject && is_cfg(subject)) {
+        return about_model(subject, v, true, error);
+    }
+    if (action == EXPORT && subject && v->onnx && is_cfg(subject)) {
+        return culm_vision_export(subject, v->weights, v->onnx, error);
+    }
     if (action == SHOW && subject) {
         return show(subject, true, v->json, error);
     }
@@ -219,9 +290,10 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     if (action == EXPORT && subject && v->onnx) {
         return export_model(subject, v->onnx, error);
     }
-    return culm_error_set(error, CULM_ERR_ARGUMENT,
-                          "write 'culm model list', 'culm model show NAME|CONFIG', 'culm model "
-                          "import FILE.onnx' or 'culm model export NAME|CONFIG|DIR --onnx FILE'");
+    return culm_error_set(
+        error, CULM_ERR_ARGUMENT,
+        "write 'culm model list', 'culm model show NAME|CONFIG|FILE', 'culm model "
+        "import FILE' or 'culm model export NAME|CONFIG|DIR|FILE.cfg --onnx FILE'");
 }
 
 int culm_cli_model(int argc, char **argv) {

@@ -93,6 +93,9 @@ struct culm_param {
     bool decay;     /* weight decay acts on it */
     bool statistic; /* not trained: a running mean of what its uses collect, which is summed over
                        lanes like a gradient (see ARCHITECTURE.md) */
+    bool
+        turned; /* weights of conv_infer: shape is [kh,kw,I,O] of what files, and `written`, have as
+                    [O,I,kh,kw]; culm_graph_turn */
     int32_t value;
 };
 
@@ -176,6 +179,15 @@ typedef void culm_rename_fn(void *ctx, const char *name, char *ret_name, size_t 
 enum culm_status culm_graph_include(struct culm_graph *graph, const struct culm_graph *other,
                                     culm_rename_fn *rename, void *ctx, int32_t *ret_value,
                                     struct culm_error *error);
+/* The same graph for inference: a convolution, the batch norm behind it (with `inference`), what is added
+ * to that and a function of the ReLU family become one conv_infer, where nothing else reads what lies
+ * between. The weights of these are `turned`; all numbers stay what and whose they were. The caller's.
+ * No gradient can be taken of it. */
+enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_graph **ret_graph,
+                                 struct culm_error *error);
+/* The numbers of a parameter as the graph has them, from those of files; ret_data is other memory. A
+ * parameter that is not turned is copied. */
+void culm_graph_turn(const struct culm_param *param, const float *data, float *ret_data);
 /* The same graph for micro-batches of `samples`: with values of the same ids in other shapes. The
  * caller's. CULM_ERR_UNSUPPORTED when the graph was made for one number of samples alone. */
 enum culm_status culm_graph_for_samples(const struct culm_graph *graph, int64_t samples,

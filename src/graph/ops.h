@@ -41,6 +41,8 @@
  * resize            x[N,H,W,C] -> [N,h,w,C]                       dims {h, w} align_corners
  *                                                                 function NONE nearest, MEAN bilinear
  * conv              x[N,H,W,C] w[O,C/groups,kh,kw] b?[O] -> y     kernel stride pad dilation groups
+ * conv_infer        x w[kh,kw,C/groups,O] b? gamma? beta? mean? var? residual? -> y    as conv, eps
+ *                   y = function(norm(conv(x)) [+ residual])      function alpha; made by culm_graph_fuse
  * maxpool avgpool   x[N,H,W,C] -> y                               kernel stride pad dilation
  *                                                                 ceil_mode count_pad
  * adaptive_avgpool  x[N,H,W,C] -> [N,h,w,C]                       dims {h, w}
@@ -151,6 +153,7 @@ enum culm_status culm_shape_error(const struct culm_graph *graph, const struct c
     X(embedding) X(embedding_grad) X(linear) X(linear_grad_input) X(linear_grad_weight)            \
     X(layernorm) X(layernorm_grad) X(attention) X(attention_grad) X(dropout) X(dropout_grad)       \
     X(residual) X(cross_entropy) X(add) X(conv) X(conv_grad_data) X(conv_grad_weight)              \
+    X(conv_infer)                                                                                  \
     X(lookup) X(lookup_grad) X(positions) X(positions_grad) X(gather_rows) X(gather_rows_grad)     \
     X(lstm) X(lstm_grad) X(bahdanau) X(bahdanau_grad) X(activation) X(activation_grad)             \
     X(affine) X(affine_grad) X(accumulate) X(batchnorm) X(batchnorm_grad)                          \

@@ -167,10 +167,36 @@ static enum culm_status loss(struct culm_onnx_build *b, int32_t logits, const ch
     return culm_graph_check(b->graph, b->error);
 }
 
+/* Maps, such as the heads of a detector: all outputs, under their names. False: there are others. */
+static bool maps(struct culm_onnx_build *b) {
+    const struct culm_onnx_graph *file = b->file;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t i = 0; i < file->output_count; i++) {
+            int32_t value = culm_onnx_at(file, file->output[i]);
+            const struct culm_onnx_value *v = &file->value[value];
+            if (v->rank != 4 || !culm_onnx_is_real(v->type) || !culm_onnx_maker(file, value) ||
+                strlen(file->value[file->output[i]].name) >= sizeof(struct culm_output){0}.name) {
+                return false;
+            }
+            struct culm_onnx_made *made = &b->made[value];
+            if (pass && made->image < 0) {
+                made->image = culm_onnx_permute(b, made->plain, 0, 2, 3, 1);
+            }
+            if (pass) {
+                culm_graph_output(b->graph, file->value[file->output[i]].name, made->image);
+            }
+        }
+    }
+    return file->output_count > 0;
+}
+
 enum culm_status culm_onnx_build_losses(struct culm_onnx_build *b) {
     struct culm_onnx_graph *file = b->file;
     int32_t rows = output_of(file, 3), classes = output_of(file, 2);
     int32_t first = rows >= 0 ? rows : classes;
+    if (first < 0 && b->options->inference && maps(b)) {
+        return culm_graph_check(b->graph, b->error);
+    }
     if (first < 0 || b->made[first].plain < 0) {
         const struct culm_onnx_value *v = &file->value[culm_onnx_at(file, file->output[0])];
         char text[96];

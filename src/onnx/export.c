@@ -155,6 +155,11 @@ const char *culm_onnx_real_constant(struct culm_onnx_export *e, double number) {
     return put_constant(e, CULM_ONNX_FLOAT, 0, 0, &f, sizeof f);
 }
 
+const char *culm_onnx_reals_constant(struct culm_onnx_export *e, const float *reals,
+                                     int64_t count) {
+    return put_constant(e, CULM_ONNX_FLOAT, 1, count, reals, (size_t)count * sizeof *reals);
+}
+
 const char *culm_onnx_whole_constant(struct culm_onnx_export *e, int64_t number) {
     return put_constant(e, CULM_ONNX_INT64, 0, 0, &number, sizeof number);
 }
@@ -267,15 +272,21 @@ static void name_inputs(struct culm_onnx_export *e) {
 }
 
 /* The logits: an Identity gives them a name of their own. Classes of one row a sample, as BERT's
- * next sentence [B,1,2], are [B,classes] as everywhere else. */
+ * next sentence [B,1,2], are [B,classes] as everywhere else. Maps keep their name, `own`. */
 static void put_output(struct culm_onnx_export *e, struct culm_buf *ends,
-                       const struct culm_node_desc *node, int32_t value, int32_t *count) {
+                       const struct culm_node_desc *node, int32_t value, const char *own,
+                       int32_t *count) {
     char name[32];
+    struct culm_shape shape = e->graph->value[value].shape;
+    bool map = own && shape.rank == 4;
     snprintf(name, sizeof name, *count ? "logits_%d" : "logits", *count + 1);
     struct culm_node_desc asking = {.op = node->op, .operator_id = node->operator_id};
     asking.input[0] = value;
-    const char *from = culm_onnx_in(e, &asking, 0);
-    struct culm_shape shape = e->graph->value[value].shape;
+    const char *from = map ? culm_onnx_in_image(e, &asking, 0) : culm_onnx_in(e, &asking, 0);
+    if (map) {
+        snprintf(name, sizeof name, "%s", own);
+        shape = (struct culm_shape){4, {shape.dim[0], shape.dim[3], shape.dim[1], shape.dim[2]}};
+    }
     if (*count && shape.rank == 3 && shape.dim[1] == 1) {
         const int64_t middle = 1;
         from = culm_onnx_emit_2(e, "Squeeze", from, culm_onnx_ints_constant(e, &middle, 1));
@@ -307,14 +318,14 @@ static void put_nodes(struct culm_onnx_export *e, struct culm_buf *ends) {
     for (int32_t i = 0; i < e->graph->node_count && e->status == CULM_OK; i++) {
         const struct culm_node_desc *node = &e->graph->node[i];
         if (node->op->is_loss) {
-            put_output(e, ends, node, node->input[0], &outputs);
+            put_output(e, ends, node, node->input[0], NULL, &outputs);
         } else {
             write_node(e, node);
         }
     }
     for (int32_t i = 0; i < e->graph->output_count && e->status == CULM_OK; i++) {
         put_output(e, ends, &e->graph->node[e->graph->node_count - 1], e->graph->output[i].value,
-                   &outputs);
+                   e->graph->output[i].name, &outputs);
     }
     if (e->status == CULM_OK && outputs == 0) {
         e->status = culm_error_set(e->error, CULM_ERR_UNSUPPORTED,

@@ -65,6 +65,7 @@ const char *culm_onnx_transpose(struct culm_onnx_export *e, const char *x, const
 const char *culm_onnx_next_name(struct culm_onnx_export *e, const char *name, int32_t by);
 const char *culm_onnx_ints_constant(struct culm_onnx_export *e, const int64_t *ints, int64_t count);
 const char *culm_onnx_real_constant(struct culm_onnx_export *e, double number);
+const char *culm_onnx_reals_constant(struct culm_onnx_export *e, const float *reals, int64_t count);
 const char *culm_onnx_true_constant(struct culm_onnx_export *e);
 const char *culm_onnx_whole_constant(struct culm_onnx_export *e, int64_t number); /* no dimension */
 

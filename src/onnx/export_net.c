@@ -86,6 +86,31 @@ void culm_onnx_write_pad(struct culm_onnx_export *e, const struct culm_node_desc
                                    culm_onnx_real_constant(e, node->attributes.value)));
 }
 
+/* By factors, since the number of samples is free; these must give the size exactly. */
+void culm_onnx_write_resize(struct culm_onnx_export *e, const struct culm_node_desc *node) {
+    const struct culm_attributes *a = &node->attributes;
+    const struct culm_shape *x = culm_onnx_shape(e, node, 0);
+    bool nearest = a->function == CULM_FUNCTION_NONE;
+    float factor[4] = {1, 1, 0, 0};
+    for (int d = 0; d < 2; d++) {
+        factor[2 + d] = (float)a->dims[d] / (float)x->dim[1 + d];
+        if ((int64_t)(factor[2 + d] * (float)x->dim[1 + d]) != a->dims[d]) {
+            culm_onnx_cannot(e, node, "its factor is no number of the file");
+            return;
+        }
+    }
+    const struct culm_onnx_given given[] = {
+        {.name = "mode", .text = nearest ? "nearest" : "linear"},
+        {.name = "coordinate_transformation_mode",
+         .text = nearest            ? "asymmetric"
+                 : a->align_corners ? "align_corners"
+                                    : "half_pixel"},
+        {.name = "nearest_mode", .text = "floor"}};
+    const char *inputs[] = {culm_onnx_in_image(e, node, 0), NULL,
+                            culm_onnx_reals_constant(e, factor, 4)};
+    culm_onnx_out(e, node, true, culm_onnx_emit(e, "Resize", inputs, 3, given, 3, 1));
+}
+
 /* [B,T,H*D] -> [B,H,T,D], or [B,H,D,T] */
 static const char *heads(struct culm_onnx_export *e, const char *x, int64_t count, int64_t width,
                          bool flipped) {

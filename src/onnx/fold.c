@@ -259,6 +259,9 @@ static bool passes_gradient(const struct culm_onnx_node *node, int32_t i) {
         int64_t to = culm_onnx_int(node, "to", 0);
         return to < 0 || to > 63 || culm_onnx_is_real((int)to);
     }
+    if (strcmp(node->op, "Resize") == 0) { /* what is read, not its factors */
+        return i == 0;
+    }
     return i > 0 || strcmp(node->op, "Where") != 0;
 }
 

@@ -30,7 +30,7 @@ static const struct culm_onnx_row rows[] = {
     {&culm_op_reduce,               culm_onnx_write_reduce,            NULL},
     {&culm_op_reshape,              culm_onnx_write_reshape,           culm_onnx_build_reshape},
     {&culm_op_residual,             culm_onnx_write_residual,          culm_onnx_build_residual},
-    {&culm_op_resize,               NULL,                              NULL},
+    {&culm_op_resize,               culm_onnx_write_resize,            NULL},
     {&culm_op_slice,                culm_onnx_write_slice,             culm_onnx_build_slice},
     {&culm_op_softmax,              culm_onnx_write_softmax,           NULL},
     {&culm_op_sparse_linear,        NULL,                              NULL},

@@ -34,7 +34,7 @@ culm_onnx_writer culm_onnx_write_activation, culm_onnx_write_dropout, culm_onnx_
 /* export_net.c */
 culm_onnx_writer culm_onnx_write_conv, culm_onnx_write_maxpool, culm_onnx_write_avgpool,
     culm_onnx_write_adaptive_avgpool, culm_onnx_write_batchnorm, culm_onnx_write_pad,
-    culm_onnx_write_attention;
+    culm_onnx_write_resize, culm_onnx_write_attention;
 /* build.c; pointwise: activation, dropout, affine */
 culm_onnx_builder culm_onnx_build_linear, culm_onnx_build_lookup, culm_onnx_build_positions,
     culm_onnx_build_layernorm, culm_onnx_build_attention, culm_onnx_build_batchnorm,

@@ -53,6 +53,34 @@ enum culm_status culm_predict(const char *what, const char *const *files, size_t
                               const struct culm_predict_options *options, culm_predict_fn *told,
                               void *ctx, struct culm_error *error);
 
+/* --- model show, import and export -------------------------------------------------------------- */
+
+struct culm_vision_about {
+    char name[64];
+    const char *answers; /* "boxes", "classes" or "points" */
+    int classes, width, height, channels, heads;
+    int64_t parameters;   /* trained numbers */
+    int tensors;          /* of all numbers */
+    double flops;         /* of a frame's forward pass */
+    int64_t memory_bytes; /* to answer one frame at a time */
+    int64_t layer_bytes;  /* of all layers */
+    struct culm_vision_about_layer {
+        char name[96], signature[160];
+        int64_t bytes; /* of weights and bias */
+    } * layer;         /* convolutions and linear layers, in their order */
+    int32_t layers;
+};
+/* Of any model of pictures. `weights` NULL: the model's own. `check`: its numbers are read, too; else
+ * none are needed. */
+enum culm_status culm_vision_about(const char *what, const char *weights, bool check,
+                                   struct culm_vision_about *ret_about, struct culm_error *error);
+void culm_vision_about_release(struct culm_vision_about *about);
+/* Whether `what` is better asked here than in commands.h: FILE.cfg, or FILE.onnx. */
+bool culm_vision_is_file(const char *what);
+/* Writes it for inference, with its numbers; maps of heads are outputs head0, head1, .. */
+enum culm_status culm_vision_export(const char *what, const char *weights, const char *path,
+                                    struct culm_error *error);
+
 /* --- bench infer -------------------------------------------------------------------------------- */
 
 struct culm_infer_options {

@@ -3,6 +3,8 @@
 
 #include "base/file.h"
 #include "darknet/darknet.h"
+#include "onnx/graph.h"
+#include "onnx/onnx.h"
 #include "run/subject.h"
 #include "run/vision_package.h"
 #include "store/checkpoint.h"
@@ -76,6 +78,18 @@ static enum culm_status open_weights(struct network_model *own, struct culm_erro
                                         : culm_safetensors_open(path, &own->file, error);
 }
 
+static struct culm_param_info param_info(const struct culm_param *param) {
+    struct culm_param_info info = {.name = param->name,
+                                   .rank = param->written.rank,
+                                   .count = culm_elements(&param->written),
+                                   .decay = param->decay,
+                                   .statistic = param->statistic,
+                                   .init = param->init,
+                                   .std = param->std};
+    memcpy(info.shape, param->written.dim, sizeof info.shape);
+    return info;
+}
+
 static enum culm_status weights(struct culm_vision_model *model, const struct culm_param *param,
                                 float *ret_data, struct culm_error *error) {
     struct network_model *own = of(model);
@@ -96,14 +110,7 @@ static enum culm_status weights(struct culm_vision_model *model, const struct cu
         return culm_safetensors_read(own->file, param->name, shape->rank, shape->dim, ret_data,
                                      error);
     }
-    struct culm_param_info info = {.name = param->name,
-                                   .rank = shape->rank,
-                                   .count = culm_elements(shape),
-                                   .decay = param->decay,
-                                   .statistic = param->statistic,
-                                   .init = param->init,
-                                   .std = param->std};
-    memcpy(info.shape, shape->dim, sizeof info.shape);
+    const struct culm_param_info info = param_info(param);
     return culm_network_weights(own->subject.network, &info, ret_data, error);
 }
 
@@ -128,42 +135,95 @@ static void name_of(const char *what, char ret_name[64]) {
     snprintf(ret_name, 64, "%.*s", (int)(len < 63 ? len : 63), stem);
 }
 
+/* The heads of a detector, which a file of another kind does not describe: those of the darknet
+ * configuration of the same name beside it. */
+static enum culm_status find_heads(struct culm_vision_model *model, const char *what,
+                                   const char *names, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    size_t len = strlen(what);
+    struct culm_vision_model *darknet = NULL;
+    const struct culm_darknet_options options = {.names = names, .structure = true};
+    enum culm_status status = culm_path_format(path, error, "%.*s.cfg", (int)len - 5, what);
+    if (status == CULM_OK && !culm_file_is_regular(path)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "'%s': it gives maps; put the darknet configuration that says how to "
+                              "read them beside it, as '%s'",
+                              what, path);
+    }
+    if (status != CULM_OK ||
+        (status = culm_darknet_open(path, &options, &darknet, error)) != CULM_OK) {
+        return status;
+    }
+    model->kind = CULM_ANSWER_BOXES;
+    model->classes = darknet->classes;
+    model->class_name = darknet->class_name;
+    darknet->class_name = NULL; /* they are the model's now */
+    model->head_count = darknet->head_count;
+    memcpy(model->head, darknet->head, sizeof model->head);
+    culm_vision_model_free(darknet);
+    return CULM_OK;
+}
+
+static enum culm_status not_of_pictures(const struct culm_vision_model *model,
+                                        struct culm_error *error) {
+    return culm_error_set(
+        error, CULM_ERR_CONFIG,
+        "'%s': it is no model of pictures, which reads one image and answers with "
+        "one row of numbers, or with maps",
+        model->name);
+}
+
+/* Every head has a map with as many channels as it needs. */
+static bool heads_fit(const struct culm_vision_model *model, const struct culm_graph *graph) {
+    bool fit = graph->output_count >= model->head_count;
+    for (int32_t i = 0; i < model->head_count && fit; i++) {
+        const struct culm_yolo_head *head = &model->head[i];
+        const struct culm_shape *map = &graph->value[graph->output[head->output].value].shape;
+        fit = map->rank == 4 && map->dim[3] == (int64_t)head->anchors * (5 + head->classes);
+    }
+    return fit;
+}
+
 /* What goes in and comes out, as the graph has it. */
-static enum culm_status describe(struct network_model *own, bool named, struct culm_error *error) {
-    struct culm_vision_model *model = &own->model;
+static enum culm_status describe(struct culm_vision_model *model, const char *what,
+                                 const char *names, struct culm_error *error) {
     struct culm_graph *made = NULL;
-    struct culm_source_options source = {0};
-    enum culm_status status = graph(model, 1, &made, error);
+    enum culm_status status = model->ops->graph(model, 1, &made, error);
     if (status != CULM_OK) {
         return status;
     }
     const struct culm_shape *in = made->field_count == 1 ? &made->field[0].shape : NULL;
     const struct culm_shape *out =
         made->output_count > 0 ? &made->value[made->output[0].value].shape : NULL;
+    bool maps = out && out->rank == 4;
     if (!in || !out || in->rank != 4 || strcmp(made->field[0].name, "image") != 0 ||
         (in->dim[3] != 1 && in->dim[3] != 3) || in->dim[0] != 1 || out->rank < 1 ||
-        culm_elements(out) > CULM_VISION_CLASSES_MAX) {
+        made->value[made->output[0].value].dtype != CULM_F32 ||
+        (!maps && culm_elements(out) > CULM_VISION_CLASSES_MAX)) {
         culm_graph_free(made);
-        return culm_error_set(error, CULM_ERR_CONFIG,
-                              "'%s': it is no model of pictures, which reads one image and answers "
-                              "with one row of numbers",
-                              model->name);
+        return not_of_pictures(model, error);
     }
-    culm_train_config_source(&own->subject.config, false, &source);
     model->input = (struct culm_vision_input){.width = (int32_t)in->dim[2],
                                               .height = (int32_t)in->dim[1],
-                                              .channels = (int32_t)in->dim[3]};
-    for (int c = 0; c < 3; c++) {
-        bool given = source.std[c] > 0;
-        model->input.mean[c] = given ? (float)source.mean[c] : 0;
-        model->input.deviation[c] = given ? (float)source.std[c] : 1;
+                                              .channels = (int32_t)in->dim[3],
+                                              .deviation = {1, 1, 1}};
+    if (maps) {
+        status = find_heads(model, what, names, error);
+        if (status == CULM_OK && !heads_fit(model, made)) {
+            status = culm_error_set(error, CULM_ERR_CONFIG,
+                                    "'%s': its maps are not those of the darknet configuration "
+                                    "beside it",
+                                    model->name);
+        }
+    } else {
+        int64_t count = culm_elements(out);
+        bool points = !names && (count == 136 || count == 196);
+        model->kind = points ? CULM_ANSWER_POINTS : CULM_ANSWER_CLASSES;
+        model->classes = (int32_t)(points ? count / 2 : count);
+        status = names ? culm_vision_names_read(model, names, error) : CULM_OK;
     }
-    int64_t count = culm_elements(out);
-    bool points = !named && (count == 136 || count == 196);
-    model->kind = points ? CULM_ANSWER_POINTS : CULM_ANSWER_CLASSES;
-    model->classes = (int32_t)(points ? count / 2 : count);
     culm_graph_free(made);
-    return CULM_OK;
+    return status;
 }
 
 static enum culm_status open_network(const char *what,
@@ -186,14 +246,84 @@ static enum culm_status open_network(const char *what,
     enum culm_status status = culm_subject_open(what, &subject, &own->subject, error);
     if (status == CULM_OK) {
         own->subject.config.precision = CULM_PRECISION_F32;
-        status = describe(own, options->names != NULL, error);
-    }
-    if (status == CULM_OK && options->names) {
-        status = culm_vision_names_read(&own->model, options->names, error);
+        status = describe(&own->model, what, options->names, error);
     }
     if (status != CULM_OK) {
         culm_vision_model_free(&own->model);
         return status;
+    }
+    struct culm_source_options source = {0};
+    culm_train_config_source(&own->subject.config, false, &source);
+    for (int c = 0; c < 3 && source.std[c] > 0; c++) {
+        own->model.input.mean[c] = (float)source.mean[c];
+        own->model.input.deviation[c] = (float)source.std[c];
+    }
+    *ret_model = &own->model;
+    return CULM_OK;
+}
+
+/* --- ONNX files --- */
+
+struct onnx_model {
+    struct culm_vision_model model; /* first */
+    struct culm_onnx_graph *file;
+    struct culm_onnx_model *numbers; /* of the graph that was made last */
+};
+
+static enum culm_status onnx_graph(struct culm_vision_model *model, int64_t batch,
+                                   struct culm_graph **ret_graph, struct culm_error *error) {
+    struct onnx_model *own = (struct onnx_model *)model;
+    struct culm_onnx_model *numbers = NULL;
+    const struct culm_onnx_options options = {.batch = batch, .inference = true};
+    enum culm_status status =
+        culm_onnx_import_graph(own->file, &options, &numbers, ret_graph, error);
+    if (status == CULM_OK) {
+        culm_onnx_model_free(own->numbers);
+        own->numbers = numbers;
+    }
+    return status;
+}
+
+/* What the file lacks starts as anywhere else. */
+static enum culm_status onnx_weights(struct culm_vision_model *model,
+                                     const struct culm_param *param, float *ret_data,
+                                     struct culm_error *error) {
+    struct onnx_model *own = (struct onnx_model *)model;
+    const struct culm_param_info info = param_info(param);
+    enum culm_status status =
+        culm_onnx_weights_read(own->numbers, param->name, info.rank, info.shape, ret_data, error);
+    if (status == CULM_ERR_NOT_FOUND) {
+        culm_model_init_param(&info, 0, ret_data);
+        return CULM_OK;
+    }
+    return status;
+}
+
+static void free_onnx(struct culm_vision_model *model) {
+    struct onnx_model *own = (struct onnx_model *)model;
+    culm_onnx_model_free(own->numbers);
+    culm_onnx_graph_close(own->file);
+    free(own);
+}
+
+static const struct culm_vision_model_ops onnx_ops = {
+    .size = sizeof onnx_ops, .graph = onnx_graph, .weights = onnx_weights, .free = free_onnx};
+
+static enum culm_status open_onnx(const char *what, const struct culm_vision_open_options *options,
+                                  struct culm_vision_model **ret_model, struct culm_error *error) {
+    struct onnx_model *own = calloc(1, sizeof *own);
+    if (!own) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", what);
+    }
+    own->model.ops = &onnx_ops;
+    name_of(what, own->model.name);
+    enum culm_status status = culm_onnx_graph_open(what, &own->file, error);
+    if (status == CULM_OK) {
+        status = describe(&own->model, what, options->names, error);
+    }
+    if (status != CULM_OK) {
+        culm_vision_model_free(&own->model);
+        return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
     }
     *ret_model = &own->model;
     return CULM_OK;
@@ -209,11 +339,13 @@ enum culm_status culm_vision_open(const char *what, const struct culm_vision_ope
     options = options ? options : &none;
     const struct culm_darknet_options darknet = {
         .weights = options->weights, .names = options->names, .structure = options->structure};
-    enum culm_status status = culm_vision_is_package(what)
-                                  ? culm_vision_open_package(what, options, &model, error)
-                              : len > 4 && strcmp(what + len - 4, ".cfg") == 0
-                                  ? culm_darknet_open(what, &darknet, &model, error)
-                                  : open_network(what, options, &model, error);
+    bool cfg = len > 4 && strcmp(what + len - 4, ".cfg") == 0;
+    bool onnx = len > 5 && strcmp(what + len - 5, ".onnx") == 0 && !options->weights;
+    bool package = culm_vision_is_package(what);
+    enum culm_status status = package ? culm_vision_open_package(what, options, &model, error)
+                              : cfg   ? culm_darknet_open(what, &darknet, &model, error)
+                              : onnx  ? open_onnx(what, options, &model, error)
+                                      : open_network(what, options, &model, error);
     if (status != CULM_OK) {
         return status;
     }

@@ -1,6 +1,7 @@
 /* A model of pictures in one process. See runner.h. */
 #include "vision/runner.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void *take(struct culm_vision_runner *runner, size_t bytes) {
@@ -14,8 +15,18 @@ static enum culm_status load(struct culm_vision_runner *runner, struct culm_visi
     enum culm_status status = CULM_OK;
     for (int32_t p = 0; p < info->param_count && status == CULM_OK; p++) {
         const struct culm_param *param = &runner->graph->param[info->params[p].global_index];
-        status =
-            culm_vision_model_weights(model, param, runner->params + info->params[p].offset, error);
+        float *to = runner->params + info->params[p].offset, *read = to;
+        if (param->turned &&
+            !(read = malloc((size_t)culm_elements(&param->shape) * sizeof *read))) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", model->name);
+        }
+        struct culm_param written = *param; /* as the model knows it */
+        written.shape = param->written;
+        status = culm_vision_model_weights(model, &written, read, error);
+        if (read != to) {
+            culm_graph_turn(param, read, to);
+            free(read);
+        }
     }
     return status;
 }

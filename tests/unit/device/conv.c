@@ -16,6 +16,7 @@
 #define CPUS_OPENED(isa_, thread_) ((isa_) < ISAS - 1 || (thread_) < BASE_THREADS)
 #include "cpus.h"
 
+#include "device/infer.h"
 #include "tensor/reference_conv.h"
 
 #include <math.h>
@@ -267,6 +268,110 @@ static void pass_test(enum culm_conv_pass pass, enum culm_conv_algorithm algorit
     }
 }
 
+/* For inference: with and without norm, bias and residual, every function; the same bits everywhere, and
+ * into the residual's own memory. */
+static void infer_test(int index, int how) {
+    struct culm_conv v = geometry(index);
+    static const enum culm_function functions[] = {CULM_FUNCTION_NONE, CULM_FUNCTION_RELU,
+                                                   CULM_FUNCTION_LEAKY_RELU, CULM_FUNCTION_RELU6};
+    bool norm = how & 1, bias = how >> 1 & 1, residual = (how + index) >> 2 & 1;
+    enum culm_function function = functions[(how + index) % 4];
+    struct set s = set_new(&v, false, 500 + (uint64_t)index);
+    struct array *a = s.a, of[4], kept = array_new(a[Y].count, false, 7000), leader = {0};
+    float *turned = malloc((size_t)a[W].count * 4), *want = malloc((size_t)a[Y].count * 4);
+    double most = 0;
+    for (int i = 0; i < 4; i++) { /* gamma, beta, mean, variance */
+        of[i] = array_new(v.o, false, 600 + (uint64_t)i);
+        for (int64_t k = 0; k < v.o && i == 3; k++) {
+            of[i].f32[k] = k % 5 == 4 ? -1e-44F : fabsf(of[i].f32[k]) + 0.5F;
+        }
+        for (int64_t k = 4; k < v.o && i == 0; k += 5) {
+            of[i].f32[k] *= 0.003F; /* as its root is so small */
+        }
+    }
+    culm_conv_turn(a[W].f32, v.o, v.c / v.groups, v.kh * v.kw, turned);
+    culm_ref_conv_infer(&v, want, a[X].f32, turned, bias ? a[B].f32 : NULL, norm ? of[0].f32 : NULL,
+                        of[1].f32, of[2].f32, of[3].f32, 1e-5, residual ? kept.f32 : NULL);
+    for (int64_t i = 0; i < a[Y].count; i++) {
+        most = fmax(most, fabs((double)want[i]));
+    }
+    for (int k = 0; k < ISAS * THREADS; k++) {
+        struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
+        if (!cpu) {
+            continue;
+        }
+        struct array y = array_new(a[Y].count, false, 7000);
+        const struct culm_conv_infer_args args = {.conv = &v,
+                                                  .y = y.f32,
+                                                  .x = a[X].f32,
+                                                  .w = turned,
+                                                  .b = bias ? a[B].f32 : NULL,
+                                                  .gamma = norm ? of[0].f32 : NULL,
+                                                  .beta = norm ? of[1].f32 : NULL,
+                                                  .mean = norm ? of[2].f32 : NULL,
+                                                  .variance = norm ? of[3].f32 : NULL,
+                                                  .residual = residual ? y.f32 : NULL,
+                                                  .eps = 1e-5,
+                                                  .alpha = 0.1,
+                                                  .function = function};
+        culm_device_conv_infer(cpu, &args);
+        guard_check(&y, "infer");
+        for (int64_t i = 0; i < y.count; i++) {
+            double w = (double)want[i];
+            w = function == CULM_FUNCTION_RELU         ? fmax(w, 0)
+                : function == CULM_FUNCTION_LEAKY_RELU ? (w < 0 ? 0.1 * w : w)
+                : function == CULM_FUNCTION_RELU6      ? fmin(fmax(w, 0), 6)
+                                                       : w;
+            if (!(fabs((double)y.f32[i] - w) <= 1e-5 * (most + 1))) {
+                fail_msg("geometry %d, %d, %s: element %lld is %g, reference %g", index, how,
+                         isas[k / THREADS], (long long)i, (double)y.f32[i], w);
+            }
+        }
+        if (leader.f32 && memcmp(leader.f32, y.f32, (size_t)y.count * 4)) {
+            fail_msg("geometry %d, %d, %s, %d threads: other bits than the first", index, how,
+                     isas[k / THREADS], k % THREADS + 1);
+        }
+        if (leader.f32) {
+            array_free(&y);
+        } else {
+            leader = y;
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        array_free(&of[i]);
+    }
+    array_free(&leader);
+    array_free(&kept);
+    free(turned);
+    free(want);
+    set_free(&s);
+}
+
+static void infer_forward(void **state) {
+    (void)state;
+    int tried = 0;
+    for (int i = 0; i < GEOMETRIES; i++) {
+        struct culm_conv v = geometry(i);
+        for (int how = 0; how < 4 && culm_conv_infer_possible(&v); how++, tried++) {
+            infer_test(i, how);
+        }
+    }
+    assert_true(tried > 100);
+}
+
+static void turned_weights(void **state) {
+    (void)state;
+    enum { O = 3, I = 2, T = 4 };
+    float w[O * I * T], turned[O * I * T], back[O * I * T];
+    for (int i = 0; i < O * I * T; i++) {
+        w[i] = (float)i;
+    }
+    culm_conv_turn(w, O, I, T, turned);
+    assert_float_equal(turned[(3 * I + 1) * O + 2], (2 * I + 1) * T + 3, 0);
+    culm_conv_turn_back(turned, O, I, T, back);
+    assert_memory_equal(back, w, sizeof w);
+}
+
 static void direct_forward(void **state) {
     (void)state;
     pass_test(CULM_CONV_FORWARD, CULM_CONV_DIRECT);
@@ -353,6 +458,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(algorithms),
         cmocka_unit_test(reference_gradients),
+        cmocka_unit_test(infer_forward),
+        cmocka_unit_test(turned_weights),
         cmocka_unit_test(direct_forward),
         cmocka_unit_test(direct_backward_data),
         cmocka_unit_test(direct_backward_weight),

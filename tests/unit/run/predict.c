@@ -162,6 +162,68 @@ static void test_detector(void **state) {
     assert_int_equal(said.count[0], 0);
 }
 
+/* As an ONNX file it says the same, with the configuration beside it; without, it is refused. */
+static void exported(const char *given_cfg, const char *given_picture) {
+    char model[4096], picture[4096];
+    snprintf(model, sizeof model, "%s", given_cfg);
+    snprintf(picture, sizeof picture, "%s", given_picture);
+    struct culm_predict_options options = usual();
+    struct culm_error error = {0};
+    char *text;
+    size_t len;
+    ok(culm_vision_export(model, NULL, inside("out.onnx"), &error), &error);
+    remove(inside("out.cfg"));
+    assert_int_equal(predict(inside("out.onnx"), picture, &options, &error), CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "beside it"));
+    ok(culm_file_read(NULL, model, 1 << 20, &text, &len, &error), &error);
+    put("out.cfg", text, len);
+    free(text);
+    ok(predict(model, picture, &options, &error), &error);
+    struct said first = said;
+    ok(predict(inside("out.onnx"), picture, &options, &error), &error);
+    assert_int_equal(said.count[0], first.count[0]);
+    assert_true(said.count[0] > 0);
+    for (int32_t i = 0; i < said.count[0]; i++) {
+        assert_int_equal(said.box[i].class_index, first.box[i].class_index);
+        assert_float_equal(said.box[i].score, first.box[i].score, 1e-4);
+        assert_float_equal(said.box[i].x, first.box[i].x, 1e-2);
+        assert_float_equal(said.box[i].height, first.box[i].height, 1e-2);
+    }
+}
+
+static void test_export(void **state) {
+    (void)state;
+    exported(inside("net-two.cfg"), inside("squares.png"));
+    struct culm_vision_about about;
+    struct culm_error error = {0};
+    ok(culm_vision_about(inside("net-two.cfg"), NULL, true, &about, &error), &error);
+    assert_string_equal(about.answers, "boxes");
+    assert_int_equal(about.layers, 1);
+    assert_int_equal(about.layer_bytes, 28 * 4);
+    assert_int_equal(about.heads, 1);
+    culm_vision_about_release(&about);
+    remove(inside("lone.weights"));
+    char *text;
+    size_t len;
+    ok(culm_file_read(NULL, inside("net-two.cfg"), 1 << 20, &text, &len, &error), &error);
+    put("lone.cfg", text, len);
+    free(text);
+    ok(culm_vision_about(inside("lone.cfg"), NULL, false, &about, &error), &error);
+    culm_vision_about_release(&about);
+    assert_int_equal(culm_vision_about(inside("lone.cfg"), NULL, true, &about, &error),
+                     CULM_ERR_CONFIG);
+    assert_non_null(strstr(error.text, "lone.weights"));
+}
+
+/* The same of a published detector, with upsampled maps, batch norm and all. */
+static void test_export_published(void **state) {
+    (void)state;
+    char cfg[4096], picture[4096];
+    snprintf(cfg, sizeof cfg, "%s/detectors/yolo-fastest-1.1-coco.cfg", edge());
+    snprintf(picture, sizeof picture, "%s/golden/frames/classroom-0020.png", edge());
+    exported(cfg, picture);
+}
+
 static void test_frames(void **state) {
     (void)state;
     static const struct {
@@ -491,9 +553,14 @@ static void test_resnets(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_detector),   cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_classifier), cmocka_unit_test(test_detections),
-        cmocka_unit_test(test_clips),      cmocka_unit_test(test_faces),
+        cmocka_unit_test(test_detector),
+        cmocka_unit_test(test_export),
+        cmocka_unit_test(test_export_published),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_classifier),
+        cmocka_unit_test(test_detections),
+        cmocka_unit_test(test_clips),
+        cmocka_unit_test(test_faces),
         cmocka_unit_test(test_resnets),
     };
     if (make_folder(NULL) != 0) {

@@ -1,0 +1,377 @@
+/*
+ * Convolution for inference: with the batch norm behind it, a residual and a function, from weights that
+ * are turned to [kh,kw,C/groups,O].
+ *
+ * Bits: an element is one chain of fused multiply-adds over ky, kx, channel from zero (taps outside of
+ * the image are left out or are zeros); then (chain + b - mean) scale + shift, where b - mean, scale =
+ * gamma / sqrt(variance + eps) and shift = beta are formed in float64 and rounded once; the residual is
+ * added, the function applied. No instruction set, no tile and no thread enters.
+ *
+ * How it is done, one group: MR output pixels by NV vectors of output channels stay in registers. Each
+ * pixel has a pointer to what a run of terms reads: all taps of a row of the kernel where these lie
+ * beside each other inside the image, else one tap, which is zeros outside. Nothing is packed: the
+ * weights are read as they lie, a row of O for each term.
+ *
+ * Depthwise: channels are the lanes; for some pixels of a line at a time each tap's weights are read
+ * once.
+ */
+#include "device/cpu/functions.h"
+#include "device/cpu/infer.h"
+#include "device/cpu/variant.h"
+
+#include <assert.h>
+
+#if SIMD_WIDE
+#define PIXELS 8
+#define VECTORS 3
+#else
+#define PIXELS 4
+#define VECTORS 1
+#endif
+#define RUNS (CULM_CPU_CONV_TAPS)
+
+struct infer {
+    const struct culm_conv_infer_args *a;
+    const struct culm_conv *v;
+    const float *zeros; /* as many as a run has terms */
+    float *offset, *scale, *shift; /* [round_up(O)] */
+    int64_t pixels, each;          /* in all; of a tile of work */
+    bool pointwise;
+};
+
+/* --- what follows the chain --- */
+
+SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
+               int64_t column, int64_t left, const enum culm_function function, const bool whole) {
+    const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
+    const vec shift = vload(s->shift + column), alpha = vset((float)s->a->alpha);
+    const float *residual = s->a->residual;
+#pragma GCC unroll 8
+    for (int p = 0; p < count; p++) {
+        int64_t to = at + p * step + column;
+        vec y = vfma(vadd(sum[p], offset), scale, shift);
+        if (residual) {
+            y = vadd(y, whole ? vload(residual + to) : vload_n(residual + to, left));
+        }
+        y = function == CULM_FUNCTION_NONE ? y : vrelu(function, y, alpha);
+        if (whole) {
+            vstore(s->a->y + to, y);
+        } else {
+            vstore_n(s->a->y + to, y, left);
+        }
+    }
+}
+
+SIMD void emit_any(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
+                   int64_t column, int64_t left) {
+    bool whole = left >= LANES;
+    switch (s->a->function) {
+    case CULM_FUNCTION_RELU:
+        if (whole) {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, true);
+        } else {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, false);
+        }
+        return;
+    case CULM_FUNCTION_LEAKY_RELU:
+        if (whole) {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, true);
+        } else {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, false);
+        }
+        return;
+    case CULM_FUNCTION_RELU6:
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, whole);
+        return;
+    default:
+        if (whole) {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, true);
+        } else {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, false);
+        }
+    }
+}
+
+/* --- one group --- */
+
+/* What some pixels read, run by run: `terms` of the weights each. */
+struct reads {
+    const float *from[RUNS][PIXELS];
+    int64_t runs, terms;
+};
+
+/* MR x NV elements from column `column` on; the last vector has `left` columns. */
+SIMD void tile(const struct infer *s, const struct reads *r, const int mr, const int nv,
+               int64_t pixel, int64_t column, int64_t left, const bool whole) {
+    const int64_t o = s->v->o, terms = r->terms;
+    const float *w = s->a->w + column;
+    vec sum[VECTORS][PIXELS];
+#pragma GCC unroll 4
+    for (int n = 0; n < nv; n++)
+#pragma GCC unroll 8
+        for (int p = 0; p < mr; p++) {
+            sum[n][p] = vzero();
+        }
+    for (int64_t run = 0; run < r->runs; run++) {
+        const float *from[PIXELS];
+#pragma GCC unroll 8
+        for (int p = 0; p < mr; p++) {
+            from[p] = r->from[run][p];
+        }
+        for (int64_t i = 0; i < terms; i++) {
+            vec weights[VECTORS];
+#pragma GCC unroll 4
+            for (int n = 0; n < nv; n++) {
+                weights[n] =
+                    n + 1 < nv || whole ? vload(w + n * LANES) : vload_n(w + n * LANES, left);
+            }
+#pragma GCC unroll 8
+            for (int p = 0; p < mr; p++) {
+                vec x = vset(from[p][i]);
+#pragma GCC unroll 4
+                for (int n = 0; n < nv; n++) {
+                    sum[n][p] = vfma(x, weights[n], sum[n][p]);
+                }
+            }
+            w += o;
+        }
+    }
+#pragma GCC unroll 4
+    for (int n = 0; n < nv; n++) {
+        emit_any(s, sum[n], mr, pixel * o, o, column + n * LANES, n + 1 < nv ? LANES : left);
+    }
+}
+
+#define TILE(mr, nv)                                                                               \
+    static __attribute__((noinline)) void tile_##mr##_##nv(const struct infer *s,                  \
+                                                           const struct reads *r, int64_t pixel,   \
+                                                           int64_t column, int64_t left) {         \
+        if (left >= LANES) {                                                                       \
+            tile(s, r, mr, nv, pixel, column, LANES, true);                                        \
+        } else {                                                                                   \
+            tile(s, r, mr, nv, pixel, column, left, false);                                        \
+        }                                                                                          \
+    }
+TILE(1, 1)
+#if SIMD_WIDE
+TILE(8, 1)
+TILE(8, 2)
+TILE(8, 3)
+TILE(1, 2)
+TILE(1, 3)
+#else
+TILE(4, 1)
+#endif
+
+typedef void tile_fn(const struct infer *s, const struct reads *r, int64_t pixel, int64_t column,
+                     int64_t left);
+#if SIMD_WIDE
+static tile_fn *const many[] = {tile_8_1, tile_8_2, tile_8_3};
+static tile_fn *const single[] = {tile_1_1, tile_1_2, tile_1_3};
+#else
+static tile_fn *const many[] = {tile_4_1};
+static tile_fn *const single[] = {tile_1_1};
+#endif
+
+/* All channels of `count` pixels: PIXELS, or one. */
+static void all_columns(const struct infer *s, const struct reads *r, int64_t pixel, bool one) {
+    int64_t vectors = ceil_div(s->v->o, LANES);
+    int64_t panels = ceil_div(vectors, VECTORS);
+    for (int64_t panel = 0; panel < panels; panel++) {
+        int64_t first = vectors * panel / panels, end = vectors * (panel + 1) / panels;
+        int64_t left = s->v->o - (end - 1) * LANES;
+        (one ? single : many)[end - first - 1](s, r, pixel, first * LANES, at_most(left, LANES));
+    }
+}
+
+/* The place of an output pixel. */
+struct place {
+    int64_t n, y, x; /* image; of tap 0 */
+};
+
+static struct place place_of(const struct culm_conv *v, int64_t pixel) {
+    int64_t line = pixel / v->ow;
+    return (struct place){line / v->oh, line % v->oh * v->stride[0] - v->pad[0],
+                          pixel % v->ow * v->stride[1] - v->pad[1]};
+}
+
+/* Where `count` pixels read, and in how long runs: rows of the kernel if `merged`. */
+static void find_reads(const struct infer *s, int64_t pixel, int count, struct reads *r) {
+    const struct culm_conv *v = s->v;
+    struct place place[PIXELS];
+    bool merged = v->dilation[1] == 1;
+    for (int p = 0; p < count; p++) {
+        place[p] = place_of(v, pixel + p);
+        merged = merged && place[p].x >= 0 && place[p].x + v->kw <= v->w;
+    }
+    int64_t across = merged ? 1 : v->kw;
+    r->terms = merged ? v->kw * v->c : v->c;
+    r->runs = 0;
+    for (int64_t ky = 0; ky < v->kh; ky++) {
+        for (int64_t kx = 0; kx < across; kx++, r->runs++) {
+            for (int p = 0; p < count; p++) {
+                int64_t y = place[p].y + ky * v->dilation[0], x = place[p].x + kx * v->dilation[1];
+                bool inside = y >= 0 && y < v->h && x >= 0 && x < v->w;
+                r->from[r->runs][p] =
+                    inside ? s->a->x + ((place[p].n * v->h + y) * v->w + x) * v->c : s->zeros;
+            }
+        }
+    }
+}
+
+static void find_pointwise(const struct infer *s, int64_t pixel, int count, struct reads *r) {
+    for (int p = 0; p < count; p++) {
+        r->from[0][p] = s->a->x + (pixel + p) * s->v->c;
+    }
+    r->runs = 1;
+    r->terms = s->v->c;
+}
+
+static void some_pixels(void *context, int64_t part, int thread) {
+    const struct infer *s = context;
+    struct reads r;
+    int64_t pixel = part * s->each, end = at_most(s->pixels, pixel + s->each);
+    (void)thread;
+    while (pixel < end) {
+        bool one = pixel + PIXELS > end;
+        int count = one ? 1 : PIXELS;
+        if (s->pointwise) {
+            find_pointwise(s, pixel, count, &r);
+        } else {
+            find_reads(s, pixel, count, &r);
+        }
+        all_columns(s, &r, pixel, one);
+        pixel += count;
+    }
+}
+
+/* --- depthwise --- */
+
+/* `count` pixels of a line, one block of channels, taps [first, end) of each row of the kernel. */
+SIMD void depth_pixels(const struct infer *s, const float *const *row, const int64_t *filter,
+                       int64_t rows, const int count, int64_t x, int64_t first, int64_t end,
+                       int64_t at, int64_t c, int64_t left, const bool whole) {
+    const struct culm_conv *v = s->v;
+    const int64_t channels = v->c, step = v->stride[1] * channels;
+    vec sum[2 * PIXELS];
+#pragma GCC unroll 16
+    for (int p = 0; p < count; p++) {
+        sum[p] = vzero();
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const float *from = row[i] + (x + first * v->dilation[1]) * channels + c;
+        const float *w = s->a->w + (filter[i] + first) * channels + c;
+        for (int64_t tap = first; tap < end; tap++) {
+            vec weights = whole ? vload(w) : vload_n(w, left);
+#pragma GCC unroll 16
+            for (int p = 0; p < count; p++) {
+                const float *one = from + p * step;
+                sum[p] = vfma(whole ? vload(one) : vload_n(one, left), weights, sum[p]);
+            }
+            from += v->dilation[1] * channels;
+            w += channels;
+        }
+    }
+    emit_any(s, sum, count, at, channels, c, left);
+}
+
+SIMD void depth_block(const struct infer *s, const float *const *row, const int64_t *filter,
+                      int64_t rows, int64_t line, int64_t c, int64_t low, int64_t high,
+                      const bool whole) {
+    const struct culm_conv *v = s->v;
+    int64_t left = whole ? LANES : v->c - c;
+    for (int64_t pixel = 0; pixel < v->ow;) {
+        int64_t x = pixel * v->stride[1] - v->pad[1], at = (line * v->ow + pixel) * v->c;
+        if (pixel >= low && pixel + PIXELS <= high) {
+            depth_pixels(s, row, filter, rows, PIXELS, x, 0, v->kw, at, c, left, whole);
+            pixel += PIXELS;
+            continue;
+        }
+        if (pixel >= low && pixel + PIXELS / 2 <= high) {
+            depth_pixels(s, row, filter, rows, PIXELS / 2, x, 0, v->kw, at, c, left, whole);
+            pixel += PIXELS / 2;
+            continue;
+        }
+        int64_t first = 0, end = v->kw;
+        while (first < end && x + first * v->dilation[1] < 0) {
+            first++;
+        }
+        while (end > first && x + (end - 1) * v->dilation[1] >= v->w) {
+            end--;
+        }
+        depth_pixels(s, row, filter, rows, 1, x, first, end, at, c, left, whole);
+        pixel++;
+    }
+}
+
+/* One line of y. */
+static void depth_line(void *context, int64_t line, int thread) {
+    const struct infer *s = context;
+    const struct culm_conv *v = s->v;
+    const float *row[CULM_CPU_CONV_TAPS];
+    int64_t filter[CULM_CPU_CONV_TAPS], rows = 0;
+    int64_t n = line / v->oh, top = line % v->oh * v->stride[0] - v->pad[0];
+    int64_t reach = (v->kw - 1) * v->dilation[1], low = ceil_div(v->pad[1], v->stride[1]);
+    int64_t last = v->w - 1 - reach + v->pad[1]; /* what the first tap of a pixel may read */
+    int64_t high = last < 0 ? 0 : at_most(v->ow, last / v->stride[1] + 1);
+    (void)thread;
+    for (int64_t ky = 0; ky < v->kh; ky++) {
+        int64_t y = top + ky * v->dilation[0];
+        if (y >= 0 && y < v->h) {
+            row[rows] = s->a->x + (n * v->h + y) * v->w * v->c;
+            filter[rows++] = ky * v->kw;
+        }
+    }
+    for (int64_t c = 0; c < v->c; c += LANES) {
+        if (v->c - c >= LANES) {
+            depth_block(s, row, filter, rows, line, c, low, high, true);
+        } else {
+            depth_block(s, row, filter, rows, line, c, low, high, false);
+        }
+    }
+}
+
+/* --- both --- */
+
+/* Coefficients, one and nothing where there is no norm. */
+static void prepare(const struct infer *s) {
+    const struct culm_conv_infer_args *a = s->a;
+    for (int64_t o = 0; o < s->v->o; o++) {
+        double bias = a->b ? (double)a->b[o] : 0;
+        double mean = a->gamma ? (double)a->mean[o] : 0;
+        double rstd = a->gamma ? 1.0 / sqrt((double)a->variance[o] + a->eps) : 1;
+        s->offset[o] = a->gamma ? (float)(bias - mean) : 0;
+        s->scale[o] = a->gamma ? (float)((double)a->gamma[o] * rstd) : 1;
+        s->shift[o] = a->gamma ? a->beta[o] : (float)bias;
+    }
+    for (int64_t o = s->v->o; o < round_up(s->v->o, LANES); o++) {
+        s->offset[o] = s->scale[o] = s->shift[o] = 0;
+    }
+}
+
+void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args);
+void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args) {
+    const struct culm_conv *v = args->conv;
+    int64_t width = round_up(v->o, LANES), zeros = round_up(v->kw * v->c, LANES);
+    float *shared = cpu_shared(cpu);
+    struct infer s = {.a = args,
+                      .v = v,
+                      .zeros = shared + 3 * width,
+                      .offset = shared,
+                      .scale = shared + width,
+                      .shift = shared + 2 * width,
+                      .pixels = v->n * v->oh * v->ow};
+    assert(culm_conv_infer_possible(v) && v->kh * v->kw <= CULM_CPU_CONV_TAPS);
+    assert(3 * width + zeros <= SHARED_FLOATS);
+    memset(shared + 3 * width, 0, (size_t)zeros * sizeof *shared);
+    prepare(&s);
+    if (v->groups > 1) {
+        culm_cpu_run(cpu, v->n * v->oh, depth_line, &s);
+        return;
+    }
+    s.pointwise = v->kh == 1 && v->kw == 1 && v->oh == v->h && v->ow == v->w && v->stride[0] == 1 &&
+                  v->stride[1] == 1 && !v->pad[0] && !v->pad[1];
+    s.each = round_up(at_least(1, ceil_div(s.pixels, 8 * cpu->threads)), PIXELS);
+    s.each = at_most(s.each, 16 * PIXELS);
+    culm_cpu_run(cpu, ceil_div(s.pixels, s.each), some_pixels, &s);
+}

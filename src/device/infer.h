@@ -1,0 +1,30 @@
+/*
+ * What a device does for inference alone, beside its table: fewer passes through memory.
+ *
+ * Thread: as the device's kernels.
+ */
+#ifndef CULM_DEVICE_INFER_H
+#define CULM_DEVICE_INFER_H
+
+#include "device/device.h"
+#include "tensor/conv_infer.h"
+
+/* y = function((conv(x, w) + b - mean) / sqrt(variance + eps) gamma + beta [+ residual]): what inference
+ * makes of a convolution, the batch norm behind it, what is added and the function. All f32. It must be
+ * possible (culm_conv_infer_possible). w is [kh,kw,C/groups,O]: the weights turned (culm_conv_turn), so
+ * that what is read together lies together; nothing is folded into them. b, residual[N,OH,OW,O] (may be
+ * y), and gamma, beta, mean, variance together may be absent. The function is NONE, RELU, RELU6 or
+ * LEAKY_RELU. On the CPU an element is one chain of fused multiply-adds over ky, kx, channel. */
+struct culm_conv_infer_args {
+    const struct culm_conv *conv;
+    float *y;
+    const float *x, *w, *b;
+    const float *gamma, *beta, *mean, *variance;
+    const float *residual;
+    double eps, alpha;
+    enum culm_function function;
+};
+/* On any device; on others than the CPU by the reference. */
+void culm_device_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args);
+
+#endif

@@ -1,0 +1,60 @@
+/* Convolutions for inference. See conv_infer.h. */
+#include "tensor/conv_infer.h"
+
+#include <math.h>
+
+bool culm_conv_infer_possible(const struct culm_conv *v) {
+    return v->groups == 1 || (v->groups == v->c && v->groups == v->o);
+}
+
+void culm_conv_turn(const float *w, int64_t outer, int64_t inner, int64_t taps, float *ret_w) {
+    for (int64_t o = 0; o < outer; o++) {
+        for (int64_t i = 0; i < inner * taps; i++) {
+            ret_w[(i % taps * inner + i / taps) * outer + o] = w[o * inner * taps + i];
+        }
+    }
+}
+
+void culm_conv_turn_back(const float *w, int64_t outer, int64_t inner, int64_t taps, float *ret_w) {
+    for (int64_t o = 0; o < outer; o++) {
+        for (int64_t i = 0; i < inner * taps; i++) {
+            ret_w[o * inner * taps + i] = w[(i % taps * inner + i / taps) * outer + o];
+        }
+    }
+}
+
+/* The convolution alone, of one output channel at one pixel. */
+static double chain(const struct culm_conv *v, int64_t pixel, int64_t o, const float *x,
+                    const float *w) {
+    int64_t inner = v->c / v->groups;
+    int64_t n = pixel / (v->oh * v->ow), oy = pixel / v->ow % v->oh, ox = pixel % v->ow;
+    double sum = 0;
+    for (int64_t tap = 0; tap < v->kh * v->kw; tap++) {
+        int64_t iy = oy * v->stride[0] + tap / v->kw * v->dilation[0] - v->pad[0];
+        int64_t ix = ox * v->stride[1] + tap % v->kw * v->dilation[1] - v->pad[1];
+        if (iy < 0 || iy >= v->h || ix < 0 || ix >= v->w) {
+            continue;
+        }
+        const float *from = x + ((n * v->h + iy) * v->w + ix) * v->c + (v->groups > 1 ? o : 0);
+        for (int64_t c = 0; c < inner; c++) {
+            sum += (double)from[c] * (double)w[(tap * inner + c) * v->o + o];
+        }
+    }
+    return sum;
+}
+
+void culm_ref_conv_infer(const struct culm_conv *v, float *y, const float *x, const float *w,
+                         const float *b, const float *gamma, const float *beta, const float *mean,
+                         const float *variance, double eps, const float *residual) {
+    for (int64_t pixel = 0; pixel < v->n * v->oh * v->ow; pixel++) {
+        for (int64_t o = 0; o < v->o; o++) {
+            double sum = chain(v, pixel, o, x, w) + (b ? (double)b[o] : 0);
+            if (gamma) {
+                sum = (sum - (double)mean[o]) / sqrt((double)variance[o] + eps) * (double)gamma[o] +
+                      (double)beta[o];
+            }
+            int64_t at = pixel * v->o + o;
+            y[at] = (float)(sum + (residual ? (double)residual[at] : 0));
+        }
+    }
+}
