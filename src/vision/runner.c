@@ -36,9 +36,14 @@ enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
                                          struct culm_device *device, struct culm_error *error) {
     *runner = (struct culm_vision_runner){.device = device, .batch = batch};
     const struct culm_stage_options how = {.forward_only = true};
-    enum culm_status status;
-    if ((status =
-             culm_vision_model_graph(model, batch, CULM_VISION_INFER, &runner->graph, error)) ||
+    struct culm_graph *plain = NULL;
+    enum culm_status status =
+        culm_vision_model_graph(model, batch, CULM_VISION_INFER, &plain, error);
+    if (status == CULM_OK) {
+        status = culm_graph_fuse(plain, &runner->graph, error);
+    }
+    culm_graph_free(plain);
+    if (status != CULM_OK ||
         (status = culm_stages_compile(runner->graph, 1, &how, &runner->stage, error))) {
         return status;
     }

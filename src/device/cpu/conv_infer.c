@@ -33,7 +33,7 @@
 struct infer {
     const struct culm_conv_infer_args *a;
     const struct culm_conv *v;
-    const float *zeros; /* as many as a run has terms */
+    const float *zeros;            /* as many as a run has terms */
     float *offset, *scale, *shift; /* [round_up(O)] */
     int64_t pixels, each;          /* in all; of a tile of work */
     bool pointwise;
@@ -184,24 +184,40 @@ static void all_columns(const struct infer *s, const struct reads *r, int64_t pi
     }
 }
 
-/* The place of an output pixel. */
+/* The place of an output pixel: image, line, column; and what its tap 0 reads. */
 struct place {
-    int64_t n, y, x; /* image; of tap 0 */
+    int64_t n, oy, ox, y, x;
 };
 
 static struct place place_of(const struct culm_conv *v, int64_t pixel) {
-    int64_t line = pixel / v->ow;
-    return (struct place){line / v->oh, line % v->oh * v->stride[0] - v->pad[0],
-                          pixel % v->ow * v->stride[1] - v->pad[1]};
+    int64_t line = pixel / v->ow, ox = pixel % v->ow, n = line / v->oh, oy = line % v->oh;
+    return (struct place){n, oy, ox, oy * v->stride[0] - v->pad[0], ox * v->stride[1] - v->pad[1]};
 }
 
-/* Where `count` pixels read, and in how long runs: rows of the kernel if `merged`. */
-static void find_reads(const struct infer *s, int64_t pixel, int count, struct reads *r) {
+/* The one after it; dividing would take longer than the tile. */
+static void advance(const struct culm_conv *v, struct place *place) {
+    place->x += v->stride[1];
+    if (++place->ox < v->ow) {
+        return;
+    }
+    place->ox = 0;
+    place->x = -v->pad[1];
+    place->y += v->stride[0];
+    if (++place->oy == v->oh) {
+        place->oy = 0;
+        place->y = -v->pad[0];
+        place->n++;
+    }
+}
+
+/* Where `count` pixels from `next` on read, and in how long runs: rows of the kernel if `merged`. */
+static void find_reads(const struct infer *s, struct place *next, int count, struct reads *r) {
     const struct culm_conv *v = s->v;
     struct place place[PIXELS];
     bool merged = v->dilation[1] == 1;
     for (int p = 0; p < count; p++) {
-        place[p] = place_of(v, pixel + p);
+        place[p] = *next;
+        advance(v, next);
         merged = merged && place[p].x >= 0 && place[p].x + v->kw <= v->w;
     }
     int64_t across = merged ? 1 : v->kw;
@@ -231,6 +247,7 @@ static void some_pixels(void *context, int64_t part, int thread) {
     const struct infer *s = context;
     struct reads r;
     int64_t pixel = part * s->each, end = at_most(s->pixels, pixel + s->each);
+    struct place next = place_of(s->v, pixel);
     (void)thread;
     while (pixel < end) {
         bool one = pixel + PIXELS > end;
@@ -238,7 +255,7 @@ static void some_pixels(void *context, int64_t part, int thread) {
         if (s->pointwise) {
             find_pointwise(s, pixel, count, &r);
         } else {
-            find_reads(s, pixel, count, &r);
+            find_reads(s, &next, count, &r);
         }
         all_columns(s, &r, pixel, one);
         pixel += count;

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -512,7 +511,7 @@ static void test_numbers_refused(void **state) {
 
 int main(void) {
     const char *given = getenv("CULM_SEED");
-    seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
+    seed = given ? (uint32_t)strtoul(given, NULL, 10) : 1;
     printf("# CULM_SEED=%u\n", seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_section),   cmocka_unit_test(test_layers),
