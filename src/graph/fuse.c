@@ -22,6 +22,7 @@ struct fuse {
     int32_t *value;            /* of each value: the value in `to`, or -1 */
     int32_t *chain_at;         /* of each node: the chain that ends with it, or -1 */
     bool *gone;                /* of each node: it is part of a chain that ends elsewhere */
+    bool *turned;              /* of each value: weights of a chain */
     struct chain *chain;
     int32_t chains;
 };
@@ -118,15 +119,16 @@ static void find_chain(struct fuse *f, int32_t conv) {
         c.alpha = node->attributes.alpha;
         c.result = node->output[0];
     }
+    f->turned[g->node[conv].input[1]] = true;
     f->chain_at[last] = f->chains;
     f->chain[f->chains++] = c;
 }
 
 /* --- the new graph --- */
 
-static int32_t put_param(struct fuse *f, const struct culm_param *param, bool turned) {
+static int32_t put_param(struct fuse *f, const struct culm_param *param) {
     struct culm_param own = *param;
-    if (turned) {
+    if (f->turned[param->value]) {
         const int64_t *d = param->shape.dim;
         own.shape = (struct culm_shape){4, {d[2], d[3], d[1], d[0]}};
         own.turned = true;
@@ -139,19 +141,19 @@ static int32_t put_param(struct fuse *f, const struct culm_param *param, bool tu
 }
 
 /* The value in the new graph. */
-static int32_t put(struct fuse *f, int32_t id, bool turned) {
+static int32_t put(struct fuse *f, int32_t id) {
     const struct culm_graph *g = f->from;
     if (id < 0 || f->value[id] >= 0) {
         return id < 0 ? -1 : f->value[id];
     }
     const struct culm_value *from = &g->value[id];
     if (from->kind == CULM_VALUE_PARAM) {
-        f->value[id] = put_param(f, &g->param[from->param], turned);
+        f->value[id] = put_param(f, &g->param[from->param]);
     } else if (from->kind == CULM_VALUE_FIELD) {
         const struct culm_field *field = &g->field[from->field];
         f->value[id] = culm_graph_field(f->to, field->name, field->dtype, &field->shape);
     } else {
-        int32_t same_as = from->same_as >= 0 ? put(f, from->same_as, false) : -1;
+        int32_t same_as = from->same_as >= 0 ? put(f, from->same_as) : -1;
         f->value[id] = culm_graph_value(f->to, from->kind, from->dtype, &from->shape);
         if (f->value[id] >= 0) {
             f->to->value[f->value[id]].same_as = same_as;
@@ -175,14 +177,14 @@ static void put_chain(struct fuse *f, const struct chain *c, int32_t block) {
     memset(node.input, -1, sizeof node.input);
     memset(node.output, -1, sizeof node.output);
     memset(node.use, -1, sizeof node.use);
-    node.input[0] = put(f, conv->input[0], false);
-    node.input[1] = put(f, conv->input[1], true);
-    node.input[2] = put(f, conv->input[2], false);
+    node.input[0] = put(f, conv->input[0]);
+    node.input[1] = put(f, conv->input[1]);
+    node.input[2] = put(f, conv->input[2]);
     for (int i = 1; i <= 4 && norm; i++) {
-        node.input[2 + i] = put(f, norm->input[i], false);
+        node.input[2 + i] = put(f, norm->input[i]);
     }
-    node.input[7] = put(f, c->residual, false);
-    node.output[0] = put(f, c->result, false);
+    node.input[7] = put(f, c->residual);
+    node.output[0] = put(f, c->result);
     node.attributes.eps = norm ? norm->attributes.eps : 0;
     node.attributes.function = c->function;
     node.attributes.alpha = c->alpha;
@@ -192,10 +194,10 @@ static void put_chain(struct fuse *f, const struct chain *c, int32_t block) {
 static void put_other(struct fuse *f, const struct culm_node_desc *from) {
     struct culm_node_desc node = *from;
     for (int i = 0; i < CULM_NODE_INPUTS_MAX; i++) {
-        node.input[i] = put(f, from->input[i], false);
+        node.input[i] = put(f, from->input[i]);
     }
     for (int i = 0; i < CULM_NODE_OUTPUTS_MAX; i++) {
-        node.output[i] = put(f, from->output[i], false);
+        node.output[i] = put(f, from->output[i]);
     }
     put_node(f, node);
 }
@@ -208,8 +210,11 @@ static void build(struct fuse *f) {
             find_chain(f, i);
         }
     }
-    for (int32_t i = 0; i < g->field_count; i++) { /* fields keep their numbers */
-        put(f, g->field[i].value, false);
+    for (int32_t i = 0; i < g->field_count; i++) { /* fields and parameters keep their numbers */
+        put(f, g->field[i].value);
+    }
+    for (int32_t i = 0; i < g->param_count; i++) {
+        put(f, g->param[i].value);
     }
     for (int32_t i = 0; i < g->node_count && f->to->error.status == CULM_OK; i++) {
         if (f->chain_at[i] >= 0) {
@@ -234,9 +239,10 @@ enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_gra
                      .value = malloc(values * sizeof *f.value),
                      .chain_at = malloc(nodes * sizeof *f.chain_at),
                      .gone = calloc(nodes, sizeof *f.gone),
+                     .turned = calloc(values, sizeof *f.turned),
                      .chain = calloc(nodes, sizeof *f.chain)};
     enum culm_status status;
-    if (f.to && f.readers && f.reader && f.value && f.chain_at && f.gone && f.chain) {
+    if (f.to && f.readers && f.reader && f.value && f.chain_at && f.gone && f.turned && f.chain) {
         memset(f.value, -1, values * sizeof *f.value);
         memset(f.chain_at, -1, nodes * sizeof *f.chain_at);
         build(&f);
@@ -249,6 +255,7 @@ enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_gra
     free(f.value);
     free(f.chain_at);
     free(f.gone);
+    free(f.turned);
     free(f.chain);
     if (status != CULM_OK) {
         culm_graph_free(f.to);

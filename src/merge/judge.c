@@ -24,8 +24,9 @@ void culm_judge_release(struct culm_judge *judge) {
 static void load(struct culm_judge *judge, float *const *value) {
     const struct culm_stage_info *info = culm_stage_info(judge->runner.stage);
     for (int32_t p = 0; p < info->param_count; p++) {
-        memcpy(judge->runner.params + info->params[p].offset, value[info->params[p].global_index],
-               4 * (size_t)info->params[p].count);
+        int32_t index = info->params[p].global_index; /* as in the model's graph */
+        culm_graph_turn(&judge->runner.graph->param[index], value[index],
+                        judge->runner.params + info->params[p].offset);
     }
 }
 

@@ -10,10 +10,10 @@
 
 struct culm_vision_runner {
     struct culm_device *device; /* borrowed */
-    struct culm_graph *graph;
+    struct culm_graph *graph;   /* fused; its parameters have the indices of the model's graph */
     struct culm_stage *stage;
     float *image;  /* [batch,h,w,channels], for the caller to fill */
-    float *params; /* flat, as culm_stage_info says */
+    float *params; /* flat, as culm_stage_info says; as culm_graph_turn makes them */
     void *output, *activations, *scratch;
     int64_t batch;
     int64_t memory_bytes; /* of all these */

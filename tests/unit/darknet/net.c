@@ -180,35 +180,35 @@ static struct map scale(const struct map *in, const struct map *by) {
 
 /* --- one network --- */
 
-static const char
-    cfg[] = "# a comment\n"
-            "[net]\nbatch = 4 # of training\nwidth=20\nheight=12\nchannels=3\nburn_in=1000\n"
-            "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=3\nstride=2\npad=1\nactivation="
-            "leaky\n" /* 0 */
-            "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=5\ngroups=8\nstride=1\npad="
-            "1\nactivation=relu\n"
-            "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=1\nstride=1\npad=1\nactivation="
-            "linear\n"
-            "[dropout]\nprobability=.2\n"                               /* 3 */
-            "[shortcut]\nfrom=-4\nactivation=linear\n"                  /* 4 */
-            "[avgpool]\n"                                               /* 5 */
-            "[convolutional]\nfilters=8\nsize=1\nactivation=logistic\n" /* 6 */
-            "[scale_channels]\nfrom=4\nactivation=linear\n"             /* 7 */
-            "[maxpool]\nsize=2\nstride=2\n"                             /* 8 */
-            "[maxpool]\nsize=3\nstride=1\n"                             /* 9 */
-            "[convolutional]\nbatch_normalize=1\nfilters=6\nsize=3\ndilation=2\npadding="
-            "2\nactivation=mish\n"
-            "[upsample]\nstride=2\n"                     /* 11 */
-            "[route]\nlayers=-1, 2\n"                    /* 12 */
-            "[route]\nlayers=-1\ngroups=2\ngroup_id=1\n" /* 13 */
-            "[convolutional]\nbatch_normalize=1\nfilters=4\nsize=3\npad=1\nstride=1\nactivation="
-            "relu6\n"
-            "[convolutional]\nbatch_normalize=1\nfilters=4\nsize=1\nactivation=swish\n"
-            "[convolutional]\nfilters=14\nsize=1\nstride=1\npad=1\nactivation=linear\n"
-            "[yolo]\nmask=1,2\nanchors=1,2, 3,4, 5,6\nclasses=2\nscale_x_y=1.05\nignore_thresh=.7\n"
-            "[route]\nlayers=10\n"
-            "[convolutional]\nfilters=7\nsize=1\nactivation=tanh\n"
-            "[yolo]\nmask=0\nanchors=1,2, 3,4, 5,6\nclasses=2\n";
+static const char cfg[] =
+    "# a comment\n"
+    "[net]\nbatch = 4 # of training\nwidth=20\nheight=12\nchannels=3\nburn_in=1000\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=3\nstride=2\npad=1\nactivation="
+    "leaky\n" /* 0 */
+    "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=5\ngroups=8\nstride=1\npad="
+    "1\nactivation=relu\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=1\nstride=1\npad=1\nactivation="
+    "linear\n"
+    "[dropout]\nprobability=.2\n"                               /* 3 */
+    "[shortcut]\nfrom=-4\nactivation=linear\n"                  /* 4 */
+    "[avgpool]\n"                                               /* 5 */
+    "[convolutional]\nfilters=8\nsize=1\nactivation=logistic\n" /* 6 */
+    "[scale_channels]\nfrom=4\nactivation=linear\n"             /* 7 */
+    "[maxpool]\nsize=2\nstride=2\n"                             /* 8 */
+    "[maxpool]\nsize=3\nstride=1\n"                             /* 9 */
+    "[convolutional]\nbatch_normalize=1\nfilters=6\nsize=3\ndilation=2\npadding="
+    "2\nactivation=mish\n"
+    "[upsample]\nstride=2\n"                     /* 11 */
+    "[route]\nlayers=-1, 2\n"                    /* 12 */
+    "[route]\nlayers=-1\ngroups=2\ngroup_id=1\n" /* 13 */
+    "[convolutional]\nbatch_normalize=1\nfilters=4\nsize=3\npad=1\nstride=1\nactivation="
+    "relu6\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=4\nsize=1\nactivation=swish\n"
+    "[convolutional]\nfilters=14\nsize=1\nstride=1\npad=1\nactivation=linear\n"
+    "[yolo]\nmask=1,2\nanchors=1,2, 3,4, 5,6\nclasses=2\nscale_x_y=1.05\nignore_thresh=.7\n"
+    "[route]\nlayers=10\n"
+    "[convolutional]\nfilters=7\nsize=1\nactivation=tanh\n"
+    "[yolo]\nmask=0\nanchors=1,2, 3,4, 5,6\nclasses=2\n";
 
 static struct numbers numbers;
 
@@ -270,6 +270,15 @@ static void compare(struct culm_vision_model *model, const struct map *image,
     struct culm_error error = {0};
     ok(culm_device_new(threads, &device, &error), &error);
     ok(culm_vision_runner_init(&runner, model, 2, device, &error), &error);
+    struct culm_graph *plain = NULL; /* what is fused keeps its parameters */
+    ok(culm_vision_model_graph(model, 2, CULM_VISION_INFER, &plain, &error), &error);
+    assert_int_equal(runner.graph->param_count, plain->param_count);
+    assert_true(runner.graph->node_count < plain->node_count);
+    for (int32_t i = 0; i < plain->param_count; i++) {
+        assert_string_equal(runner.graph->param[i].name, plain->param[i].name);
+        assert_true(culm_shape_equal(&runner.graph->param[i].written, &plain->param[i].shape));
+    }
+    culm_graph_free(plain);
     int64_t pixels = (int64_t)image->h * image->w;
     for (int64_t i = 0; i < pixels * 3; i++) {
         runner.image[pixels * 3 + i] = (float)image->at[i % 3 * pixels + i / 3];
