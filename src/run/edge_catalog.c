@@ -173,7 +173,7 @@ static enum culm_status measure(struct culm_edge_entry *entry, struct culm_devic
         struct culm_vision_runner runner;
         double took[MEASURED];
         enum culm_status status =
-            culm_vision_runner_init(&runner, entry->model, size[b], device, error);
+            culm_vision_runner_init_plain(&runner, entry->model, size[b], device, error);
         if (status == CULM_OK) {
             const struct culm_stage_info *info = culm_stage_info(runner.stage);
             size_t floats = (size_t)culm_elements(&runner.graph->field[0].shape);

@@ -31,18 +31,20 @@ static enum culm_status load(struct culm_vision_runner *runner, struct culm_visi
     return status;
 }
 
-enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
-                                         struct culm_vision_model *model, int64_t batch,
-                                         struct culm_device *device, struct culm_error *error) {
+static enum culm_status init(struct culm_vision_runner *runner, struct culm_vision_model *model,
+                             int64_t batch, bool fused, struct culm_device *device,
+                             struct culm_error *error) {
     *runner = (struct culm_vision_runner){.device = device, .batch = batch};
     const struct culm_stage_options how = {.forward_only = true};
     struct culm_graph *plain = NULL;
     enum culm_status status =
         culm_vision_model_graph(model, batch, CULM_VISION_INFER, &plain, error);
-    if (status == CULM_OK) {
+    if (status == CULM_OK && fused) {
         status = culm_graph_fuse(plain, &runner->graph, error);
+        culm_graph_free(plain);
+    } else {
+        runner->graph = plain;
     }
-    culm_graph_free(plain);
     if (status != CULM_OK ||
         (status = culm_stages_compile(runner->graph, 1, &how, &runner->stage, error))) {
         return status;
@@ -63,6 +65,19 @@ enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
                    runner->scratch
                ? load(runner, model, error)
                : culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", model->name);
+}
+
+enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
+                                         struct culm_vision_model *model, int64_t batch,
+                                         struct culm_device *device, struct culm_error *error) {
+    return init(runner, model, batch, true, device, error);
+}
+
+enum culm_status culm_vision_runner_init_plain(struct culm_vision_runner *runner,
+                                               struct culm_vision_model *model, int64_t batch,
+                                               struct culm_device *device,
+                                               struct culm_error *error) {
+    return init(runner, model, batch, false, device, error);
 }
 
 void culm_vision_runner_release(struct culm_vision_runner *runner) {
