@@ -127,7 +127,8 @@ static bool join_chunks(struct reply *reply, bool *ret_bad) {
     for (int pass = 0; pass < 2; pass++) { /* first looks whether it is whole */
         from = to = reply->body;
         for (;;) {
-            const uint8_t *line = from < end ? memmem(data + from, end - from, "\r\n", 2) : NULL;
+            const uint8_t *here = data + from;
+            const uint8_t *line = here && from < end ? memmem(here, end - from, "\r\n", 2) : NULL;
             if (!line) {
                 return false;
             }
