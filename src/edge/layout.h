@@ -38,8 +38,11 @@ struct culm_edge_query {
     char name[64];
     int32_t feed;
     uint64_t deadline_ns; /* from a frame's coming to its answer */
-    uint64_t every_ns;    /* it looks at a frame at most so often; 0: at each */
-    int32_t batches;      /* sizes that may be run, at least one: ascending, the first is 1 */
+    /* One that samples: every so often it looks at `burst` frames in a row, first after `after_ns`, and
+     * then no more, since each time its tensors have to come. 0: it looks at every frame. */
+    uint64_t every_ns, after_ns;
+    int32_t burst;
+    int32_t batches; /* sizes that may be run, at least one: ascending, the first is 1 */
     int32_t batch[CULM_EDGE_SIZES_MAX];
     uint64_t run_ns[CULM_EDGE_SIZES_MAX];
     size_t activation_bytes[CULM_EDGE_SIZES_MAX];

@@ -116,7 +116,9 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
     }
     enum culm_status status = culm_edge_batches(choices, plan.count, 0, chosen, &plan.least_share);
     for (int32_t i = 0; status == CULM_OK && i < plan.count; i++) {
-        plan.visit[plan.order[i]] = options->visit ? visit : choices[i].choice[chosen[i]].frames;
+        bool samples = layout->query[plan.order[i]].every_ns > 0; /* its share is not what counts */
+        plan.visit[plan.order[i]] =
+            options->visit || samples ? visit : choices[i].choice[chosen[i]].frames;
     }
     *ret_plan = plan;
     return status;
@@ -201,6 +203,9 @@ static enum culm_status improve(const struct culm_edge_layout *layout, struct cu
                                 struct played *best_played) {
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < best->count && status == CULM_OK && !all_of_it(best_played); i++) {
+        if (layout->query[best->order[i]].every_ns) {
+            continue;
+        }
         for (int up = 0; up < 2 && status == CULM_OK; up++) {
             struct culm_edge_plan plan = *best;
             int32_t *visit = &plan.visit[plan.order[i]];

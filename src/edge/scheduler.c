@@ -173,6 +173,20 @@ static bool make_slot(struct culm_edge_scheduler *scheduler, struct feed_state *
     return true;
 }
 
+/* Whether one that samples looks at the frame of this moment. */
+static bool samples(const struct culm_edge_scheduler *scheduler, const struct culm_edge_query *of,
+                    struct query_state *state, uint64_t at_ns) {
+    if (state->burst_left == 0) {
+        if (at_ns < culm_edge_burst_ns(scheduler, of, state)) {
+            return false;
+        }
+        state->looked_ns = at_ns ? at_ns : 1;
+        state->burst_left = of->burst > 0 ? of->burst : 1;
+    }
+    state->burst_left--;
+    return true;
+}
+
 static void on_frame(struct culm_edge_scheduler *scheduler, int32_t from,
                      const struct culm_message *message) {
     struct culm_reader reader = culm_reader_of(message->meta, message->meta_bytes);
@@ -190,10 +204,8 @@ static void on_frame(struct culm_edge_scheduler *scheduler, int32_t from,
         int32_t query = scheduler->plan.order[i];
         const struct culm_edge_query *of = query_of(scheduler, query);
         struct query_state *state = &scheduler->query[query];
-        if (of->feed == from && (!of->every_ns || state->looked_ns == 0 ||
-                                 frame.at_ns >= state->looked_ns + of->every_ns)) {
+        if (of->feed == from && (!of->every_ns || samples(scheduler, of, state, frame.at_ns))) {
             frame.pending |= 1ull << query;
-            state->looked_ns = of->every_ns ? frame.at_ns : state->looked_ns;
         }
     }
     if (!frame.pending) {

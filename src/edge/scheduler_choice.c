@@ -57,6 +57,11 @@ int32_t culm_edge_in_time(const struct culm_edge_scheduler *scheduler, int32_t q
     return count;
 }
 
+uint64_t culm_edge_burst_ns(const struct culm_edge_scheduler *scheduler,
+                            const struct culm_edge_query *of, const struct query_state *state) {
+    return state->looked_ns ? state->looked_ns + of->every_ns : scheduler->begin_ns + of->after_ns;
+}
+
 /* When the feed's next frame should come; CULM_NEVER: it is not to be counted on. */
 static uint64_t next_frame_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                               uint64_t now_ns) {
@@ -68,8 +73,10 @@ static uint64_t next_frame_ns(const struct culm_edge_scheduler *scheduler, int32
         return CULM_NEVER;
     }
     uint64_t next = feed->last_ns + period;
-    if (of->every_ns && scheduler->query[query].looked_ns + of->every_ns > next) {
-        next = scheduler->query[query].looked_ns + of->every_ns;
+    const struct query_state *state = &scheduler->query[query];
+    if (of->every_ns && state->burst_left == 0) {
+        uint64_t burst = culm_edge_burst_ns(scheduler, of, state);
+        next = burst > next ? burst : next;
     }
     return next > now_ns ? next : now_ns;
 }
@@ -172,7 +179,9 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
         if (next == CULM_NEVER) {
             continue;
         }
-        if (state->passed_over >= 2) {
+        /* The next burst of one that samples is far away: nobody waits for that. */
+        bool soon = !of->every_ns || state->burst_left > 0;
+        if (state->passed_over >= 2 && soon) {
             scheduler->target = query;
             scheduler->waits = true;
             scheduler->wait_ns = next + of->deadline_ns - of->run_ns[0];

@@ -27,7 +27,8 @@ struct feed_state {
 struct query_state {
     struct culm_edge_totals totals;
     uint64_t answered_ns; /* last, in time; or when it came */
-    uint64_t looked_ns;   /* at_ns of the last frame that it took up, where it samples */
+    uint64_t looked_ns;   /* where it samples: at_ns of the first frame of the last burst, */
+    int32_t burst_left;   /* and how many it will still look at */
     uint64_t retry_ns;    /* nothing is loaded for it before */
     int32_t failures;     /* to load, one after the other */
     int32_t passed_over;  /* since its last visit, and it lost frames by it */
@@ -67,6 +68,9 @@ struct culm_edge_scheduler {
 
 /* scheduler_choice.c */
 
+/* When the next burst of one that samples may begin. */
+uint64_t culm_edge_burst_ns(const struct culm_edge_scheduler *scheduler,
+                            const struct culm_edge_query *of, const struct query_state *state);
 /* When it can be ready: tensors there, nothing running. */
 uint64_t culm_edge_ready_ns(const struct culm_edge_scheduler *scheduler, int32_t query,
                             uint64_t now_ns);

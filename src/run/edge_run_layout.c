@@ -374,7 +374,10 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
         laid->query[q].gone = query->gone;
         if (query->original_of >= 0) { /* it has time, and need not see everything */
             const struct culm_drift_config *drift = &first->workload.edge.drift;
-            laid->query[q].every_ns = (uint64_t)(drift->every_s / (double)drift->frames * 1e9);
+            laid->query[q].every_ns = (uint64_t)(drift->every_s * 1e9);
+            laid->query[q].after_ns = laid->query[q].every_ns / (uint64_t)run->query_count *
+                                      (uint64_t)query->original_of; /* one after the other */
+            laid->query[q].burst = (int32_t)drift->frames;
             laid->query[q].deadline_ns *= 4;
         }
         laid->query[q].tensor = laid->list[q];
