@@ -45,8 +45,13 @@ static enum culm_status take_parts(struct culm_edge_entry *entry, struct culm_er
     if (!entry->part) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a model");
     }
+    struct culm_graph *fused = NULL; /* its parameters have the same indices */
+    if ((status = culm_graph_fuse(graph, &fused, error)) != CULM_OK) {
+        return status;
+    }
     for (int32_t p = 0; p < graph->param_count; p++) {
         struct culm_edge_part *part = &entry->part[entry->part_count++];
+        part->turned = fused->param[p].turned;
         snprintf(part->name, sizeof part->name, "%s", graph->param[p].name);
         part->bytes = (size_t)culm_elements(&graph->param[p].shape) * 4;
         part->layer = -1;
@@ -57,6 +62,7 @@ static enum culm_status take_parts(struct culm_edge_entry *entry, struct culm_er
             }
         }
     }
+    culm_graph_free(fused);
     return CULM_OK;
 }
 
@@ -173,7 +179,7 @@ static enum culm_status measure(struct culm_edge_entry *entry, struct culm_devic
         struct culm_vision_runner runner;
         double took[MEASURED];
         enum culm_status status =
-            culm_vision_runner_init_plain(&runner, entry->model, size[b], device, error);
+            culm_vision_runner_init(&runner, entry->model, size[b], device, error);
         if (status == CULM_OK) {
             const struct culm_stage_info *info = culm_stage_info(runner.stage);
             size_t floats = (size_t)culm_elements(&runner.graph->field[0].shape);

@@ -18,6 +18,7 @@ struct culm_edge_part { /* of a model: a parameter */
     size_t bytes;
     int32_t layer; /* whose weights or bias it is; -1: of none */
     bool bias;     /* of the layer */
+    bool turned;   /* is run on in another order than files have (graph.h) */
 };
 
 struct culm_edge_entry { /* a query of the workload */

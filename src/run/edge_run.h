@@ -79,6 +79,7 @@ struct edge_query {
 /* A source as a package has it. */
 struct edge_tensor {
     struct culm_package_tensor of;
+    bool turned;   /* in memory it is as culm_graph_turn makes it */
     bool verified; /* its digest was compared */
 };
 

@@ -59,7 +59,7 @@ struct reading {
     char path[CULM_PATH_MAX];
     struct culm_package_tensor tensor;
     size_t bytes;
-    bool verified;
+    bool turned, verified;
     int32_t number;
 };
 
@@ -96,11 +96,27 @@ static enum culm_status verify(const struct reading *source, const char *at,
     return status;
 }
 
+/* Into the order in which it is run on. */
+static enum culm_status turn(const struct reading *source, char *at, struct culm_error *error) {
+    struct culm_param param = {.turned = true, .written = {.rank = source->tensor.rank}};
+    memcpy(param.written.dim, source->tensor.shape,
+           (size_t)source->tensor.rank * sizeof *source->tensor.shape);
+    float *as_file = malloc(source->bytes);
+    if (!as_file) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", source->path);
+    }
+    memcpy(as_file, at, source->bytes);
+    culm_graph_turn(&param, as_file, (float *)at);
+    free(as_file);
+    return CULM_OK;
+}
+
 static enum culm_status describe(const struct culm_edge_running *run, int32_t number,
                                  struct reading *source, struct culm_error *error) {
     const struct edge_tensor *tensor = &run->tensor[number];
     source->number = number;
     source->tensor = tensor->of;
+    source->turned = tensor->turned;
     source->verified = tensor->verified;
     source->bytes = run->store.source[number].bytes;
     return culm_package_tensor_path(run->store.source[number].place ? run->originals : run->package,
@@ -128,6 +144,9 @@ enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t n
             pthread_mutex_lock(&run->lock);
             run->tensor[source.number].verified = status == CULM_OK;
             pthread_mutex_unlock(&run->lock);
+        }
+        if (status == CULM_OK && source.turned) {
+            status = turn(&source, at + offset, error);
         }
         offset += edge_round64(source.bytes);
     }

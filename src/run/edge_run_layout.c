@@ -23,9 +23,12 @@ static int32_t part_of(const struct culm_edge_entry *entry, const char *name) {
 static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batch,
                                      struct edge_program *program, struct culm_error *error) {
     const struct culm_stage_options how = {.forward_only = true};
-    enum culm_status status;
-    if ((status = culm_vision_model_graph(entry->model, batch, CULM_VISION_INFER, &program->graph,
-                                          error)) ||
+    struct culm_graph *plain = NULL;
+    enum culm_status status =
+        culm_vision_model_graph(entry->model, batch, CULM_VISION_INFER, &plain, error);
+    status = status ? status : culm_graph_fuse(plain, &program->graph, error);
+    culm_graph_free(plain);
+    if (status != CULM_OK ||
         (status = culm_stages_compile(program->graph, 1, &how, &program->stage, error))) {
         return status;
     }
@@ -203,22 +206,29 @@ enum culm_status culm_edge_running_take(struct culm_edge_running *run,
 
 /* --- where tensors come from --- */
 
+/* Who runs on the same numbers in the same order shares them. */
 static enum culm_status add_source(struct culm_edge_running *run,
-                                   const struct culm_package_tensor *tensor, int32_t place,
-                                   int32_t *ret_source, struct culm_error *error) {
-    int32_t source =
-        culm_edge_store_source(&run->store, tensor->digest, (size_t)tensor->count * 4, place);
+                                   const struct culm_package_tensor *tensor, bool turned,
+                                   int32_t place, int32_t *ret_source, struct culm_error *error) {
+    char key[CULM_SHA256_HEX + 8];
+    snprintf(key, sizeof key, "%s%s", tensor->digest, turned ? " turned" : "");
+    int32_t source = culm_edge_store_source(&run->store, key, (size_t)tensor->count * 4, place);
     if (source >= run->tensor_count && source >= 0) {
         if (!CULM_GROW(run->tensor, run->tensor_capacity, source + 1)) {
             source = -1;
         } else {
-            run->tensor[source] = (struct edge_tensor){.of = *tensor};
+            run->tensor[source] = (struct edge_tensor){.of = *tensor, .turned = turned};
             run->tensor_count = source + 1;
         }
     }
     *ret_source = source;
     return source < 0 ? culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors")
                       : CULM_OK;
+}
+
+static bool has_shape(const struct culm_package_tensor *tensor, const struct culm_shape *shape) {
+    return tensor->rank == shape->rank &&
+           memcmp(tensor->shape, shape->dim, (size_t)shape->rank * sizeof *shape->dim) == 0;
 }
 
 static enum culm_status from_package(struct culm_edge_running *run, struct edge_query *query,
@@ -229,16 +239,18 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
         int32_t param = culm_package_param_find(&round->query[of], entry->part[p].name);
         const struct culm_package_tensor *tensor =
             param < 0 ? NULL : &round->tensor[round->query[of].param[param].tensor];
-        if (!tensor || (size_t)tensor->count * 4 != entry->part[p].bytes) {
+        const struct culm_shape *shape = &entry->graph->param[p].shape;
+        const struct culm_package_tensor *original =
+            param < 0 ? NULL : &round->tensor[round->query[of].param[param].original];
+        if (!tensor || !has_shape(tensor, shape) || !has_shape(original, shape)) {
             return culm_error_set(error, CULM_ERR_CONFIG,
                                   "package '%s': query '%s' is of another model: it has no such "
                                   "parameter as '%s'; merge again",
                                   run->package, entry->config->name, entry->part[p].name);
         }
-        enum culm_status status =
-            add_source(run, &round->tensor[round->query[of].param[param].original], 0,
-                       &query->original[p], error);
-        status = status ? status : add_source(run, tensor, 0, &query->source[p], error);
+        bool turned = entry->part[p].turned;
+        enum culm_status status = add_source(run, original, turned, 0, &query->original[p], error);
+        status = status ? status : add_source(run, tensor, turned, 0, &query->source[p], error);
         if (status != CULM_OK) {
             return status;
         }
@@ -264,7 +276,9 @@ static enum culm_status from_model(struct culm_edge_running *run, struct edge_qu
         status =
             status ? status : culm_package_put(NULL, run->originals, &tensor, data, NULL, error);
         free(data);
-        status = status ? status : add_source(run, &tensor, 1, &query->source[p], error);
+        status = status
+                     ? status
+                     : add_source(run, &tensor, entry->part[p].turned, 1, &query->source[p], error);
         query->original[p] = query->source[p];
     }
     return status;

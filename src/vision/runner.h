@@ -23,7 +23,7 @@ struct culm_vision_runner {
 enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
                                          struct culm_vision_model *model, int64_t batch,
                                          struct culm_device *device, struct culm_error *error);
-/* The same with the model's graph as it is, for who must know how long that takes. */
+/* The same with the graph as it is, not fused: to compare the two. */
 enum culm_status culm_vision_runner_init_plain(struct culm_vision_runner *runner,
                                                struct culm_vision_model *model, int64_t batch,
                                                struct culm_device *device,
