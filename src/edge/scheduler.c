@@ -667,7 +667,12 @@ static void take_next(struct culm_edge_scheduler *scheduler) {
     scheduler->next_victim = NULL;
     for (int32_t q = 0; q < scheduler->layout->query_count; q++) {
         struct query_state *state = &scheduler->query[q];
-        state->answered_ns = q >= queries ? now_of(scheduler) : state->answered_ns;
+        uint64_t now = now_of(scheduler), every = scheduler->layout->query[q].every_ns;
+        uint64_t first = now + scheduler->layout->query[q].after_ns;
+        state->answered_ns = q >= queries ? now : state->answered_ns;
+        if (every && !state->looked_ns) { /* one that samples from now on, in its turn */
+            state->looked_ns = first > every ? first - every : 1;
+        }
         state->passed_over = 0;
         state->retry_ns = 0;
     }
@@ -710,7 +715,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
 
 static void on_lost(void *actor, int32_t node) {
     struct culm_edge_scheduler *scheduler = actor;
-    if (node >= 0 && node < scheduler->layout->feed_count) {
+    if (node >= 0 && node < CULM_EDGE_FEEDS_MAX) { /* also of a layout that is still to come */
         scheduler->feed[node].ended = true;
         publish(scheduler, json_pack("{s:s, s:i, s:b}", "event", "feed", "feed", node, "ended", 1));
         advance(scheduler);

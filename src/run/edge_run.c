@@ -41,6 +41,11 @@ static void on_event(void *ctx, json_t *event) {
     if (kind && strcmp(kind, "done") == 0) {
         add_accuracy(run, event);
     }
+    const json_t *feed = json_object_get(event, "feed"); /* the scheduler knows numbers alone */
+    if (json_is_integer(feed) && json_integer_value(feed) < run->feed_count) {
+        const char *name = run->feed[json_integer_value(feed)].config->name;
+        json_object_set_new(event, "feed", culm_json_text(name));
+    }
     if (culm_sink_event(run->sink, event, &error) != CULM_OK && run->failed.status == CULM_OK) {
         run->failed = error;
     }
@@ -56,6 +61,11 @@ static void on_again(void *ctx) { culm_edge_running_reload(ctx); }
 static void on_tick(void *ctx) {
     struct culm_edge_running *run = ctx;
     culm_edge_running_hear(run);
+    struct culm_error error;
+    /* Slots that were in use when there came to be fewer. */
+    if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
+        run->failed = error;
+    }
     if (run->package && !run->next && culm_package_moved(run->package, run->round)) {
         culm_edge_running_round(run);
     }

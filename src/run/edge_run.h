@@ -109,7 +109,8 @@ struct edge_feed {
     struct culm_blob
         *slot[CULM_EDGE_FRAME_SLOTS]; /* struct edge_frame; free when nobody else has it */
     bool held[CULM_EDGE_FRAME_SLOTS]; /* its pixels are in memory */
-    int32_t slots;                    /* atomic; of these are used */
+    int32_t slots;                    /* of these are used */
+    pthread_mutex_t slots_lock;       /* of slot, held and slots */
     pthread_mutex_t lock;
     char said[CULM_ERROR_MAX]; /* under the lock; to be told, "": nothing */
 };

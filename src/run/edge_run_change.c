@@ -55,6 +55,7 @@ static enum culm_status relay(struct culm_edge_running *run, struct culm_error *
 struct before {
     int32_t query_count, feed_count;
     bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
+    bool reverted[CULM_EDGE_QUERIES_MAX];
     int32_t shadow[CULM_EDGE_QUERIES_MAX];
     int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX];
     int64_t round;
@@ -76,6 +77,7 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
         const struct edge_query *query = &run->query[q];
         before->query_gone[q] = query->gone;
         before->shadow[q] = query->shadow;
+        before->reverted[q] = query->reverted;
         before->source[q] = copy_of(query->source, query->entry->part_count);
         before->original[q] = copy_of(query->original, query->entry->part_count);
         ok &= before->source[q] && before->original[q];
@@ -93,6 +95,7 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
         if (q < before->query_count && before->source[q] && before->original[q]) {
             int32_t *source = query->source, *original = query->original;
             query->shadow = before->shadow[q];
+            query->reverted = before->reverted[q];
             query->source = before->source[q];
             query->original = before->original[q];
             before->source[q] = source;
@@ -102,6 +105,7 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
     for (int32_t f = 0; f < run->feed_count; f++) {
         run->feed[f].gone = f >= before->feed_count || before->feed_gone[f];
     }
+    run->round = before->round; /* what was refused is tried again later */
 }
 
 static void forget(struct before *before) {
@@ -221,6 +225,10 @@ static void guess_times(const struct culm_edge_running *run, struct culm_edge_en
                 entry->times.run_ms[b] = other->times.run_ms[b];
             }
         }
+        /* Whoever is thought too slow to try is never run, and so never known better. */
+        double most = entry->config->deadline_ms / 2;
+        entry->times.run_ms[b] =
+            b == 0 && entry->times.run_ms[b] > most ? most : entry->times.run_ms[b];
     }
 }
 
@@ -461,8 +469,12 @@ static bool times_differ(struct culm_edge_running *run) {
         struct edge_query *query = &run->query[q];
         for (int32_t b = 0; b < query->sizes && !query->gone; b++) {
             double took = query->took_ms[b], *thought = &query->entry->times.run_ms[b];
-            if (took > 0 &&
-                (took > *thought * (1 + TIMES_OFF) || took < *thought * (1 - TIMES_OFF))) {
+            if (query->original_of < 0 && b == 0 && *thought >= query->entry->config->deadline_ms) {
+                *thought = 0.9 * query->entry->config->deadline_ms; /* one more try */
+                query->took_ms[b] = 0;
+                differ = true;
+            } else if (query->original_of < 0 && took > 0 &&
+                       (took > *thought * (1 + TIMES_OFF) || took < *thought * (1 - TIMES_OFF))) {
                 *thought = took;
                 differ = true;
             }

@@ -36,15 +36,18 @@ static bool wait_until(struct edge_feed *feed, uint64_t at_ns) {
     return !stops(feed);
 }
 
-/* A slot that nobody has but this thread; NULL: there is none. */
+/* A slot that nobody has, now referenced, so that its memory is not given back while it is filled; NULL:
+ * there is none. */
 static struct culm_blob *free_slot(struct edge_feed *feed) {
-    int32_t slots = __atomic_load_n(&feed->slots, __ATOMIC_ACQUIRE);
-    for (int32_t i = 0; i < slots; i++) {
+    struct culm_blob *slot = NULL;
+    pthread_mutex_lock(&feed->slots_lock);
+    for (int32_t i = 0; i < feed->slots && !slot; i++) {
         if (__atomic_load_n(&feed->slot[i]->refs, __ATOMIC_ACQUIRE) == 1) {
-            return feed->slot[i];
+            slot = culm_blob_ref(feed->slot[i]);
         }
     }
-    return NULL;
+    pthread_mutex_unlock(&feed->slots_lock);
+    return slot;
 }
 
 static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
@@ -74,6 +77,7 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
                                          .payload_bytes = slot->size_bytes};
     bool ok = !meta.failed && culm_alone_post(feed->run->alone, feed->number, &message);
     culm_buf_release(&meta);
+    culm_blob_unref(slot);
     return ok;
 }
 
@@ -138,43 +142,54 @@ static void *feed_main(void *arg) {
     return NULL;
 }
 
+/* Slots of one feed; under its slots_lock. */
+static enum culm_status set_slots(struct culm_edge_running *run, struct edge_feed *feed,
+                                  int32_t wanted, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    feed->slots = wanted < feed->slots ? wanted : feed->slots;
+    for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS && status == CULM_OK; i++) {
+        struct culm_blob *slot = feed->slot[i];
+        if (i < wanted && !feed->held[i]) {
+            if (!slot) {
+                status = culm_blob_pool_get(run->headers, sizeof(struct edge_frame), &slot);
+                if (status != CULM_OK) {
+                    return culm_error_set(error, status, "out of memory for frames");
+                }
+                struct edge_frame *frame = slot->data;
+                *frame = (struct edge_frame){.label = -1};
+                frame->pixels = (uint8_t *)culm_edge_arena_place(&run->arena, feed->frame_bytes);
+                feed->slot[i] = slot;
+                if (!frame->pixels) {
+                    return culm_error_set(error, CULM_ERR_MEMORY, "no addresses left");
+                }
+            }
+            status =
+                culm_edge_arena_hold(&run->arena, (char *)((struct edge_frame *)slot->data)->pixels,
+                                     feed->frame_bytes, error);
+            feed->held[i] = status == CULM_OK;
+        } else if (i >= wanted && slot && feed->held[i] &&
+                   __atomic_load_n(&slot->refs, __ATOMIC_ACQUIRE) == 1) {
+            culm_edge_arena_give_back(
+                &run->arena, (char *)((struct edge_frame *)slot->data)->pixels, feed->frame_bytes);
+            feed->held[i] = false;
+        }
+    }
+    feed->slots = status == CULM_OK ? wanted : feed->slots;
+    return status;
+}
+
 enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (int32_t f = 0; f < run->feed_count && status == CULM_OK; f++) {
         struct edge_feed *feed = &run->feed[f];
-        int32_t wanted = feed->gone || feed->inputs == 0 ? 0 : run->plan.slots + 1;
-        __atomic_store_n(&feed->slots, wanted < feed->slots ? wanted : feed->slots,
-                         __ATOMIC_RELEASE);
-        for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS && status == CULM_OK; i++) {
-            struct culm_blob *slot = feed->slot[i];
-            if (i < wanted && !feed->held[i]) {
-                if (!slot) {
-                    status = culm_blob_pool_get(run->headers, sizeof(struct edge_frame), &slot);
-                    if (status != CULM_OK) {
-                        return culm_error_set(error, status, "out of memory for frames");
-                    }
-                    struct edge_frame *frame = slot->data;
-                    *frame = (struct edge_frame){.label = -1};
-                    frame->pixels =
-                        (uint8_t *)culm_edge_arena_place(&run->arena, feed->frame_bytes);
-                    feed->slot[i] = slot;
-                    if (!frame->pixels) {
-                        return culm_error_set(error, CULM_ERR_MEMORY, "no addresses left");
-                    }
-                }
-                status = culm_edge_arena_hold(&run->arena,
-                                              (char *)((struct edge_frame *)slot->data)->pixels,
-                                              feed->frame_bytes, error);
-                feed->held[i] = status == CULM_OK;
-            } else if (i >= wanted && slot && feed->held[i] &&
-                       __atomic_load_n(&slot->refs, __ATOMIC_ACQUIRE) == 1) {
-                culm_edge_arena_give_back(&run->arena,
-                                          (char *)((struct edge_frame *)slot->data)->pixels,
-                                          feed->frame_bytes);
-                feed->held[i] = false;
-            }
+        bool watched = false;
+        for (int32_t q = 0; q < run->query_count; q++) {
+            watched |= !run->query[q].gone && run->query[q].feed == f;
         }
-        __atomic_store_n(&feed->slots, wanted, __ATOMIC_RELEASE);
+        int32_t wanted = feed->gone || !watched || feed->inputs == 0 ? 0 : run->plan.slots + 1;
+        pthread_mutex_lock(&feed->slots_lock);
+        status = set_slots(run, feed, wanted, error);
+        pthread_mutex_unlock(&feed->slots_lock);
     }
     return status;
 }

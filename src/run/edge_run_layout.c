@@ -161,6 +161,7 @@ void culm_edge_running_open_feed(struct culm_edge_running *run, struct culm_feed
     double fps = config->fps > 0 ? config->fps : 25;
     *feed = (struct edge_feed){
         .run = run, .config = config, .number = f, .period_ns = (uint64_t)(1e9 / fps)};
+    pthread_mutex_init(&feed->slots_lock, NULL);
 }
 
 void culm_edge_running_add_input(struct edge_feed *feed, const struct culm_vision_input *input) {
@@ -298,7 +299,13 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
         if (query->gone || query->original_of >= 0) {
             continue;
         }
-        query->reverted &= run->round == before; /* a new round is another chance */
+        if (run->round != before) { /* a new round is another chance */
+            query->reverted = false;
+            query->below = 0;
+            if (query->drift) {
+                culm_accuracy_clear(query->drift);
+            }
+        }
         int32_t of =
             run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
         status =
@@ -381,6 +388,10 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
                                                 .frame_bytes = run->feed[f].frame_bytes,
                                                 .gone = run->feed[f].gone};
     }
+    uint64_t originals = 0, sampling = 0;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        originals += run->query[q].original_of >= 0 && !run->query[q].gone;
+    }
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
         struct edge_query *query = &run->query[q];
         culm_edge_catalog_fill(first, query->entry, &laid->query[q]);
@@ -389,8 +400,9 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
         if (query->original_of >= 0) { /* it has time, and need not see everything */
             const struct culm_drift_config *drift = &first->workload.edge.drift;
             laid->query[q].every_ns = (uint64_t)(drift->every_s * 1e9);
-            laid->query[q].after_ns = laid->query[q].every_ns / (uint64_t)run->query_count *
-                                      (uint64_t)query->original_of; /* one after the other */
+            laid->query[q].after_ns = /* one after the other */
+                laid->query[q].every_ns / (originals > 0 ? originals : 1) * sampling;
+            sampling += !query->gone;
             laid->query[q].burst = (int32_t)drift->frames;
             laid->query[q].deadline_ns *= 4;
         }

@@ -88,11 +88,36 @@ static void draw_feed(const struct culm_edge_running *run, int32_t number) {
     culm_feed_close(feed);
 }
 
+/* Those of a run before: QUERY-0123.png. What else is there is not ours. */
+static void remove_old(const struct culm_edge_running *run, const char *folder) {
+    struct culm_names names = {0};
+    if (culm_dir_list(folder, &names, NULL) != CULM_OK) {
+        return;
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = names.name[i];
+        for (int32_t q = 0; q < run->query_count; q++) {
+            const char *query = run->query[q].entry->config->name;
+            size_t len = strlen(query), digits = 0;
+            if (strncmp(name, query, len) == 0 && name[len] == '-') {
+                digits = strspn(name + len + 1, "0123456789");
+            }
+            char path[CULM_PATH_MAX];
+            if (digits > 0 && strcmp(name + len + 1 + digits, ".png") == 0 &&
+                culm_path_format(path, NULL, "%s/%s", folder, name) == CULM_OK) {
+                (void)culm_file_remove(NULL, path, NULL);
+                break;
+            }
+        }
+    }
+    culm_names_release(&names);
+}
+
 void culm_edge_running_pictures(struct culm_edge_running *run) {
     char path[CULM_PATH_MAX];
     if (culm_path_format(path, NULL, "%s/pictures", run->out) == CULM_OK &&
-        culm_tree_remove(NULL, path, NULL) == CULM_OK &&
         culm_dir_make(NULL, path, NULL) == CULM_OK) {
+        remove_old(run, path);
         for (int32_t f = 0; f < run->feed_count; f++) {
             draw_feed(run, f);
         }
