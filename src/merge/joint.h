@@ -47,7 +47,7 @@ struct culm_joint_samples {
     void *ctx;
     int64_t count; /* at least 1 */
     /* Fills ret_image[height, width, channels], as the model's input wants it, and, with ANSWERS, what
-     * should be answered, which stays valid until the next call. */
+     * should be answered, which stays valid until `batch` more calls: a batch is asked for first. */
     enum culm_status (*get)(void *ctx, int64_t sample, float *ret_image,
                             struct culm_wanted *ret_wanted, struct culm_error *error);
 };

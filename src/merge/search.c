@@ -439,6 +439,11 @@ static enum culm_status train(struct culm_search *s, const double *harm, int64_t
                 culm_share_saved(s->share) <= more_than) {
                 break;
             }
+            for (int32_t k = 0; k < s->count; k++) {
+                if (!shares(s, k)) { /* it is no more checked */
+                    culm_merge_model_revert(s->models[k]);
+                }
+            }
             release_joined(&joined);
             status = join(s, s->config->seed + (uint64_t)step + 1, &joined, error);
         }

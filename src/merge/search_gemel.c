@@ -18,9 +18,11 @@ struct lesson {
     const struct culm_merge_model *model;
     const struct culm_merge_frames *frames;
     const struct culm_answer *answer; /* [frames]: of the original */
-    struct culm_wanted_box *box;      /* of the sample that was asked for last */
-    int32_t box_capacity;
-    float *points;
+    /* What is wanted of the samples that were asked for last, as many as a batch has: */
+    struct culm_wanted_box *box[BATCH];
+    int32_t box_capacity[BATCH];
+    float *points[BATCH];
+    int32_t turn; /* whose memory the next one takes */
 };
 
 struct work {
@@ -98,30 +100,32 @@ static enum culm_status get(void *ctx, int64_t sample, float *ret_image,
     const struct culm_answer *answer = &lesson->answer[sample];
     const int64_t each = culm_elements(&lesson->model->graph->field[0].shape);
     const float width = (float)frames->width, height = (float)frames->height;
+    const int32_t turn = lesson->turn;
+    lesson->turn = (turn + 1) % BATCH;
     memcpy(ret_image, frames->image + sample * each, (size_t)each * sizeof *ret_image);
-    if (answer->box_count > lesson->box_capacity) {
-        free(lesson->box);
-        lesson->box_capacity = 2 * answer->box_count;
-        lesson->box = malloc((size_t)lesson->box_capacity * sizeof *lesson->box);
-        if (!lesson->box) {
-            lesson->box_capacity = 0;
+    if (answer->box_count > lesson->box_capacity[turn]) {
+        free(lesson->box[turn]);
+        lesson->box_capacity[turn] = 2 * answer->box_count;
+        lesson->box[turn] = malloc((size_t)lesson->box_capacity[turn] * sizeof *lesson->box[turn]);
+        if (!lesson->box[turn]) {
+            lesson->box_capacity[turn] = 0;
             return no_memory(error);
         }
     }
     for (int32_t b = 0; b < answer->box_count; b++) {
         const struct culm_box *box = &answer->box[b];
-        lesson->box[b] = (struct culm_wanted_box){
+        lesson->box[turn][b] = (struct culm_wanted_box){
             (box->x + box->width / 2) / width, (box->y + box->height / 2) / height,
             box->width / width, box->height / height, box->class_index};
     }
     for (int32_t p = 0; p < answer->point_count; p++) {
-        lesson->points[2 * p] = answer->point[p].x / width;
-        lesson->points[2 * p + 1] = answer->point[p].y / height;
+        lesson->points[turn][2 * p] = answer->point[p].x / width;
+        lesson->points[turn][2 * p + 1] = answer->point[p].y / height;
     }
     int32_t label = answer->class_count > 0 ? answer->classes[0].class_index : -1;
     *ret_wanted = (struct culm_wanted){.label = frames->label ? frames->label[sample] : label,
-                                       .points = lesson->points,
-                                       .box = lesson->box,
+                                       .points = lesson->points[turn],
+                                       .box = lesson->box[turn],
                                        .box_count = answer->box_count};
     return CULM_OK;
 }
@@ -148,15 +152,17 @@ static enum culm_status prepare(struct work *w, int32_t model, struct culm_error
     }
     struct lesson *lesson = &w->lesson[model];
     w->answer[model] = calloc((size_t)frames->count + 1, sizeof **w->answer);
-    *lesson = (struct lesson){.model = s->models[model],
-                              .frames = frames,
-                              .answer = w->answer[model],
-                              .points = calloc(2 * (size_t)s->models[model]->vision->classes + 1,
-                                               sizeof *lesson->points)};
-    return w->answer[model] && lesson->points
-               ? culm_judge_answer(s->query[q].judge, s->models[model]->original, frames,
-                                   w->answer[model], error)
-               : no_memory(error);
+    *lesson =
+        (struct lesson){.model = s->models[model], .frames = frames, .answer = w->answer[model]};
+    bool made = w->answer[model] != NULL;
+    for (int32_t i = 0; i < BATCH && made; i++) {
+        lesson->points[i] =
+            calloc(2 * (size_t)s->models[model]->vision->classes + 1, sizeof *lesson->points[i]);
+        made = lesson->points[i] != NULL;
+    }
+    return made ? culm_judge_answer(s->query[q].judge, s->models[model]->original, frames,
+                                    w->answer[model], error)
+                : no_memory(error);
 }
 
 /* --- an attempt --- */
@@ -541,8 +547,10 @@ static void release(struct work *w) {
             culm_answer_release(&w->answer[k][i]);
         }
         free(w->answer[k]);
-        free(w->lesson[k].box);
-        free(w->lesson[k].points);
+        for (int32_t i = 0; i < BATCH; i++) {
+            free(w->lesson[k].box[i]);
+            free(w->lesson[k].points[i]);
+        }
         free(w->kept[k]);
     }
     free(w->answer);
