@@ -24,6 +24,7 @@ struct culm_vision_open_options {
     const char *names;   /* of classes, one a line; NULL: those that the model brings */
     const struct culm_vision_normalize *normalize; /* NULL: what the model says */
     bool structure; /* its graph and layers alone: no weights are needed, and none can be read */
+    int depth;      /* packages around it, each of whose models is in the next; 0 for callers */
 };
 
 /* The caller frees it with culm_vision_model_free. options NULL: all default. CULM_ERR_CONFIG for what

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DEPTH_MAX 8 /* packages of models of packages */
+
 struct package_model {
     struct culm_vision_model model; /* first */
     struct culm_vision_model *inner;
@@ -78,14 +80,15 @@ static enum culm_status open_inner(struct package_model *own,
     struct culm_vision_normalize normalize;
     struct culm_vision_open_options how = {.names = options->names ? options->names : query->names,
                                            .normalize = options->normalize,
-                                           .structure = true};
+                                           .structure = true,
+                                           .depth = options->depth + 1};
     if (!how.normalize && query->normalized) {
         memcpy(normalize.mean, query->mean, sizeof normalize.mean);
         memcpy(normalize.deviation, query->deviation, sizeof normalize.deviation);
         how.normalize = &normalize;
     }
     enum culm_status status = culm_vision_open(query->model, &how, &own->inner, error);
-    return status == CULM_OK
+    return status == CULM_OK || options->depth > 0 /* one name in front is enough */
                ? status
                : culm_error_prefix(error, "package '%s', query '%s'", own->dir, query->name);
 }
@@ -94,6 +97,11 @@ enum culm_status culm_vision_open_package(const char *what,
                                           const struct culm_vision_open_options *options,
                                           struct culm_vision_model **ret_model,
                                           struct culm_error *error) {
+    if (options->depth > DEPTH_MAX) {
+        return culm_error_set(error, CULM_ERR_FORMAT,
+                              "'%s': its model is that of a package, and so on, more than %d deep",
+                              what, DEPTH_MAX);
+    }
     struct package_model *own = calloc(1, sizeof *own);
     const char *name = NULL;
     if (!own || !split(what, own->dir, &name)) {

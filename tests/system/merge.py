@@ -116,6 +116,21 @@ def a_query_is_a_model(bench):
 cases.add("a query of a package is a model", a_query_is_a_model)
 
 
+def a_package_in_itself(bench):
+    """A package whose query's model is that query: it is refused, however it came about."""
+    path = workload(bench, method="none")
+    merge(bench, path, "first")
+    merge(bench, path, "second", "--set", "queries[0].model=first:a")
+    os.rename(bench.path("first"), bench.path("away"))
+    os.rename(bench.path("second"), bench.path("first"))
+    ended = bench.run("predict", "first:a", "images")
+    equal(ended.code, 3, "exit code")
+    check(ended.err.count("\n") == 1 and "more than 8 deep" in ended.err, ended.err)
+
+
+cases.add("a package in itself is refused", a_package_in_itself)
+
+
 def same_bits(bench, method):
     path = workload(bench, method=method, lr=0.003)
     merge(bench, path, "one")
