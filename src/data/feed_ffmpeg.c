@@ -5,6 +5,7 @@
 #include "data/feed_internal.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +29,17 @@ extern char **environ;
 
 /* --- starting and stopping --- */
 
-static int spawn(const char *file, int out, int said, pid_t *ret_pid) {
+static int spawn(const char *name, int out, int said, pid_t *ret_pid) {
+    /* The name of a file is one, also where it looks like a protocol or stdin. */
+    bool file = (strchr(name, ':') || strcmp(name, "-") == 0) && access(name, F_OK) == 0;
+    char input[CULM_PATH_MAX + 8];
+    if (snprintf(input, sizeof input, "%s%s", file ? "file:" : "", name) >= (int)sizeof input) {
+        return ENAMETOOLONG;
+    }
     char *argv[] = {"ffmpeg",     "-nostdin",
                     "-v",         "error",
                     "-threads",   "1",
-                    "-i",         (char *)file,
+                    "-i",         input,
                     "-map",       "0:v:0",
                     "-fps_mode",  "passthrough",
                     "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact",

@@ -103,6 +103,22 @@ static void test_child(void **state) {
     culm_feed_close(feed);
 }
 
+/* ffmpeg takes the name of a file for that, whatever is in it; what is no file is left to ffmpeg. */
+static void test_child_names(void **state) {
+    (void)state;
+    struct culm_error error = {0};
+    struct culm_feed *feed = NULL;
+    const struct culm_feed_options none = {.name = "hall", .file = "rtsp://hall/7"};
+    write_file("12:30.mp4", "x", 1, 0644);
+    be_ffmpeg("case $7 in file:*30.mp4) " FRAME("f") ";; rtsp:*) " FRAME("r") ";; esac");
+    feed = open_feed("12:30.mp4", false);
+    takes(feed, 0, 0, 'f');
+    culm_feed_close(feed);
+    ok(culm_feed_open(&none, &feed, &error), &error);
+    takes(feed, 0, 0, 'r');
+    culm_feed_close(feed);
+}
+
 static void test_child_goes_wrong(void **state) {
     (void)state;
     write_file("clip.mp4", "x", 1, 0644);
@@ -330,9 +346,13 @@ static void test_folder(void **state) {
 int main(void) {
     snprintf(real_path, sizeof real_path, "%s", getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_child),        cmocka_unit_test(test_child_goes_wrong),
-        cmocka_unit_test(test_child_stalls), cmocka_unit_test(test_not_installed),
-        cmocka_unit_test(test_ffmpeg),       cmocka_unit_test(test_idx),
+        cmocka_unit_test(test_child),
+        cmocka_unit_test(test_child_names),
+        cmocka_unit_test(test_child_goes_wrong),
+        cmocka_unit_test(test_child_stalls),
+        cmocka_unit_test(test_not_installed),
+        cmocka_unit_test(test_ffmpeg),
+        cmocka_unit_test(test_idx),
         cmocka_unit_test(test_folder),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
