@@ -54,6 +54,7 @@ struct predicting {
     int32_t box_capacity, class_capacity, point_capacity;
     char (*text)[24]; /* names of classes without names */
     int32_t text_capacity;
+    size_t file, files; /* the one that is read, from 0, and how many there are */
 };
 
 /* --- answers --- */
@@ -99,15 +100,20 @@ static enum culm_status tell(struct predicting *p, const char *file, int64_t fra
     return p->told(p->ctx, &prediction, error);
 }
 
-/* DIR/STEM-0007.png */
+/* DIR/STEM-0007.png; of several files, whose stems may be alike, DIR/2-STEM-0007.png of the third */
 static enum culm_status draw(const struct predicting *p, const struct culm_feed_frame *frame,
                              struct culm_error *error) {
     char path[CULM_PATH_MAX];
     const char *slash = strrchr(frame->file, '/'), *stem = slash ? slash + 1 : frame->file;
     const char *dot = strrchr(stem, '.');
     int len = (int)(dot && dot != stem ? (size_t)(dot - stem) : strlen(stem));
-    enum culm_status status = culm_path_format(path, error, "%s/%.*s-%04lld.png", p->options->draw,
-                                               len, stem, (long long)frame->number);
+    char number[24] = "";
+    if (p->files > 1) {
+        snprintf(number, sizeof number, "%zu-", p->file);
+    }
+    enum culm_status status =
+        culm_path_format(path, error, "%s/%s%.*s-%04lld.png", p->options->draw, number, len, stem,
+                         (long long)frame->number);
     if (status != CULM_OK) {
         return status;
     }
@@ -178,6 +184,7 @@ static enum culm_status run(struct predicting *p, const char *what, const char *
     for (size_t i = 0; i < count && status == CULM_OK; i++) {
         const struct culm_feed_options feed_options = {.file = files[i]};
         struct culm_feed *feed = NULL;
+        p->file = i;
         status = culm_feed_open(&feed_options, &feed, error);
         if (status == CULM_OK) {
             status = read_feed(p, feed, files[i], error);
@@ -190,7 +197,7 @@ static enum culm_status run(struct predicting *p, const char *what, const char *
 enum culm_status culm_predict(const char *what, const char *const *files, size_t count,
                               const struct culm_predict_options *options, culm_predict_fn *told,
                               void *ctx, struct culm_error *error) {
-    struct predicting p = {.options = options, .told = told, .ctx = ctx};
+    struct predicting p = {.options = options, .told = told, .ctx = ctx, .files = count};
     enum culm_status status = run(&p, what, files, count, error);
     culm_vision_runner_release(&p.runner);
     culm_device_free(p.device);

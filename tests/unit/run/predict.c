@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -156,6 +157,13 @@ static void test_detector(void **state) {
     assert_int_equal(image.height, 8);
     free(data);
     culm_image_release(&image);
+    /* files of one name, each with a picture of its own */
+    options.draw = inside("drawn");
+    const char *both[] = {inside("squares.png"), inside("squares.png")};
+    said.frames = 0;
+    ok(culm_predict(inside("net-two.cfg"), both, 2, &options, hear, NULL, &error), &error);
+    assert_int_equal(access(inside("drawn/0-squares-0000.png"), F_OK), 0);
+    assert_int_equal(access(inside("drawn/1-squares-0000.png"), F_OK), 0);
     options.draw = NULL;
     options.score = 0.9999;
     ok(predict(inside("net-two.cfg"), inside("squares.png"), &options, &error), &error);
