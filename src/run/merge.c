@@ -39,6 +39,7 @@ struct culm_merging {
     bool *may;                       /* [models] */
     char **original;                 /* [models]: digests of the parameters, one after the other */
     int64_t have;                    /* the round of the package that a resumed run found; -1 */
+    bool have_measured;              /* that round is the last one of a run that ended */
     int64_t shipped;                 /* the last round */
     volatile sig_atomic_t stopped;
 };
@@ -73,16 +74,20 @@ static void warn(struct culm_merging *m, const char *text) {
     event(m, "warning", json_pack("{s:o}", "message", culm_json_text(text)));
 }
 
+static bool shares(const struct culm_merging *m, const struct culm_share *share, int32_t model) {
+    for (int32_t l = 0; l < m->models[model]->layers.count; l++) {
+        if (culm_share_of(share, model, l) >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The queries whose models share something. */
 static json_t *sharing(const struct culm_merging *m, const struct culm_share *share) {
     json_t *list = json_array();
     for (size_t q = 0; q < m->workload.query_count; q++) {
-        int32_t k = m->in.model_of[q];
-        bool shares = false;
-        for (int32_t l = 0; l < m->models[k]->layers.count && !shares; l++) {
-            shares = culm_share_of(share, k, l) >= 0;
-        }
-        if (shares) {
+        if (shares(m, share, m->in.model_of[q])) {
             json_array_append_new(list, json_string(m->workload.queries[q].name));
         }
     }
@@ -279,7 +284,7 @@ static enum culm_status prepare(struct culm_merging *m, struct culm_error *error
     }
     if ((status = culm_share_init(&m->share, &match, m->models, m->in.models, error)) ||
         (status = culm_device_new((int)m->workload.merge.threads, &m->device, error)) ||
-        (status = culm_merge_inputs_read(&m->in, error))) {
+        (status = culm_merge_inputs_read(&m->in, &m->stopped, error))) {
         return status;
     }
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
@@ -324,23 +329,30 @@ static enum culm_status keep_promise(struct culm_merging *m, struct measured *to
     }
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         const struct culm_query_config *config = &m->workload.queries[q];
-        bool ok = to->merged[q] >= config->target * to->original[q];
-        if (!ok && m->workload.merge.method != CULM_MERGE_MAX) {
+        const struct culm_accuracy *accuracy = m->judge[q].accuracy;
+        bool nothing = culm_accuracy_wanted(accuracy) == 0 || to->original[q] <= 0;
+        bool ok = !nothing && to->merged[q] >= config->target * to->original[q];
+        if (!ok && (!nothing || shares(m, &m->share, m->in.model_of[q])) &&
+            m->workload.merge.method != CULM_MERGE_MAX) {
             char text[256];
-            snprintf(text, sizeof text,
-                     "query '%s': %.4f of %.4f on frames that merging has not seen, so it ships "
-                     "unmerged",
-                     config->name, to->merged[q], to->original[q]);
+            if (nothing) {
+                snprintf(text, sizeof text,
+                         "query '%s': the original finds nothing in the frames that merging has "
+                         "not seen, so it ships unmerged",
+                         config->name);
+            } else {
+                snprintf(
+                    text, sizeof text,
+                    "query '%s': %.4f of %.4f on frames that merging has not seen, so it ships "
+                    "unmerged",
+                    config->name, to->merged[q], to->original[q]);
+            }
             warn(m, text);
             culm_share_leave(&m->share, m->in.model_of[q]);
         }
     }
     for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
-        bool shares = false;
-        for (int32_t l = 0; l < m->models[k]->layers.count; l++) {
-            shares = shares || culm_share_of(&m->share, k, l) >= 0;
-        }
-        if (!shares) {
+        if (!shares(m, &m->share, k)) {
             culm_merge_model_revert(m->models[k]);
         }
     }
@@ -358,8 +370,12 @@ static enum culm_status finish(struct culm_merging *m, struct culm_error *error)
     enum culm_status status =
         to.original && to.merged && to.wanted ? keep_promise(m, &to, error) : no_memory(error);
     uint64_t written;
+    int64_t number = m->shipped + 1;
+    if (number <= m->have && !m->have_measured) { /* fewer rounds than before it was stopped */
+        number = m->have + 1;
+    }
     if (status == CULM_OK) {
-        status = publish(m, m->shipped + 1, true, to.original, to.merged, &written, error);
+        status = publish(m, number, true, to.original, to.merged, &written, error);
     }
     if (status == CULM_OK) {
         int64_t total = m->share.match.total_bytes, saved = culm_share_saved(&m->share);
@@ -502,6 +518,7 @@ static enum culm_status claim(struct culm_merging *m, struct culm_error *error) 
         struct culm_error none = {0};
         if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
             m->have = round.number;
+            m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
             culm_package_round_release(&round);
         }
     }

@@ -161,16 +161,23 @@ static enum culm_status next_frame(struct culm_feed *feed, struct culm_feed_fram
     return status;
 }
 
+static enum culm_status next_unless(const volatile sig_atomic_t *stop, struct culm_feed *feed,
+                                    struct culm_feed_frame *frame, struct culm_error *error) {
+    return *stop ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on")
+                 : next_frame(feed, frame, error);
+}
+
 /* How many frames the feed has: what does not say so is read through. */
 static enum culm_status count_frames(const struct culm_merge_inputs *in,
-                                     const struct culm_merge_set *set, int64_t *ret_count,
+                                     const struct culm_merge_set *set,
+                                     const volatile sig_atomic_t *stop, int64_t *ret_count,
                                      struct culm_error *error) {
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     enum culm_status status = open_feed(in, set, &feed, error);
     *ret_count = status == CULM_OK ? culm_feed_count(feed) : 0;
     if (status == CULM_OK && *ret_count < 0) {
-        for (*ret_count = 0; !(status = next_frame(feed, &frame, error)); ++*ret_count) {
+        for (*ret_count = 0; !(status = next_unless(stop, feed, &frame, error)); ++*ret_count) {
         }
         status = status == CULM_ERR_CLOSED ? CULM_OK : status;
     }
@@ -218,12 +225,12 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
 }
 
 static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm_merge_set *set,
-                                 struct culm_error *error) {
+                                 const volatile sig_atomic_t *stop, struct culm_error *error) {
     struct stretch stretch[CULM_MERGE_PARTS];
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     int64_t all;
-    enum culm_status status = count_frames(in, set, &all, error);
+    enum culm_status status = count_frames(in, set, stop, &all, error);
     if (status == CULM_OK) {
         divide(&in->workload->merge, &set->input, all, stretch);
         status = make_room(set, stretch, error);
@@ -232,7 +239,7 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
         status = open_feed(in, set, &feed, error);
     }
     for (int64_t i = 0; i < all && status == CULM_OK; i++) {
-        status = next_frame(feed, &frame, error);
+        status = next_unless(stop, feed, &frame, error);
         for (int part = 0; part < CULM_MERGE_PARTS && status == CULM_OK; part++) {
             const struct stretch *s = &stretch[part];
             int64_t taken = set->part[part].count;
@@ -246,6 +253,26 @@ static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm
                ? culm_error_set(error, CULM_ERR_CHANGED, "feed '%s': it became shorter meanwhile",
                                 in->workload->feeds[set->feed].name)
                : status;
+}
+
+/* Labels name classes of the model; sets of one input may be those of models with more. */
+static enum culm_status check_labels(const struct culm_merge_inputs *in, size_t q,
+                                     struct culm_error *error) {
+    const struct culm_query_config *query = &in->workload->queries[q];
+    const struct culm_vision_model *vision = in->vision[in->model_of[q]];
+    const struct culm_merge_set *set = &in->set[in->set_of[q]];
+    for (int part = 0; part < CULM_MERGE_PARTS && query->labels; part++) {
+        for (int64_t i = 0; i < set->part[part].count; i++) {
+            if (set->label[part][i] >= vision->classes) {
+                return culm_error_set(error, CULM_ERR_CONFIG,
+                                      "query '%s': labels '%s' have a class %d, and '%s' has %d "
+                                      "classes, counted from 0",
+                                      query->name, query->labels, set->label[part][i], query->model,
+                                      vision->classes);
+            }
+        }
+    }
+    return CULM_OK;
 }
 
 /* The frames of all queries of a model; those of one are used as they are. */
@@ -275,6 +302,8 @@ static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
         if (in->model_of[q] == model && in->set_of[q] != last) {
             last = in->set_of[q];
             const struct culm_merge_frames *part = &in->set[last].part[CULM_MERGE_FIT];
+            fit->width = part->width; /* answers are found and learnt in one unit: any will do */
+            fit->height = part->height;
             memcpy(fit->image + (size_t)fit->count * one, part->image,
                    4 * one * (size_t)part->count);
             fit->count += part->count;
@@ -283,12 +312,19 @@ static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
     return fit->image ? CULM_OK : no_memory(error);
 }
 
-enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, struct culm_error *error) {
+enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in,
+                                        const volatile sig_atomic_t *stop,
+                                        struct culm_error *error) {
     enum culm_status status = CULM_OK;
     for (size_t q = 0; q < in->workload->query_count && status == CULM_OK; q++) {
         const struct culm_query_config *query = &in->workload->queries[q];
         const struct culm_vision_input *input = &in->vision[in->model_of[q]]->input;
         int32_t s = 0;
+        if (query->labels && in->vision[in->model_of[q]]->kind != CULM_ANSWER_CLASSES) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "query '%s': '%s' does not answer with classes; leave labels out",
+                                  query->name, query->model);
+        }
         while (s < in->sets && (in->set[s].feed != query->feed_index ||
                                 !same_text(in->set[s].labels, query->labels) ||
                                 !same_input(&in->set[s].input, input))) {
@@ -298,8 +334,9 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in, struct cul
         if (s == in->sets) {
             in->set[in->sets++] = (struct culm_merge_set){
                 .feed = query->feed_index, .labels = query->labels, .input = *input};
-            status = read_set(in, &in->set[s], error);
+            status = read_set(in, &in->set[s], stop, error);
         }
+        status = status == CULM_OK ? check_labels(in, q, error) : status;
     }
     for (int32_t k = 0; k < in->models && status == CULM_OK; k++) {
         status = gather_fit(in, k, error);

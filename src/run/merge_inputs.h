@@ -13,6 +13,8 @@
 
 #include "base/sha256.h"
 
+#include <signal.h>
+
 enum culm_merge_part { CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_HELD, CULM_MERGE_PARTS };
 
 /* Frames of a feed as an input wants them. */
@@ -41,8 +43,11 @@ struct culm_merge_inputs {
  * failure. */
 enum culm_status culm_merge_inputs_open(const struct culm_workload *workload, bool structure,
                                         struct culm_merge_inputs *inputs, struct culm_error *error);
-/* Reads the frames. */
-enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *inputs, struct culm_error *error);
+/* Reads the frames. CULM_ERR_STOPPED once *stop is set; CULM_ERR_CONFIG for labels that the model of
+ * their query does not answer. */
+enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *inputs,
+                                        const volatile sig_atomic_t *stop,
+                                        struct culm_error *error);
 void culm_merge_inputs_release(struct culm_merge_inputs *inputs); /* fine on a zeroed struct */
 
 #endif

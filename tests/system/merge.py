@@ -2,6 +2,7 @@
 """Models merged into a package: what is told, that the package is what it says, the same bits on any number of threads and after
 any kill, and what is refused with one line. The models are two small ones with first weights, which agree on nothing: what
 merging is worth is measured elsewhere."""
+import hashlib
 import json
 import os
 import random
@@ -173,6 +174,30 @@ for way in ("culm", "gemel-fixed"):
     cases.add(f"{way}: killed at any time, resumed: the same package", killed, way)
 
 
+def late(bench):
+    """Stopped after some rounds, resumed with less time than it had: the round that counts is the one that was measured."""
+    path = workload(bench, method="gemel-fixed", lr=0.003, minutes=1000)
+    last = merge(bench, path, "package").one("done")["round"]
+    check(last > 1, "nothing was merged")
+    os.unlink(bench.path("package", "rounds", f"{last}.json"))
+    with open(bench.path("package", "rounds", f"{last - 1}.json"), "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    with open(bench.path("package", "current"), "w", encoding="utf-8") as file:
+        file.write(f"{last - 1} {digest}\n")
+    with open(bench.path("package", "config.yaml"), encoding="utf-8") as file:
+        text = file.read()
+    check("minutes: 1e+03" in text, text)
+    with open(bench.path("package", "config.yaml"), "w", encoding="utf-8") as file:
+        file.write(text.replace("minutes: 1e+03", "minutes: 0.000001"))
+    done = merge(bench, path, "package", "--resume", "--set", "merge.minutes=0.000001").one("done")
+    equal(done["round"], last, "round")
+    shown = json.loads(bench.run("merge", "show", bench.path("package"), "--json").out)
+    equal([q["merged"] for q in shown["queries"]], [q["merged"] for q in done["queries"]], "accuracies")
+
+
+cases.add("resumed with no time left, it ends with a round that was measured", late)
+
+
 def stopped(bench):
     path = workload(bench)
     images(bench.path("images"), 20000)  # which take some seconds
@@ -199,6 +224,14 @@ def refused(bench):
     one_line(3, "queries[0].feed", "merge", path, "--set", "queries[0].feed=[]", "--out", bench.path("x"))
     one_line(3, "no-such.cfg", "merge", path, "--set", "queries[0].model=no-such.cfg", "--out", bench.path("x"))
     one_line(3, "images-2", "merge", path, "--set", "feeds.camera.file=images-2", "--out", bench.path("y"))
+    for where, label, cause in (("labels", 3, None), ("labels-2", 4, "have a class 4, and 'a.yaml' has 4 classes")):
+        with open(bench.path(where), "wb") as file:
+            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, 48) + bytes([label] * 48))
+        words = ("merge", path, "--set", f"queries[0].labels={where}", "--set", "merge.method=none", "--out", bench.path(f"of-{where}"))
+        if cause:
+            one_line(3, cause, *words)
+        else:
+            equal(bench.run(*words).code, 0, "exit code with labels")
     one_line(2, "culm merge show", "merge", "show")
     folder = bench.path("package", "tensors")
     name = sorted(os.listdir(folder))[0]
