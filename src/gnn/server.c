@@ -520,6 +520,7 @@ void culm_gnn_server_stepped(struct culm_gnn_server *server, struct turn *turn,
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     turn->out = turn->here = false;
     turn->worker = turn->second = -1;
+    culm_blob_clear(&turn->share); /* of a worker that was slower: not of the next step */
     if (step->makes >= 0) {
         turn->made[step->makes].blob = take_output;
     } else {

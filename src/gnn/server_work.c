@@ -208,7 +208,8 @@ static bool is_whole(const struct culm_gnn_server *server, const struct culm_gnn
                    : step->kind == CULM_GNN_SCORE && layout->scores
                        ? rows * sizeof(struct culm_gnn_scored)
                        : 0;
-    return message->payload_bytes == bytes && (!step->gradient || turn->share);
+    bool shared = turn->share && turn->share->size_bytes == layout->gradient_bytes[step->stage];
+    return message->payload_bytes == bytes && (!step->gradient || shared);
 }
 
 void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
