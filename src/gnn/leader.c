@@ -10,7 +10,9 @@
 #define MS 1000000ull
 #define START_ROUNDS_MAX 5    /* nodes that end before they join, one after the other */
 #define REST_NS 5000000000ull /* after so many of them, if the run can do without */
-#define FAILURES_MAX 3 /* of nodes, for the same reason, with no epoch committed in between */
+#define REST_DOUBLINGS 7      /* at most, when they go on failing: 640 s */
+/* Of others than workers, for the same reason, with no epoch committed in between. */
+#define FAILURES_MAX 3
 
 struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options *options) {
     struct culm_gnn_leader *leader = calloc(1, sizeof *leader);
@@ -166,6 +168,15 @@ void culm_gnn_leader_fill_up(struct culm_gnn_leader *leader) {
     }
 }
 
+/* Nobody of that role is started for a while, which doubles with each further round of failures. */
+static void rest(struct culm_gnn_leader *leader, uint32_t role) {
+    int32_t wanted = leader->o.settings.count[role];
+    int32_t round = wanted > START_ROUNDS_MAX ? wanted : START_ROUNDS_MAX;
+    int32_t doublings = (leader->failed_rounds[role] - START_ROUNDS_MAX) / round;
+    doublings = doublings < REST_DOUBLINGS ? doublings : REST_DOUBLINGS;
+    leader->rest_ns[role] = culm_gnn_leader_now(leader) + (REST_NS << doublings);
+}
+
 static void take_slot(struct culm_gnn_leader *leader, struct gnn_node *node) {
     for (int32_t s = 0; s < leader->o.settings.count[node->role]; s++) {
         if (leader->slot[node->role][s] < 0) {
@@ -215,8 +226,11 @@ static void on_joined(void *actor, int32_t id, const struct culm_node_info *info
         return;
     }
     leader->starting[info->role] -= leader->starting[info->role] > 0;
-    leader->failed_rounds[info->role] = 0;
     struct gnn_node *node = add_node(leader, id, info->role);
+    if (node) {
+        node->failed_before = leader->failed_rounds[info->role];
+    }
+    leader->failed_rounds[info->role] = 0;
     if (!CULM_GROW(leader->seen, leader->seen_capacity, leader->seen_count + 1)) {
         culm_gnn_leader_fail(leader, CULM_ERR_MEMORY, "out of memory");
         return;
@@ -342,7 +356,7 @@ static void on_ended(void *actor, int32_t id, const struct culm_error *why) {
         role == CULM_GNN_WORKER || (leader->view.number > 0 && leader->view.owner[0] >= 0 &&
                                     culm_gnn_leader_saver(leader) >= 0);
     if (++leader->failed_rounds[role] >= START_ROUNDS_MAX && without) {
-        leader->rest_ns[role] = culm_gnn_leader_now(leader) + REST_NS;
+        rest(leader, role);
         return;
     }
     if (leader->failed_rounds[role] >= START_ROUNDS_MAX) {
@@ -457,6 +471,16 @@ static void hear_saved(struct culm_gnn_leader *leader, const struct gnn_node *no
     culm_gnn_leader_finish_if_done(leader);
 }
 
+/* Servers do what workers would, so it ends no run; it counts like a start that failed, as if it had
+ * never joined. */
+static void worker_failed(struct culm_gnn_leader *leader, const struct gnn_node *node) {
+    int32_t *failed = &leader->failed_rounds[CULM_GNN_WORKER];
+    *failed = (node->failed_before > *failed ? node->failed_before : *failed) + 1;
+    if (*failed >= START_ROUNDS_MAX) {
+        rest(leader, CULM_GNN_WORKER);
+    }
+}
+
 static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
                         const struct culm_message *message) {
     struct culm_gnn_failed failed;
@@ -465,12 +489,14 @@ static void hear_failed(struct culm_gnn_leader *leader, struct gnn_node *node,
     }
     int32_t id = node->id;
     const char *role = culm_gnn_role_name(node->role);
-    /* A worker that has lost a link is replaced, whatever number of them. */
-    bool own = node->role == CULM_GNN_WORKER && failed.status == CULM_ERR_CLOSED;
+    bool works = node->role == CULM_GNN_WORKER;
     if (failed.status == CULM_ERR_CHANGED ||
-        (!own && ++leader->failures[failed.status] >= FAILURES_MAX)) {
+        (!works && ++leader->failures[failed.status] >= FAILURES_MAX)) {
         culm_gnn_leader_fail(leader, failed.status, "%s %d: %s", role, id, failed.why);
         return;
+    }
+    if (works && failed.status != CULM_ERR_CLOSED) { /* one that lost a link is replaced at once */
+        worker_failed(leader, node);
     }
     culm_gnn_leader_lose(leader, node, "failed", failed.why);
 }

@@ -13,7 +13,8 @@ struct gnn_node {
     int32_t id, slot; /* slot -1: it stands by */
     uint32_t role;
     bool alive;
-    bool leaving; /* of its own accord or let go of: it is watched, and not counted on */
+    bool leaving;          /* of its own accord or let go of: it is watched, and not counted on */
+    int32_t failed_before; /* starts of its role that had failed just before it joined */
     uint64_t joined_ns, heard_ns;
     bool holder;                    /* of the view */
     uint64_t holder_since;          /* the view that made it one */
@@ -56,7 +57,7 @@ struct culm_gnn_leader {
     struct culm_patience patience;
     struct culm_stall stall;
     uint64_t rest_ns[CULM_GNN_ROLES]; /* until when nobody is started; 0: now */
-    bool evaluated;   /* nothing is left of the last evaluation */
+    bool evaluated;                   /* nothing is left of the last evaluation */
     bool enough, stopping, finishing, ended;
     struct culm_gnn_task finish;
     struct culm_gnn_bill bill;
