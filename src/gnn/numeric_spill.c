@@ -32,7 +32,11 @@ static enum culm_status open_file(struct culm_gnn_numeric *x, struct culm_error 
     if (status != CULM_OK) {
         return status;
     }
-    x->spill = mkostemp(path, O_CLOEXEC);
+    x->spill = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (x->spill >= 0) {
+        return CULM_OK;
+    }
+    x->spill = mkostemp(path, O_CLOEXEC); /* a file system that knows no files without names */
     if (x->spill < 0) {
         return culm_error_errno(error, errno, "graph.memory_mb: make a file in '%s'", folder);
     }

@@ -233,6 +233,7 @@ struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options
     culm_gnn_self_init(&server->self, &options->node);
     server->waits = options->workers;
     server->once = options->once;
+    server->lean = options->lean;
     server->window = culm_gnn_pace_window(&options->node.pace);
     if (!allocate(server)) {
         culm_gnn_server_free(server);

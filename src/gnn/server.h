@@ -26,6 +26,7 @@ struct culm_gnn_server_options {
     struct culm_gnn_node_options node;
     bool workers; /* some are to come: it waits a little for the first one */
     bool once;    /* no task is given to a second worker because the first takes long */
+    bool lean;    /* it does not keep what it packed for workers, since memory is short */
 };
 
 /* NULL: out of memory. */

@@ -108,7 +108,7 @@ struct culm_gnn_server {
     struct ghost **ghost;          /* [gathers * intervals] of all epochs that are kept */
     struct ghost *early;           /* of an attempt that this server does not know yet */
     struct worker *workers;
-    bool once;
+    bool once, lean;
     struct took *took;             /* [steps] */
     struct culm_blob **weights;    /* [window] by version % window; NULL: none */
     struct culm_gnn_version *have; /* [window] of what they are */

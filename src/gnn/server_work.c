@@ -153,7 +153,7 @@ bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t index) {
 }
 
 void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker, int32_t index) {
-    const struct interval *interval = &server->interval[index];
+    struct interval *interval = &server->interval[index];
     const struct turn *turn = culm_gnn_front(server, index);
     const struct culm_gnn_step *step = &server->self.o.layout->step[turn->step];
     const struct culm_gnn_task_key key = {server->self.view.attempt, turn->epoch, turn->version,
@@ -161,6 +161,9 @@ void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker,
     if (!culm_gnn_set_has(&worker->warm, index)) {
         send_keyed(server, worker->node, CULM_GNN_MSG_PART_CONSTANT, &key, interval->constant);
         culm_gnn_set_add(&worker->warm, index);
+        if (server->lean) {
+            culm_blob_clear(&interval->constant); /* the message has it; packed anew for another */
+        }
     }
     if (step->rows >= 0) {
         send_keyed(server, worker->node, CULM_GNN_MSG_PART_ROWS, &key, turn->gathered[step->rows]);

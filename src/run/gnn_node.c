@@ -168,7 +168,8 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
     };
     if (n->role == CULM_GNN_SERVER) {
         const struct culm_gnn_server_options server = {.node = options,
-                                                       .workers = n->gear->config.worker_count > 0};
+                                                       .workers = n->gear->config.worker_count > 0,
+                                                       .lean = n->gear->config.graph.memory_mb > 0};
         n->actor = culm_gnn_server_new(&server);
     } else if (n->role == CULM_GNN_PARAMETER) {
         n->actor = culm_gnn_parameter_new(&options);

@@ -114,7 +114,8 @@ static void *make_server(void *context, int32_t id, struct culm_world *world,
     const struct culm_gnn_server_options options = {
         .node = options_of(h, id, world, pool, CULM_GNN_SERVER),
         .workers = h->shape.count[CULM_GNN_WORKER] > 0,
-        .once = h->seed % 4 == 0};
+        .once = h->seed % 4 == 0,
+        .lean = h->seed % 3 == 0};
     return options.node.exec ? culm_gnn_server_new(&options) : NULL;
 }
 
