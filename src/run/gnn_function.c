@@ -1,6 +1,7 @@
 /* A worker as a function of AWS Lambda. See gnn_function.h. */
 #include "run/gnn_function.h"
 
+#include "base/clock.h"
 #include "run/gnn_node.h"
 #include "run/lambda_runtime.h"
 
@@ -88,7 +89,7 @@ static enum culm_status work(const struct culm_lambda_invocation *invocation,
             "10 s or more",
             (long long)ms);
     }
-    stay->stay_ms = ms - margin;
+    stay->until_ns = culm_clock_ns() + (uint64_t)(ms - margin) * 1000000u;
     stay->part_ms = margin / 2;
     const struct culm_participant_call call = {.address = order->address,
                                                .token = order->token,

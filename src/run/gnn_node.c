@@ -1,6 +1,7 @@
 /* One node of a run on a graph. See gnn_node.h. */
 #include "run/gnn_node.h"
 
+#include "base/clock.h"
 #include "base/sha256.h"
 #include "gnn/numeric.h"
 #include "gnn/parameter.h"
@@ -156,6 +157,12 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
     return status;
 }
 
+/* At least 1, as 0 would mean for ever. */
+static int64_t left_ms(uint64_t until_ns) {
+    uint64_t now = culm_clock_ns();
+    return until_ns > now + 1000000 ? (int64_t)((until_ns - now) / 1000000) : 1;
+}
+
 static enum culm_status make_actor(struct node *n, struct culm_error *error) {
     const struct culm_gnn_node_options options = {
         .world = culm_participant_world(n->process),
@@ -177,7 +184,7 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
         const struct culm_gnn_worker_options worker = {
             .node = options,
             .kept = &n->gear->constants,
-            .stay_ms = n->stay ? n->stay->stay_ms : 0,
+            .stay_ms = n->stay && n->stay->until_ns ? left_ms(n->stay->until_ns) : 0,
             .part_ms = n->stay ? n->stay->part_ms : 0,
         };
         n->actor = culm_gnn_worker_new(&worker);

@@ -40,7 +40,8 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear); /* NULL is fine */
 
 /* How long a newcomer stays, and what came of it. */
 struct culm_gnn_stay {
-    int64_t stay_ms, part_ms;   /* as culm_gnn_worker_options has them */
+    uint64_t until_ns;          /* of culm_clock_ns: then it begins to leave; 0: it stays */
+    int64_t part_ms;            /* as culm_gnn_worker_options has it */
     struct culm_gnn_gear *gear; /* of the last one, then of this one; NULL: none. The caller's */
     /* Set by the call. */
     bool came;    /* it was let in */
