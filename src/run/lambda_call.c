@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -61,9 +62,18 @@ static enum culm_status take_function(const struct culm_gnn_lambda_config *confi
     return CULM_OK;
 }
 
+/* Of "HOST[:PORT][/...]". A name that begins like an address is somebody's name. */
 static bool is_loopback(const char *host) {
-    return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-           (strncmp(host, "localhost", 9) == 0 && (!host[9] || strchr(":/", host[9])));
+    char text[32];
+    unsigned char address[4];
+    size_t len = host[0] == '[' ? strcspn(host, "]/") + 1 : strcspn(host, ":/");
+    if (len >= sizeof text || len > strlen(host) || (host[len] && !strchr(":/", host[len]))) {
+        return false;
+    }
+    memcpy(text, host, len);
+    text[len] = '\0';
+    return strcmp(text, "localhost") == 0 || strcmp(text, "[::1]") == 0 ||
+           (inet_pton(AF_INET, text, address) == 1 && address[0] == 127);
 }
 
 static enum culm_status take_endpoint(struct culm_lambda_target *target,
@@ -191,6 +201,13 @@ static const char *value_of(const char *line, size_t len, const char *name, size
     return value;
 }
 
+/* Others' words on a terminal: no control characters. */
+static void make_plain(char *text) {
+    for (; *text; text++) {
+        *text = *text < ' ' || *text > '~' ? '?' : *text;
+    }
+}
+
 static size_t on_header(char *line, size_t one, size_t count, void *ctx) {
     struct culm_lambda_reply *reply = ctx;
     size_t len = one * count, value_len;
@@ -201,6 +218,7 @@ static size_t on_header(char *line, size_t one, size_t count, void *ctx) {
         const char *colon = memchr(value, ':', value_len);
         snprintf(reply->kind, sizeof reply->kind, "%.*s",
                  (int)(colon ? (size_t)(colon - value) : value_len), value);
+        make_plain(reply->kind);
     } else if ((value = value_of(line, len, "Retry-After", &value_len)) && value_len < 6) {
         reply->retry_after_s = atoll(value);
     }
@@ -215,6 +233,7 @@ static CURL *request(const struct culm_lambda_target *target, bool dry, const ch
         return NULL;
     }
     *reply = (struct culm_lambda_reply){0};
+    bool open = strncmp(target->url, "http://", 7) == 0; /* this machine: no proxy may see it */
     bool set =
         !curl->easy_setopt(easy, CURLOPT_URL, target->url) &&
         !curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
@@ -235,7 +254,7 @@ static CURL *request(const struct culm_lambda_target *target, bool dry, const ch
         !curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_S) &&
         !curl->easy_setopt(easy, CURLOPT_TIMEOUT, dry ? CHECK_S : INVOKE_S) &&
         !curl->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) &&
-        !curl->easy_setopt(easy, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1") &&
+        (!open || !curl->easy_setopt(easy, CURLOPT_NOPROXY, "*")) &&
         !curl->easy_setopt(easy, CURLOPT_USERAGENT, "culm");
     if (!set) {
         curl->easy_cleanup(easy);
@@ -268,9 +287,7 @@ static void message_of(const struct culm_lambda_reply *reply, char *ret_text, si
         said = rest ? rest + 1 : said;
     }
     snprintf(ret_text, size, "%s", said ? said : "");
-    for (char *at = ret_text; *at; at++) {
-        *at = *at < ' ' || *at > '~' ? '?' : *at;
-    }
+    make_plain(ret_text);
     json_decref(json);
 }
 

@@ -15,9 +15,11 @@
 #define SECOND (1000 * MS)
 #define FIRST_PAUSE_MS 200u
 #define MOST_PAUSE_MS 20000u
-#define TRIES_MAX 8            /* of what failed, not of what was throttled */
-#define COME_NS (60 * SECOND)  /* from the request until its worker has come */
-#define LINGER_NS (2 * SECOND) /* from the end of a worker until its place is given to another */
+#define TRIES_MAX 8           /* of what failed, not of what was throttled */
+#define COME_NS (60 * SECOND) /* from the request until its worker has come */
+/* From the end of a worker until its place is given to another; one that has not come may come yet,
+ * and keeps its place until it is answered. */
+#define LINGER_NS (2 * SECOND)
 #define WAKE_MS 500
 
 /* A start, from its order until its request has been answered. */
@@ -85,6 +87,7 @@ static void pause_call(struct lambda_engine *lambda, struct call *call) {
     ms -= culm_rng_mix((uint64_t)call->number, call->pauses++) % (ms / 2);
     uint64_t asked_ms =
         (uint64_t)(call->reply.retry_after_s > 0 ? call->reply.retry_after_s : 0) * 1000;
+    asked_ms = asked_ms > MOST_PAUSE_MS ? MOST_PAUSE_MS : asked_ms;
     ms = asked_ms > ms ? asked_ms : ms;
     (void)lambda->target.curl->multi_remove_handle(lambda->multi, call->easy);
     lambda->target.curl->easy_cleanup(call->easy);
@@ -151,15 +154,15 @@ static int look(struct lambda_engine *lambda) {
         if (!call->easy && (call->ended_ns || call->told)) {
             drop(lambda, call);
         } else if (call->easy) {
-            out += !call->ended_ns || now < call->ended_ns + LINGER_NS;
+            out += !call->ended_ns || !call->came || now < call->ended_ns + LINGER_NS;
             if (!call->came && now > call->sent_ns + COME_NS) {
                 give_up(lambda, call);
             }
         }
     }
     for (struct call *call = lambda->calls; call; call = call->next) {
-        if (call->easy || call->told) {
-            continue;
+        if (call->easy || call->told || call->came) {
+            continue; /* came: of an invocation that was delivered though its answer was lost */
         }
         if (call->due_ns > now) {
             wake = call->due_ns < wake ? call->due_ns : wake;

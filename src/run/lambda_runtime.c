@@ -114,9 +114,10 @@ static enum culm_status read_head(int fd, struct reply *reply, uint64_t deadline
         }
     }
     reply->body = (size_t)(end - (const char *)reply->bytes.data) + 4;
-    return sscanf((const char *)reply->bytes.data, "HTTP/1.%*1[01] %3d", &reply->code) == 1
-               ? CULM_OK
-               : malformed(error);
+    char start[32] = ""; /* what came ends with no NUL */
+    memcpy(start, reply->bytes.data,
+           reply->bytes.len < sizeof start ? reply->bytes.len : sizeof start - 1);
+    return sscanf(start, "HTTP/1.%*1[01] %3d", &reply->code) == 1 ? CULM_OK : malformed(error);
 }
 
 /* Takes the lengths out of a body in chunks, in place. False: it is not whole yet, or (*ret_bad) none. */
