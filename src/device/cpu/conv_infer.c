@@ -180,7 +180,8 @@ static void all_columns(const struct infer *s, const struct reads *r, int64_t pi
     for (int64_t panel = 0; panel < panels; panel++) {
         int64_t first = vectors * panel / panels, end = vectors * (panel + 1) / panels;
         int64_t left = s->v->o - (end - 1) * LANES;
-        (one ? single : many)[end - first - 1](s, r, pixel, first * LANES, at_most(left, LANES));
+        tile_fn *run = one ? single[end - first - 1] : many[end - first - 1];
+        run(s, r, pixel, first * LANES, at_most(left, LANES));
     }
 }
 
