@@ -21,7 +21,7 @@ enum culm_status culm_predict_frames(const char *text, int64_t *ret_first, int64
     errno = 0;
     if (right) {
         first = strtoll(text, &end, 10);
-        last = first + 1;
+        last = first < INT64_MAX ? first + 1 : first;
     }
     if ((right || *text == ':') && *end == ':') {
         const char *second = end + 1;
