@@ -5,7 +5,7 @@ import resource
 import signal
 import time
 
-from harness import Cases, changed, check, check_whole, equal, read_events, tiny_config, wait_until, workers_of
+from harness import Cases, changed, check, check_whole, children_of, equal, read_events, tiny_config, wait_until, workers_of
 
 cases = Cases()
 LONG = changed(tiny_config(cases.text), steps=250, checkpoint__every=10)
@@ -68,11 +68,6 @@ cases.add("tasks longer than stuck_ms", slow_tasks, 20, 40)
 cases.add("a warning of long tasks", warned_beforehand)
 
 # --- one worker's trouble ---------------------------------------------------------------------------------------------------
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return {int(word) for word in file.read().split()}
 
 
 def starts_killed(bench):

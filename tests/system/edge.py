@@ -10,7 +10,7 @@ import struct
 import subprocess
 import zlib
 
-from harness import Cases, Failed, Skipped, check, equal, read_events, wait_until
+from harness import Cases, Failed, Skipped, check, children_of, equal, read_events, wait_until
 
 cases = Cases()
 
@@ -410,17 +410,8 @@ def ffmpeg_killed(bench):
         file.write(text)
     process = bench.start("edge", "run", path, "--out", out)
 
-    def children():
-        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
-            first = file.read().split()
-        found = list(map(int, first))
-        for task in os.listdir(f"/proc/{process.pid}/task"):
-            with open(f"/proc/{process.pid}/task/{task}/children", encoding="utf-8") as file:
-                found += map(int, file.read().split())
-        return found
-
     def failed():
-        for child in children():
+        for child in children_of(process.pid):
             try:
                 os.kill(child, signal.SIGKILL)
             except ProcessLookupError:

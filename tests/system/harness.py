@@ -135,6 +135,18 @@ def workers_of(run_dir):
     return sorted(found)
 
 
+def children_of(pid):
+    """Pids of processes that its threads started. A thread that ends meanwhile hands its children to another: look again."""
+    found = set()
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                found.update(map(int, file.read().split()))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
 def wait_until(condition, limit_s, what):
     """Looks again and again: the event has no other sign."""
     end = time.monotonic() + limit_s
