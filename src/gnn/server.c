@@ -1,7 +1,6 @@
-/* A server: its life, its intervals and what they do next. See server.h. */
+/* A server: its intervals, what they do next, and what it hears. See server.h. */
 #include "gnn/server_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define WAIT_NS 2000000000ull /* for the first worker */
@@ -20,33 +19,11 @@ static struct culm_gnn_course course_of(const struct culm_gnn_server *server, in
                                     culm_gnn_pace_evaluates(pace, epoch)};
 }
 
-static void forget_turn(struct culm_gnn_server *server, struct turn *turn) {
-    const struct culm_gnn_layout *layout = server->self.o.layout;
-    for (int32_t q = 0; q < layout->gathers; q++) {
-        culm_blob_clear(&turn->made[q].blob);
-        turn->made[q].sent_count = 0;
-        turn->made[q].served = false;
-        culm_blob_clear(&turn->gathered[q]);
-    }
-    for (int32_t s = 0; s < layout->stages; s++) {
-        culm_blob_clear(&turn->gradient[s]);
-    }
-    culm_blob_clear(&turn->share);
-    culm_blob_clear(&turn->scores);
-    culm_blob_clear(&turn->weights);
-    turn->totals = (struct culm_gnn_totals){0};
-    turn->work = (struct culm_gnn_work){0};
-    turn->epoch = turn->step = 0;
-    turn->version = turn->worker = turn->second = -1;
-    turn->out = turn->here = turn->told = false;
-    turn->life++;
-}
-
 /* The interval goes on to that epoch. */
 static void begin_turn(struct culm_gnn_server *server, int32_t index, int64_t epoch) {
     struct interval *interval = &server->interval[index];
     struct turn *turn = &interval->turn[epoch % server->window];
-    forget_turn(server, turn);
+    culm_gnn_server_forget_turn(server, turn);
     turn->epoch = epoch;
     turn->step = course_of(server, epoch).train ? 0 : server->self.o.layout->train_steps;
     interval->front = epoch;
@@ -54,7 +31,7 @@ static void begin_turn(struct culm_gnn_server *server, int32_t index, int64_t ep
 
 static void forget_interval(struct culm_gnn_server *server, int32_t index) {
     for (int32_t w = 0; w < server->window; w++) {
-        forget_turn(server, &server->interval[index].turn[w]);
+        culm_gnn_server_forget_turn(server, &server->interval[index].turn[w]);
     }
     server->interval[index].front = 0;
 }
@@ -63,183 +40,6 @@ static void forget_interval(struct culm_gnn_server *server, int32_t index) {
 static int32_t end_of(const struct culm_gnn_server *server, int64_t epoch) {
     const struct culm_gnn_layout *layout = server->self.o.layout;
     return course_of(server, epoch).evaluate ? layout->steps : layout->train_steps;
-}
-
-/* Lets go of what the task read and made. */
-static void release_task(struct culm_gnn_server *server) {
-    struct culm_gnn_task *task = &server->task;
-    for (int32_t i = 0; i < task->source_count; i++) {
-        culm_blob_clear(&server->source[i].blob);
-    }
-    for (int32_t q = 0; task->made && q < server->self.o.layout->gathers; q++) {
-        culm_blob_clear(&server->made[q]);
-        culm_blob_clear(&server->gathered[q]);
-    }
-    culm_blob_clear(&task->input);
-    culm_blob_clear(&task->rows);
-    culm_blob_clear(&task->d_rows);
-    culm_blob_clear(&task->weights);
-    culm_blob_clear(&task->output);
-    culm_blob_clear(&task->gradient);
-    task->source_count = 0;
-    task->made = task->gathered = NULL;
-}
-
-static void free_intervals(struct culm_gnn_server *server) {
-    const struct culm_gnn_layout *layout = server->self.o.layout;
-    for (int32_t i = 0; server->interval && i < layout->intervals; i++) {
-        struct interval *interval = &server->interval[i];
-        for (int32_t w = 0; interval->turn && w < server->window; w++) {
-            struct turn *turn = &interval->turn[w];
-            if (turn->made && turn->gathered) {
-                forget_turn(server, turn);
-                for (int32_t q = 0; q < layout->gathers; q++) {
-                    free(turn->made[q].sent);
-                }
-            }
-            free(turn->made);
-            free(turn->gathered);
-        }
-        free(interval->turn);
-        culm_blob_clear(&interval->constant);
-    }
-    free(server->interval);
-}
-
-static void free_sums(struct culm_gnn_server *server) {
-    for (int32_t w = 0; server->sums && w < server->window; w++) {
-        for (int32_t s = 0; s < server->self.o.layout->stages; s++) {
-            for (int32_t n = 0; server->sums[w].sum[s] && n < server->tree.count; n++) {
-                culm_blob_clear(&server->sums[w].sum[s][n].blob);
-            }
-            free(server->sums[w].sum[s]);
-        }
-    }
-    free(server->sums);
-    if (server->fold_slice) {
-        culm_fold_clear(&server->tree, server->fold_slice);
-    }
-    free(server->fold_slice);
-    culm_fold_tree_release(&server->tree);
-}
-
-static void free_ghosts(struct culm_gnn_server *server) {
-    if (server->ghost) {
-        culm_gnn_server_forget_ghosts(server, INT64_MAX);
-    }
-    while (server->early) {
-        struct ghost *ghost = server->early;
-        server->early = ghost->next;
-        culm_blob_unref(ghost->blob);
-        free(ghost);
-    }
-    free(server->ghost);
-}
-
-static void free_weights(struct culm_gnn_server *server) {
-    for (int32_t w = 0; server->weights && w < server->window; w++) {
-        culm_blob_clear(&server->weights[w]);
-    }
-    free(server->weights);
-    free(server->have);
-    free(server->asked);
-}
-
-void culm_gnn_server_free(struct culm_gnn_server *server) {
-    if (!server) {
-        return;
-    }
-    while (server->workers) {
-        culm_gnn_server_worker_lost(server, server->workers->node);
-    }
-    release_task(server);
-    free_intervals(server);
-    free_ghosts(server);
-    free_sums(server);
-    free_weights(server);
-    culm_gnn_holder_free(server->holder);
-    free(server->peer);
-    free(server->cover);
-    free(server->source);
-    free(server->readers);
-    free(server->took);
-    free(server->made);
-    free(server->gathered);
-    culm_gnn_self_release(&server->self);
-    free(server);
-}
-
-static bool allocate_turns(struct culm_gnn_server *server, struct interval *interval) {
-    size_t gathers = (size_t)server->self.o.layout->gathers + 1;
-    interval->turn = calloc((size_t)server->window, sizeof *interval->turn);
-    bool there = interval->turn != NULL;
-    for (int32_t w = 0; w < server->window && there; w++) {
-        struct turn *turn = &interval->turn[w];
-        turn->made = calloc(gathers, sizeof *turn->made);
-        turn->gathered = calloc(gathers, sizeof(struct culm_blob *));
-        there = turn->made && turn->gathered;
-    }
-    return there;
-}
-
-static bool allocate_sums(struct culm_gnn_server *server) {
-    bool there = server->sums != NULL;
-    for (int32_t w = 0; w < server->window && there; w++) {
-        for (int32_t s = 0; s < server->self.o.layout->stages && there; s++) {
-            server->sums[w].sum[s] =
-                calloc((size_t)server->tree.count, sizeof *server->sums[w].sum[s]);
-            there = server->sums[w].sum[s] != NULL;
-        }
-    }
-    return there;
-}
-
-static bool allocate(struct culm_gnn_server *server) {
-    const struct culm_gnn_layout *layout = server->self.o.layout;
-    size_t intervals = (size_t)layout->intervals, gathers = (size_t)layout->gathers + 1;
-    server->holder = culm_gnn_holder_new(&server->self);
-    server->interval = calloc(intervals, sizeof *server->interval);
-    server->peer = calloc(intervals, sizeof *server->peer);
-    server->cover = calloc(intervals, sizeof *server->cover);
-    server->source = calloc(intervals, sizeof *server->source);
-    server->readers = calloc(intervals, sizeof *server->readers);
-    server->ghost = calloc(intervals * gathers, sizeof(struct ghost *));
-    server->made = calloc(gathers, sizeof(struct culm_blob *));
-    server->gathered = calloc(gathers, sizeof(struct culm_blob *));
-    server->sums = calloc((size_t)server->window, sizeof *server->sums);
-    server->weights = calloc((size_t)server->window, sizeof(struct culm_blob *));
-    server->have = calloc((size_t)server->window, sizeof *server->have);
-    server->asked = calloc((size_t)server->window, sizeof *server->asked);
-    server->took = calloc((size_t)layout->steps, sizeof *server->took);
-    if (!server->holder || !server->interval || !server->peer || !server->cover ||
-        !server->source || !server->readers || !server->ghost || !server->made ||
-        !server->gathered || !server->weights || !server->have || !server->asked || !server->took ||
-        !culm_fold_tree_init(&server->tree, layout->intervals)) {
-        return false;
-    }
-    server->fold_slice = calloc((size_t)server->tree.count, sizeof *server->fold_slice);
-    bool there = server->fold_slice && allocate_sums(server);
-    for (size_t i = 0; i < intervals && there; i++) {
-        there = allocate_turns(server, &server->interval[i]);
-    }
-    return there;
-}
-
-struct culm_gnn_server *culm_gnn_server_new(const struct culm_gnn_server_options *options) {
-    struct culm_gnn_server *server = calloc(1, sizeof *server);
-    if (!server) {
-        return NULL;
-    }
-    culm_gnn_self_init(&server->self, &options->node);
-    server->waits = options->workers;
-    server->once = options->once;
-    server->lean = options->lean;
-    server->window = culm_gnn_pace_window(&options->node.pace);
-    if (!allocate(server)) {
-        culm_gnn_server_free(server);
-        return NULL;
-    }
-    return server;
 }
 
 /* --- what it does next --- */
@@ -620,7 +420,7 @@ static void on_job_done(void *actor, struct culm_job *job) {
     } else {
         use_result(server);
     }
-    release_task(server);
+    culm_gnn_server_release_task(server);
     go_on(server);
 }
 
@@ -666,7 +466,7 @@ static void enter_epoch(struct culm_gnn_server *server) {
         struct interval *interval = &server->interval[i];
         for (int32_t w = 0; w < server->window; w++) {
             if (interval->turn[w].epoch > 0 && interval->turn[w].epoch < oldest) {
-                forget_turn(server, &interval->turn[w]);
+                culm_gnn_server_forget_turn(server, &interval->turn[w]);
             }
         }
         bool early = !course->train && interval->front >= course->epoch;

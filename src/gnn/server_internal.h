@@ -175,7 +175,13 @@ bool culm_gnn_server_someone_works(const struct culm_gnn_server *server);
 /* A gather of the turn is about to begin. */
 void culm_gnn_server_look(struct culm_gnn_server *server, int32_t interval, struct turn *turn);
 
-/* server.c */
+/* server_memory.c: what a server keeps. */
+/* The turn has no epoch any more. */
+void culm_gnn_server_forget_turn(struct culm_gnn_server *server, struct turn *turn);
+/* Lets go of what the task read and made. */
+void culm_gnn_server_release_task(struct culm_gnn_server *server);
+
+/* server.c: what its intervals do next, and what it hears. */
 /* The newest rows of `interval` that a gather of the turn may read; blob NULL: there are none. */
 struct culm_gnn_source culm_gnn_server_newest(struct culm_gnn_server *server,
                                               const struct turn *turn, int32_t gather,
