@@ -143,6 +143,9 @@ static const struct culm_config_row merge_rows[] = {
                     "steps of joint training of each attempt, at most; 0: nothing is trained"),
     CULM_CONFIG_REAL("minutes", M, minutes, "0", 0, 1e6, 0,
                      "minutes after which no new attempt begins; 0: any number"),
+    CULM_CONFIG_REAL("cpu_minutes", M, cpu_minutes, "0", 0, 1e6, 0,
+                     "minutes of processor time after which no new attempt begins, counted anew by "
+                     "--resume; 0: any number"),
     CULM_CONFIG_REAL("held_out", M, held_out, "0.3", 0, 1, CULM_CONFIG_ABOVE | CULM_CONFIG_BELOW,
                      "last part of each feed that merging never sees"),
     CULM_CONFIG_INT("frames", M, frames, "0", 0, 1000000000, 0,

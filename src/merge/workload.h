@@ -55,11 +55,12 @@ extern const char *const culm_merge_method_names[];
 
 struct culm_merge_config {
     enum culm_merge_method method;
-    int64_t steps;   /* of joint training, at most; 0: nothing is trained */
-    double minutes;  /* after which no new attempt begins; 0: any number */
-    double held_out; /* last part of each feed, which merging never sees */
-    int64_t frames;  /* of each feed, that merging fits to; 0: all that it may see */
-    double lr;       /* of gemel's joint training */
+    int64_t steps;      /* of joint training, at most; 0: nothing is trained */
+    double minutes;     /* after which no new attempt begins; 0: any number */
+    double cpu_minutes; /* the same, of processor time of the process */
+    double held_out;    /* last part of each feed, which merging never sees */
+    int64_t frames;     /* of each feed, that merging fits to; 0: all that it may see */
+    double lr;          /* of gemel's joint training */
     int64_t threads;
     uint64_t seed;
 };

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define JUDGE_BATCH 4
 
@@ -65,6 +66,13 @@ static void event(struct culm_merging *m, const char *name, json_t *take_members
     }
     json_decref(all);
     json_decref(take_members);
+}
+
+/* Seconds that processors worked for this process: what a busy machine does not change. */
+static double cpu_seconds(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
 static void warn(struct culm_merging *m, const char *text) {
@@ -121,8 +129,10 @@ static bool on_stop(void *ctx) { return ((struct culm_merging *)ctx)->stopped !=
 
 static bool on_late(void *ctx) {
     const struct culm_merging *m = ctx;
+    const struct culm_merge_config *config = &m->workload.merge;
     double minutes = (double)(culm_clock_ns() - m->began_ns) / 60e9;
-    return m->workload.merge.minutes > 0 && minutes > m->workload.merge.minutes;
+    return (config->minutes > 0 && minutes > config->minutes) ||
+           (config->cpu_minutes > 0 && cpu_seconds() / 60 > config->cpu_minutes);
 }
 
 /* --- rounds --- */
@@ -211,9 +221,10 @@ static enum culm_status on_ship(void *ctx, int32_t round, struct culm_error *err
     enum culm_status status = publish(m, round, false, NULL, NULL, &written, error);
     if (status == CULM_OK) {
         event(m, "merged",
-              json_pack("{s:i, s:o, s:I, s:I}", "round", round, "queries", sharing(m, &m->share),
-                        "saved_bytes", (json_int_t)culm_share_saved(&m->share), "changed_bytes",
-                        (json_int_t)written));
+              json_pack("{s:i, s:o, s:I, s:I, s:f}", "round", round, "queries",
+                        sharing(m, &m->share), "saved_bytes",
+                        (json_int_t)culm_share_saved(&m->share), "changed_bytes",
+                        (json_int_t)written, "cpu_s", cpu_seconds()));
     }
     return status;
 }
@@ -387,11 +398,11 @@ static enum culm_status finish(struct culm_merging *m, struct culm_error *error)
                                                      "target", m->workload.queries[q].target));
         }
         event(m, "done",
-              json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "bytes", (json_int_t)total,
+              json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)total,
                         "distinct_bytes", (json_int_t)(total - saved), "saved",
                         total > 0 ? (double)saved / (double)total : 0.0, "possible_bytes",
                         (json_int_t)m->share.match.saved_bytes, "round", (json_int_t)m->shipped,
-                        "queries", queries));
+                        "cpu_s", cpu_seconds(), "queries", queries));
     }
     for (size_t q = 0; q < count && to.wanted; q++) {
         const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];

@@ -80,6 +80,8 @@ def methods(bench, method):
     done = ended.one("done")
     equal([q["query"] for q in done["queries"]], ["a", "b"], "queries")
     equal(len(ended.all("query")), 2, "queries told")
+    spent = [event["cpu_s"] for event in ended.events if event["event"] in ("merged", "done")]
+    check(spent[0] > 0 and spent == sorted(spent), f"processor time {spent}")
     shown = json.loads(bench.run("merge", "show", bench.path("package"), "--check", "--json").out)
     equal(shown["total_bytes"], done["bytes"], "bytes")
     equal(shown["distinct_bytes"], done["distinct_bytes"], "distinct bytes")
@@ -196,6 +198,16 @@ def late(bench):
 
 
 cases.add("resumed with no time left, it ends with a round that was measured", late)
+
+
+def little_time(bench):
+    """The limit on processor time is over before the first attempt: nothing is tried, and what is said at the end is true."""
+    ended = merge(bench, workload(bench, method="gemel", cpu_minutes=0.000001), "package")
+    equal(ended.all("try"), [], "attempts")
+    equal(ended.one("done")["saved"], 0, "saved")
+
+
+cases.add("no processor time is left", little_time)
 
 
 def stopped(bench):
