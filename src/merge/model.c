@@ -257,3 +257,27 @@ void culm_share_copy(const struct culm_share *share, struct culm_merge_model *co
         }
     }
 }
+
+float **culm_share_addresses(const struct culm_share *share, struct culm_merge_model *const *models,
+                             int32_t model) {
+    const struct culm_merge_model *own = models[model];
+    float **value = calloc((size_t)own->param_count + 1, sizeof *value);
+    if (!value) {
+        return NULL;
+    }
+    memcpy(value, own->value, (size_t)own->param_count * sizeof *value);
+    for (int32_t l = 0; l < own->layers.count; l++) {
+        int32_t instance = culm_share_of(share, model, l);
+        if (instance < 0) {
+            continue;
+        }
+        const struct culm_member *first = culm_share_first(share, instance);
+        const struct culm_vision_layer *a = &models[first->model]->layers.layer[first->layer];
+        const struct culm_vision_layer *b = &own->layers.layer[l];
+        value[b->weight] = models[first->model]->value[a->weight];
+        if (b->bias >= 0) {
+            value[b->bias] = models[first->model]->value[a->bias];
+        }
+    }
+    return value;
+}

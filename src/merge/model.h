@@ -62,6 +62,10 @@ const struct culm_member *culm_share_first(const struct culm_share *share, int32
 /* The active instance that a layer shares, or -1. */
 int32_t culm_share_of(const struct culm_share *share, int32_t model, int32_t layer);
 int64_t culm_share_saved(const struct culm_share *share); /* bytes */
+/* Where the numbers of each parameter of a model are, for models that are trained together: those of a
+ * shared layer in its first member. The caller frees the list. NULL: out of memory. */
+float **culm_share_addresses(const struct culm_share *share, struct culm_merge_model *const *models,
+                             int32_t model);
 /* Copies the weights and biases of the first member to the others that are in. */
 void culm_share_copy(const struct culm_share *share, struct culm_merge_model *const *models,
                      int32_t instance);

@@ -337,29 +337,6 @@ static void release_joined(struct joined *j) {
     *j = (struct joined){0};
 }
 
-/* Where the numbers of a model's parameters are: a shared layer's in its first owner. */
-static float **addresses(const struct culm_search *s, int32_t model) {
-    struct culm_merge_model *own = s->models[model];
-    float **value = calloc((size_t)own->param_count + 1, sizeof *value);
-    if (value) {
-        memcpy(value, own->value, (size_t)own->param_count * sizeof *value);
-    }
-    for (int32_t l = 0; l < own->layers.count && value; l++) {
-        int32_t instance = culm_share_of(s->share, model, l);
-        if (instance >= 0) {
-            const struct culm_member *first = culm_share_first(s->share, instance);
-            struct culm_merge_model *from = s->models[first->model];
-            const struct culm_vision_layer *a = &from->layers.layer[first->layer];
-            const struct culm_vision_layer *b = &own->layers.layer[l];
-            value[b->weight] = from->value[a->weight];
-            if (b->bias >= 0) {
-                value[b->bias] = from->value[a->bias];
-            }
-        }
-    }
-    return value;
-}
-
 static enum culm_status join(const struct culm_search *s, uint64_t seed, struct joined *j,
                              struct culm_error *error) {
     *j = (struct joined){.part = calloc((size_t)s->count + 1, sizeof *j->part),
@@ -371,7 +348,7 @@ static enum culm_status join(const struct culm_search *s, uint64_t seed, struct 
             continue;
         }
         int32_t i = j->parts;
-        ok = (j->value[i] = addresses(s, k)) != NULL;
+        ok = (j->value[i] = culm_share_addresses(s->share, s->models, k)) != NULL;
         j->parts += ok;
         j->samples[i] =
             (struct samples){&s->frames[k], culm_elements(&s->models[k]->graph->field[0].shape)};

@@ -182,29 +182,6 @@ static void end_attempt(struct work *w) {
     }
 }
 
-/* Where the numbers of a model's parameters are: a shared layer's in its first owner. */
-static float **addresses(const struct culm_search *s, int32_t model) {
-    const struct culm_merge_model *own = s->models[model];
-    float **value = calloc((size_t)own->param_count + 1, sizeof *value);
-    if (value) {
-        memcpy(value, own->value, (size_t)own->param_count * sizeof *value);
-    }
-    for (int32_t l = 0; l < own->layers.count && value; l++) {
-        int32_t instance = culm_share_of(s->share, model, l);
-        if (instance >= 0) {
-            const struct culm_member *first = culm_share_first(s->share, instance);
-            const struct culm_merge_model *from = s->models[first->model];
-            const struct culm_vision_layer *a = &from->layers.layer[first->layer];
-            const struct culm_vision_layer *b = &own->layers.layer[l];
-            value[b->weight] = from->value[a->weight];
-            if (b->bias >= 0) {
-                value[b->bias] = from->value[a->bias];
-            }
-        }
-    }
-    return value;
-}
-
 /* The numbers of the first owner become those of all. */
 static void copy_shared(const struct work *w) {
     for (int32_t i = 0; i < w->match.count; i++) {
@@ -234,7 +211,7 @@ static enum culm_status begin_attempt(struct work *w, struct culm_error *error) 
         }
         int32_t i = w->parts++;
         w->model_of[i] = k;
-        w->value[i] = addresses(s, k);
+        w->value[i] = culm_share_addresses(s->share, s->models, k);
         if (!w->value[i]) {
             return no_memory(error);
         }
