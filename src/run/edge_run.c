@@ -17,9 +17,33 @@ void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event
     world->ops->publish(world, take_event);
 }
 
+/* A query that went and came again, or whose feed began anew, is told of once. */
+static void join_queries(json_t *queries) {
+    static const char *const count[] = {"frames", "processed", "dropped", "late"};
+    for (size_t i = json_array_size(queries); i-- > 0;) {
+        json_t *item = json_array_get(queries, i);
+        const char *name = json_string_value(json_object_get(item, "query"));
+        size_t j = 0;
+        while (j < i && strcmp(name, json_string_value(json_object_get(json_array_get(queries, j),
+                                                                       "query"))) != 0) {
+            j++;
+        }
+        if (j < i) {
+            json_t *first = json_array_get(queries, j);
+            for (size_t k = 0; k < sizeof count / sizeof *count; k++) {
+                json_int_t sum = json_integer_value(json_object_get(first, count[k])) +
+                                 json_integer_value(json_object_get(item, count[k]));
+                json_object_set_new(first, count[k], json_integer(sum));
+            }
+            json_array_remove(queries, i);
+        }
+    }
+}
+
 /* What only the runner knows is added to the last event. */
 static void add_accuracy(struct culm_edge_running *run, json_t *event) {
     size_t i;
+    join_queries(json_object_get(event, "queries"));
     json_t *item;
     json_array_foreach(json_object_get(event, "queries"), i, item) {
         const char *name = json_string_value(json_object_get(item, "query"));
@@ -56,7 +80,19 @@ static void on_stop(void *ctx) {
     culm_edge_scheduler_stop(((struct culm_edge_running *)ctx)->scheduler);
 }
 
-static void on_again(void *ctx) { culm_edge_running_reload(ctx); }
+/* One change at a time. */
+static void reload_if_wanted(struct culm_edge_running *run) {
+    if (run->again && !run->next) {
+        run->again = false;
+        culm_edge_running_reload(run);
+    }
+}
+
+static void on_again(void *ctx) {
+    struct culm_edge_running *run = ctx;
+    run->again = true;
+    reload_if_wanted(run);
+}
 
 static void on_tick(void *ctx) {
     struct culm_edge_running *run = ctx;
@@ -66,6 +102,7 @@ static void on_tick(void *ctx) {
     if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
         run->failed = error;
     }
+    reload_if_wanted(run);
     if (run->package && !run->next && culm_package_moved(run->package, run->round)) {
         culm_edge_running_round(run);
     }
@@ -100,20 +137,14 @@ static enum culm_status set_limit(struct culm_edge_running *run, struct culm_edg
 }
 
 static enum culm_status make_arena(struct culm_edge_running *run, struct culm_error *error) {
-    size_t bytes = run->activations_max + ((size_t)256 << 20);
+    size_t bytes = culm_edge_running_activations(run) + ((size_t)256 << 20);
     for (int32_t f = 0; f < run->feed_count; f++) {
         bytes += CULM_EDGE_FRAME_SLOTS * run->feed[f].frame_bytes;
     }
     for (int32_t u = 0; u < run->store.unit_count; u++) {
         bytes += 8 * run->store.unit[u].bytes; /* and those of later rounds */
     }
-    enum culm_status status = culm_edge_arena_init(&run->arena, bytes, error);
-    if (status == CULM_OK &&
-        !(run->activations_at = culm_edge_arena_place(&run->arena, run->activations_max))) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "no addresses left");
-    }
-    run->activations_room = run->activations_max;
-    return status;
+    return culm_edge_arena_init(&run->arena, bytes, error);
 }
 
 static void tell_start(struct culm_edge_running *run, const struct culm_edge_totals *totals) {
@@ -200,10 +231,7 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
     struct culm_edge_laid *first = run->next;
     run->next = NULL;
     run->laid = first;
-    for (int32_t q = 0; q < run->query_count; q++) {
-        run->query[q].at = run->query[q].next_at;
-        run->query[q].next_at = NULL;
-    }
+    culm_edge_running_count(run);
     if ((status = culm_edge_running_calibrate(run, error)) ||
         (status = culm_edge_running_lay(run, &run->laid, error))) { /* with what it takes */
         culm_edge_laid_free(first);
@@ -211,16 +239,13 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
         return status;
     }
     culm_edge_laid_free(first);
-    for (int32_t q = 0; q < run->query_count; q++) {
-        free(run->query[q].at);
-        run->query[q].at = run->query[q].next_at;
-        run->query[q].next_at = NULL;
-    }
+    culm_edge_running_count(run);
     const struct culm_edge_plan_options how = {.given_order = catalog->workload.edge.order ==
                                                               CULM_EDGE_ORDER_GIVEN};
     if ((status = culm_edge_plan(&run->laid->layout, &how, &run->plan, error)) ||
         (status = culm_path_format(path, error, "%s/events.jsonl", run->out)) ||
         (status = culm_tree_remove(NULL, path, error)) ||
+        (status = culm_edge_running_outs(run, error)) ||
         (status = culm_sink_jsonl_open(path, &run->sink, error))) {
         return status;
     }

@@ -53,6 +53,8 @@ struct edge_query {
     struct culm_edge_entry *entry; /* in one of the catalogs */
     int32_t feed;
     bool gone;
+    double deadline_ms, score; /* as the newest text that was taken up has them */
+    float score_now;           /* of the layout that counts; compute thread */
     int32_t sizes, size[CULM_EDGE_SIZES_MAX];
     struct edge_program program[CULM_EDGE_SIZES_MAX];
     double took_ms[CULM_EDGE_SIZES_MAX]; /* measured while running, smoothed; 0: not yet */
@@ -98,6 +100,7 @@ struct edge_input {
 struct edge_feed {
     struct culm_edge_running *run;
     struct culm_feed_config *config;
+    const char *labels; /* of a query on it; NULL: none */
     int32_t number;
     bool gone, started, joined;
     pthread_t thread;
@@ -106,6 +109,7 @@ struct edge_feed {
     size_t frame_bytes;
     struct edge_input input[CULM_EDGE_QUERIES_MAX];
     int32_t inputs;
+    char *slots_at; /* addresses of all slots' pixels, a whole number of pages each */
     struct culm_blob
         *slot[CULM_EDGE_FRAME_SLOTS]; /* struct edge_frame; free when nobody else has it */
     bool held[CULM_EDGE_FRAME_SLOTS]; /* its pixels are in memory */
@@ -118,7 +122,8 @@ struct edge_feed {
 struct culm_edge_running {
     struct culm_edge_exec exec; /* first */
     const struct culm_edge_command *command;
-    struct culm_edge_catalog *catalog[16]; /* [0]: as it began; then of each reload */
+    /* [0]: as it began; then of each reload that some query or feed is from. */
+    struct culm_edge_catalog *catalog[CULM_EDGE_QUERIES_MAX + CULM_EDGE_FEEDS_MAX + 2];
     int32_t catalogs;
     struct edge_query query[CULM_EDGE_QUERIES_MAX];
     int32_t query_count;
@@ -131,12 +136,13 @@ struct culm_edge_running {
     int32_t tensor_count, tensor_capacity;
     pthread_mutex_t lock; /* of the store and what goes with it: the I/O thread reads it */
     struct culm_edge_arena arena;
-    char *activations_at;
-    size_t activations_max, activations_room,
-        activations_held; /* needed; of addresses; in memory */
-    bool changed;         /* something asks for a new layout */
-    uint64_t round_ns;    /* a round is not looked at before */
-    uint64_t timed_ns;    /* when run times were compared last */
+    char *activations_at, *next_activations_at;     /* the next: of the layout to come */
+    size_t activations_room, next_activations_room; /* of addresses */
+    size_t activations_held;                        /* in memory */
+    bool changed;                                   /* something asks for a new layout */
+    bool again;        /* the workload is to be read again, once the layout to come counts */
+    uint64_t round_ns; /* a round is not looked at before */
+    uint64_t timed_ns; /* when run times were compared last */
     struct culm_device *device;
     struct culm_blob_pool *headers;
     char out[CULM_PATH_MAX];
@@ -214,9 +220,17 @@ enum culm_status culm_edge_running_take(struct culm_edge_running *run,
                                         struct culm_error *error);
 /* Sources of every query from the package's round that counts, or its own tensors. */
 enum culm_status culm_edge_running_sources(struct culm_edge_running *run, struct culm_error *error);
-/* A layout of it all, and addresses of its units. */
+/* A layout of it all. Once there is an arena, also addresses for all that it may put there:
+ * CULM_ERR_MEMORY when there are none left, and what counts goes on. */
 enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error);
+/* The addresses and scores of what was laid last count from now on. Nothing runs. */
+void culm_edge_running_count(struct culm_edge_running *run);
+/* The most that any query's activations may take. */
+size_t culm_edge_running_activations(const struct culm_edge_running *run);
+/* Opens what the answers of new queries are written to. */
+enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error);
+void culm_edge_running_release_query(struct edge_query *query);
 /* Loads each model and runs it, where no profile says how long that takes. */
 enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
                                              struct culm_error *error);

@@ -22,9 +22,9 @@
 
 /* --- layouts --- */
 
-/* Lays, plans and hands over. The store is locked by the caller. */
+/* Lays, plans and hands over. The store is locked by the caller, and no layout is to come. */
 static enum culm_status relay(struct culm_edge_running *run, struct culm_error *error) {
-    struct culm_edge_laid *laid = NULL, *old = run->next;
+    struct culm_edge_laid *laid = NULL;
     struct culm_edge_plan plan;
     int32_t there = 0;
     enum culm_status status = culm_edge_running_lay(run, &laid, error);
@@ -40,12 +40,9 @@ static enum culm_status relay(struct culm_edge_running *run, struct culm_error *
         run->next_plan = plan;
         status = culm_edge_scheduler_update(run->scheduler, &laid->layout, &plan, error);
         if (status == CULM_OK) {
-            if (old != run->laid) {
-                culm_edge_laid_free(old); /* another one came before it was taken up */
-            }
-            return CULM_OK;
+            return CULM_OK; /* and it may count by now */
         }
-        run->next = old;
+        run->next = NULL;
     }
     culm_edge_laid_free(laid);
     return status;
@@ -56,9 +53,12 @@ struct before {
     int32_t query_count, feed_count;
     bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
     bool reverted[CULM_EDGE_QUERIES_MAX];
+    double deadline_ms[CULM_EDGE_QUERIES_MAX], score[CULM_EDGE_QUERIES_MAX];
     int32_t shadow[CULM_EDGE_QUERIES_MAX];
     int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX];
     int64_t round;
+    size_t placed;
+    int32_t unit_placed;
 };
 
 static int32_t *copy_of(const int32_t *list, int32_t count) {
@@ -72,12 +72,19 @@ static int32_t *copy_of(const int32_t *list, int32_t count) {
 static bool remember(const struct culm_edge_running *run, struct before *before) {
     bool ok = true;
     *before = (struct before){
-        .query_count = run->query_count, .feed_count = run->feed_count, .round = run->round};
+        .query_count = run->query_count,
+        .feed_count = run->feed_count,
+        .round = run->round,
+        .placed = run->arena.placed,
+        .unit_placed = run->unit_placed,
+    };
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct edge_query *query = &run->query[q];
         before->query_gone[q] = query->gone;
         before->shadow[q] = query->shadow;
         before->reverted[q] = query->reverted;
+        before->deadline_ms[q] = query->deadline_ms;
+        before->score[q] = query->score;
         before->source[q] = copy_of(query->source, query->entry->part_count);
         before->original[q] = copy_of(query->original, query->entry->part_count);
         ok &= before->source[q] && before->original[q];
@@ -88,11 +95,26 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
     return ok;
 }
 
+/* Queries and feeds that came are as if they had not, down to their addresses. */
 static void put_back(struct culm_edge_running *run, struct before *before) {
+    while (run->query_count > before->query_count) {
+        culm_edge_running_release_query(&run->query[--run->query_count]);
+    }
+    while (run->feed_count > before->feed_count) {
+        struct edge_feed *feed = &run->feed[--run->feed_count];
+        pthread_mutex_destroy(&feed->slots_lock);
+        *feed = (struct edge_feed){0};
+    }
+    run->arena.placed = before->placed;
+    run->unit_placed = before->unit_placed;
     for (int32_t q = 0; q < run->query_count; q++) {
         struct edge_query *query = &run->query[q];
-        query->gone = q >= before->query_count || before->query_gone[q];
-        if (q < before->query_count && before->source[q] && before->original[q]) {
+        query->gone = before->query_gone[q];
+        query->deadline_ms = before->deadline_ms[q];
+        query->score = before->score[q];
+        free(query->next_at);
+        query->next_at = NULL;
+        if (before->source[q] && before->original[q]) {
             int32_t *source = query->source, *original = query->original;
             query->shadow = before->shadow[q];
             query->reverted = before->reverted[q];
@@ -103,7 +125,7 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
         }
     }
     for (int32_t f = 0; f < run->feed_count; f++) {
-        run->feed[f].gone = f >= before->feed_count || before->feed_gone[f];
+        run->feed[f].gone = before->feed_gone[f];
     }
     run->round = before->round; /* what was refused is tried again later */
 }
@@ -250,8 +272,8 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
         struct culm_edge_entry *entry = &catalog->entry[q];
         int32_t on = feed[entry->config->feed_index], query = query_for(run, entry, on);
         if (query >= 0) {
-            run->query[query].entry->config->deadline_ms = entry->config->deadline_ms;
-            run->query[query].entry->config->score = entry->config->score;
+            run->query[query].deadline_ms = entry->config->deadline_ms;
+            run->query[query].score = entry->config->score;
         } else {
             status = culm_edge_running_open(run, entry, -1, on, &query, error);
             guess_times(run, entry);
@@ -269,22 +291,44 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
     return status ? status : culm_edge_running_sources(run, error);
 }
 
+/* The newest catalog goes if no query and no feed is from it. */
+static void drop_unused(struct culm_edge_running *run) {
+    struct culm_edge_catalog *catalog = run->catalog[run->catalogs - 1];
+    const struct culm_workload *workload = &catalog->workload;
+    bool used = false;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        for (size_t e = 0; catalog->entry && e < workload->query_count; e++) {
+            used |= run->query[q].entry == &catalog->entry[e];
+        }
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        for (size_t e = 0; e < workload->feed_count; e++) {
+            used |= run->feed[f].config == &workload->feeds[e];
+        }
+    }
+    if (!used) {
+        run->catalogs--;
+        culm_edge_catalog_release(catalog);
+        free(catalog);
+    }
+}
+
 void culm_edge_running_reload(struct culm_edge_running *run) {
     struct culm_error error;
     const struct culm_edge_catalog_options options = {.sets = run->command->sets,
                                                       .set_count = run->command->set_count,
                                                       .profile = run->command->profile};
-    struct culm_edge_catalog *catalog = NULL;
+    struct culm_edge_catalog *catalog = calloc(1, sizeof *catalog);
     enum culm_status status = CULM_OK;
-    int32_t room = (int32_t)(sizeof run->catalog / sizeof *run->catalog);
-    if (run->catalogs == room || !(catalog = calloc(1, sizeof *catalog))) {
-        status = culm_error_set(&error, CULM_ERR_MEMORY,
-                                "taken up too often since it began: start again");
+    if (!catalog) {
+        status = culm_error_set(&error, CULM_ERR_MEMORY, "out of memory for a workload");
     } else {
         run->catalog[run->catalogs++] = catalog;
         status = culm_edge_catalog_open(run->command->workload, &options, catalog, &error);
+        status = status ? status : try_change(run, take_workload, &error);
+        drop_unused(run);
     }
-    status = status ? status : try_change(run, take_workload, &error);
+    status = status ? status : culm_edge_running_outs(run, &error);
     status = status ? status : culm_edge_running_feeds(run, &error);
     for (int32_t f = 0; f < run->feed_count; f++) {
         if (run->feed[f].gone) {
@@ -469,8 +513,8 @@ static bool times_differ(struct culm_edge_running *run) {
         struct edge_query *query = &run->query[q];
         for (int32_t b = 0; b < query->sizes && !query->gone; b++) {
             double took = query->took_ms[b], *thought = &query->entry->times.run_ms[b];
-            if (query->original_of < 0 && b == 0 && *thought >= query->entry->config->deadline_ms) {
-                *thought = 0.9 * query->entry->config->deadline_ms; /* one more try */
+            if (query->original_of < 0 && b == 0 && *thought >= query->deadline_ms) {
+                *thought = 0.9 * query->deadline_ms; /* one more try */
                 query->took_ms[b] = 0;
                 differ = true;
             } else if (query->original_of < 0 && took > 0 &&

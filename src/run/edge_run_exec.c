@@ -248,7 +248,7 @@ static enum culm_status decode(struct culm_edge_running *run, struct edge_query 
                         k * culm_elements(&shape[i]);
         }
         status = culm_answer_read(model, output, shape, frame->width, frame->height,
-                                  (float)query->entry->config->score, &query->answer[k], error);
+                                  query->score_now, &query->answer[k], error);
     }
     return status;
 }
@@ -395,19 +395,7 @@ static void relaid(struct culm_edge_exec *exec) {
     run->laid = run->next;
     run->next = NULL;
     run->plan = run->next_plan;
-    if (run->activations_max > run->activations_room) { /* they hold nothing now */
-        char *at = culm_edge_arena_place(&run->arena, run->activations_max);
-        run->activations_at = at ? at : run->activations_at;
-        run->activations_room = at ? run->activations_max : run->activations_room;
-    }
-    for (int32_t q = 0; q < run->query_count; q++) {
-        struct edge_query *query = &run->query[q];
-        if (query->next_at) {
-            free(query->at);
-            query->at = query->next_at;
-            query->next_at = NULL;
-        }
-    }
+    culm_edge_running_count(run);
     if (culm_edge_running_slots(run, &error) != CULM_OK && run->failed.status == CULM_OK) {
         run->failed = error;
     }

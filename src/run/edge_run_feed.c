@@ -121,16 +121,11 @@ static void *feed_main(void *arg) {
     struct edge_feed *feed = arg;
     struct culm_feed_config *config = feed->config;
     struct culm_feed_options options = {
-        .name = config->name, .file = config->file, .loop = config->loop};
+        .name = config->name, .file = config->file, .labels = feed->labels, .loop = config->loop};
     struct culm_feed *source = NULL;
     struct culm_error error;
     for (int i = 0; i < 4; i++) {
         options.crop[i] = (int32_t)config->crop[i];
-    }
-    for (int32_t q = 0; q < feed->run->query_count && !options.labels; q++) {
-        if (feed->run->query[q].feed == feed->number) {
-            options.labels = feed->run->query[q].entry->config->labels;
-        }
     }
     if (culm_feed_open(&options, &source, &error) == CULM_OK) {
         read_frames(feed, source);
@@ -157,11 +152,9 @@ static enum culm_status set_slots(struct culm_edge_running *run, struct edge_fee
                 }
                 struct edge_frame *frame = slot->data;
                 *frame = (struct edge_frame){.label = -1};
-                frame->pixels = (uint8_t *)culm_edge_arena_place(&run->arena, feed->frame_bytes);
+                size_t apart = culm_edge_arena_round(&run->arena, feed->frame_bytes);
+                frame->pixels = (uint8_t *)feed->slots_at + (size_t)i * apart;
                 feed->slot[i] = slot;
-                if (!frame->pixels) {
-                    return culm_error_set(error, CULM_ERR_MEMORY, "no addresses left");
-                }
             }
             status =
                 culm_edge_arena_hold(&run->arena, (char *)((struct edge_frame *)slot->data)->pixels,
@@ -199,6 +192,9 @@ enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct c
         struct edge_feed *feed = &run->feed[f];
         if (feed->started || feed->gone) {
             continue;
+        }
+        for (int32_t q = 0; q < run->query_count && !feed->labels; q++) {
+            feed->labels = run->query[q].feed == f ? run->query[q].entry->config->labels : NULL;
         }
         pthread_mutex_init(&feed->lock, NULL);
         if (pthread_create(&feed->thread, NULL, feed_main, feed) != 0) {

@@ -62,7 +62,7 @@ static size_t program_bytes(const struct edge_program *program) {
            program->output_bytes;
 }
 
-static void release_query(struct edge_query *query) {
+void culm_edge_running_release_query(struct edge_query *query) {
     for (int32_t b = 0; b < CULM_EDGE_SIZES_MAX; b++) {
         culm_stage_free(query->program[b].stage);
         culm_graph_free(query->program[b].graph);
@@ -114,9 +114,6 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
         entry->times.batch[b] = sizes.batch[b];
         entry->times.run_ms[b] = (double)run_ns / 1e6;
         entry->times.activation_bytes[b] = (double)program_bytes(&query->program[b]);
-        run->activations_max = program_bytes(&query->program[b]) > run->activations_max
-                                   ? program_bytes(&query->program[b])
-                                   : run->activations_max;
     }
     entry->times.sizes = query->sizes;
     return status;
@@ -125,7 +122,6 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                                         struct culm_edge_entry *entry, int32_t of, int32_t feed,
                                         int32_t *ret_query, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
     size_t bytes = ((size_t)entry->part_count + 1) * sizeof(int32_t);
     if (run->query_count == CULM_EDGE_QUERIES_MAX) {
         return culm_error_set(error, CULM_ERR_CONFIG,
@@ -135,6 +131,8 @@ enum culm_status culm_edge_running_open(struct culm_edge_running *run,
     struct edge_query *query = &run->query[run->query_count];
     *query = (struct edge_query){.entry = entry,
                                  .feed = feed,
+                                 .deadline_ms = entry->config->deadline_ms,
+                                 .score = entry->config->score,
                                  .latest_frame = -1,
                                  .original_of = of,
                                  .shadow = -1,
@@ -145,14 +143,24 @@ enum culm_status culm_edge_running_open(struct culm_edge_running *run,
     if (status == CULM_OK && (!query->source || !query->original)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a query");
     }
-    if (status == CULM_OK && of < 0) {
-        status = culm_path_format(path, error, "%s/%s.jsonl", run->out, entry->config->name);
+    return status ? culm_error_prefix(error, "query '%s'", entry->config->name) : CULM_OK;
+}
+
+enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = CULM_OK;
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        if (query->out || query->original_of >= 0 || query->gone) {
+            continue;
+        }
+        status = culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
         /* One that comes again goes on where it left off. */
         if (status == CULM_OK && !(query->out = fopen(path, run->scheduler ? "ae" : "we"))) {
             status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
         }
     }
-    return status ? culm_error_prefix(error, "query '%s'", entry->config->name) : CULM_OK;
+    return status;
 }
 
 void culm_edge_running_open_feed(struct culm_edge_running *run, struct culm_feed_config *config,
@@ -336,6 +344,43 @@ static enum culm_status place_units(struct culm_edge_running *run, struct culm_e
     return CULM_OK;
 }
 
+size_t culm_edge_running_activations(const struct culm_edge_running *run) {
+    size_t most = 0;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        for (int32_t b = 0; b < run->query[q].sizes && !run->query[q].gone; b++) {
+            size_t bytes = program_bytes(&run->query[q].program[b]);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
+/* For activations, and frames of feeds that come. What has grown lies elsewhere once the layout counts. */
+static enum culm_status place_others(struct culm_edge_running *run, struct culm_error *error) {
+    size_t most = culm_edge_running_activations(run);
+    bool ok = true;
+    run->next_activations_at = run->activations_at;
+    run->next_activations_room = run->activations_room;
+    if (most > run->activations_room) {
+        run->next_activations_at = culm_edge_arena_place(&run->arena, most);
+        run->next_activations_room = most;
+        ok = run->next_activations_at != NULL;
+    }
+    for (int32_t f = 0; f < run->feed_count && ok; f++) {
+        struct edge_feed *feed = &run->feed[f];
+        if (!feed->gone && !feed->slots_at) {
+            feed->slots_at = culm_edge_arena_place(
+                &run->arena,
+                CULM_EDGE_FRAME_SLOTS * culm_edge_arena_round(&run->arena, feed->frame_bytes));
+            ok = feed->slots_at != NULL;
+        }
+    }
+    return ok ? CULM_OK
+              : culm_error_set(error, CULM_ERR_MEMORY,
+                               "no addresses left for activations of %.0f MB: start again",
+                               (double)most / 1e6);
+}
+
 static enum culm_status resolve(struct culm_edge_running *run, struct edge_query *query,
                                 struct culm_error *error) {
     const float **at = calloc((size_t)query->entry->part_count + 1, sizeof *at);
@@ -369,6 +414,7 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
     enum culm_status status = culm_edge_store_units(&run->store, needs, run->query_count,
                                                     &laid->bytes, laid->list, count, error);
     status = status || !run->arena.base ? status : place_units(run, error);
+    status = status || !run->arena.base ? status : place_others(run, error);
     double rate = run->rate_mb_per_s > 0 ? run->rate_mb_per_s
                   : run->read_s > 0      ? (double)run->read_bytes / 1e6 / run->read_s
                                          : first->profile.mb_per_s;
@@ -397,6 +443,7 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
         culm_edge_catalog_fill(first, query->entry, &laid->query[q]);
         laid->query[q].feed = query->feed;
         laid->query[q].gone = query->gone;
+        laid->query[q].deadline_ns = (uint64_t)(query->deadline_ms * 1e6);
         if (query->original_of >= 0) { /* it has time, and need not see everything */
             const struct culm_drift_config *drift = &first->workload.edge.drift;
             laid->query[q].every_ns = (uint64_t)(drift->every_s * 1e9);
@@ -404,7 +451,8 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
                 laid->query[q].every_ns / (originals > 0 ? originals : 1) * sampling;
             sampling += !query->gone;
             laid->query[q].burst = (int32_t)drift->frames;
-            laid->query[q].deadline_ns *= 4;
+            laid->query[q].deadline_ns =
+                (uint64_t)(4e6 * run->query[query->original_of].deadline_ms);
         }
         laid->query[q].tensor = laid->list[q];
         laid->query[q].tensor_count = count[q];
@@ -418,6 +466,22 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
     }
     *ret_laid = laid;
     return CULM_OK;
+}
+
+void culm_edge_running_count(struct culm_edge_running *run) {
+    run->activations_at = run->next_activations_at;
+    run->activations_room = run->next_activations_room;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        const struct edge_query *of =
+            query->original_of >= 0 ? &run->query[query->original_of] : query;
+        query->score_now = (float)of->score;
+        if (query->next_at) {
+            free(query->at);
+            query->at = query->next_at;
+            query->next_at = NULL;
+        }
+    }
 }
 
 /* --- how long it takes --- */
@@ -486,7 +550,7 @@ enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
 
 void culm_edge_running_release(struct culm_edge_running *run) {
     for (int32_t q = 0; q < run->query_count; q++) {
-        release_query(&run->query[q]);
+        culm_edge_running_release_query(&run->query[q]);
     }
     for (int32_t f = 0; f < run->feed_count; f++) {
         for (int32_t i = 0; i < CULM_EDGE_FRAME_SLOTS; i++) {

@@ -15,8 +15,8 @@ from harness import Cases, Failed, Skipped, check, children_of, equal, read_even
 cases = Cases()
 
 CFG = """[net]
-width=64
-height=64
+width={side}
+height={side}
 channels=3
 
 [convolutional]
@@ -65,7 +65,7 @@ def convolutions(wide):
         yield name, out or wide, into or wide, size, norm
 
 
-def make_model(path, seed, wide=64):
+def make_model(path, seed, wide=64, side=64):
     """A detector with random weights; returns its parameters as the program names and shapes them."""
     draw = random.Random(seed)
     params, raw = {}, struct.pack("<iiiq", 0, 2, 0, 0)
@@ -82,7 +82,7 @@ def make_model(path, seed, wide=64):
             params[f"{name}.{kind}"] = (shape, data)
             raw += data
     with open(path + ".cfg", "w", encoding="utf-8") as file:
-        file.write(CFG.format(wide=wide))
+        file.write(CFG.format(wide=wide, side=side))
     with open(path + ".weights", "wb") as file:
         file.write(raw)
     return params
@@ -102,12 +102,12 @@ def make_pictures(folder, count, seed=3):
                        + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-def workload(bench, queries, name="w.yaml", feed="pictures", fps=10, loop=True, edge=""):
+def workload(bench, queries, name="w.yaml", feed="pictures", fps=10, loop=True, edge="", score=0.05):
     path = bench.path(name)
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"feeds:\n  hall: {{file: {bench.path(feed)}, fps: {fps}, loop: {str(loop).lower()}}}\nqueries:\n")
         for query, model in queries:
-            file.write(f"  - {{name: {query}, model: {bench.path(model)}.cfg, feed: hall, deadline_ms: 400, score: 0.05}}\n")
+            file.write(f"  - {{name: {query}, model: {bench.path(model)}.cfg, feed: hall, deadline_ms: 400, score: {score}}}\n")
         file.write(f"edge: {{batch: [1, 2], {edge}}}\n" if edge else "edge: {batch: [1, 2]}\n")
     return path
 
@@ -160,8 +160,47 @@ def shared(a, b, names):
 
 
 def lines(path):
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    """Answers so far; one that is just being written is left out."""
+    return read_events(path) if os.path.exists(path) else []
+
+
+def fresh(out, query):
+    return [line for line in lines(os.path.join(out, query + ".jsonl")) if not line.get("stale")]
+
+
+def events_of(out):
+    log = os.path.join(out, "events.jsonl")
+    return read_events(log) if os.path.exists(log) else []
+
+
+def begin(bench, *words, out="out"):
+    """A run, which `until` waits for and `end` ends."""
+    process = bench.start("edge", "run", *words, "--out", bench.path(out))
+    process.out = bench.path(out)
+    return process
+
+
+def until(process, what, condition, limit_s=60):
+    wait_until(lambda: condition() or process.poll() is not None, limit_s, what)
+    check(process.poll() is None, f"it ended with code {process.poll()} before: {what}")
+
+
+def end(bench, process):
+    os.kill(process.pid, signal.SIGTERM)
+    return check_done(bench.end(process), process.out)
+
+
+def run_until_answered(bench, *words, count=3, evicts=False):
+    """A run that ends when each of its queries has so many answers of its own."""
+    process = begin(bench, *words)
+
+    def enough():
+        events = events_of(process.out)
+        names = [event["query"] for event in events if event["event"] == "query"]
+        return (names and all(len(fresh(process.out, name)) >= count for name in names)
+                and (not evicts or any(event["event"] == "evict" for event in events)))
+    until(process, "answers of all queries", enough)
+    return end(bench, process)
 
 
 def check_done(run, out):
@@ -181,19 +220,17 @@ def same_as_predict(bench, out, query, model):
     """Every fresh answer is what the model says alone, to the last digit."""
     ended = bench.run("predict", model + ".cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
     wanted = [json.loads(line)["boxes"] for line in ended.out.splitlines()]
-    fresh = [line for line in lines(os.path.join(out, query + ".jsonl")) if not line.get("stale")]
-    check(fresh, f"{query} answered nothing")
-    check(any(line["boxes"] for line in fresh), f"{query} saw nothing")
-    for line in fresh:
+    answers = fresh(out, query)
+    check(answers, f"{query} answered nothing")
+    check(any(line["boxes"] for line in answers), f"{query} saw nothing")
+    for line in answers:
         equal(line["boxes"], wanted[line.get("source", line["frame"])], f"{query}, frame {line['frame']}")
 
 
 def run_alone(bench):
     two_models(bench)
     path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
-    run = bench.run("edge", "run", path, "--for", "3", "--out", bench.path("out"))
-    events, done = check_done(run, bench.path("out"))
-    check(any(event["event"] == "evict" for event in events), "nothing was evicted at the least memory")
+    _, done = run_until_answered(bench, path, evicts=True)
     same_as_predict(bench, bench.path("out"), "one", "a")
     same_as_predict(bench, bench.path("out"), "two", "b")
     drawn = [name for name in os.listdir(bench.path("out", "pictures")) if name.startswith("one-")]
@@ -213,8 +250,7 @@ def shared_bits(bench):
     a, b = two_models(bench)
     publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
     path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: all, drift: {every_s: 0}")
-    run = bench.run("edge", "run", path, "--package", bench.path("package"), "--for", "2", "--out", bench.path("out"))
-    events, _ = check_done(run, bench.path("out"))
+    events, _ = run_until_answered(bench, path, "--package", bench.path("package"))
     loaded = sum(event["bytes"] for event in events if event["event"] == "load")
     private = sum(event["bytes"] for event in events if event["event"] == "query")
     check(loaded <= private - len(a["conv1.weight"][1]) - len(a["conv2.weight"][1]), f"{loaded} bytes loaded of {private}")
@@ -224,7 +260,7 @@ def shared_bits(bench):
     with open(bench.path("mixed.weights"), "wb") as file:
         file.write(mixed)
     with open(bench.path("mixed.cfg"), "w", encoding="utf-8") as file:
-        file.write(CFG.format(wide=64))
+        file.write(CFG.format(wide=64, side=64))
     same_as_predict(bench, bench.path("out"), "two", "mixed")
 
 
@@ -250,8 +286,7 @@ def new_round(bench):
 
 def told(out, kind, **members):
     """Whether there is such an event by now."""
-    log = os.path.join(out, "events.jsonl")
-    return os.path.exists(log) and any(event["event"] == kind and members.items() <= event.items() for event in read_events(log))
+    return any(event["event"] == kind and members.items() <= event.items() for event in events_of(out))
 
 
 def reload(bench):
@@ -284,6 +319,86 @@ def reload(bench):
     equal(len(lines(os.path.join(out, "one.jsonl"))), gone, "answers of a query that has gone")
 
 
+def tell(process, kind="workload"):
+    """Sends SIGHUP and waits for what is said to it."""
+    def said():
+        return [event for event in events_of(process.out) if event["event"] == kind]
+    before = len(said())
+    os.kill(process.pid, signal.SIGHUP)
+    until(process, "a word on the workload", lambda: len(said()) > before)
+    return said()[before]
+
+
+def grown(bench):
+    """A query that takes more memory than all before it; one for which there are no addresses is refused, and the others go on."""
+    two_models(bench)
+    make_model(bench.path("large"), 3, side=320)
+    make_model(bench.path("huge"), 4, side=2304)
+    path = workload(bench, [("one", "a")], edge="memory: 4000")
+    process = begin(bench, path)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    workload(bench, [("one", "a"), ("two", "large")], edge="memory: 4000")
+    equal(tell(process).get("error"), None, "error")
+    until(process, "answers of the larger one", lambda: len(fresh(process.out, "two")) >= 3)
+    workload(bench, [("one", "a"), ("two", "large"), ("three", "huge")], edge="memory: 4000")
+    check("no addresses left" in tell(process).get("error", ""), "it was not refused")
+    mark = {query: len(fresh(process.out, query)) for query in ("one", "two")}
+    until(process, "more answers", lambda: all(len(fresh(process.out, query)) > mark[query] + 5 for query in mark))
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+    same_as_predict(bench, process.out, "two", "large")
+    check(not os.path.exists(os.path.join(process.out, "three.jsonl")), "a refused query has left a file")
+
+
+def refused(bench):
+    """A refused text changes nothing at all, however often; then a good one is taken up."""
+    two_models(bench)
+    make_model(bench.path("large"), 3, side=320)
+    path = workload(bench, [("one", "a")])
+    process = begin(bench, path)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    for time in range(18):
+        if time % 6:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("queries: [{name: x}]\n")
+        else:
+            workload(bench, [("one", "a"), ("two", "b"), ("three", "large")], score=0.999)
+        said = tell(process)
+        check("error" in said and said["queries"] == ["one"], f"{said}")
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers after it", lambda: len(fresh(process.out, "one")) > mark + 5)
+    workload(bench, [("one", "a"), ("two", "b")])
+    equal(tell(process)["queries"], ["one", "two"], "queries")
+    until(process, "answers of the new query", lambda: len(fresh(process.out, "two")) > 3)
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+    same_as_predict(bench, process.out, "two", "b")
+
+
+def reload_again(bench):
+    """A text that comes, and is refused, while another is still waiting for a slow load: what counts is the first."""
+    a, _ = two_models(bench)
+    with open(bench.path("c.weights"), "wb") as file:  # what one has alone is in other places then
+        shape, data = a["conv1.bias"]
+        other = {**a, "conv1.bias": (shape, data[::-1])}
+        file.write(b"".join([struct.pack("<iiiq", 0, 2, 0, 0)] + [other[name][1] for name in a]))
+    shutil.copy(bench.path("a.cfg"), bench.path("c.cfg"))
+    make_model(bench.path("large"), 3, side=320)
+    slow = "load_mb_per_s: 0.1, memory: 3"
+    path = workload(bench, [("one", "a")], edge=slow)
+    process = begin(bench, path)
+    until(process, "an answer", lambda: fresh(process.out, "one"))
+    workload(bench, [("one", "a"), ("two", "b")], edge=slow)
+    equal(tell(process)["queries"], ["one", "two"], "queries")
+    workload(bench, [("one", "a"), ("two", "b")], edge=slow, score=0.06)
+    equal(tell(process).get("error"), None, "error")
+    workload(bench, [("one", "a"), ("two", "b"), ("three", "c"), ("four", "large")], edge=slow)
+    check("error" in tell(process), "more than fits was taken up")
+    mark = len(fresh(process.out, "one"))
+    until(process, "answers of both", lambda: len(fresh(process.out, "one")) > mark + 5 and len(fresh(process.out, "two")) > 5)
+    end(bench, process)
+
+
 def drift(bench):
     """What no longer agrees with its original goes back to it within two checks; what agrees does not."""
     a, b = two_models(bench)
@@ -300,19 +415,21 @@ def drift(bench):
     def of(query):
         return [event for event in read_events(os.path.join(out, "events.jsonl")) if event["event"] == "drift" and event["query"] == query]
     wait_until(lambda: os.path.exists(os.path.join(out, "events.jsonl")) and len(of("two")) >= 2 and len(of("one")) >= 4, 60, "checks")
-    mark = len(lines(os.path.join(out, "two.jsonl")))
-    wait_until(lambda: len(lines(os.path.join(out, "two.jsonl"))) > mark + 20, 30, "answers after it")
+    alone = bench.run("predict", "b.cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
+    wanted = [json.loads(line)["boxes"] for line in alone.out.splitlines()]
+
+    def own():
+        """How many of the last answers are those of its own weights."""
+        answers = fresh(out, "two")
+        others = [at for at, line in enumerate(answers) if line["boxes"] != wanted[line.get("source", line["frame"])]]
+        return len(answers) - 1 - max(others, default=-1)
+    wait_until(lambda: own() >= 20, 60, "answers of its own weights")
     os.kill(process.pid, signal.SIGTERM)
     _, done = check_done(bench.end(process), out)
     accuracy = {query["query"]: query["accuracy"] for query in done["queries"]}
     check(accuracy["one"] > 0.99 > 0.9 > accuracy["two"], f"accuracies {accuracy}")
     equal([event["action"] for event in of("two")], ["watched", "reverted"], "checks of the one that drifts")
     equal({event["action"] for event in of("one")}, {"none"}, "checks of the one that does not")
-    alone = bench.run("predict", "b.cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
-    wanted = [json.loads(line)["boxes"] for line in alone.out.splitlines()]
-    for line in lines(os.path.join(out, "two.jsonl"))[mark + 10:]:
-        if not line.get("stale"):
-            equal(line["boxes"], wanted[line.get("source", line["frame"])], "an answer after going back")
 
 
 def cgroup(bench):
@@ -333,12 +450,11 @@ def cgroup(bench):
         limit = json.loads(plain.out)["limit_bytes"]
         everything = json.loads(plain.out)["most_bytes"]
         # What the process takes beside the arena, of a run without a group.
-        process = bench.start("edge", "run", path, "--out", bench.path("free"))
-        wait_until(lambda: told(bench.path("free"), "evict"), 30, "evictions")
+        process = begin(bench, path, out="free")
+        until(process, "answers", lambda: all(len(fresh(process.out, name)) > 2 for name in "abcdef"))
         with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
             peak = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
-        os.kill(process.pid, signal.SIGTERM)
-        bench.end(process)
+        end(bench, process)
         most = peak + (2 << 20)
         try:
             with open(os.path.join(group, limit_file), "w", encoding="utf-8") as file:
@@ -346,7 +462,7 @@ def cgroup(bench):
         except OSError as error:
             raise Skipped(f"the memory cgroup has no limit to set: {error}") from None
         script = f'echo $$ > {group}/cgroup.procs && exec "$@"'
-        command = ["sh", "-c", script, "sh", bench.culm, "edge", "run", path, "--for", "4", "--out", bench.path("out")]
+        command = ["sh", "-c", script, "sh", bench.culm, "edge", "run", path, "--for", "8", "--out", bench.path("out")]
         ended = subprocess.run(command, cwd=bench.folder, capture_output=True, text=True, timeout=60, check=False)
         equal(ended.returncode, 0, f"exit code in the group: {ended.stderr}")
         events = read_events(bench.path("out", "events.jsonl"))
@@ -368,11 +484,12 @@ def signals(bench):
         wait_until(lambda out=out: os.path.exists(os.path.join(out, "one.jsonl")) and lines(os.path.join(out, "one.jsonl")), 30, "an answer")
         os.kill(process.pid, number)
         check_done(bench.end(process), out)
+    check_done(bench.run("edge", "run", path, "--for", "1", "--out", bench.path("for")), bench.path("for"))
 
 
 def feed_ends(bench):
     two_models(bench)
-    path = workload(bench, [("one", "a")], loop=False)
+    path = workload(bench, [("one", "a")], loop=False, fps=2)
     events, done = check_done(bench.run("edge", "run", path, "--out", bench.path("out")), bench.path("out"))
     equal(done["queries"][0]["frames"], 6, "frames of a feed that ends")
     check(any(event["event"] == "feed" for event in events), "no word on its end")
@@ -387,7 +504,9 @@ def feed_missing(bench):
                                    f"  - {{name: two, model: {bench.path('b')}.cfg, feed: gone}}\n")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
-    events, done = check_done(bench.run("edge", "run", path, "--for", "2", "--out", bench.path("out")), bench.path("out"))
+    process = begin(bench, path)
+    until(process, "answers, and a word", lambda: fresh(process.out, "one") and any("error" in event for event in events_of(process.out)))
+    events, done = end(bench, process)
     check(any(event["event"] == "feed" and event.get("feed") == "gone" and "nowhere" in event.get("error", "") for event in events),
           "no word on the feed that is not there")
     counts = {query["query"]: query["processed"] for query in done["queries"]}
@@ -471,14 +590,13 @@ def arena(bench):
 
     def enough():
         seen.append(resident())
-        return len(seen) >= 40
-    wait_until(enough, 30, "looks at its memory")
+        return len(seen) >= 40 and len(set(seen)) > 1
+    wait_until(enough, 30, "looks at its memory, some of it given back")
     os.kill(process.pid, signal.SIGTERM)
     events, done = check_done(bench.end(process), bench.path("out"))
     told = [event["resident_bytes"] for event in events if event["event"] in ("load", "evict")]
     check(max(seen) <= done["limit_bytes"], f"{max(seen)} bytes resident, the limit is {done['limit_bytes']}")
     check(max(seen) >= min(told) and min(seen) <= max(told), f"resident {min(seen)} to {max(seen)}, told {min(told)} to {max(told)}")
-    check(len(set(seen)) > 1, "nothing was ever given back")
     bench.note(f"resident {min(seen)} to {max(seen)} bytes, told {min(told)} to {max(told)}, limit {done['limit_bytes']}")
 
 
@@ -523,6 +641,9 @@ cases.add("two models at the least memory answer as each does alone", run_alone)
 cases.add("a package's tensors are there once, and answers have the bits of private copies", shared_bits)
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
 cases.add("queries and feeds come and go on SIGHUP", reload)
+cases.add("a query that takes more than all before it, on SIGHUP", grown)
+cases.add("a refused text changes nothing, however often", refused)
+cases.add("SIGHUP while another text is still to count", reload_again)
 cases.add("drift: what no longer agrees goes back", drift)
 cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("a signal ends it, with what was done", signals)
