@@ -504,6 +504,7 @@ static void share_stem(struct culm_search *s, int32_t depth) {
 static enum culm_status by_stem(struct culm_search *s, struct state *shipped,
                                 struct culm_error *error) {
     int32_t depth = 0;
+    int64_t tried = 0; /* bytes that the last attempt saved */
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < s->share->match.count; i++) {
         int32_t layer = s->share->match.instance[i].member[0].layer;
@@ -512,9 +513,10 @@ static enum culm_status by_stem(struct culm_search *s, struct state *shipped,
     for (int32_t group = 0; depth > 0 && status == CULM_OK; depth /= 2, group++) {
         bool ok = false;
         share_stem(s, depth);
-        if (culm_share_saved(s->share) == 0 || s->ops->late(s->ctx)) {
-            continue;
+        if (culm_share_saved(s->share) == tried || s->ops->late(s->ctx)) {
+            continue; /* nothing, or the same as before: models end earlier, or differ there */
         }
+        tried = culm_share_saved(s->share);
         s->ops->attempt(s->ctx, s->round + 1, group, s, "stem");
         status = fit(s, NULL, true, error);
         if (status == CULM_OK && !(status = check(s, &ok, error)) && ok) {

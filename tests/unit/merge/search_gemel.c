@@ -1,6 +1,7 @@
 /*
  * GEMEL on small models: what ships meets its targets and is shared in fact, partial results ship at once,
  * and the same seed gives the same package, however often it is begun again and on any number of threads.
+ * And of the other searches what needs such models.
  */
 #include "merge/search_gemel.h"
 
@@ -20,6 +21,7 @@ struct world {
     struct culm_device *device;
     struct culm_search search;
     int attempts, checks, ships, stop_at, asked;
+    int64_t tried[16];   /* bytes that attempts would save */
     int64_t saved;       /* when something shipped last */
     uint64_t digest;     /* of all that was shipped */
     bool equal, targets; /* shared layers were equal, and targets met, whenever something shipped */
@@ -57,7 +59,7 @@ static void on_attempt(void *ctx, int32_t round, int32_t group, const struct cul
     struct world *w = ctx;
     (void)round, (void)group, (void)way;
     assert_true(culm_share_saved(search->share) > 0);
-    w->attempts++;
+    w->tried[w->attempts++ % 16] = culm_share_saved(search->share);
 }
 static void on_check(void *ctx, int32_t round, const struct culm_search_query *query, bool ok) {
     struct world *w = ctx;
@@ -227,11 +229,25 @@ static void test_limits(void **state) {
     world_release(&w);
 }
 
+/* Nobody keeps up with an impossible target, so every stem is tried; each is shorter than the one before. */
+static void test_no_stem_twice(void **state) {
+    (void)state;
+    struct world w;
+    world_init(&w, CULM_MERGE_STEM, 1.5, 1);
+    w.may[1] = false; /* it alone has more than two layers in common with the first */
+    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_int_equal(w.ships, 0);
+    assert_int_equal(w.attempts, 2);
+    assert_true(w.tried[1] < w.tried[0]);
+    world_release(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ships_what_it_promises),
         cmocka_unit_test(test_same_seed_same_package),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_no_stem_twice),
     };
     return cmocka_run_group_tests_name("merge/search_gemel", tests, NULL, NULL);
 }
