@@ -33,7 +33,7 @@ enum culm_gnn_task_kind {
     CULM_GNN_TASK_PACK,   /* interval -> output: its constant input, for a worker */
     /* servers and workers */
     /* interval, step, epoch, weights, rows, d_rows -> output, gradient, totals; output of SCORE: what
-     * layout->scores says */
+     * layout->scores says; block by block, `block` alone, each as the one before left them */
     CULM_GNN_TASK_APPLY,
     /* workers */
     CULM_GNN_TASK_TAKE, /* interval, input (what PACK made): get ready for its tasks, all of them */
@@ -82,6 +82,7 @@ struct culm_gnn_task {
     struct culm_blob *const *made, *const *gathered;
     struct culm_gnn_set readers; /* SLICE */
     struct culm_blob *input;
+    int32_t block; /* APPLY: 0: the whole interval; else block - 1 of it, with its rows alone */
     struct culm_blob *weights, *rows, *d_rows; /* APPLY; rows NULL: the constant input */
     struct culm_blob *output;                  /* the caller's to let go of */
     struct culm_blob

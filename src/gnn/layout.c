@@ -66,6 +66,28 @@ void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int3
     culm_gnn_set_add(&layout->read_by[transposed][other], interval);
 }
 
+static int64_t block_rows(const struct culm_gnn_layout *layout, int64_t rows) {
+    int64_t unit = layout->block_unit;
+    int64_t each = (rows + CULM_GNN_BLOCKS_MAX - 1) / CULM_GNN_BLOCKS_MAX;
+    each = each > layout->block_least ? each : layout->block_least;
+    return (each + unit - 1) / unit * unit;
+}
+
+int32_t culm_gnn_layout_blocks(const struct culm_gnn_layout *layout, int32_t step, int64_t rows) {
+    if (!layout->step[step].streams || layout->block_unit == 0) {
+        return 1;
+    }
+    int64_t each = block_rows(layout, rows), blocks = (rows + each - 1) / each;
+    return blocks > 1 ? (int32_t)blocks : 1;
+}
+
+int64_t culm_gnn_layout_block(const struct culm_gnn_layout *layout, int64_t rows, int32_t blocks,
+                              int32_t block, int64_t *ret_first) {
+    int64_t each = blocks > 1 ? block_rows(layout, rows) : rows;
+    *ret_first = block * each;
+    return rows - *ret_first < each ? rows - *ret_first : each;
+}
+
 static int32_t add_gather(struct culm_gnn_layout *layout, bool transposed, size_t row_bytes) {
     layout->gather[layout->gathers] =
         (struct culm_gnn_gather){transposed, row_bytes, (int32_t)(row_bytes / sizeof(float))};
@@ -83,7 +105,7 @@ static int32_t add_forward(struct culm_gnn_layout *layout, int32_t stages, const
     int32_t rows = -1;
     for (int32_t s = 0; s + 1 < stages; s++) {
         int32_t makes = add_gather(layout, false, row_bytes[s]);
-        add_step(layout, (struct culm_gnn_step){other, s, rows, -1, makes, false, false});
+        add_step(layout, (struct culm_gnn_step){other, s, rows, -1, makes, false, false, false});
         rows = makes;
     }
     return rows;
@@ -99,17 +121,17 @@ void culm_gnn_layout_steps(struct culm_gnn_layout *layout, int32_t stages, const
     int32_t first = gradient_bytes[0] > 0 ? 0 : 1;
     int32_t makes = stages - 1 > first ? add_gather(layout, true, d_row_bytes[stages - 2]) : -1;
     add_step(layout, (struct culm_gnn_step){CULM_GNN_LOSS, stages - 1, rows, -1, makes,
-                                            gradient_bytes[stages - 1] > 0, false});
+                                            gradient_bytes[stages - 1] > 0, false, false});
     for (int32_t s = stages - 2; s >= first; s--) {
         int32_t d_rows = makes;
         makes = s > first ? add_gather(layout, true, d_row_bytes[s - 1]) : -1;
         /* The first stage was given what gather s - 1 made: gathers begin with those of forward. */
         add_step(layout, (struct culm_gnn_step){CULM_GNN_BACKWARD, s, s - 1, d_rows, makes,
-                                                gradient_bytes[s] > 0, false});
+                                                gradient_bytes[s] > 0, false, false});
     }
     layout->train_steps = layout->steps;
     layout->train_gathers = layout->gathers;
     rows = add_forward(layout, stages, row_bytes, CULM_GNN_EVALUATE);
     add_step(layout,
-             (struct culm_gnn_step){CULM_GNN_SCORE, stages - 1, rows, -1, -1, false, false});
+             (struct culm_gnn_step){CULM_GNN_SCORE, stages - 1, rows, -1, -1, false, false, false});
 }

@@ -26,6 +26,7 @@
 #define CULM_GNN_STAGES_MAX 16 /* stretches of the network between gathers */
 #define CULM_GNN_STEPS_MAX (3 * CULM_GNN_STAGES_MAX)
 #define CULM_GNN_NODES_MAX 1024 /* alive at once */
+#define CULM_GNN_BLOCKS_MAX 8   /* of an interval */
 
 /* Intervals, one bit each. */
 struct culm_gnn_set {
@@ -60,6 +61,9 @@ struct culm_gnn_step {
     int32_t makes;  /* the gather that reads what it makes; -1: none does */
     bool gradient;  /* it makes the interval's share of the gradient of the stage's weights */
     bool remote;    /* for workers, where there are any */
+    /* It is computed block by block, the rows of one after those of the other, so that a worker can
+     * begin with those that have come. Sums over rows go in that order, whoever computes them. */
+    bool streams;
 };
 
 struct culm_gnn_gather {
@@ -79,6 +83,8 @@ struct culm_gnn_layout {
     /* [transposed][intervals] the same, the other way round: by whom its rows are read. */
     struct culm_gnn_set *read_by[2];
     int64_t *edges[2]; /* [transposed][intervals] rows that a gather of an interval adds up */
+    int64_t block_least,
+        block_unit; /* rows of a block: at least, and a multiple of; 0: no blocks */
     int32_t stages;
     size_t gradient_bytes[CULM_GNN_STAGES_MAX]; /* of each stage's weights; 0: it has none */
     size_t payload_max;                         /* of any message */
@@ -89,6 +95,16 @@ struct culm_gnn_layout {
 enum culm_status culm_gnn_layout_init(struct culm_gnn_layout *layout, int32_t intervals,
                                       struct culm_error *error);
 void culm_gnn_layout_release(struct culm_gnn_layout *layout); /* fine on a zeroed one */
+/* Rows of an interval. */
+static inline int64_t culm_gnn_layout_rows(const struct culm_gnn_layout *layout, int32_t interval) {
+    return layout->first[interval + 1] - layout->first[interval];
+}
+/* In how many blocks a step is computed of an interval that has so many rows, which workers are told:
+ * 1 of one that does not stream. */
+int32_t culm_gnn_layout_blocks(const struct culm_gnn_layout *layout, int32_t step, int64_t rows);
+/* The rows of one of `blocks` blocks, from ret_first on; all but the last block have as many. */
+int64_t culm_gnn_layout_block(const struct culm_gnn_layout *layout, int64_t rows, int32_t blocks,
+                              int32_t block, int64_t *ret_first);
 /* Interval `interval` reads rows of `other`, over the edges forwards or backwards. */
 void culm_gnn_layout_reads(struct culm_gnn_layout *layout, bool transposed, int32_t interval,
                            int32_t other);

@@ -199,6 +199,26 @@ enum culm_status culm_gnn_task_key_decode(const uint8_t *meta, size_t len,
     return CULM_OK;
 }
 
+void culm_gnn_part_encode(const struct culm_gnn_part *part, struct culm_buf *buf) {
+    culm_gnn_task_key_encode(&part->key, buf);
+    culm_buf_i32(buf, part->block);
+    culm_buf_i32(buf, part->blocks);
+}
+
+enum culm_status culm_gnn_part_decode(const uint8_t *meta, size_t len,
+                                      const struct culm_gnn_layout *layout,
+                                      struct culm_gnn_part *ret_part) {
+    struct culm_reader in = culm_reader_of(meta, len);
+    struct culm_gnn_part part = {.key = read_task_key(&in, layout)};
+    part.block = read_below(&in, 0, CULM_GNN_BLOCKS_MAX);
+    part.blocks = read_below(&in, part.block + 1, CULM_GNN_BLOCKS_MAX + 1);
+    if (finished(&in) != CULM_OK) {
+        return CULM_ERR_FORMAT;
+    }
+    *ret_part = part;
+    return CULM_OK;
+}
+
 static void totals_encode(const struct culm_gnn_totals *totals, struct culm_buf *buf) {
     culm_buf_f64(buf, totals->loss);
     for (int p = 0; p < CULM_GNN_SPLITS; p++) {

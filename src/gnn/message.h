@@ -34,11 +34,11 @@ enum culm_gnn_message_type {
     /* Without content: it takes no more. The same comes back: no task comes any more, and what was
      * sent is there. To the leader: it is not to be counted on. From the leader: it is to leave. */
     CULM_GNN_MSG_LEAVING,
-    /* server to worker; parts come before the task that they are of */
-    CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key */
-    CULM_GNN_MSG_PART_ROWS,     /* the same */
+    /* server to worker */
+    CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key; before the task */
+    CULM_GNN_MSG_PART_ROWS,     /* culm_gnn_part; behind it, block by block */
     CULM_GNN_MSG_PART_D_ROWS,   /* the same */
-    CULM_GNN_MSG_TASK,          /* the same */
+    CULM_GNN_MSG_TASK,          /* culm_gnn_task_key */
     /* leader to all */
     CULM_GNN_MSG_VIEW,   /* culm_gnn_view */
     CULM_GNN_MSG_COMMIT, /* culm_gnn_commit */
@@ -93,6 +93,11 @@ struct culm_gnn_task_key {
     uint32_t attempt;
     int64_t epoch, version; /* of the weights that it uses */
     int32_t interval, step;
+};
+
+struct culm_gnn_part {
+    struct culm_gnn_task_key key;
+    int32_t block, blocks; /* from 0; of so many */
 };
 
 struct culm_gnn_result {
@@ -217,6 +222,10 @@ enum culm_status culm_gnn_warm_decode(const uint8_t *meta, size_t len,
                                       struct culm_gnn_set *ret_warm);
 void culm_gnn_cold_encode(bool cold, struct culm_buf *buf);
 enum culm_status culm_gnn_cold_decode(const uint8_t *meta, size_t len, bool *ret_cold);
+void culm_gnn_part_encode(const struct culm_gnn_part *part, struct culm_buf *buf);
+enum culm_status culm_gnn_part_decode(const uint8_t *meta, size_t len,
+                                      const struct culm_gnn_layout *layout,
+                                      struct culm_gnn_part *ret_part);
 void culm_gnn_result_encode(const struct culm_gnn_result *result, struct culm_buf *buf);
 enum culm_status culm_gnn_result_decode(const uint8_t *meta, size_t len,
                                         const struct culm_gnn_layout *layout,

@@ -124,11 +124,22 @@ void culm_gnn_model_free(struct culm_gnn_model *m) {
 }
 
 #define SCORED_MAX (1 << 20) /* vertices whose scores the leader is sent at each evaluation */
+#define BLOCK_ROWS 512       /* below that, calls would cost more than waiting for all rows */
+#define BLOCK_UNIT 16        /* rows that begin on a cache line, whatever their width */
 
 /* A stage without a product is not worth the way to a worker. */
 static bool multiplies(const struct culm_gnn_model *m, int32_t stage) {
     for (int32_t i = 0; i < m->param_count; i++) {
         if (m->param[i].stage == stage && m->param[i].info->rank > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_heads(const struct culm_gnn_model *m) {
+    for (int32_t s = 0; s < m->stages; s++) {
+        if (m->border[s].heads > 0) {
             return true;
         }
     }
@@ -146,8 +157,15 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
             sizeof(float);
     }
     culm_gnn_layout_steps(layout, m->stages, row_bytes, d_row_bytes, gradient_bytes);
+    layout->block_least = BLOCK_ROWS;
+    layout->block_unit = BLOCK_UNIT;
     for (int32_t i = 0; i < layout->steps; i++) {
-        layout->step[i].remote = multiplies(m, layout->step[i].stage);
+        struct culm_gnn_step *step = &layout->step[i];
+        step->remote = multiplies(m, step->stage);
+        /* What attention keeps lies behind all rows; sparse features are read by columns. */
+        bool whole = has_heads(m) || (step->stage == 0 && m->plan.sparse);
+        step->streams =
+            !whole && step->kind != CULM_GNN_SCORE && (step->rows >= 0 || step->d_rows >= 0);
     }
     layout->scores = m->plan.classes == 2 && m->plan.vertices <= SCORED_MAX;
     for (int32_t i = 0; i < layout->gathers; i++) {

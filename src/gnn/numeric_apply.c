@@ -1,23 +1,39 @@
-/* One step of one interval: a stage forward, backward, or both. See numeric.h. */
+/*
+ * One step of one interval: a stage forward, backward, or both. See numeric.h.
+ *
+ * A step that streams is computed block by block, in their order (layout.h), all of them at once or one
+ * at a time: gradients of weights and totals add up over blocks, so the bits are the same.
+ */
 #include "gnn/numeric_internal.h"
 
 #include "gnn/roc.h"
 
 #include <string.h>
 
+/* Rows of an interval, and where they begin in what a task is given. */
+struct block {
+    int64_t first, count;
+    const struct culm_stage_rows *rows; /* NULL: as compiled */
+    const void *in, *d_in;              /* its rows and rows of gradients; NULL: none */
+    bool begins;                        /* sums begin with it */
+};
+
 /* What a gather does to each row before it is read: D^-1/2; backward of a mean, its share. */
-static void scale_rows(struct culm_gnn_numeric *x, const struct gnn_input *input, float *rows,
-                       const struct culm_gnn_border *border, bool back) {
+static void scale_rows(struct culm_gnn_numeric *x, const struct gnn_input *input,
+                       const struct block *block, float *rows, const struct culm_gnn_border *border,
+                       bool back) {
     enum culm_gnn_arch arch = x->o.config->model.arch;
-    const struct culm_shape shape = {2, {input->n, border->width}}, column = {2, {input->n, 1}};
+    const struct culm_shape shape = {2, {block->count, border->width}};
+    const struct culm_shape column = {2, {block->count, 1}};
+    const float *scale = input->scale ? input->scale + block->first : NULL;
     if (arch == CULM_GNN_GCN) {
         CULM_RUN(x->o.device, binary, .y = culm_out_f32(rows), .a = culm_in_f32(rows),
-                 .b = culm_in_f32(input->scale), .a_shape = &shape, .b_shape = &column,
+                 .b = culm_in_f32(scale), .a_shape = &shape, .b_shape = &column,
                  .function = CULM_FUNCTION_MUL);
     } else if (arch == CULM_GNN_SAGE && back) {
-        for (int64_t r = 0; r < input->n; r++, rows += border->width) {
+        for (int64_t r = 0; r < block->count; r++, rows += border->width) {
             for (int64_t c = 0; c < border->sent; c++) {
-                rows[c] *= input->scale[r];
+                rows[c] *= scale[r];
             }
         }
     }
@@ -30,8 +46,8 @@ static enum culm_status check_rows(struct culm_gnn_task *task, const struct culm
                : gnn_wrong_rows(task, what, rows ? rows->size_bytes : 0, want);
 }
 
-static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                              const struct gnn_input *input) {
+/* `n` rows are given. */
+static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *task, int64_t n) {
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_gnn_step *step = &x->o.layout->step[task->step];
     enum culm_status status = CULM_OK;
@@ -41,21 +57,20 @@ static enum culm_status check(struct culm_gnn_numeric *x, struct culm_gnn_task *
     }
     if (step->stage > 0) {
         bool training = step->kind != CULM_GNN_EVALUATE && step->kind != CULM_GNN_SCORE;
-        status = check_rows(task, task->rows,
-                            gnn_gathered_bytes(m, &m->border[step->stage - 1], input->n, training),
-                            "rows");
+        status =
+            check_rows(task, task->rows,
+                       gnn_gathered_bytes(m, &m->border[step->stage - 1], n, training), "rows");
     }
     if (status == CULM_OK && step->kind == CULM_GNN_BACKWARD) {
         status = check_rows(task, task->d_rows,
-                            gnn_gathered_bytes(m, &m->border[step->stage], input->n, false),
-                            "gradients");
+                            gnn_gathered_bytes(m, &m->border[step->stage], n, false), "gradients");
     }
     return status;
 }
 
 /* Everything of a run but what it writes. */
 static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                struct gnn_input *input, int purpose,
+                                struct gnn_input *input, const struct block *block, int purpose,
                                 const void *field[CULM_GNN_FIELDS],
                                 struct culm_stage_run *ret_run) {
     const struct culm_gnn_model *m = x->o.model;
@@ -72,22 +87,22 @@ static enum culm_status prepare(struct culm_gnn_numeric *x, struct culm_gnn_task
     }
     if (status == CULM_OK && stage > 0) {
         bool keeps = purpose == CULM_GNN_FOR_TRAINING;
-        status = gnn_widen(x, &x->wide[0], task->rows->data,
-                           gnn_gathered_count(&m->border[stage - 1], input->n, keeps), &rows,
+        status = gnn_widen(x, &x->wide[0], block->in,
+                           gnn_gathered_count(&m->border[stage - 1], block->count, keeps), &rows,
                            &task->job.error);
     }
     if (status != CULM_OK) {
         return status;
     }
-    field[CULM_GNN_FIELD_FEATURES] =
-        input->dense ? (const void *)input->dense : (const void *)&input->sparse;
-    field[CULM_GNN_FIELD_LABEL] = input->train_label;
+    const float *dense = input->dense ? input->dense + block->first * m->plan.columns : NULL;
+    field[CULM_GNN_FIELD_FEATURES] = dense ? (const void *)dense : (const void *)&input->sparse;
+    field[CULM_GNN_FIELD_LABEL] = input->train_label + block->first;
     *ret_run = (struct culm_stage_run){
         .seed = x->o.config->seed,
         .iteration = (uint64_t)task->epoch,
-        .sample_id = input->id,
+        .sample_id = input->id + block->first,
         .params = (const float *)task->weights->data + m->weights_at[stage],
-        .rows = input->rows[purpose][stage],
+        .rows = block->rows,
         .fields = field,
         .input = rows,
         .loss_scale = 1 / (double)m->plan.train,
@@ -103,35 +118,42 @@ static enum culm_status make_output(struct culm_gnn_numeric *x, struct culm_gnn_
                     &task->job.error);
 }
 
+/* Where the block's rows of the output begin. */
+static void *made_at(const struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                     const struct block *block, int64_t width) {
+    return (char *)task->output->data + (size_t)(block->first * width) * gnn_element(x);
+}
+
 static enum culm_status forward(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                struct gnn_input *input, int purpose) {
+                                struct gnn_input *input, const struct block *block, int purpose) {
     const struct culm_gnn_model *m = x->o.model;
     int32_t stage = x->o.layout->step[task->step].stage;
+    int64_t width = m->border[stage].width, count = block->count * width;
     const void *field[CULM_GNN_FIELDS];
     struct culm_stage_run run;
-    enum culm_status status = prepare(x, task, input, purpose, field, &run);
-    if (status == CULM_OK) {
-        status = make_output(x, task, input, m->border[stage].width);
+    enum culm_status status = prepare(x, task, input, block, purpose, field, &run);
+    if (status == CULM_OK && block->begins) {
+        status = make_output(x, task, input, width);
     }
-    int64_t count = input->n * m->border[stage].width;
     float *made = NULL;
     if (status == CULM_OK) {
-        status = gnn_make(x, &x->wide[1], task->output->data, count, &made, &task->job.error);
+        status = gnn_make(x, &x->wide[1], made_at(x, task, block, width), count, &made,
+                          &task->job.error);
     }
     if (status == CULM_OK) {
         run.output = made;
         status = culm_stage_forward(m->stage[purpose][stage], x->o.device, &run);
     }
     if (status == CULM_OK) {
-        scale_rows(x, input, made, &m->border[stage], false);
-        gnn_narrow(x, task->output->data, made, count);
+        scale_rows(x, input, block, made, &m->border[stage], false);
+        gnn_narrow(x, made_at(x, task, block, width), made, count);
     }
     return status;
 }
 
 /* The gradient of the stage's weights, and of its rows if they were gathered. */
 static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                                 struct gnn_input *input) {
+                                 struct gnn_input *input, const struct block *block) {
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_gnn_step *step = &x->o.layout->step[task->step];
     const struct culm_stage *stage = m->stage[CULM_GNN_FOR_TRAINING][step->stage];
@@ -141,11 +163,11 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     bool attention = before && before->heads > 0;
     const void *field[CULM_GNN_FIELDS];
     struct culm_stage_run run;
-    enum culm_status status = prepare(x, task, input, CULM_GNN_FOR_TRAINING, field, &run);
-    if (status == CULM_OK && step->makes >= 0) {
+    enum culm_status status = prepare(x, task, input, block, CULM_GNN_FOR_TRAINING, field, &run);
+    if (status == CULM_OK && block->begins && step->makes >= 0) {
         status = make_output(x, task, input, before->d_width);
     }
-    if (status == CULM_OK && gradient_bytes > 0) {
+    if (status == CULM_OK && block->begins && gradient_bytes > 0) {
         status = gnn_blob(x, gradient_bytes, &task->gradient, &task->job.error);
     }
     size_t bytes = info->output_bytes > info->input_bytes ? info->output_bytes : info->input_bytes;
@@ -155,12 +177,12 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
     const float *d_rows = NULL;
     float *made = NULL;
     if (status == CULM_OK && task->d_rows) {
-        status = gnn_widen(x, &x->wide[1], task->d_rows->data,
-                           input->n * m->border[step->stage].width, &d_rows, &task->job.error);
+        status = gnn_widen(x, &x->wide[1], block->d_in, block->count * m->border[step->stage].width,
+                           &d_rows, &task->job.error);
     }
     if (status == CULM_OK && task->output) {
-        status = gnn_make(x, &x->wide[2], task->output->data, input->n * before->d_width, &made,
-                          &task->job.error);
+        status = gnn_make(x, &x->wide[2], made_at(x, task, block, before->d_width),
+                          block->count * before->d_width, &made, &task->job.error);
     }
     if (status != CULM_OK) {
         return status;
@@ -172,25 +194,28 @@ static enum culm_status backward(struct culm_gnn_numeric *x, struct culm_gnn_tas
         status = culm_stage_forward(stage, x->o.device, &run);
     }
     if (gradient_bytes > 0) {
-        /* also what lies between tensors, so that equal gradients are equal blobs */
-        memset(task->gradient->data, 0, gradient_bytes);
+        if (block->begins) {
+            /* also what lies between tensors, so that equal gradients are equal blobs */
+            memset(task->gradient->data, 0, gradient_bytes);
+        }
         run.grads = task->gradient->data;
     }
-    run.first = true;
+    run.first = block->begins;
     /* which nobody may want, or not as it is */
     run.d_input = task->output && !attention ? made : x->made.data;
     if (status == CULM_OK) {
         status = culm_stage_backward(stage, x->o.device, &run);
     }
     if (status == CULM_OK && step->kind == CULM_GNN_LOSS) {
-        task->totals.loss = run.loss.loss;
+        task->totals.loss += run.loss.loss;
     }
     if (status == CULM_OK && task->output) {
-        scale_rows(x, input, run.d_input, before, true);
+        scale_rows(x, input, block, run.d_input, before, true);
         if (attention) {
-            gnn_attention_rows(before, input->n, run.d_input, run.input, made);
+            gnn_attention_rows(before, block->count, run.d_input, run.input, made);
         }
-        gnn_narrow(x, task->output->data, made, input->n * before->d_width);
+        gnn_narrow(x, made_at(x, task, block, before->d_width), made,
+                   block->count * before->d_width);
     }
     return status;
 }
@@ -209,12 +234,12 @@ static void score_rows(const struct gnn_input *input, const float *logits,
 }
 
 static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
-                              struct gnn_input *input) {
+                              struct gnn_input *input, const struct block *block) {
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_stage *stage = m->stage[CULM_GNN_FOR_EVALUATION][m->stages - 1];
     const void *field[CULM_GNN_FIELDS];
     struct culm_stage_run run;
-    enum culm_status status = prepare(x, task, input, CULM_GNN_FOR_EVALUATION, field, &run);
+    enum culm_status status = prepare(x, task, input, block, CULM_GNN_FOR_EVALUATION, field, &run);
     if (status == CULM_OK) {
         status = gnn_room(x, &x->made, (size_t)input->n * (size_t)m->plan.classes * sizeof(float),
                           &task->job.error);
@@ -252,22 +277,61 @@ static enum culm_status score(struct culm_gnn_numeric *x, struct culm_gnn_task *
     return CULM_OK;
 }
 
+static enum culm_status apply_block(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                    struct gnn_input *input, const struct block *block) {
+    switch (x->o.layout->step[task->step].kind) {
+    case CULM_GNN_FORWARD: return forward(x, task, input, block, CULM_GNN_FOR_TRAINING);
+    case CULM_GNN_EVALUATE: return forward(x, task, input, block, CULM_GNN_FOR_EVALUATION);
+    case CULM_GNN_LOSS:
+    case CULM_GNN_BACKWARD: return backward(x, task, input, block);
+    case CULM_GNN_SCORE: return score(x, task, input, block);
+    }
+    return CULM_ERR_INTERNAL;
+}
+
+/* Block `b` of `blocks`. The rows that were given begin with row `given`. */
+static struct block block_of(const struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
+                             const struct gnn_input *input, int32_t blocks, int32_t b,
+                             int64_t given) {
+    const struct culm_gnn_step *step = &x->o.layout->step[task->step];
+    const struct culm_gnn_border *border = x->o.model->border;
+    bool evaluates = step->kind == CULM_GNN_EVALUATE || step->kind == CULM_GNN_SCORE;
+    int purpose = evaluates ? CULM_GNN_FOR_EVALUATION : CULM_GNN_FOR_TRAINING;
+    struct block block = {.begins = b == 0};
+    block.count = culm_gnn_layout_block(x->o.layout, input->n, blocks, b, &block.first);
+    block.rows = blocks > 1 ? input->block_rows[purpose][step->stage][b == blocks - 1]
+                            : input->rows[purpose][step->stage];
+    size_t at = (size_t)(block.first - given) * gnn_element(x);
+    if (task->rows) {
+        block.in = (const char *)task->rows->data + at * (size_t)border[step->stage - 1].width;
+    }
+    if (task->d_rows) {
+        block.d_in = (const char *)task->d_rows->data + at * (size_t)border[step->stage].width;
+    }
+    return block;
+}
+
 enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
     struct gnn_input *input;
     enum culm_status status = gnn_input(x, task, &input);
+    int64_t given = 0, n = status == CULM_OK ? input->n : 0, count = n;
+    int32_t blocks = culm_gnn_layout_blocks(x->o.layout, task->step, n);
+    int32_t from = task->block > 0 ? task->block - 1 : 0, to = task->block > 0 ? from + 1 : blocks;
+    if (status == CULM_OK && from >= blocks) {
+        return culm_error_set(&task->job.error, CULM_ERR_INTERNAL, "block %d of %d", from, blocks);
+    }
+    if (status == CULM_OK && task->block > 0) {
+        count = culm_gnn_layout_block(x->o.layout, n, blocks, from, &given);
+    }
     if (status == CULM_OK) {
-        status = check(x, task, input);
+        status = check(x, task, count);
     }
-    task->totals = (struct culm_gnn_totals){0};
-    if (status != CULM_OK) {
-        return status;
+    if (from == 0) {
+        task->totals = (struct culm_gnn_totals){0};
     }
-    switch (x->o.layout->step[task->step].kind) {
-    case CULM_GNN_FORWARD: return forward(x, task, input, CULM_GNN_FOR_TRAINING);
-    case CULM_GNN_EVALUATE: return forward(x, task, input, CULM_GNN_FOR_EVALUATION);
-    case CULM_GNN_LOSS:
-    case CULM_GNN_BACKWARD: return backward(x, task, input);
-    case CULM_GNN_SCORE: return score(x, task, input);
+    for (int32_t b = from; b < to && status == CULM_OK; b++) {
+        const struct block block = block_of(x, task, input, blocks, b, given);
+        status = apply_block(x, task, input, &block);
     }
-    return CULM_ERR_INTERNAL;
+    return status;
 }

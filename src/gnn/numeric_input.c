@@ -395,10 +395,23 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
 static enum culm_status shape(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                               struct gnn_input *input) {
     const struct culm_gnn_model *m = x->o.model;
+    const struct culm_gnn_layout *layout = x->o.layout;
     enum culm_status status = CULM_OK;
     for (int p = 0; p < 2 && input->n < m->plan.rows_max; p++) {
         for (int32_t s = 0; s < m->stages && status == CULM_OK; s++) {
             status = culm_stage_rows_new(m->stage[p][s], m->graph[p], input->n, &input->rows[p][s],
+                                         &task->job.error);
+        }
+    }
+    for (int32_t i = 0; i < layout->steps && status == CULM_OK; i++) {
+        const struct culm_gnn_step *step = &layout->step[i];
+        int p = step->kind == CULM_GNN_EVALUATE ? CULM_GNN_FOR_EVALUATION : CULM_GNN_FOR_TRAINING;
+        int32_t blocks = culm_gnn_layout_blocks(layout, i, input->n);
+        struct culm_stage_rows **rows = input->block_rows[p][step->stage];
+        for (int32_t last = 0; last < 2 && blocks > 1 && !rows[last] && status == CULM_OK; last++) {
+            int64_t first, count = culm_gnn_layout_block(layout, input->n, blocks,
+                                                         last ? blocks - 1 : 0, &first);
+            status = culm_stage_rows_new(m->stage[p][step->stage], m->graph[p], count, &rows[last],
                                          &task->job.error);
         }
     }
@@ -489,6 +502,8 @@ void gnn_drop(struct culm_gnn_numeric *x, int32_t interval) {
         free(input->in_slice[d]);
         for (int32_t s = 0; s < CULM_GNN_STAGES_MAX; s++) {
             culm_stage_rows_free(input->rows[d][s]);
+            culm_stage_rows_free(input->block_rows[d][s][0]);
+            culm_stage_rows_free(input->block_rows[d][s][1]);
         }
     }
     *input = (struct gnn_input){0};

@@ -43,6 +43,8 @@ struct gnn_input {
     bool in_file;
     int32_t *train_label;                                 /* -1: does not train */
     struct culm_stage_rows *rows[2][CULM_GNN_STAGES_MAX]; /* NULL: as compiled */
+    /* The same of a block, and of the last one; NULL: no step of the stage streams. */
+    struct culm_stage_rows *block_rows[2][CULM_GNN_STAGES_MAX][2];
     /* of an owner; [transposed], one of them of an undirected graph */
     struct culm_gnn_rows gather[2];
     uint32_t *table_id[2];      /* original numbers of the table's rows; NULL: not needed */

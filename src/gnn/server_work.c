@@ -132,6 +132,20 @@ static void send_keyed(struct culm_gnn_server *server, int32_t to, enum culm_gnn
     culm_gnn_send(&server->self, to, type, payload);
 }
 
+/* One block of the rows of an interval, all of which are as long. */
+static void send_block(struct culm_gnn_server *server, int32_t to, enum culm_gnn_message_type type,
+                       const struct culm_gnn_part *part, struct culm_blob *rows) {
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    struct turn *turn = culm_gnn_front(server, part->key.interval);
+    int64_t n = culm_gnn_layout_rows(layout, part->key.interval), first;
+    int64_t count = culm_gnn_layout_block(layout, n, part->blocks, part->block, &first);
+    size_t row = rows->size_bytes / (size_t)n, at = (size_t)first * row;
+    size_t bytes = part->blocks > 1 ? (size_t)count * row : rows->size_bytes;
+    turn->work.worker_bytes += (int64_t)bytes;
+    culm_gnn_part_encode(part, culm_gnn_meta(&server->self));
+    culm_gnn_send_part(&server->self, to, type, rows, at, bytes);
+}
+
 bool culm_gnn_server_hand_out(struct culm_gnn_server *server, int32_t index) {
     struct interval *interval = &server->interval[index];
     struct turn *turn = culm_gnn_front(server, index);
@@ -165,14 +179,21 @@ void culm_gnn_server_give(struct culm_gnn_server *server, struct worker *worker,
             culm_blob_clear(&interval->constant); /* the message has it; packed anew for another */
         }
     }
-    if (step->rows >= 0) {
-        send_keyed(server, worker->node, CULM_GNN_MSG_PART_ROWS, &key, turn->gathered[step->rows]);
-    }
-    if (step->d_rows >= 0) {
-        send_keyed(server, worker->node, CULM_GNN_MSG_PART_D_ROWS, &key,
-                   turn->gathered[step->d_rows]);
-    }
     send_keyed(server, worker->node, CULM_GNN_MSG_TASK, &key, NULL);
+    const struct culm_gnn_layout *layout = server->self.o.layout;
+    int32_t blocks =
+        culm_gnn_layout_blocks(layout, turn->step, culm_gnn_layout_rows(layout, index));
+    for (int32_t b = 0; b < blocks; b++) {
+        const struct culm_gnn_part part = {key, b, blocks};
+        if (step->rows >= 0) {
+            send_block(server, worker->node, CULM_GNN_MSG_PART_ROWS, &part,
+                       turn->gathered[step->rows]);
+        }
+        if (step->d_rows >= 0) {
+            send_block(server, worker->node, CULM_GNN_MSG_PART_D_ROWS, &part,
+                       turn->gathered[step->d_rows]);
+        }
+    }
     worker->room--;
     worker->out++;
 }

@@ -15,8 +15,15 @@
 struct order {
     int32_t server;
     struct culm_gnn_task_key key;
-    struct culm_blob *constant, *rows, *d_rows;
-    bool whole; /* TASK has come */
+    struct culm_blob *constant;
+    struct culm_blob *rows[CULM_GNN_BLOCKS_MAX], *d_rows[CULM_GNN_BLOCKS_MAX];
+    bool there;     /* TASK has come */
+    int32_t block;  /* the next one */
+    int32_t blocks; /* of so many; 0: no rows have come yet */
+    /* What the blocks before have made. */
+    struct culm_blob *output, *gradient;
+    struct culm_gnn_totals totals;
+    bool gone; /* nobody waits for it any more */
     struct order *next;
 };
 
@@ -68,14 +75,20 @@ struct culm_gnn_worker *culm_gnn_worker_new(const struct culm_gnn_worker_options
 static void free_order(struct order *order) {
     if (order) {
         culm_blob_unref(order->constant);
-        culm_blob_unref(order->rows);
-        culm_blob_unref(order->d_rows);
+        culm_blob_unref(order->output);
+        culm_blob_unref(order->gradient);
+        for (int32_t b = 0; b < CULM_GNN_BLOCKS_MAX; b++) {
+            culm_blob_unref(order->rows[b]);
+            culm_blob_unref(order->d_rows[b]);
+        }
         free(order);
     }
 }
 
 static void release_task(struct culm_gnn_task *task) {
     culm_blob_clear(&task->input);
+    culm_blob_clear(&task->rows);
+    culm_blob_clear(&task->d_rows);
     culm_blob_clear(&task->weights);
     culm_blob_clear(&task->output);
     culm_blob_clear(&task->gradient);
@@ -140,20 +153,34 @@ static bool same(const struct culm_gnn_task_key *a, const struct culm_gnn_task_k
            a->interval == b->interval && a->step == b->step;
 }
 
-/* The one that is coming in of this key, or a new one. NULL: out of memory. */
+/* The one of this key that has not come in whole; NULL: there is none. */
+static struct order *find_order(const struct culm_gnn_worker *worker, int32_t server,
+                                const struct culm_gnn_task_key *key) {
+    if (worker->doing && worker->doing->server == server && same(&worker->doing->key, key)) {
+        return worker->doing;
+    }
+    struct order *order = worker->orders;
+    while (order && !(order->server == server && same(&order->key, key))) {
+        order = order->next;
+    }
+    return order;
+}
+
+/* The same, or a new one. NULL: out of memory. */
 static struct order *order_of(struct culm_gnn_worker *worker, int32_t server,
                               const struct culm_gnn_task_key *key) {
+    struct order *order = find_order(worker, server, key);
     struct order **at = &worker->orders;
-    while (*at) {
-        if ((*at)->server == server && !(*at)->whole && same(&(*at)->key, key)) {
-            return *at;
-        }
-        at = &(*at)->next;
+    if (order) {
+        return order;
     }
-    struct order *order = calloc(1, sizeof *order);
+    order = calloc(1, sizeof *order);
     if (!order) {
         culm_gnn_fail(&worker->self, CULM_ERR_MEMORY, "out of memory");
         return NULL;
+    }
+    while (*at) {
+        at = &(*at)->next;
     }
     order->server = server;
     order->key = *key;
@@ -161,6 +188,7 @@ static struct order *order_of(struct culm_gnn_worker *worker, int32_t server,
     return order;
 }
 
+/* A task, or the constant input for one. */
 static void hear_order(struct culm_gnn_worker *worker, int32_t from,
                        const struct culm_message *message) {
     struct culm_gnn_task_key key;
@@ -168,18 +196,36 @@ static void hear_order(struct culm_gnn_worker *worker, int32_t from,
         CULM_OK) {
         return;
     }
-    struct order *order = order_of(worker, from, &key);
-    if (!order) {
+    bool task = message->type == CULM_GNN_MSG_TASK;
+    if (!task && !message->payload) {
         return;
     }
-    struct culm_blob **part = message->type == CULM_GNN_MSG_PART_CONSTANT ? &order->constant
-                              : message->type == CULM_GNN_MSG_PART_ROWS   ? &order->rows
-                                                                          : &order->d_rows;
-    if (message->type == CULM_GNN_MSG_TASK) {
-        order->whole = true;
-    } else {
-        culm_blob_clear(part);
-        *part = culm_gnn_payload(message);
+    struct order *order = order_of(worker, from, &key);
+    if (order && task) {
+        order->there = true;
+    } else if (order) {
+        culm_blob_clear(&order->constant);
+        order->constant = culm_gnn_payload(message);
+    }
+}
+
+static void hear_part(struct culm_gnn_worker *worker, int32_t from,
+                      const struct culm_message *message) {
+    struct culm_gnn_part part;
+    if (culm_gnn_part_decode(message->meta, message->meta_bytes, worker->self.o.layout, &part) !=
+        CULM_OK) {
+        return;
+    }
+    struct order *order = find_order(worker, from, &part.key);
+    if (order && part.block >= order->block &&
+        (order->blocks == 0 || order->blocks == part.blocks)) {
+        order->blocks = part.blocks;
+        struct culm_blob **at = message->type == CULM_GNN_MSG_PART_ROWS
+                                    ? &order->rows[part.block]
+                                    : &order->d_rows[part.block];
+        if (!*at) {
+            *at = culm_gnn_payload(message);
+        }
     }
 }
 
@@ -276,8 +322,25 @@ static void hear_weights(struct culm_gnn_worker *worker, const struct culm_messa
 
 /* --- tasks --- */
 
+/* Whether its next block can be computed, or its constant input taken; asks for weights. */
+static bool is_ready(struct culm_gnn_worker *worker, const struct order *order) {
+    const struct culm_gnn_step *step = &worker->self.o.layout->step[order->key.step];
+    if (order->constant) {
+        return true;
+    }
+    if (!order->there || (step->rows >= 0 && !order->rows[order->block]) ||
+        (step->d_rows >= 0 && !order->d_rows[order->block])) {
+        return false;
+    }
+    if (!weights_of(worker, &order->key)) {
+        ask_weights(worker, &order->key);
+        return false;
+    }
+    return culm_gnn_set_has(worker->o.kept, order->key.interval);
+}
+
 /* What can be done next, off the list: of the earliest epoch, since a later one may need weights that
- * come of it. Asks for weights that are not here. NULL: nothing can be. */
+ * come of it. NULL: nothing can be. */
 static struct order *next_order(struct culm_gnn_worker *worker) {
     struct order **best = NULL;
     for (struct order **at = &worker->orders; *at;) {
@@ -288,11 +351,7 @@ static struct order *next_order(struct culm_gnn_worker *worker) {
             free_order(order);
             continue;
         }
-        bool ready = order->whole && (order->constant || weights_of(worker, &order->key));
-        if (order->whole && !ready) {
-            ask_weights(worker, &order->key);
-        }
-        if (ready && (!best || order->key.epoch < (*best)->key.epoch)) {
+        if (is_ready(worker, order) && (!best || order->key.epoch < (*best)->key.epoch)) {
             best = at;
         }
         at = &order->next;
@@ -311,6 +370,32 @@ static void put_back(struct culm_gnn_worker *worker, struct order *order) {
     worker->orders = order;
 }
 
+static void start(struct culm_gnn_worker *worker, struct order *order) {
+    if (order->constant) {
+        culm_gnn_point(&worker->self, CULM_GNN_PHASE_LOAD, order->key.epoch, order->key.interval);
+        worker->task = (struct culm_gnn_task){
+            .kind = CULM_GNN_TASK_TAKE, .interval = order->key.interval, .input = order->constant};
+        order->constant = NULL;
+        return;
+    }
+    int32_t b = order->block;
+    if (b == 0) {
+        culm_gnn_point(&worker->self, CULM_GNN_PHASE_APPLY, order->key.epoch, order->key.interval);
+    }
+    worker->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_APPLY,
+                                          .interval = order->key.interval,
+                                          .step = order->key.step,
+                                          .epoch = order->key.epoch,
+                                          .block = order->blocks > 1 ? b + 1 : 0,
+                                          .weights = culm_blob_ref(weights_of(worker, &order->key)),
+                                          .rows = order->rows[b],
+                                          .d_rows = order->d_rows[b],
+                                          .output = order->output,
+                                          .gradient = order->gradient,
+                                          .totals = order->totals};
+    order->rows[b] = order->d_rows[b] = order->output = order->gradient = NULL;
+}
+
 static void go_on(struct culm_gnn_worker *worker) {
     if (worker->self.left || worker->busy) {
         return;
@@ -320,28 +405,7 @@ static void go_on(struct culm_gnn_worker *worker) {
         part(worker);
         return;
     }
-    if (order->constant) {
-        culm_gnn_point(&worker->self, CULM_GNN_PHASE_LOAD, order->key.epoch, order->key.interval);
-        worker->task = (struct culm_gnn_task){
-            .kind = CULM_GNN_TASK_TAKE, .interval = order->key.interval, .input = order->constant};
-        order->constant = NULL;
-    } else {
-        const struct culm_gnn_step *step = &worker->self.o.layout->step[order->key.step];
-        if ((step->rows >= 0 && !order->rows) || (step->d_rows >= 0 && !order->d_rows)) {
-            culm_gnn_fail(&worker->self, CULM_ERR_FORMAT, "server %d sent a task without its rows",
-                          order->server);
-            return;
-        }
-        culm_gnn_point(&worker->self, CULM_GNN_PHASE_APPLY, order->key.epoch, order->key.interval);
-        worker->task =
-            (struct culm_gnn_task){.kind = CULM_GNN_TASK_APPLY,
-                                   .interval = order->key.interval,
-                                   .step = order->key.step,
-                                   .epoch = order->key.epoch,
-                                   .weights = culm_blob_ref(weights_of(worker, &order->key)),
-                                   .rows = order->rows,
-                                   .d_rows = order->d_rows};
-    }
+    start(worker, order);
     worker->busy = true;
     culm_gnn_run(&worker->self, &worker->task);
 }
@@ -361,6 +425,40 @@ static void send_result(struct culm_gnn_worker *worker) {
     culm_gnn_send(self, order->server, CULM_GNN_MSG_ROWS, task->output);
 }
 
+/* A block, and with the last one the task. */
+static void applied(struct culm_gnn_worker *worker) {
+    struct culm_gnn_task *task = &worker->task;
+    struct order *order = worker->doing;
+    if (++order->block >= order->blocks) {
+        send_result(worker);
+        free_order(order);
+        worker->doing = NULL;
+        return;
+    }
+    worker->doing = NULL;
+    order->output = task->output;
+    order->gradient = task->gradient;
+    order->totals = task->totals;
+    task->output = task->gradient = NULL;
+    if (order->gone) {
+        free_order(order);
+    } else {
+        put_back(worker, order);
+    }
+}
+
+static void took_constant(struct culm_gnn_worker *worker) {
+    struct order *order = worker->doing;
+    int32_t interval = order->key.interval;
+    culm_gnn_set_add(worker->o.kept, interval);
+    worker->doing = NULL;
+    if (order->gone) {
+        free_order(order);
+    } else {
+        put_back(worker, order);
+    }
+}
+
 static void on_job_done(void *actor, struct culm_job *job) {
     struct culm_gnn_worker *worker = actor;
     worker->busy = false;
@@ -368,13 +466,9 @@ static void on_job_done(void *actor, struct culm_job *job) {
     if (job->status != CULM_OK) {
         culm_gnn_fail(&worker->self, job->status, "%s", job->error.text);
     } else if (worker->task.kind == CULM_GNN_TASK_APPLY) {
-        send_result(worker);
-        free_order(worker->doing);
-        worker->doing = NULL;
+        applied(worker);
     } else {
-        culm_gnn_set_add(worker->o.kept, worker->task.interval);
-        put_back(worker, worker->doing);
-        worker->doing = NULL;
+        took_constant(worker);
     }
     release_task(&worker->task);
     go_on(worker);
@@ -429,9 +523,13 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         hear_leaving(worker, from);
     } else if (message->type == CULM_GNN_MSG_LEAVING && worker->stay == STAYS) {
         time_to_leave(worker);
-    } else if (message->type >= CULM_GNN_MSG_PART_CONSTANT && message->type <= CULM_GNN_MSG_TASK &&
-               !leader) {
+    } else if (leader) {
+        /* nothing else is its to say */
+    } else if (message->type == CULM_GNN_MSG_PART_CONSTANT || message->type == CULM_GNN_MSG_TASK) {
         hear_order(worker, from, message);
+    } else if (message->type == CULM_GNN_MSG_PART_ROWS ||
+               message->type == CULM_GNN_MSG_PART_D_ROWS) {
+        hear_part(worker, from, message);
     }
     go_on(worker);
 }
@@ -446,6 +544,9 @@ static void on_lost(void *actor, int32_t node) {
         } else {
             at = &order->next;
         }
+    }
+    if (worker->doing && worker->doing->server == node) {
+        worker->doing->gone = true;
     }
     hear_leaving(worker, node); /* it never will answer */
     if (!worker->self.left) {

@@ -2,7 +2,8 @@
  * A worker of graph networks: calls all servers, is given tasks, and sends back what they make.
  *
  * It keeps nothing that cannot be had again: constant inputs of intervals that it was given, and the
- * weights of two versions. Nobody calls it; when it ends, its tasks are given to others. Of a task
+ * weights of some versions. Rows come block by block, and it computes with the first ones while the
+ * others are on their way. Nobody calls it; when it ends, its tasks are given to others. Of a task
  * that has a gradient it sends that first and the rows behind it: the rows say that it is done.
  *
  * It may be told to stay for a while only, or to leave. Then it leaves so that nothing has to be done again: it says

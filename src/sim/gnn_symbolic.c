@@ -56,7 +56,9 @@ enum culm_status culm_gnn_symbolic_layout(uint64_t seed, int32_t intervals, int3
     for (int32_t s = 0; s < layout->steps; s++) {
         enum culm_gnn_step_kind kind = layout->step[s].kind;
         layout->step[s].remote = kind != CULM_GNN_LOSS && kind != CULM_GNN_SCORE;
+        layout->step[s].streams = true;
     }
+    layout->block_least = layout->block_unit = 1;
     layout->payload_max = 4096;
     layout->scores = seed % 2 != 0;
     return CULM_OK;
@@ -181,52 +183,78 @@ static uint64_t digest_of(const struct culm_blob *blob, uint64_t digest) {
     return digest;
 }
 
+/* One row: what a stage makes of it. */
+static uint64_t apply_row(const struct culm_gnn_task *task, const struct state *weights,
+                          int64_t row, int64_t at) {
+    uint64_t digest =
+        culm_rng_mix(weights->digest, (uint64_t)task->step << 32 | (uint64_t)task->interval);
+    const struct culm_blob *const rows[] = {task->rows, task->d_rows};
+    for (int r = 0; r < 2; r++) {
+        if (rows[r]) {
+            digest = culm_rng_mix(digest, ((const uint64_t *)rows[r]->data)[at]);
+        }
+    }
+    return culm_rng_mix(digest, (uint64_t)row);
+}
+
+static bool has_rows(const struct culm_blob *rows, int32_t gather, int64_t count) {
+    return gather < 0 ? !rows : rows && rows->size_bytes == (size_t)count * ROW_BYTES;
+}
+
 static enum culm_status apply(struct symbolic *s, struct culm_gnn_task *task) {
     const struct culm_gnn_step *step = &s->layout->step[task->step];
     const struct state *weights = task->weights->data;
-    size_t rows = (size_t)rows_of(s->layout, task->interval);
+    int64_t rows = rows_of(s->layout, task->interval), first = 0, count = rows;
+    int32_t blocks = culm_gnn_layout_blocks(s->layout, task->step, rows);
+    if (task->block > 0) {
+        count = culm_gnn_layout_block(s->layout, rows, blocks, task->block - 1, &first);
+    }
+    bool begins = task->block <= 1;
+    bool scores = step->kind == CULM_GNN_SCORE && s->layout->scores;
     if (weights->version >= task->epoch ||
         weights->version < culm_gnn_pace_version(s->pace, task->epoch) ||
-        (step->rows >= 0) != (task->rows != NULL) ||
-        (step->d_rows >= 0) != (task->d_rows != NULL) || !s->here[task->interval]) {
+        !has_rows(task->rows, step->rows, count) || !has_rows(task->d_rows, step->d_rows, count) ||
+        !s->here[task->interval] ||
+        (task->output != NULL) != (!begins && (step->makes >= 0 || scores)) ||
+        (task->gradient != NULL) != (!begins && step->gradient)) {
         return culm_error_set(&task->job.error, CULM_ERR_INTERNAL,
                               "step %d of interval %d in epoch %" PRId64 " with version %" PRId64
                               " of the weights, or without what it reads",
                               task->step, task->interval, task->epoch, weights->version);
     }
-    uint64_t digest =
-        culm_rng_mix(weights->digest, (uint64_t)task->step << 32 | (uint64_t)task->interval);
-    digest = digest_of(task->d_rows, digest_of(task->rows, digest));
     enum culm_status status = CULM_OK;
-    if (step->makes >= 0) {
-        status = get(s, rows * ROW_BYTES, &task->output, &task->job.error);
+    if (begins && step->makes >= 0) {
+        status = get(s, (size_t)rows * ROW_BYTES, &task->output, &task->job.error);
     }
-    bool scores = step->kind == CULM_GNN_SCORE && s->layout->scores;
-    if (scores) {
-        status = get(s, rows * sizeof(struct culm_gnn_scored), &task->output, &task->job.error);
+    if (begins && scores) {
+        status =
+            get(s, (size_t)rows * sizeof(struct culm_gnn_scored), &task->output, &task->job.error);
     }
-    if (step->gradient && status == CULM_OK) {
-        status = get(s, sizeof digest, &task->gradient, &task->job.error);
+    if (begins && step->gradient && status == CULM_OK) {
+        status = get(s, sizeof(uint64_t), &task->gradient, &task->job.error);
     }
     if (status != CULM_OK) {
         return status;
     }
-    for (size_t r = 0; r < rows && step->makes >= 0; r++) {
-        ((uint64_t *)task->output->data)[r] = row_of(task->epoch, culm_rng_mix(digest, r));
+    uint64_t *gradient = step->gradient ? task->gradient->data : NULL;
+    if (begins && gradient) {
+        *gradient = 77;
     }
-    for (size_t r = 0; r < rows && scores; r++) {
-        uint64_t drawn = culm_rng_mix(digest, r);
-        ((struct culm_gnn_scored *)task->output->data)[r] = (struct culm_gnn_scored){
-            .score = (float)(drawn % 8), .what = culm_gnn_scored_what(r % 3, drawn >> 8 & 1)};
-    }
-    if (step->gradient) {
-        *(uint64_t *)task->gradient->data = culm_rng_mix(digest, 77);
-    }
-    if (step->kind == CULM_GNN_LOSS) {
-        task->totals.loss = (double)(digest % 1000);
-    }
-    if (step->kind == CULM_GNN_SCORE) {
-        task->totals.correct[CULM_GNN_VALID] = (int64_t)(digest % (rows + 1));
+    for (int64_t r = first; r < first + count; r++) {
+        uint64_t digest = apply_row(task, weights, r, r - first);
+        if (step->makes >= 0) {
+            ((uint64_t *)task->output->data)[r] = row_of(task->epoch, digest);
+        }
+        if (scores) {
+            ((struct culm_gnn_scored *)task->output->data)[r] = (struct culm_gnn_scored){
+                .score = (float)(digest % 8),
+                .what = culm_gnn_scored_what((uint32_t)(r % 3), digest >> 8 & 1)};
+        }
+        if (gradient) { /* in the order of rows */
+            *gradient = culm_rng_mix(*gradient * 3, digest);
+        }
+        task->totals.loss += step->kind == CULM_GNN_LOSS ? (double)(digest % 1000) : 0;
+        task->totals.correct[CULM_GNN_VALID] += step->kind == CULM_GNN_SCORE && digest % 2;
     }
     return CULM_OK;
 }

@@ -24,6 +24,10 @@ static void begin(void) {
             layout.first[i + 1] = layout.first[i] + 1 + i % 40;
         }
         culm_gnn_layout_steps(&layout, STAGES, bytes, bytes, bytes);
+        layout.block_least = layout.block_unit = 2;
+        for (int32_t s = 0; s < layout.steps; s++) {
+            layout.step[s].streams = s % 2 == 0;
+        }
     }
 }
 
@@ -94,6 +98,18 @@ static void fuzz_task(const uint8_t *data, size_t size, struct culm_buf *buf) {
     if (culm_gnn_task_key_decode(data, size, &layout, &key) == CULM_OK) {
         require_task(&key);
         culm_gnn_task_key_encode(&key, buf);
+        require_same(buf, data, size);
+    }
+}
+
+static void fuzz_part(const uint8_t *data, size_t size, struct culm_buf *buf) {
+    struct culm_gnn_part part;
+    if (culm_gnn_part_decode(data, size, &layout, &part) == CULM_OK) {
+        require_task(&part.key);
+        FUZZ_REQUIRE(part.block >= 0 && part.block < part.blocks &&
+                         part.blocks <= CULM_GNN_BLOCKS_MAX,
+                     "block %d of %d", part.block, part.blocks);
+        culm_gnn_part_encode(&part, buf);
         require_same(buf, data, size);
     }
 }
@@ -179,9 +195,9 @@ static void fuzz_answer(const uint8_t *data, size_t size, struct culm_buf *buf) 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const fuzz[])(const uint8_t *, size_t, struct culm_buf *) = {
-        fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held,
-        fuzz_task,  fuzz_result, fuzz_done,     fuzz_saved,   fuzz_failed,
-        fuzz_peer,  fuzz_view,   fuzz_commit,   fuzz_ask,     fuzz_answer};
+        fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held,   fuzz_task,
+        fuzz_part,  fuzz_result, fuzz_done,     fuzz_saved,   fuzz_failed, fuzz_peer,
+        fuzz_view,  fuzz_commit, fuzz_ask,      fuzz_answer};
     if (size == 0) {
         return 0;
     }

@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 INTERVALS, STAGES, STEPS, STALENESS_MAX = 70, 3, 8, 8
-SLICE, WARM, GRADIENT, VERSION, HELD, TASK, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER = range(15)
+SLICE, WARM, GRADIENT, VERSION, HELD, TASK, PART, RESULT, DONE, SAVED, FAILED, PEER, VIEW, COMMIT, ASK, ANSWER = range(16)
 
 
 def text(value):
@@ -55,6 +55,9 @@ CORPUS = {
     "task": (TASK, task()),
     "task-interval": (TASK, task(interval=INTERVALS)),
     "task-step": (TASK, task(step=-1)),
+    "part": (PART, task() + struct.pack("<ii", 7, 8)),
+    "part-block": (PART, task(interval=0) + struct.pack("<ii", 2, 2)),
+    "part-blocks": (PART, task() + struct.pack("<ii", 0, 9)),
     "result": (RESULT, task() + TOTALS),
     "done": (DONE, done()),
     "done-bool": (DONE, done(trained=2)),

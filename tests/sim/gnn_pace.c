@@ -29,6 +29,9 @@ struct run {
     bool once;
     int32_t slow_in;           /* one task of workers in so many is SLOW times as long; 0: none */
     uint64_t apply_ns, own_ns; /* of a worker's task, and of a server's */
+    int64_t rows;              /* of an interval; 0: few */
+    bool whole;                /* no task begins before all of its rows are there */
+    uint64_t bytes_per_ms;     /* of a link; 0: any */
     /* What comes of it. */
     double epoch_ms;
     int64_t retried, tasks, old_rows;
@@ -101,7 +104,12 @@ static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
     }
     bool slow = run->role[node] == CULM_GNN_WORKER && run->slow_in > 0 &&
                 culm_rng_below(&run->dice, (uint64_t)run->slow_in) == 0;
-    return slow ? SLOW * run->apply_ns : run->apply_ns;
+    uint64_t blocks =
+        task->block > 0
+            ? (uint64_t)culm_gnn_layout_blocks(&run->layout, task->step,
+                                               culm_gnn_layout_rows(&run->layout, task->interval))
+            : 1;
+    return (slow ? SLOW * run->apply_ns : run->apply_ns) / blocks;
 }
 
 static void on_event(void *context, json_t *event) {
@@ -136,6 +144,7 @@ static bool play(struct run *run) {
         .io_ns = MS,
         .spawn_ns = 30 * MS,
         .spawn_max = NODES,
+        .bytes_per_ms = run->bytes_per_ms,
         .role = {[CULM_GNN_SERVER] = {run, &culm_gnn_server_actor, make_server, destroy, false},
                  [CULM_GNN_PARAMETER] = {run, &culm_gnn_parameter_actor, make_parameter, destroy,
                                          false},
@@ -151,6 +160,13 @@ static bool play(struct run *run) {
     }
     for (int32_t i = 0; i < run->intervals; i++) {
         run->home[i] = i * run->count[CULM_GNN_SERVER] / run->intervals;
+    }
+    for (int32_t i = 0; i < run->intervals && run->rows > 0; i++) {
+        run->layout.first[i + 1] = run->layout.first[i] + run->rows;
+    }
+    run->layout.payload_max += (size_t)run->rows * sizeof(uint64_t);
+    if (run->whole || run->slow_in > 0) { /* a task that is slow is so as a whole */
+        run->layout.block_unit = 0;
     }
     run->dice = culm_rng_mix(SEED, 3);
     run->sim = culm_sim_new(&options);
@@ -243,12 +259,45 @@ static void test_even(void) {
     check(good && even.retried == 0, "even tasks", figures);
 }
 
+/* One worker with one interval does one task after the other. What it computes while rows come is
+ * hidden: of each task at most the shorter of both. */
+static void test_stream(uint64_t transfer_ms, uint64_t compute_ms) {
+    enum { ROWS = 4096 };
+    struct run whole = {.count = {1, 1, 1},
+                        .intervals = 1,
+                        .stages = 3,
+                        .pace = {.epochs = 12, .tail = 1},
+                        .apply_ns = compute_ms * MS,
+                        .own_ns = MS,
+                        .rows = ROWS,
+                        .whole = true,
+                        .once = true,
+                        .bytes_per_ms = ROWS * sizeof(uint64_t) / transfer_ms};
+    struct run stream = whole;
+    char name[80], figures[160];
+    stream.whole = false;
+    bool good = play(&whole) && play(&stream);
+    /* Rows come for forward 1 and backward 1 and 0; for backward 1 twice as many. */
+    double once = (double)(transfer_ms < compute_ms ? transfer_ms : compute_ms);
+    double twice = (double)(2 * transfer_ms < compute_ms ? 2 * transfer_ms : compute_ms);
+    double hidden = (whole.epoch_ms - stream.epoch_ms) / (2 * once + twice);
+    snprintf(name, sizeof name, "rows come in %d ms, a task takes %d", (int)transfer_ms,
+             (int)compute_ms);
+    snprintf(figures, sizeof figures,
+             "%.0f ms an epoch, streaming %.0f: %.0f %% of the shorter hidden", whole.epoch_ms,
+             stream.epoch_ms, 100 * hidden);
+    check(good && hidden >= 0.7 && strcmp(whole.state, stream.state) == 0, name, figures);
+}
+
 int main(void) {
     test_overlap(16);
     test_overlap(8);
     test_twice(16);
     test_twice(8);
     test_even();
+    test_stream(100, 100);
+    test_stream(100, 50);
+    test_stream(100, 200);
     printf("1..%d\n", cases);
     return failed > 0;
 }

@@ -93,6 +93,22 @@ def shape_of(bench, changes):
     check_whole(bench, train(bench, config), config)
 
 
+def streamed(bench, arch, changes, away={}):
+    """Intervals of so many rows that workers get them block by block: the bits of servers that do it all at once."""
+    graph = bench.path("graph")
+    ended = bench.run("gnn", "make", "sbm", "--vertices", "2600", "--edges", "9000", "--features", "400", "--classes", "4", "--seed", "4",
+                      "--out", graph)
+    equal((ended.code, ended.err), (0, ""), "making a graph")
+    config = changed(CONFIG, graph__path=graph, intervals=2, model__arch=arch, model__layers=3, epochs=4, **changes)
+    here = train(bench, changed(config, workers=0), "here")
+    there = train(bench, changed(config, workers=2, **away), "there")
+    lost = train(bench, changed(config, workers=1, **away), "lost", *fault("worker:0", 2, "push-gradient"))
+    equal(there.hashes(), here.hashes(), "weights_sha256 and state_sha256 of workers")
+    equal(lost.hashes(), here.hashes(), "weights_sha256 and state_sha256 after a loss")
+    equal(len(lost.all("fault")), 1, "faults that fired")
+    equal([event["loss_bits"] for event in there.all("epoch")], [event["loss_bits"] for event in here.all("epoch")], "losses")
+
+
 def learns(bench):
     """Far better than guessing one of four classes."""
     config = changed(CONFIG, epochs=60, model__dropout=0.0)
@@ -379,6 +395,9 @@ cases.add("rows of 16 bits", lost, {"precision": "bf16"}, [("server:1", 3, "gath
 cases.add("rows of 16 bits, attention", shape_of, {"precision": "bf16", "model__arch": "gat", "epochs": 4, "threads": 2})
 cases.add("features beyond memory, gathered before", beyond_memory, "gcn")
 cases.add("features beyond memory, as they are", beyond_memory, "gat")
+cases.add("rows come block by block, gcn", streamed, "gcn", {"graph__features": "as-is"})
+cases.add("rows come block by block, sage", streamed, "sage", {"graph__features": "rows"})
+cases.add("rows come block by block, of 16 bits", streamed, "gcn", {"precision": "bf16"})
 cases.add("it learns", learns)
 cases.add("the area under the ROC curve, by servers", area, {"workers": 0})
 cases.add("the area under the ROC curve, by workers", area, {"workers": 2, "model__layers": 1})
