@@ -39,6 +39,9 @@ static inline bool culm_gnn_set_has(const struct culm_gnn_set *set, int32_t inte
 static inline void culm_gnn_set_add(struct culm_gnn_set *set, int32_t interval) {
     set->word[interval / 64] |= 1ull << (interval % 64);
 }
+static inline void culm_gnn_set_remove(struct culm_gnn_set *set, int32_t interval) {
+    set->word[interval / 64] &= ~(1ull << (interval % 64));
+}
 bool culm_gnn_set_empty(const struct culm_gnn_set *set);
 /* What is in both. */
 struct culm_gnn_set culm_gnn_set_both(const struct culm_gnn_set *a, const struct culm_gnn_set *b);

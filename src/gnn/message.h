@@ -34,6 +34,9 @@ enum culm_gnn_message_type {
     /* Without content: it takes no more. The same comes back: no task comes any more, and what was
      * sent is there. To the leader: it is not to be counted on. From the leader: it is to leave. */
     CULM_GNN_MSG_LEAVING,
+    /* It has not, or no longer, the constant input of that task, and will not do it;
+     * culm_gnn_task_key */
+    CULM_GNN_MSG_LACKS,
     /* server to worker */
     CULM_GNN_MSG_PART_CONSTANT, /* culm_gnn_task_key; before the task */
     CULM_GNN_MSG_PART_ROWS,     /* culm_gnn_part; behind it, block by block */

@@ -544,6 +544,7 @@ static void on_message(void *actor, int32_t from, const struct culm_message *mes
         culm_gnn_server_worker_ready(server, from, message);
         break;
     case CULM_GNN_MSG_LEAVING: culm_gnn_server_worker_leaving(server, from); break;
+    case CULM_GNN_MSG_LACKS: culm_gnn_server_lacks(server, from, message); break;
     case CULM_GNN_MSG_SHARE: culm_gnn_server_share(server, message); break;
     case CULM_GNN_MSG_ROWS: culm_gnn_server_result(server, from, message); break;
     case CULM_GNN_MSG_VIEW:

@@ -157,6 +157,9 @@ void culm_gnn_server_worker_ready(struct culm_gnn_server *server, int32_t node,
                                   const struct culm_message *message);
 void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node);
 void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node);
+/* The constant input of a task that it was given. */
+void culm_gnn_server_lacks(struct culm_gnn_server *server, int32_t from,
+                           const struct culm_message *message);
 void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_message *message);
 void culm_gnn_server_result(struct culm_gnn_server *server, int32_t from,
                             const struct culm_message *message);

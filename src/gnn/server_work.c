@@ -56,6 +56,22 @@ void culm_gnn_server_worker_leaving(struct culm_gnn_server *server, int32_t node
     culm_gnn_send(&server->self, node, CULM_GNN_MSG_LEAVING, NULL);
 }
 
+/* That worker will not bring its present step. True: nor does anybody else, so it is given out anew. */
+static bool give_up(struct turn *turn, int32_t node) {
+    if (turn->second == node) {
+        turn->second = -1;
+    } else if (turn->worker == node && (turn->second >= 0 || turn->here)) {
+        turn->worker = turn->second;
+        turn->second = -1;
+    } else if (turn->worker == node) {
+        turn->worker = -1;
+        turn->out = false;
+        culm_blob_clear(&turn->share);
+        return true;
+    }
+    return false;
+}
+
 /* What it was doing is done by another. */
 void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
     for (struct worker **at = &server->workers; *at; at = &(*at)->next) {
@@ -71,17 +87,7 @@ void culm_gnn_server_worker_lost(struct culm_gnn_server *server, int32_t node) {
         if (!turn || !turn->out) {
             continue;
         }
-        if (turn->second == node) {
-            turn->second = -1;
-        } else if (turn->worker == node && (turn->second >= 0 || turn->here)) {
-            turn->worker = turn->second;
-            turn->second = -1;
-        } else if (turn->worker == node) {
-            turn->worker = -1;
-            turn->out = false;
-            turn->work.retried++;
-            culm_blob_clear(&turn->share);
-        }
+        turn->work.retried += give_up(turn, node);
     }
 }
 
@@ -207,6 +213,23 @@ static struct turn *wanted(struct culm_gnn_server *server, const struct culm_gnn
                key->version == turn->version && server->interval[key->interval].mine && turn->out &&
                turn->step == key->step;
     return now ? turn : NULL;
+}
+
+void culm_gnn_server_lacks(struct culm_gnn_server *server, int32_t from,
+                           const struct culm_message *message) {
+    struct culm_gnn_task_key key;
+    struct worker *worker = find(server, from);
+    if (!worker || culm_gnn_task_key_decode(message->meta, message->meta_bytes,
+                                            server->self.o.layout, &key) != CULM_OK) {
+        return;
+    }
+    struct turn *turn = wanted(server, &key);
+    worker->room++;
+    worker->out--;
+    culm_gnn_set_remove(&worker->warm, key.interval);
+    if (turn) {
+        (void)give_up(turn, from); /* which has done nothing yet */
+    }
 }
 
 void culm_gnn_server_share(struct culm_gnn_server *server, const struct culm_message *message) {

@@ -39,11 +39,13 @@ enum stay { STAYS, DRAINS, PARTS };
 struct culm_gnn_worker {
     struct culm_gnn_self self; /* first member */
     struct culm_gnn_worker_options o;
-    struct culm_gnn_set kept; /* where nobody else wants to know */
+    struct culm_gnn_kept kept; /* where nobody else wants to know */
     struct called *called;
     int32_t called_count, called_capacity;
     enum stay stay;
     struct order *orders; /* as they came */
+    int64_t *used;        /* [intervals] when its constant input was needed last, by `uses` */
+    int64_t uses;
     int32_t window;
     struct culm_blob **weights;            /* [window] by version % window; NULL: none */
     struct culm_gnn_version *have, *asked; /* [window] of what they are; what was asked for */
@@ -65,7 +67,8 @@ struct culm_gnn_worker *culm_gnn_worker_new(const struct culm_gnn_worker_options
     worker->weights = calloc(window, sizeof(struct culm_blob *));
     worker->have = calloc(window, sizeof *worker->have);
     worker->asked = calloc(window, sizeof *worker->asked);
-    if (!worker->weights || !worker->have || !worker->asked) {
+    worker->used = calloc((size_t)options->node.layout->intervals, sizeof *worker->used);
+    if (!worker->used || !worker->weights || !worker->have || !worker->asked) {
         culm_gnn_worker_free(worker);
         return NULL;
     }
@@ -111,6 +114,7 @@ void culm_gnn_worker_free(struct culm_gnn_worker *worker) {
     free(worker->weights);
     free(worker->have);
     free(worker->asked);
+    free(worker->used);
     free(worker->called);
     culm_gnn_self_release(&worker->self);
     free(worker);
@@ -139,7 +143,7 @@ static void call_servers(struct culm_gnn_worker *worker) {
         }
         worker->called[worker->called_count++] = (struct called){.node = node};
         for (int t = 0; t < TASKS_A_SERVER; t++) {
-            culm_gnn_warm_encode(worker->o.kept, worker->self.o.layout->intervals,
+            culm_gnn_warm_encode(&worker->o.kept->intervals, worker->self.o.layout->intervals,
                                  culm_gnn_meta(&worker->self));
             culm_gnn_send(&worker->self, node, CULM_GNN_MSG_READY, NULL);
         }
@@ -188,6 +192,23 @@ static struct order *order_of(struct culm_gnn_worker *worker, int32_t server,
     return order;
 }
 
+/* Its constant input has come, and is not taken yet. */
+static bool is_coming(const struct culm_gnn_worker *worker, int32_t interval) {
+    for (const struct order *order = worker->orders; order; order = order->next) {
+        if (order->key.interval == interval && order->constant) {
+            return true;
+        }
+    }
+    return worker->busy && worker->task.kind == CULM_GNN_TASK_TAKE &&
+           worker->task.interval == interval;
+}
+
+static void lacks(struct culm_gnn_worker *worker, int32_t server,
+                  const struct culm_gnn_task_key *key) {
+    culm_gnn_task_key_encode(key, culm_gnn_meta(&worker->self));
+    culm_gnn_send(&worker->self, server, CULM_GNN_MSG_LACKS, NULL);
+}
+
 /* A task, or the constant input for one. */
 static void hear_order(struct culm_gnn_worker *worker, int32_t from,
                        const struct culm_message *message) {
@@ -198,6 +219,12 @@ static void hear_order(struct culm_gnn_worker *worker, int32_t from,
     }
     bool task = message->type == CULM_GNN_MSG_TASK;
     if (!task && !message->payload) {
+        return;
+    }
+    if (task && !find_order(worker, from, &key) &&
+        !culm_gnn_set_has(&worker->o.kept->intervals, key.interval) &&
+        !is_coming(worker, key.interval)) {
+        lacks(worker, from, &key); /* what comes behind it finds no order */
         return;
     }
     struct order *order = order_of(worker, from, &key);
@@ -320,6 +347,34 @@ static void hear_weights(struct culm_gnn_worker *worker, const struct culm_messa
     }
 }
 
+/* --- constant inputs --- */
+
+static bool is_needed(const struct culm_gnn_worker *worker, int32_t interval) {
+    for (const struct order *order = worker->orders; order; order = order->next) {
+        if (order->key.interval == interval) {
+            return true;
+        }
+    }
+    return worker->doing && worker->doing->key.interval == interval;
+}
+
+/* The interval to be forgotten, so that others find room: that for which nothing has been done for the
+ * longest time, of those that no task here needs. -1: there is no need. */
+static int32_t too_many(const struct culm_gnn_worker *worker) {
+    int32_t oldest = -1;
+    size_t bytes = 0;
+    for (int32_t i = 0; i < worker->self.o.layout->intervals; i++) {
+        if (!culm_gnn_set_has(&worker->o.kept->intervals, i)) {
+            continue;
+        }
+        bytes += worker->o.kept->bytes[i];
+        if (!is_needed(worker, i) && (oldest < 0 || worker->used[i] < worker->used[oldest])) {
+            oldest = i;
+        }
+    }
+    return worker->o.keep_bytes > 0 && bytes > worker->o.keep_bytes ? oldest : -1;
+}
+
 /* --- tasks --- */
 
 /* Whether its next block can be computed, or its constant input taken; asks for weights. */
@@ -336,7 +391,7 @@ static bool is_ready(struct culm_gnn_worker *worker, const struct order *order) 
         ask_weights(worker, &order->key);
         return false;
     }
-    return culm_gnn_set_has(worker->o.kept, order->key.interval);
+    return culm_gnn_set_has(&worker->o.kept->intervals, order->key.interval);
 }
 
 /* What can be done next, off the list: of the earliest epoch, since a later one may need weights that
@@ -400,12 +455,18 @@ static void go_on(struct culm_gnn_worker *worker) {
     if (worker->self.left || worker->busy) {
         return;
     }
-    struct order *order = worker->doing = next_order(worker);
-    if (!order) {
+    int32_t forget = too_many(worker);
+    struct order *order = forget < 0 ? next_order(worker) : NULL;
+    if (forget >= 0) {
+        culm_gnn_set_remove(&worker->o.kept->intervals, forget);
+        worker->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_DROP, .interval = forget};
+    } else if (order) {
+        worker->doing = order;
+        start(worker, order);
+    } else {
         part(worker);
         return;
     }
-    start(worker, order);
     worker->busy = true;
     culm_gnn_run(&worker->self, &worker->task);
 }
@@ -429,6 +490,7 @@ static void send_result(struct culm_gnn_worker *worker) {
 static void applied(struct culm_gnn_worker *worker) {
     struct culm_gnn_task *task = &worker->task;
     struct order *order = worker->doing;
+    worker->used[order->key.interval] = ++worker->uses;
     if (++order->block >= order->blocks) {
         send_result(worker);
         free_order(order);
@@ -450,7 +512,9 @@ static void applied(struct culm_gnn_worker *worker) {
 static void took_constant(struct culm_gnn_worker *worker) {
     struct order *order = worker->doing;
     int32_t interval = order->key.interval;
-    culm_gnn_set_add(worker->o.kept, interval);
+    culm_gnn_set_add(&worker->o.kept->intervals, interval);
+    worker->o.kept->bytes[interval] = worker->task.input->size_bytes;
+    worker->used[interval] = ++worker->uses;
     worker->doing = NULL;
     if (order->gone) {
         free_order(order);
@@ -467,7 +531,7 @@ static void on_job_done(void *actor, struct culm_job *job) {
         culm_gnn_fail(&worker->self, job->status, "%s", job->error.text);
     } else if (worker->task.kind == CULM_GNN_TASK_APPLY) {
         applied(worker);
-    } else {
+    } else if (worker->task.kind == CULM_GNN_TASK_TAKE) {
         took_constant(worker);
     }
     release_task(&worker->task);
@@ -558,7 +622,8 @@ static void on_lost(void *actor, int32_t node) {
 
 static void on_start(void *actor) {
     struct culm_gnn_worker *worker = actor;
-    culm_gnn_cold_encode(culm_gnn_set_empty(worker->o.kept), culm_gnn_meta(&worker->self));
+    culm_gnn_cold_encode(culm_gnn_set_empty(&worker->o.kept->intervals),
+                         culm_gnn_meta(&worker->self));
     culm_gnn_send(&worker->self, CULM_LEADER, CULM_GNN_MSG_COLD, NULL);
     culm_gnn_beat(&worker->self);
     if (worker->o.stay_ms > 0) {

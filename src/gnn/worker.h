@@ -19,11 +19,20 @@
 
 struct culm_gnn_worker;
 
+/* Intervals whose constant input an executor has, and the size of each as it came. */
+struct culm_gnn_kept {
+    struct culm_gnn_set intervals;
+    size_t bytes[CULM_GNN_INTERVALS_MAX];
+};
+
 struct culm_gnn_worker_options {
     struct culm_gnn_node_options node;
-    /* Intervals whose constant input the executor has, which is so kept up to date: for a worker that
-     * goes on with that executor. Borrowed as long as it lives. NULL: none, and nobody will. */
-    struct culm_gnn_set *kept;
+    /* What the executor has, which is so kept up to date: for a worker that goes on with that
+     * executor. Borrowed as long as it lives. NULL: nothing, and nobody will. */
+    struct culm_gnn_kept *kept;
+    /* Of constant inputs, as they came; beyond that, those are forgotten that were needed least
+     * lately. 0: all are kept. */
+    size_t keep_bytes;
     /* So long after its start it takes no new tasks, and leaves with 0 when it has done those that it
      * has; so long after that, in any case. 0: it stays. */
     int64_t stay_ms, part_ms;

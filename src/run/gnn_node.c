@@ -27,7 +27,7 @@ struct culm_gnn_gear {
     struct culm_device *device;
     struct culm_blob_pool *pool;
     struct culm_gnn_exec *exec;
-    struct culm_gnn_set constants; /* intervals whose constant input `exec` has; of a worker */
+    struct culm_gnn_kept constants; /* which `exec` has; of a worker */
 };
 
 struct node {
@@ -181,9 +181,13 @@ static enum culm_status make_actor(struct node *n, struct culm_error *error) {
     } else if (n->role == CULM_GNN_PARAMETER) {
         n->actor = culm_gnn_parameter_new(&options);
     } else {
+        const struct culm_gnn_config *config = &n->gear->config;
+        bool lambda = config->engine == CULM_GNN_LAMBDA && config->lambda.memory_mb > 0;
+        int64_t keep_mb = lambda ? config->lambda.memory_mb / 2 : config->graph.memory_mb;
         const struct culm_gnn_worker_options worker = {
             .node = options,
             .kept = &n->gear->constants,
+            .keep_bytes = (size_t)keep_mb << 20,
             .stay_ms = n->stay && n->stay->until_ns ? left_ms(n->stay->until_ns) : 0,
             .part_ms = n->stay ? n->stay->part_ms : 0,
         };

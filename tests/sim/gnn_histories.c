@@ -136,6 +136,9 @@ static void *make_worker(void *context, int32_t id, struct culm_world *world,
         options.stay_ms = 1 + (int64_t)culm_rng_below(&dice, 200);
         options.part_ms = h->seed % 2 ? 1 : 5000;
     }
+    if (h->seed % 5 == 0) { /* room for one or two constant inputs */
+        options.keep_bytes = (size_t)(1 + culm_rng_below(&dice, 2)) * sizeof(uint64_t);
+    }
     return options.node.exec ? culm_gnn_worker_new(&options) : NULL;
 }
 
