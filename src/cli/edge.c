@@ -15,14 +15,15 @@ struct values {
     struct culm_option_list sets, packages;
     const char *profile, *out;
     double for_s;
-    int64_t frames;
+    int64_t frames, answers;
     bool json;
 };
 
 static const struct culm_option options[] = {
-    CULM_OPTION("package", LIST, "DIR", struct values, packages,
-                "a package of culm merge; for bench repeatable, also as NAME=DIR (default: the "
-                "models as they are)"),
+    CULM_OPTION(
+        "package", LIST, "DIR", struct values, packages,
+        "a package of culm merge; for bench repeatable, also as NAME=DIR, or NAME=SHARE% for "
+        "one that saves so much (default: the models as they are)"),
     CULM_OPTION("profile", TEXT, "FILE", struct values, profile,
                 "how long models run and how fast tensors load (default: measured)"),
     CULM_OPTION("set", LIST, "key.sub=value", struct values, sets,
@@ -31,6 +32,9 @@ static const struct culm_option options[] = {
                 "ends after S seconds (default: plan 60, run when all feeds have ended)"),
     CULM_OPTION("frames", INT, "N", struct values, frames,
                 "bench: frames of each stream (default: 3000)"),
+    CULM_OPTION("answers", INT, "N", struct values, answers,
+                "bench: frames of each feed that the models answer, for the accuracy "
+                "(default: 600)"),
     CULM_OPTION("out", TEXT, "DIR", struct values, out,
                 "run: folder of answers, events and profile (default: runs/<workload name>-edge)"),
     CULM_OPTION("json", FLAG, NULL, struct values, json,
@@ -90,14 +94,32 @@ static void print_plan(const json_t *plan) {
     }
 }
 
+static void print_score(const json_t *score) {
+    char accuracy[16] = "     -";
+    if (json_is_number(json_object_get(score, "accuracy"))) {
+        snprintf(accuracy, sizeof accuracy, "%6.2f", 100 * number(score, "accuracy"));
+    }
+    printf("  %6.1f %6.1f %6.2f %s %5.1f", 100 * number(score, "processed"),
+           100 * number(score, "least_processed"), number(score, "fairness"), accuracy,
+           100 * number(score, "load_share"));
+}
+
+/* A row of the table, whose head comes before the first. */
 static void print_cell(const json_t *cell) {
-    const json_t *released = json_object_get(cell, "released_scheduler");
-    printf("%-10s %-4s %4.0f ms %3.0f fps   processed %5.1f %%, least %5.1f %%, loading %4.1f %%   "
-           "released scheduler %5.1f %%, least %5.1f %%\n",
-           text(cell, "mode"), text(cell, "memory"), number(cell, "deadline_ms"),
-           number(cell, "fps"), 100 * number(cell, "processed"),
-           100 * number(cell, "least_processed"), 100 * number(cell, "load_share"),
-           100 * number(released, "processed"), 100 * number(released, "least_processed"));
+    static bool headed;
+    if (!headed) {
+        const char *columns = "answered  least   fair  acc. loading";
+        printf(
+            "%% of frames                      %s, by the released scheduler:\n%-12s %-4s %4s %3s "
+            "   %s  %s\n",
+            columns, "mode", "mem.", "ms", "fps", columns, columns);
+        headed = true;
+    }
+    printf("%-12s %-4s %4.0f %3.0f", text(cell, "mode"), text(cell, "memory"),
+           number(cell, "deadline_ms"), number(cell, "fps"));
+    print_score(cell);
+    print_score(json_object_get(cell, "released_scheduler"));
+    printf("\n");
 }
 
 /* Events of a run in words: what begins, what goes wrong, what came of it. */
@@ -236,6 +258,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
                                               .for_s = v->for_s,
                                               .out = v->out,
                                               .frames = v->frames,
+                                              .answers = v->answers,
                                               .tell = tell,
                                               .ctx = &telling};
     const char *what = arguments->items[0];

@@ -74,7 +74,8 @@ static size_t to_load(const struct box *box, const struct state *state, int32_t 
     return is_there(state, model) ? 0 : bytes;
 }
 
-static void play(const struct box *box, int64_t frames, struct culm_edge_gemel *result) {
+static void play(const struct box *box, int64_t frames, struct culm_edge_gemel *result,
+                 uint8_t *answered) {
     const struct culm_edge_layout *layout = box->layout;
     struct state state = {0};
     int64_t newest[CULM_EDGE_QUERIES_MAX]; /* seen or dropped up to here */
@@ -120,7 +121,11 @@ static void play(const struct box *box, int64_t frames, struct culm_edge_gemel *
             int64_t first = there - query->batch[b] + 1, count = 0;
             first = first > newest[i] ? first : newest[i] + 1;
             for (int64_t f = first; f <= there; f++) {
-                count += (uint64_t)f * period + query->deadline_ns >= now + query->run_ns[b];
+                bool in_time = (uint64_t)f * period + query->deadline_ns >= now + query->run_ns[b];
+                count += in_time;
+                if (answered && in_time) {
+                    answered[i * frames + f] = 1;
+                }
             }
             if (count > 0) {
                 now += query->run_ns[b];
@@ -158,7 +163,7 @@ static void consider(const struct box *box, int64_t frames, struct culm_edge_gem
             return;
         }
     }
-    play(box, frames, trial);
+    play(box, frames, trial, NULL);
     shares_of(box, trial, frames, share);
     if (!*found || culm_edge_shares_compare(share, best_share, count) > 0) {
         *best = *trial;
@@ -176,7 +181,7 @@ static int32_t sizes_of(const struct culm_edge_query *query) {
 }
 
 enum culm_status culm_edge_gemel(const struct culm_edge_layout *layout, int64_t frames,
-                                 struct culm_edge_gemel *ret_result) {
+                                 struct culm_edge_gemel *ret_result, uint8_t *answered) {
     int32_t count = layout->query_count;
     struct culm_edge_gemel trial = {0}, best = {0};
     double share[CULM_EDGE_QUERIES_MAX];
@@ -219,7 +224,7 @@ enum culm_status culm_edge_gemel(const struct culm_edge_layout *layout, int64_t 
             }
         }
     }
-    play(&box, frames, &best);
+    play(&box, frames, &best, answered);
     free(box.lacks);
     *ret_result = best;
     return CULM_OK;

@@ -23,8 +23,9 @@ struct culm_edge_gemel {
     double load_share; /* of the time, not hidden behind batches */
 };
 
-/* `frames` of each query, whose feeds have not gone. CULM_ERR_MEMORY */
+/* `frames` of each query, whose feeds have not gone. answered[query_count * frames], zeroed: set for each
+ * frame of each query that is answered in time; may be NULL. CULM_ERR_MEMORY */
 enum culm_status culm_edge_gemel(const struct culm_edge_layout *layout, int64_t frames,
-                                 struct culm_edge_gemel *ret_result);
+                                 struct culm_edge_gemel *ret_result, uint8_t *answered);
 
 #endif

@@ -18,6 +18,7 @@ void culm_edge_profile_release(struct culm_edge_profile *profile) {
     for (int32_t m = 0; m < profile->model_count; m++) {
         for (int32_t t = 0; t < profile->model[m].tensor_count; t++) {
             free(profile->model[m].tensor[t].name);
+            free(profile->model[m].tensor[t].kind);
         }
         free(profile->model[m].tensor);
         free(profile->model[m].name);
@@ -139,16 +140,20 @@ static enum culm_status parse_tensors(const struct parse *parse, json_t *json,
         return wrong(parse, "model '%.100s': \"tensors\" is {\"NAME\": BYTES, ...}", model->name);
     }
     json_object_foreach(json, key, value) {
-        if (!is_number(value, 1, BYTES_MAX)) {
+        json_t *bytes = json_is_object(value) ? json_object_get(value, "bytes") : value;
+        const char *said = json_string_value(json_object_get(value, "kind"));
+        if (!is_number(bytes, 1, BYTES_MAX)) {
             return wrong(parse, "model '%.100s': bytes of a tensor are 1 or more", model->name);
         }
-        char *name = strdup(key);
-        if (!name || !CULM_GROW(model->tensor, capacity, model->tensor_count + 1)) {
-            free(name);
+        if (!CULM_GROW(model->tensor, capacity, model->tensor_count + 1)) {
             return culm_error_set(parse->error, CULM_ERR_MEMORY, "out of memory for a profile");
         }
-        model->tensor[model->tensor_count++] =
-            (struct culm_edge_profile_tensor){name, (int64_t)json_number_value(value)};
+        struct culm_edge_profile_tensor *tensor = &model->tensor[model->tensor_count++];
+        *tensor = (struct culm_edge_profile_tensor){strdup(key), (int64_t)json_number_value(bytes),
+                                                    said ? strdup(said) : NULL};
+        if (!tensor->name || (said && !tensor->kind)) {
+            return culm_error_set(parse->error, CULM_ERR_MEMORY, "out of memory for a profile");
+        }
     }
     return CULM_OK;
 }
@@ -231,7 +236,12 @@ static json_t *model_json(const struct culm_edge_profile_model *model) {
                             json_integer((json_int_t)model->times.activation_bytes[b]));
     }
     for (int32_t t = 0; t < model->tensor_count; t++) {
-        json_object_set_new(tensors, model->tensor[t].name, json_integer(model->tensor[t].bytes));
+        const struct culm_edge_profile_tensor *tensor = &model->tensor[t];
+        json_object_set_new(
+            tensors, tensor->name,
+            tensor->kind
+                ? json_pack("{s:I, s:s}", "bytes", (json_int_t)tensor->bytes, "kind", tensor->kind)
+                : json_integer(tensor->bytes));
     }
     return json_pack("{s:o, s:o, s:o}", "run_ms", run, "activation_bytes", bytes, "tensors",
                      tensors);

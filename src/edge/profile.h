@@ -8,7 +8,8 @@
  *                                           "tensors": {"conv0.weight": 3456, ...}}}}
  *
  * A model is called as its file is, without folder and ending. `tensors` may be left out: then the model
- * must be there itself. Sizes of batches that a profile lacks are worked out from the two nearest ones.
+ * must be there itself. A tensor may also be {"bytes": 3456, "kind": "conv 3>32 3x3"}: in different models
+ * the k-th of a kind could be shared. Sizes of batches that a profile lacks are worked out from the two nearest ones.
  * "load" may be left out (as fast as can be), and "activation_bytes" (none).
  * Thread: constant after reading.
  */
@@ -28,6 +29,7 @@ struct culm_edge_times {
 struct culm_edge_profile_tensor {
     char *name;
     int64_t bytes;
+    char *kind; /* NULL: it is like no other */
 };
 struct culm_edge_profile_model {
     char *name;

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,9 +96,13 @@ static enum culm_status done(struct culm_job *job) { return job->status; }
 
 static void forget_tensor(struct culm_edge_exec *exec, int32_t tensor) { (void)exec, (void)tensor; }
 static void forget_bytes(struct culm_edge_exec *exec, size_t bytes) { (void)exec, (void)bytes; }
-static void forget_frame(struct culm_edge_exec *exec, int32_t query,
-                         const struct culm_edge_look *look, const struct culm_edge_batch *batch) {
-    (void)exec, (void)query, (void)look, (void)batch;
+static void tell_frame(struct culm_edge_exec *exec, int32_t query,
+                       const struct culm_edge_look *look, const struct culm_edge_batch *batch) {
+    const struct culm_edge_virtual_options *o =
+        &((struct culm_edge_virtual *)((char *)exec - offsetof(struct culm_edge_virtual, exec)))->o;
+    if (o->settled) {
+        o->settled(o->context, query, look->frame, batch != NULL);
+    }
 }
 static void forget_layout(struct culm_edge_exec *exec) { (void)exec; }
 
@@ -106,7 +111,7 @@ static const struct culm_edge_exec_ops nothing = {.size = sizeof(struct culm_edg
                                                   .infer = done,
                                                   .evict = forget_tensor,
                                                   .activations = forget_bytes,
-                                                  .settled = forget_frame,
+                                                  .settled = tell_frame,
                                                   .relaid = forget_layout};
 
 struct culm_edge_virtual *culm_edge_virtual_new(const struct culm_edge_virtual_options *options) {

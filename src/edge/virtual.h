@@ -23,6 +23,8 @@ struct culm_edge_virtual_options {
      * NULL: cost_ns. */
     uint64_t (*cost)(void *context, struct culm_job *job, bool load);
     void (*event)(void *context, json_t *event); /* borrowed; NULL: nothing is published */
+    /* A query's frame is settled; only where exec is NULL. NULL: nobody is told. */
+    void (*settled)(void *context, int32_t query, int64_t frame, bool in_time);
 };
 
 struct culm_edge_virtual *

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/grow.h"
-#include "merge/match.h"
 #include "run/vision_open.h"
 #include "vision/runner.h"
 
@@ -32,6 +31,26 @@ static void identify(const struct culm_query_config *config, char ret_hex[CULM_S
     snprintf(text, sizeof text, "%s\n%s", at ? at : config->model, with ? with : config->weights);
     if (culm_sha256_of(text, strlen(text), ret_hex) != CULM_OK) {
         snprintf(ret_hex, CULM_SHA256_HEX, "%.64s", config->name);
+    }
+}
+
+/* The k-th layer of a signature in one model could be the k-th in every other. */
+static void call_alike(struct culm_edge_entry *entry) {
+    for (int32_t p = 0; p < entry->part_count; p++) {
+        struct culm_edge_part *part = &entry->part[p];
+        char text[CULM_VISION_SIGNATURE_TEXT];
+        int32_t before = 0;
+        for (int32_t l = 0; l < part->layer; l++) {
+            before += culm_vision_signature_equal(&entry->layers.layer[l].signature,
+                                                  &entry->layers.layer[part->layer].signature);
+        }
+        if (part->layer >= 0) {
+            const struct culm_vision_layer *layer = &entry->layers.layer[part->layer];
+            snprintf(part->alike, sizeof part->alike, "%s %s %d",
+                     culm_vision_signature_text(&layer->signature, text),
+                     part->bias ? "bias" : "weight", before);
+            part->shared = true;
+        }
     }
 }
 
@@ -63,6 +82,7 @@ static enum culm_status take_parts(struct culm_edge_entry *entry, struct culm_er
         }
     }
     culm_graph_free(fused);
+    call_alike(entry);
     return CULM_OK;
 }
 
@@ -77,6 +97,17 @@ static enum culm_status parts_of_profile(const struct culm_edge_profile_model *m
         snprintf(part->name, sizeof part->name, "%s", model->tensor[t].name);
         part->bytes = (size_t)model->tensor[t].bytes;
         part->layer = -1;
+        int32_t before = 0;
+        const char *kind = model->tensor[t].kind;
+        for (int32_t other = 0; other < t && kind; other++) {
+            before += model->tensor[other].kind && strcmp(model->tensor[other].kind, kind) == 0 &&
+                      model->tensor[other].bytes == model->tensor[t].bytes;
+        }
+        if (kind) {
+            snprintf(part->alike, sizeof part->alike, "%.150s %lld %d", kind,
+                     (long long)part->bytes, before);
+            part->shared = true;
+        }
     }
     return CULM_OK;
 }
@@ -109,6 +140,7 @@ static enum culm_status open_entry(struct culm_edge_catalog *catalog,
             return parts_of_profile(known, entry, error);
         }
         status = again == CULM_OK ? CULM_OK : status;
+        entry->bare = again == CULM_OK;
     }
     if (status == CULM_OK) {
         status = culm_vision_model_graph(entry->model, 1, CULM_VISION_INFER, &entry->graph, error);
@@ -247,8 +279,6 @@ void culm_edge_laid_free(struct culm_edge_laid *laid) {
     }
 }
 
-#define OWN_FPS 25 /* of a feed whose file says how fast it is, until its frames come */
-
 static size_t input_bytes(const struct culm_vision_model *model) {
     return model ? (size_t)model->input.width * (size_t)model->input.height *
                        (size_t)model->input.channels
@@ -325,7 +355,7 @@ enum culm_status culm_edge_catalog_lay_needs(const struct culm_edge_catalog *cat
         .load_ns_per_byte = rate > 0 ? 1e3 / rate : 0,
     };
     for (int32_t f = 0; f < laid->layout.feed_count; f++) {
-        double fps = workload->feeds[f].fps > 0 ? workload->feeds[f].fps : OWN_FPS;
+        double fps = workload->feeds[f].fps > 0 ? workload->feeds[f].fps : CULM_EDGE_OWN_FPS;
         laid->feed[f].period_ns = (uint64_t)(1e9 / fps);
         laid->feed[f].frame_bytes = frame_bytes(catalog, f);
     }
@@ -344,18 +374,95 @@ static void key_of(const struct culm_edge_entry *entry, const struct culm_edge_p
     snprintf(ret_key, size, "%s/%s", entry->identity, part->name);
 }
 
-static void key_of_instance(const struct culm_edge_catalog *catalog, const struct culm_match *match,
-                            int32_t q, const struct culm_edge_part *part, char *ret_key,
-                            size_t size) {
-    key_of(&catalog->entry[q], part, ret_key, size);
-    for (int32_t i = 0; i < match->count && part->layer >= 0; i++) {
-        for (int32_t m = 0; m < match->instance[i].count; m++) {
-            if (match->instance[i].member[m].model == q &&
-                match->instance[i].member[m].layer == part->layer) {
-                snprintf(ret_key, size, "instance %d %s", i, part->bias ? "bias" : "weight");
+static void key_of_equal(const struct culm_edge_entry *entry, const struct culm_edge_part *part,
+                         char *ret_key, size_t size) {
+    if (part->shared && part->alike[0]) {
+        snprintf(ret_key, size, "%s", part->alike);
+    } else {
+        key_of(entry, part, ret_key, size);
+    }
+}
+
+/* Parts that are alike, in models of different files. */
+struct alike {
+    const char *name;
+    size_t bytes;
+    int32_t models;
+    bool chosen;
+};
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct alike *)a)->name, ((const struct alike *)b)->name);
+}
+
+static double worth(const struct alike *alike) {
+    return (double)alike->bytes * (alike->models - 1);
+}
+
+static int by_worth(const void *a, const void *b) {
+    double one = worth(a), other = worth(b);
+    return one != other ? (one < other) - (one > other) : by_name(a, b);
+}
+
+/* Everything that is like something else, by name, each once. */
+static int32_t collect_alike(const struct culm_edge_catalog *catalog, struct alike *alike,
+                             double *ret_bytes) {
+    int32_t parts = 0, count = 0;
+    *ret_bytes = 0;
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
+        const struct culm_edge_entry *entry = &catalog->entry[q];
+        size_t other = 0;
+        while (strcmp(catalog->entry[other].identity, entry->identity) != 0) {
+            other++;
+        }
+        for (int32_t p = 0; p < entry->part_count && other == q; p++) {
+            if (entry->part[p].alike[0]) {
+                alike[parts++] =
+                    (struct alike){.name = entry->part[p].alike, .bytes = entry->part[p].bytes};
+                *ret_bytes += (double)entry->part[p].bytes;
             }
         }
     }
+    qsort(alike, (size_t)parts, sizeof *alike, by_name);
+    for (int32_t i = 0; i < parts; i++) {
+        if (count == 0 || strcmp(alike[count - 1].name, alike[i].name) != 0) {
+            alike[count++] = alike[i];
+        }
+        alike[count - 1].models++;
+    }
+    return count;
+}
+
+enum culm_status culm_edge_catalog_share(struct culm_edge_catalog *catalog, double most,
+                                         double *ret_saved, struct culm_error *error) {
+    size_t queries = catalog->workload.query_count, parts = 1;
+    for (size_t q = 0; q < queries; q++) {
+        parts += (size_t)catalog->entry[q].part_count;
+    }
+    struct alike *alike = calloc(parts, sizeof *alike);
+    if (!alike) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
+    }
+    double bytes, saved = 0;
+    int32_t count = collect_alike(catalog, alike, &bytes);
+    qsort(alike, (size_t)count, sizeof *alike, by_worth);
+    for (int32_t i = 0; i < count; i++) {
+        alike[i].chosen = saved + worth(&alike[i]) <= most * bytes;
+        saved += alike[i].chosen ? worth(&alike[i]) : 0;
+    }
+    qsort(alike, (size_t)count, sizeof *alike, by_name);
+    for (size_t q = 0; q < queries; q++) {
+        for (int32_t p = 0; p < catalog->entry[q].part_count; p++) {
+            struct culm_edge_part *part = &catalog->entry[q].part[p];
+            const struct alike key = {.name = part->alike};
+            const struct alike *found =
+                part->alike[0] ? bsearch(&key, alike, (size_t)count, sizeof *alike, by_name) : NULL;
+            part->shared = found && found->chosen;
+        }
+    }
+    free(alike);
+    *ret_saved = bytes > 0 ? saved / bytes : 0;
+    return CULM_OK;
 }
 
 static void key_of_package(const struct culm_edge_entry *entry,
@@ -377,24 +484,16 @@ enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
     size_t queries = catalog->workload.query_count;
     struct culm_edge_needs needs[CULM_EDGE_QUERIES_MAX] = {0};
     int32_t *list[CULM_EDGE_QUERIES_MAX] = {0};
-    const struct culm_vision_layers *layers[CULM_EDGE_QUERIES_MAX] = {0};
-    struct culm_match match = {0};
     enum culm_status status = CULM_OK;
-    if (sharing == CULM_EDGE_SHARE_EQUAL) {
-        for (size_t q = 0; q < queries; q++) {
-            layers[q] = &catalog->entry[q].layers;
-        }
-        status = culm_match(layers, (int32_t)queries, CULM_MATCH_EQUAL, &match, error);
-    }
     for (size_t q = 0; q < queries && status == CULM_OK; q++) {
         const struct culm_edge_entry *entry = &catalog->entry[q];
         list[q] = malloc(((size_t)entry->part_count + 1) * sizeof *list[q]);
         for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
-            char key[CULM_SHA256_HEX + 96];
+            char key[CULM_VISION_SIGNATURE_TEXT + CULM_SHA256_HEX];
             if (sharing == CULM_EDGE_SHARE_PACKAGE) {
                 key_of_package(entry, round, &entry->part[p], key, sizeof key);
             } else if (sharing == CULM_EDGE_SHARE_EQUAL) {
-                key_of_instance(catalog, &match, (int32_t)q, &entry->part[p], key, sizeof key);
+                key_of_equal(entry, &entry->part[p], key, sizeof key);
             } else {
                 key_of(entry, &entry->part[p], key, sizeof key);
             }
@@ -412,7 +511,6 @@ enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
     for (size_t q = 0; q < queries; q++) {
         free(list[q]);
     }
-    culm_match_release(&match);
     return status;
 }
 

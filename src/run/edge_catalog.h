@@ -13,12 +13,17 @@
 #include "run/edge_store.h"
 #include "vision/model.h"
 
+#define CULM_EDGE_OWN_FPS 25 /* of a feed whose file says how fast it is, until its frames come */
+
 struct culm_edge_part { /* of a model: a parameter */
     char name[96];
     size_t bytes;
     int32_t layer; /* whose weights or bias it is; -1: of none */
     bool bias;     /* of the layer */
     bool turned;   /* is run on in another order than files have (graph.h) */
+    /* Equal in two models where both could have the same numbers; "": nowhere. */
+    char alike[CULM_VISION_SIGNATURE_TEXT + 32];
+    bool shared; /* by SHARE_EQUAL, where `alike` is equal */
 };
 
 struct culm_edge_entry { /* a query of the workload */
@@ -26,6 +31,7 @@ struct culm_edge_entry { /* a query of the workload */
     char model_name[64];             /* as profiles have it */
     char identity[CULM_SHA256_HEX];  /* equal where two queries use the same files */
     struct culm_vision_model *model; /* NULL: the profile says all that is asked for */
+    bool bare;                       /* the model was opened without weights */
     struct culm_graph *graph;        /* of one picture; NULL likewise */
     struct culm_vision_layers layers;
     struct culm_edge_part *part; /* in the order of the graph's parameters */
@@ -62,8 +68,12 @@ enum culm_status culm_edge_catalog_measure(struct culm_edge_catalog *catalog,
 enum culm_edge_sharing {
     CULM_EDGE_SHARE_FILES, /* a file that is used twice counts once */
     CULM_EDGE_SHARE_PACKAGE,
-    CULM_EDGE_SHARE_EQUAL /* every equal layer, whatever becomes of accuracy */
+    CULM_EDGE_SHARE_EQUAL /* every equal layer, whatever becomes of accuracy, but for _share */
 };
+/* SHARE_EQUAL shares as many equal layers, the largest first, as save this share of the bytes of all
+ * layers at most; 1: all of them, as after opening. Returns the share that is saved. */
+enum culm_status culm_edge_catalog_share(struct culm_edge_catalog *catalog, double most,
+                                         double *ret_saved, struct culm_error *error);
 
 /* A layout with all that it points to. */
 struct culm_edge_laid {

@@ -13,12 +13,13 @@ struct culm_edge_command {
     const char *workload;
     const char *const *sets;
     size_t set_count;
-    const char *const *packages; /* folders, or NAME=FOLDER for the grid */
+    const char *const *packages; /* folders; for the grid also NAME=FOLDER and NAME=SHARE% */
     size_t package_count;
     const char *profile; /* NULL: what is not known is measured */
     double for_s;        /* 0: not given */
     const char *out;     /* NULL: none */
-    int64_t frames;      /* of the grid, a stream */
+    int64_t frames;      /* of the grid, a stream; 0: not given */
+    int64_t answers;     /* of the grid: frames of each feed that models answer; 0: not given */
     /* Takes the object over. Called on the thread of the command. */
     void (*tell)(void *ctx, json_t *take_object);
     void *ctx;

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "edge/gemel.h"
 #include "edge/virtual.h"
+#include "run/edge_answers.h"
 #include "run/edge_catalog.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #define PLAN_S 60 /* unless --for says otherwise */
 #define GRID_FRAMES 3000
 #define PACKAGES_MAX 16
+#define MODES_MAX (PACKAGES_MAX + 3)
 
 /* A layout with its numbers: the store must outlive what was laid from it. */
 struct laid {
@@ -151,6 +153,17 @@ struct mode {
     char name[64];
     struct laid laid;
     bool load_free;
+    struct culm_edge_answers answers; /* of its models, where they are not the originals */
+};
+
+struct grid {
+    const struct culm_edge_command *command;
+    struct culm_edge_catalog catalog;
+    struct culm_edge_answers originals;
+    struct mode mode[MODES_MAX];
+    int32_t modes;
+    int64_t frames;
+    uint8_t *answered; /* [queries, frames] of one cell */
 };
 
 struct cell {
@@ -159,17 +172,134 @@ struct cell {
     double deadline_ms, fps;
 };
 
-static enum culm_status tell_cell(const struct culm_edge_command *command, struct mode *mode,
-                                  const struct cell *cell, size_t limit, int64_t frames,
+/* How it went in one cell under one scheduler. */
+struct score {
+    double share[CULM_EDGE_QUERIES_MAX], accuracy[CULM_EDGE_QUERIES_MAX]; /* negative: not known */
+    double mean, least, fairness, mean_accuracy;
+};
+
+static void mark(void *context, int32_t query, int64_t frame, bool in_time) {
+    struct grid *grid = context;
+    if (in_time && frame < grid->frames) {
+        grid->answered[query * grid->frames + frame] = 1;
+    }
+}
+
+/* From what is marked. Fairness is Jain's index of the shares: 1 where all are the same, 1 / n where
+ * one query has everything. */
+static enum culm_status judge(const struct grid *grid, const struct mode *mode, double fps,
+                              struct score *ret_score, struct culm_error *error) {
+    struct score score = {.least = 1};
+    int32_t count = (int32_t)grid->catalog.workload.query_count, known = 0;
+    double squares = 0;
+    for (int32_t q = 0; q < count; q++) {
+        const uint8_t *answered = grid->answered + q * grid->frames;
+        int64_t processed = 0;
+        for (int64_t f = 0; f < grid->frames; f++) {
+            processed += answered[f];
+        }
+        double share = (double)processed / (double)grid->frames;
+        score.share[q] = share;
+        score.mean += share / count;
+        score.least = share < score.least ? share : score.least;
+        squares += share * share / count;
+        enum culm_status status =
+            culm_edge_answers_accuracy(&grid->catalog, &grid->originals, &mode->answers, q,
+                                       answered, grid->frames, fps, &score.accuracy[q], error);
+        if (status != CULM_OK && status != CULM_ERR_NOT_FOUND) {
+            return status;
+        }
+        if (status == CULM_OK) {
+            score.mean_accuracy += score.accuracy[q];
+            known++;
+        } else {
+            score.accuracy[q] = -1;
+        }
+    }
+    score.fairness = squares > 0 ? score.mean * score.mean / squares : 1;
+    score.mean_accuracy = known ? score.mean_accuracy / known : -1;
+    *ret_score = score;
+    return CULM_OK;
+}
+
+static json_t *share_or_null(double share) { return share < 0 ? json_null() : json_real(share); }
+
+static json_t *score_json(const struct score *score, double load_share) {
+    return json_pack("{s:f, s:f, s:f, s:o, s:f}", "processed", score->mean, "least_processed",
+                     score->least, "fairness", score->fairness, "accuracy",
+                     share_or_null(score->mean_accuracy), "load_share", load_share);
+}
+
+static void tell(const struct grid *grid, const struct mode *mode, const struct cell *cell,
+                 const struct score *score, double load_share, const struct score *released,
+                 const struct culm_edge_gemel *gemel) {
+    const struct culm_edge_laid *laid = mode->laid.it;
+    json_t *object = score_json(score, load_share),
+           *of_released = score_json(released, gemel->load_share), *queries = json_array();
+    for (int32_t q = 0; q < laid->layout.query_count; q++) {
+        json_t *query =
+            json_pack("{s:o, s:I, s:I, s:o}", "query", culm_json_text(laid->query[q].name),
+                      "frames", (json_int_t)grid->frames, "processed",
+                      (json_int_t)(score->share[q] * (double)grid->frames + 0.5), "accuracy",
+                      share_or_null(score->accuracy[q]));
+        json_array_append_new(queries, query);
+    }
+    json_object_set_new(of_released, "swaps", json_integer((json_int_t)gemel->swaps));
+    json_object_set_new(object, "mode", culm_json_text(mode->name));
+    json_object_set_new(object, "memory", json_string(cell->memory));
+    json_object_set_new(object, "deadline_ms", json_real(cell->deadline_ms));
+    json_object_set_new(object, "fps", json_real(cell->fps));
+    json_object_set_new(object, "limit_bytes",
+                        json_integer(mode->load_free ? 0 : (json_int_t)laid->layout.limit_bytes));
+    json_object_set_new(object, "released_scheduler", of_released);
+    json_object_set_new(object, "queries", queries);
+    grid->command->tell(grid->command->ctx, object);
+}
+
+static enum culm_status play_cell(struct grid *grid, struct mode *mode, const struct cell *cell,
                                   struct culm_error *error) {
     struct culm_edge_laid *laid = mode->laid.it;
     struct culm_edge_plan plan;
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
     struct culm_edge_gemel released;
+    struct score score, released_score;
+    size_t marks = (size_t)laid->layout.query_count * (size_t)grid->frames;
+    enum culm_status status = culm_edge_plan(&laid->layout, NULL, &plan, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    const struct culm_edge_virtual_options options = {.layout = &laid->layout,
+                                                      .plan = &plan,
+                                                      .frames = grid->frames,
+                                                      .context = grid,
+                                                      .settled = mark};
+    memset(grid->answered, 0, marks);
+    if (culm_edge_virtual_run(&options, totals, &memory) != CULM_OK) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
+    }
+    status = judge(grid, mode, cell->fps, &score, error);
+    memset(grid->answered, 0, marks);
+    if (status == CULM_OK &&
+        culm_edge_gemel(&laid->layout, grid->frames, &released, grid->answered) != CULM_OK) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
+    }
+    status = status ? status : judge(grid, mode, cell->fps, &released_score, error);
+    if (status == CULM_OK) {
+        double span = (double)memory.elapsed_ns;
+        tell(grid, mode, cell, &score, span > 0 ? (double)memory.waited_ns / span : 0.0,
+             &released_score, &released);
+    }
+    return status;
+}
+
+/* The mode's layout as the cell has it. */
+static enum culm_status run_cell(struct grid *grid, struct mode *mode, const struct cell *cell,
+                                 size_t limit, struct culm_error *error) {
+    struct culm_edge_laid *laid = mode->laid.it;
     size_t least_bytes, most_bytes;
     uint64_t load_ns = laid->layout.load_ns;
-    double per_byte = laid->layout.load_ns_per_byte, mean, least;
+    double per_byte = laid->layout.load_ns_per_byte;
     for (int32_t q = 0; q < laid->layout.query_count; q++) {
         laid->query[q].deadline_ns = (uint64_t)(cell->deadline_ms * 1e6);
     }
@@ -183,74 +313,90 @@ static enum culm_status tell_cell(const struct culm_edge_command *command, struc
         laid->layout.load_ns_per_byte = 0;
         laid->layout.limit_bytes = SIZE_MAX / 4;
     }
-    enum culm_status status = culm_edge_plan(&laid->layout, NULL, &plan, error);
-    const struct culm_edge_virtual_options options = {
-        .layout = &laid->layout, .plan = &plan, .frames = frames};
-    if (status == CULM_OK && (culm_edge_virtual_run(&options, totals, &memory) != CULM_OK ||
-                              culm_edge_gemel(&laid->layout, frames, &released) != CULM_OK)) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
-    }
-    if (status == CULM_OK) {
-        double released_mean = 0, released_least = 1;
-        json_t *queries = numbers(laid, totals, &mean, &least);
-        for (int32_t q = 0; q < laid->layout.query_count; q++) {
-            double share = (double)released.processed[q] / (double)frames;
-            released_mean += share / laid->layout.query_count;
-            released_least = share < released_least ? share : released_least;
-        }
-        double span = (double)memory.elapsed_ns;
-        command->tell(
-            command->ctx,
-            json_pack("{s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:I}, s:o}",
-                      "mode", mode->name, "memory", cell->memory, "deadline_ms", cell->deadline_ms,
-                      "fps", cell->fps, "limit_bytes",
-                      (json_int_t)(mode->load_free ? 0 : laid->layout.limit_bytes), "processed",
-                      mean, "least_processed", least, "load_share",
-                      span > 0 ? (double)memory.waited_ns / span : 0.0, "released_scheduler",
-                      "processed", released_mean, "least_processed", released_least, "load_share",
-                      released.load_share, "swaps", (json_int_t)released.swaps, "queries",
-                      queries));
-    }
+    enum culm_status status = play_cell(grid, mode, cell, error);
     laid->layout.load_ns = load_ns;
     laid->layout.load_ns_per_byte = per_byte;
     return status;
 }
 
-static enum culm_status open_modes(const struct culm_edge_command *command,
-                                   const struct culm_edge_catalog *catalog, struct mode *mode,
-                                   int32_t *ret_count, struct culm_error *error) {
+static enum culm_status add_mode(struct grid *grid, const char *name, size_t len,
+                                 enum culm_edge_sharing sharing, struct culm_error *error) {
+    struct mode *mode = &grid->mode[grid->modes++];
+    snprintf(mode->name, sizeof mode->name, "%.*s", (int)len, name);
+    return sharing == CULM_EDGE_SHARE_PACKAGE
+               ? CULM_OK
+               : culm_edge_catalog_lay(&grid->catalog, sharing, NULL, &mode->laid.store,
+                                       &mode->laid.it, error);
+}
+
+/* DIR, NAME=DIR or NAME=SHARE%: of the layers' bytes so much is shared, whichever way. */
+static enum culm_status add_package(struct grid *grid, const char *text, struct culm_error *error) {
+    const char *equals = strchr(text, '='), *slash = strrchr(text, '/');
+    const char *dir = equals ? equals + 1 : text;
+    const char *name = equals || !slash ? text : slash + 1;
+    size_t len = equals ? (size_t)(equals - text) : strlen(name);
+    char *end;
+    double share = strtod(dir, &end), saved;
     enum culm_status status;
-    int32_t count = 0;
-    snprintf(mode[count].name, sizeof mode->name, "none");
-    status = culm_edge_catalog_lay(catalog, CULM_EDGE_SHARE_FILES, NULL, &mode[count].laid.store,
-                                   &mode[count].laid.it, error);
-    *ret_count = ++count;
-    for (size_t i = 0; i < command->package_count && status == CULM_OK; i++) {
-        const char *text = command->packages[i], *equals = strchr(text, '=');
-        const char *slash = strrchr(text, '/');
-        if (equals) {
-            snprintf(mode[count].name, sizeof mode->name, "%.*s", (int)(equals - text), text);
-        } else {
-            snprintf(mode[count].name, sizeof mode->name, "%.63s", slash ? slash + 1 : text);
+    if (equals && end > dir && strcmp(end, "%") == 0) {
+        if (!(share >= 0 && share <= 100)) {
+            return culm_error_set(error, CULM_ERR_ARGUMENT,
+                                  "--package '%.100s': shares are 0%% to 100%%", text);
         }
-        *ret_count = count + 1;
-        status = lay_package(catalog, equals ? equals + 1 : text, &mode[count++].laid, error);
+        status = culm_edge_catalog_share(&grid->catalog, share / 100, &saved, error);
+        status = status ? status : add_mode(grid, name, len, CULM_EDGE_SHARE_EQUAL, error);
+        return status ? status : culm_edge_catalog_share(&grid->catalog, 1, &saved, error);
     }
-    if (status == CULM_OK) {
-        snprintf(mode[count].name, sizeof mode->name, "max");
-        *ret_count = count + 1;
-        status = culm_edge_catalog_lay(catalog, CULM_EDGE_SHARE_EQUAL, NULL,
-                                       &mode[count].laid.store, &mode[count].laid.it, error);
-        count++;
+    struct mode *mode = &grid->mode[grid->modes];
+    status = add_mode(grid, name, len, CULM_EDGE_SHARE_PACKAGE, error);
+    status = status ? status : lay_package(&grid->catalog, dir, &mode->laid, error);
+    return status ? status
+                  : culm_edge_answers_packed(&grid->catalog, dir, &grid->originals, &mode->answers,
+                                             error);
+}
+
+static enum culm_status open_modes(struct grid *grid, struct culm_error *error) {
+    const struct culm_edge_command *command = grid->command;
+    enum culm_status status = add_mode(grid, "none", 4, CULM_EDGE_SHARE_FILES, error);
+    for (size_t i = 0; i < command->package_count && status == CULM_OK; i++) {
+        status = add_package(grid, command->packages[i], error);
     }
-    if (status == CULM_OK) {
-        snprintf(mode[count].name, sizeof mode->name, "load-free");
-        mode[count].load_free = true;
-        *ret_count = count + 1;
-        status = culm_edge_catalog_lay(catalog, CULM_EDGE_SHARE_FILES, NULL,
-                                       &mode[count].laid.store, &mode[count].laid.it, error);
-    }
+    status = status ? status : add_mode(grid, "max", 3, CULM_EDGE_SHARE_EQUAL, error);
+    status = status ? status : add_mode(grid, "load-free", 9, CULM_EDGE_SHARE_FILES, error);
+    grid->mode[grid->modes - 1].load_free = status == CULM_OK;
     return status;
+}
+
+static enum culm_status open_grid(struct grid *grid, const struct culm_edge_command *command,
+                                  struct culm_error *error) {
+    grid->command = command;
+    grid->frames = command->frames > 0 ? command->frames : GRID_FRAMES;
+    enum culm_status status = open_catalog(command, &grid->catalog, error);
+    if (status == CULM_OK && command->package_count > PACKAGES_MAX) {
+        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--package: at most %d", PACKAGES_MAX);
+    }
+    if (status == CULM_OK) {
+        grid->answered = malloc(grid->catalog.workload.query_count * (size_t)grid->frames + 1);
+        if (!grid->answered) {
+            status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
+        }
+    }
+    if (status == CULM_OK) {
+        int64_t most = command->answers > 0 ? command->answers : CULM_EDGE_ANSWERS_FRAMES;
+        status = culm_edge_answers_read(&grid->catalog, most, &grid->originals, error);
+    }
+    return status ? status : open_modes(grid, error);
+}
+
+static void close_grid(struct grid *grid) {
+    for (int32_t i = 0; i < grid->modes; i++) {
+        culm_edge_answers_release(&grid->catalog, &grid->mode[i].answers);
+        release(&grid->mode[i].laid);
+    }
+    culm_edge_answers_release(&grid->catalog, &grid->originals);
+    culm_edge_catalog_release(&grid->catalog);
+    free(grid->answered);
+    free(grid);
 }
 
 enum culm_status culm_edge_grid(const struct culm_edge_command *command, struct culm_error *error) {
@@ -259,38 +405,25 @@ enum culm_status culm_edge_grid(const struct culm_edge_command *command, struct 
         double share;
     } memories[] = {{"min", 0}, {"50%", 0.5}, {"75%", 0.75}};
     static const double deadlines[] = {100, 200, 400}, rates[] = {5, 10, 30};
-    struct culm_edge_catalog catalog;
-    struct mode *mode = calloc(PACKAGES_MAX + 3, sizeof *mode);
-    int32_t modes = 0;
-    int64_t frames = command->frames > 0 ? command->frames : GRID_FRAMES;
-    if (!mode) {
+    size_t least = 0, most = 0;
+    struct grid *grid = calloc(1, sizeof *grid);
+    if (!grid) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
     }
-    enum culm_status status = open_catalog(command, &catalog, error);
-    if (status == CULM_OK && command->package_count > PACKAGES_MAX) {
-        status = culm_error_set(error, CULM_ERR_ARGUMENT, "--package: at most %d", PACKAGES_MAX);
-    }
+    enum culm_status status = open_grid(grid, command, error);
     if (status == CULM_OK) {
-        status = open_modes(command, &catalog, mode, &modes, error);
-    }
-    size_t least = 0, most = 0;
-    if (status == CULM_OK) {
-        culm_edge_memory_range(&mode[0].laid.it->layout, &least, &most);
+        culm_edge_memory_range(&grid->mode[0].laid.it->layout, &least, &most);
     }
     for (size_t m = 0; m < 3 && status == CULM_OK; m++) {
-        for (size_t cell = 0; cell < 9 && status == CULM_OK; cell++) {
-            const struct cell where = {memories[m].name, memories[m].share, deadlines[cell / 3],
-                                       rates[cell % 3]};
-            size_t limit = least + (size_t)((double)(most - least) * where.share + 0.5);
-            for (int32_t i = 0; i < modes && status == CULM_OK; i++) {
-                status = tell_cell(command, &mode[i], &where, limit, frames, error);
+        for (size_t c = 0; c < 9 && status == CULM_OK; c++) {
+            const struct cell cell = {memories[m].name, memories[m].share, deadlines[c / 3],
+                                      rates[c % 3]};
+            size_t limit = least + (size_t)((double)(most - least) * cell.share + 0.5);
+            for (int32_t i = 0; i < grid->modes && status == CULM_OK; i++) {
+                status = run_cell(grid, &grid->mode[i], &cell, limit, error);
             }
         }
     }
-    for (int32_t i = 0; i < modes; i++) {
-        release(&mode[i].laid);
-    }
-    free(mode);
-    culm_edge_catalog_release(&catalog);
+    close_grid(grid);
     return status;
 }

@@ -8,6 +8,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import zlib
 
 from harness import Cases, Failed, Skipped, check, children_of, equal, read_events, wait_until
@@ -618,6 +619,55 @@ def grid(bench):
             check(share >= by[("none", *where)] - 0.02, f"{where}: {share} with sharing is less than without")
 
 
+def grid_accuracy(bench):
+    """Boxes on noise: no answer fits another frame, so what is answered in time is what is right."""
+    a, b = make_model(bench.path("a"), 1), make_model(bench.path("b"), 2)
+    make_pictures(bench.path("pictures"), 20)
+    publish(bench.path("package"), 1, shared(a, b, {"conv1.weight", "conv2.weight"}))
+    publish(bench.path("copies"), 0, shared(a, b, set()))
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="load_mb_per_s: 2")
+    profile = {"format": 1, "models": {name: {"run_ms": {"1": 8, "2": 14}, "activation_bytes": {"1": 300000, "2": 600000}} for name in "ab"}}
+    with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
+        json.dump(profile, file)
+    words = ["edge", "bench", path, "--profile", bench.path("profile.json"), "--frames", "100", "--json"]
+    ended = bench.run(*words, "--package", "merged=" + bench.path("package"), "--package", bench.path("copies"), "--package", "half=40%")
+    cells = [json.loads(line) for line in ended.out.splitlines()]
+    equal(len(cells), 6 * 27, f"cells ({ended.err})")
+    by = {(cell["mode"], cell["memory"], cell["deadline_ms"], cell["fps"]): cell for cell in cells}
+    dropped = False
+    for (mode, *where), cell in by.items():
+        for score in cell, cell["released_scheduler"]:
+            # A frame that is answered is right, one that is not gets an answer to another frame.
+            if mode != "merged":
+                check(abs(score["accuracy"] - score["processed"]) < 0.35 and (score["accuracy"] > 0.999) == (score["processed"] > 0.999),
+                      f"{mode} {where}: {score}")
+            dropped |= score["processed"] < 0.9
+            check(0.5 <= score["fairness"] <= 1, f"{mode} {where}: fairness {score['fairness']}")
+        same = ("processed", "accuracy", "load_share", "queries")
+        if mode == "copies":
+            equal([cell[key] for key in same], [by[("none", *where)][key] for key in same], f"{where}: a package that shares nothing")
+        if mode == "merged" and cell["processed"] == 1:
+            check(cell["queries"][1]["accuracy"] < 0.999, f"{where}: merged weights answer like the originals")
+            equal(cell["queries"][0]["accuracy"], 1, f"{where}: the one whose weights were kept")
+        if mode == "half":
+            check(cell["load_share"] >= by[("max", *where)]["load_share"] - 0.02, f"{where}: sharing a part loads less than sharing all")
+    check(dropped, "no frame was ever dropped")
+    wrong = bench.run(*words, "--package", "x=140%")
+    check(wrong.code == 2 and "0% to 100%" in wrong.err, f"{wrong.code} {wrong.err}")
+
+
+def large_models(bench):
+    """The published models: nothing of them is here but a profile."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "edge")
+    with open(bench.path("published.json"), "wb") as file:
+        file.write(subprocess.run([sys.executable, os.path.join(folder, "published.py")], check=True, stdout=subprocess.PIPE).stdout)
+    plan = ["edge", "plan", os.path.join(folder, "published.yaml"), "--profile", bench.path("published.json"), "--for", "10", "--json"]
+    told = json.loads(bench.run(*plan).out)
+    models = 2 * 553430176 + 3 * 102015648 + 240165536 + 2 * 247586164
+    check(models <= told["distinct_bytes"] < models * 1.0001, f"{told['distinct_bytes']} bytes instead of {models} and parts of pages")
+    check(all(0 < query["processed"] < query["frames"] for query in told["queries"]), f"{told['queries']}")
+
+
 def bad_input(bench):
     two_models(bench)
     path = workload(bench, [("one", "a")])
@@ -654,5 +704,7 @@ cases.add("a limit below the model", too_little)
 cases.add("a damaged tensor", damaged)
 cases.add("the arena, seen from outside", arena)
 cases.add("the grid", grid)
+cases.add("the grid's accuracy", grid_accuracy)
+cases.add("large published models in virtual time", large_models)
 cases.add("bad input", bad_input)
 cases.run()

@@ -47,7 +47,7 @@ static void one_model(void **state) {
     const struct culm_edge_layout layout = layout_of(query, 1, 1000);
     struct culm_edge_gemel result;
     (void)state;
-    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result), CULM_OK);
+    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result, NULL), CULM_OK);
     assert_int_equal(result.processed[0], FRAMES);
     assert_int_equal(result.swaps, 1);
 }
@@ -59,9 +59,13 @@ static void one_at_a_time(void **state) {
     const struct culm_edge_layout layout = layout_of(query, 2, 1000);
     struct culm_edge_gemel result;
     (void)state;
-    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result), CULM_OK);
+    uint8_t answered[2][FRAMES] = {0};
+    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result, answered[0]), CULM_OK);
     assert_int_equal(result.processed[0], FRAMES);
     assert_int_equal(result.processed[1], FRAMES);
+    for (int f = 0; f < FRAMES; f++) {
+        assert_true(answered[0][f] && answered[1][f]);
+    }
     assert_true(result.swaps >= 2 * FRAMES);
     assert_true(result.load_share > 0.04 && result.load_share < 0.1);
 }
@@ -77,7 +81,7 @@ static void in_pairs(void **state) {
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
     (void)state;
-    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result), CULM_OK);
+    assert_int_equal(culm_edge_gemel(&layout, FRAMES, &result, NULL), CULM_OK);
     assert_int_equal(result.swaps, 3);
     assert_int_equal(culm_edge_plan(&layout, NULL, &plan, NULL), CULM_OK);
     const struct culm_edge_virtual_options options = {
