@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_PIPELINE_COORDINATOR_DRIVEN_H
 #define TESTS_UNIT_PIPELINE_COORDINATOR_DRIVEN_H
 
-#include "fake_world.h"
+#include "../fake_world.h"
 
 #include "ledger/pulse.h"
 #include "pipeline/control.h"

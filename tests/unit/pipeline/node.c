@@ -2,7 +2,7 @@
  * The node alone: what it borrows stays put while a task runs, and what is stale has no effect.
  * The coordinator, the peer and the compute thread are played by the test.
  */
-#include "fake_world.h"
+#include "../fake_world.h"
 
 #include "ledger/pulse.h"
 #include "pipeline/control.h"
@@ -86,6 +86,7 @@ static void begin(struct fixture *f) {
 
 static void end(struct fixture *f) {
     culm_node_free(f->node);
+    fake_world_release(&f->fake);
     struct culm_blob_pool_stats stats;
     culm_blob_pool_stats(f->pool, &stats);
     assert_int_equal(stats.used_bytes, 0);

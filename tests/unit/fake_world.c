@@ -15,7 +15,8 @@ static void fake_send(struct culm_world *world, int32_t to, const struct culm_me
         abort();
     }
     struct fake_sent *sent = &fake->sent[fake->sent_count++];
-    *sent = (struct fake_sent){to, message->type, message->meta_bytes, NULL};
+    *sent = (struct fake_sent){to, message->type, message->meta_bytes, NULL,
+                               culm_blob_ref(message->payload)};
     sent->meta = malloc(message->meta_bytes + 1);
     memcpy(sent->meta, message->meta, message->meta_bytes);
 }
@@ -55,10 +56,11 @@ static struct fake_world *of_agent(struct culm_agent *agent) {
 }
 
 static void fake_start(struct culm_agent *agent, uint32_t role) {
-    if (role != 0) {
+    if (role >= FAKE_ROLES) {
         abort();
     }
     of_agent(agent)->started++;
+    of_agent(agent)->started_as[role]++;
 }
 
 static void fake_end(struct culm_agent *agent, int32_t node) {
@@ -67,9 +69,7 @@ static void fake_end(struct culm_agent *agent, int32_t node) {
 }
 
 static uint32_t fake_role(struct culm_agent *agent, int32_t node) {
-    (void)agent;
-    (void)node;
-    return 0;
+    return of_agent(agent)->role[node];
 }
 
 static const struct culm_agent_ops fake_agent_ops = {
@@ -104,6 +104,7 @@ void fake_world_init(struct fake_world *fake) {
 void fake_world_forget(struct fake_world *fake) {
     for (int32_t i = 0; i < fake->sent_count; i++) {
         free(fake->sent[i].meta);
+        culm_blob_unref(fake->sent[i].payload);
     }
     fake->sent_count = fake->event_count = 0;
 }
@@ -118,6 +119,14 @@ int32_t fake_world_sent(const struct fake_world *fake, int32_t to, uint16_t type
     return count;
 }
 
+const struct fake_sent *fake_world_last(const struct fake_world *fake, int32_t to, uint16_t type) {
+    int32_t i = fake->sent_count - 1;
+    while (i >= 0 && (fake->sent[i].to != to || fake->sent[i].type != type)) {
+        i--;
+    }
+    return i >= 0 ? &fake->sent[i] : NULL;
+}
+
 int32_t fake_world_events(const struct fake_world *fake, const char *name) {
     int32_t count = 0;
     for (int32_t i = 0; i < fake->event_count; i++) {
@@ -126,20 +135,16 @@ int32_t fake_world_events(const struct fake_world *fake, const char *name) {
     return count;
 }
 
-static struct culm_task *first(struct culm_job **queue, int32_t *count) {
+static void *first(struct culm_job **queue, int32_t *count) {
     if (*count == 0) {
         return NULL;
     }
     struct culm_job *job = queue[0];
     memmove(queue, queue + 1, (size_t)-- * count * sizeof *queue);
     job->status = CULM_OK;
-    return (struct culm_task *)job;
+    return job;
 }
 
-struct culm_task *fake_world_run(struct fake_world *fake) {
-    return first(fake->run, &fake->run_count);
-}
+void *fake_world_run(struct fake_world *fake) { return first(fake->run, &fake->run_count); }
 
-struct culm_task *fake_world_io(struct fake_world *fake) {
-    return first(fake->io, &fake->io_count);
-}
+void *fake_world_io(struct fake_world *fake) { return first(fake->io, &fake->io_count); }

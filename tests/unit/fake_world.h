@@ -5,15 +5,16 @@
 #include "base/buf.h"
 #include "net/leader.h"
 #include "net/world.h"
-#include "pipeline/exec.h"
 
 #define FAKE_MAX 512
+#define FAKE_ROLES 3
 
 struct fake_sent {
     int32_t to;
     uint16_t type;
     uint32_t meta_bytes;
     uint8_t *meta;
+    struct culm_blob *payload; /* a reference; NULL: none */
 };
 
 struct fake_world {
@@ -27,7 +28,9 @@ struct fake_world {
     char event[FAKE_MAX][32];
     int32_t event_count;
     int32_t started, ended, exit_code; /* -1: still there */
-    char error[CULM_ERROR_MAX];        /* with which it left */
+    int32_t started_as[FAKE_ROLES];
+    uint32_t role[FAKE_MAX];    /* of a node, as the agent says */
+    char error[CULM_ERROR_MAX]; /* with which it left */
 };
 
 void fake_world_init(struct fake_world *fake);
@@ -36,8 +39,11 @@ void fake_world_release(struct fake_world *fake);
 void fake_world_forget(struct fake_world *fake);
 int32_t fake_world_sent(const struct fake_world *fake, int32_t to, uint16_t type); /* how often */
 int32_t fake_world_events(const struct fake_world *fake, const char *name);
-/* The first job waits no longer; the caller calls job_done. NULL: there is none. */
-struct culm_task *fake_world_run(struct fake_world *fake);
-struct culm_task *fake_world_io(struct fake_world *fake);
+/* The last one to it of that type; NULL: there was none. */
+const struct fake_sent *fake_world_last(const struct fake_world *fake, int32_t to, uint16_t type);
+/* The first job waits no longer, and what it is embedded in is returned; the caller calls job_done.
+ * NULL: there is none. */
+void *fake_world_run(struct fake_world *fake);
+void *fake_world_io(struct fake_world *fake);
 
 #endif

@@ -1,0 +1,163 @@
+/* A leader alone, whose nodes the test plays: workers that fail. */
+#include "gnn/leader.h"
+
+#include "../fake_world.h"
+#include "gnn/message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define MS 1000000ull
+#define WORKERS 2
+#define ROUND 5 /* workers that fail one after the other, before there is a rest */
+
+struct fixture {
+    struct fake_world fake;
+    struct culm_gnn_layout layout;
+    struct culm_gnn_leader *leader;
+    struct culm_buf buf;
+    int32_t next,
+        seen; /* id of the next node to come; workers asked for that have been looked at */
+};
+
+static void joined(struct fixture *f, uint32_t role) {
+    const struct culm_node_info info = {.role = role, .name = "here"};
+    f->fake.role[f->next] = role;
+    culm_gnn_leader_actor.leads->joined(f->leader, f->next++, &info);
+}
+
+static void begin(struct fixture *f) {
+    static const size_t bytes[] = {8, 8};
+    static const int32_t home[] = {0};
+    *f = (struct fixture){0};
+    fake_world_init(&f->fake);
+    culm_buf_init(&f->buf, CULM_GNN_META_MAX);
+    assert_int_equal(culm_gnn_layout_init(&f->layout, 1, NULL), CULM_OK);
+    f->layout.first[1] = 2;
+    culm_gnn_layout_steps(&f->layout, 2, bytes, bytes, bytes);
+    const struct culm_gnn_leader_options options = {
+        .world = &f->fake.world,
+        .agent = &f->fake.agent,
+        .layout = &f->layout,
+        .settings = {.count = {1, 1, WORKERS},
+                     .pace = {.epochs = 9},
+                     .beat_ms = 100,
+                     .suspect_ms = 1000000000,
+                     .stuck_ms = 1000000000},
+        .home = home,
+        .rows = {1, 1, 1},
+        .start_path = "",
+    };
+    f->leader = culm_gnn_leader_new(&options);
+    assert_non_null(f->leader);
+    culm_gnn_leader_actor.start(f->leader);
+    joined(f, CULM_GNN_SERVER);
+    joined(f, CULM_GNN_PARAMETER);
+    assert_int_equal(f->fake.started_as[CULM_GNN_WORKER], WORKERS);
+}
+
+static void end(struct fixture *f) {
+    assert_int_equal(f->fake.exit_code, -1); /* the run is still on */
+    culm_gnn_leader_free(f->leader);
+    fake_world_release(&f->fake);
+    culm_gnn_layout_release(&f->layout);
+    culm_buf_release(&f->buf);
+}
+
+static void failed(struct fixture *f, int32_t node, enum culm_status status) {
+    const struct culm_gnn_failed why = {.status = status, .why = "for a test"};
+    culm_gnn_failed_encode(&why, &f->buf);
+    const struct culm_message message = {
+        .type = CULM_GNN_MSG_FAILED, .meta = f->buf.data, .meta_bytes = (uint32_t)f->buf.len};
+    culm_gnn_leader_actor.message(f->leader, node, &message);
+    culm_gnn_leader_actor.lost(f->leader, node);
+    culm_gnn_leader_actor.leads->ended(f->leader, node, NULL);
+    culm_buf_clear(&f->buf);
+}
+
+/* Every worker that has been asked for comes, and fails, or never joins. */
+static void fail_all(struct fixture *f, enum culm_status status, bool joins) {
+    while (f->seen < f->fake.started_as[CULM_GNN_WORKER]) {
+        f->seen++;
+        assert_true(f->next < FAKE_MAX);
+        if (joins) {
+            joined(f, CULM_GNN_WORKER);
+            failed(f, f->next - 1, status);
+        } else {
+            f->fake.role[f->next] = CULM_GNN_WORKER;
+            culm_gnn_leader_actor.leads->ended(f->leader, f->next++, NULL);
+        }
+        fake_world_forget(&f->fake);
+    }
+}
+
+/* So many seconds until more are asked for. */
+static int32_t rest_of(struct fixture *f) {
+    int32_t before = f->fake.started_as[CULM_GNN_WORKER], seconds = 0;
+    while (f->fake.started_as[CULM_GNN_WORKER] == before && seconds < 10000) {
+        f->fake.now_ns += 1000 * MS;
+        culm_gnn_leader_actor.timer(f->leader, 0);
+        fake_world_forget(&f->fake);
+        seconds++;
+    }
+    return seconds;
+}
+
+/* Each round of failures is paid for: the rest behind it grows, up to an end, and starts again with one
+ * that works. */
+static void resting(enum culm_status status, bool joins) {
+    struct fixture f;
+    int32_t longest = 0, rests = 0, seconds = 0;
+    begin(&f);
+    while (seconds < 4 * 3600) {
+        fail_all(&f, status, joins);
+        int32_t rest = rest_of(&f);
+        assert_true(rest >= longest);               /* never more often than before */
+        assert_true(rest <= 2 * longest || !rests); /* and not at once never again */
+        longest = rest;
+        seconds += rest;
+        rests++;
+    }
+    assert_true(longest >= 600 && longest <= 660);
+    /* of all rests but the first ones the longest takes a place */
+    assert_true(f.fake.started_as[CULM_GNN_WORKER] < 2 * (4 * 3600 / 600 + 7 * ROUND));
+    end(&f);
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    resting(CULM_ERR_MEMORY, true);
+}
+
+static void test_never_join(void **state) {
+    (void)state;
+    resting(CULM_ERR_MEMORY, false);
+}
+
+/* One that lost a link is replaced at once, however often. */
+static void test_lost_link(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    for (int i = 0; i < 4 * ROUND; i++) {
+        int32_t before = f.fake.started_as[CULM_GNN_WORKER];
+        joined(&f, CULM_GNN_WORKER);
+        failed(&f, f.next - 1, CULM_ERR_CLOSED);
+        assert_int_equal(f.fake.started_as[CULM_GNN_WORKER], before + 1);
+        fake_world_forget(&f.fake);
+    }
+    end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_never_join),
+        cmocka_unit_test(test_lost_link),
+    };
+    return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+/*
+ * A server alone, whose leader, holder and workers the test plays: what comes late or twice has no effect
+ * on what comes next.
+ */
+#include "gnn/server.h"
+
+#include "../fake_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS 1000000ull
+#define ROW_BYTES 8
+#define GRADIENT_BYTES 64 /* of each stage: one passes for the other by its size */
+
+enum { SERVER, HOLDER, WORKER, OTHER };
+enum { FORWARD, LOSS, BACKWARD }; /* the steps of two stages */
+
+struct fixture {
+    struct fake_world fake;
+    struct culm_gnn_layout layout;
+    struct culm_blob_pool *pool;
+    struct culm_gnn_server *server;
+    struct culm_buf buf;
+};
+
+/* Every byte of it is `mark`. */
+static struct culm_blob *blob(struct fixture *f, size_t bytes, int mark) {
+    struct culm_blob *blob;
+    assert_int_equal(culm_blob_pool_get(f->pool, bytes, &blob), CULM_OK);
+    memset(blob->data, mark, bytes);
+    return blob;
+}
+
+/* What lies in the buffer, as a message of `from`. */
+static void deliver(struct fixture *f, int32_t from, uint16_t type,
+                    struct culm_blob *take_payload) {
+    const struct culm_message message = {.type = type,
+                                         .meta = f->buf.data,
+                                         .meta_bytes = (uint32_t)f->buf.len,
+                                         .payload = take_payload,
+                                         .payload_bytes =
+                                             take_payload ? take_payload->size_bytes : 0};
+    culm_gnn_server_actor.message(f->server, from, &message);
+    culm_blob_unref(take_payload);
+    culm_buf_clear(&f->buf);
+}
+
+/* One server that owns the only interval of two vertices, and is given its weights. */
+static void begin(struct fixture *f) {
+    static const size_t row_bytes[] = {ROW_BYTES, ROW_BYTES},
+                        gradient_bytes[] = {GRADIENT_BYTES, GRADIENT_BYTES};
+    *f = (struct fixture){0};
+    fake_world_init(&f->fake);
+    culm_buf_init(&f->buf, CULM_GNN_META_MAX);
+    f->pool = culm_blob_pool_new(0);
+    assert_int_equal(culm_gnn_layout_init(&f->layout, 1, NULL), CULM_OK);
+    f->layout.first[1] = 2;
+    culm_gnn_layout_reads(&f->layout, false, 0, 0);
+    culm_gnn_layout_reads(&f->layout, true, 0, 0);
+    culm_gnn_layout_steps(&f->layout, 2, row_bytes, row_bytes, gradient_bytes);
+    for (int32_t s = 0; s < f->layout.steps; s++) {
+        f->layout.step[s].remote = true;
+    }
+    const struct culm_gnn_server_options options = {.node = {.world = &f->fake.world,
+                                                             .layout = &f->layout,
+                                                             .pool = f->pool,
+                                                             .id = SERVER,
+                                                             .beat_ms = 100,
+                                                             .pace = {.epochs = 9}},
+                                                    .workers = true};
+    f->server = culm_gnn_server_new(&options);
+    assert_non_null(f->server);
+    culm_gnn_server_actor.start(f->server);
+    struct culm_gnn_view view = {.number = 1,
+                                 .course = {.epoch = 1, .train = true},
+                                 .saver = -1,
+                                 .holder_count = 1,
+                                 .holder = {{HOLDER, -1, 1}},
+                                 .owner = {SERVER}};
+    culm_gnn_view_encode(&view, f->layout.intervals, &f->buf);
+    deliver(f, CULM_LEADER, CULM_GNN_MSG_VIEW, NULL);
+    const struct culm_gnn_version version = {0, 0, 0};
+    culm_gnn_version_encode(&version, &f->buf);
+    deliver(f, HOLDER, CULM_GNN_MSG_WEIGHTS, blob(f, 8, 1));
+}
+
+static void end(struct fixture *f) {
+    assert_int_equal(f->fake.exit_code, -1);
+    culm_gnn_server_free(f->server);
+    fake_world_release(&f->fake);
+    struct culm_blob_pool_stats stats;
+    culm_blob_pool_stats(f->pool, &stats);
+    assert_int_equal(stats.used_bytes, 0);
+    culm_blob_pool_free(f->pool);
+    culm_gnn_layout_release(&f->layout);
+    culm_buf_release(&f->buf);
+}
+
+/* The task that the server has begun, which must be of that kind, comes to its end. `mark`: of what it
+ * makes. */
+static void run(struct fixture *f, enum culm_gnn_task_kind kind, int mark) {
+    struct culm_gnn_task *task = fake_world_run(&f->fake);
+    assert_non_null(task);
+    assert_int_equal(task->kind, kind);
+    if (kind != CULM_GNN_TASK_OWN) {
+        task->output = blob(f, 2 * ROW_BYTES, mark);
+    }
+    if (kind == CULM_GNN_TASK_APPLY && f->layout.step[task->step].gradient) {
+        task->gradient = blob(f, GRADIENT_BYTES, mark);
+    }
+    culm_gnn_server_actor.job_done(f->server, &task->job);
+}
+
+static void ready(struct fixture *f, int32_t worker) {
+    const struct culm_gnn_set warm = {{1}};
+    culm_gnn_warm_encode(&warm, f->layout.intervals, &f->buf);
+    deliver(f, worker, CULM_GNN_MSG_READY, NULL);
+}
+
+static void share(struct fixture *f, int32_t worker, int32_t step, int mark) {
+    const struct culm_gnn_task_key key = {0, 1, 0, 0, step};
+    culm_gnn_task_key_encode(&key, &f->buf);
+    deliver(f, worker, CULM_GNN_MSG_SHARE, blob(f, GRADIENT_BYTES, mark));
+}
+
+static void rows(struct fixture *f, int32_t worker, int32_t step, int mark) {
+    const struct culm_gnn_result result = {.key = {0, 1, 0, 0, step}};
+    bool makes = f->layout.step[step].makes >= 0;
+    culm_gnn_result_encode(&result, &f->buf);
+    deliver(f, worker, CULM_GNN_MSG_ROWS, makes ? blob(f, 2 * ROW_BYTES, mark) : NULL);
+}
+
+/* The interval has come to its step with a loss, which a worker has been given. */
+static void come_to_loss(struct fixture *f) {
+    begin(f);
+    run(f, CULM_GNN_TASK_OWN, 0);
+    ready(f, WORKER);
+    ready(f, WORKER); /* it takes two at once */
+    assert_int_equal(fake_world_sent(&f->fake, WORKER, CULM_GNN_MSG_TASK), 1);
+    rows(f, WORKER, FORWARD, 2);
+    run(f, CULM_GNN_TASK_GATHER, 3);
+    assert_int_equal(fake_world_sent(&f->fake, WORKER, CULM_GNN_MSG_TASK), 2);
+}
+
+/* The sum that its holder was sent of a stage is all `mark`. */
+static void assert_pushed(struct fixture *f, int32_t stage, int mark) {
+    int32_t found = 0;
+    for (int32_t i = 0; i < f->fake.sent_count; i++) {
+        const struct fake_sent *sent = &f->fake.sent[i];
+        struct culm_gnn_gradient_key key;
+        if (sent->to != HOLDER || sent->type != CULM_GNN_MSG_GRADIENT) {
+            continue;
+        }
+        assert_int_equal(
+            culm_gnn_gradient_decode(sent->meta, sent->meta_bytes, &f->layout, 1, &key), CULM_OK);
+        if (key.stage == stage) {
+            uint8_t wanted[GRADIENT_BYTES];
+            memset(wanted, mark, sizeof wanted);
+            assert_memory_equal(sent->payload->data, wanted, sizeof wanted);
+            found++;
+        }
+    }
+    assert_int_equal(found, 1);
+}
+
+/* A worker pushes its gradient, and holds its rows back for so long that the server does the task too
+ * and is first. What is left of the worker's is not of the next step. */
+static void test_late_gradient(void **state) {
+    (void)state;
+    struct fixture f;
+    come_to_loss(&f);
+    f.fake.now_ns += 6000 * MS;
+    culm_gnn_server_actor.timer(f.server, CULM_GNN_TIMER_LATE);
+    share(&f, WORKER, LOSS, 4);
+    run(&f, CULM_GNN_TASK_APPLY, 5);
+    assert_pushed(&f, 1, 5);
+    run(&f, CULM_GNN_TASK_GATHER, 6);
+    assert_int_equal(fake_world_sent(&f.fake, WORKER, CULM_GNN_MSG_TASK), 3);
+    rows(&f, WORKER, LOSS, 4); /* nobody waits for them any more */
+    share(&f, WORKER, BACKWARD, 7);
+    rows(&f, WORKER, BACKWARD, 7);
+    assert_pushed(&f, 0, 7);
+    assert_int_equal(fake_world_sent(&f.fake, CULM_LEADER, CULM_GNN_MSG_DONE), 1);
+    end(&f);
+}
+
+/* A worker dies between its two pushes: the gradient that came is let go of with it. */
+static void test_lost_between_pushes(void **state) {
+    (void)state;
+    struct fixture f;
+    come_to_loss(&f);
+    share(&f, WORKER, LOSS, 4);
+    culm_gnn_server_actor.lost(f.server, WORKER);
+    run(&f, CULM_GNN_TASK_APPLY, 5);
+    assert_pushed(&f, 1, 5);
+    ready(&f, OTHER);
+    run(&f, CULM_GNN_TASK_GATHER, 6);
+    share(&f, OTHER, BACKWARD, 7);
+    share(&f, OTHER, BACKWARD, 8); /* twice: the first one counts */
+    rows(&f, OTHER, BACKWARD, 7);
+    assert_pushed(&f, 0, 7);
+    end(&f);
+}
+
+/* Rows without the gradient that must come before them are no result. */
+static void test_rows_alone(void **state) {
+    (void)state;
+    struct fixture f;
+    come_to_loss(&f);
+    rows(&f, WORKER, LOSS, 4);
+    assert_null(fake_world_run(&f.fake));
+    share(&f, WORKER, LOSS, 4);
+    rows(&f, WORKER, LOSS, 4);
+    assert_pushed(&f, 1, 4);
+    run(&f, CULM_GNN_TASK_GATHER, 6);
+    end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_late_gradient),
+        cmocka_unit_test(test_lost_between_pushes),
+        cmocka_unit_test(test_rows_alone),
+    };
+    return cmocka_run_group_tests_name("gnn/server", tests, NULL, NULL);
+}
