@@ -90,7 +90,9 @@ int64_t culm_gnn_layout_block(const struct culm_gnn_layout *layout, int64_t rows
 
 static int32_t add_gather(struct culm_gnn_layout *layout, bool transposed, size_t row_bytes) {
     layout->gather[layout->gathers] =
-        (struct culm_gnn_gather){transposed, row_bytes, (int32_t)(row_bytes / sizeof(float))};
+        (struct culm_gnn_gather){.transposed = transposed,
+                                 .row_bytes = row_bytes,
+                                 .row_floats = (int32_t)(row_bytes / sizeof(float))};
     return layout->gathers++;
 }
 

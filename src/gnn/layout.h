@@ -73,6 +73,7 @@ struct culm_gnn_gather {
     bool transposed;    /* over the edges backwards */
     size_t row_bytes;   /* of a row that it reads; what it makes may have another size */
     int32_t row_floats; /* numbers in it */
+    bool edges;         /* each edge's share is computed from both ends: attention */
 };
 
 struct culm_gnn_layout {

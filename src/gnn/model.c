@@ -170,6 +170,7 @@ void culm_gnn_model_layout(const struct culm_gnn_model *m, struct culm_gnn_layou
     layout->scores = m->plan.classes == 2 && m->plan.vertices <= SCORED_MAX;
     for (int32_t i = 0; i < layout->gathers; i++) {
         layout->gather[i].row_floats = (int32_t)(layout->gather[i].row_bytes / element);
+        layout->gather[i].edges = m->border[0].heads > 0;
     }
 }
 

@@ -14,7 +14,7 @@ enum culm_gnn_phase {
     CULM_GNN_PHASE_GATHER,        /* a server adds up neighbours */
     CULM_GNN_PHASE_SCATTER,       /* a server is about to send rows to another */
     CULM_GNN_PHASE_APPLY,         /* a step of an interval is computed, by whoever does it */
-    CULM_GNN_PHASE_EDGE,          /* the same, of a step that computes edges */
+    CULM_GNN_PHASE_EDGE,          /* a server gathers by attention, which computes edges */
     CULM_GNN_PHASE_PUSH_GRADIENT, /* a share or a sum of a gradient is about to be sent */
     CULM_GNN_PHASE_PUSH_ROWS,     /* a worker has sent the gradient, and not yet the rows */
     CULM_GNN_PHASE_UPDATE,        /* a holder is about to step */

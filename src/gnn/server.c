@@ -124,6 +124,9 @@ static bool gather_next(struct culm_gnn_server *server, int32_t index, int32_t g
     }
     culm_gnn_server_look(server, index, turn);
     culm_gnn_point(&server->self, CULM_GNN_PHASE_GATHER, turn->epoch, index);
+    if (server->self.o.layout->gather[gather].edges) {
+        culm_gnn_point(&server->self, CULM_GNN_PHASE_EDGE, turn->epoch, index);
+    }
     server->task = (struct culm_gnn_task){.kind = CULM_GNN_TASK_GATHER,
                                           .interval = index,
                                           .gather = gather,

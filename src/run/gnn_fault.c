@@ -84,8 +84,9 @@ enum culm_status culm_gnn_fault_parse(const char *text, struct culm_gnn_fault_sp
 }
 
 /* Which roles come to a phase. */
-static bool comes_to(uint32_t role, uint32_t phase, bool one_parameter) {
-    bool holds = role == CULM_GNN_PARAMETER || (role == CULM_GNN_SERVER && one_parameter);
+static bool comes_to(uint32_t role, uint32_t phase, const struct culm_gnn_config *config) {
+    bool holds =
+        role == CULM_GNN_PARAMETER || (role == CULM_GNN_SERVER && config->parameter_servers == 1);
     switch (phase) {
     case CULM_GNN_PHASE_GATHER:
     case CULM_GNN_PHASE_SCATTER: return role == CULM_GNN_SERVER;
@@ -95,7 +96,7 @@ static bool comes_to(uint32_t role, uint32_t phase, bool one_parameter) {
     case CULM_GNN_PHASE_UPDATE: return holds;
     case CULM_GNN_PHASE_CHECKPOINT: return role == CULM_GNN_PARAMETER;
     case CULM_GNN_PHASE_COMMIT: return role != CULM_GNN_WORKER;
-    case CULM_GNN_PHASE_EDGE: return false;
+    case CULM_GNN_PHASE_EDGE: return role == CULM_GNN_SERVER && config->model.arch == CULM_GNN_GAT;
     default: return true;
     }
 }
@@ -123,7 +124,7 @@ enum culm_status culm_gnn_fault_check(const struct culm_gnn_fault_spec *spec, co
                               "engine: local",
                               text);
     }
-    if (!comes_to(spec->role, spec->point.phase, config->parameter_servers == 1)) {
+    if (!comes_to(spec->role, spec->point.phase, config)) {
         return culm_error_set(
             error, CULM_ERR_CONFIG, "--fault '%.100s': a %s never comes to phase %s", text,
             culm_gnn_role_name(spec->role), culm_gnn_phase_name(spec->point.phase));
