@@ -38,6 +38,7 @@ struct culm_gnn_leader *culm_gnn_leader_new(const struct culm_gnn_leader_options
     for (int r = 0; r < CULM_GNN_ROLES; r++) {
         memset(leader->slot[r], -1, sizeof leader->slot[r]);
     }
+    leader->saver = -1;
     leader->saved_version = options->start_version;
     snprintf(leader->saved_path, sizeof leader->saved_path, "%s", options->start_path);
     leader->best = -1;

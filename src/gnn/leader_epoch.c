@@ -232,6 +232,7 @@ static void commit(struct culm_gnn_leader *leader) {
     bool due = settings->checkpoint_every > 0 && leader->version % settings->checkpoint_every == 0;
     if (last || due) {
         commit.saver = culm_gnn_leader_saver(leader);
+        leader->saver = commit.saver >= 0 ? commit.saver : leader->saver;
     }
     view->course = commit.next;
     if (!commit.next.train) {

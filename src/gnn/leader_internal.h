@@ -47,6 +47,7 @@ struct culm_gnn_leader {
     int32_t failures[CULM_ERR_STOPPED + 1];
     struct culm_gnn_view view, next; /* as it is told; a scratch one */
     int64_t version;                 /* committed last */
+    int32_t saver;                   /* who was told last to save; -1: nobody */
     int64_t saved_version;
     char saved_path[CULM_GNN_PATH_MAX]; /* "": the seed */
     int32_t window;

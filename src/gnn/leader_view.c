@@ -211,15 +211,19 @@ static void roll_back(struct culm_gnn_leader *leader) {
 }
 
 /* A parameter server that has the state: a server may have come from elsewhere, without the run's
- * folder. -1: there is none just now. */
+ * folder. The same one as long as it can: it saves one version after the other, and of two that save at
+ * a time the one with the older version would take the newer one for what a roll-back left, and remove
+ * it. -1: there is none just now. */
 static int32_t find_saver(struct culm_gnn_leader *leader, const struct culm_gnn_view *view) {
-    for (int32_t h = 0; h < view->holder_count; h++) {
+    int32_t found = -1;
+    for (int32_t h = 0; h < view->holder_count && (found < 0 || found != leader->saver); h++) {
         const struct gnn_node *node = culm_gnn_leader_node(leader, view->holder[h].node);
-        if (is_full(leader, node) && node->role == CULM_GNN_PARAMETER) {
-            return node->id;
+        if (is_full(leader, node) && node->role == CULM_GNN_PARAMETER &&
+            (found < 0 || node->id == leader->saver)) {
+            found = node->id;
         }
     }
-    return -1;
+    return found;
 }
 
 int32_t culm_gnn_leader_saver(struct culm_gnn_leader *leader) {
@@ -254,6 +258,7 @@ void culm_gnn_leader_review(struct culm_gnn_leader *leader, bool boundary) {
         roll_back(leader);
     }
     leader->next.saver = choose_saver(leader);
+    leader->saver = leader->next.saver >= 0 ? leader->next.saver : leader->saver;
     if (same_view(&leader->next, &leader->view, leader->o.layout->intervals)) {
         return;
     }

@@ -1,4 +1,4 @@
-/* A leader alone, whose nodes the test plays: workers that fail. */
+/* A leader alone, whose nodes the test plays: workers that fail, and who saves. */
 #include "gnn/leader.h"
 
 #include "../fake_world.h"
@@ -13,7 +13,8 @@
 
 #define MS 1000000ull
 #define WORKERS 2
-#define ROUND 5 /* workers that fail one after the other, before there is a rest */
+#define ATTEMPT 1 /* the first */
+#define ROUND 5   /* workers that fail one after the other, before there is a rest */
 
 struct fixture {
     struct fake_world fake;
@@ -30,7 +31,7 @@ static void joined(struct fixture *f, uint32_t role) {
     culm_gnn_leader_actor.leads->joined(f->leader, f->next++, &info);
 }
 
-static void begin(struct fixture *f) {
+static void begin(struct fixture *f, int32_t parameters, int32_t workers) {
     static const size_t bytes[] = {8, 8};
     static const int32_t home[] = {0};
     *f = (struct fixture){0};
@@ -43,8 +44,9 @@ static void begin(struct fixture *f) {
         .world = &f->fake.world,
         .agent = &f->fake.agent,
         .layout = &f->layout,
-        .settings = {.count = {1, 1, WORKERS},
+        .settings = {.count = {1, parameters, workers},
                      .pace = {.epochs = 9},
+                     .checkpoint_every = 1,
                      .beat_ms = 100,
                      .suspect_ms = 1000000000,
                      .stuck_ms = 1000000000},
@@ -56,8 +58,10 @@ static void begin(struct fixture *f) {
     assert_non_null(f->leader);
     culm_gnn_leader_actor.start(f->leader);
     joined(f, CULM_GNN_SERVER);
-    joined(f, CULM_GNN_PARAMETER);
-    assert_int_equal(f->fake.started_as[CULM_GNN_WORKER], WORKERS);
+    for (int32_t p = 0; p < parameters; p++) {
+        joined(f, CULM_GNN_PARAMETER);
+    }
+    assert_int_equal(f->fake.started_as[CULM_GNN_WORKER], workers);
 }
 
 static void end(struct fixture *f) {
@@ -68,15 +72,24 @@ static void end(struct fixture *f) {
     culm_buf_release(&f->buf);
 }
 
+/* What lies in the buffer, as a message of `node`. */
+static void deliver(struct fixture *f, int32_t node, enum culm_gnn_message_type type) {
+    const struct culm_message message = {
+        .type = (uint16_t)type, .meta = f->buf.data, .meta_bytes = (uint32_t)f->buf.len};
+    culm_gnn_leader_actor.message(f->leader, node, &message);
+    culm_buf_clear(&f->buf);
+}
+
+static void lost(struct fixture *f, int32_t node) {
+    culm_gnn_leader_actor.lost(f->leader, node);
+    culm_gnn_leader_actor.leads->ended(f->leader, node, NULL);
+}
+
 static void failed(struct fixture *f, int32_t node, enum culm_status status) {
     const struct culm_gnn_failed why = {.status = status, .why = "for a test"};
     culm_gnn_failed_encode(&why, &f->buf);
-    const struct culm_message message = {
-        .type = CULM_GNN_MSG_FAILED, .meta = f->buf.data, .meta_bytes = (uint32_t)f->buf.len};
-    culm_gnn_leader_actor.message(f->leader, node, &message);
-    culm_gnn_leader_actor.lost(f->leader, node);
-    culm_gnn_leader_actor.leads->ended(f->leader, node, NULL);
-    culm_buf_clear(&f->buf);
+    deliver(f, node, CULM_GNN_MSG_FAILED);
+    lost(f, node);
 }
 
 /* Every worker that has been asked for comes, and fails, or never joins. */
@@ -112,7 +125,7 @@ static int32_t rest_of(struct fixture *f) {
 static void resting(enum culm_status status, bool joins) {
     struct fixture f;
     int32_t longest = 0, rests = 0, seconds = 0;
-    begin(&f);
+    begin(&f, 1, WORKERS);
     while (seconds < 4 * 3600) {
         fail_all(&f, status, joins);
         int32_t rest = rest_of(&f);
@@ -142,7 +155,7 @@ static void test_never_join(void **state) {
 static void test_lost_link(void **state) {
     (void)state;
     struct fixture f;
-    begin(&f);
+    begin(&f, 1, WORKERS);
     for (int i = 0; i < 4 * ROUND; i++) {
         int32_t before = f.fake.started_as[CULM_GNN_WORKER];
         joined(&f, CULM_GNN_WORKER);
@@ -153,11 +166,69 @@ static void test_lost_link(void **state) {
     end(&f);
 }
 
+static void holds(struct fixture *f, int32_t node, int64_t version) {
+    const struct culm_gnn_held held = {
+        .attempt = ATTEMPT, .version = version, .digest = (uint64_t)version, .view = UINT64_MAX};
+    culm_gnn_held_encode(&held, &f->buf);
+    deliver(f, node, CULM_GNN_MSG_HOLDS);
+}
+
+/* The only server is done with the epoch, which is committed when all holders are. */
+static void done(struct fixture *f, int64_t epoch) {
+    const struct culm_gnn_done done = {.attempt = ATTEMPT, .epoch = epoch, .trained = true};
+    culm_gnn_done_encode(&done, &f->buf);
+    deliver(f, 0, CULM_GNN_MSG_DONE);
+}
+
+/* Who was told to save what was committed last. */
+static int32_t saver_of(const struct fixture *f, int64_t epoch) {
+    const struct fake_sent *sent = fake_world_last(&f->fake, 0, CULM_GNN_MSG_COMMIT);
+    struct culm_gnn_commit commit;
+    assert_non_null(sent);
+    assert_int_equal(culm_gnn_commit_decode(sent->meta, sent->meta_bytes, &commit), CULM_OK);
+    assert_int_equal(commit.epoch, epoch);
+    return commit.saver;
+}
+
+/* One that may still be writing goes on to save; whoever takes the place of another before it in the order
+ * does not save beside it. */
+static void test_one_saves(void **state) {
+    (void)state;
+    struct fixture f;
+    begin(&f, 2, 0);
+    holds(&f, 1, 0);
+    holds(&f, 2, 0);
+    done(&f, 1);
+    holds(&f, 1, 1);
+    holds(&f, 2, 1);
+    assert_int_equal(saver_of(&f, 1), 1);
+    lost(&f, 1);
+    done(&f, 2);
+    holds(&f, 0, 2); /* a server is a holder for as long as there is one parameter server */
+    holds(&f, 2, 2);
+    assert_int_equal(saver_of(&f, 2), 2); /* there is no other */
+    joined(&f, CULM_GNN_PARAMETER);
+    assert_int_equal(f.next, 4);
+    holds(&f, 3, 2);
+    done(&f, 3);
+    holds(&f, 0, 3);
+    holds(&f, 2, 3);
+    holds(&f, 3, 3);
+    assert_int_equal(saver_of(&f, 3), 2);
+    lost(&f, 2);
+    done(&f, 4);
+    holds(&f, 0, 4);
+    holds(&f, 3, 4);
+    assert_int_equal(saver_of(&f, 4), 3);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_never_join),
         cmocka_unit_test(test_lost_link),
+        cmocka_unit_test(test_one_saves),
     };
     return cmocka_run_group_tests_name("gnn/leader", tests, NULL, NULL);
 }
