@@ -59,7 +59,7 @@ static const struct culm_config_row model_rows[] = {
                      "function behind each hidden layer"),
     CULM_CONFIG_REAL("dropout", M, dropout, "0.5", 0, 1, CULM_CONFIG_BELOW,
                      "share of a layer's inputs that dropout sets to zero; gat: of its attention "
-                     "too"),
+                     "and of the rows that it gathers too"),
     CULM_CONFIG_BOOL("bias", M, bias, "true", 0, "whether layers have a bias"),
     CULM_CONFIG_TEXT("init", M, init, "", "a file", CULM_CONFIG_EMPTY,
                      "safetensors file with the weights to start from"),

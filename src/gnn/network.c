@@ -162,7 +162,11 @@ static int32_t attention(struct builder *b, int32_t l, int32_t x) {
     int64_t width = all / heads, n = b->plan->rows_max;
     int32_t t = multiply(b, l, "lin.weight", x, glorot(in_of(b, l), all), false);
     int32_t source = scores(b, l, "att_src", t, heads, width);
-    const int32_t parts[] = {t, source, scores(b, l, "att_dst", t, heads, width)};
+    int32_t target = scores(b, l, "att_dst", t, heads, width);
+    if (b->training) { /* of what is gathered, not of what scores are made of: as its authors do */
+        t = culm_layer_dropout(b->graph, t, model->dropout);
+    }
+    const int32_t parts[] = {t, source, target};
     x = gather(b, beside(b, parts, 3),
                (struct culm_gnn_border){.width = all + 2 * heads,
                                         .sent = all + heads,
