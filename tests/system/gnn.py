@@ -6,15 +6,15 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
-from harness import Cases, Failed, RUN_LIMIT_S, Skipped, changed, check, equal, read_events, wait_until, workers_of
+from gnn_harness import ENDLESS, ONE, Graphs, fault, faults_of
+from harness import RUN_LIMIT_S, Cases, Skipped, changed, check, equal, wait_until, workers_of
 
 cases = Cases()
+graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
 SHARED = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "data", "graphs")
-GRAPH = os.path.join(cases.folder, "graph")
 CONFIG = {
-    "graph": {"path": GRAPH, "features": "as-is"},
+    "graph": {"path": graphs.path, "features": "as-is"},
     "model": {"arch": "gcn", "layers": 2, "width": 16, "dropout": 0.5},
     "epochs": 8,
     "intervals": 8,
@@ -25,72 +25,22 @@ CONFIG = {
     "eval": {"every": 2},
     "checkpoint": {"every": 3},
     "optimizer": {"lr": 0.01},
-    "cluster": {"heartbeat_ms": 50, "suspect_ms": 1000},
+    "cluster": {"heartbeat_ms": 50, "suspect_ms": 5000},  # nobody is missed because the machine is busy
 }
-ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
-
-
-def make_graph(bench):
-    """A block model whose classes can be learned, made once."""
-    with cases.lock:
-        if not os.path.exists(GRAPH):
-            ended = bench.run("gnn", "make", "sbm", "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4",
-                              "--seed", "3", "--out", GRAPH)
-            equal((ended.code, ended.err), (0, ""), "making a graph")
-
-
-def train(bench, config, out="run", *words, code=0, limit_s=RUN_LIMIT_S):
-    make_graph(bench)
-    path = bench.config(config, f"{out}.yaml")
-    ended = bench.run("gnn", "train", path, "--out", bench.path(out), "--json", *words, limit_s=limit_s)
-    ended.dir = bench.path(out)
-    equal(ended.code, code, f"exit code; {ended.err.strip()[-300:]}")
-    ended.events = [json.loads(line) for line in ended.out.splitlines()]
-    equal(workers_of(ended.dir), [], "processes left behind")
-    return ended
-
-
-def reference(bench, config=None):
-    """The undisturbed run with one server and one parameter server: hashes, and the bits of each loss."""
-    same = {key: value for key, value in (config or CONFIG).items() if key not in ONE and key != "cluster"}
-    key = json.dumps(same, sort_keys=True)
-    with cases.lock:
-        if key in cases.shared:
-            return cases.shared[key]
-    run = train(bench, changed(config or CONFIG, **ONE), "reference")
-    equal(run.all("lost"), [], "losses of an undisturbed run")
-    result = run.hashes(), [event["loss_bits"] for event in run.all("epoch")]
-    with cases.lock:
-        cases.shared[key] = result
-    return result
-
-
-def check_whole(bench, run, config=None):
-    """Each epoch once, and the bits of the undisturbed run."""
-    hashes, losses = reference(bench, config)
-    equal([event["epoch"] for event in run.all("epoch")], list(range(1, (config or CONFIG)["epochs"] + 1)), "epochs")
-    equal([event["loss_bits"] for event in run.all("epoch")], losses, "losses")
-    equal(run.hashes(), hashes, "weights_sha256 and state_sha256")
-    equal(run.one("done")["rollbacks"], 0, "roll-backs")
-
-
-def fault(node, epoch, phase, how="kill", **more):
-    words = [f"node={node}", f"epoch={epoch}", f"phase={phase}", f"how={how}", *(f"{key}={value}" for key, value in more.items())]
-    return "--fault", ",".join(words)
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------------
 
 
 def shape(bench, changes):
-    run = train(bench, changed(CONFIG, **changes))
+    run = graphs.train(bench, changed(CONFIG, **changes))
     equal(run.all("lost"), [], "losses")
-    check_whole(bench, run)
+    graphs.check_whole(bench, run, CONFIG)
 
 
 def shape_of(bench, changes):
     config = changed(CONFIG, **changes)
-    check_whole(bench, train(bench, config), config)
+    graphs.check_whole(bench, graphs.train(bench, config), config)
 
 
 def streamed(bench, arch, changes, away={}):
@@ -112,7 +62,7 @@ def streamed(bench, arch, changes, away={}):
 def learns(bench):
     """Far better than guessing one of four classes."""
     config = changed(CONFIG, epochs=60, model__dropout=0.0)
-    done = train(bench, config).one("done")
+    done = graphs.train(bench, config).one("done")
     check(done["test"] > 0.5, f"test accuracy {done['test']}")
     check(done["test_at_best_valid"] > 0.5, f"test accuracy at the best validation {done['test_at_best_valid']}")
 
@@ -129,7 +79,7 @@ def area(bench, changes):
     graph = bench.path("graph")
     ended = bench.run("gnn", "make", "sbm", "--vertices", "300", "--edges", "1200", "--features", "6", "--classes", "2", "--out", graph)
     equal(ended.code, 0, "making a graph")
-    run = train(bench, changed(CONFIG, graph__path=graph, epochs=9, **changes))
+    run = graphs.train(bench, changed(CONFIG, graph__path=graph, epochs=9, **changes))
     for event in run.all("epoch"):
         equal("valid_auc" in event, event["epoch"] % 2 == 1, f"an area in epoch {event['epoch']}")
     told = json.loads(bench.run("gnn", "eval", run.dir, "--json").out)
@@ -149,8 +99,8 @@ def area(bench, changes):
 
 def paced(bench, mode, staleness):
     """In lockstep, or ahead of commits with nothing old: the same bits as ever."""
-    run = train(bench, changed(CONFIG, mode=mode, staleness=staleness))
-    check_whole(bench, run)
+    run = graphs.train(bench, changed(CONFIG, mode=mode, staleness=staleness))
+    graphs.check_whole(bench, run, CONFIG)
     for event in run.all("epoch"):
         equal(sum(event["ages"][1:]), 0, "old rows")
 
@@ -158,7 +108,7 @@ def paced(bench, mode, staleness):
 def stale(bench, faults):
     """Rows of the epoch before are taken where those of this one are not there yet, none are older, and it learns all the same."""
     config = changed(CONFIG, mode="async", staleness=1, epochs=60, model__dropout=0.0, servers=4)
-    run = train(bench, config, "run", *(word for one in faults for word in fault(*one)))
+    run = graphs.train(bench, config, "run", *faults_of(faults))
     equal([event["epoch"] for event in run.all("epoch")], list(range(1, 61)), "epochs")
     equal(len(run.all("fault")), len(faults), "faults that fired")
     ages = [event["ages"] for event in run.all("epoch")]
@@ -176,9 +126,9 @@ def beyond_memory(bench, arch):
     subprocess.run([bench.culm, "gnn", "make", "sbm", "--vertices", "3000", "--edges", "12000", "--classes", "5", "--features", "1200",
                     "--out", graph], check=True, capture_output=True)
     config = changed(CONFIG, graph__path=graph, model__arch=arch, intervals=16, epochs=5, eval__every=0)
-    held = train(bench, changed(config, **ONE), "held")
+    held = graphs.train(bench, changed(config, **ONE), "held")
     faults = [("server:1", 3, "gather"), ("worker:0", 4, "apply")]
-    run = train(bench, changed(config, graph__memory_mb=2), "run", *(word for one in faults for word in fault(*one)))
+    run = graphs.train(bench, changed(config, graph__memory_mb=2), "run", *faults_of(faults))
     equal(len(run.all("fault")), len(faults), "faults that fired")
     equal(run.hashes(), held.hashes(), "weights_sha256 and state_sha256")
     peak = []
@@ -199,84 +149,85 @@ def beyond_memory(bench, arch):
 def lost(bench, changes, faults):
     """All of them fire, and nothing is different in the end."""
     config = changed(CONFIG, **changes)
-    run = train(bench, config, "run", *(word for one in faults for word in fault(*one)))
+    run = graphs.train(bench, config, "run", *faults_of(faults))
     fired = sorted(event["phase"] for event in run.all("fault"))
     equal(fired, sorted(one[2] for one in faults), "faults that fired")
     roles = sorted(event["role"] for event in run.all("lost"))
     for one in faults:
         check(one[0].split(":")[0] in roles, f"nobody lost {one[0]}: {roles}")
-    check_whole(bench, run, config)
+    graphs.check_whole(bench, run, config)
 
 
 def stuck(bench, node, phase, workers):
-    """A node that lives on without finishing a task is put out, with that reason."""
+    """A node that lives on without finishing a task is put out, with that reason; on a busy machine others may be, too."""
     config = changed(CONFIG, workers=workers, cluster__stuck_ms=500)
-    run = train(bench, config, "run", *fault(node, 1 if phase == "load" else 3, phase, "stuck"))
+    run = graphs.train(bench, config, "run", *fault(node, 1 if phase == "load" else 3, phase, "stuck"))
     equal([event["phase"] for event in run.all("fault")], [phase], "faults that fired")
-    equal([(event["role"], event["cause"]) for event in run.all("lost")], [(node.split(":")[0], "stuck")], "who was lost, and why")
-    check("the limit was" in run.one("lost")["message"], "a loss without its reason")
-    check_whole(bench, run, config)
+    lost = {(event["role"], event["cause"]): event for event in run.all("lost")}
+    check((node.split(":")[0], "stuck") in lost, f"who was lost, and why: {list(lost)}")
+    check("the limit was" in lost[node.split(":")[0], "stuck"]["message"], "a loss without its reason")
+    graphs.check_whole(bench, run, config)
 
 
 def thawed(bench):
     """One that is frozen for less than it takes to be missed goes on."""
-    run = train(bench, changed(CONFIG, cluster__suspect_ms=4000), "run",
-                *fault("server:1", 3, "gather", "stop", for_ms=300))
+    run = graphs.train(bench, CONFIG, "run", *fault("server:1", 3, "gather", "stop", for_ms=300))
     equal(run.all("lost"), [], "losses")
-    check_whole(bench, run)
+    graphs.check_whole(bench, run, CONFIG)
 
 
 def late(bench):
-    """A task of a worker that is frozen for a while is done by somebody else meanwhile."""
-    config = changed(CONFIG, workers=2, epochs=12, cluster__suspect_ms=20000)
-    run = train(bench, config, "run", *fault("worker:0", 6, "apply", "stop", for_ms=3000))
+    """A task of a worker that is frozen, and not yet missed, is done by somebody else: the run ends before anybody is missed."""
+    config = changed(CONFIG, workers=2, epochs=12, cluster__suspect_ms=1000 * RUN_LIMIT_S)
+    run = graphs.train(bench, config, "run", *fault("worker:0", 6, "apply", "stop"))
     equal(run.all("lost"), [], "losses")
     check(sum(event["retried"] for event in run.all("epoch")) >= 1, "no task was done twice")
-    check(max(event["epoch_ms"] for event in run.all("epoch")[5:]) < 2500, "everyone waited for the frozen one")
-    check_whole(bench, run, config)
+    graphs.check_whole(bench, run, config)
+
+
+def one_after_other(bench, roles, changes):
+    """Each is killed when all that were lost before are replaced."""
+    config = changed({**CONFIG, **ENDLESS}, **changes)
+    going = graphs.going(bench, config)
+    for number, role in enumerate(roles):
+        wanted = {"server": config["servers"], "parameter": config["parameter_servers"], "worker": config["workers"]}[role]
+        going.wait(lambda: len(going.came(role)) >= wanted + roles[:number].count(role), f"every {role}")
+        going.more_epochs()
+        os.kill(going.came(role)[-1]["pid"], signal.SIGKILL)
+        going.wait(lambda: len(going.lost()) > number, "a loss")
+    going.more_epochs()
+    going.stop()
+    equal(going.lost(), roles, "who was lost")
+    graphs.check_losses(bench, going, config)
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------------
 
 
-def start(bench, config, *words):
-    make_graph(bench)
-    path = bench.config(config, "run.yaml")
-    return bench.start("gnn", "train", path, "--out", bench.path("run"), "--json", *words)
-
-
-def epochs_told(bench):
-    path = bench.path("run", "events.jsonl")
-    return [event["epoch"] for event in read_events(path) if event["event"] == "epoch"] if os.path.exists(path) else []
-
-
 def stopped(bench, kill):
     """Ended in the middle by a signal, resumed in another shape."""
-    config = changed(CONFIG, epochs=400, checkpoint__every=20, eval__every=0)
-    process = start(bench, config)
-    wait_until(lambda: len(epochs_told(bench)) >= 50 or process.poll() is not None, 60, "fifty epochs")
-    process.send_signal(kill)
-    ended = bench.end(process)
+    config = changed({**CONFIG, **ENDLESS}, checkpoint__every=20)
+    going = graphs.going(bench, config)
+    going.wait(lambda: len(going.told("epoch")) >= 50, "fifty epochs")
     if kill == signal.SIGTERM:
-        equal(ended.code, 75, "exit code")
-    wait_until(lambda: not workers_of(bench.path("run")), 30, "the end of all processes")
+        going.stop()
+    else:
+        going.process.kill()
+        going.process.wait()
+        wait_until(lambda: not workers_of(going.out), 30, "the end of all processes")
+    before = len(going.told("epoch"))
     config = changed(config, servers=3, parameter_servers=2, workers=1)
-    check(len(epochs_told(bench)) < 400, "it was over before it could be stopped")
-    run = train(bench, config, "run", "--resume")
-    hashes, losses = reference(bench, config)
-    equal(run.hashes(), hashes, "weights_sha256 and state_sha256")
-    last = run.all("epoch")
-    equal([event["loss_bits"] for event in last], losses[last[0]["epoch"] - 1:], "losses")
-    if kill == signal.SIGTERM:
-        told = epochs_told(bench)
-        equal(told, list(range(1, 401)), "epochs, each once")
+    resumed = graphs.going(bench, config, "run", "--resume")
+    resumed.wait(lambda: len(resumed.told("epoch")) >= before + 40, "epochs after the resume")  # those before it are told, too
+    resumed.stop()
+    check(resumed.told("epoch")[before]["epoch"] <= before + 1, "epochs are missing")
+    graphs.check_losses(bench, resumed, config, again=kill == signal.SIGKILL)
 
 
 def own_graph(bench):
     """A copy of the graph that a case may change."""
-    make_graph(bench)
     path = bench.path("graph")
-    shutil.copytree(GRAPH, path)
+    shutil.copytree(graphs.make(bench), path)
     return path
 
 
@@ -292,27 +243,24 @@ def spoil(path):
 
 def edited(bench):
     """The features change in mid-run, and a server is lost: none that reads others takes part, and the bits stay."""
-    config = changed(CONFIG, epochs=300, eval__every=0, checkpoint__every=0, workers=0)
-    wanted = reference(bench, config)[0]
     path = own_graph(bench)
-    process = start(bench, changed(config, graph__path=path), *fault("server:1", 150, "gather"))
-    wait_until(lambda: epochs_told(bench) or process.poll() is not None, 60, "the first epoch")
+    config = changed({**CONFIG, **ENDLESS}, workers=0, graph__path=path)
+    going = graphs.going(bench, config)
+    going.more_epochs(1)
     spoil(path)
-    run = bench.end(process)
-    equal(run.code, 0, f"exit code; {run.err[-300:]}")
-    run.events = [json.loads(line) for line in run.out.splitlines()]
-    equal([event["role"] for event in run.all("lost")], ["server"], "who was lost")
-    equal(run.hashes(), wanted, "weights_sha256 and state_sha256")
-    ended = bench.run("gnn", "train", bench.config(changed(config, graph__path=path), "more.yaml"), "--out", bench.path("run"),
-                      "--resume", "--json", "--set", "epochs=300")
+    os.kill(going.came("server")[-1]["pid"], signal.SIGKILL)
+    going.wait(going.lost, "a loss")
+    going.more_epochs()
+    going.stop()
+    equal(going.lost(), ["server"], "who was lost")
+    graphs.check_losses(bench, going, changed(config, graph__path=graphs.path))
+    ended = bench.run(*graphs.words_of(bench, config, "run"), "--resume")
     equal(ended.code, 3, "exit code of a resume on another graph")
     check("features.npy" in ended.err, f"no file is named: {ended.err!r}")
 
 
 def refused(bench, changes, words, code, text):
-    make_graph(bench)
-    path = bench.config(changed(CONFIG, **changes), "run.yaml")
-    ended = bench.run("gnn", "train", path, "--out", bench.path("run"), "--json", *words)
+    ended = bench.run(*graphs.words_of(bench, changed(CONFIG, **changes), "run"), *words)
     equal(ended.code, code, "exit code")
     lines = ended.err.splitlines()
     equal(len(lines), 1, f"lines of {ended.err!r}")
@@ -325,50 +273,36 @@ def refused(bench, changes, words, code, text):
 
 def joined(bench, outsiders, changes, kill):
     """Nodes that nobody but us has started take part, one of them dies, and the bits are the same."""
-    config = changed(CONFIG, epochs=300, eval__every=0, checkpoint__every=0, **changes)
-    process = start(bench, config, "--listen", "127.0.0.1:0")
-    path = bench.path("run", "events.jsonl")
-
-    def told(name):
-        return [event for event in read_events(path) if event["event"] == name] if os.path.exists(path) else []
-
-    wait_until(lambda: told("start") or process.poll() is not None, 60, "the start")
-    address = told("start")[0]["address"]
-    mode = os.stat(bench.path("run", "token")).st_mode & 0o777
-    equal(mode, 0o600, "who may read the token")
-    others = [bench.start("gnn", role, "--join", address, "--token-file", bench.path("run", "token")) for role in outsiders]
-    names = [role for role in outsiders]
-    wait_until(lambda: sum(event["name"] == "newcomer" for event in told("joined")) == len(names) or process.poll() is not None, 60,
-               "all who join")
-    check(process.poll() is None, "it was over before all had joined")
+    config = changed({**CONFIG, **ENDLESS}, **changes)
+    going = graphs.going(bench, config, "run", "--listen", "127.0.0.1:0")
+    address, token = going.address(), bench.path("run", "token")
+    equal(os.stat(token).st_mode & 0o777, 0o600, "who may read the token")
+    others = [bench.start("gnn", role, "--join", address, "--token-file", token) for role in outsiders]
+    going.wait(lambda: sum(event["name"] == "newcomer" for event in going.told("joined")) == len(others), "all who join")
     if kill:
         others[0].kill()
-    run = bench.end(process)
-    equal(run.code, 0, f"exit code; {run.err[-300:]}")
-    run.events = [json.loads(line) for line in run.out.splitlines()]
-    equal(run.hashes(), reference(bench, config)[0], "weights_sha256 and state_sha256")
+        going.wait(going.lost, "a loss")
+    going.more_epochs()
+    going.stop()
+    graphs.check_losses(bench, going, config)
     for other in others[1 if kill else 0:]:
         equal(bench.end(other).code, 0, "exit code of one that joined")
-    check(not os.path.exists(bench.path("run", "token")), "the token outlived the run")
-    if kill:
-        equal([event["role"] for event in run.all("lost")], [outsiders[0]], "who was lost")
+    check(not os.path.exists(token), "the token outlived the run")
+    equal(going.lost(), outsiders[:1] if kill else [], "who was lost")
 
 
 def not_let_in(bench):
     """A wrong token: one line, and the run does not notice."""
-    config = changed(CONFIG, epochs=300, eval__every=0, checkpoint__every=0)
-    process = start(bench, config, "--listen", "127.0.0.1:0")
-    path = bench.path("run", "events.jsonl")
-    wait_until(lambda: os.path.exists(path) and read_events(path) or process.poll() is not None, 60, "the start")
-    address = read_events(path)[0]["address"]
+    config = {**CONFIG, **ENDLESS}
+    going = graphs.going(bench, config, "run", "--listen", "127.0.0.1:0")
     with open(bench.path("wrong"), "w", encoding="ascii") as file:
         file.write("0" * 32 + "\n")
-    ended = bench.run("gnn", "worker", "--join", address, "--token-file", bench.path("wrong"))
+    ended = bench.run("gnn", "worker", "--join", going.address(), "--token-file", bench.path("wrong"))
     check(ended.code != 0, "it was let in")
     equal(len(ended.err.splitlines()), 1, f"lines of {ended.err!r}")
-    run = bench.end(process)
-    run.events = [json.loads(line) for line in run.out.splitlines()]
-    equal(run.hashes(), reference(bench, config)[0], "weights_sha256 and state_sha256")
+    going.more_epochs()
+    going.stop()
+    graphs.check_losses(bench, going, config)
 
 
 # --- real graphs ------------------------------------------------------------------------------------------------------------
@@ -379,9 +313,9 @@ def cora(bench):
     if not os.path.isdir(SHARED):
         raise Skipped("no ../shared here")
     config = changed(CONFIG, graph__path=os.path.join(SHARED, "cora"), graph__features="rows", epochs=100, eval__every=20)
-    run = train(bench, config, "run", *fault("worker:2", 30, "apply"))
+    run = graphs.train(bench, config, "run", *fault("worker:2", 30, "apply"))
     equal([event["role"] for event in run.all("lost")], ["worker"], "who was lost")
-    check_whole(bench, run, config)
+    graphs.check_whole(bench, run, config)
     done = run.one("done")
     bench.note(f"test accuracy {done['test']:.3f}")
     check(done["test"] > 0.78, f"test accuracy {done['test']}")
@@ -408,25 +342,11 @@ cases.add("rows of the epoch before", stale, [])
 cases.add("rows of the epoch before, and a server is lost", stale, [("server:1", 10, "gather")])
 cases.add("rows of the epoch before, and the parameter server is lost", stale, [("parameter:0", 10, "update")])
 cases.add("cora", cora)
-for how in "kill", "stop":
-    for node, phases in (("server:1", ["load", "gather", "scatter", "apply", "push-gradient", "commit"]),
-                         ("server:0", ["update"]),
-                         ("parameter:0", ["load", "update", "commit", "checkpoint"]),
-                         ("worker:0", ["load", "apply", "push-gradient", "push-rows"])):
-        for at in phases:
-            epoch = {"load": 1, "checkpoint": 4}.get(at, 3)
-            # The only worker gets every task; without one, servers do them all.
-            workers = 1 if node == "worker:0" else 0 if (node, at) == ("server:1", "apply") else 4
-            cases.add(f"{node} {at} {how}", lost, {"workers": workers}, [(node, epoch, at, how)])
 for node, at in ("server:1", "gather"), ("server:0", "load"), ("parameter:0", "update"), ("worker:0", "apply"):
     cases.add(f"{node} {at} stuck", stuck, node, at, 1 if node == "worker:0" else 4)
-cases.add("a server, then the parameter server", lost, {"epochs": 300, "eval__every": 0, "checkpoint__every": 0},
-          [("server:0", 3, "gather"), ("parameter:0", 280, "update")])
-cases.add("two servers at once", lost, {"servers": 3}, [("server:0", 3, "gather"), ("server:2", 3, "scatter")])
-cases.add("a worker and its replacement", lost, {"workers": 1, "epochs": 300, "eval__every": 0, "checkpoint__every": 0},
-          [("worker:0", 3, "apply"), ("worker:1", 280, "push-rows")])
-cases.add("a server and its replacement", lost, {"epochs": 300, "eval__every": 0, "checkpoint__every": 0},
-          [("server:1", 3, "gather"), ("server:2", 280, "gather")])
+cases.add("a server, then the parameter server", one_after_other, ["server", "parameter"], {})
+cases.add("a worker and its replacement", one_after_other, ["worker", "worker"], {"workers": 1})
+cases.add("a server and its replacement", one_after_other, ["server", "server"], {})
 cases.add("frozen for a moment", thawed)
 cases.add("a task that takes long", late)
 cases.add("stopped and resumed in another shape", stopped, signal.SIGTERM)
@@ -438,6 +358,7 @@ cases.add("beyond loopback in the clear", refused, {}, ["--listen", "0.0.0.0:0"]
 cases.add("features that change in mid-run", edited)
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
 cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never comes to phase gather")
+cases.add("a fault of edges where there is no attention", refused, {}, fault("server:1", 3, "edge"), 3, "never comes to phase edge")
 cases.add("a graph that is not there", refused, {"graph__path": "/nowhere"}, [], 3, "/nowhere")
 
 cases.run()

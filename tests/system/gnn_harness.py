@@ -1,0 +1,142 @@
+"""What the system tests of graph networks share: a graph, runs on it, and what every run must come to.
+
+Whatever the shape and whoever is lost, a run in step has the bits of one server and one parameter server without workers.
+Two ways to hold that against it: a run to its end has their hashes; and a run that goes on until what it is about has
+happened, and is then stopped, has their losses, each to the bit, up to there. The second depends on no speed.
+"""
+import json
+import os
+import signal
+
+from harness import RUN_LIMIT_S, Failed, changed, check, equal, wait_until, workers_of
+
+ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
+ENDLESS = {"epochs": 1000000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
+# What does not change what is learned; `epochs` only says for how long.
+SHAPE = (*ONE, "cluster", "engine", "lambda", "gearman", "tune", "max_workers", "checkpoint")
+
+
+class Graphs:
+    """Runs on one graph, made once, as `culm gnn make sbm` makes it of these words."""
+
+    def __init__(self, cases, *words):
+        self.cases, self.words, self.path = cases, words, os.path.join(cases.folder, "graph")
+
+    def make(self, bench):
+        with self.cases.lock:
+            if not os.path.exists(self.path):
+                ended = bench.run("gnn", "make", "sbm", *self.words, "--out", self.path)
+                equal((ended.code, ended.err), (0, ""), "making a graph")
+        return self.path
+
+    def words_of(self, bench, config, out):
+        self.make(bench)
+        return ["gnn", "train", bench.config(config, f"{out}.yaml"), "--out", bench.path(out), "--json"]
+
+    def train(self, bench, config, out="run", *words, code=0, env=None, limit_s=RUN_LIMIT_S):
+        """A whole run; its events are read from standard output, pure JSON lines."""
+        ended = bench.run(*self.words_of(bench, config, out), *words, env=env, limit_s=limit_s)
+        ended.dir = bench.path(out)
+        equal(ended.code, code, f"exit code; {ended.err.strip()[-300:]}")
+        ended.events = [json.loads(line) for line in ended.out.splitlines()]
+        equal(workers_of(ended.dir), [], "processes left behind")
+        return ended
+
+    def reference(self, bench, config):
+        """The undisturbed run with one server and one parameter server: hashes, and the bits of each loss."""
+        same = {key: value for key, value in config.items() if key not in SHAPE}
+        key = json.dumps(same, sort_keys=True)
+        with self.cases.lock:
+            if key in self.cases.shared:
+                return self.cases.shared[key]
+        run = self.train(bench, {**same, **ONE}, f"reference-{config['epochs']}")
+        equal(run.all("lost"), [], "losses of an undisturbed run")
+        result = run.hashes(), [event["loss_bits"] for event in run.all("epoch")]
+        with self.cases.lock:
+            self.cases.shared[key] = result
+        return result
+
+    def check_whole(self, bench, run, config, rollbacks=0):
+        """Each epoch once, and the bits of the undisturbed run."""
+        hashes, losses = self.reference(bench, config)
+        last = {event["epoch"]: event["loss_bits"] for event in run.all("epoch")}
+        equal(sorted(last), list(range(1, config["epochs"] + 1)), "epochs")
+        equal([last[epoch] for epoch in sorted(last)], losses, "losses")
+        equal(run.hashes(), hashes, "weights_sha256 and state_sha256")
+        if rollbacks is not None:
+            equal(run.one("done")["rollbacks"], rollbacks, "roll-backs")
+        if not rollbacks and rollbacks is not None:
+            equal(len(run.all("epoch")), config["epochs"], "epochs told")
+
+    def check_losses(self, bench, going, config, again=False):
+        """Of a run that was stopped: each epoch once (`again`: at least), and the loss of each."""
+        told = [(event["epoch"], event["loss_bits"]) for event in going.told("epoch")]
+        check(told, "it had no epoch")
+        told = sorted(set(told)) if again else told
+        equal([epoch for epoch, _ in told], list(range(1, len(told) + 1)), "epochs")
+        length = 256
+        while length < len(told):
+            length *= 2
+        equal([bits for _, bits in told], self.reference(bench, changed(config, epochs=length))[1][:len(told)], "losses")
+
+    def going(self, bench, config, out="run", *words, env=None):
+        return Going(bench, bench.path(out), *self.words_of(bench, config, out), *words, env=env)
+
+
+class Going:
+    """A run that is under way."""
+
+    def __init__(self, bench, out, *words, env=None):
+        self.bench, self.out, self.events, self.offset = bench, out, [], 0
+        self.process = bench.start(*words, env=env)
+
+    def told(self, name):
+        """Its events of that name, so far."""
+        path = os.path.join(self.out, "events.jsonl")
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                file.seek(self.offset)
+                whole = file.read().rpartition(b"\n")
+            self.offset += len(whole[0]) + len(whole[1])
+            self.events += [json.loads(line) for line in whole[0].splitlines()]
+        return [event for event in self.events if event["event"] == name]
+
+    def came(self, role="worker"):
+        return [event for event in self.told("joined") if event["role"] == role]
+
+    def lost(self):
+        return [event["role"] for event in self.told("lost")]
+
+    def address(self):
+        self.wait(lambda: self.told("start"), "the start")
+        return self.told("start")[0]["address"]
+
+    def wait(self, condition, what, limit_s=RUN_LIMIT_S):
+        wait_until(lambda: condition() or self.process.poll() is not None, limit_s, what)
+        if not condition():
+            raise Failed(f"it was over before {what}")
+
+    def more_epochs(self, count=5):
+        before = len(self.told("epoch"))
+        self.wait(lambda: len(self.told("epoch")) >= before + count, "more epochs")
+
+    def end(self, code=0):
+        ended = self.bench.end(self.process)
+        equal(ended.code, code, f"exit code; {ended.err.strip()[-300:]}")
+        wait_until(lambda: not workers_of(self.out), 30, "the end of all processes")
+        ended.dir, ended.events = self.out, [json.loads(line) for line in ended.out.splitlines()]
+        return ended
+
+    def stop(self):
+        """Ends it as a user does, so that it could be resumed."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.end(75)
+
+
+def fault(node, epoch, phase, how="kill", **more):
+    words = [f"node={node}", f"epoch={epoch}", f"phase={phase}", f"how={how}", *(f"{key}={value}" for key, value in more.items())]
+    return "--fault", ",".join(words)
+
+
+def faults_of(faults):
+    return [word for one in faults for word in fault(*one)]
