@@ -6,7 +6,7 @@ function's time-out; refuses payloads above 6 MB, unknown functions, and more in
 function errors. An environment calls the Runtime API at a loopback address of its own, by which it is known.
 
 What can be ordered besides: slow cold starts, throttling, errors of the service, invocations that are delivered twice,
-answers that get lost, environments that die. All that happens is counted, so that a test can ask whether it did.
+answers that get lost, refusals of what is delivered all the same, environments that die. All that happens is counted, so that a test can ask whether it did.
 
 For tests alone. Run by itself it serves one function until its standard input ends:
 
@@ -31,6 +31,7 @@ import uuid
 ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION = "AKIDSTANDIN", "secret/of+the+standin", "token-of-a-session==", "eu-test-1"
 PAYLOAD_MAX = 6 * 1024 * 1024
 RUNTIME = "/2018-06-01/runtime"
+LATER_S = 3  # after which to ask again, as it says when it refuses what it delivers all the same
 INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
 
 
@@ -172,6 +173,7 @@ class Lambda:
         self.lock = threading.Lock()
         self.counts = collections.Counter()
         self.orders = collections.Counter()  # what is to happen to the next so many invocations
+        self.requests = []  # when, the worker's name, and an answer that was ordered or ""
         self.idle_ones, self.all, self.numbers, self.running, self.most = [], {}, 0, 0, 0
         self.closing = False
         service = self
@@ -281,10 +283,23 @@ class Lambda:
             self.reply(handler, 204, b"")
         elif self.ordered("service error"):
             self.refuse(handler, 500, "ServiceException", "Internal service error")
+        elif self.ordered("refused, and run"):
+            self.note(body, "refused, and run")
+            threading.Thread(target=self.finish, args=(body,), daemon=True).start()
+            self.refuse(handler, 429, "TooManyRequestsException", "Rate Exceeded.", [("Retry-After", str(LATER_S))])
         elif self.ordered("throttle") or not self.enter():
             self.refuse(handler, 429, "TooManyRequestsException", "Rate Exceeded.", [("Retry-After", "0")])
         else:
+            self.note(body, "")
             self.run(handler, body)
+
+    def note(self, body, answer):
+        try:
+            event = json.loads(body)
+        except ValueError:
+            event = None
+        with self.lock:
+            self.requests.append((time.monotonic(), event.get("name") if isinstance(event, dict) else None, answer))
 
     def enter(self):
         with self.lock:
