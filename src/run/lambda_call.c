@@ -2,6 +2,7 @@
 #include "run/lambda_call.h"
 
 #include "base/buf.h"
+#include "base/rng.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -14,6 +15,7 @@
 #define CHECK_S 30L
 #define CONNECT_S 10L
 #define INVOKE_S 960L /* more than any function may take */
+#define FIRST_PAUSE_MS 200u
 #define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 /* --- where, and as whom --- */
@@ -345,4 +347,15 @@ enum culm_status culm_lambda_target_check(const struct culm_lambda_target *targe
     bool good = verdict == CULM_LAMBDA_DONE || verdict == CULM_LAMBDA_THROTTLED ||
                 (verdict == CULM_LAMBDA_AGAIN && code == CURLE_OK);
     return good ? CULM_OK : culm_error_set(error, why.status, "%s", why.text);
+}
+
+uint64_t culm_lambda_pause_ms(const struct culm_lambda_reply *reply, uint64_t seed,
+                              uint32_t pauses) {
+    const uint64_t most = CULM_LAMBDA_PAUSE_MAX_MS;
+    uint64_t ms = FIRST_PAUSE_MS << (pauses < 8 ? pauses : 8);
+    ms = ms > most ? most : ms;
+    ms -= culm_rng_mix(seed, pauses) % (ms / 2);
+    int64_t asked_s = reply->retry_after_s > 0 ? reply->retry_after_s : 0;
+    uint64_t asked_ms = asked_s > (int64_t)(most / 1000) ? most : (uint64_t)asked_s * 1000;
+    return asked_ms > ms ? asked_ms : ms;
 }

@@ -13,8 +13,6 @@
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)
-#define FIRST_PAUSE_MS 200u
-#define MOST_PAUSE_MS 20000u
 #define TRIES_MAX 8           /* of what failed, not of what was throttled */
 #define COME_NS (60 * SECOND) /* from the request until its worker has come */
 /* From the end of a worker until its place is given to another; one that has not come may come yet,
@@ -80,15 +78,9 @@ static void drop(struct lambda_engine *lambda, struct call *call) {
     free_call(lambda, call);
 }
 
-/* Sends it again after a pause that doubles, and of which a random half is left out. */
+/* Sends it again after a pause. */
 static void pause_call(struct lambda_engine *lambda, struct call *call) {
-    uint64_t ms = FIRST_PAUSE_MS << (call->pauses < 8 ? call->pauses : 8);
-    ms = ms > MOST_PAUSE_MS ? MOST_PAUSE_MS : ms;
-    ms -= culm_rng_mix((uint64_t)call->number, call->pauses++) % (ms / 2);
-    uint64_t asked_ms =
-        (uint64_t)(call->reply.retry_after_s > 0 ? call->reply.retry_after_s : 0) * 1000;
-    asked_ms = asked_ms > MOST_PAUSE_MS ? MOST_PAUSE_MS : asked_ms;
-    ms = asked_ms > ms ? asked_ms : ms;
+    uint64_t ms = culm_lambda_pause_ms(&call->reply, (uint64_t)call->number, call->pauses++);
     (void)lambda->target.curl->multi_remove_handle(lambda->multi, call->easy);
     lambda->target.curl->easy_cleanup(call->easy);
     call->easy = NULL;

@@ -7,26 +7,23 @@
  * what an epoch took, and fails where that is not what the case wants.
  */
 #include "base/rng.h"
-#include "gnn/leader.h"
-#include "gnn/parameter.h"
-#include "gnn/server.h"
-#include "gnn/worker.h"
-#include "sim/gnn_symbolic.h"
-#include "sim/sim.h"
+#include "gnn_cast.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MS 1000000ull
-#define NODES 64
+#define NODES 64 /* at once */
 #define SEED 7
 
 struct run {
+    struct gnn_cast cast; /* first member */
     /* What is asked for. */
     int32_t count[CULM_GNN_ROLES], intervals, stages;
-    struct culm_gnn_pace pace;
     bool once;
+    int64_t lose_in; /* an epoch in which a server is killed; 0: none is */
+    uint32_t lose_at;
     int32_t slow_in;           /* one task of workers in so many is SLOW times as long; 0: none */
     uint64_t apply_ns, own_ns; /* of a worker's task, and of a server's */
     int64_t rows;              /* of an interval; 0: few */
@@ -35,81 +32,42 @@ struct run {
     /* What comes of it. */
     double epoch_ms;
     int64_t retried, tasks, old_rows;
+    int64_t begun,
+        lost; /* tasks of epochs, whoever does them and whether or not they count; nodes */
     char state[80];
     /* Meanwhile. */
     struct culm_sim *sim;
-    struct culm_gnn_layout layout;
     int32_t home[CULM_GNN_INTERVALS_MAX];
-    uint32_t role[NODES];
-    struct culm_gnn_exec *exec[NODES];
     uint64_t dice;
     double began_ms, ended_ms;
 };
 
 enum { SLOW = 5 };
 
-static struct culm_gnn_node_options options_of(struct run *run, int32_t id,
-                                               struct culm_world *world,
-                                               struct culm_blob_pool *pool, uint32_t role) {
-    run->role[id] = role;
-    run->exec[id] = culm_gnn_symbolic_new(&run->layout, &run->pace, SEED, pool);
-    return (struct culm_gnn_node_options){.world = world,
-                                          .exec = run->exec[id],
-                                          .layout = &run->layout,
-                                          .pool = pool,
-                                          .id = id,
-                                          .beat_ms = 100,
-                                          .pace = run->pace};
-}
-
-static void *make_server(void *context, int32_t id, struct culm_world *world,
-                         struct culm_blob_pool *pool) {
-    struct run *run = context;
-    const struct culm_gnn_server_options options = {
-        .node = options_of(run, id, world, pool, CULM_GNN_SERVER),
-        .workers = run->count[CULM_GNN_WORKER] > 0,
-        .once = run->once};
-    return culm_gnn_server_new(&options);
-}
-
-static void *make_parameter(void *context, int32_t id, struct culm_world *world,
-                            struct culm_blob_pool *pool) {
-    const struct culm_gnn_node_options options =
-        options_of(context, id, world, pool, CULM_GNN_PARAMETER);
-    return culm_gnn_parameter_new(&options);
-}
-
-static void *make_worker(void *context, int32_t id, struct culm_world *world,
-                         struct culm_blob_pool *pool) {
-    const struct culm_gnn_worker_options options = {
-        .node = options_of(context, id, world, pool, CULM_GNN_WORKER)};
-    return culm_gnn_worker_new(&options);
-}
-
-static void destroy(void *context, int32_t id, void *actor) {
-    struct run *run = context;
-    switch (run->role[id]) {
-    case CULM_GNN_SERVER: culm_gnn_server_free(actor); break;
-    case CULM_GNN_PARAMETER: culm_gnn_parameter_free(actor); break;
-    default: culm_gnn_worker_free(actor); break;
-    }
-    culm_gnn_symbolic_free(run->exec[id]);
-}
-
 static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
     struct run *run = context;
     const struct culm_gnn_task *task = (const struct culm_gnn_task *)job;
-    if (task->kind != CULM_GNN_TASK_APPLY || !run->layout.step[task->step].remote) {
+    run->begun +=
+        node >= 0 && (task->kind == CULM_GNN_TASK_APPLY || task->kind == CULM_GNN_TASK_GATHER);
+    if (task->kind != CULM_GNN_TASK_APPLY || !run->cast.layout.step[task->step].remote) {
         return run->own_ns;
     }
-    bool slow = run->role[node] == CULM_GNN_WORKER && run->slow_in > 0 &&
+    bool slow = run->cast.role[node] == CULM_GNN_WORKER && run->slow_in > 0 &&
                 culm_rng_below(&run->dice, (uint64_t)run->slow_in) == 0;
-    uint64_t blocks =
-        task->block > 0
-            ? (uint64_t)culm_gnn_layout_blocks(&run->layout, task->step,
-                                               culm_gnn_layout_rows(&run->layout, task->interval))
-            : 1;
+    uint64_t blocks = task->block > 0 ? (uint64_t)culm_gnn_layout_blocks(
+                                            &run->cast.layout, task->step,
+                                            culm_gnn_layout_rows(&run->cast.layout, task->interval))
+                                      : 1;
     return (slow ? SLOW * run->apply_ns : run->apply_ns) / blocks;
+}
+
+static void on_point(void *context, int32_t node, const struct culm_fault_point *point) {
+    struct run *run = context;
+    if (run->lost == 0 && run->lose_in > 0 && point->step == run->lose_in &&
+        point->phase == run->lose_at && run->cast.role[node] == CULM_GNN_SERVER && node > 0) {
+        run->lost++;
+        culm_sim_kill(run->sim, node);
+    }
 }
 
 static void on_event(void *context, json_t *event) {
@@ -136,7 +94,7 @@ static void on_event(void *context, json_t *event) {
 
 /* False: it did not come to its end. */
 static bool play(struct run *run) {
-    const struct culm_sim_options options = {
+    struct culm_sim_options options = {
         .seed = SEED,
         .latency_ns = 100000,
         .exit_ns = 5 * MS,
@@ -145,16 +103,13 @@ static bool play(struct run *run) {
         .spawn_ns = 30 * MS,
         .spawn_max = NODES,
         .bytes_per_ms = run->bytes_per_ms,
-        .role = {[CULM_GNN_SERVER] = {run, &culm_gnn_server_actor, make_server, destroy, false},
-                 [CULM_GNN_PARAMETER] = {run, &culm_gnn_parameter_actor, make_parameter, destroy,
-                                         false},
-                 [CULM_GNN_WORKER] = {run, &culm_gnn_worker_actor, make_worker, destroy, true}},
-        .coordinator_ops = &culm_gnn_leader_actor,
         .event = on_event,
         .event_context = run,
         .cost = cost,
+        .fault = on_point,
     };
-    if (culm_gnn_symbolic_layout(SEED, run->intervals, run->stages, &run->layout, NULL) !=
+    gnn_cast_roles(&run->cast, &options);
+    if (culm_gnn_symbolic_layout(SEED, run->intervals, run->stages, &run->cast.layout, NULL) !=
         CULM_OK) {
         return false;
     }
@@ -162,21 +117,26 @@ static bool play(struct run *run) {
         run->home[i] = i * run->count[CULM_GNN_SERVER] / run->intervals;
     }
     for (int32_t i = 0; i < run->intervals && run->rows > 0; i++) {
-        run->layout.first[i + 1] = run->layout.first[i] + run->rows;
+        run->cast.layout.first[i + 1] = run->cast.layout.first[i] + run->rows;
     }
-    run->layout.payload_max += (size_t)run->rows * sizeof(uint64_t);
+    run->cast.layout.payload_max += (size_t)run->rows * sizeof(uint64_t);
     if (run->whole || run->slow_in > 0) { /* a task that is slow is so as a whole */
-        run->layout.block_unit = 0;
+        run->cast.layout.block_unit = 0;
     }
     run->dice = culm_rng_mix(SEED, 3);
+    run->cast.seed = SEED;
+    run->cast.beat_ms = 100;
+    run->cast.server = (struct culm_gnn_server_options){.workers = run->count[CULM_GNN_WORKER] > 0,
+                                                        .once = run->once};
     run->sim = culm_sim_new(&options);
-    struct culm_gnn_exec *exec = culm_gnn_symbolic_new(&run->layout, &run->pace, SEED, NULL);
+    struct culm_gnn_exec *exec =
+        culm_gnn_symbolic_new(&run->cast.layout, &run->cast.pace, SEED, NULL);
     struct culm_gnn_leader_options leader = {
         .world = culm_sim_coordinator_world(run->sim),
         .agent = culm_sim_agent(run->sim),
         .exec = exec,
-        .layout = &run->layout,
-        .settings = {.pace = run->pace, .beat_ms = 100, .suspect_ms = 1000, .stuck_ms = 30000},
+        .layout = &run->cast.layout,
+        .settings = {.pace = run->cast.pace, .beat_ms = 100, .suspect_ms = 1000, .stuck_ms = 30000},
         .home = run->home,
         .rows = {10, 10, 10},
         .start_path = "",
@@ -192,8 +152,8 @@ static bool play(struct run *run) {
     culm_gnn_leader_free(leads);
     culm_sim_free(run->sim);
     culm_gnn_symbolic_free(exec);
-    culm_gnn_layout_release(&run->layout);
-    run->epoch_ms = (run->ended_ms - run->began_ms) / (double)(run->pace.epochs - 1);
+    culm_gnn_layout_release(&run->cast.layout);
+    run->epoch_ms = (run->ended_ms - run->began_ms) / (double)(run->cast.pace.epochs - 1);
     return left && code == 0;
 }
 
@@ -210,7 +170,7 @@ static struct run shape(int32_t workers) {
     return (struct run){.count = {2, 1, workers},
                         .intervals = 16,
                         .stages = 3,
-                        .pace = {.epochs = 40, .tail = 1},
+                        .cast.pace = {.epochs = 40, .tail = 1},
                         .slow_in = 10,
                         .apply_ns = 100 * MS,
                         .own_ns = MS};
@@ -222,8 +182,8 @@ static void test_overlap(int32_t workers) {
     struct run sync = shape(workers), async = shape(workers);
     char name[80], figures[160];
     sync.once = async.once = true;
-    async.pace.ahead = true;
-    async.pace.staleness = 1;
+    async.cast.pace.ahead = true;
+    async.cast.pace.staleness = 1;
     bool good = play(&sync) && play(&async);
     double ratio = sync.epoch_ms / async.epoch_ms;
     snprintf(name, sizeof name, "slow tasks, %d workers, async against sync", workers);
@@ -259,6 +219,36 @@ static void test_even(void) {
     check(good && even.retried == 0, "even tasks", figures);
 }
 
+/* A lost server costs less than an epoch, counted in tasks that are begun: what its intervals had of
+ * the epoch is done again, and nothing else. */
+static void test_lost_server(int32_t workers) {
+    static const uint32_t phases[] = {CULM_GNN_PHASE_GATHER, CULM_GNN_PHASE_SCATTER,
+                                      CULM_GNN_PHASE_APPLY, CULM_GNN_PHASE_PUSH_GRADIENT,
+                                      CULM_GNN_PHASE_COMMIT};
+    struct run whole = shape(workers);
+    whole.count[CULM_GNN_SERVER] = 4;
+    whole.slow_in = 0;
+    whole.once = true;
+    struct run base = whole;
+    bool good = play(&base);
+    double epoch = (double)base.begun / (double)whole.cast.pace.epochs;
+    for (size_t p = 0; p < sizeof phases / sizeof *phases; p++) {
+        struct run lost = whole;
+        char name[80], figures[160];
+        lost.lose_in = 5;
+        lost.lose_at = phases[p];
+        bool ended = play(&lost);
+        int64_t again = lost.begun - base.begun;
+        snprintf(name, sizeof name, "a server is lost at %s, %d workers",
+                 culm_gnn_phase_name(phases[p]), workers);
+        snprintf(figures, sizeof figures, "%lld tasks more, of %.0f an epoch: %.2f of one",
+                 (long long)again, epoch, (double)again / epoch);
+        check(good && ended && lost.lost == 1 && again >= 0 && (double)again < epoch &&
+                  strcmp(lost.state, base.state) == 0,
+              name, figures);
+    }
+}
+
 /* One worker with one interval does one task after the other. What it computes while rows come is
  * hidden: of each task at most the shorter of both. */
 static void test_stream(uint64_t transfer_ms, uint64_t compute_ms) {
@@ -266,7 +256,7 @@ static void test_stream(uint64_t transfer_ms, uint64_t compute_ms) {
     struct run whole = {.count = {1, 1, 1},
                         .intervals = 1,
                         .stages = 3,
-                        .pace = {.epochs = 12, .tail = 1},
+                        .cast.pace = {.epochs = 12, .tail = 1},
                         .apply_ns = compute_ms * MS,
                         .own_ns = MS,
                         .rows = ROWS,
@@ -295,6 +285,8 @@ int main(void) {
     test_twice(16);
     test_twice(8);
     test_even();
+    test_lost_server(0);
+    test_lost_server(8);
     test_stream(100, 100);
     test_stream(100, 50);
     test_stream(100, 200);

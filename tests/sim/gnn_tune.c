@@ -4,19 +4,13 @@
  * Workers come and go meanwhile, and the state stays that of one server.
  */
 #include "base/rng.h"
-#include "gnn/leader.h"
-#include "gnn/parameter.h"
-#include "gnn/server.h"
-#include "gnn/worker.h"
-#include "sim/gnn_symbolic.h"
-#include "sim/sim.h"
+#include "gnn_cast.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MS 1000000ull
-#define NODES 1024
 #define EPOCHS_MAX 1200
 #define SWEPT 24   /* epochs of a run with a given number of workers */
 #define TUNED 1000 /* of one that finds it */
@@ -40,15 +34,10 @@ static const struct profile profiles[] = {
 };
 
 struct world {
+    struct gnn_cast cast; /* first member */
     const struct profile *profile;
     struct culm_sim *sim;
-    struct culm_gnn_layout layout;
-    struct culm_gnn_pace pace;
-    uint64_t seed;
-    uint32_t role[NODES];
-    struct culm_gnn_exec *exec[NODES];
     int32_t workers; /* there now */
-    int32_t given;   /* places for workers */
     double epoch_ms[EPOCHS_MAX];
     int64_t epochs;
     int32_t last; /* workers of the last event tune */
@@ -56,54 +45,10 @@ struct world {
     char state[80];
 };
 
-static struct culm_gnn_node_options options_of(struct world *w, int32_t id,
-                                               struct culm_world *world,
-                                               struct culm_blob_pool *pool, uint32_t role) {
-    w->role[id] = role;
-    w->exec[id] = culm_gnn_symbolic_new(&w->layout, &w->pace, w->seed, pool);
-    return (struct culm_gnn_node_options){.world = world,
-                                          .exec = w->exec[id],
-                                          .layout = &w->layout,
-                                          .pool = pool,
-                                          .id = id,
-                                          .beat_ms = 500,
-                                          .pace = w->pace};
-}
-
-static void *make_server(void *context, int32_t id, struct culm_world *world,
-                         struct culm_blob_pool *pool) {
+static void end_worker(void *context, int32_t id, void *actor) {
     struct world *w = context;
-    const struct culm_gnn_server_options options = {
-        .node = options_of(w, id, world, pool, CULM_GNN_SERVER), .workers = w->given != 0};
-    return culm_gnn_server_new(&options);
-}
-
-static void *make_parameter(void *context, int32_t id, struct culm_world *world,
-                            struct culm_blob_pool *pool) {
-    const struct culm_gnn_node_options options =
-        options_of(context, id, world, pool, CULM_GNN_PARAMETER);
-    return culm_gnn_parameter_new(&options);
-}
-
-static void *make_worker(void *context, int32_t id, struct culm_world *world,
-                         struct culm_blob_pool *pool) {
-    const struct culm_gnn_worker_options options = {
-        .node = options_of(context, id, world, pool, CULM_GNN_WORKER)};
-    return culm_gnn_worker_new(&options);
-}
-
-static void destroy(void *context, int32_t id, void *actor) {
-    struct world *w = context;
-    switch (w->role[id]) {
-    case CULM_GNN_SERVER: culm_gnn_server_free(actor); break;
-    case CULM_GNN_PARAMETER: culm_gnn_parameter_free(actor); break;
-    default:
-        culm_gnn_worker_free(actor);
-        w->workers--;
-        break;
-    }
-    culm_gnn_symbolic_free(w->exec[id]);
-    w->exec[id] = NULL;
+    w->workers--;
+    gnn_cast_end(context, id, actor);
 }
 
 static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
@@ -113,7 +58,7 @@ static uint64_t cost(void *context, int32_t node, const struct culm_job *job) {
     if (task->kind == CULM_GNN_TASK_GATHER) {
         ms = w->profile->gather_ms;
     } else if (task->kind == CULM_GNN_TASK_APPLY) {
-        ms = node >= 0 && w->role[node] == CULM_GNN_WORKER
+        ms = node >= 0 && w->cast.role[node] == CULM_GNN_WORKER
                  ? w->profile->apply_ms + w->profile->crowd_ms * (w->workers - 1)
                  : w->profile->here_ms;
     }
@@ -149,31 +94,29 @@ static bool play(struct world *w, int32_t workers, enum culm_gnn_tune goal) {
     for (int32_t i = 0; i < INTERVALS; i++) {
         home[i] = i * w->profile->servers / INTERVALS;
     }
-    w->given = workers;
-    const struct culm_sim_options options = {
-        .seed = w->seed,
+    struct culm_sim_options options = {
+        .seed = w->cast.seed,
         .latency_ns = 100000,
         .io_ns = MS,
         .spawn_ns = 30 * MS,
         .spawn_max = 64,
-        .role = {[CULM_GNN_SERVER] = {w, &culm_gnn_server_actor, make_server, destroy, false},
-                 [CULM_GNN_PARAMETER] = {w, &culm_gnn_parameter_actor, make_parameter, destroy,
-                                         false},
-                 [CULM_GNN_WORKER] = {w, &culm_gnn_worker_actor, make_worker, destroy, true}},
-        .coordinator_ops = &culm_gnn_leader_actor,
         .event = on_event,
         .event_context = w,
         .cost = cost,
     };
+    gnn_cast_roles(&w->cast, &options);
+    options.role[CULM_GNN_WORKER].destroy = end_worker;
+    w->cast.server.workers = workers != 0;
     w->sim = culm_sim_new(&options);
-    struct culm_gnn_exec *exec = culm_gnn_symbolic_new(&w->layout, &w->pace, w->seed, NULL);
+    struct culm_gnn_exec *exec =
+        culm_gnn_symbolic_new(&w->cast.layout, &w->cast.pace, w->cast.seed, NULL);
     const struct culm_gnn_leader_options leader_options = {
         .world = culm_sim_coordinator_world(w->sim),
         .agent = culm_sim_agent(w->sim),
         .exec = exec,
-        .layout = &w->layout,
+        .layout = &w->cast.layout,
         .settings = {.count = {w->profile->servers, 1, workers > 0 ? workers : 0},
-                     .pace = w->pace,
+                     .pace = w->cast.pace,
                      .beat_ms = 500,
                      .suspect_ms = 100000,
                      .stuck_ms = 100000,
@@ -198,16 +141,18 @@ static bool play(struct world *w, int32_t workers, enum culm_gnn_tune goal) {
     culm_gnn_leader_free(leader);
     well = culm_sim_free(w->sim) == 0 && well;
     culm_gnn_symbolic_free(exec);
-    return well && w->epochs == w->pace.epochs && w->lost == 0;
+    return well && w->epochs == w->cast.pace.epochs && w->lost == 0;
 }
 
 static bool run(const struct profile *profile, int32_t workers, enum culm_gnn_tune goal,
                 struct world *ret_world) {
-    *ret_world = (struct world){.profile = profile, .seed = 7};
-    ret_world->pace = (struct culm_gnn_pace){.epochs = workers < 0 ? TUNED : SWEPT};
-    bool well = culm_gnn_symbolic_layout(7, INTERVALS, 2, &ret_world->layout, NULL) == CULM_OK &&
-                play(ret_world, workers, goal);
-    culm_gnn_layout_release(&ret_world->layout);
+    *ret_world = (struct world){.profile = profile, .cast = {.seed = 7, .beat_ms = 500}};
+    ret_world->cast.pace = (struct culm_gnn_pace){.epochs = workers < 0 ? TUNED : SWEPT};
+    bool well =
+        culm_gnn_symbolic_layout(7, INTERVALS, 2, &ret_world->cast.layout, NULL) == CULM_OK;
+    ret_world->cast.layout.block_unit = 0; /* a task sleeps once, not for each part of its rows */
+    well = well && play(ret_world, workers, goal);
+    culm_gnn_layout_release(&ret_world->cast.layout);
     return well;
 }
 

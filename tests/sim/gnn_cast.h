@@ -1,0 +1,94 @@
+/*
+ * Who takes part in a simulated run on a graph: the actors of each role, each on a symbolic executor of
+ * its own. The first member of what a test has of a run, which is the context of the simulator's roles.
+ */
+#ifndef CULM_TESTS_SIM_GNN_CAST_H
+#define CULM_TESTS_SIM_GNN_CAST_H
+
+#include "gnn/leader.h"
+#include "gnn/parameter.h"
+#include "gnn/server.h"
+#include "gnn/worker.h"
+#include "sim/gnn_symbolic.h"
+#include "sim/sim.h"
+
+#include <stdlib.h>
+
+#define CAST_NODES 1024
+
+struct gnn_cast {
+    struct culm_gnn_layout layout;
+    struct culm_gnn_pace pace;
+    uint64_t seed;
+    int64_t beat_ms;
+    /* Of a server and of a worker, but for the node; may be changed before one is made. */
+    struct culm_gnn_server_options server;
+    struct culm_gnn_worker_options worker;
+    uint32_t role[CAST_NODES];
+    struct culm_gnn_exec *exec[CAST_NODES]; /* NULL: not there */
+};
+
+static inline struct culm_gnn_node_options gnn_cast_node(struct gnn_cast *cast, int32_t id,
+                                                         struct culm_world *world,
+                                                         struct culm_blob_pool *pool,
+                                                         uint32_t role) {
+    if (id >= CAST_NODES) {
+        abort();
+    }
+    cast->role[id] = role;
+    cast->exec[id] = culm_gnn_symbolic_new(&cast->layout, &cast->pace, cast->seed, pool);
+    return (struct culm_gnn_node_options){.world = world,
+                                          .exec = cast->exec[id],
+                                          .layout = &cast->layout,
+                                          .pool = pool,
+                                          .id = id,
+                                          .beat_ms = cast->beat_ms,
+                                          .pace = cast->pace};
+}
+
+static inline void *gnn_cast_server(void *context, int32_t id, struct culm_world *world,
+                                    struct culm_blob_pool *pool) {
+    struct gnn_cast *cast = context;
+    struct culm_gnn_server_options options = cast->server;
+    options.node = gnn_cast_node(cast, id, world, pool, CULM_GNN_SERVER);
+    return culm_gnn_server_new(&options);
+}
+
+static inline void *gnn_cast_parameter(void *context, int32_t id, struct culm_world *world,
+                                       struct culm_blob_pool *pool) {
+    const struct culm_gnn_node_options options =
+        gnn_cast_node(context, id, world, pool, CULM_GNN_PARAMETER);
+    return culm_gnn_parameter_new(&options);
+}
+
+static inline void *gnn_cast_worker(void *context, int32_t id, struct culm_world *world,
+                                    struct culm_blob_pool *pool) {
+    struct gnn_cast *cast = context;
+    struct culm_gnn_worker_options options = cast->worker;
+    options.node = gnn_cast_node(cast, id, world, pool, CULM_GNN_WORKER);
+    return culm_gnn_worker_new(&options);
+}
+
+static inline void gnn_cast_end(void *context, int32_t id, void *actor) {
+    struct gnn_cast *cast = context;
+    switch (cast->role[id]) {
+    case CULM_GNN_SERVER: culm_gnn_server_free(actor); break;
+    case CULM_GNN_PARAMETER: culm_gnn_parameter_free(actor); break;
+    default: culm_gnn_worker_free(actor); break;
+    }
+    culm_gnn_symbolic_free(cast->exec[id]);
+    cast->exec[id] = NULL;
+}
+
+/* For the simulator's options; `make` and `end` of a test may do more and then call those above. */
+static inline void gnn_cast_roles(struct gnn_cast *cast, struct culm_sim_options *options) {
+    options->role[CULM_GNN_SERVER] =
+        (struct culm_sim_role){cast, &culm_gnn_server_actor, gnn_cast_server, gnn_cast_end, false};
+    options->role[CULM_GNN_PARAMETER] = (struct culm_sim_role){
+        cast, &culm_gnn_parameter_actor, gnn_cast_parameter, gnn_cast_end, false};
+    options->role[CULM_GNN_WORKER] =
+        (struct culm_sim_role){cast, &culm_gnn_worker_actor, gnn_cast_worker, gnn_cast_end, true};
+    options->coordinator_ops = &culm_gnn_leader_actor;
+}
+
+#endif
