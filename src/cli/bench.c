@@ -22,7 +22,7 @@ struct values {
     int64_t width;                          /* 0: not given */
     int dtype, recompute;                   /* -1: not given */
     const char *weights;
-    bool json;
+    bool layers, json;
 };
 
 static const struct culm_option options[] = {
@@ -43,6 +43,7 @@ static const struct culm_option options[] = {
                 "numbers in a row that a kernel of graph networks gathers (default: 64)"),
     CULM_OPTION("weights", TEXT, "FILE", struct values, weights,
                 "infer: the model's numbers (default: its own)"),
+    CULM_OPTION("layers", FLAG, NULL, struct values, layers, "infer: times each layer as well"),
     CULM_OPTION("json", FLAG, NULL, struct values, json, "prints one JSON object"),
 };
 
@@ -67,7 +68,9 @@ const struct culm_usage culm_usage_bench = {
         "answers:\n"
         "the forward pass of a batch, given for one frame of it. Memory is the model's numbers "
         "and\n"
-        "what running takes beside them.\n"
+        "what running takes beside them. With --layers come the operators one by one: kind, "
+        "shapes\n"
+        "read and made, median time, operations, and the bytes read and written a second.\n"
         "\n"
         "gnn epoch times the epochs of a graph network (culm gnn train) without evaluation. GB/s "
         "is\n"
@@ -163,9 +166,10 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
                               "or 'culm bench gnn spmm|sddmm|softmax GRAPH'",
                               arguments->items[1]);
     }
-    if (v->batch || v->context || v->recompute >= 0) {
-        return culm_error_set(error, CULM_ERR_ARGUMENT,
-                              "--batch, --context and --recompute are not for 'bench gnn'");
+    if (v->batch || v->context || v->recompute >= 0 || v->layers) {
+        return culm_error_set(
+            error, CULM_ERR_ARGUMENT,
+            "--batch, --context, --recompute and --layers are not for 'bench gnn'");
     }
     if (kernel) {
         return bench_kernel(arguments->items[1], arguments->items[2], v, error);
@@ -196,39 +200,86 @@ static enum culm_status bench_gnn(const struct culm_arguments *arguments, const 
     return CULM_OK;
 }
 
+static json_t *shape_json(const int64_t dim[4]) {
+    return json_pack("[I, I, I, I]", (json_int_t)dim[0], (json_int_t)dim[1], (json_int_t)dim[2],
+                     (json_int_t)dim[3]);
+}
+
+static json_t *layers_json(const struct culm_infer_bench *b) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < b->layer_count; i++) {
+        const struct culm_infer_layer *l = &b->layer[i];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o, s:o, s:o, s:f, s:f, s:f}", "kind", l->kind,
+                                        "name", culm_json_text(l->name), "in", shape_json(l->in),
+                                        "out", shape_json(l->out), "seconds", l->seconds, "flops",
+                                        l->flops, "bytes", l->bytes));
+    }
+    return list;
+}
+
+static void print_layers(const struct culm_infer_bench *b) {
+    double all = 0;
+    for (int32_t i = 0; i < b->layer_count; i++) {
+        all += b->layer[i].seconds;
+    }
+    for (int32_t i = 0; i < b->layer_count; i++) {
+        const struct culm_infer_layer *l = &b->layer[i];
+        double seconds = l->seconds > 0 ? l->seconds : 1e-9; /* a clock's tick */
+        printf("%3d %-16s %4lldx%-4lld %4lld -> %4lldx%-4lld %4lld %8.1f us %4.1f %% %6.1f GFLOP/s "
+               "%5.1f GB/s  %s\n",
+               i, l->kind, (long long)l->in[1], (long long)l->in[2], (long long)l->in[3],
+               (long long)l->out[1], (long long)l->out[2], (long long)l->out[3], seconds * 1e6,
+               100 * seconds / all, l->flops / seconds / 1e9, l->bytes / seconds / 1e9, l->name);
+    }
+}
+
+static void report_infer(const struct culm_infer_bench *b, bool as_json) {
+    double gflops = b->flops / b->median_s / 1e9;
+    int64_t memory = b->parameter_bytes + b->activation_bytes;
+    if (as_json) {
+        json_t *object = json_pack(
+            "{s:o, s:i, s:I, s:{s:f, s:f}, s:f, s:f, s:I, s:I, s:I, s:I}", "model",
+            culm_json_text(b->name), "threads", b->threads, "batch", (json_int_t)b->batch,
+            "frame_s", "median", b->median_s, "min", b->least_s, "frames_per_s", 1 / b->median_s,
+            "gflops", gflops, "memory_bytes", (json_int_t)memory, "parameter_bytes",
+            (json_int_t)b->parameter_bytes, "activation_bytes", (json_int_t)b->activation_bytes,
+            "peak_memory_bytes", (json_int_t)b->peak_memory_bytes);
+        if (b->layer) {
+            json_object_set_new(object, "layers", layers_json(b));
+        }
+        culm_cli_print_json(object);
+        return;
+    }
+    if (b->layer) {
+        print_layers(b);
+    }
+    printf("%s, %d threads, batch %lld: frame %.3f ms (min %.3f), %.0f frames/s, %.1f GFLOP/s, "
+           "%.1f MB\n",
+           b->name, b->threads, (long long)b->batch, b->median_s * 1e3, b->least_s * 1e3,
+           1 / b->median_s, gflops, (double)memory / 1e6);
+}
+
 static enum culm_status bench_infer(const struct culm_arguments *arguments, const struct values *v,
                                     struct culm_error *error) {
     struct culm_infer_bench b;
     if (arguments->count != 2 || v->context || v->recompute >= 0 || v->dtype > 0 || v->width) {
         return culm_error_set(error, CULM_ERR_ARGUMENT,
                               "write 'culm bench infer MODEL', with --batch, --threads, --iters, "
-                              "--weights and --json alone");
+                              "--weights, --layers and --json alone");
     }
-    const struct culm_infer_options how = {
-        .weights = v->weights, .batch = v->batch, .threads = (int)v->threads, .iters = v->iters};
+    const struct culm_infer_options how = {.weights = v->weights,
+                                           .batch = v->batch,
+                                           .threads = (int)v->threads,
+                                           .iters = v->iters,
+                                           .layers = v->layers};
     enum culm_status status = culm_bench_infer(arguments->items[1], &how, &b, error);
-    if (status != CULM_OK) {
-        return status;
+    if (status == CULM_OK) {
+        report_infer(&b, v->json);
     }
-    double gflops = b.flops / b.median_s / 1e9;
-    int64_t memory = b.parameter_bytes + b.activation_bytes;
-    if (v->json) {
-        culm_cli_print_json(json_pack(
-            "{s:o, s:i, s:I, s:{s:f, s:f}, s:f, s:f, s:I, s:I, s:I, s:I}", "model",
-            culm_json_text(b.name), "threads", b.threads, "batch", (json_int_t)b.batch, "frame_s",
-            "median", b.median_s, "min", b.least_s, "frames_per_s", 1 / b.median_s, "gflops",
-            gflops, "memory_bytes", (json_int_t)memory, "parameter_bytes",
-            (json_int_t)b.parameter_bytes, "activation_bytes", (json_int_t)b.activation_bytes,
-            "peak_memory_bytes", (json_int_t)b.peak_memory_bytes));
-    } else {
-        printf("%s, %d threads, batch %lld: frame %.3f ms (min %.3f), %.0f frames/s, %.1f GFLOP/s, "
-               "%.1f MB\n",
-               b.name, b.threads, (long long)b.batch, b.median_s * 1e3, b.least_s * 1e3,
-               1 / b.median_s, gflops, (double)memory / 1e6);
-    }
-    return CULM_OK;
+    culm_infer_bench_release(&b);
+    return status;
 }
-
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
                             struct culm_error *error) {
     static const char *const actions[] = {"step", "ops", NULL};
@@ -243,6 +294,9 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     }
     if (v->weights) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--weights is for 'bench infer' alone");
+    }
+    if (v->layers) {
+        return culm_error_set(error, CULM_ERR_ARGUMENT, "--layers is for 'bench infer' alone");
     }
     if (v->width) {
         return culm_error_set(error, CULM_ERR_ARGUMENT, "--width is for 'bench gnn' alone");

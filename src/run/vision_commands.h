@@ -88,19 +88,34 @@ struct culm_infer_options {
     int64_t batch; /* 0: 1 */
     int threads;
     int64_t iters;
+    bool layers; /* time them one by one as well */
+};
+/* One operator of the fused graph. */
+struct culm_infer_layer {
+    char name[96]; /* of its weights, if it has any; else empty */
+    char kind[48]; /* "conv 3x3/2", "depthwise 5x5", "concat", .. */
+    int64_t in[4],
+        out[4];          /* shapes [batch,h,w,channels] of what is read first, and of what is made;
+                              with fewer dimensions the first are 1 */
+    double seconds;      /* median, of the batch */
+    double flops, bytes; /* of the batch; bytes: all that it reads and writes, each once */
 };
 struct culm_infer_bench {
     char name[64];
     int64_t batch;
     int threads;
-    double median_s, least_s;  /* a frame: a batch's time over its size */
-    double flops;              /* of a frame */
-    int64_t parameter_bytes;   /* of the model's numbers, as they are kept */
-    int64_t activation_bytes;  /* of everything else that running takes */
-    int64_t peak_memory_bytes; /* of the process */
+    double median_s, least_s;       /* a frame: a batch's time over its size */
+    double flops;                   /* of a frame */
+    int64_t parameter_bytes;        /* of the model's numbers, as they are kept */
+    int64_t activation_bytes;       /* of everything else that running takes */
+    int64_t peak_memory_bytes;      /* of the process */
+    struct culm_infer_layer *layer; /* as they run; NULL: not asked for */
+    int32_t layer_count;
 };
-/* Forward passes on a picture of noise, after some that are not counted. */
+/* Forward passes on a picture of noise, after some that are not counted. Release it also after a
+ * failure. */
 enum culm_status culm_bench_infer(const char *what, const struct culm_infer_options *options,
                                   struct culm_infer_bench *ret_bench, struct culm_error *error);
+void culm_infer_bench_release(struct culm_infer_bench *bench); /* fine on a zeroed struct */
 
 #endif

@@ -304,11 +304,22 @@ static void test_classifier(void **state) {
                      CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "no model of pictures"));
     struct culm_infer_bench bench;
-    const struct culm_infer_options how = {.batch = 2, .threads = 1, .iters = 3};
+    const struct culm_infer_options how = {.batch = 2, .threads = 1, .iters = 3, .layers = true};
     ok(culm_bench_infer(inside("net-two.cfg"), &how, &bench, &error), &error);
     assert_true(bench.median_s > 0 && bench.least_s <= bench.median_s);
     assert_string_equal(bench.name, "net-two");
     assert_true(bench.parameter_bytes >= 28 * 4 && bench.activation_bytes > 0);
+    double flops = 0;
+    assert_true(bench.layer_count > 0);
+    for (int32_t i = 0; i < bench.layer_count; i++) {
+        const struct culm_infer_layer *layer = &bench.layer[i];
+        assert_true(layer->seconds >= 0 && layer->bytes > 0 && layer->kind[0]);
+        assert_int_equal(layer->in[0], 2);
+        flops += layer->flops;
+    }
+    assert_true(fabs(flops - 2 * bench.flops) <= 1e-6 * flops);
+    assert_int_equal(bench.layer[0].in[3], 3);
+    culm_infer_bench_release(&bench);
 }
 
 /* --- against other programs --- */
