@@ -12,85 +12,18 @@
  * beside each other inside the image, else one tap, which is zeros outside. Nothing is packed: the
  * weights are read as they lie, a row of O for each term.
  *
- * Depthwise: channels are the lanes; for some pixels of a line at a time each tap's weights are read
- * once.
+ * Depthwise: conv_infer_depth.c.
  */
-#include "device/cpu/functions.h"
-#include "device/cpu/infer.h"
-#include "device/cpu/variant.h"
+#include "device/cpu/conv_infer.h"
 
 #include <assert.h>
 
 #if SIMD_WIDE
-#define PIXELS 8
 #define VECTORS 3
 #else
-#define PIXELS 4
 #define VECTORS 1
 #endif
 #define RUNS (CULM_CPU_CONV_TAPS)
-
-struct infer {
-    const struct culm_conv_infer_args *a;
-    const struct culm_conv *v;
-    const float *zeros;            /* as many as a run has terms */
-    float *offset, *scale, *shift; /* [round_up(O)] */
-    int64_t pixels, each;          /* in all; of a tile of work */
-    bool pointwise;
-};
-
-/* --- what follows the chain --- */
-
-SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
-               int64_t column, int64_t left, const enum culm_function function, const bool whole) {
-    const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
-    const vec shift = vload(s->shift + column), alpha = vset((float)s->a->alpha);
-    const float *residual = s->a->residual;
-#pragma GCC unroll 8
-    for (int p = 0; p < count; p++) {
-        int64_t to = at + p * step + column;
-        vec y = vfma(vadd(sum[p], offset), scale, shift);
-        if (residual) {
-            y = vadd(y, whole ? vload(residual + to) : vload_n(residual + to, left));
-        }
-        y = function == CULM_FUNCTION_NONE ? y : vrelu(function, y, alpha);
-        if (whole) {
-            vstore(s->a->y + to, y);
-        } else {
-            vstore_n(s->a->y + to, y, left);
-        }
-    }
-}
-
-SIMD void emit_any(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
-                   int64_t column, int64_t left) {
-    bool whole = left >= LANES;
-    switch (s->a->function) {
-    case CULM_FUNCTION_RELU:
-        if (whole) {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, true);
-        } else {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, false);
-        }
-        return;
-    case CULM_FUNCTION_LEAKY_RELU:
-        if (whole) {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, true);
-        } else {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, false);
-        }
-        return;
-    case CULM_FUNCTION_RELU6:
-        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, whole);
-        return;
-    default:
-        if (whole) {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, true);
-        } else {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, false);
-        }
-    }
-}
 
 /* --- one group --- */
 
@@ -263,93 +196,7 @@ static void some_pixels(void *context, int64_t part, int thread) {
     }
 }
 
-/* --- depthwise --- */
-
-/* `count` pixels of a line, one block of channels, taps [first, end) of each row of the kernel. */
-SIMD void depth_pixels(const struct infer *s, const float *const *row, const int64_t *filter,
-                       int64_t rows, const int count, int64_t x, int64_t first, int64_t end,
-                       int64_t at, int64_t c, int64_t left, const bool whole) {
-    const struct culm_conv *v = s->v;
-    const int64_t channels = v->c, step = v->stride[1] * channels;
-    vec sum[2 * PIXELS];
-#pragma GCC unroll 16
-    for (int p = 0; p < count; p++) {
-        sum[p] = vzero();
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        const float *from = row[i] + (x + first * v->dilation[1]) * channels + c;
-        const float *w = s->a->w + (filter[i] + first) * channels + c;
-        for (int64_t tap = first; tap < end; tap++) {
-            vec weights = whole ? vload(w) : vload_n(w, left);
-#pragma GCC unroll 16
-            for (int p = 0; p < count; p++) {
-                const float *one = from + p * step;
-                sum[p] = vfma(whole ? vload(one) : vload_n(one, left), weights, sum[p]);
-            }
-            from += v->dilation[1] * channels;
-            w += channels;
-        }
-    }
-    emit_any(s, sum, count, at, channels, c, left);
-}
-
-SIMD void depth_block(const struct infer *s, const float *const *row, const int64_t *filter,
-                      int64_t rows, int64_t line, int64_t c, int64_t low, int64_t high,
-                      const bool whole) {
-    const struct culm_conv *v = s->v;
-    int64_t left = whole ? LANES : v->c - c;
-    for (int64_t pixel = 0; pixel < v->ow;) {
-        int64_t x = pixel * v->stride[1] - v->pad[1], at = (line * v->ow + pixel) * v->c;
-        if (pixel >= low && pixel + PIXELS <= high) {
-            depth_pixels(s, row, filter, rows, PIXELS, x, 0, v->kw, at, c, left, whole);
-            pixel += PIXELS;
-            continue;
-        }
-        if (pixel >= low && pixel + PIXELS / 2 <= high) {
-            depth_pixels(s, row, filter, rows, PIXELS / 2, x, 0, v->kw, at, c, left, whole);
-            pixel += PIXELS / 2;
-            continue;
-        }
-        int64_t first = 0, end = v->kw;
-        while (first < end && x + first * v->dilation[1] < 0) {
-            first++;
-        }
-        while (end > first && x + (end - 1) * v->dilation[1] >= v->w) {
-            end--;
-        }
-        depth_pixels(s, row, filter, rows, 1, x, first, end, at, c, left, whole);
-        pixel++;
-    }
-}
-
-/* One line of y. */
-static void depth_line(void *context, int64_t line, int thread) {
-    const struct infer *s = context;
-    const struct culm_conv *v = s->v;
-    const float *row[CULM_CPU_CONV_TAPS];
-    int64_t filter[CULM_CPU_CONV_TAPS], rows = 0;
-    int64_t n = line / v->oh, top = line % v->oh * v->stride[0] - v->pad[0];
-    int64_t reach = (v->kw - 1) * v->dilation[1], low = ceil_div(v->pad[1], v->stride[1]);
-    int64_t last = v->w - 1 - reach + v->pad[1]; /* what the first tap of a pixel may read */
-    int64_t high = last < 0 ? 0 : at_most(v->ow, last / v->stride[1] + 1);
-    (void)thread;
-    for (int64_t ky = 0; ky < v->kh; ky++) {
-        int64_t y = top + ky * v->dilation[0];
-        if (y >= 0 && y < v->h) {
-            row[rows] = s->a->x + (n * v->h + y) * v->w * v->c;
-            filter[rows++] = ky * v->kw;
-        }
-    }
-    for (int64_t c = 0; c < v->c; c += LANES) {
-        if (v->c - c >= LANES) {
-            depth_block(s, row, filter, rows, line, c, low, high, true);
-        } else {
-            depth_block(s, row, filter, rows, line, c, low, high, false);
-        }
-    }
-}
-
-/* --- both --- */
+/* --- all --- */
 
 /* Coefficients, one and nothing where there is no norm. */
 static void prepare(const struct infer *s) {
@@ -374,17 +221,22 @@ void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_arg
     float *shared = cpu_shared(cpu);
     struct infer s = {.a = args,
                       .v = v,
+                      .cpu = cpu,
                       .zeros = shared + 3 * width,
                       .offset = shared,
                       .scale = shared + width,
                       .shift = shared + 2 * width,
+                      .slope = args->function == CULM_FUNCTION_NONE         ? 1
+                               : args->function == CULM_FUNCTION_LEAKY_RELU ? (float)args->alpha
+                                                                            : 0,
+                      .cap = args->function == CULM_FUNCTION_RELU6 ? 6 : INFINITY,
                       .pixels = v->n * v->oh * v->ow};
     assert(culm_conv_infer_possible(v) && v->kh * v->kw <= CULM_CPU_CONV_TAPS);
     assert(3 * width + zeros <= SHARED_FLOATS);
     memset(shared + 3 * width, 0, (size_t)zeros * sizeof *shared);
     prepare(&s);
     if (v->groups > 1) {
-        culm_cpu_run(cpu, v->n * v->oh, depth_line, &s);
+        ISA_NAME(conv_infer_depth)(cpu, &s);
         return;
     }
     s.pointwise = v->kh == 1 && v->kw == 1 && v->oh == v->h && v->ow == v->w && v->stride[0] == 1 &&

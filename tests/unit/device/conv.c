@@ -77,13 +77,35 @@ static const struct culm_conv geometries[] = {
 };
 #define GEOMETRIES (int)(sizeof geometries / sizeof *geometries)
 
-static struct culm_conv geometry(int i) {
-    struct culm_conv v = geometries[i];
+/* For inference, beside these: depthwise squares of 3 and 5 with sides of all kinds, and 3x3 that
+ * Winograd's algorithm does. */
+static const struct culm_conv infer_geometries[] = {
+    GEOMETRY(2, 7, 26, 24, 24, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 24),
+    GEOMETRY(1, 9, 17, 8, 8, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 8),
+    GEOMETRY(1, 12, 21, 40, 40, 3, 3, 2, 2, 0, 0, 1, 1, 1, 1, 40),
+    GEOMETRY(1, 8, 19, 33, 33, 5, 5, 1, 1, 2, 2, 2, 2, 1, 1, 33),
+    GEOMETRY(2, 11, 35, 16, 16, 5, 5, 2, 2, 2, 2, 2, 2, 1, 1, 16),
+    GEOMETRY(1, 1, 2, 17, 17, 5, 5, 1, 1, 2, 2, 2, 2, 1, 1, 17),
+    GEOMETRY(1, 6, 5, 12, 12, 3, 3, 1, 1, 4, 5, 3, 4, 1, 1, 12), /* pixels that no tap sees */
+    GEOMETRY(1, 4, 20, 20, 20, 3, 3, 1, 1, 0, 0, 0, 0, 1, 1, 20),
+    GEOMETRY(3, 9, 6, 20, 33, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 8, 8, 64, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 15, 18, 17, 16, 3, 3, 1, 1, 0, 2, 1, 0, 1, 1, 1),
+    GEOMETRY(1, 33, 31, 16, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 9, 13, 300, 260, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* twice what scratch holds */
+    GEOMETRY(1, 23, 45, 3, 16, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1),
+    GEOMETRY(1, 9, 40, 4, 7, 5, 3, 1, 2, 2, 0, 2, 1, 1, 1, 1),
+};
+#define INFER_GEOMETRIES (int)(sizeof infer_geometries / sizeof *infer_geometries)
+
+static struct culm_conv with_output(struct culm_conv v) {
     v.oh = culm_conv_output_size(&v, 0);
     v.ow = culm_conv_output_size(&v, 1);
     assert_true(v.oh > 0 && v.ow > 0);
     return v;
 }
+
+static struct culm_conv geometry(int i) { return with_output(geometries[i]); }
 
 struct array {
     float *f32;     /* what the reference sees, or the result as f32 */
@@ -270,8 +292,7 @@ static void pass_test(enum culm_conv_pass pass, enum culm_conv_algorithm algorit
 
 /* For inference: with and without norm, bias and residual, every function; the same bits everywhere, and
  * into the residual's own memory. */
-static void infer_test(int index, int how) {
-    struct culm_conv v = geometry(index);
+static void infer_test(struct culm_conv v, int index, int how) {
     static const enum culm_function functions[] = {CULM_FUNCTION_NONE, CULM_FUNCTION_RELU,
                                                    CULM_FUNCTION_LEAKY_RELU, CULM_FUNCTION_RELU6};
     bool norm = how & 1, bias = how >> 1 & 1, residual = (how + index) >> 2 & 1;
@@ -350,13 +371,52 @@ static void infer_test(int index, int how) {
 static void infer_forward(void **state) {
     (void)state;
     int tried = 0;
-    for (int i = 0; i < GEOMETRIES; i++) {
-        struct culm_conv v = geometry(i);
+    for (int i = 0; i < GEOMETRIES + INFER_GEOMETRIES; i++) {
+        struct culm_conv v =
+            i < GEOMETRIES ? geometry(i) : with_output(infer_geometries[i - GEOMETRIES]);
         for (int how = 0; how < 4 && culm_conv_infer_possible(&v); how++, tried++) {
-            infer_test(i, how);
+            infer_test(v, i, how);
         }
     }
     assert_true(tried > 100);
+}
+
+/* An image of a batch has the bits that it has alone. */
+static void infer_batch(void **state) {
+    (void)state;
+    static const struct culm_conv shapes[] = {
+        GEOMETRY(1, 8, 8, 32, 24, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+        GEOMETRY(1, 7, 5, 20, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 20),
+        GEOMETRY(1, 5, 7, 20, 34, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1),
+        GEOMETRY(1, 11, 9, 3, 16, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1),
+    };
+    enum { MANY = 5 };
+    for (int i = 0; i < 4; i++) {
+        struct culm_conv one = with_output(shapes[i]), all = one;
+        int64_t in = one.h * one.w * one.c, out = one.oh * one.ow * one.o;
+        all.n = MANY;
+        struct array x = array_new(MANY * in, false, 1), y = array_new(MANY * out, false, 2);
+        struct array w = array_new(one.kh * one.kw * one.c / one.groups * one.o, false, 3);
+        struct array alone = array_new(out, false, 4);
+        for (int k = 0; k < ISAS * THREADS; k++) {
+            struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
+            struct culm_conv_infer_args args = {.conv = &all, .y = y.f32, .x = x.f32, .w = w.f32};
+            if (!cpu) {
+                continue;
+            }
+            culm_device_conv_infer(cpu, &args);
+            for (int64_t n = 0; n < MANY; n++) {
+                args = (struct culm_conv_infer_args){
+                    .conv = &one, .y = alone.f32, .x = x.f32 + n * in, .w = w.f32};
+                culm_device_conv_infer(cpu, &args);
+                assert_memory_equal(alone.f32, y.f32 + n * out, (size_t)out * 4);
+            }
+        }
+        array_free(&x);
+        array_free(&y);
+        array_free(&w);
+        array_free(&alone);
+    }
 }
 
 static void turned_weights(void **state) {
@@ -459,6 +519,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(algorithms),
         cmocka_unit_test(reference_gradients),
         cmocka_unit_test(infer_forward),
+        cmocka_unit_test(infer_batch),
         cmocka_unit_test(turned_weights),
         cmocka_unit_test(direct_forward),
         cmocka_unit_test(direct_backward_data),

@@ -1,0 +1,108 @@
+/*
+ * What the files of convolution for inference share: what a call is about, and what follows the chain of
+ * an element. conv_infer.c says how the bits come about.
+ */
+#ifndef CULM_DEVICE_CPU_CONV_INFER_H
+#define CULM_DEVICE_CPU_CONV_INFER_H
+
+#include "device/cpu/functions.h"
+#include "device/cpu/infer.h"
+#include "device/cpu/variant.h"
+
+#if SIMD_WIDE
+#define PIXELS 8
+#else
+#define PIXELS 4
+#endif
+
+struct infer {
+    const struct culm_conv_infer_args *a;
+    const struct culm_conv *v;
+    struct culm_cpu *cpu;
+    const float *zeros;            /* as many as a run has terms */
+    float *offset, *scale, *shift; /* [round_up(O)] */
+    float slope, cap;              /* the function is min(cap, y < 0 ? y slope : y) */
+    int64_t pixels, each;          /* in all; of a tile of work */
+    bool pointwise;
+};
+
+/* --- what follows the chain --- */
+
+SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
+               int64_t column, int64_t left, const enum culm_function function, const bool whole) {
+    const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
+    const vec shift = vload(s->shift + column), alpha = vset((float)s->a->alpha);
+    const float *residual = s->a->residual;
+#pragma GCC unroll 8
+    for (int p = 0; p < count; p++) {
+        int64_t to = at + p * step + column;
+        vec y = vfma(vadd(sum[p], offset), scale, shift);
+        if (residual) {
+            y = vadd(y, whole ? vload(residual + to) : vload_n(residual + to, left));
+        }
+        y = function == CULM_FUNCTION_NONE ? y : vrelu(function, y, alpha);
+        if (whole) {
+            vstore(s->a->y + to, y);
+        } else {
+            vstore_n(s->a->y + to, y, left);
+        }
+    }
+}
+
+SIMD void emit_any(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
+                   int64_t column, int64_t left) {
+    bool whole = left >= LANES;
+    switch (s->a->function) {
+    case CULM_FUNCTION_RELU:
+        if (whole) {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, true);
+        } else {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, false);
+        }
+        return;
+    case CULM_FUNCTION_LEAKY_RELU:
+        if (whole) {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, true);
+        } else {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, false);
+        }
+        return;
+    case CULM_FUNCTION_RELU6:
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, whole);
+        return;
+    default:
+        if (whole) {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, true);
+        } else {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, false);
+        }
+    }
+}
+
+/* The same by one way for all functions, without a choice in it; small code, for where sums are short. */
+SIMD void emit_free(const struct infer *s, const vec *sum, const int count, int64_t at,
+                    int64_t step, int64_t column, int64_t left, const bool whole) {
+    const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
+    const vec shift = vload(s->shift + column), slope = vset(s->slope), cap = vset(s->cap);
+    const float *residual = s->a->residual;
+#pragma GCC unroll 8
+    for (int p = 0; p < count; p++) {
+        int64_t to = at + p * step + column;
+        vec y = vfma(vadd(sum[p], offset), scale, shift);
+        if (residual) {
+            y = vadd(y, whole ? vload(residual + to) : vload_n(residual + to, left));
+        }
+        y = vselect(vless(y, vzero()), vfma(y, slope, vzero()), y);
+        y = vmin(cap, y);
+        if (whole) {
+            vstore(s->a->y + to, y);
+        } else {
+            vstore_n(s->a->y + to, y, left);
+        }
+    }
+}
+
+/* One channel in and out a group: conv_infer_depth.c. */
+void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s);
+
+#endif
