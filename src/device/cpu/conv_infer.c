@@ -144,6 +144,34 @@ static void advance(const struct culm_conv *v, struct place *place) {
     }
 }
 
+/* The same for PIXELS of one line, of which each has a whole row of the kernel inside; `again`: those
+ * before it in `r` were such pixels of the same line. */
+static void find_reads_inside(const struct infer *s, struct place *next, struct reads *r,
+                              bool again) {
+    const struct culm_conv *v = s->v;
+    int64_t step = v->stride[1] * v->c;
+    r->terms = v->kw * v->c;
+    r->runs = v->kh;
+    for (int64_t ky = 0; ky < v->kh; ky++) {
+        int64_t y = next->y + ky * v->dilation[0];
+        bool inside = y >= 0 && y < v->h;
+        if (again) {
+            for (int p = 0; p < PIXELS; p++) {
+                r->from[ky][p] += inside ? PIXELS * step : 0;
+            }
+            continue;
+        }
+        const float *from =
+            inside ? s->a->x + ((next->n * v->h + y) * v->w + next->x) * v->c : s->zeros;
+        for (int p = 0; p < PIXELS; p++) {
+            r->from[ky][p] = from + (inside ? p * step : 0);
+        }
+    }
+    next->ox += PIXELS - 1;
+    next->x += (PIXELS - 1) * v->stride[1];
+    advance(v, next);
+}
+
 /* Where `count` pixels from `next` on read, and in how long runs: rows of the kernel if `merged`. */
 static void find_reads(const struct infer *s, struct place *next, int count, struct reads *r) {
     const struct culm_conv *v = s->v;
@@ -179,17 +207,24 @@ static void find_pointwise(const struct infer *s, int64_t pixel, int count, stru
 
 static void some_pixels(void *context, int64_t part, int thread) {
     const struct infer *s = context;
+    const struct culm_conv *v = s->v;
     struct reads r;
     int64_t pixel = part * s->each, end = at_most(s->pixels, pixel + s->each);
-    struct place next = place_of(s->v, pixel);
+    struct place next = place_of(v, pixel);
+    bool again = false;
     (void)thread;
     while (pixel < end) {
         bool one = pixel + PIXELS > end;
         int count = one ? 1 : PIXELS;
         if (s->pointwise) {
             find_pointwise(s, pixel, count, &r);
+        } else if (!one && next.ox + PIXELS <= v->ow && next.x >= 0 && v->dilation[1] == 1 &&
+                   next.x + (PIXELS - 1) * v->stride[1] + v->kw <= v->w) {
+            find_reads_inside(s, &next, &r, again && next.ox > 0);
+            again = true;
         } else {
             find_reads(s, &next, count, &r);
+            again = false;
         }
         all_columns(s, &r, pixel, one);
         pixel += count;

@@ -104,5 +104,9 @@ SIMD void emit_free(const struct infer *s, const vec *sum, const int count, int6
 
 /* One channel in and out a group: conv_infer_depth.c. */
 void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s);
+/* 3x3 without steps, if it pays: conv_infer_winograd.c. `shared`: what is left of the shared scratch,
+ * `floats` long. False: it is not such a convolution, and nothing is done. */
+bool ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, float *shared,
+                                   int64_t floats);
 
 #endif
