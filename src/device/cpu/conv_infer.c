@@ -12,7 +12,7 @@
  * beside each other inside the image, else one tap, which is zeros outside. Nothing is packed: the
  * weights are read as they lie, a row of O for each term.
  *
- * Depthwise: conv_infer_depth.c.
+ * Depthwise: conv_infer_depth.c. Most of 3x3: conv_infer_winograd.c, whose chains are others.
  */
 #include "device/cpu/conv_infer.h"
 
@@ -272,6 +272,10 @@ void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_arg
     prepare(&s);
     if (v->groups > 1) {
         ISA_NAME(conv_infer_depth)(cpu, &s);
+        return;
+    }
+    if (ISA_NAME(conv_infer_winograd)(cpu, &s, shared + 3 * width + zeros,
+                                      SHARED_FLOATS - 3 * width - zeros)) {
         return;
     }
     s.pointwise = v->kh == 1 && v->kw == 1 && v->oh == v->h && v->ow == v->w && v->stride[0] == 1 &&
