@@ -14,7 +14,8 @@
  * possible (culm_conv_infer_possible). w is [kh,kw,C/groups,O]: the weights turned (culm_conv_turn), so
  * that what is read together lies together; nothing is folded into them. b, residual[N,OH,OW,O] (may be
  * y), and gamma, beta, mean, variance together may be absent. The function is NONE, RELU, RELU6 or
- * LEAKY_RELU. On the CPU an element is one chain of fused multiply-adds over ky, kx, channel. */
+ * LEAKY_RELU. On the CPU an element is one chain of fused multiply-adds over ky, kx, channel, or, of
+ * most 3x3, what Winograd's algorithm makes; which, follows from the shape of one image. */
 struct culm_conv_infer_args {
     const struct culm_conv *conv;
     float *y;
