@@ -3,6 +3,7 @@
 
 #include "merge/gemel.h"
 #include "merge/joint.h"
+#include "merge/lesson.h"
 #include "merge/pace.h"
 
 #include <math.h>
@@ -13,28 +14,15 @@
 #define BATCH 2
 #define MODELS_MAX CULM_PACE_MODELS_MAX
 
-/* What a model is trained on. */
-struct lesson {
-    const struct culm_merge_model *model;
-    const struct culm_merge_frames *frames;
-    const struct culm_answer *answer; /* [frames]: of the original */
-    /* What is wanted of the samples that were asked for last, as many as a batch has: */
-    struct culm_wanted_box *box[BATCH];
-    int32_t box_capacity[BATCH];
-    float *points[BATCH];
-    int32_t turn; /* whose memory the next one takes */
-};
-
 struct work {
     struct culm_search *s;
     struct culm_match match; /* of the models that may be merged */
     int32_t *instance_of;    /* [match.count]: in the search's match */
     struct culm_match_groups groups;
     struct culm_gemel gemel;
-    struct lesson *lesson;       /* [models] */
-    struct culm_answer **answer; /* [models][frames] */
-    float **kept;                /* [models]: numbers that each was last kept with */
-    float **tried;               /* [models]: of the set that this attempt keeps; NULL: none */
+    struct culm_lesson *lesson; /* [models] */
+    float **kept;               /* [models]: numbers that each was last kept with */
+    float **tried;              /* [models]: of the set that this attempt keeps; NULL: none */
     /* Of an attempt: */
     uint64_t pool;
     int32_t model_of[MODELS_MAX]; /* by part */
@@ -93,43 +81,6 @@ static void share(const struct work *w, int32_t i, uint64_t models) {
 
 /* --- lessons --- */
 
-static enum culm_status get(void *ctx, int64_t sample, float *ret_image,
-                            struct culm_wanted *ret_wanted, struct culm_error *error) {
-    struct lesson *lesson = ctx;
-    const struct culm_merge_frames *frames = lesson->frames;
-    const struct culm_answer *answer = &lesson->answer[sample];
-    const int64_t each = culm_elements(&lesson->model->graph->field[0].shape);
-    const float width = (float)frames->width, height = (float)frames->height;
-    const int32_t turn = lesson->turn;
-    lesson->turn = (turn + 1) % BATCH;
-    memcpy(ret_image, frames->image + sample * each, (size_t)each * sizeof *ret_image);
-    if (answer->box_count > lesson->box_capacity[turn]) {
-        free(lesson->box[turn]);
-        lesson->box_capacity[turn] = 2 * answer->box_count;
-        lesson->box[turn] = malloc((size_t)lesson->box_capacity[turn] * sizeof *lesson->box[turn]);
-        if (!lesson->box[turn]) {
-            lesson->box_capacity[turn] = 0;
-            return no_memory(error);
-        }
-    }
-    for (int32_t b = 0; b < answer->box_count; b++) {
-        const struct culm_box *box = &answer->box[b];
-        lesson->box[turn][b] = (struct culm_wanted_box){
-            (box->x + box->width / 2) / width, (box->y + box->height / 2) / height,
-            box->width / width, box->height / height, box->class_index};
-    }
-    for (int32_t p = 0; p < answer->point_count; p++) {
-        lesson->points[turn][2 * p] = answer->point[p].x / width;
-        lesson->points[turn][2 * p + 1] = answer->point[p].y / height;
-    }
-    int32_t label = answer->class_count > 0 ? answer->classes[0].class_index : -1;
-    *ret_wanted = (struct culm_wanted){.label = frames->label ? frames->label[sample] : label,
-                                       .points = lesson->points[turn],
-                                       .box = lesson->box[turn],
-                                       .box_count = answer->box_count};
-    return CULM_OK;
-}
-
 static int32_t query_of(const struct culm_search *s, int32_t model) {
     for (int32_t q = 0; q < s->query_count; q++) {
         if (s->query[q].model == model) {
@@ -150,19 +101,14 @@ static enum culm_status prepare(struct work *w, int32_t model, struct culm_error
     if (q < 0 || !s->may[model]) {
         return CULM_OK;
     }
-    struct lesson *lesson = &w->lesson[model];
-    w->answer[model] = calloc((size_t)frames->count + 1, sizeof **w->answer);
-    *lesson =
-        (struct lesson){.model = s->models[model], .frames = frames, .answer = w->answer[model]};
-    bool made = w->answer[model] != NULL;
-    for (int32_t i = 0; i < BATCH && made; i++) {
-        lesson->points[i] =
-            calloc(2 * (size_t)s->models[model]->vision->classes + 1, sizeof *lesson->points[i]);
-        made = lesson->points[i] != NULL;
-    }
-    return made ? culm_judge_answer(s->query[q].judge, s->models[model]->original, frames,
-                                    w->answer[model], error)
-                : no_memory(error);
+    struct culm_lesson *lesson = &w->lesson[model];
+    const struct culm_merge_model *own = s->models[model];
+    enum culm_status status =
+        culm_lesson_init(lesson, frames, culm_elements(&own->graph->field[0].shape),
+                         own->vision->classes, BATCH, error);
+    return status == CULM_OK
+               ? culm_judge_answer(s->query[q].judge, own->original, frames, lesson->answer, error)
+               : status;
 }
 
 /* --- an attempt --- */
@@ -215,9 +161,10 @@ static enum culm_status begin_attempt(struct work *w, struct culm_error *error) 
         if (!w->value[i]) {
             return no_memory(error);
         }
-        part[i] = (struct culm_joint_part){.model = s->models[k]->vision,
-                                           .value = w->value[i],
-                                           .samples = {&w->lesson[k], s->frames[k].count, get}};
+        part[i] = (struct culm_joint_part){
+            .model = s->models[k]->vision,
+            .value = w->value[i],
+            .samples = {&w->lesson[k], s->frames[k].count, culm_lesson_get}};
     }
     if (!w->value) {
         return no_memory(error);
@@ -520,17 +467,9 @@ static void release(struct work *w) {
     int32_t count = w->s->count;
     end_attempt(w);
     for (int32_t k = 0; k < count; k++) {
-        for (int64_t i = 0; w->answer[k] && i < w->s->frames[k].count; i++) {
-            culm_answer_release(&w->answer[k][i]);
-        }
-        free(w->answer[k]);
-        for (int32_t i = 0; i < BATCH; i++) {
-            free(w->lesson[k].box[i]);
-            free(w->lesson[k].points[i]);
-        }
+        culm_lesson_release(&w->lesson[k]);
         free(w->kept[k]);
     }
-    free(w->answer);
     free(w->lesson);
     free(w->kept);
     free(w->tried);
@@ -550,12 +489,10 @@ enum culm_status culm_search_gemel(struct culm_search *search, struct culm_error
     const size_t count = (size_t)search->count + 1;
     struct work w = {.s = search,
                      .lesson = calloc(count, sizeof *w.lesson),
-                     .answer = calloc(count, sizeof *w.answer),
                      .kept = calloc(count, sizeof *w.kept),
                      .tried = calloc(count, sizeof *w.tried)};
-    if (!w.lesson || !w.answer || !w.kept || !w.tried) {
+    if (!w.lesson || !w.kept || !w.tried) {
         free(w.lesson);
-        free(w.answer);
         free(w.kept);
         free(w.tried);
         return no_memory(error);

@@ -1,0 +1,73 @@
+/* What a model is trained on. See lesson.h. */
+#include "merge/lesson.h"
+
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum culm_status no_memory(struct culm_error *error) {
+    return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
+}
+
+enum culm_status culm_lesson_init(struct culm_lesson *lesson,
+                                  const struct culm_merge_frames *frames, int64_t elements,
+                                  int32_t points, int32_t slots, struct culm_error *error) {
+    *lesson = (struct culm_lesson){
+        .elements = elements,
+        .frames = frames,
+        .answer = calloc((size_t)frames->count + 1, sizeof *lesson->answer),
+        .slot = calloc((size_t)slots, sizeof *lesson->slot),
+    };
+    bool made = lesson->answer && lesson->slot;
+    for (; lesson->slots < slots && made; lesson->slots++) {
+        float *list = calloc(2 * (size_t)points + 1, sizeof *list);
+        lesson->slot[lesson->slots].points = list;
+        made = list != NULL;
+    }
+    return made ? CULM_OK : no_memory(error);
+}
+
+void culm_lesson_release(struct culm_lesson *lesson) {
+    for (int64_t i = 0; lesson->answer && i < lesson->frames->count; i++) {
+        culm_answer_release(&lesson->answer[i]);
+    }
+    for (int32_t i = 0; i < lesson->slots; i++) {
+        free(lesson->slot[i].box);
+        free(lesson->slot[i].points);
+    }
+    free(lesson->answer);
+    free(lesson->slot);
+    *lesson = (struct culm_lesson){0};
+}
+
+enum culm_status culm_lesson_get(void *ctx, int64_t sample, float *ret_image,
+                                 struct culm_wanted *ret_wanted, struct culm_error *error) {
+    struct culm_lesson *lesson = ctx;
+    const struct culm_merge_frames *frames = lesson->frames;
+    const struct culm_answer *answer = &lesson->answer[sample];
+    const float width = (float)frames->width, height = (float)frames->height;
+    struct culm_lesson_slot *slot = &lesson->slot[lesson->turn];
+    lesson->turn = (lesson->turn + 1) % lesson->slots;
+    if (!CULM_GROW(slot->box, slot->box_capacity, answer->box_count)) {
+        return no_memory(error);
+    }
+    memcpy(ret_image, frames->image + sample * lesson->elements,
+           (size_t)lesson->elements * sizeof *ret_image);
+    for (int32_t b = 0; b < answer->box_count; b++) {
+        const struct culm_box *box = &answer->box[b];
+        slot->box[b] = (struct culm_wanted_box){
+            (box->x + box->width / 2) / width, (box->y + box->height / 2) / height,
+            box->width / width, box->height / height, box->class_index};
+    }
+    for (int32_t p = 0; p < answer->point_count; p++) {
+        slot->points[2 * p] = answer->point[p].x / width;
+        slot->points[2 * p + 1] = answer->point[p].y / height;
+    }
+    int32_t label = answer->class_count > 0 ? answer->classes[0].class_index : -1;
+    *ret_wanted = (struct culm_wanted){.label = frames->label ? frames->label[sample] : label,
+                                       .points = slot->points,
+                                       .box = slot->box,
+                                       .box_count = answer->box_count};
+    return CULM_OK;
+}
