@@ -31,19 +31,17 @@ static enum culm_status load(struct culm_vision_runner *runner, struct culm_visi
     return status;
 }
 
-static enum culm_status init(struct culm_vision_runner *runner, struct culm_vision_model *model,
-                             int64_t batch, bool fused, struct culm_device *device,
-                             struct culm_error *error) {
+enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
+                                         struct culm_vision_model *model, int64_t batch,
+                                         struct culm_device *device, struct culm_error *error) {
     *runner = (struct culm_vision_runner){.device = device, .batch = batch};
     const struct culm_stage_options how = {.forward_only = true};
     struct culm_graph *plain = NULL;
     enum culm_status status =
         culm_vision_model_graph(model, batch, CULM_VISION_INFER, &plain, error);
-    if (status == CULM_OK && fused) {
+    if (status == CULM_OK) {
         status = culm_graph_fuse(plain, &runner->graph, error);
         culm_graph_free(plain);
-    } else {
-        runner->graph = plain;
     }
     if (status != CULM_OK ||
         (status = culm_stages_compile(runner->graph, 1, &how, &runner->stage, error))) {
@@ -65,19 +63,6 @@ static enum culm_status init(struct culm_vision_runner *runner, struct culm_visi
                    runner->scratch
                ? load(runner, model, error)
                : culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", model->name);
-}
-
-enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
-                                         struct culm_vision_model *model, int64_t batch,
-                                         struct culm_device *device, struct culm_error *error) {
-    return init(runner, model, batch, true, device, error);
-}
-
-enum culm_status culm_vision_runner_init_plain(struct culm_vision_runner *runner,
-                                               struct culm_vision_model *model, int64_t batch,
-                                               struct culm_device *device,
-                                               struct culm_error *error) {
-    return init(runner, model, batch, false, device, error);
 }
 
 void culm_vision_runner_release(struct culm_vision_runner *runner) {

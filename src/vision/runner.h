@@ -23,11 +23,6 @@ struct culm_vision_runner {
 enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
                                          struct culm_vision_model *model, int64_t batch,
                                          struct culm_device *device, struct culm_error *error);
-/* The same with the graph as it is, not fused: to compare the two. */
-enum culm_status culm_vision_runner_init_plain(struct culm_vision_runner *runner,
-                                               struct culm_vision_model *model, int64_t batch,
-                                               struct culm_device *device,
-                                               struct culm_error *error);
 void culm_vision_runner_release(struct culm_vision_runner *runner); /* fine on a zeroed struct */
 /* All of the batch. */
 void culm_vision_runner_run(struct culm_vision_runner *runner);
