@@ -77,20 +77,15 @@ SIMD void factors_of(const struct attend *s, const struct drop_bits *bits, int64
         store_part(factor, vselect(uless(drop_slot(bits, 0), threshold), vzero(), scale), n);
         return;
     }
-    memcpy(word, bits->word, sizeof word);
-    if (s->heads == 8) { /* in order of entries, then words, halves are in order of elements */
-        uint32_t order[4 * LANES];
-        for (int64_t i = 0; i < LANES; i++) {
-            for (int64_t w = 0; w < 4; w++) {
-                order[i * 4 + w] = word[w][i];
-            }
-        }
+    if (s->heads == 8) {
+        const struct drop_entries_bits order = drop_by_entry(bits);
         for (int64_t i = 0; i < n * 8; i += LANES) {
-            uvec half = ushift_right(ubits(vload_bf16((const uint16_t *)order + i)), 16);
+            uvec half = drop_of_entries(&order, i);
             store_part(factor + i, vselect(uless(half, threshold), vzero(), scale), n * 8 - i);
         }
         return;
     }
+    memcpy(word, bits->word, sizeof word);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t h = first; h < at_most(first + 8, s->heads); h++) {
             uint32_t half = word[h % 8 / 2][i] >> (h % 2 * 16) & 0xFFFF;

@@ -44,6 +44,28 @@ SIMD uvec drop_slot(const struct drop_bits *bits, int slot) {
     return slot % 2 ? ushift_right(word, 16) : uand(word, uset(0xFFFF));
 }
 
+/* The same where a block is not of consecutive elements but of eight heads of an entry of its own: the
+ * random bits in order of [entries, heads]. */
+struct drop_entries_bits {
+    uint32_t word[4 * LANES];
+};
+SIMD struct drop_entries_bits drop_by_entry(const struct drop_bits *bits) {
+    uint32_t word[4][LANES];
+    struct drop_entries_bits order;
+    memcpy(word, bits->word, sizeof word);
+    for (int64_t i = 0; i < LANES; i++) {
+        for (int64_t w = 0; w < 4; w++) {
+            order.word[i * 4 + w] = word[w][i];
+        }
+    }
+    return order;
+}
+
+/* Those of elements at .. at + 15. */
+SIMD uvec drop_of_entries(const struct drop_entries_bits *order, int64_t at) {
+    return ushift_right(ubits(vload_bf16((const uint16_t *)order->word + at)), 16);
+}
+
 /* Below this, an element is dropped. */
 SIMD uint32_t drop_threshold(double p) { return (uint32_t)(p * 65536.0 + 0.5); }
 

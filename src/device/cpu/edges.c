@@ -420,22 +420,17 @@ SIMD void drop_entries(const struct edge_drop *s, const struct drop_bits *bits, 
         store_part(a->y + at, drop_apply(bits, 0, threshold, scale, x), n);
         return;
     }
-    memcpy(word, bits->word, sizeof word);
-    if (a->heads == 8) { /* in order of entries, then words, halves are in order of elements */
-        uint32_t order[4 * LANES];
-        for (int64_t i = 0; i < LANES; i++) {
-            for (int64_t w = 0; w < 4; w++) {
-                order[i * 4 + w] = word[w][i];
-            }
-        }
+    if (a->heads == 8) {
+        const struct drop_entries_bits order = drop_by_entry(bits);
         for (int64_t i = 0; i < n * 8; i += LANES) {
-            uvec half = ushift_right(ubits(vload_bf16((const uint16_t *)order + i)), 16);
+            uvec half = drop_of_entries(&order, i);
             vec x = load_part(a->x + at + (uint64_t)i, n * 8 - i);
             x = vselect(uless(half, threshold), vzero(), vmul(x, scale));
             store_part(a->y + at + (uint64_t)i, x, n * 8 - i);
         }
         return;
     }
+    memcpy(word, bits->word, sizeof word);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t h = first; h < at_most(first + 8, a->heads); h++) {
             uint64_t to = at + (uint64_t)(i * a->heads + h);
