@@ -299,6 +299,10 @@ void culm_feed_close(struct culm_feed *feed) {
 
 enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed) { return feed->kind; }
 
+int64_t culm_feed_labels(const struct culm_feed *feed) {
+    return feed->labels ? feed->label_count : -1;
+}
+
 int64_t culm_feed_count(const struct culm_feed *feed) {
     return feed->kind == CULM_FEED_PICTURES ? feed->path.count
            : feed->kind == CULM_FEED_IDX    ? feed->idx.dim[0]

@@ -52,6 +52,8 @@ void culm_feed_close(struct culm_feed *feed); /* NULL is fine */
 enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed);
 /* Frames in the file; -1: not known before its end. */
 int64_t culm_feed_count(const struct culm_feed *feed);
+/* Labels in the file of labels; -1: none was given. As many as frames, where these are known. */
+int64_t culm_feed_labels(const struct culm_feed *feed);
 /* The pipe, to poll for reading; -1: there is always a next frame. It changes where a feed loops. */
 int culm_feed_fd(const struct culm_feed *feed);
 

@@ -188,18 +188,27 @@ enum culm_status culm_package_make(struct culm_fs *fs, const char *dir, struct c
     return status == CULM_OK ? culm_dir_make(fs, path, error) : status;
 }
 
+/* Whether the file holds these bytes; what cannot be read does not. */
+static bool holds(struct culm_fs *fs, const char *path, const void *data, size_t bytes) {
+    struct culm_error ignored = {0};
+    char *text = NULL;
+    size_t len = 0;
+    bool same = culm_file_read(fs, path, bytes, &text, &len, &ignored) == CULM_OK && len == bytes &&
+                memcmp(text, data, bytes) == 0;
+    free(text);
+    return same;
+}
+
 enum culm_status culm_package_put(struct culm_fs *fs, const char *dir,
                                   const struct culm_package_tensor *tensor, const float *data,
                                   uint64_t *ret_bytes, struct culm_error *error) {
     char path[CULM_PATH_MAX];
-    uint64_t there = 0, bytes = 4 * (uint64_t)tensor->count;
-    struct culm_error ignored = {0};
+    const size_t bytes = 4 * (size_t)tensor->count;
     enum culm_status status = culm_package_tensor_path(dir, tensor->digest, path, error);
     if (status != CULM_OK) {
         return status;
     }
-    /* It was renamed into place when it was whole, so its size says that it is the one. */
-    bool known = culm_file_size(path, &there, &ignored) == CULM_OK && there == bytes;
+    bool known = holds(fs, path, data, bytes);
     if (ret_bytes) {
         *ret_bytes = known ? 0 : bytes;
     }

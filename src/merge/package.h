@@ -123,7 +123,8 @@ enum culm_status culm_package_digest(struct culm_package_tensor *tensor, const f
                                      struct culm_error *error);
 /* Makes the folders of a package, where they are missing. */
 enum culm_status culm_package_make(struct culm_fs *fs, const char *dir, struct culm_error *error);
-/* Writes a tensor unless it is there; ret_bytes (may be NULL): what was written. */
+/* Writes a tensor unless it is there; what was altered meanwhile is written again. ret_bytes (may be
+ * NULL): what was written. */
 enum culm_status culm_package_put(struct culm_fs *fs, const char *dir,
                                   const struct culm_package_tensor *tensor, const float *data,
                                   uint64_t *ret_bytes, struct culm_error *error);

@@ -328,6 +328,9 @@ static enum culm_status read_round(const char *dir, int64_t number, const char *
     if (status == CULM_OK) {
         status = culm_file_read(NULL, path, ROUND_BYTES_MAX, &text, &len, error);
     }
+    if (status == CULM_ERR_NOT_FOUND) {
+        status = bad(name, error, "it is missing; copy the package again");
+    }
     if (status == CULM_OK && digest && !(status = culm_sha256_of(text, len, found)) &&
         strcmp(found, digest) != 0) {
         status = bad(name, error, "not what 'current' says; copy the package again");

@@ -180,6 +180,14 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in,
         for (*ret_count = 0; !(status = next_unless(stop, feed, &frame, error)); ++*ret_count) {
         }
         status = status == CULM_ERR_CLOSED ? CULM_OK : status;
+        if (status == CULM_OK && culm_feed_labels(feed) >= 0 &&
+            culm_feed_labels(feed) != *ret_count) {
+            status = culm_error_set(error, CULM_ERR_CONFIG,
+                                    "feed '%s': labels '%s' has %lld, and the feed %lld frames; "
+                                    "give one label for each",
+                                    in->workload->feeds[set->feed].name, set->labels,
+                                    (long long)culm_feed_labels(feed), (long long)*ret_count);
+        }
     }
     culm_feed_close(feed);
     if (status == CULM_OK && *ret_count < 3) {
@@ -275,6 +283,15 @@ static enum culm_status check_labels(const struct culm_merge_inputs *in, size_t 
     return CULM_OK;
 }
 
+/* Whether the query is the first of its model with its frames. */
+static bool brings_frames(const struct culm_merge_inputs *in, size_t q, int32_t model) {
+    bool first = in->model_of[q] == model;
+    for (size_t before = 0; before < q && first; before++) {
+        first = in->model_of[before] != model || in->set_of[before] != in->set_of[q];
+    }
+    return first;
+}
+
 /* The frames of all queries of a model; those of one are used as they are. */
 static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
                                    struct culm_error *error) {
@@ -284,7 +301,7 @@ static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
     int64_t count = 0;
     int32_t sets = 0, last = -1;
     for (size_t q = 0; q < in->workload->query_count; q++) {
-        if (in->model_of[q] == model && in->set_of[q] != last) {
+        if (brings_frames(in, q, model)) {
             last = in->set_of[q];
             sets++;
             count += in->set[last].part[CULM_MERGE_FIT].count;
@@ -297,11 +314,9 @@ static enum culm_status gather_fit(struct culm_merge_inputs *in, int32_t model,
     *fit = (struct culm_merge_frames){
         .image = aligned_alloc(64, (4 * one * (size_t)count + 127) / 64 * 64)};
     in->fit_is_own[model] = true;
-    last = -1;
     for (size_t q = 0; q < in->workload->query_count && fit->image; q++) {
-        if (in->model_of[q] == model && in->set_of[q] != last) {
-            last = in->set_of[q];
-            const struct culm_merge_frames *part = &in->set[last].part[CULM_MERGE_FIT];
+        if (brings_frames(in, q, model)) {
+            const struct culm_merge_frames *part = &in->set[in->set_of[q]].part[CULM_MERGE_FIT];
             fit->width = part->width; /* answers are found and learnt in one unit: any will do */
             fit->height = part->height;
             memcpy(fit->image + (size_t)fit->count * one, part->image,

@@ -342,6 +342,13 @@ enum culm_status culm_vision_open(const char *what, const struct culm_vision_ope
     bool cfg = len > 4 && strcmp(what + len - 4, ".cfg") == 0;
     bool onnx = len > 5 && strcmp(what + len - 5, ".onnx") == 0 && !options->weights;
     bool package = culm_vision_is_package(what);
+    if (culm_vision_is_package_alone(what)) {
+        return culm_error_set(
+            error, CULM_ERR_CONFIG,
+            "'%s' is a package; name one of its queries, %s:QUERY, as 'culm merge "
+            "show' lists them",
+            what, what);
+    }
     enum culm_status status = package ? culm_vision_open_package(what, options, &model, error)
                               : cfg   ? culm_darknet_open(what, &darknet, &model, error)
                               : onnx  ? open_onnx(what, options, &model, error)

@@ -73,6 +73,14 @@ bool culm_vision_is_package(const char *what) {
     return split(what, dir, &query);
 }
 
+bool culm_vision_is_package_alone(const char *what) {
+    char path[CULM_PATH_MAX];
+    return culm_path_format(path, NULL, "%s/tensors", what) == CULM_OK &&
+           culm_file_is_directory(path) &&
+           culm_path_format(path, NULL, "%s/rounds", what) == CULM_OK &&
+           culm_file_is_directory(path);
+}
+
 static enum culm_status open_inner(struct package_model *own,
                                    const struct culm_vision_open_options *options,
                                    struct culm_error *error) {

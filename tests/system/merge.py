@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -101,6 +102,25 @@ def methods(bench, method):
 
 for way in ("culm", "gemel", "gemel-fixed", "stem", "max", "none"):
     cases.add(f"method {way}", methods, way)
+
+
+def empty_promise(bench):
+    """Labels that the original never meets at the end of the feed: nothing can be said of its accuracy there, so it ships unmerged."""
+    path = workload(bench)
+    said = [json.loads(line) for line in bench.run("predict", "b.yaml", "images", "--json").out.splitlines()]
+    classes = [answer["classes"][0]["class"] for answer in said]
+    held = int(48 * 0.7)
+    never = next(c for c in range(4) if c not in classes[held:])
+    with open(bench.path("labels"), "wb") as file:
+        file.write(struct.pack(">BBBBI", 0, 0, 8, 1, 48) + bytes(classes[:held] + [never] * (48 - held)))
+    ended = merge(bench, path, "package", "--set", "queries[1].labels=labels")
+    check(ended.all("merged"), "nothing was merged by the frames that are checked")
+    told = [event["message"] for event in ended.all("warning")]
+    check(any("'b'" in text and "finds nothing in the frames that merging has not seen" in text for text in told), f"warnings: {told}")
+    equal(ended.one("done")["saved"], 0, "saved")
+
+
+cases.add("what cannot be promised ships unmerged", empty_promise)
 
 
 def a_query_is_a_model(bench):
@@ -244,6 +264,14 @@ def refused(bench):
             one_line(3, cause, *words)
         else:
             equal(bench.run(*words).code, 0, "exit code with labels")
+    if shutil.which("ffmpeg"):
+        clip = bench.path("clip.gif")
+        subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=size=16x16:rate=10:duration=2", clip], check=True)
+        words = ("merge", path, "--set", f"feeds.camera.file={clip}", "--set", "queries[0].labels=labels", "--out", bench.path("clip"))
+        one_line(3, "'labels' has 48, and the feed 20 frames", *words)
+    else:
+        bench.note("labels of a clip need ffmpeg")
+    one_line(3, "package:QUERY", "predict", "package", "images")
     one_line(2, "culm merge show", "merge", "show")
     folder = bench.path("package", "tensors")
     name = sorted(os.listdir(folder))[0]
@@ -252,6 +280,11 @@ def refused(bench):
         file.seek(0)
         file.write(bytes([byte[0] ^ 1]))
     one_line(3, "does not hold what its name says", "merge", "show", bench.path("package"), "--check")
+    words = ("merge", path, "--set", "merge.method=max", "--out", bench.path("package"), "--resume")
+    equal(bench.run(*words).code, 0, "exit code")
+    equal(bench.run("merge", "show", bench.path("package"), "--check").code, 0, "the package after it was resumed")
+    os.rename(bench.path("package", "rounds", "2.json"), bench.path("package", "rounds", "3.json"))
+    one_line(3, "rounds/2.json: it is missing", "merge", "show", bench.path("package"))
     with open(bench.path("package", "current"), "w", encoding="utf-8") as file:
         file.write("7 now\n")
     one_line(3, "not a round and a digest", "merge", "show", bench.path("package"))

@@ -1,0 +1,146 @@
+/* The frames that merging works on: divided among what is fitted, checked and held out, and those of several feeds of one model. */
+#include "run/merge_inputs.h"
+#include "base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SIZE 8 /* of the model's input */
+#define CONFIG                                                                                     \
+    "model: {arch: resnet, blocks: [1, 1], width: 4, small_stem: true, image: 8, channels: 3, "    \
+    "classes: 4}\ndata: {kind: images, path: none}\nsteps: 1\nseed: 1\n"
+
+static char folder[64];
+
+static const char *inside(const char *name) {
+    static char path[4][128];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static void put(const char *name, const void *data, size_t len) {
+    struct culm_error error;
+    assert_int_equal(culm_file_replace(NULL, inside(name), data, len, &error), CULM_OK);
+}
+
+/* `count` pictures of one grey each: first, first + 1, ... */
+static void put_images(const char *name, int count, int height, int width, int first) {
+    size_t one = (size_t)(height * width * 3), len = 20 + one * (size_t)count;
+    uint8_t *file = calloc(1, len);
+    assert_non_null(file);
+    const int dims[] = {count, height, width, 3};
+    file[2] = 8;
+    file[3] = 4;
+    for (int d = 0; d < 4; d++) {
+        file[7 + 4 * d] = (uint8_t)dims[d];
+    }
+    for (int i = 0; i < count; i++) {
+        memset(file + 20 + (size_t)i * one, first + i, one);
+    }
+    put(name, file, len);
+    free(file);
+}
+
+static int setup(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/culm-merge-inputs-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    put("model.yaml", CONFIG, strlen(CONFIG));
+    put_images("wide", 20, 10, 14, 0);
+    put_images("small", 10, 8, 8, 100);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+static void read_all(const char *queries, struct culm_workload *workload,
+                     struct culm_merge_inputs *inputs) {
+    static const volatile sig_atomic_t go_on = 0;
+    struct culm_error error = {0};
+    char text[2048];
+    int len = snprintf(text, sizeof text,
+                       "feeds: {wide: {file: %s}, small: {file: %s}}\nqueries:\n%s"
+                       "merge: {held_out: 0.3}\n",
+                       inside("wide"), inside("small"), queries);
+    if (culm_workload_parse(text, (size_t)len, "w", NULL, 0, workload, &error) ||
+        culm_merge_inputs_open(workload, false, inputs, &error) ||
+        culm_merge_inputs_read(inputs, &go_on, &error)) {
+        fail_msg("%s", error.text);
+    }
+}
+
+static float grey(const struct culm_merge_inputs *inputs, const struct culm_merge_frames *frames,
+                  int64_t i) {
+    const struct culm_vision_input *input = &inputs->vision[0]->input;
+    return (frames->image[i * SIZE * SIZE * 3] * input->deviation[0] + input->mean[0]) * 255;
+}
+
+/* Of 20 frames the last 30 % are held out; of the others 70 % are fitted to. No frame is in two parts. */
+static void test_parts(void **state) {
+    (void)state;
+    struct culm_workload workload;
+    struct culm_merge_inputs inputs;
+    char queries[256];
+    snprintf(queries, sizeof queries, "  - {name: a, model: %s, feed: wide}\n",
+             inside("model.yaml"));
+    read_all(queries, &workload, &inputs);
+    static const int64_t count[] = {9, 5, 6}, first[] = {0, 9, 14};
+    for (int part = 0; part < CULM_MERGE_PARTS; part++) {
+        const struct culm_merge_frames *frames = &inputs.set[0].part[part];
+        assert_int_equal(frames->count, count[part]);
+        assert_int_equal(frames->width, 14);
+        assert_int_equal(frames->height, 10);
+        for (int64_t i = 0; i < count[part]; i++) {
+            assert_float_equal(grey(&inputs, frames, i), (float)(first[part] + i), 0.01);
+        }
+    }
+    culm_merge_inputs_release(&inputs);
+    culm_workload_release(&workload);
+}
+
+/* A model that answers on two feeds is fitted to the frames of both, each once however many queries ask;
+ * answers are in pixels of some frame, whose size has to be known. */
+static void test_two_feeds(void **state) {
+    (void)state;
+    struct culm_workload workload;
+    struct culm_merge_inputs inputs;
+    char queries[1024];
+    snprintf(queries, sizeof queries,
+             "  - {name: a, model: %s, feed: wide}\n  - {name: b, model: %s, feed: small}\n"
+             "  - {name: c, model: %s, feed: wide}\n",
+             inside("model.yaml"), inside("model.yaml"), inside("model.yaml"));
+    read_all(queries, &workload, &inputs);
+    assert_int_equal(inputs.models, 1);
+    assert_int_equal(inputs.sets, 2);
+    const struct culm_merge_frames *fit = &inputs.fit[0];
+    assert_int_equal(fit->count, 9 + 4);
+    assert_true(fit->width > 0 && fit->height > 0);
+    for (int64_t i = 0; i < fit->count; i++) {
+        assert_float_equal(grey(&inputs, fit, i), (float)(i < 9 ? i : 100 + i - 9), 0.01);
+    }
+    culm_merge_inputs_release(&inputs);
+    culm_workload_release(&workload);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_two_feeds),
+    };
+    return cmocka_run_group_tests_name("run/merge_inputs", tests, setup, teardown);
+}
