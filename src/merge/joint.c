@@ -12,7 +12,7 @@
 /* What parameters at one address are. */
 struct tensor {
     struct culm_optimizer_tensor step;
-    float *grad;
+    float *grad, *mean; /* mean: of the last steps; NULL: none */
     bool frozen;
     int32_t given; /* gradients in this step */
 };
@@ -20,6 +20,12 @@ struct tensor {
 struct slot {
     int32_t part;
     int64_t sample;
+};
+
+/* The samples of a model that takes as many in every step. */
+struct turn {
+    int64_t *order; /* [samples]: of this epoch; NULL: it takes them from the common order */
+    int64_t epoch, at;
 };
 
 struct culm_joint {
@@ -32,9 +38,10 @@ struct culm_joint {
     int32_t **tensor_of;        /* [parts][parameters of its graph] */
     struct slot *order;         /* of this epoch */
     int64_t samples, epoch, at; /* at: samples taken in this epoch */
+    struct turn *turn;          /* [parts] */
     int64_t steps;
     double lr;
-    int64_t *chosen; /* [batch] */
+    int64_t *chosen; /* [samples of one model in a step] */
     int64_t bytes;
 };
 
@@ -97,6 +104,9 @@ static enum culm_status take_memory(struct culm_joint *joint, struct culm_error 
         }
         made = (tensor->grad = take(joint, tensor->step.count)) &&
                (tensor->step.work = take(joint, tensor->step.count));
+        if (joint->config.average > 0 && !tensor->step.statistic && made) {
+            made = (tensor->mean = take(joint, tensor->step.count)) != NULL;
+        }
         for (int32_t v = 1; v < vectors && made && !tensor->step.statistic; v++) {
             made = (tensor->step.part[v] = take(joint, tensor->step.count)) != NULL;
         }
@@ -108,7 +118,7 @@ static enum culm_status take_memory(struct culm_joint *joint, struct culm_error 
 
 static enum culm_status add_parts(struct culm_joint *joint, const struct culm_joint_part *from,
                                   struct culm_error *error) {
-    int64_t params = 0;
+    int64_t params = 0, most = 1;
     for (int32_t i = 0; i < joint->parts; i++) {
         enum culm_status status =
             joint_part_init(&joint->part[i], &from[i], &joint->config, joint->device, error);
@@ -121,12 +131,22 @@ static enum culm_status add_parts(struct culm_joint *joint, const struct culm_jo
             return no_memory(error);
         }
         params += count;
-        joint->samples += from[i].samples.count;
+        if (from[i].each > 0) {
+            joint->turn[i].order = calloc((size_t)from[i].samples.count, sizeof(int64_t));
+            joint->turn[i].at = from[i].samples.count;
+            joint->turn[i].epoch = -1;
+            if (!joint->turn[i].order) {
+                return no_memory(error);
+            }
+        } else {
+            joint->samples += from[i].samples.count;
+        }
+        most = joint->part[i].batch > most ? joint->part[i].batch : most;
         joint->bytes += joint->part[i].bytes;
     }
     joint->tensor = calloc((size_t)params + 1, sizeof *joint->tensor);
     joint->order = calloc((size_t)joint->samples + 1, sizeof *joint->order);
-    joint->chosen = calloc((size_t)joint->config.batch, sizeof *joint->chosen);
+    joint->chosen = calloc((size_t)most, sizeof *joint->chosen);
     if (!joint->tensor || !joint->order || !joint->chosen) {
         return no_memory(error);
     }
@@ -155,8 +175,10 @@ enum culm_status culm_joint_new(const struct culm_joint_config *config,
     joint->lr = config->optimizer.lr;
     joint->part = calloc((size_t)parts + 1, sizeof *joint->part);
     joint->tensor_of = calloc((size_t)parts + 1, sizeof *joint->tensor_of);
-    enum culm_status status =
-        joint->part && joint->tensor_of ? add_parts(joint, part, error) : no_memory(error);
+    joint->turn = calloc((size_t)parts + 1, sizeof *joint->turn);
+    enum culm_status status = joint->part && joint->tensor_of && joint->turn
+                                  ? add_parts(joint, part, error)
+                                  : no_memory(error);
     if (status != CULM_OK) {
         culm_joint_free(joint);
         return status;
@@ -172,6 +194,7 @@ void culm_joint_free(struct culm_joint *joint) {
     for (int32_t t = 0; joint->tensor && t < joint->tensors; t++) {
         struct tensor *tensor = &joint->tensor[t];
         joint->device->ops->release(joint->device, tensor->grad);
+        joint->device->ops->release(joint->device, tensor->mean);
         joint->device->ops->release(joint->device, tensor->step.work);
         joint->device->ops->release(joint->device, tensor->step.part[1]);
         joint->device->ops->release(joint->device, tensor->step.part[2]);
@@ -183,7 +206,11 @@ void culm_joint_free(struct culm_joint *joint) {
         if (joint->tensor_of) {
             free(joint->tensor_of[i]);
         }
+        if (joint->turn) {
+            free(joint->turn[i].order);
+        }
     }
+    free(joint->turn);
     free(joint->part);
     free(joint->tensor_of);
     free(joint->tensor);
@@ -193,7 +220,14 @@ void culm_joint_free(struct culm_joint *joint) {
 }
 
 int64_t culm_joint_epoch_batches(const struct culm_joint *joint) {
-    return (joint->samples + joint->config.batch - 1) / joint->config.batch;
+    int64_t most = (joint->samples + joint->config.batch - 1) / joint->config.batch;
+    for (int32_t i = 0; i < joint->parts; i++) {
+        const struct joint_part *part = &joint->part[i];
+        int64_t own =
+            joint->turn[i].order ? (part->samples.count + part->batch - 1) / part->batch : 0;
+        most = own > most ? own : most;
+    }
+    return most;
 }
 
 void culm_joint_weight(struct culm_joint *joint, int32_t part, double weight) {
@@ -201,6 +235,18 @@ void culm_joint_weight(struct culm_joint *joint, int32_t part, double weight) {
 }
 
 void culm_joint_rate(struct culm_joint *joint, double lr) { joint->lr = lr; }
+
+void culm_joint_exchange(struct culm_joint *joint) {
+    for (int32_t t = 0; t < joint->tensors && joint->steps > 0; t++) {
+        struct tensor *tensor = &joint->tensor[t];
+        float *value = tensor->step.part[0];
+        for (int64_t i = 0; i < tensor->step.count && tensor->mean; i++) {
+            float now = value[i];
+            value[i] = tensor->mean[i];
+            tensor->mean[i] = now;
+        }
+    }
+}
 
 int64_t culm_joint_bytes(const struct culm_joint *joint) { return joint->bytes; }
 
@@ -210,7 +256,7 @@ static void shuffle(struct culm_joint *joint) {
     uint64_t random = culm_rng_mix(joint->config.seed, (uint64_t)++joint->epoch);
     int64_t at = 0;
     for (int32_t i = 0; i < joint->parts; i++) {
-        for (int64_t k = 0; k < joint->part[i].samples.count; k++) {
+        for (int64_t k = 0; k < joint->part[i].samples.count && !joint->turn[i].order; k++) {
             joint->order[at++] = (struct slot){i, k};
         }
     }
@@ -221,6 +267,26 @@ static void shuffle(struct culm_joint *joint) {
         joint->order[other] = slot;
     }
     joint->at = 0;
+}
+
+/* The next `count` samples of a model that takes as many in every step; the end of an epoch is followed
+ * by the beginning of the next. */
+static void choose(struct culm_joint *joint, int32_t part, int64_t count) {
+    struct turn *turn = &joint->turn[part];
+    const int64_t all = joint->part[part].samples.count;
+    for (int64_t i = 0; i < count; i++) {
+        if (turn->at >= all) {
+            uint64_t random = culm_rng_mix(culm_rng_mix(joint->config.seed, (uint64_t)part + 1),
+                                           (uint64_t)++turn->epoch);
+            for (int64_t k = 0; k < all; k++) {
+                int64_t other = (int64_t)culm_rng_below(&random, (uint64_t)k + 1);
+                turn->order[k] = turn->order[other];
+                turn->order[other] = k;
+            }
+            turn->at = 0;
+        }
+        joint->chosen[i] = turn->order[turn->at++];
+    }
 }
 
 struct gradients {
@@ -243,6 +309,19 @@ static void add_gradient(void *ctx, int32_t param, const float *gradient) {
     }
 }
 
+/* In the first steps the mean is that of all of them so far. */
+static void average(const struct culm_joint *joint, struct tensor *tensor) {
+    const double early = (double)joint->steps / (double)(joint->steps + 9);
+    const double keep = early < joint->config.average ? early : joint->config.average;
+    const float *value = tensor->step.part[0], take = (float)(1 - keep);
+    if (tensor->mean && joint->steps == 1) {
+        memcpy(tensor->mean, value, (size_t)tensor->step.count * sizeof *value);
+    }
+    for (int64_t i = 0; i < tensor->step.count && tensor->mean; i++) {
+        tensor->mean[i] += take * (value[i] - tensor->mean[i]);
+    }
+}
+
 /* A tensor that no sample of this step has used takes its step too, by its momentum and its decay. */
 static void apply(struct culm_joint *joint) {
     const int64_t number = ++joint->steps;
@@ -258,11 +337,12 @@ static void apply(struct culm_joint *joint) {
         const struct culm_optimizer_step step =
             culm_optimizer_step_at(&joint->config.optimizer, number, joint->lr, 1, tensor->given);
         culm_optimizer_apply(&step, joint->device, &tensor->step, tensor->grad, &digest);
+        average(joint, tensor);
     }
 }
 
 static enum culm_status step(struct culm_joint *joint, double *ret_loss, struct culm_error *error) {
-    if (joint->at >= joint->samples) {
+    if (joint->at >= joint->samples && joint->samples > 0) {
         shuffle(joint);
     }
     int64_t end = joint->at + joint->config.batch;
@@ -274,6 +354,10 @@ static enum culm_status step(struct culm_joint *joint, double *ret_loss, struct 
     for (int32_t i = 0; i < joint->parts; i++) {
         int64_t count = 0;
         double loss = 0;
+        if (joint->turn[i].order) {
+            count = joint->part[i].batch;
+            choose(joint, i, count);
+        }
         for (int64_t k = joint->at; k < end; k++) {
             if (joint->order[k].part == i) {
                 joint->chosen[count++] = joint->order[k].sample;

@@ -18,6 +18,10 @@
  *             before it, as it is now, to what the original makes there. Batch norm goes by its running
  *             statistics, which stay as they are: refit them before or after.
  *
+ * What the original says of a sample does not change, and where there is room (`answers`) it is asked for
+ * once. Weights may be averaged while they are trained: the mean of the last steps is better than any of
+ * them.
+ *
  * Samples are shuffled by (seed, epoch); sums have a fixed order: models as they were added, then uses
  * as the graph numbers them. So the same calls give the same bits on any number of threads.
  * Thread: one, the device's.
@@ -38,7 +42,8 @@ struct culm_joint_config {
     enum culm_joint_aim aim;
     int32_t stretches; /* FEATURES: at most; 1: outputs alone */
     bool local;        /* FEATURES */
-    int64_t batch;     /* samples of a step, of all models together */
+    int64_t batch;     /* samples of a step, of all models together, as they come */
+    double average; /* share of itself that the mean of weights keeps in a step; 0: there is none */
     uint64_t seed;
 };
 
@@ -52,6 +57,13 @@ struct culm_joint_samples {
                             struct culm_wanted *ret_wanted, struct culm_error *error);
 };
 
+/* What originals said of samples; zeroed at first, it may be handed on to another joint with the same
+ * model and samples. The caller frees `value` and `known`. */
+struct culm_joint_answers {
+    float *value; /* [samples][numbers of all outputs] */
+    bool *known;  /* [samples] */
+};
+
 struct culm_joint_part {
     struct culm_vision_model *model; /* borrowed */
     float *const *value; /* by parameter of its graph: the caller's, 64-byte aligned, as long as
@@ -59,6 +71,9 @@ struct culm_joint_part {
     const float *const *original; /* likewise, never written; NULL with ANSWERS */
     const bool *frozen;           /* by parameter; NULL: none. A tensor is if any part says so */
     struct culm_joint_samples samples;
+    int64_t each; /* samples of this model in every step, whatever the others; 0: of `batch` */
+    int64_t room; /* OUTPUTS: bytes that `answers` may take */
+    struct culm_joint_answers *answers; /* NULL: the original runs in every step */
 };
 
 /* Compiles the models; everything but `part` itself and its arrays is borrowed until the end.
@@ -79,6 +94,8 @@ void culm_joint_rate(struct culm_joint *joint, double lr);
  * it early, with the tensors spoilt. Errors: those of `get`. */
 enum culm_status culm_joint_run(struct culm_joint *joint, int64_t batches, double *ret_loss,
                                 struct culm_error *error);
+/* The tensors and their means change places; nothing before the first step. */
+void culm_joint_exchange(struct culm_joint *joint);
 int64_t culm_joint_bytes(const struct culm_joint *joint); /* of memory of its own */
 
 #endif

@@ -43,6 +43,7 @@ static enum culm_status compile(struct joint_part *part, int32_t most, struct cu
     return status;
 }
 
+/* Not for a model that takes as many samples in every step. */
 static enum culm_status shapes_of_fewer(struct joint_part *part, struct culm_error *error) {
     for (int32_t s = 0; s < part->stretches; s++) {
         struct joint_stretch *stretch = &part->stretch[s];
@@ -108,14 +109,40 @@ static enum culm_status take_memory(struct joint_part *part, const struct culm_j
     return made ? CULM_OK : no_memory(error);
 }
 
+/* Room for what the original says of every sample, if that is not too much. */
+static enum culm_status keep_answers(struct joint_part *part, const struct culm_joint_part *from,
+                                     struct culm_error *error) {
+    struct culm_joint_answers *answers = from->answers;
+    for (int32_t o = 0; o < part->graph->output_count; o++) {
+        part->answer +=
+            culm_elements(&part->graph->value[part->graph->output[o].value].shape) / part->batch;
+    }
+    const size_t count = (size_t)part->samples.count,
+                 bytes = count * (size_t)part->answer * sizeof(float);
+    if (!answers || bytes > (size_t)from->room) {
+        return CULM_OK;
+    }
+    if (!answers->value) {
+        answers->value = malloc(bytes + 1);
+        answers->known = calloc(count + 1, sizeof *answers->known);
+        if (!answers->value || !answers->known) {
+            return no_memory(error);
+        }
+    }
+    part->answers = answers;
+    return CULM_OK;
+}
+
 enum culm_status joint_part_init(struct joint_part *part, const struct culm_joint_part *from,
                                  const struct culm_joint_config *config, struct culm_device *device,
                                  struct culm_error *error) {
     const bool features = config->aim != CULM_JOINT_ANSWERS;
-    *part = (struct joint_part){
-        .model = from->model, .samples = from->samples, .batch = config->batch, .weight = 1};
+    *part = (struct joint_part){.model = from->model,
+                                .samples = from->samples,
+                                .batch = from->each > 0 ? from->each : config->batch,
+                                .weight = 1};
     enum culm_status status = culm_vision_model_graph(
-        from->model, config->batch, features ? CULM_VISION_INFER : CULM_VISION_LEARN, &part->graph,
+        from->model, part->batch, features ? CULM_VISION_INFER : CULM_VISION_LEARN, &part->graph,
         error);
     if (status == CULM_OK && (part->graph->field_count != 1 || culm_graph_has_loss(part->graph))) {
         status = culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s': it is no model of pictures",
@@ -124,10 +151,12 @@ enum culm_status joint_part_init(struct joint_part *part, const struct culm_join
     if (status != CULM_OK ||
         (status =
              compile(part, config->aim == CULM_JOINT_FEATURES ? config->stretches : 1, error)) ||
-        (status = shapes_of_fewer(part, error))) {
+        (status = from->each > 0 ? CULM_OK : shapes_of_fewer(part, error))) {
         return status;
     }
-    return take_memory(part, from, config, device, error);
+    status = take_memory(part, from, config, device, error);
+    return status == CULM_OK && config->aim == CULM_JOINT_OUTPUTS ? keep_answers(part, from, error)
+                                                                  : status;
 }
 
 void joint_part_release(struct joint_part *part, struct culm_device *device) {
@@ -163,6 +192,7 @@ struct running {
     const struct culm_joint_config *config;
     struct culm_device *device;
     const void *fields[1];
+    const int64_t *sample; /* [count] */
     int64_t count;
     joint_gradient_fn *gradient;
     void *ctx;
@@ -281,23 +311,54 @@ static void toward_answers(struct running *r) {
     backward(r, 0);
 }
 
+/* Where output `o` of a sample is, among those of `border`. */
+static float *output_at(const struct joint_part *part, void *border, int32_t o, int64_t i,
+                        int64_t each) {
+    return (float *)((char *)border + culm_stage_output_offset(part->stretch[0].stage, o)) +
+           i * each;
+}
+
+static int64_t output_size(const struct joint_part *part, int32_t o) {
+    return culm_elements(&part->graph->value[part->graph->output[o].value].shape) / part->batch;
+}
+
+/* What the original says of this batch, into its border: what is known already is only copied. */
+static void ask_original(const struct running *r) {
+    struct joint_part *part = r->part;
+    struct culm_joint_answers *answers = part->answers;
+    bool known = answers != NULL;
+    for (int64_t i = 0; i < r->count && known; i++) {
+        known = answers->known[r->sample[i]];
+    }
+    if (!known) {
+        forward(r, 0, true);
+    }
+    for (int64_t i = 0; i < r->count && answers; i++) {
+        float *kept = answers->value + r->sample[i] * part->answer;
+        for (int32_t o = 0; o < part->graph->output_count; o++) {
+            const int64_t each = output_size(part, o);
+            float *said = output_at(part, part->stretch[0].original_border, o, i, each);
+            memcpy(known ? said : kept, known ? kept : said, (size_t)each * sizeof *said);
+            kept += each;
+        }
+        answers->known[r->sample[i]] = true;
+    }
+}
+
 static void toward_outputs(struct running *r) {
     struct joint_part *part = r->part;
     struct joint_stretch *all = &part->stretch[0];
     const double scale = part->weight / (double)r->count;
-    forward(r, 0, true);
+    ask_original(r);
     forward(r, 0, false);
     memset(all->d_border, 0, culm_stage_info(all->stage)->output_bytes);
     for (int32_t o = 0; o < part->graph->output_count; o++) {
-        const struct culm_shape *shape = &part->graph->value[part->graph->output[o].value].shape;
-        const int64_t each = culm_elements(shape) / part->batch;
-        const size_t begin = culm_stage_output_offset(all->stage, o);
+        const int64_t each = output_size(part, o);
         for (int64_t i = 0; i < r->count; i++) {
-            const size_t at = begin + (size_t)(i * each) * sizeof(float);
             r->loss += culm_loss_original(part->model, o, each,
-                                          (const float *)((const char *)all->original_border + at),
-                                          (const float *)((const char *)all->border + at), scale,
-                                          part->work, (float *)((char *)all->d_border + at));
+                                          output_at(part, all->original_border, o, i, each),
+                                          output_at(part, all->border, o, i, each), scale,
+                                          part->work, output_at(part, all->d_border, o, i, each));
         }
     }
     backward(r, 0);
@@ -331,6 +392,7 @@ enum culm_status joint_part_run(struct joint_part *part, const struct culm_joint
                         .config = config,
                         .device = device,
                         .fields = {part->image},
+                        .sample = sample,
                         .count = count,
                         .gradient = gradient,
                         .ctx = ctx};

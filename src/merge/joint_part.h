@@ -21,7 +21,9 @@ struct joint_part {
     struct joint_stretch *stretch;
     int32_t stretches;
     struct culm_joint_samples samples;
-    int64_t batch; /* compiled for */
+    struct culm_joint_answers *answers; /* NULL: none are kept */
+    int64_t answer;                     /* numbers of one */
+    int64_t batch;                      /* compiled for */
     float *image;
     struct culm_wanted *wanted; /* [batch] */
     void *activations, *scratch;

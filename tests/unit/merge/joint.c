@@ -265,11 +265,107 @@ static void test_trouble(void **state) {
     net_release(&b);
 }
 
+/* What the original says is the same whether it is kept or asked for again; and every model takes as many samples as it
+ * says in every step. */
+struct counted {
+    struct net *net;
+    int64_t asked;
+};
+static enum culm_status count_and_get(void *ctx, int64_t sample, float *ret_image,
+                                      struct culm_wanted *ret_wanted, struct culm_error *error) {
+    struct counted *counted = ctx;
+    counted->asked++;
+    return get(counted->net, sample, ret_image, ret_wanted, error);
+}
+static void test_answers_are_kept(void **state) {
+    (void)state;
+    float *moved[3];
+    struct culm_joint_config config = plain;
+    config.aim = CULM_JOINT_OUTPUTS;
+    for (int turn = 0; turn < 3; turn++) { /* asked for again, kept, no room to keep */
+        struct net a, b;
+        struct culm_joint_answers answers[2] = {{0}};
+        net_init(&a, 1, 5);
+        net_init(&b, 2, 6);
+        share(&a, &b, "c1");
+        struct counted counted[] = {{&a, 0}, {&b, 0}};
+        struct culm_joint_part part[] = {part_of(&a), part_of(&b)};
+        for (int i = 0; i < 2; i++) {
+            part[i].samples = (struct culm_joint_samples){&counted[i], SAMPLES, count_and_get};
+            part[i].each = i + 3;
+            part[i].room = turn == 2 ? 8 : 1 << 20;
+            part[i].answers = turn ? &answers[i] : NULL;
+        }
+        run(&config, part, 2, 9, 1);
+        assert_int_equal(counted[0].asked, 9 * 3);
+        assert_int_equal(counted[1].asked, 9 * 4);
+        for (int i = 0; i < 2; i++) {
+            assert_true((answers[i].value != NULL) == (turn == 1));
+            for (int32_t s = 0; s < SAMPLES && turn == 1; s++) {
+                assert_true(answers[i].known[s]);
+            }
+            free(answers[i].value);
+            free(answers[i].known);
+        }
+        moved[turn] = malloc(144 * sizeof(float));
+        memcpy(moved[turn], a.value[index_of(&a, "c1")], 144 * sizeof(float));
+        unshare(&b, "c1");
+        net_release(&a);
+        net_release(&b);
+    }
+    assert_memory_equal(moved[0], moved[1], 144 * sizeof(float));
+    assert_memory_equal(moved[0], moved[2], 144 * sizeof(float));
+    for (int turn = 0; turn < 3; turn++) {
+        free(moved[turn]);
+    }
+}
+
+/* The mean of weights is that of the steps, and goes on where it was after it has been looked at. */
+static void test_weights_are_averaged(void **state) {
+    (void)state;
+    struct net a;
+    net_init(&a, 1, 5);
+    struct culm_device *device;
+    struct culm_joint *joint;
+    double loss, mean[144] = {0};
+    struct culm_joint_config config = plain;
+    config.average = 0.75;
+    const struct culm_joint_part part = part_of(&a);
+    float *value = a.value[index_of(&a, "c1")], last[144];
+    assert_int_equal(culm_device_new(1, &device, NULL), CULM_OK);
+    assert_int_equal(culm_joint_new(&config, &part, 1, device, &joint, NULL), CULM_OK);
+    memcpy(last, value, sizeof last);
+    culm_joint_exchange(joint); /* nothing yet */
+    assert_memory_equal(last, value, sizeof last);
+    for (int step = 1; step <= 40; step++) {
+        assert_int_equal(culm_joint_run(joint, 1, &loss, NULL), CULM_OK);
+        double keep = step == 1 ? 0 : fmin(config.average, step / (step + 9.0));
+        for (int i = 0; i < 144; i++) {
+            mean[i] += (1 - keep) * (value[i] - mean[i]);
+        }
+        memcpy(last, value, sizeof last);
+        culm_joint_exchange(joint);
+        double off = 0, apart = 0;
+        for (int i = 0; i < 144; i++) {
+            off = fmax(off, fabs(value[i] - mean[i]));
+            apart = fmax(apart, fabs((double)value[i] - last[i]));
+        }
+        assert_true(off < 1e-5);
+        assert_true(step == 1 ? apart == 0 : apart > 1e-5);
+        culm_joint_exchange(joint);
+        assert_memory_equal(last, value, sizeof last);
+    }
+    culm_joint_free(joint);
+    culm_device_free(device);
+    net_release(&a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_learned),  cmocka_unit_test(test_bits),
         cmocka_unit_test(test_gradients_are_summed), cmocka_unit_test(test_features_are_approached),
         cmocka_unit_test(test_what_stays),           cmocka_unit_test(test_trouble),
+        cmocka_unit_test(test_answers_are_kept),     cmocka_unit_test(test_weights_are_averaged),
     };
     return cmocka_run_group_tests_name("merge/joint", tests, NULL, NULL);
 }
