@@ -1,0 +1,204 @@
+/*
+ * Three small models to be merged, for tests of the search: the first two are built alike, the third differs in
+ * one layer. Whatever ships is looked at: that targets are met, and that what is shared is equal. Thread: the test's.
+ */
+#ifndef TESTS_UNIT_MERGE_WORLD_H
+#define TESTS_UNIT_MERGE_WORLD_H
+
+#include "merge/search.h"
+
+#include "net.h"
+
+#define MODELS 3
+
+struct world {
+    struct net net[MODELS];
+    struct culm_merge_model model[MODELS], *models[MODELS];
+    struct culm_share share;
+    struct culm_merge_frames frames[MODELS];
+    struct culm_judge judge[MODELS];
+    struct culm_search_query query[MODELS];
+    bool may[MODELS];
+    struct culm_merge_config config;
+    struct culm_device *device;
+    struct culm_search search;
+    int attempts, checks, ships, stop_at, asked;
+    int64_t tried[16];   /* bytes that attempts would save */
+    int64_t saved;       /* when something shipped last */
+    uint64_t digest;     /* of all that was shipped */
+    bool equal, targets; /* shared layers were equal, and targets met, whenever something shipped */
+    bool grows;          /* nothing shipped that saves less than what shipped before */
+};
+
+static inline bool meets(struct world *w, int32_t k) {
+    double now;
+    assert_int_equal(
+        culm_judge_now(&w->judge[k], w->models[k]->value, &w->frames[k], NULL, &now, NULL),
+        CULM_OK);
+    return now >= w->query[k].target * w->query[k].original;
+}
+
+static inline void look_at_share(struct world *w) {
+    for (int32_t i = 0; i < w->share.match.count; i++) {
+        const struct culm_instance *instance = &w->share.match.instance[i];
+        for (int32_t m = 0; m < instance->count && culm_share_count(&w->share, i) > 1; m++) {
+            const struct culm_member *first = culm_share_first(&w->share, i);
+            const struct culm_member *own = &instance->member[m];
+            if (!w->share.in[i][m]) {
+                continue;
+            }
+            int32_t a = w->model[first->model].layers.layer[first->layer].weight;
+            int32_t b = w->model[own->model].layers.layer[own->layer].weight;
+            size_t bytes =
+                sizeof(float) * (size_t)culm_merge_param_elements(&w->model[own->model], b);
+            w->equal = w->equal && !memcmp(w->model[first->model].value[a],
+                                           w->model[own->model].value[b], bytes);
+        }
+    }
+}
+
+static inline void on_attempt(void *ctx, int32_t round, int32_t group,
+                              const struct culm_search *search, const char *way) {
+    struct world *w = ctx;
+    (void)round, (void)group, (void)way;
+    assert_true(culm_share_saved(search->share) > 0);
+    w->tried[w->attempts++ % 16] = culm_share_saved(search->share);
+}
+static inline void on_check(void *ctx, int32_t round, const struct culm_search_query *query,
+                            bool ok) {
+    struct world *w = ctx;
+    (void)round, (void)query, (void)ok;
+    w->checks++;
+}
+static inline enum culm_status on_ship(void *ctx, int32_t round, struct culm_error *error) {
+    struct world *w = ctx;
+    (void)error;
+    w->ships++;
+    assert_int_equal(round, w->ships);
+    assert_true(culm_share_saved(&w->share) > 0);
+    look_at_share(w);
+    w->grows = w->grows && culm_share_saved(&w->share) >= w->saved;
+    w->saved = culm_share_saved(&w->share);
+    for (int32_t k = 0; k < MODELS; k++) {
+        w->targets = w->targets && meets(w, k);
+        for (int32_t p = 0; p < w->model[k].param_count; p++) {
+            int64_t count = culm_merge_param_elements(&w->model[k], p);
+            w->digest =
+                culm_rng_mix(w->digest, culm_device_digest(w->device, w->model[k].value[p], count));
+        }
+    }
+    return CULM_OK;
+}
+static inline void on_step(void *ctx, int64_t step, int64_t steps, double loss) {
+    (void)ctx, (void)loss;
+    assert_true(step >= 1 && step <= steps);
+}
+static inline bool on_stop(void *ctx) {
+    struct world *w = ctx;
+    return ++w->asked == w->stop_at;
+}
+static inline bool on_late(void *ctx) {
+    (void)ctx;
+    return false;
+}
+static const struct culm_search_ops ops = {on_attempt, on_check, on_ship,
+                                           on_step,    on_stop,  on_late};
+
+/* The second network is the first with its channels in another order, and has the same pictures at a place
+ * of its own. */
+static inline void make_twin(const struct net *from, struct net *to) {
+    static const int32_t order[] = {2, 0, 3, 1}; /* channel i is the first's order[i] */
+    for (int32_t p = 0; p < from->params; p++) {
+        const char *name = from->name[p];
+        const bool norm = name[0] == 'n', c0 = !strcmp(name, "c0"), c1 = !strcmp(name, "c1");
+        const bool c2 = !strcmp(name, "c2");
+        const int64_t out = norm || c0 || c1 ? 4 : c2 ? from->last : CLASSES;
+        const int64_t in = c0         ? 3
+                           : c1 || c2 ? 4
+                           : norm     ? 1
+                                      : from->last,
+                      k = c0 || c1 || c2 ? 9 : 1;
+        for (int64_t o = 0; o < out; o++) {
+            for (int64_t i = 0; i < in; i++) {
+                int64_t a = norm || c0 || c1 ? order[o] : o, b = c1 || c2 ? order[i] : i;
+                memcpy(&to->original[p][(o * in + i) * k], &from->original[p][(a * in + b) * k],
+                       (size_t)k * sizeof(float));
+            }
+        }
+    }
+    memcpy(to->image, from->image, sizeof(float) * SAMPLES * SIZE * SIZE * 3);
+}
+
+static inline void world_make(struct world *w, enum culm_merge_method method, double target,
+                              int threads, bool twin) {
+    static const int64_t last[MODELS] = {5, 5, 6};
+    const struct culm_vision_layers *layers[MODELS];
+    struct culm_match match;
+    *w = (struct world){.equal = true, .targets = true, .grows = true};
+    w->config = (struct culm_merge_config){.method = method, .steps = 1, .lr = 3e-3, .seed = 4};
+    assert_int_equal(culm_device_new(threads, &w->device, NULL), CULM_OK);
+    for (int32_t k = 0; k < MODELS; k++) {
+        net_init(&w->net[k], (uint64_t)k + 1, last[k]);
+        /* The third is another network whose second convolution is nearly the first's. */
+        for (int32_t p = 0; p < w->net[k].params && k == 2; p++) {
+            int64_t count = !strcmp(w->net[k].name[p], "c1") ? 144 : 0;
+            memcpy(w->net[k].original[p], w->net[0].original[p], (size_t)count * sizeof(float));
+        }
+        if (k == 1 && twin) {
+            make_twin(&w->net[0], &w->net[1]);
+        }
+        assert_int_equal(culm_merge_model_init(&w->model[k], &w->net[k].model, NULL), CULM_OK);
+        w->models[k] = &w->model[k];
+        layers[k] = &w->model[k].layers;
+        w->frames[k] = (struct culm_merge_frames){
+            .image = w->net[k].image, .count = SAMPLES, .width = SIZE, .height = SIZE};
+        assert_int_equal(culm_judge_init(&w->judge[k], &w->model[k], 4, 0.25F, w->device, NULL),
+                         CULM_OK);
+        struct culm_answer answer[SAMPLES] = {0};
+        assert_int_equal(
+            culm_judge_answer(&w->judge[k], w->model[k].original, &w->frames[k], answer, NULL),
+            CULM_OK);
+        for (int32_t s = 0; s < SAMPLES; s++) { /* what the original says is right */
+            w->net[k].label[s] = answer[s].classes[0].class_index;
+            culm_answer_release(&answer[s]);
+        }
+        w->frames[k].label = w->net[k].label;
+        w->query[k] = (struct culm_search_query){.name = "q",
+                                                 .model = k,
+                                                 .judge = &w->judge[k],
+                                                 .check = w->frames[k],
+                                                 .original = 1,
+                                                 .target = target};
+        w->may[k] = true;
+    }
+    assert_int_equal(culm_match(layers, MODELS, CULM_MATCH_EQUAL, &match, NULL), CULM_OK);
+    assert_int_equal(culm_share_init(&w->share, &match, w->models, MODELS, NULL), CULM_OK);
+    w->search = (struct culm_search){.models = w->models,
+                                     .count = MODELS,
+                                     .share = &w->share,
+                                     .frames = w->frames,
+                                     .query = w->query,
+                                     .query_count = MODELS,
+                                     .may = w->may,
+                                     .config = &w->config,
+                                     .device = w->device,
+                                     .ops = &ops,
+                                     .ctx = w};
+}
+
+static inline void world_init(struct world *w, enum culm_merge_method method, double target,
+                              int threads) {
+    world_make(w, method, target, threads, false);
+}
+
+static inline void world_release(struct world *w) {
+    culm_share_release(&w->share);
+    for (int32_t k = 0; k < MODELS; k++) {
+        culm_judge_release(&w->judge[k]);
+        culm_merge_model_release(&w->model[k]);
+        net_release(&w->net[k]);
+    }
+    culm_device_free(w->device);
+}
+
+#endif
