@@ -84,6 +84,7 @@ struct training {
     int64_t taken; /* steps of this joint: its optimizer began anew, so the first are small */
     double (*seen)[HISTORY]; /* [models]: ratios, the last first */
     int32_t looks;           /* of this joint */
+    int32_t group;           /* attempts at training so far */
 };
 
 static void part_ways(struct training *t) {
@@ -275,6 +276,7 @@ static enum culm_status give_up_some(struct training *t, int64_t step, int64_t l
     }
     search_revert_alone(s);
     part_ways(t);
+    s->ops->attempt(s->ctx, s->round + 1, ++t->group, s, "train");
     return join(t, s->config->seed + (uint64_t)step, error);
 }
 
