@@ -8,7 +8,8 @@ DGL 2.1.0 and a current PyTorch cannot share an environment, so each peer has it
 no package. A peer runs in a process of its own and waits while the others measure: a block of calls of Culm
 (a new process), a block of each way of each peer, and again. Printed are medians over all calls, and the
 ratio peer / Culm: the median of the ratios of the rounds, for the peer's way with the best median. Above 1
-Culm is faster. Memory is the most that a process had resident; each way of a model has one of its own.
+Culm is faster. Memory is the most that a process had resident, of Culm from its start, of peers once they
+have read their graph; each way of a model has a process of its own.
 
   spmm WIDTH   y = A x, A with loops. DGL: copy_u_sum. torch.sparse: a CSR matrix, with and without `reduce`.
                --gather: the limit, a loop that loads the same rows and does nothing else
@@ -18,6 +19,9 @@ Culm is faster. Memory is the most that a process had resident; each way of a mo
 
 Each peer gets jemalloc with transparent huge pages, MKL's AVX-512 code on AMD processors, and flushed
 denormals, as step.py has it. Stop other work on the machine while it runs.
+
+A graph of a hundred million edges takes minutes to sort: --sorted FOLDER keeps what came of it (--prepare
+does nothing else). --ways leaves out what needs a row for each edge, --warm 1 some of the epochs in front.
 """
 import argparse
 import json
@@ -34,21 +38,33 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Graph:
-    def __init__(self, path, need):
+    """Edges by the vertex that they lead to, `src` and `start`; `kept`: a folder where these are, or will be."""
+
+    def __init__(self, path, need, kept=None):
         import numpy as np
 
         with open(f"{path}/graph.json") as f:
             about = json.load(f)
         self.n, self.classes, features = about["vertices"], about["classes"], about.get("features") or {}
-        edge = np.load(f"{path}/edges.npy").astype(np.int64)
-        loop = np.arange(self.n)
-        if about["directed"]:
-            self.src, self.dst = np.r_[edge[:, 0], loop], np.r_[edge[:, 1], loop]
+        if kept and os.path.exists(f"{kept}/start.npy"):
+            self.src, self.start = np.load(f"{kept}/src.npy"), np.load(f"{kept}/start.npy")
         else:
-            self.src, self.dst = np.r_[edge[:, 0], edge[:, 1], loop], np.r_[edge[:, 1], edge[:, 0], loop]
-        order = np.lexsort((self.src, self.dst))
-        self.src, self.dst = self.src[order], self.dst[order]
-        self.start = np.searchsorted(self.dst, np.arange(self.n + 1))
+            edge = np.load(f"{path}/edges.npy").astype(np.int64)
+            loop = np.arange(self.n)
+            key = [edge[:, 1] * self.n + edge[:, 0], loop * self.n + loop]
+            if not about["directed"]:
+                key.append(edge[:, 0] * self.n + edge[:, 1])
+            del edge
+            key = np.concatenate(key)
+            key.sort()
+            self.start = np.searchsorted(key, np.arange(self.n + 1) * self.n)
+            key %= self.n
+            self.src = key.astype(np.int32)
+            del key
+            if kept:
+                os.makedirs(kept, exist_ok=True)
+                np.save(f"{kept}/src.npy", self.src)
+                np.save(f"{kept}/start.npy", self.start)
         if not need:
             return
         self.y = np.load(f"{path}/labels.npy").astype(np.int64)
@@ -82,12 +98,25 @@ def csr_of(torch, g, value=None):
 
     warnings.filterwarnings("ignore")
     value = torch.ones(len(g.src)) if value is None else value
-    return torch.sparse_csr_tensor(torch.from_numpy(g.start.astype("int64")), torch.from_numpy(g.src), value, (g.n, g.n))
+    return torch.sparse_csr_tensor(torch.from_numpy(g.start.astype("int64")), torch.from_numpy(g.src).long(), value, (g.n, g.n))
+
+
+def dst_of(torch, g):
+    start = torch.from_numpy(g.start)
+    return torch.repeat_interleave(torch.arange(g.n, dtype=torch.int32), start[1:] - start[:-1])
+
+
+def dgl_of(torch, g, formats):
+    import dgl
+
+    graph = dgl.graph((torch.from_numpy(g.src), dst_of(torch, g)), num_nodes=g.n).formats(formats)
+    graph.create_formats_()
+    return graph
 
 
 def norm_of(torch, g):
     degree = torch.from_numpy((g.start[1:] - g.start[:-1]).astype("float32")).rsqrt()
-    return degree[torch.from_numpy(g.src)] * degree[torch.from_numpy(g.dst)]
+    return degree[torch.from_numpy(g.src)] * degree[dst_of(torch, g)]
 
 
 def spmm_ways(peer, path, width):
@@ -98,8 +127,7 @@ def spmm_ways(peer, path, width):
     if peer == "dgl":
         import dgl
 
-        graph = dgl.graph((torch.from_numpy(g.src).int(), torch.from_numpy(g.dst).int()), num_nodes=g.n).formats(["csc"])
-        graph.create_formats_()
+        graph = dgl_of(torch, g, ["csc"])
         return {"copy_u_sum": lambda: dgl.ops.copy_u_sum(graph, x)}
     a = csr_of(torch, g)
     return {"csr @ x": lambda: a @ x, "csr, reduce": lambda: torch.sparse.mm(a, x, "sum")}
@@ -113,12 +141,9 @@ def model_of(peer, arch, way, g, how):
 
     hidden, drop = how["width"], how["dropout"]
     if peer == "dgl":
-        import dgl
         from dgl.nn import GATConv, GraphConv
 
-        graph = dgl.graph((torch.from_numpy(g.src).int(), torch.from_numpy(g.dst).int()), num_nodes=g.n)
-        graph = graph.formats(["coo", "csr", "csc"])
-        graph.create_formats_()
+        graph = dgl_of(torch, g, ["csr", "csc"] if arch == "gcn" else ["coo", "csr", "csc"])
         if arch == "gcn":
             layers = nn.ModuleList([GraphConv(g.columns, hidden), GraphConv(hidden, g.classes)])
         else:
@@ -153,7 +178,7 @@ def model_of(peer, arch, way, g, how):
     if way == "csr":
         edges = csr_of(torch, g, norm_of(torch, g) if arch == "gcn" else None)
     else:
-        edges = torch.stack([torch.from_numpy(g.src), torch.from_numpy(g.dst)])
+        edges = torch.stack([torch.from_numpy(g.src).long(), dst_of(torch, g).long()])
     if arch == "gcn":
         more = {"normalize": False} if way == "csr" else {"cached": True, "add_self_loops": False}
         layers = nn.ModuleList([GCNConv(g.columns, hidden, **more), GCNConv(hidden, g.classes, **more)])
@@ -170,12 +195,13 @@ def model_of(peer, arch, way, g, how):
     return layers, run
 
 
-def epoch_ways(peer, path, arch, way, how):
+def epoch_ways(peer, path, arch, way, how, kept):
     import torch
     import torch.nn.functional as F
 
-    g = Graph(path, True)
+    g = Graph(path, True, kept)
     layers, run = model_of(peer, arch, way, g, how)
+    g.src = g.start = None
     y, train = torch.from_numpy(g.y), torch.from_numpy(g.train)
     y = y[train]
     optimizer = torch.optim.Adam([{"params": layers[0].parameters(), "weight_decay": 5e-4},
@@ -200,7 +226,7 @@ def child(spec):
     if spec["what"] == "spmm":
         ways = spmm_ways(spec["peer"], spec["graph"], spec["width"])
     else:
-        ways = epoch_ways(spec["peer"], spec["graph"], spec["what"], spec["way"], spec["how"])
+        ways = epoch_ways(spec["peer"], spec["graph"], spec["what"], spec["way"], spec["how"], spec["kept"])
     versions = {"torch": torch.__version__}
     if spec["peer"] == "dgl":
         import dgl
@@ -210,8 +236,10 @@ def child(spec):
         import torch_geometric
 
         versions["torch_geometric"] = torch_geometric.__version__
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")  # the most memory, from here on
     for call in ways.values():
-        for _ in range(3):
+        for _ in range(spec["warm"]):
             call()
     print("\n@" + json.dumps(versions), flush=True)
     for line in sys.stdin:
@@ -283,6 +311,10 @@ def config_of(args, path, arch):
     return how, text
 
 
+def kept_of(args, path):
+    return args.sorted and os.path.join(args.sorted, os.path.basename(os.path.normpath(path)))
+
+
 def run_json(command):
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if run.returncode:
@@ -295,17 +327,20 @@ def measure(args, path, what, width):
     bench = [args.culm, "bench", "gnn"]
     if what == "spmm":
         bench += ["spmm", path, "--width", str(width), "--dtype", args.dtype]
-        peers = [Peer(args.dgl, t, peer="dgl", what=what, graph=path, width=width)] if args.dgl else []
-        peers += [Peer(args.pyg, t, peer="torch", what=what, graph=path, width=width)] if args.pyg else []
+        same = {"what": what, "graph": path, "width": width, "warm": args.warm}
+        peers = [Peer(args.dgl, t, peer="dgl", **same)] if args.dgl else []
+        peers += [Peer(args.pyg, t, peer="torch", **same)] if args.pyg else []
     else:
         how, text = config_of(args, path, what)
         config = tempfile.NamedTemporaryFile("w", suffix=".yaml")
         config.write(text)
         config.flush()
         bench += ["epoch", config.name]
-        ways = ["edge_index", "csr"] + (["by hand"] if what == "gcn" and os.path.exists(f"{path}/features_start.npy") else [])
-        peers = [Peer(args.dgl, t, peer="dgl", what=what, graph=path, way=None, how=how)] if args.dgl else []
-        peers += [Peer(args.pyg, t, peer="pyg", what=what, graph=path, way=way, how=how) for way in ways] if args.pyg else []
+        by_hand = what == "gcn" and os.path.exists(f"{path}/features_start.npy")
+        ways = [way for way in args.ways.split(",") if way != "by hand" or by_hand]
+        same = {"what": what, "graph": path, "how": how, "warm": args.warm, "kept": kept_of(args, path)}
+        peers = [Peer(args.dgl, t, peer="dgl", way=None, **same)] if args.dgl else []
+        peers += [Peer(args.pyg, t, peer="pyg", way=way, **same) for way in ways] if args.pyg else []
     bench += ["--threads", str(t), "--json", "--iters"]
     ours, limits = [], []
     for _ in range(args.rounds):
@@ -366,6 +401,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--iters", type=int, default=10, help="calls of a block")
     parser.add_argument("--more", type=int, default=3, help="times as many calls in a block of Culm")
+    parser.add_argument("--ways", default="edge_index,csr,by hand", help="of PyG")
+    parser.add_argument("--warm", type=int, default=3, help="calls of a peer in front")
+    parser.add_argument("--sorted", help="a folder that keeps sorted edges")
+    parser.add_argument("--prepare", action="store_true", help="sort edges, into --sorted; needs NumPy")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -373,6 +412,9 @@ def main():
         child(json.loads(args.child))
         return
     for path in args.graphs:
+        if args.prepare:
+            Graph(path, False, kept_of(args, path))
+            continue
         for what in args.what.split(","):
             for width in [int(w) for w in args.width.split(",")] if what == "spmm" else [0]:
                 result = measure(args, path, what, width)
