@@ -265,11 +265,16 @@ enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_gra
     return CULM_OK;
 }
 
-void culm_graph_turn(const struct culm_param *param, const float *data, float *ret_data) {
+void culm_graph_turn_part(const struct culm_param *param, const float *part, int64_t first,
+                          int64_t count, float *ret_data) {
     const int64_t *d = param->written.dim;
     if (param->turned) {
-        culm_conv_turn(data, d[0], d[1], d[2] * d[3], ret_data);
+        culm_conv_turn_part(part, first, count, d[0], d[1], d[2] * d[3], ret_data);
     } else {
-        memcpy(ret_data, data, (size_t)culm_elements(&param->shape) * sizeof *data);
+        memcpy(ret_data + first, part, (size_t)count * sizeof *part);
     }
+}
+
+void culm_graph_turn(const struct culm_param *param, const float *data, float *ret_data) {
+    culm_graph_turn_part(param, data, 0, culm_elements(&param->shape), ret_data);
 }

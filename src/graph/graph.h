@@ -189,6 +189,9 @@ enum culm_status culm_graph_fuse(const struct culm_graph *graph, struct culm_gra
 /* The numbers of a parameter as the graph has them, from those of files; ret_data is other memory. A
  * parameter that is not turned is copied. */
 void culm_graph_turn(const struct culm_param *param, const float *data, float *ret_data);
+/* The same of its elements [first, first + count) alone, which lie at `part`. */
+void culm_graph_turn_part(const struct culm_param *param, const float *part, int64_t first,
+                          int64_t count, float *ret_data);
 /* The same graph for micro-batches of `samples`: with values of the same ids in other shapes. The
  * caller's. CULM_ERR_UNSUPPORTED when the graph was made for one number of samples alone. */
 enum culm_status culm_graph_for_samples(const struct culm_graph *graph, int64_t samples,

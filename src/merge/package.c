@@ -157,8 +157,8 @@ int64_t culm_package_shared_bytes(const struct culm_package_round *round, int32_
 
 /* --- writing --- */
 
-enum culm_status culm_package_digest(struct culm_package_tensor *tensor, const float *data,
-                                     struct culm_error *error) {
+enum culm_status culm_package_digest_begin(const struct culm_package_tensor *tensor,
+                                           struct culm_sha256 *ret_hash) {
     char line[CULM_PACKAGE_RANK_MAX * 24 + 16];
     size_t used = (size_t)snprintf(line, sizeof line, "f32 [");
     for (int32_t d = 0; d < tensor->rank; d++) {
@@ -166,11 +166,19 @@ enum culm_status culm_package_digest(struct culm_package_tensor *tensor, const f
                                  tensor->shape[d]);
     }
     used += (size_t)snprintf(line + used, sizeof line - used, "]\n");
-    struct culm_sha256 hash;
-    enum culm_status status = culm_sha256_init(&hash);
-    culm_sha256_update(&hash, line, used);
-    culm_sha256_update(&hash, data, 4 * (size_t)tensor->count);
+    enum culm_status status = culm_sha256_init(ret_hash);
     if (status == CULM_OK) {
+        culm_sha256_update(ret_hash, line, used);
+    }
+    return status;
+}
+
+enum culm_status culm_package_digest(struct culm_package_tensor *tensor, const float *data,
+                                     struct culm_error *error) {
+    struct culm_sha256 hash;
+    enum culm_status status = culm_package_digest_begin(tensor, &hash);
+    if (status == CULM_OK) {
+        culm_sha256_update(&hash, data, 4 * (size_t)tensor->count);
         status = culm_sha256_final(&hash, tensor->digest);
     }
     return status == CULM_OK ? status : culm_error_set(error, status, "SHA-256 failed");

@@ -121,6 +121,10 @@ enum culm_status culm_package_add_param(struct culm_package_query *query, const 
 /* Fills in the digest of what has that rank and shape. */
 enum culm_status culm_package_digest(struct culm_package_tensor *tensor, const float *data,
                                      struct culm_error *error);
+/* The same of numbers that come one after the other: they are added to *ret_hash, whose end is
+ * the digest. */
+enum culm_status culm_package_digest_begin(const struct culm_package_tensor *tensor,
+                                           struct culm_sha256 *ret_hash);
 /* Makes the folders of a package, where they are missing. */
 enum culm_status culm_package_make(struct culm_fs *fs, const char *dir, struct culm_error *error);
 /* Writes a tensor unless it is there; what was altered meanwhile is written again. ret_bytes (may be

@@ -6,6 +6,9 @@
 #include "base/json.h"
 #include "edge/virtual.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,6 +281,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a scheduler");
     }
     tell_start(run, totals);
+    culm_edge_running_trim();
     status = culm_edge_running_feeds(run, error);
     if (status == CULM_OK) {
         struct culm_error why;
@@ -290,6 +294,12 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
     culm_edge_running_stop_feeds(run);
     culm_edge_running_pictures(run);
     return status ? status : write_profile(run, error);
+}
+
+void culm_edge_running_trim(void) {
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 static enum culm_status set_out(struct culm_edge_running *run, struct culm_error *error) {
@@ -316,10 +326,12 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
     run->round = -1;
     run->package = command->package_count ? command->packages[0] : NULL;
     run->headers = culm_blob_pool_new(0);
+    run->part = aligned_alloc(1 << 16, CULM_EDGE_PART); /* on pages of any machine */
     pthread_mutex_init(&run->lock, NULL);
     enum culm_status status =
-        run->headers ? culm_edge_catalog_open(command->workload, &options, &catalog, error)
-                     : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
+        run->headers && run->part
+            ? culm_edge_catalog_open(command->workload, &options, &catalog, error)
+            : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     if (status == CULM_OK && command->package_count > 1) {
         status = culm_error_set(error, CULM_ERR_ARGUMENT, "--package: one is run at a time");
     }

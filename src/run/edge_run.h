@@ -22,6 +22,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+/* Of a tensor that is run on in another order than it is read in. */
+#define CULM_EDGE_PART ((size_t)1 << 18)
 #define CULM_EDGE_FRAME_SLOTS (CULM_EDGE_VISIT_MAX + 3)
 
 /* One batch size of a model, ready to run. */
@@ -154,6 +156,7 @@ struct culm_edge_running {
     size_t limit_bytes;
     double rate_mb_per_s;  /* of loads; 0: as fast as files are read */
     uint64_t line_free_ns; /* when the line at that rate is free again; I/O thread */
+    char *part;            /* CULM_EDGE_PART bytes, whole pages; of whoever reads */
     double read_s;         /* spent reading; with read_bytes, for the profile */
     int64_t read_bytes, reads;
     struct culm_alone *alone;
@@ -165,9 +168,13 @@ struct culm_edge_running {
 
 static inline size_t edge_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/* edge_run.c */
+/* What models were read with goes back to the system: an edge box has little. */
+void culm_edge_running_trim(void);
+
 /* edge_run_exec.c */
 extern const struct culm_edge_exec_ops culm_edge_running_ops;
-/* Reads a unit to its address, at the rate. Any one thread. */
+/* Reads a unit to its address, at the rate. One thread at a time. */
 enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
                                         struct culm_error *error);
 /* Runs `count` pictures of query on what lies in the activations' memory as its image. */

@@ -328,6 +328,7 @@ void culm_edge_running_reload(struct culm_edge_running *run) {
         status = status ? status : try_change(run, take_workload, &error);
         drop_unused(run);
     }
+    culm_edge_running_trim();
     status = status ? status : culm_edge_running_outs(run, &error);
     status = status ? status : culm_edge_running_feeds(run, &error);
     for (int32_t f = 0; f < run->feed_count; f++) {

@@ -36,24 +36,6 @@ static void wait_until(uint64_t at_ns) {
 
 /* --- loads --- */
 
-static enum culm_status read_all(int fd, char *at, size_t bytes, size_t room, const char *path,
-                                 struct culm_error *error) {
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t got = pread(fd, at + done, room - done, (off_t)done);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return got < 0 ? culm_error_errno(error, errno, "read '%s'", path)
-                           : culm_error_set(error, CULM_ERR_FORMAT,
-                                            "'%s': cut short, %zu of %zu bytes", path, done, bytes);
-        }
-        done += (size_t)got;
-    }
-    return CULM_OK;
-}
-
 /* A source that is being read. */
 struct reading {
     char path[CULM_PATH_MAX];
@@ -63,8 +45,78 @@ struct reading {
     int32_t number;
 };
 
+/* At least `bytes` from `offset` on, and no more than `room`. */
+static enum culm_status read_some(int fd, char *at, size_t offset, size_t bytes, size_t room,
+                                  const char *path, struct culm_error *error) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(fd, at + done, room - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? culm_error_errno(error, errno, "read '%s'", path)
+                           : culm_error_set(error, CULM_ERR_FORMAT,
+                                            "'%s': cut short after %zu bytes", path, offset + done);
+        }
+        done += (size_t)got;
+    }
+    return CULM_OK;
+}
+
+/* To its place in one go; what is run on in another order goes there part by part, so that it takes no
+ * memory beside its own. */
+static enum culm_status read_parts(const struct culm_edge_running *run,
+                                   const struct reading *source, int fd, char *at, size_t room,
+                                   struct culm_sha256 *hash, struct culm_error *error) {
+    struct culm_param param = {.turned = true, .written = {.rank = source->tensor.rank}};
+    memcpy(param.written.dim, source->tensor.shape,
+           (size_t)source->tensor.rank * sizeof *source->tensor.shape);
+    size_t part = source->turned ? CULM_EDGE_PART : source->bytes;
+    enum culm_status status = CULM_OK;
+    for (size_t done = 0; done < source->bytes && status == CULM_OK; done += part) {
+        size_t bytes = source->bytes - done < part ? source->bytes - done : part;
+        char *to = source->turned ? run->part : at;
+        status = read_some(fd, to, done, bytes, source->turned ? CULM_EDGE_PART : room,
+                           source->path, error);
+        if (status == CULM_OK && hash) {
+            culm_sha256_update(hash, to, bytes);
+        }
+        if (status == CULM_OK && source->turned) {
+            culm_graph_turn_part(&param, (const float *)to, (int64_t)(done / sizeof(float)),
+                                 (int64_t)(bytes / sizeof(float)), (float *)at);
+        }
+    }
+    return status;
+}
+
+static enum culm_status read_and_verify(const struct culm_edge_running *run,
+                                        const struct reading *source, int fd, char *at, size_t room,
+                                        struct culm_error *error) {
+    struct culm_sha256 hash = {0};
+    char digest[CULM_SHA256_HEX];
+    if (source->verified) {
+        return read_parts(run, source, fd, at, room, NULL, error);
+    }
+    enum culm_status status = culm_package_digest_begin(&source->tensor, &hash);
+    if (status != CULM_OK) {
+        return culm_error_set(error, status, "SHA-256 failed");
+    }
+    status = read_parts(run, source, fd, at, room, &hash, error);
+    if (status == CULM_OK && (status = culm_sha256_final(&hash, digest)) != CULM_OK) {
+        culm_error_set(error, status, "SHA-256 failed");
+    } else if (status == CULM_OK && strcmp(digest, source->tensor.digest) != 0) {
+        status =
+            culm_error_set(error, CULM_ERR_FORMAT,
+                           "'%s' is not what its name says; copy the package again", source->path);
+    }
+    culm_sha256_release(&hash);
+    return status;
+}
+
 /* Past the cache if `direct`: then room is a whole number of pages. */
-static enum culm_status read_source(const struct reading *source, char *at, size_t room,
+static enum culm_status read_source(const struct culm_edge_running *run,
+                                    const struct reading *source, char *at, size_t room,
                                     bool direct, struct culm_error *error) {
     int fd = direct ? open(source->path, O_RDONLY | O_CLOEXEC | O_DIRECT) : -1;
     bool past = fd >= 0;
@@ -75,40 +127,14 @@ static enum culm_status read_source(const struct reading *source, char *at, size
         return culm_error_errno(error, errno, "open '%s'", source->path);
     }
     enum culm_status status =
-        read_all(fd, at, source->bytes, past ? room : source->bytes, source->path, error);
+        read_and_verify(run, source, fd, at, past ? room : source->bytes, error);
     if (!past) {
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     }
     close(fd);
     /* A file system may say only then that it does not do that. */
-    return status == CULM_ERR_IO && past ? read_source(source, at, room, false, error) : status;
-}
-
-static enum culm_status verify(const struct reading *source, const char *at,
-                               struct culm_error *error) {
-    struct culm_package_tensor tensor = source->tensor;
-    enum culm_status status = culm_package_digest(&tensor, (const float *)at, error);
-    if (status == CULM_OK && strcmp(tensor.digest, source->tensor.digest) != 0) {
-        status =
-            culm_error_set(error, CULM_ERR_FORMAT,
-                           "'%s' is not what its name says; copy the package again", source->path);
-    }
-    return status;
-}
-
-/* Into the order in which it is run on. */
-static enum culm_status turn(const struct reading *source, char *at, struct culm_error *error) {
-    struct culm_param param = {.turned = true, .written = {.rank = source->tensor.rank}};
-    memcpy(param.written.dim, source->tensor.shape,
-           (size_t)source->tensor.rank * sizeof *source->tensor.shape);
-    float *as_file = malloc(source->bytes);
-    if (!as_file) {
-        return culm_error_set(error, CULM_ERR_MEMORY, "'%s': out of memory", source->path);
-    }
-    memcpy(as_file, at, source->bytes);
-    culm_graph_turn(&param, as_file, (float *)at);
-    free(as_file);
-    return CULM_OK;
+    return status == CULM_ERR_IO && past ? read_source(run, source, at, room, false, error)
+                                         : status;
 }
 
 static enum culm_status describe(const struct culm_edge_running *run, int32_t number,
@@ -137,16 +163,13 @@ enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t n
         pthread_mutex_lock(&run->lock);
         status = describe(run, unit.source[i], &source, error);
         pthread_mutex_unlock(&run->lock);
-        status =
-            status ? status : read_source(&source, at + offset, unit.bytes, unit.count == 1, error);
+        status = status
+                     ? status
+                     : read_source(run, &source, at + offset, unit.bytes, unit.count == 1, error);
         if (status == CULM_OK && !source.verified) {
-            status = verify(&source, at + offset, error);
             pthread_mutex_lock(&run->lock);
-            run->tensor[source.number].verified = status == CULM_OK;
+            run->tensor[source.number].verified = true;
             pthread_mutex_unlock(&run->lock);
-        }
-        if (status == CULM_OK && source.turned) {
-            status = turn(&source, at + offset, error);
         }
         offset += edge_round64(source.bytes);
     }

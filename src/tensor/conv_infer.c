@@ -7,12 +7,31 @@ bool culm_conv_infer_possible(const struct culm_conv *v) {
     return v->groups == 1 || (v->groups == v->c && v->groups == v->o);
 }
 
-void culm_conv_turn(const float *w, int64_t outer, int64_t inner, int64_t taps, float *ret_w) {
-    for (int64_t o = 0; o < outer; o++) {
-        for (int64_t i = 0; i < inner * taps; i++) {
-            ret_w[(i % taps * inner + i / taps) * outer + o] = w[o * inner * taps + i];
+#define TURNED 16 /* rows at once: what is written together lies together */
+
+void culm_conv_turn_part(const float *part, int64_t first, int64_t count, int64_t outer,
+                         int64_t inner, int64_t taps, float *ret_w) {
+    int64_t row = inner * taps;
+    while (count > 0) {
+        int64_t o = first / row, from = first % row, rows = from ? 0 : count / row;
+        rows = rows < TURNED ? rows : TURNED;
+        int64_t to = rows || count > row - from ? row : from + count;
+        for (int64_t i = from; i < to; i++) {
+            float *at = ret_w + (i % taps * inner + i / taps) * outer + o;
+            *at = part[i - from];
+            for (int64_t k = 1; k < rows; k++) {
+                at[k] = part[k * row + i];
+            }
         }
+        int64_t done = rows ? rows * row : to - from;
+        part += done;
+        first += done;
+        count -= done;
     }
+}
+
+void culm_conv_turn(const float *w, int64_t outer, int64_t inner, int64_t taps, float *ret_w) {
+    culm_conv_turn_part(w, 0, outer * inner * taps, outer, inner, taps, ret_w);
 }
 
 void culm_conv_turn_back(const float *w, int64_t outer, int64_t inner, int64_t taps, float *ret_w) {

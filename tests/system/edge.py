@@ -567,6 +567,21 @@ def damaged(bench):
     check(ended.code == 3 and "is not what its name says" in ended.err, f"{ended.code}: {ended.err}")
 
 
+def resident(pid, low, high):
+    """Bytes in memory between two addresses, as another process sees them."""
+    low, high = int(low, 16), int(high, 16)
+    total, inside = 0, False
+    with open(f"/proc/{pid}/smaps", encoding="utf-8") as file:
+        for line in file:
+            first = line.split()[0]
+            if "-" in first and ":" not in first:
+                begins, ends = (int(edge, 16) for edge in first.split("-"))
+                inside = low <= begins and ends <= high
+            elif inside and first == "Rss:":
+                total += int(line.split()[1]) * 1024
+    return total
+
+
 def arena(bench):
     """What another process sees of the arena is what events say, at the least memory and all the time."""
     two_models(bench)
@@ -575,22 +590,9 @@ def arena(bench):
     log, seen = bench.path("out", "events.jsonl"), []
     wait_until(lambda: os.path.exists(log) and any(event["event"] == "evict" for event in read_events(log)), 30, "evictions")
     start = next(event for event in read_events(log) if event["event"] == "start")
-    low, high = (int(end, 16) for end in start["arena"])
-
-    def resident():
-        total, inside = 0, False
-        with open(f"/proc/{process.pid}/smaps", encoding="utf-8") as file:
-            for line in file:
-                first = line.split()[0]
-                if "-" in first and ":" not in first:
-                    begin, end = (int(edge, 16) for edge in first.split("-"))
-                    inside = low <= begin and end <= high
-                elif inside and first == "Rss:":
-                    total += int(line.split()[1]) * 1024
-        return total
 
     def enough():
-        seen.append(resident())
+        seen.append(resident(process.pid, *start["arena"]))
         return len(seen) >= 40 and len(set(seen)) > 1
     wait_until(enough, 30, "looks at its memory, some of it given back")
     os.kill(process.pid, signal.SIGTERM)
@@ -599,6 +601,42 @@ def arena(bench):
     check(max(seen) <= done["limit_bytes"], f"{max(seen)} bytes resident, the limit is {done['limit_bytes']}")
     check(max(seen) >= min(told) and min(seen) <= max(told), f"resident {min(seen)} to {max(seen)}, told {min(told)} to {max(told)}")
     bench.note(f"resident {min(seen)} to {max(seen)} bytes, told {min(told)} to {max(told)}, limit {done['limit_bytes']}")
+
+
+def loads_take_no_more(bench):
+    """While tensors are loaded and turned the process takes the limit and what it takes in any case, and nothing beside that."""
+    make_pictures(bench.path("pictures"), 6)
+
+    def run(wide):
+        """The limit, what the process takes beside its arena, and the peak of the whole while it loads again and again."""
+        for number, name in enumerate("ab"):
+            make_model(bench.path(name), number, wide=wide)
+        path = workload(bench, [("one", "a"), ("two", "b")], fps=2, edge="memory: min")
+        process = begin(bench, path, out=f"out-{wide}")
+
+        def loads():
+            return [event for event in events_of(process.out) if event["event"] == "load"]
+
+        def status(key):
+            with open(f"/proc/{process.pid}/status", encoding="utf-8") as file:
+                return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key))
+        until(process, "a load of each", lambda: {event["query"] for event in loads()} == {"one", "two"} and len(loads()) >= 4)
+        try:
+            with open(f"/proc/{process.pid}/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")  # the peak begins anew
+        except OSError as error:
+            raise Skipped(f"the peak of a process cannot be set back: {error}") from None
+        start = next(event for event in events_of(process.out) if event["event"] == "start")
+        beside = min(status("VmRSS") - resident(process.pid, *start["arena"]) for _ in range(5))
+        before = len(loads())
+        until(process, "more loads", lambda: len(loads()) >= before + 4)
+        most = status("VmHWM")
+        _, done = end(bench, process)
+        return done["limit_bytes"], beside, most
+    _, beside, _ = run(64)
+    limit, _, most = run(4096)  # tensors of 9.4 and 2.4 MB
+    bench.note(f"{most} bytes at most, {beside} beside the arena with small tensors, limit {limit}")
+    check(most <= beside + limit + (4 << 20), f"{most} bytes at most, {beside} beside the arena with small tensors, limit {limit}")
 
 
 def grid(bench):
@@ -703,6 +741,7 @@ cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
 cases.add("a limit below the model", too_little)
 cases.add("a damaged tensor", damaged)
 cases.add("the arena, seen from outside", arena)
+cases.add("loads take no memory beside the limit", loads_take_no_more)
 cases.add("the grid", grid)
 cases.add("the grid's accuracy", grid_accuracy)
 cases.add("large published models in virtual time", large_models)

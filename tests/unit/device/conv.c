@@ -432,6 +432,28 @@ static void turned_weights(void **state) {
     assert_memory_equal(back, w, sizeof w);
 }
 
+static void turned_in_parts(void **state) {
+    (void)state;
+    enum { O = 37, I = 3, T = 5, ALL = O * I * T };
+    float w[ALL], turned[ALL], parts[ALL];
+    for (int i = 0; i < ALL; i++) {
+        w[i] = (float)i;
+    }
+    culm_conv_turn(w, O, I, T, turned);
+    for (int o = 0; o < O; o++) {
+        for (int i = 0; i < I * T; i++) {
+            assert_float_equal(turned[(i % T * I + i / T) * O + o], w[o * I * T + i], 0);
+        }
+    }
+    for (int size = 1; size <= ALL; size++) {
+        memset(parts, 0, sizeof parts);
+        for (int at = 0; at < ALL; at += size) {
+            culm_conv_turn_part(w + at, at, at + size < ALL ? size : ALL - at, O, I, T, parts);
+        }
+        assert_memory_equal(parts, turned, sizeof turned);
+    }
+}
+
 static void direct_forward(void **state) {
     (void)state;
     pass_test(CULM_CONV_FORWARD, CULM_CONV_DIRECT);
@@ -521,6 +543,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(infer_forward),
         cmocka_unit_test(infer_batch),
         cmocka_unit_test(turned_weights),
+        cmocka_unit_test(turned_in_parts),
         cmocka_unit_test(direct_forward),
         cmocka_unit_test(direct_backward_data),
         cmocka_unit_test(direct_backward_weight),
