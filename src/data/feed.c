@@ -19,7 +19,7 @@
 struct culm_feed {
     enum culm_feed_kind kind;
     char *name, *file;
-    bool loop;
+    bool loop, as_recorded;
     int32_t crop[4];
     int stall_ms;
     int64_t number, source;  /* of the next frame */
@@ -206,7 +206,7 @@ static enum culm_status item(struct culm_feed *feed, struct culm_feed_frame *fra
 
 static enum culm_status start(struct culm_feed *feed, struct culm_error *error) {
     feed->started = true;
-    return feed_child_start(&feed->child, feed->name, feed->file, error);
+    return feed_child_start(&feed->child, feed->name, feed->file, feed->as_recorded, error);
 }
 
 static enum culm_status ffmpeg(struct culm_feed *feed, int wait_ms, struct culm_feed_frame *frame,
@@ -267,6 +267,7 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
         return culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
     }
     feed->loop = options->loop;
+    feed->as_recorded = options->as_recorded;
     feed->stall_ms = options->stall_ms > 0 ? options->stall_ms : CULM_FEED_STALL_MS;
     memcpy(feed->crop, options->crop, sizeof feed->crop);
     enum culm_status status =
@@ -301,6 +302,11 @@ enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed) { return feed->
 
 int64_t culm_feed_labels(const struct culm_feed *feed) {
     return feed->labels ? feed->label_count : -1;
+}
+
+bool culm_feed_is_live(const struct culm_feed *feed) {
+    return feed->kind == CULM_FEED_FFMPEG &&
+           (feed->as_recorded || !culm_file_is_regular(feed->file));
 }
 
 int64_t culm_feed_count(const struct culm_feed *feed) {

@@ -6,8 +6,9 @@
  * ffmpeg is a child process that writes raw pixels into a pipe: nothing is decoded here but PNG and
  * JPEG. It dies with the feed, or when it next writes after this program has died.
  *
- * Frames are counted from 0, and on and on where a feed loops. Nothing is dropped and nothing paced
- * here: every frame of the file comes once, in its order, when it is asked for.
+ * Frames are counted from 0, and on and on where a feed loops. Nothing is dropped and, unless
+ * `as_recorded` is asked for, nothing paced here: every frame of the file comes once, in its order, when it
+ * is asked for.
  *
  * Thread: a feed belongs to one thread at a time.
  */
@@ -24,11 +25,12 @@ struct culm_feed_options {
     const char *name; /* in messages; NULL: the file */
     const char *file;
     const char
-        *labels;     /* an IDX file with a label for each frame of the file; NULL or "": none, but
+        *labels;      /* an IDX file with a label for each frame of the file; NULL or "": none, but
                            pictures in folders have the number of their folder */
-    bool loop;       /* begin again at the end */
-    int32_t crop[4]; /* x, y, width, height of the part that is taken; all 0: the whole */
-    int stall_ms;    /* without a byte for so long ffmpeg has stalled; 0: CULM_FEED_STALL_MS */
+    bool loop;        /* begin again at the end */
+    int32_t crop[4];  /* x, y, width, height of the part that is taken; all 0: the whole */
+    bool as_recorded; /* ffmpeg gives the frames of a file as fast as they were recorded */
+    int stall_ms;     /* without a byte for so long ffmpeg has stalled; 0: CULM_FEED_STALL_MS */
 };
 
 struct culm_feed_frame {
@@ -50,6 +52,9 @@ enum culm_status culm_feed_open(const struct culm_feed_options *options,
                                 struct culm_feed **ret_feed, struct culm_error *error);
 void culm_feed_close(struct culm_feed *feed); /* NULL is fine */
 enum culm_feed_kind culm_feed_kind(const struct culm_feed *feed);
+/* Whether frames come when they come, and wait in the pipe if they are not asked for: those of a
+ * stream, a device or a fifo, or as recorded. */
+bool culm_feed_is_live(const struct culm_feed *feed);
 /* Frames in the file; -1: not known before its end. */
 int64_t culm_feed_count(const struct culm_feed *feed);
 /* Labels in the file of labels; -1: none was given. As many as frames, where these are known. */

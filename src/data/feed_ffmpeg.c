@@ -29,7 +29,7 @@ extern char **environ;
 
 /* --- starting and stopping --- */
 
-static int spawn(const char *name, int out, int said, pid_t *ret_pid) {
+static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *ret_pid) {
     /* The name of a file is one, also where it looks like a protocol or stdin. */
     bool file = (strchr(name, ':') || strcmp(name, "-") == 0) && access(name, F_OK) == 0;
     char input[CULM_PATH_MAX + 8];
@@ -39,6 +39,7 @@ static int spawn(const char *name, int out, int said, pid_t *ret_pid) {
     char *argv[] = {"ffmpeg",     "-nostdin",
                     "-v",         "error",
                     "-threads",   "1",
+                    "-readrate",  as_recorded ? "1" : "0",
                     "-i",         input,
                     "-map",       "0:v:0",
                     "-fps_mode",  "passthrough",
@@ -78,7 +79,7 @@ static int spawn(const char *name, int out, int said, pid_t *ret_pid) {
 }
 
 enum culm_status feed_child_start(struct feed_child *child, const char *name, const char *file,
-                                  struct culm_error *error) {
+                                  bool as_recorded, struct culm_error *error) {
     int out[2] = {-1, -1}, said[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(said, O_CLOEXEC) != 0) {
         int failed = errno;
@@ -90,7 +91,7 @@ enum culm_status feed_child_start(struct feed_child *child, const char *name, co
     (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
     (void)fcntl(said[0], F_SETFL, O_NONBLOCK);
     pid_t pid = 0;
-    int failed = spawn(file, out[1], said[1], &pid);
+    int failed = spawn(file, as_recorded && culm_file_is_regular(file), out[1], said[1], &pid);
     close(out[1]);
     close(said[1]);
     if (failed) {

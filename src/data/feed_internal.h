@@ -20,9 +20,9 @@ struct feed_child {
     bool line_ended;
 };
 
-/* CULM_ERR_MACHINE: it is not installed. */
+/* CULM_ERR_MACHINE: it is not installed. `as_recorded`: a file as slowly as a camera gave it. */
 enum culm_status feed_child_start(struct feed_child *child, const char *name, const char *file,
-                                  struct culm_error *error);
+                                  bool as_recorded, struct culm_error *error);
 /* Gives the processes and pipes back; the buffer stays. */
 void feed_child_stop(struct feed_child *child);
 void feed_child_release(struct feed_child *child);

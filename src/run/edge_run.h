@@ -106,8 +106,10 @@ struct edge_feed {
     int32_t number;
     bool gone, started, joined;
     pthread_t thread;
-    int stop; /* atomic */
-    uint64_t period_ns;
+    int stop;           /* atomic */
+    uint64_t period_ns; /* that is planned with */
+    uint64_t
+        seen_ns; /* from frame to frame as they come, where that is not ours to say; 0; atomic */
     size_t frame_bytes;
     struct edge_input input[CULM_EDGE_QUERIES_MAX];
     int32_t inputs;

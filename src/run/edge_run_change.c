@@ -528,6 +528,22 @@ static bool times_differ(struct culm_edge_running *run) {
     return differ;
 }
 
+/* Feeds that are faster or slower than was thought. */
+static bool feeds_differ(struct culm_edge_running *run) {
+    bool differ = false;
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        struct edge_feed *feed = &run->feed[f];
+        double seen = (double)__atomic_load_n(&feed->seen_ns, __ATOMIC_ACQUIRE);
+        double thought = (double)feed->period_ns;
+        if (!feed->gone && seen > 0 &&
+            (seen > thought * (1 + TIMES_OFF) || seen < thought * (1 - TIMES_OFF))) {
+            feed->period_ns = (uint64_t)seen;
+            differ = true;
+        }
+    }
+    return differ;
+}
+
 void culm_edge_running_settle(struct culm_edge_running *run) {
     struct culm_error error;
     uint64_t now = culm_clock_ns();
@@ -536,6 +552,7 @@ void culm_edge_running_settle(struct culm_edge_running *run) {
     }
     if (now > run->timed_ns + TIMES_NS) {
         run->changed |= run->timed_ns > 0 && times_differ(run);
+        run->changed |= feeds_differ(run);
         run->timed_ns = now;
     }
     if (run->changed) {

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #define LOOK_MS 50 /* how long a thread waits before it looks whether it is to stop */
+#define PACED 16   /* frames from whose coming it is told how fast a feed is */
 
 static void say(struct edge_feed *feed, const char *text) {
     pthread_mutex_lock(&feed->lock);
@@ -81,11 +82,37 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
     return ok;
 }
 
+/* Of a feed whose frames come when they come: those that come faster than `fps` are left out, as they
+ * would wait, and get older and older. False: not this one. */
+struct pace {
+    uint64_t due_ns;       /* of the next frame */
+    uint64_t at_ns[PACED]; /* of the last ones */
+    int64_t count;         /* of frames that were taken */
+};
+
+static bool take_live(struct edge_feed *feed, struct pace *pace, uint64_t now) {
+    double fps = feed->config->fps;
+    uint64_t period = fps > 0 ? (uint64_t)(1e9 / fps) : 0;
+    if (now + period / 8 < pace->due_ns) {
+        return false;
+    }
+    pace->due_ns = (now > pace->due_ns + period ? now : pace->due_ns) + period;
+    uint64_t *at = &pace->at_ns[pace->count % PACED];
+    if (pace->count >= PACED) {
+        __atomic_store_n(&feed->seen_ns, (now - *at) / PACED, __ATOMIC_RELEASE);
+    }
+    *at = now;
+    pace->count++;
+    return true;
+}
+
 static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
     struct culm_feed_frame frame;
     struct culm_error error;
+    struct pace pace = {0};
     uint64_t begin = 0;
     int64_t count = 0;
+    bool live = culm_feed_is_live(source);
     while (!stops(feed)) {
         enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, &error);
         if (status == CULM_ERR_AGAIN) {
@@ -102,8 +129,11 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
             return;
         }
         uint64_t now = culm_clock_ns();
+        if (live && !take_live(feed, &pace, now)) {
+            continue;
+        }
         uint64_t due = begin + (uint64_t)count * feed->period_ns;
-        if (count == 0 ||
+        if (live || count == 0 ||
             now > due + 10 * feed->period_ns) { /* it stalled: time goes on from here */
             begin = now - (uint64_t)count * feed->period_ns;
         } else if (!wait_until(feed, due)) {
@@ -124,6 +154,7 @@ static void *feed_main(void *arg) {
         .name = config->name, .file = config->file, .labels = feed->labels, .loop = config->loop};
     struct culm_feed *source = NULL;
     struct culm_error error;
+    options.as_recorded = config->fps <= 0;
     for (int i = 0; i < 4; i++) {
         options.crop[i] = (int32_t)config->crop[i];
     }

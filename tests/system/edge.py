@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import zlib
 
 from harness import Cases, Failed, Skipped, check, children_of, equal, read_events, wait_until
@@ -191,9 +192,9 @@ def end(bench, process):
     return check_done(bench.end(process), process.out)
 
 
-def run_until_answered(bench, *words, count=3, evicts=False):
+def run_until_answered(bench, *words, count=3, evicts=False, out="out"):
     """A run that ends when each of its queries has so many answers of its own."""
-    process = begin(bench, *words)
+    process = begin(bench, *words, out=out)
 
     def enough():
         events = events_of(process.out)
@@ -283,6 +284,57 @@ def new_round(bench):
     wait_until(lambda: told(out, "round", kept=1), 30, "a word on the damaged round")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), bench.path("out"))
+
+
+def killed_in_delivery(bench):
+    """Killed while a round of its package is being copied there, at any step of it: the next run has the old round or the new one."""
+    a, b = two_models(bench)
+    rounds = {1: set(), 2: {"conv1.weight", "conv2.weight"}, 3: {"conv0.weight", "conv1.weight"}}
+    for number, names in rounds.items():
+        publish(bench.path(f"made-{number}"), number, shared(a, b, names))
+        with open(bench.path(f"mixed-{number}.weights"), "wb") as file:
+            file.write(b"".join([struct.pack("<iiiq", 0, 2, 0, 0)] + [(a if name in names else b)[name][1] for name in b]))
+        shutil.copy(bench.path("b.cfg"), bench.path(f"mixed-{number}.cfg"))
+    package = bench.path("package")
+    shutil.copytree(bench.path("made-1"), package)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: 50%, drift: {every_s: 0}")
+    draw, has = random.Random(5), 1
+
+    def deliver(number):
+        """As rsync does: tensors, each in parts under another name; the round; last of all `current`. A step at a time."""
+        made = bench.path(f"made-{number}")
+        for folder in ("tensors", "rounds"):
+            for name in sorted(os.listdir(os.path.join(made, folder))):
+                with open(os.path.join(made, folder, name), "rb") as file:
+                    data = file.read()
+                beside = os.path.join(package, folder, f".{name}.part")
+                with open(beside, "wb") as file:
+                    file.write(data[:len(data) // 2])
+                yield
+                with open(beside, "ab") as file:
+                    file.write(data[len(data) // 2:])
+                os.replace(beside, os.path.join(package, folder, name))
+                yield
+        shutil.copy(os.path.join(made, "current"), os.path.join(package, ".current.part"))
+        yield
+        os.replace(os.path.join(package, ".current.part"), os.path.join(package, "current"))
+        yield
+    for number in (2, 3):
+        made = [os.listdir(bench.path(f"made-{number}", folder)) for folder in ("tensors", "rounds")]
+        steps = 2 * sum(map(len, made)) + 2
+        for at in (0, draw.randrange(1, steps - 2), steps - 2, steps - 1):  # the last one: `current` is the new one
+            out = f"out-{number}-{at}"
+            process = begin(bench, path, "--package", package, out=out)
+            until(process, "a first frame", lambda process=process: told(process.out, "frame"))
+            delivery = deliver(number)
+            for _ in range(at + 1):
+                next(delivery)
+            os.kill(process.pid, signal.SIGKILL)
+            equal(bench.end(process).code, -signal.SIGKILL, "exit code")
+            has = number if at == steps - 1 else has
+            events, _ = run_until_answered(bench, path, "--package", package, out=f"{out}-again")
+            equal(next(event for event in events if event["event"] == "start")["round"], has, f"round after a kill at step {at} of {steps}")
+            same_as_predict(bench, bench.path(f"{out}-again"), "two", f"mixed-{has}")
 
 
 def told(out, kind, **members):
@@ -516,12 +568,8 @@ def feed_missing(bench):
 
 def ffmpeg_killed(bench):
     """A clip whose ffmpeg is killed ends, and says so; the pictures go on."""
-    if not shutil.which("ffmpeg"):
-        raise Skipped("ffmpeg is not installed")
     two_models(bench)
-    made = subprocess.run(["ffmpeg", "-loglevel", "error", "-i", bench.path("pictures", "%04d.png"), "-c:v", "ffv1", bench.path("clip.mkv")],
-                          capture_output=True, text=True, check=False)
-    equal(made.returncode, 0, f"ffmpeg: {made.stderr}")
+    make_clip(bench, 25)
     path, out = workload(bench, [("one", "a")]), bench.path("out")
     with open(path, encoding="utf-8") as file:
         text = file.read().replace("queries:\n", f"  clip: {{file: {bench.path('clip.mkv')}, fps: 10, loop: true}}\nqueries:\n"
@@ -544,6 +592,84 @@ def ffmpeg_killed(bench):
     wait_until(lambda: len(lines(os.path.join(out, "one.jsonl"))) > seen + 5, 30, "answers of the other query")
     os.kill(process.pid, signal.SIGTERM)
     check_done(bench.end(process), out)
+
+
+def make_clip(bench, fps):
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    made = subprocess.run(["ffmpeg", "-loglevel", "error", "-framerate", str(fps), "-i", bench.path("pictures", "%04d.png"), "-c:v", "ffv1",
+                           bench.path("clip.mkv")], capture_output=True, text=True, check=False)
+    equal(made.returncode, 0, f"ffmpeg: {made.stderr}")
+    return bench.path("clip.mkv")
+
+
+def as_recorded(bench):
+    """A clip of five frames a second whose feed says no rate comes at five a second."""
+    two_models(bench)
+    make_clip(bench, 5)
+    path = workload(bench, [("one", "a")], feed="clip.mkv", fps=0)
+    process = begin(bench, path)
+
+    def dues():
+        return [event["due_ms"] for event in events_of(process.out) if event["event"] == "frame"]
+    until(process, "frames", lambda: len(dues()) > 20)
+    end(bench, process)
+    apart = sorted(later - earlier for earlier, later in zip(dues(), dues()[1:]))
+    check(150 < apart[len(apart) // 2] < 250, f"frames are {apart[len(apart) // 2]} ms apart")
+
+
+class Camera:
+    """Frames of 96 x 80 into a fifo, fifty a second, whoever reads them or not; `held` keeps them back."""
+
+    def __init__(self, path):
+        self.path, self.written, self.held, self.ended = path, 0, threading.Event(), threading.Event()
+        os.mkfifo(path)
+        self.thread = threading.Thread(target=self.give, daemon=True)
+        self.thread.start()
+
+    def give(self):
+        draw = random.Random(4)
+        frames = [b"FRAME\n" + draw.randbytes(96 * 80 * 3 // 2) for _ in range(7)]
+        try:
+            with open(self.path, "wb", buffering=0) as file:
+                file.write(b"YUV4MPEG2 W96 H80 F50:1 Ip A1:1 C420jpeg\n")
+                while not self.ended.wait(0.02):
+                    if not self.held.is_set():
+                        file.write(frames[self.written % 7])
+                        self.written += 1
+        except BrokenPipeError:
+            pass
+
+
+def live_feed(bench):
+    """A camera that gives more frames than the feed is to have: the newest are answered. It falls silent: that is said, the other feed
+    goes on, and so does the camera's when there are frames again."""
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    two_models(bench)
+    camera = Camera(bench.path("camera.y4m"))
+    path, out = workload(bench, [("one", "a")]), bench.path("out")
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace("queries:\n", f"  live: {{file: {camera.path}, fps: 2}}\nqueries:\n"
+                                   f"  - {{name: two, model: {bench.path('b')}.cfg, feed: live, deadline_ms: 400}}\n")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    process = begin(bench, path)
+
+    def newest():
+        return max((line["frame"] for line in fresh(out, "two")), default=-1)
+    until(process, "an answer to a new frame", lambda: camera.written >= 300 and newest() >= camera.written - 60, 40)
+    apart = [line["frame"] for line in lines(os.path.join(out, "two.jsonl"))][-5:]
+    check(all(later - earlier >= 5 for earlier, later in zip(apart, apart[1:])), f"frames {apart} of fifty a second are answered at two a second")
+    camera.held.set()
+    until(process, "a word on its silence", lambda: any(event["event"] == "feed" and event.get("feed") == "live" and "stalled" in event.get("error", "")
+                                                       for event in events_of(out)), 40)
+    seen, before = len(fresh(out, "one")), newest()
+    until(process, "answers of the other query", lambda: len(fresh(out, "one")) > seen + 5)
+    camera.held.clear()
+    until(process, "answers when there are frames again", lambda: newest() > before)
+    end(bench, process)
+    camera.ended.set()
 
 
 def too_little(bench):
@@ -728,6 +854,7 @@ if not hasattr(random.Random, "randbytes"):
 cases.add("two models at the least memory answer as each does alone", run_alone)
 cases.add("a package's tensors are there once, and answers have the bits of private copies", shared_bits)
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
+cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
 cases.add("queries and feeds come and go on SIGHUP", reload)
 cases.add("a query that takes more than all before it, on SIGHUP", grown)
 cases.add("a refused text changes nothing, however often", refused)
@@ -738,6 +865,8 @@ cases.add("a signal ends it, with what was done", signals)
 cases.add("a feed ends", feed_ends)
 cases.add("a feed cannot be opened, the other goes on", feed_missing)
 cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
+cases.add("a clip comes as it was recorded", as_recorded)
+cases.add("a live feed: the newest frames; it stalls, the other goes on", live_feed)
 cases.add("a limit below the model", too_little)
 cases.add("a damaged tensor", damaged)
 cases.add("the arena, seen from outside", arena)

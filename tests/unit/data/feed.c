@@ -110,7 +110,8 @@ static void test_child_names(void **state) {
     struct culm_feed *feed = NULL;
     const struct culm_feed_options none = {.name = "hall", .file = "rtsp://hall/7"};
     write_file("12:30.mp4", "x", 1, 0644);
-    be_ffmpeg("case $7 in file:*30.mp4) " FRAME("f") ";; rtsp:*) " FRAME("r") ";; esac");
+    be_ffmpeg("while [ $1 != -i ]; do shift; done; case $2 in file:*30.mp4) " FRAME(
+        "f") ";; rtsp:*) " FRAME("r") ";; esac");
     feed = open_feed("12:30.mp4", false);
     takes(feed, 0, 0, 'f');
     culm_feed_close(feed);
