@@ -60,34 +60,6 @@ const struct culm_usage culm_usage_predict = {
         "x and y of a box are its top left corner, in pixels of the frame.\n",
 };
 
-/* Six digits after the point: what is beyond is noise. */
-static json_t *number(double value) { return json_real(round(value * 1e6) / 1e6); }
-
-static json_t *box_json(const struct culm_predicted_box *b) {
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "class", b->class_index, "name",
-                     culm_json_text(b->name), "score", number(b->score), "x", number(b->x), "y",
-                     number(b->y), "width", number(b->width), "height", number(b->height));
-}
-
-static void print_json(const struct culm_prediction *p) {
-    json_t *list = json_array();
-    for (int32_t i = 0; i < p->count; i++) {
-        json_array_append_new(
-            list, p->box       ? box_json(&p->box[i])
-                  : p->classes ? json_pack("{s:i, s:o, s:o}", "class", p->classes[i].class_index,
-                                           "name", culm_json_text(p->classes[i].name), "score",
-                                           number(p->classes[i].score))
-                               : json_pack("{s:o, s:o}", "x", number(p->point[i].x), "y",
-                                           number(p->point[i].y)));
-    }
-    culm_cli_print_json(json_pack("{s:o, s:I, s:o}", "file", culm_json_text(p->file), "frame",
-                                  (json_int_t)p->frame,
-                                  p->box       ? "boxes"
-                                  : p->classes ? "classes"
-                                               : "points",
-                                  list));
-}
-
 static void print_text(const struct culm_prediction *p) {
     printf("%s frame %lld:", p->file, (long long)p->frame);
     for (int32_t i = 0; i < p->count; i++) {
@@ -106,7 +78,11 @@ static void print_text(const struct culm_prediction *p) {
 static enum culm_status tell(void *ctx, const struct culm_prediction *prediction,
                              struct culm_error *error) {
     const struct values *v = ctx;
-    (v->json ? print_json : print_text)(prediction);
+    if (v->json) {
+        culm_cli_print_json(culm_prediction_json(prediction));
+    } else {
+        print_text(prediction);
+    }
     return fflush(stdout) == 0 ? CULM_OK
                                : culm_error_errno(error, errno, "write to standard output");
 }

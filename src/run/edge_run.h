@@ -17,6 +17,7 @@
 #include "report/sink.h"
 #include "run/edge_catalog.h"
 #include "run/edge_commands.h"
+#include "run/prediction.h"
 #include "vision/boxes.h"
 
 #include <pthread.h>
@@ -24,6 +25,7 @@
 
 /* Of a tensor that is run on in another order than it is read in. */
 #define CULM_EDGE_PART ((size_t)1 << 18)
+#define CULM_EDGE_TOP 5 /* classes of an answer that are written, as culm predict does */
 #define CULM_EDGE_FRAME_SLOTS (CULM_EDGE_VISIT_MAX + 3)
 
 /* One batch size of a model, ready to run. */
@@ -149,6 +151,7 @@ struct culm_edge_running {
     uint64_t timed_ns; /* when run times were compared last */
     struct culm_device *device;
     struct culm_blob_pool *headers;
+    struct culm_prediction_room room; /* of the line that is being written */
     char out[CULM_PATH_MAX];
     const char *package;                /* NULL: none */
     char originals[CULM_PATH_MAX];      /* a package of what the given one does not have */

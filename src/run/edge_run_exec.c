@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -316,44 +315,16 @@ static void activations(struct culm_edge_exec *exec, size_t bytes) {
 
 /* --- answers --- */
 
-static json_t *number(double value) { return json_real(round(value * 1e6) / 1e6); }
-
-static json_t *answer_json(const struct culm_vision_model *model,
-                           const struct culm_answer *answer) {
-    json_t *list = json_array();
-    char text[24];
-    for (int32_t i = 0; i < answer->box_count && answer->kind == CULM_ANSWER_BOXES; i++) {
-        const struct culm_box *b = &answer->box[i];
-        json_array_append_new(
-            list, json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "class", b->class_index, "name",
-                            culm_json_text(culm_vision_class_name(model, b->class_index, text)),
-                            "score", number(b->score), "x", number(b->x), "y", number(b->y),
-                            "width", number(b->width), "height", number(b->height)));
-    }
-    for (int32_t i = 0; i < answer->class_count && i < 5 && answer->kind == CULM_ANSWER_CLASSES;
-         i++) {
-        const struct culm_class_score *c = &answer->classes[i];
-        json_array_append_new(
-            list, json_pack("{s:i, s:o, s:o}", "class", c->class_index, "name",
-                            culm_json_text(culm_vision_class_name(model, c->class_index, text)),
-                            "score", number(c->score)));
-    }
-    for (int32_t i = 0; i < answer->point_count && answer->kind == CULM_ANSWER_POINTS; i++) {
-        json_array_append_new(list, json_pack("{s:o, s:o}", "x", number(answer->point[i].x), "y",
-                                              number(answer->point[i].y)));
-    }
-    return list;
-}
-
 static void write_line(struct culm_edge_running *run, struct edge_query *query,
                        const struct culm_edge_look *look, bool stale) {
-    static const char *const key[] = {[CULM_ANSWER_BOXES] = "boxes",
-                                      [CULM_ANSWER_CLASSES] = "classes",
-                                      [CULM_ANSWER_POINTS] = "points"};
     const struct edge_frame *frame = look->blob ? look->blob->data : NULL;
-    json_t *line =
-        json_pack("{s:o, s:I}", "file", culm_json_text(run->feed[query->feed].config->file),
-                  "frame", (json_int_t)look->frame);
+    struct culm_prediction prediction;
+    json_t *line = NULL;
+    if (culm_prediction_of(query->entry->model, &query->latest, CULM_EDGE_TOP,
+                           run->feed[query->feed].config->file, look->frame, &run->room,
+                           &prediction, NULL) == CULM_OK) {
+        line = culm_prediction_json(&prediction);
+    }
     if (frame && frame->source != look->frame) {
         json_object_set_new(line, "source", json_integer(frame->source));
     }
@@ -362,9 +333,7 @@ static void write_line(struct culm_edge_running *run, struct edge_query *query,
         json_object_set_new(
             line, "of", query->latest_frame < 0 ? json_null() : json_integer(query->latest_frame));
     }
-    json_object_set_new(line, key[query->entry->model->kind],
-                        answer_json(query->entry->model, &query->latest));
-    char *text = json_dumps(line, JSON_COMPACT);
+    char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
     json_decref(line);
     if ((!text || fprintf(query->out, "%s\n", text) < 0 || fflush(query->out) != 0) &&
         run->failed.status == CULM_OK) {

@@ -563,6 +563,7 @@ void culm_edge_running_release(struct culm_edge_running *run) {
     culm_edge_store_release(&run->store);
     free(run->unit_at);
     free(run->part);
+    culm_prediction_room_release(&run->room);
     free(run->tensor);
     culm_edge_arena_release(&run->arena);
     culm_device_free(run->device);

@@ -2,9 +2,9 @@
 #include "run/vision_commands.h"
 
 #include "base/file.h"
-#include "base/grow.h"
 #include "data/feed.h"
 #include "run/picture.h"
+#include "run/prediction.h"
 #include "run/vision_open.h"
 #include "vision/runner.h"
 
@@ -48,56 +48,18 @@ struct predicting {
     struct culm_answer answer;
     culm_predict_fn *told;
     void *ctx;
-    struct culm_predicted_box *box;
-    struct culm_predicted_class *classes;
-    struct culm_predicted_point *point;
-    int32_t box_capacity, class_capacity, point_capacity;
-    char (*text)[24]; /* names of classes without names */
-    int32_t text_capacity;
+    struct culm_prediction_room room;
     size_t file, files; /* the one that is read, from 0, and how many there are */
 };
 
 /* --- answers --- */
 
-static enum culm_status no_memory(struct culm_error *error) {
-    return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for an answer");
-}
-
 static enum culm_status tell(struct predicting *p, const char *file, int64_t frame,
                              struct culm_error *error) {
-    const struct culm_answer *a = &p->answer;
-    int32_t top = a->class_count < p->options->top ? a->class_count : p->options->top;
-    int32_t count = a->kind == CULM_ANSWER_BOXES     ? a->box_count
-                    : a->kind == CULM_ANSWER_CLASSES ? top
-                                                     : a->point_count;
-    struct culm_prediction prediction = {.file = file, .frame = frame, .count = count};
-    if (!CULM_GROW(p->box, p->box_capacity, count + 1) ||
-        !CULM_GROW(p->classes, p->class_capacity, count + 1) ||
-        !CULM_GROW(p->point, p->point_capacity, count + 1) ||
-        !CULM_GROW(p->text, p->text_capacity, count + 1)) {
-        return no_memory(error);
-    }
-    for (int32_t i = 0; i < count; i++) {
-        if (a->kind == CULM_ANSWER_BOXES) {
-            const struct culm_box *b = &a->box[i];
-            p->box[i] = (struct culm_predicted_box){
-                b->class_index, culm_vision_class_name(p->model, b->class_index, p->text[i]),
-                b->score,       b->x,
-                b->y,           b->width,
-                b->height};
-        } else if (a->kind == CULM_ANSWER_CLASSES) {
-            const struct culm_class_score *c = &a->classes[i];
-            p->classes[i] = (struct culm_predicted_class){
-                c->class_index, culm_vision_class_name(p->model, c->class_index, p->text[i]),
-                c->score};
-        } else {
-            p->point[i] = (struct culm_predicted_point){a->point[i].x, a->point[i].y};
-        }
-    }
-    prediction.box = a->kind == CULM_ANSWER_BOXES ? p->box : NULL;
-    prediction.classes = a->kind == CULM_ANSWER_CLASSES ? p->classes : NULL;
-    prediction.point = a->kind == CULM_ANSWER_POINTS ? p->point : NULL;
-    return p->told(p->ctx, &prediction, error);
+    struct culm_prediction prediction;
+    enum culm_status status = culm_prediction_of(p->model, &p->answer, p->options->top, file, frame,
+                                                 &p->room, &prediction, error);
+    return status ? status : p->told(p->ctx, &prediction, error);
 }
 
 /* DIR/STEM-0007.png; of several files, whose stems may be alike, DIR/2-STEM-0007.png of the third */
@@ -203,9 +165,6 @@ enum culm_status culm_predict(const char *what, const char *const *files, size_t
     culm_device_free(p.device);
     culm_vision_model_free(p.model);
     culm_answer_release(&p.answer);
-    free(p.box);
-    free(p.classes);
-    free(p.point);
-    free(p.text);
+    culm_prediction_room_release(&p.room);
     return status;
 }

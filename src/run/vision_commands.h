@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 
+#include <jansson.h>
+
 /* --- predict ------------------------------------------------------------------------------------ */
 
 struct culm_predict_options {
@@ -40,6 +42,8 @@ struct culm_prediction {
     const struct culm_predicted_point *point;
     int32_t count;
 };
+/* {"file","frame","boxes"|"classes"|"points":[..]}; NULL: out of memory. */
+json_t *culm_prediction_json(const struct culm_prediction *prediction);
 /* Lives until it returns. Whatever it returns but CULM_OK ends the prediction with that. */
 typedef enum culm_status culm_predict_fn(void *ctx, const struct culm_prediction *prediction,
                                          struct culm_error *error);
