@@ -66,7 +66,8 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
     to->label = frame->label;
     for (int32_t i = 0; i < feed->inputs; i++) {
         const struct edge_input *input = &feed->input[i];
-        culm_vision_stretch(&pixels, input->width, input->height, to->pixels + input->offset);
+        culm_vision_stretch(&pixels, input->width, input->height, input->channels,
+                            to->pixels + input->offset);
     }
     culm_buf_init(&meta, CULM_ALONE_META_MAX);
     culm_buf_u64(&meta, (uint64_t)frame->number);

@@ -69,22 +69,33 @@ static void stretch(const struct culm_frame *frame, int32_t width, int32_t heigh
     }
 }
 
+static uint8_t grey(const uint8_t *rgb) {
+    return (uint8_t)((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
+}
+
 /* --- bytes --- */
 
 struct bytes {
     uint8_t *data;
-    int32_t width, channels;
+    int32_t width, channels, from; /* from: channels of the frame */
 };
 
 static void put_bytes(void *ctx, int32_t y, int32_t x, int32_t count, const uint8_t *pixels) {
     const struct bytes *to = ctx;
-    size_t at = ((size_t)y * (size_t)to->width + (size_t)x) * (size_t)to->channels;
-    memcpy(to->data + at, pixels, (size_t)count * (size_t)to->channels);
+    size_t each = (size_t)to->channels;
+    uint8_t *out = to->data + ((size_t)y * (size_t)to->width + (size_t)x) * each;
+    if (to->channels == to->from) {
+        memcpy(out, pixels, (size_t)count * each);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++, out += each, pixels += to->from) {
+        memset(out, to->channels == 1 ? grey(pixels) : *pixels, each);
+    }
 }
 
 void culm_vision_stretch(const struct culm_frame *frame, int32_t width, int32_t height,
-                         uint8_t *ret_data) {
-    struct bytes to = {ret_data, width, frame->channels};
+                         int32_t channels, uint8_t *ret_data) {
+    struct bytes to = {ret_data, width, channels, frame->channels};
     stretch(frame, width, height, put_bytes, &to);
 }
 
@@ -96,10 +107,6 @@ struct numbers {
     int32_t from;            /* channels of the frame */
     float value[3][256];
 };
-
-static uint8_t grey(const uint8_t *rgb) {
-    return (uint8_t)((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
-}
 
 static void put_numbers(void *ctx, int32_t y, int32_t x, int32_t count, const uint8_t *pixels) {
     const struct numbers *to = ctx;

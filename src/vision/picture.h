@@ -22,9 +22,9 @@ struct culm_frame {
  * becomes colour by repetition, colour grey as (19595 R + 38470 G + 7471 B + 32768) >> 16. */
 void culm_vision_fill(const struct culm_vision_input *input, const struct culm_frame *frame,
                       float *ret_data);
-/* The same in bytes: ret_data[height,width,channels of the frame]. */
+/* The same in bytes: ret_data[height,width,channels]. To fill from these is to fill from the frame. */
 void culm_vision_stretch(const struct culm_frame *frame, int32_t width, int32_t height,
-                         uint8_t *ret_data);
+                         int32_t channels, uint8_t *ret_data);
 
 /* The outlines of boxes in an RGB picture that is the caller's, a colour for each class, with the class
  * and the score above them if `model` is not NULL. What lies outside is left out. */

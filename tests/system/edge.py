@@ -548,6 +548,16 @@ def feed_ends(bench):
     check(any(event["event"] == "feed" for event in events), "no word on its end")
 
 
+def grey_feed(bench):
+    """A model of colours on a feed of grey images answers as it does alone."""
+    two_models(bench)
+    shutil.rmtree(bench.path("pictures"))
+    with open(bench.path("pictures"), "wb") as file:
+        file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 5, 28, 28) + random.Random(6).randbytes(5 * 28 * 28))
+    run_until_answered(bench, workload(bench, [("one", "a")]), count=8)
+    same_as_predict(bench, bench.path("out"), "one", "a")
+
+
 def feed_missing(bench):
     """One feed that cannot be opened is told of; the other goes on."""
     two_models(bench)
@@ -863,6 +873,7 @@ cases.add("drift: what no longer agrees goes back", drift)
 cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("a signal ends it, with what was done", signals)
 cases.add("a feed ends", feed_ends)
+cases.add("a grey feed, a model of colours", grey_feed)
 cases.add("a feed cannot be opened, the other goes on", feed_missing)
 cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
 cases.add("a clip comes as it was recorded", as_recorded)

@@ -187,7 +187,7 @@ static void test_stretch(void **state) {
         from[i] = (uint8_t)(random >> 24);
     }
     const struct culm_frame frame = {from, W * 3, W, H, 3};
-    culm_vision_stretch(&frame, TO_W, TO_H, to);
+    culm_vision_stretch(&frame, TO_W, TO_H, 3, to);
     for (int y = 0; y < TO_H; y++) {
         for (int x = 0; x < TO_W; x++) {
             double v = fmin(fmax((y + 0.5) * H / TO_H - 0.5, 0), H - 1);
@@ -206,7 +206,7 @@ static void test_stretch(void **state) {
     /* the same size is the same picture; numbers are normalised by channel */
     uint8_t same[sizeof from];
     float numbers[H * W * 3], one[H * W];
-    culm_vision_stretch(&frame, W, H, same);
+    culm_vision_stretch(&frame, W, H, 3, same);
     assert_memory_equal(same, from, sizeof from);
     const struct culm_vision_input input = {W, H, 3, {0.5F, 0, 0.25F}, {1, 0.5F, 2}};
     culm_vision_fill(&input, &frame, numbers);
@@ -219,6 +219,31 @@ static void test_stretch(void **state) {
     const struct culm_frame grey = {from, W, W, H, 1};
     culm_vision_fill(&input, &grey, numbers);
     assert_float_equal(numbers[4], from[1] / 255.0 * 2, 1e-6);
+}
+
+/* Whatever channels a frame has, and an input wants: from the bytes of one size as from the frame. */
+static void test_stretch_channels(void **state) {
+    (void)state;
+    enum { W = 9, H = 6, TO = 5 };
+    uint8_t from[H * W * 3];
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (uint8_t)(i * 37 + i * i);
+    }
+    for (int has = 1; has <= 3; has += 2) {
+        for (int wants = 1; wants <= 3; wants += 2) {
+            uint8_t bytes[TO * TO * 3 + 1];
+            float direct[TO * TO * 3], through[TO * TO * 3];
+            memset(bytes, 0xA5, sizeof bytes);
+            const struct culm_vision_input input = {TO, TO, wants, {0.5F, 0, 0.25F}, {1, 0.5F, 2}};
+            const struct culm_frame frame = {from, (size_t)(W * has), W, H, has};
+            culm_vision_fill(&input, &frame, direct);
+            culm_vision_stretch(&frame, TO, TO, wants, bytes);
+            assert_int_equal(bytes[TO * TO * wants], 0xA5);
+            const struct culm_frame small = {bytes, (size_t)(TO * wants), TO, TO, wants};
+            culm_vision_fill(&input, &small, through);
+            assert_memory_equal(direct, through, sizeof(float) * (size_t)(TO * TO * wants));
+        }
+    }
 }
 
 /* Boxes anywhere, whole, half or not at all in the picture. */
@@ -243,10 +268,10 @@ static void test_draw(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),     cmocka_unit_test(test_suppression),
-        cmocka_unit_test(test_precision), cmocka_unit_test(test_classes_and_points),
-        cmocka_unit_test(test_stretch),   cmocka_unit_test(test_right_shares),
-        cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_heads),        cmocka_unit_test(test_suppression),
+        cmocka_unit_test(test_precision),    cmocka_unit_test(test_classes_and_points),
+        cmocka_unit_test(test_stretch),      cmocka_unit_test(test_stretch_channels),
+        cmocka_unit_test(test_right_shares), cmocka_unit_test(test_draw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
