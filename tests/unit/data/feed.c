@@ -234,7 +234,7 @@ static void test_ffmpeg(void **state) {
     struct culm_error error = {0};
     for (int i = 0; i < 23; i++) {
         enum culm_status status;
-        while ((status = culm_feed_next(feed, 1000, &frame, &error)) == CULM_ERR_TIMEOUT) {
+        while ((status = culm_feed_next(feed, -1, &frame, &error)) == CULM_ERR_TIMEOUT) {
         }
         ok(status, &error);
         assert_int_equal(frame.width, 64);
@@ -246,7 +246,7 @@ static void test_ffmpeg(void **state) {
     write_file("broken.mp4", "this is no clip", 15, 0644);
     feed = open_feed("broken.mp4", false);
     enum culm_status status;
-    while ((status = culm_feed_next(feed, 1000, &frame, &error)) == CULM_ERR_TIMEOUT) {
+    while ((status = culm_feed_next(feed, -1, &frame, &error)) == CULM_ERR_TIMEOUT) {
     }
     assert_int_equal(status, CULM_ERR_CONFIG);
     assert_non_null(strstr(error.text, "feed 'hall': ffmpeg failed after 0 frames: "));
