@@ -39,7 +39,14 @@ struct culm_gnn_numeric_options {
     struct culm_device *device; /* NULL: for FINISH alone */
     struct json_t *choices;     /* as checkpoints record them; NULL: not */
     struct json_t *inputs;
+    struct culm_pins *pins; /* model.init is what was pinned; NULL: whatever it is */
 };
+
+/* model.init of a configuration that has one. CULM_ERR_CONFIG: it is not there; CULM_ERR_CHANGED; as
+ * culm_safetensors_open. */
+struct culm_safetensors;
+enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config, struct culm_pins *pins,
+                                    struct culm_safetensors **ret_file, struct culm_error *error);
 
 /* CULM_ERR_MEMORY. */
 enum culm_status culm_gnn_numeric_new(const struct culm_gnn_numeric_options *options,

@@ -75,9 +75,19 @@ static enum culm_status checkpoint_path(const struct culm_gnn_numeric *x, int64_
                         : culm_path_format(ret_path, error, "%s", said);
 }
 
+enum culm_status culm_gnn_init_open(const struct culm_gnn_config *config, struct culm_pins *pins,
+                                    struct culm_safetensors **ret_file, struct culm_error *error) {
+    enum culm_status status =
+        culm_safetensors_open_pinned(config->model.init, pins, ret_file, error);
+    if (status != CULM_OK) {
+        culm_error_prefix(error, "model.init");
+        return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
+    }
+    return CULM_OK;
+}
+
 static enum culm_status open_files(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                                    struct files *files) {
-    const char *init = x->o.config->model.init;
     struct culm_error *error = &task->job.error;
     if (task->source_path && task->source_path[0]) {
         char path[CULM_PATH_MAX];
@@ -92,15 +102,8 @@ static enum culm_status open_files(struct culm_gnn_numeric *x, struct culm_gnn_t
         }
         return status;
     }
-    if (!init) {
-        return CULM_OK;
-    }
-    enum culm_status status = culm_safetensors_open(init, &files->init, error);
-    if (status != CULM_OK) {
-        culm_error_prefix(error, "model.init");
-        return status == CULM_ERR_NOT_FOUND ? CULM_ERR_CONFIG : status;
-    }
-    return CULM_OK;
+    return x->o.config->model.init ? culm_gnn_init_open(x->o.config, x->o.pins, &files->init, error)
+                                   : CULM_OK;
 }
 
 enum culm_status gnn_load(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {

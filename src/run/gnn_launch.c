@@ -75,6 +75,17 @@ static enum culm_status share_out(struct launch *l, struct culm_error *error) {
     return status;
 }
 
+/* The first weights are what they are now, whoever loads them, and when. */
+static enum culm_status pin_init(struct launch *l, struct culm_error *error) {
+    struct culm_safetensors *file = NULL;
+    if (!l->o->config->model.init) {
+        return CULM_OK;
+    }
+    enum culm_status status = culm_gnn_init_open(l->o->config, l->inputs.pins, &file, error);
+    culm_safetensors_close(file);
+    return status;
+}
+
 static enum culm_status check(struct launch *l, struct culm_error *error) {
     struct culm_device *device = NULL;
     enum culm_status status;
@@ -85,7 +96,8 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     if ((status = culm_gnn_prices_load(l->o->config->prices, &l->prices, error)) ||
         (status = culm_gnn_engine_new(l->o->config, l->o->listen, &l->engine, error)) ||
         (status = culm_gnn_setup_open(l->o->config, NULL, l->inputs.pins, &l->setup, error)) ||
-        (status = share_out(l, error)) || (status = culm_launcher_check(l->launcher, error)) ||
+        (status = pin_init(l, error)) || (status = share_out(l, error)) ||
+        (status = culm_launcher_check(l->launcher, error)) ||
         (status = culm_device_new(1, &device, error))) {
         return status;
     }
@@ -152,7 +164,11 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
         status = culm_gnn_cost_read(l->o->run.dir, &l->prices, &l->spent, error);
     }
     if (status == CULM_OK) {
-        status = culm_train_launch_inputs_compare(l->o->run.dir, "", &l->inputs, note, error);
+        status =
+            culm_train_launch_inputs_compare(l->o->run.dir, l->start.path, &l->inputs, note, error);
+        if (note[0]) {
+            culm_launcher_warn(l->launcher, "%s", note);
+        }
     }
     return status;
 }

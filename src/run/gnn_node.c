@@ -19,7 +19,8 @@
 struct culm_gnn_gear {
     char brief_sha256[CULM_SHA256_HEX]; /* of the bytes that it was made of; "": of none yet */
     struct culm_gnn_brief brief;
-    struct culm_inputs inputs; /* of a server */
+    struct culm_inputs inputs;
+    json_t *inputs_json; /* the same, for checkpoints */
     struct culm_gnn_config config;
     bool configured;
     char signature[CULM_SIGNATURE_SIZE];
@@ -129,18 +130,20 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
     }
     culm_gnn_brief_release(&gear->brief);
     culm_inputs_release(&gear->inputs);
+    json_decref(gear->inputs_json);
     free(gear);
 }
 
 /* Servers see the graph, which holds what it held for the launcher, and cut it as that did. */
 static enum culm_status open_setup(struct node *n, struct culm_error *error) {
-    if (n->role != CULM_GNN_SERVER) {
-        return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
-    }
     char cut[65];
-    json_t *json = json_loads(n->gear->brief.inputs, 0, NULL);
-    enum culm_status status = culm_inputs_read(json, &n->gear->inputs, error);
-    json_decref(json);
+    n->gear->inputs_json = json_loads(n->gear->brief.inputs, 0, NULL);
+    enum culm_status status = culm_inputs_read(n->gear->inputs_json, &n->gear->inputs, error);
+    if (n->role != CULM_GNN_SERVER) {
+        return status == CULM_OK ? culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan,
+                                                       &n->gear->setup, error)
+                                 : status;
+    }
     if (status == CULM_OK) {
         status = culm_gnn_setup_open(&n->gear->config, NULL, n->gear->inputs.pins, &n->gear->setup,
                                      error);
@@ -227,6 +230,8 @@ static enum culm_status open_gear(struct node *n, const void *data, size_t len,
         .graph = n->gear->setup->graph,
         .pool = n->gear->pool,
         .device = n->gear->device,
+        .inputs = n->gear->inputs_json,
+        .pins = n->gear->inputs.pins,
     };
     return culm_gnn_numeric_new(&numeric, &n->gear->exec, error);
 }

@@ -259,6 +259,41 @@ def edited(bench):
     check("features.npy" in ended.err, f"no file is named: {ended.err!r}")
 
 
+def first_weights(bench, change, same):
+    """They change in mid-run, and all who hold weights are lost before there is a checkpoint: nobody begins with others."""
+    before = graphs.train(bench, changed(CONFIG, seed=9, epochs=2, **ONE), "before")
+    path = bench.path("init.safetensors")
+    shutil.copy(os.path.join(before.dir, "model.safetensors"), path)
+    config = changed({**CONFIG, **ENDLESS}, servers=1, workers=0)
+    config["model"]["init"] = path
+    wanted = graphs.reference(bench, changed(config, epochs=256))[1]
+    going = graphs.going(bench, config)
+    going.more_epochs(2)
+    change(path)
+    for role in "server", "parameter":
+        os.kill(going.came(role)[0]["pid"], signal.SIGKILL)
+    if same:
+        going.wait(lambda: going.told("rollback"), "a roll-back")
+        going.more_epochs()
+        going.stop()
+        told = {(event["epoch"], event["loss_bits"]) for event in going.told("epoch") if event["epoch"] <= len(wanted)}
+        equal(told - set(enumerate(wanted, 1)), set(), "other losses")
+        return
+    ended = going.end(1)
+    check("model.init" in ended.err and path in ended.err and len(ended.err.splitlines()) == 1, f"standard error: {ended.err!r}")
+    going = bench.run(*graphs.words_of(bench, config, "run"), "--resume")
+    equal((going.code, len(going.err.splitlines())), (3, 1), f"a resume with other first weights: {going.err!r}")
+    check(path in going.err, f"no file is named: {going.err!r}")
+
+
+def overwrite(path):
+    with open(path, "r+b") as file:
+        file.seek(-3, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-3, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 1]))
+
+
 def refused(bench, changes, words, code, text):
     ended = bench.run(*graphs.words_of(bench, changed(CONFIG, **changes), "run"), *words)
     equal(ended.code, code, "exit code")
@@ -356,6 +391,9 @@ cases.add("a server joins from outside, and stands by", joined, ["server"], {"se
 cases.add("a wrong token", not_let_in)
 cases.add("beyond loopback in the clear", refused, {}, ["--listen", "0.0.0.0:0"], 3, "--insecure")
 cases.add("features that change in mid-run", edited)
+cases.add("first weights that change in mid-run", first_weights, overwrite, False)
+cases.add("first weights that are touched in mid-run", first_weights, lambda path: os.utime(path, (1, 1)), True)
+cases.add("first weights that are not there", refused, {"model__init": "/nowhere"}, [], 3, "/nowhere")
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
 cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never comes to phase gather")
 cases.add("a fault of edges where there is no attention", refused, {}, fault("server:1", 3, "edge"), 3, "never comes to phase edge")
