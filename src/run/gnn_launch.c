@@ -24,8 +24,10 @@ struct launch {
     struct culm_launcher *launcher;
     struct culm_gnn_setup *setup;
     struct culm_gnn_brief brief; /* its text is the options' */
-    struct culm_inputs inputs;   /* the graph's files, pinned as they are opened here */
-    int32_t *home;               /* [intervals] */
+    struct culm_inputs inputs;   /* files of the graph and the first weights, pinned as they are
+                                  * opened here */
+    struct culm_train_launch_inputs_thread digests;
+    int32_t *home; /* [intervals] */
     struct culm_partition_counts counts;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
@@ -110,10 +112,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
                                        .plan = l->setup->model->plan,
                                        .payload_max = l->setup->layout.payload_max};
     l->inputs.samples = l->brief.plan.vertices;
-    json_t *inputs = culm_inputs_json(&l->inputs);
-    l->brief.inputs = inputs ? json_dumps(inputs, JSON_COMPACT) : NULL;
-    json_decref(inputs);
-    return l->brief.inputs ? culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256) : no_memory(error);
+    return culm_gnn_cut_sha256(l->setup, l->brief.cut_sha256);
 }
 
 /* --- the run directory --- */
@@ -173,6 +172,17 @@ static enum culm_status find_start(struct launch *l, struct culm_error *error) {
     return status;
 }
 
+static enum culm_status write_plan(const struct launch *l, struct culm_error *error) {
+    json_t *plan = plan_json(l);
+    if (plan) {
+        json_object_set_new(plan, "inputs", culm_inputs_json(&l->inputs));
+    }
+    return culm_launcher_write_plan(l->launcher, plan, error);
+}
+
+/* plan.json is for people, and for --resume. */
+static void found_digest(void *ctx) { (void)write_plan(ctx, NULL); }
+
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
     enum culm_status status;
     if ((status = culm_launcher_claim(l->launcher, error)) || (status = find_start(l, error)) ||
@@ -180,11 +190,7 @@ static enum culm_status claim(struct launch *l, struct culm_error *error) {
         (status = culm_resume_settle(l->o->run.dir, &l->start, error))) {
         return status;
     }
-    json_t *plan = plan_json(l);
-    if (plan) {
-        json_object_set_new(plan, "inputs", culm_inputs_json(&l->inputs));
-    }
-    return culm_launcher_write_plan(l->launcher, plan, error);
+    return write_plan(l, error);
 }
 
 /* --- nodes and their leader --- */
@@ -198,10 +204,17 @@ static const struct culm_launcher_role roles[CULM_GNN_ROLES] = {
     [CULM_GNN_WORKER] = {"worker", worker_words},
 };
 
+/* With the digests of large inputs that are known by now, but for workers: they read none, and are to be
+ * told the same each time. */
 static bool write_brief(void *job, uint32_t role, struct culm_buf *out) {
-    const struct launch *l = job;
-    (void)role; /* all are told the same */
-    return culm_gnn_brief_write(&l->brief, out);
+    struct launch *l = job;
+    json_t *inputs = role == CULM_GNN_WORKER ? json_object() : culm_inputs_json(&l->inputs);
+    l->brief.inputs = inputs ? json_dumps(inputs, JSON_COMPACT) : NULL;
+    json_decref(inputs);
+    bool written = l->brief.inputs && culm_gnn_brief_write(&l->brief, out);
+    free(l->brief.inputs);
+    l->brief.inputs = NULL;
+    return written;
 }
 
 static enum culm_status open_doors(struct launch *l, struct culm_error *error) {
@@ -311,13 +324,13 @@ static void tell_start(const struct launch *l) {
 }
 
 static void release(struct launch *l) {
+    culm_train_launch_inputs_stop(&l->digests);
     culm_gnn_leader_free(l->leader);
     culm_gnn_numeric_free(l->exec);
     culm_launcher_free(l->launcher);
     culm_engine_free(l->engine);
     culm_gnn_setup_close(l->setup);
     free(l->home);
-    free(l->brief.inputs);
     culm_gnn_prices_release(&l->prices);
     culm_pins_free(l->inputs.pins);
     free(l->faults);
@@ -371,6 +384,7 @@ int culm_gnn_launch_run(const struct culm_gnn_launch_options *options,
         code = culm_status_exit_code(status);
     } else {
         tell_start(&l);
+        culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
         code = culm_launcher_run(l.launcher, &culm_gnn_leader_actor, l.leader, ret_error);
     }
     release(&l);

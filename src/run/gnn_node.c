@@ -35,7 +35,8 @@ struct node {
     uint32_t role;
     struct culm_participant *process;
     struct culm_gnn_gear *gear;
-    struct culm_gnn_stay *stay; /* of a newcomer; NULL: as long as the run */
+    struct culm_gnn_stay *stay;    /* of a newcomer; NULL: as long as the run */
+    struct culm_digest_news *news; /* of large inputs; NULL: they are not heard */
     void *actor;
 };
 
@@ -134,15 +135,20 @@ void culm_gnn_gear_free(struct culm_gnn_gear *gear) {
     free(gear);
 }
 
-/* Servers see the graph, which holds what it held for the launcher, and cut it as that did. */
+/* Holders read the first weights, and servers the graph, as the launcher did; servers cut it as that
+ * did. Workers read nothing. */
 static enum culm_status open_setup(struct node *n, struct culm_error *error) {
+    if (n->role == CULM_GNN_WORKER) {
+        return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
+    }
     char cut[65];
     n->gear->inputs_json = json_loads(n->gear->brief.inputs, 0, NULL);
     enum culm_status status = culm_inputs_read(n->gear->inputs_json, &n->gear->inputs, error);
-    if (n->role != CULM_GNN_SERVER) {
-        return status == CULM_OK ? culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan,
-                                                       &n->gear->setup, error)
-                                 : status;
+    if (status == CULM_OK && n->news) {
+        culm_inputs_ask_news(&n->gear->inputs, n->news);
+    }
+    if (status == CULM_OK && n->role == CULM_GNN_PARAMETER) {
+        return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
     }
     if (status == CULM_OK) {
         status = culm_gnn_setup_open(&n->gear->config, NULL, n->gear->inputs.pins, &n->gear->setup,
@@ -280,6 +286,14 @@ static enum culm_status read_fault(const char *text, struct culm_worker_fault *r
     return status;
 }
 
+/* A digest that was found since; one that is not heard is as one that was not found. */
+static void hear_news(void *context, const void *news, size_t len) {
+    const struct node *n = context;
+    if (n->news) {
+        (void)culm_digest_news_hear(n->news, news, len);
+    }
+}
+
 static enum culm_status begin(struct node *n, struct culm_error *error) {
     enum culm_status status = prepare(n, error);
     if (status != CULM_OK) {
@@ -320,14 +334,16 @@ static int work(struct node *n, enum culm_status joined, struct culm_participant
     } else {
         culm_gnn_gear_free(n->gear);
     }
+    culm_digest_news_free(n->news);
     return code;
 }
 
 int culm_run_gnn_newcomer(const struct culm_participant_call *call, struct culm_gnn_stay *stay,
                           struct culm_error *ret_error) {
-    struct node n = {.role = call->role, .stay = stay};
+    struct node n = {.role = call->role, .stay = stay, .news = culm_digest_news_new()};
     struct culm_participant_memory memory;
-    const struct culm_participant_role role = {.calls_only = n.role == CULM_GNN_WORKER, .ctx = &n};
+    const struct culm_participant_role role = {
+        .calls_only = n.role == CULM_GNN_WORKER, .news = hear_news, .ctx = &n};
     enum culm_status joined = culm_participant_come(call, &role, &n.process, ret_error);
     if (stay) {
         n.gear = stay->gear;
@@ -349,8 +365,12 @@ int culm_run_gnn_node(int argc, char **argv, struct culm_participant_memory *ret
         culm_error_set(ret_error, CULM_ERR_ARGUMENT, "no such role");
         return culm_status_exit_code(CULM_ERR_ARGUMENT);
     }
-    const struct culm_participant_role role = {
-        .words = 2, .calls_only = n.role == CULM_GNN_WORKER, .fault = read_fault, .ctx = &n};
+    n.news = culm_digest_news_new();
+    const struct culm_participant_role role = {.words = 2,
+                                               .calls_only = n.role == CULM_GNN_WORKER,
+                                               .fault = read_fault,
+                                               .news = hear_news,
+                                               .ctx = &n};
     enum culm_status joined = culm_participant_join(argc, argv, &role, &n.process, ret_error);
     return work(&n, joined, ret_memory, ret_error);
 }

@@ -23,8 +23,6 @@ struct launch {
     struct culm_plan *plan;
     struct culm_inputs inputs; /* pinned as they are opened here; the pins are the caller's */
     struct culm_train_launch_inputs_thread digests;
-    bool *told; /* [told_count] pins whose whole digest workers have been told */
-    size_t told_count;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
     struct culm_agent_fault *faults;
@@ -174,38 +172,8 @@ static enum culm_status write_plan(const struct launch *l, struct culm_error *er
     return culm_launcher_write_plan(l->launcher, json, error);
 }
 
-/* Tells workers of digests of large files that are known by now, each once. From the thread that
- * finds them. */
-static void tell_digests(struct launch *l) {
-    struct culm_buf news;
-    culm_buf_init(&news, CULM_HOST_NEWS_MAX);
-    for (size_t i = 0; i < l->told_count; i++) {
-        const struct culm_pin pin = culm_pins_at(l->inputs.pins, i);
-        if (l->told[i] || !pin.whole[0]) {
-            continue;
-        }
-        l->told[i] = true;
-        culm_buf_clear(&news);
-        culm_digest_news_encode(&pin, &news);
-        if (!news.failed) {
-            culm_launcher_news(l->launcher, news.data, news.len);
-        }
-    }
-    culm_buf_release(&news);
-}
-
 /* plan.json is for people, for evaluations, and for --resume. */
-static void found_digest(void *ctx) {
-    tell_digests(ctx);
-    (void)write_plan(ctx, NULL);
-}
-
-/* Without memory nobody is told; then only other times of large files are differences. */
-static void start_digests(struct launch *l) {
-    l->told = calloc(culm_pins_count(l->inputs.pins) + 1, sizeof *l->told);
-    l->told_count = l->told ? culm_pins_count(l->inputs.pins) : 0;
-    culm_train_launch_inputs_start(&l->digests, l->inputs.pins, found_digest, l);
-}
+static void found_digest(void *ctx) { (void)write_plan(ctx, NULL); }
 
 static enum culm_status claim(struct launch *l, struct culm_error *error) {
     enum culm_status status;
@@ -320,7 +288,6 @@ static enum culm_status make_coordinator(struct launch *l, struct culm_error *er
 static void release(struct launch *l) {
     culm_eval_watch_stop(&l->eval);
     culm_train_launch_inputs_stop(&l->digests);
-    free(l->told);
     culm_coordinator_free(l->coordinator);
     culm_numeric_free(l->exec);
     culm_launcher_free(l->launcher);
@@ -404,7 +371,7 @@ int culm_train_launch_run(const struct culm_train_launch_options *options,
         culm_network_let_go(options->network);
         warn_of_slow_tasks(&l);
         tell_start(&l);
-        start_digests(&l);
+        culm_train_launch_inputs_start(&l.digests, l.inputs.pins, l.launcher, found_digest, &l);
         code = culm_launcher_run(l.launcher, &culm_coordinator_actor, l.coordinator, ret_error);
     }
     release(&l);

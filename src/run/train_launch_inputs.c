@@ -4,6 +4,7 @@
 #include "store/checkpoint.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -67,18 +68,47 @@ enum culm_status culm_train_launch_inputs_compare(const char *run_dir, const cha
     return status;
 }
 
+/* Of large files whose digests are known by now, each once. */
+static void tell_digests(struct culm_train_launch_inputs_thread *thread) {
+    struct culm_buf news;
+    culm_buf_init(&news, CULM_HOST_NEWS_MAX);
+    for (size_t i = 0; i < thread->told_count; i++) {
+        const struct culm_pin pin = culm_pins_at(thread->pins, i);
+        if (thread->told[i] || !pin.whole[0]) {
+            continue;
+        }
+        thread->told[i] = true;
+        culm_buf_clear(&news);
+        culm_digest_news_encode(&pin, &news);
+        if (!news.failed) {
+            culm_launcher_news(thread->launcher, news.data, news.len);
+        }
+    }
+    culm_buf_release(&news);
+}
+
+static void found(void *ctx) {
+    struct culm_train_launch_inputs_thread *thread = ctx;
+    tell_digests(thread);
+    thread->found(thread->ctx);
+}
+
 static void *complete(void *arg) {
     struct culm_train_launch_inputs_thread *thread = arg;
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* in Linux that of a thread */
-    culm_pins_complete(thread->pins, &thread->stop, thread->found, thread->ctx);
+    culm_pins_complete(thread->pins, &thread->stop, found, thread);
     return NULL;
 }
 
 void culm_train_launch_inputs_start(struct culm_train_launch_inputs_thread *thread,
-                                    struct culm_pins *pins, void (*found)(void *ctx), void *ctx) {
-    *thread = (struct culm_train_launch_inputs_thread){.pins = pins, .found = found, .ctx = ctx};
+                                    struct culm_pins *pins, struct culm_launcher *launcher,
+                                    void (*found_one)(void *ctx), void *ctx) {
+    *thread = (struct culm_train_launch_inputs_thread){
+        .pins = pins, .launcher = launcher, .found = found_one, .ctx = ctx};
+    thread->told = calloc(culm_pins_count(pins) + 1, sizeof *thread->told);
+    thread->told_count = thread->told ? culm_pins_count(pins) : 0;
     if (pthread_create(&thread->thread, NULL, complete, thread) != 0) {
-        thread->pins = NULL; /* only other times of large files are then differences */
+        thread->pins = NULL;
     }
 }
 
@@ -88,4 +118,6 @@ void culm_train_launch_inputs_stop(struct culm_train_launch_inputs_thread *threa
         pthread_join(thread->thread, NULL);
         thread->pins = NULL;
     }
+    free(thread->told);
+    thread->told = NULL;
 }

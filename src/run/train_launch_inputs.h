@@ -5,6 +5,7 @@
 #ifndef CULM_RUN_TRAIN_LAUNCH_INPUTS_H
 #define CULM_RUN_TRAIN_LAUNCH_INPUTS_H
 
+#include "run/launcher.h"
 #include "train/inputs.h"
 
 #include <pthread.h>
@@ -16,16 +17,22 @@ enum culm_status culm_train_launch_inputs_compare(const char *run_dir, const cha
                                                   const struct culm_inputs *now, char *ret_note,
                                                   struct culm_error *error);
 
-/* A thread of low priority; `found` is called from it after each digest. */
+/* A thread of low priority. After each digest all processes of the run are told it, also those that come
+ * later, and `found` is called from the thread: plan.json is for --resume, too. */
 struct culm_train_launch_inputs_thread {
     struct culm_pins *pins; /* NULL: it does not run */
+    struct culm_launcher *launcher;
     void (*found)(void *ctx);
     void *ctx;
+    bool *told; /* [told_count] pins whose whole digest was told */
+    size_t told_count;
     pthread_t thread;
     bool stop; /* atomic */
 };
+/* Without memory or a thread no digest is found, and only other times of large files are differences. */
 void culm_train_launch_inputs_start(struct culm_train_launch_inputs_thread *thread,
-                                    struct culm_pins *pins, void (*found)(void *ctx), void *ctx);
+                                    struct culm_pins *pins, struct culm_launcher *launcher,
+                                    void (*found)(void *ctx), void *ctx);
 void culm_train_launch_inputs_stop(
     struct culm_train_launch_inputs_thread *thread); /* fine on a zeroed struct */
 

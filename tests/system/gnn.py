@@ -50,9 +50,9 @@ def streamed(bench, arch, changes, away={}):
                       "--out", graph)
     equal((ended.code, ended.err), (0, ""), "making a graph")
     config = changed(CONFIG, graph__path=graph, intervals=2, model__arch=arch, model__layers=3, epochs=4, **changes)
-    here = train(bench, changed(config, workers=0), "here")
-    there = train(bench, changed(config, workers=2, **away), "there")
-    lost = train(bench, changed(config, workers=1, **away), "lost", *fault("worker:0", 2, "push-gradient"))
+    here = graphs.train(bench, changed(config, workers=0), "here")
+    there = graphs.train(bench, changed(config, workers=2, **away), "there")
+    lost = graphs.train(bench, changed(config, workers=1, **away), "lost", *fault("worker:0", 2, "push-gradient"))
     equal(there.hashes(), here.hashes(), "weights_sha256 and state_sha256 of workers")
     equal(lost.hashes(), here.hashes(), "weights_sha256 and state_sha256 after a loss")
     equal(len(lost.all("fault")), 1, "faults that fired")
@@ -294,6 +294,31 @@ def overwrite(path):
         file.write(bytes([byte[0] ^ 1]))
 
 
+def touched_large(bench):
+    """Of a file above 64 MB the whole is known only after a while; from then on another time of it is no difference to who comes."""
+    path = bench.path("graph")
+    subprocess.run([bench.culm, "gnn", "make", "sbm", "--vertices", "340", "--edges", "1000", "--classes", "3", "--features", "50000",
+                    "--out", path], check=True, capture_output=True)
+    features = os.path.join(path, "features.npy")
+    check(os.path.getsize(features) > 64 << 20, "the file is not large")
+    config = changed({**CONFIG, **ENDLESS}, graph__path=path, model__layers=1, workers=0, intervals=2)
+    going = graphs.going(bench, config)
+
+    def whole_known():
+        with open(os.path.join(going.out, "plan.json"), encoding="utf-8") as file:
+            return any(one["path"].endswith("features.npy") and "sha256" in one for one in json.load(file)["inputs"]["files"])
+
+    going.more_epochs(1)
+    going.wait(whole_known, "the digest of the whole")
+    os.utime(features, (1, 1))
+    os.kill(going.came("server")[0]["pid"], signal.SIGKILL)
+    going.wait(lambda: len(going.came("server")) == 3, "another server")
+    going.more_epochs(2)
+    going.stop()
+    equal(going.lost(), ["server"], "who was lost")
+    equal(going.told("error"), [], "errors")
+
+
 def refused(bench, changes, words, code, text):
     ended = bench.run(*graphs.words_of(bench, changed(CONFIG, **changes), "run"), *words)
     equal(ended.code, code, "exit code")
@@ -393,6 +418,7 @@ cases.add("beyond loopback in the clear", refused, {}, ["--listen", "0.0.0.0:0"]
 cases.add("features that change in mid-run", edited)
 cases.add("first weights that change in mid-run", first_weights, overwrite, False)
 cases.add("first weights that are touched in mid-run", first_weights, lambda path: os.utime(path, (1, 1)), True)
+cases.add("features above 64 MB that are touched in mid-run", touched_large)
 cases.add("first weights that are not there", refused, {"model__init": "/nowhere"}, [], 3, "/nowhere")
 cases.add("more servers than intervals", refused, {"servers": 9}, [], 3, "servers")
 cases.add("a fault that cannot be", refused, {}, fault("worker:0", 3, "gather"), 3, "never comes to phase gather")
