@@ -3,7 +3,9 @@
  * when it was made, and read again when it is needed and no longer there. Who was not used for longest
  * goes first. All have a buffer of the size of the largest, so that what one left is another's.
  *
- * The file has no name: it is gone with the process, however that ends.
+ * The file has no name: it is gone with the process, however that ends. (Where the file system knows no such
+ * files it has one until it has been opened.) What numeric_input.c gathers an interval from is not counted here; it
+ * is as large as the limit leaves room for beside one interval.
  */
 #include "gnn/numeric_internal.h"
 

@@ -4,11 +4,9 @@
  *
  * The first byte chooses the decoder.
  */
-#include "fuzz.h"
+#include "messages.h"
 
 #include "gnn/message.h"
-
-#include <string.h>
 
 #define INTERVALS 70 /* more than a word of a set has bits */
 #define STAGES 3
@@ -29,11 +27,6 @@ static void begin(void) {
             layout.step[s].streams = s % 2 == 0;
         }
     }
-}
-
-static void require_same(const struct culm_buf *buf, const uint8_t *data, size_t size) {
-    FUZZ_REQUIRE(!buf->failed && buf->len == size && !memcmp(buf->data, data, size),
-                 "%zu bytes became %zu", size, buf->len);
 }
 
 static void require_task(const struct culm_gnn_task_key *key) {
@@ -194,22 +187,10 @@ static void fuzz_answer(const uint8_t *data, size_t size, struct culm_buf *buf) 
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const fuzz[])(const uint8_t *, size_t, struct culm_buf *) = {
-        fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version, fuzz_held,   fuzz_task,
-        fuzz_part,  fuzz_result, fuzz_done,     fuzz_saved,   fuzz_failed, fuzz_peer,
-        fuzz_view,  fuzz_commit, fuzz_ask,      fuzz_answer};
-    if (size == 0) {
-        return 0;
-    }
+    static fuzz_decoder *const decoder[] = {fuzz_slice, fuzz_warm,   fuzz_gradient, fuzz_version,
+                                            fuzz_held,  fuzz_task,   fuzz_part,     fuzz_result,
+                                            fuzz_done,  fuzz_saved,  fuzz_failed,   fuzz_peer,
+                                            fuzz_view,  fuzz_commit, fuzz_ask,      fuzz_answer};
     begin();
-    struct culm_buf buf;
-    culm_buf_init(&buf, CULM_GNN_META_MAX);
-    uint8_t *exact = malloc(size); /* so that a sanitizer sees the first byte past the end */
-    if (exact) {
-        memcpy(exact, data + 1, size - 1);
-        fuzz[data[0] % (sizeof fuzz / sizeof *fuzz)](exact, size - 1, &buf);
-    }
-    free(exact);
-    culm_buf_release(&buf);
-    return 0;
+    return fuzz_message(data, size, decoder, sizeof decoder / sizeof *decoder, CULM_GNN_META_MAX);
 }

@@ -4,13 +4,11 @@
  *
  * The first byte chooses the decoder.
  */
-#include "fuzz.h"
+#include "messages.h"
 
 #include "ledger/pulse.h"
 #include "pipeline/control.h"
 #include "pipeline/waits.h"
-
-#include <string.h>
 
 #define STAGES 3
 #define MICROS 8
@@ -19,12 +17,6 @@
 
 static const struct culm_run_shape shape = {
     .pipelines = 2, .stages = STAGES, .lanes = 4, .micros = MICROS};
-
-/* The bytes written are those read: one message has one form. */
-static void require_same(const struct culm_buf *buf, const uint8_t *data, size_t size) {
-    FUZZ_REQUIRE(!buf->failed && buf->len == size && !memcmp(buf->data, data, size),
-                 "%zu bytes became %zu", size, buf->len);
-}
 
 static void fuzz_boundary(const uint8_t *data, size_t size, struct culm_buf *buf) {
     struct culm_boundary boundary;
@@ -164,22 +156,10 @@ SMALL(failed)
 SMALL(damaged)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const fuzz[])(const uint8_t *, size_t, struct culm_buf *) = {
+    static fuzz_decoder *const decoder[] = {
         fuzz_boundary, fuzz_have,    fuzz_view,     fuzz_commit,  fuzz_prepared,   fuzz_saved,
         fuzz_digests,  fuzz_waits,   fuzz_save,     fuzz_fenced,  fuzz_ask,        fuzz_heartbeat,
         fuzz_took,     fuzz_loaded,  fuzz_unloaded, fuzz_joined,  fuzz_taken_over, fuzz_peer_lost,
         fuzz_failed,   fuzz_damaged, fuzz_sum,      fuzz_reduced, fuzz_state};
-    if (size == 0) {
-        return 0;
-    }
-    struct culm_buf buf;
-    culm_buf_init(&buf, CULM_META_MAX);
-    uint8_t *exact = malloc(size); /* so that a sanitizer sees the first byte past the end */
-    if (exact) {
-        memcpy(exact, data + 1, size - 1);
-        fuzz[data[0] % (sizeof fuzz / sizeof *fuzz)](exact, size - 1, &buf);
-    }
-    free(exact);
-    culm_buf_release(&buf);
-    return 0;
+    return fuzz_message(data, size, decoder, sizeof decoder / sizeof *decoder, CULM_META_MAX);
 }

@@ -193,7 +193,7 @@ def one_after_other(bench, roles, changes):
         wanted = {"server": config["servers"], "parameter": config["parameter_servers"], "worker": config["workers"]}[role]
         going.wait(lambda: len(going.came(role)) >= wanted + roles[:number].count(role), f"every {role}")
         going.more_epochs()
-        os.kill(going.came(role)[-1]["pid"], signal.SIGKILL)
+        going.kill(role, -1)
         going.wait(lambda: len(going.lost()) > number, "a loss")
     going.more_epochs()
     going.stop()
@@ -248,7 +248,7 @@ def edited(bench):
     going = graphs.going(bench, config)
     going.more_epochs(1)
     spoil(path)
-    os.kill(going.came("server")[-1]["pid"], signal.SIGKILL)
+    going.kill("server", -1)
     going.wait(going.lost, "a loss")
     going.more_epochs()
     going.stop()
@@ -271,7 +271,7 @@ def first_weights(bench, change, same):
     going.more_epochs(2)
     change(path)
     for role in "server", "parameter":
-        os.kill(going.came(role)[0]["pid"], signal.SIGKILL)
+        going.kill(role, 0)
     if same:
         going.wait(lambda: going.told("rollback"), "a roll-back")
         going.more_epochs()
@@ -311,7 +311,7 @@ def touched_large(bench):
     going.more_epochs(1)
     going.wait(whole_known, "the digest of the whole")
     os.utime(features, (1, 1))
-    os.kill(going.came("server")[0]["pid"], signal.SIGKILL)
+    going.kill("server", 0)
     going.wait(lambda: len(going.came("server")) == 3, "another server")
     going.more_epochs(2)
     going.stop()

@@ -11,7 +11,7 @@ import signal
 from harness import RUN_LIMIT_S, Failed, changed, check, equal, wait_until, workers_of
 
 ONE = {"servers": 1, "parameter_servers": 1, "workers": 0}
-ENDLESS = {"epochs": 1000000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
+ENDLESS = {"epochs": 200000, "eval": {"every": 0}, "checkpoint": {"every": 0}}
 # What does not change what is learned; `epochs` only says for how long.
 SHAPE = (*ONE, "cluster", "engine", "lambda", "gearman", "tune", "max_workers", "checkpoint")
 
@@ -106,6 +106,12 @@ class Going:
 
     def lost(self):
         return [event["role"] for event in self.told("lost")]
+
+    def kill(self, role, number):
+        """The one of that role that joined as number `number`; it must be a process that the run has started."""
+        pid = self.came(role)[number]["pid"]
+        check(pid > 1, f"{role} {number} is not ours: pid {pid}")
+        os.kill(pid, signal.SIGKILL)
 
     def address(self):
         self.wait(lambda: self.told("start"), "the start")

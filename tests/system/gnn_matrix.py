@@ -6,8 +6,6 @@ and losses of one server and one parameter server without workers. With CULM_SYS
 networks and more places; without it each single loss, and some pairs.
 """
 import itertools
-import os
-import signal
 
 from gnn_harness import ENDLESS, Graphs, faults_of
 from harness import EVERYTHING, Cases, Failed, changed, check, equal
@@ -82,8 +80,8 @@ def first_wave(bench):
     going = graphs.going(bench, config)
     going.wait(lambda: len(going.came()) >= 4, "four workers")
     going.wait(lambda: sum(event["worker_bytes"] for event in going.told("epoch")), "work of workers")
-    for event in going.came()[:4]:
-        os.kill(event["pid"], signal.SIGKILL)
+    for number in range(4):
+        going.kill("worker", number)
     going.wait(lambda: len(going.lost()) >= 4, "four losses")
     going.wait(lambda: len(going.came()) >= 8, "four more workers")
     going.more_epochs()

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Graph networks over several hosts, which are network namespaces: one loses its link in mid-run, and the bits stay.
+
+    launcher and its processes     a server            a worker
+           10.77.0.1 ───────┬───── 10.77.0.2    ┌───── 10.77.0.3
+                            └── a bridge ───────┘
+
+Needs root, and `ip` with namespaces, virtual Ethernet and bridges; else it says so.
+"""
+import os
+import shutil
+import subprocess
+
+from gnn_harness import ENDLESS, Going, Graphs
+from harness import Cases, Skipped, changed, check, equal
+
+cases = Cases()
+graphs = Graphs(cases, "--vertices", "400", "--edges", "1600", "--features", "24", "--classes", "4", "--seed", "3")
+CONFIG = {
+    "graph": {"path": graphs.path, "features": "as-is"},
+    "model": {"layers": 2, "width": 16},
+    "intervals": 8,
+    "servers": 2,
+    "parameter_servers": 1,
+    "workers": 1,
+    "cluster": {"heartbeat_ms": 50, "suspect_ms": 1500, "orphan_ms": 3000},
+    **ENDLESS,
+}
+
+
+class Hosts:
+    """Namespaces on one bridge, which is in the first of them."""
+
+    def __init__(self, bench, count):
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            raise Skipped("neither root nor `ip`: no network namespaces")
+        self.names = [f"culm-{os.getpid()}-{os.path.basename(bench.folder)}-{number}" for number in range(count)]
+        self.made = []
+        try:
+            self.make()
+        except subprocess.CalledProcessError as error:
+            self.remove()
+            raise Skipped(f"no network namespaces here: {error.stderr.strip()}") from None
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+    def make(self):
+        for name in self.names:
+            self.ip("netns", "add", name)
+            self.made.append(name)
+            self.ip("-n", name, "link", "set", "lo", "up")
+        first = self.names[0]
+        self.ip("-n", first, "link", "add", "bridge", "type", "bridge")
+        for number, name in enumerate(self.names[1:], 1):
+            self.ip("-n", first, "link", "add", f"port{number}", "type", "veth", "peer", "name", "net", "netns", name)
+            self.ip("-n", first, "link", "set", f"port{number}", "master", "bridge", "up")
+            self.ip("-n", name, "address", "add", f"10.77.0.{number + 1}/24", "dev", "net")
+            self.ip("-n", name, "link", "set", "net", "up")
+        self.ip("-n", first, "address", "add", "10.77.0.1/24", "dev", "bridge")
+        self.ip("-n", first, "link", "set", "bridge", "up")
+
+    def remove(self):
+        for name in self.made:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    def link(self, number, state):
+        """Takes the cable of a host out, or plugs it in."""
+        self.ip("-n", self.names[0], "link", "set", f"port{number}", state)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+def on(hosts, number, bench):
+    """A culm that runs on that host."""
+    path = bench.path(f"culm-{number}")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f'#!/bin/sh\nexec ip netns exec {hosts.names[number]} {cases.culm} "$@"\n')
+    os.chmod(path, 0o755)
+    bench.culm = path
+    return bench
+
+
+def unplugged(bench, role):
+    """Of a server and a worker on hosts of their own, one becomes unreachable, with no word of it from any socket."""
+    graphs.make(bench)
+    with Hosts(bench, 3) as hosts:
+        config = changed(CONFIG, workers=0)  # those from elsewhere come on top
+        words = graphs.words_of(bench, config, "run")
+        going = Going(on(hosts, 0, bench), bench.path("run"), *words, "--listen", "10.77.0.1:0", "--insecure")
+        address, token = going.address(), bench.path("run", "token")
+        going.wait(lambda: len(going.came("server")) == 2, "the servers here")
+        number = {"server": 1, "worker": 2}[role]
+        others = {}
+        for one, who in ((1, "server"), (2, "worker")):
+            others[who] = on(hosts, one, bench).start("gnn", who, "--join", address, "--token-file", token)
+        going.wait(lambda: sum(event["name"] == "newcomer" for event in going.told("joined")) == 2, "both from other hosts")
+        going.kill("server", 0)  # whoever stands by takes its place
+        going.wait(lambda: going.lost() == ["server"], "the loss of a server here")
+        going.wait(lambda: any(event["worker_bytes"] for event in going.told("epoch")), "work of the worker")
+        going.more_epochs()
+        hosts.link(number, "down")
+        going.wait(lambda: len(going.lost()) >= 2, "the loss of an unreachable one")
+        going.more_epochs()
+        going.stop()
+        equal(going.lost()[:2], ["server", role], "who was lost")
+        check(going.told("lost")[1]["cause"] in ("heartbeat", "peer", "stalled", "stuck"), f"why: {going.told('lost')[1]}")
+        equal(going.told("rollback"), [], "roll-backs")
+        graphs.check_losses(bench, going, config)
+        for other in others.values():  # each ends by itself: the one was told, the other hears of nobody any more
+            bench.end(other)
+
+
+cases.add("a server's host loses its link", unplugged, "server")
+cases.add("a worker's host loses its link", unplugged, "worker")
+cases.run()
