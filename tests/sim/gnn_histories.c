@@ -11,12 +11,7 @@
  * no blob left. What befell the runs is counted, and there are floors.
  */
 #include "base/rng.h"
-#include "gnn/leader.h"
-#include "gnn/parameter.h"
-#include "gnn/server.h"
-#include "gnn/worker.h"
-#include "sim/gnn_symbolic.h"
-#include "sim/sim.h"
+#include "gnn_cast.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +19,7 @@
 
 #define MS 1000000ull
 #define FAULTS 3
-#define NODES 64
+#define NODES 64 /* alive at once */
 #define FLOORS_FROM 1000
 #define LEAVING_BELOW 24 /* ids of workers that leave by themselves, in some histories */
 
@@ -63,8 +58,8 @@ struct seen {
 };
 
 struct history {
+    struct gnn_cast cast; /* first member */
     struct culm_sim *sim;
-    struct culm_gnn_layout layout;
     struct culm_gnn_exec *leader_exec;
     struct culm_gnn_leader *leader;
     struct shape shape;
@@ -73,8 +68,6 @@ struct history {
     int32_t fault_count;
     int32_t slow; /* the jobs of this node take long; -1: nobody's */
     int32_t home[CULM_GNN_INTERVALS_MAX];
-    uint32_t role[NODES];
-    struct culm_gnn_exec *exec[NODES];
     char state[80]; /* of `done` */
     int64_t epoch, lost, stuck, stalled, rollbacks, checkpoints, released, tunes;
     int64_t ages[CULM_GNN_STALENESS_MAX + 1];
@@ -90,70 +83,27 @@ static void wrong(struct history *h, const char *what) {
 
 /* --- actors --- */
 
-static struct culm_gnn_node_options options_of(struct history *h, int32_t id,
-                                               struct culm_world *world,
-                                               struct culm_blob_pool *pool, uint32_t role) {
-    if (id >= NODES) {
-        wrong(h, "too many nodes");
-        return (struct culm_gnn_node_options){0};
-    }
-    h->role[id] = role;
-    h->exec[id] = culm_gnn_symbolic_new(&h->layout, &h->shape.pace, h->seed, pool);
-    return (struct culm_gnn_node_options){.world = world,
-                                          .exec = h->exec[id],
-                                          .layout = &h->layout,
-                                          .pool = pool,
-                                          .id = id,
-                                          .beat_ms = 100,
-                                          .pace = h->shape.pace};
-}
-
-static void *make_server(void *context, int32_t id, struct culm_world *world,
-                         struct culm_blob_pool *pool) {
-    struct history *h = context;
-    const struct culm_gnn_server_options options = {
-        .node = options_of(h, id, world, pool, CULM_GNN_SERVER),
-        .workers = h->shape.count[CULM_GNN_WORKER] > 0,
-        .once = h->seed % 4 == 0,
-        .lean = h->seed % 3 == 0};
-    return options.node.exec ? culm_gnn_server_new(&options) : NULL;
-}
-
-static void *make_parameter(void *context, int32_t id, struct culm_world *world,
-                            struct culm_blob_pool *pool) {
-    const struct culm_gnn_node_options options =
-        options_of(context, id, world, pool, CULM_GNN_PARAMETER);
-    return options.exec ? culm_gnn_parameter_new(&options) : NULL;
-}
-
 static void *make_worker(void *context, int32_t id, struct culm_world *world,
                          struct culm_blob_pool *pool) {
     struct history *h = context;
     uint64_t dice = culm_rng_mix(h->seed, 100 + (uint64_t)id);
-    struct culm_gnn_worker_options options = {.node =
-                                                  options_of(h, id, world, pool, CULM_GNN_WORKER)};
+    h->cast.worker = (struct culm_gnn_worker_options){0};
     if (h->seed % 3 == 0 && id < LEAVING_BELOW) {
-        options.stay_ms = 1 + (int64_t)culm_rng_below(&dice, 200);
-        options.part_ms = h->seed % 2 ? 1 : 5000;
+        h->cast.worker.stay_ms = 1 + (int64_t)culm_rng_below(&dice, 200);
+        h->cast.worker.part_ms = h->seed % 2 ? 1 : 5000;
     }
     if (h->seed % 5 == 0) { /* room for one or two constant inputs */
-        options.keep_bytes = (size_t)(1 + culm_rng_below(&dice, 2)) * sizeof(uint64_t);
+        h->cast.worker.keep_bytes = (size_t)(1 + culm_rng_below(&dice, 2)) * sizeof(uint64_t);
     }
-    return options.node.exec ? culm_gnn_worker_new(&options) : NULL;
+    return gnn_cast_worker(context, id, world, pool);
 }
 
-static void destroy(void *context, int32_t id, void *actor) {
+static void end_node(void *context, int32_t id, void *actor) {
     struct history *h = context;
-    switch (h->role[id]) {
-    case CULM_GNN_SERVER: culm_gnn_server_free(actor); break;
-    case CULM_GNN_PARAMETER: culm_gnn_parameter_free(actor); break;
-    default: culm_gnn_worker_free(actor); break;
+    for (int age = 0; age <= CULM_GNN_STALENESS_MAX && h->cast.exec[id]; age++) {
+        h->ages[age] += culm_gnn_symbolic_ages(h->cast.exec[id])[age];
     }
-    for (int age = 0; age <= CULM_GNN_STALENESS_MAX && h->exec[id]; age++) {
-        h->ages[age] += culm_gnn_symbolic_ages(h->exec[id])[age];
-    }
-    culm_gnn_symbolic_free(h->exec[id]);
-    h->exec[id] = NULL;
+    gnn_cast_end(context, id, actor);
 }
 
 /* --- what is said, and what befalls --- */
@@ -205,7 +155,7 @@ static void fire(struct history *h, struct fault *fault, int32_t node) {
     switch (fault->kind) {
     case KILL: culm_sim_kill(h->sim, node); break;
     case FREEZE: culm_sim_freeze(h->sim, node, CULM_NEVER); break;
-    case FLIP: culm_gnn_symbolic_flip(h->exec[node]); break;          /* nothing, but of a holder */
+    case FLIP: culm_gnn_symbolic_flip(h->cast.exec[node]); break;     /* nothing, but of a holder */
     case SLOW: culm_sim_slow(h->sim, -1, node, 300, 500 * MS); break; /* the leader's word */
     case STICK: culm_sim_stick(h->sim, node); break;
     case DROP:
@@ -229,8 +179,8 @@ static void on_point(void *context, int32_t node, const struct culm_fault_point 
     struct history *h = context;
     for (int32_t f = 0; f < h->fault_count; f++) {
         struct fault *fault = &h->fault[f];
-        if (!fault->fired && fault->at_phase && node >= 0 && node < NODES &&
-            h->role[node] == fault->role && point->phase == fault->phase && fault->after-- == 0) {
+        if (!fault->fired && fault->at_phase && node >= 0 && h->cast.role[node] == fault->role &&
+            point->phase == fault->phase && fault->after-- == 0) {
             fire(h, fault, node);
         }
     }
@@ -291,7 +241,7 @@ static void faults_from(uint64_t *dice, struct history *h) {
 
 static void play(struct history *h, uint64_t seed, bool rough) {
     uint64_t dice = culm_rng_mix(seed, 5);
-    const struct culm_sim_options options = {
+    struct culm_sim_options options = {
         .seed = seed,
         .latency_ns = 100000,
         .jitter_ns = culm_rng_below(&dice, 2) ? 3 * MS : 0,
@@ -302,24 +252,32 @@ static void play(struct history *h, uint64_t seed, bool rough) {
         .io_ns = 10 * MS,
         .spawn_ns = 30 * MS,
         .spawn_max = NODES,
-        .role = {[CULM_GNN_SERVER] = {h, &culm_gnn_server_actor, make_server, destroy, false},
-                 [CULM_GNN_PARAMETER] = {h, &culm_gnn_parameter_actor, make_parameter, destroy,
-                                         false},
-                 [CULM_GNN_WORKER] = {h, &culm_gnn_worker_actor, make_worker, destroy, true}},
-        .coordinator_ops = &culm_gnn_leader_actor,
         .event = on_event,
         .event_context = h,
         .fault = on_point,
         .cost = cost,
         .log = h->log && getenv("SIM_LOG"),
     };
+    h->cast.pace = h->shape.pace;
+    h->cast.seed = h->seed;
+    h->cast.beat_ms = 100;
+    h->cast.server = (struct culm_gnn_server_options){
+        .workers = h->shape.count[CULM_GNN_WORKER] > 0,
+        .once = h->seed % 4 == 0,
+        .lean = h->seed % 3 == 0,
+    };
+    gnn_cast_roles(&h->cast, &options);
+    for (int32_t r = 0; r < CULM_GNN_ROLES; r++) {
+        options.role[r].destroy = end_node;
+    }
+    options.role[CULM_GNN_WORKER].make = make_worker;
     h->sim = culm_sim_new(&options);
-    h->leader_exec = culm_gnn_symbolic_new(&h->layout, &h->shape.pace, h->seed, NULL);
+    h->leader_exec = culm_gnn_symbolic_new(&h->cast.layout, &h->shape.pace, h->seed, NULL);
     struct culm_gnn_leader_options leader = {
         .world = culm_sim_coordinator_world(h->sim),
         .agent = culm_sim_agent(h->sim),
         .exec = h->leader_exec,
-        .layout = &h->layout,
+        .layout = &h->cast.layout,
         .settings = {.pace = h->shape.pace,
                      .checkpoint_every = h->shape.checkpoint_every,
                      .beat_ms = 100,
@@ -358,7 +316,8 @@ static void play(struct history *h, uint64_t seed, bool rough) {
 
 /* What the same comes to with one of each role, undisturbed. */
 static void reference(const struct history *of, uint64_t seed, char ret_state[80]) {
-    struct history h = {.slow = -1, .layout = of->layout, .shape = of->shape, .seed = of->seed};
+    struct history h = {
+        .slow = -1, .cast = {.layout = of->cast.layout}, .shape = of->shape, .seed = of->seed};
     h.shape.count[CULM_GNN_SERVER] = h.shape.count[CULM_GNN_PARAMETER] = 1;
     h.shape.count[CULM_GNN_WORKER] = 0;
     h.shape.tunes = false;
@@ -395,10 +354,10 @@ static bool run(uint64_t seed, bool log, struct seen *seen) {
     int32_t intervals = 1 + (int32_t)culm_rng_below(&dice, 10);
     int32_t stages = 1 + (int32_t)culm_rng_below(&dice, 4);
     char expected[80];
-    if (culm_gnn_symbolic_layout(seed, intervals, stages, &h.layout, NULL) != CULM_OK) {
+    if (culm_gnn_symbolic_layout(seed, intervals, stages, &h.cast.layout, NULL) != CULM_OK) {
         return false;
     }
-    shape_from(&dice, &h.layout, &h.shape);
+    shape_from(&dice, &h.cast.layout, &h.shape);
     for (int32_t i = 0; i < intervals; i++) {
         h.home[i] = i * h.shape.count[CULM_GNN_SERVER] / intervals;
     }
@@ -422,7 +381,7 @@ static bool run(uint64_t seed, bool log, struct seen *seen) {
     }
     play(&h, seed, true);
     count(&h, seen);
-    culm_gnn_layout_release(&h.layout);
+    culm_gnn_layout_release(&h.cast.layout);
     if (!h.wrong[0] && h.epoch != h.shape.pace.epochs) {
         wrong(&h, "epochs are missing");
     }
