@@ -9,6 +9,7 @@ failure must have happened.
 import json
 import os
 import shlex
+import signal
 import subprocess
 import time
 import zipfile
@@ -153,15 +154,29 @@ def twice(bench):
     equal(it.lost(), [], "losses")
 
 
+def after_work(count, signal_number, then):
+    """When workers are at work, so many of their processes get the signal; then that."""
+    hit = []
+
+    def until(it):
+        if not hit and it.work():
+            hit.extend(list(it.service.all.values())[:count])
+            for environment in hit:
+                environment.process.send_signal(signal_number)
+        return hit and then(it)
+
+    return until
+
+
 def crashed(bench):
-    it = Run(bench, [("crash", 2)], lambda it: len(it.lost()) >= 2 and len(it.workers()) >= 4)
+    it = Run(bench, until=after_work(2, signal.SIGKILL, lambda it: len(it.lost()) >= 2 and len(it.workers()) >= 5))
     equal(it.lost(), ["worker", "worker"], "losses")
 
 
 def stuck(bench):
     """A process that does nothing any more: missed by its silence, and killed at its time-out."""
-    it = Run(bench, [("stuck", 1)], lambda it: it.lost() and it.counts["timed out"] >= 1, changes={"cluster__suspect_ms": 1500},
-             timeout_s=2.5)
+    it = Run(bench, until=after_work(1, signal.SIGSTOP, lambda it: it.lost() and it.counts["timed out"] >= 1),
+             changes={"cluster__suspect_ms": 1500}, timeout_s=4)
     equal(set(it.lost()), {"worker"}, "roles of who was lost")
 
 

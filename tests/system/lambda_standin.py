@@ -6,7 +6,7 @@ function's time-out; refuses payloads above 6 MB, unknown functions, and more in
 function errors. An environment calls the Runtime API at a loopback address of its own, by which it is known.
 
 What can be ordered besides: slow cold starts, throttling, errors of the service, invocations that are delivered twice,
-answers that get lost, refusals of what is delivered all the same, environments that die. All that happens is counted, so that a test can ask whether it did.
+answers that get lost, refusals of what is delivered all the same. Processes may be killed and stopped. All that happens is counted, so that a test can ask whether it did.
 
 For tests alone. Run by itself it serves one function until its standard input ends:
 
@@ -332,10 +332,6 @@ class Lambda:
         self.count("invoked")
         if self.ordered("twice"):
             threading.Thread(target=self.finish, args=(body,), daemon=True).start()
-        if self.ordered("crash"):
-            threading.Timer(0.3, environment.kill).start()
-        if self.ordered("stuck"):
-            threading.Timer(0.3, environment.process.send_signal, [signal.SIGSTOP]).start()
         if not invocation.done.wait(self.timeout_s):
             self.count("timed out")
             invocation.end(function_error("Sandbox.Timedout", f"Task timed out after {self.timeout_s:.2f} seconds"), "Unhandled")
