@@ -43,6 +43,12 @@ struct culm_search_ops {
     void (*step)(void *ctx, int64_t step, int64_t steps, double loss);
     bool (*stop)(void *ctx); /* CULM_ERR_STOPPED then */
     bool (*late)(void *ctx); /* no new attempt begins */
+    /* What a search needs to go on in another process: keeps these bytes, durably, in place of those
+     * before; gives back what was kept last, NULL for nothing, which the caller frees. Both may be NULL:
+     * then a search always begins at the beginning, and comes to the same. */
+    enum culm_status (*keep)(void *ctx, const void *data, size_t len, struct culm_error *error);
+    enum culm_status (*recall)(void *ctx, void **ret_data, size_t *ret_len,
+                               struct culm_error *error);
 };
 
 struct culm_search {

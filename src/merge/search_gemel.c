@@ -1,6 +1,7 @@
 /* GEMEL on real models. See search_gemel.h. */
 #include "merge/search_gemel.h"
 
+#include "base/buf.h"
 #include "merge/gemel.h"
 #include "merge/joint.h"
 #include "merge/lesson.h"
@@ -449,6 +450,92 @@ static enum culm_status attempt(struct work *w, struct culm_error *error) {
     return status;
 }
 
+/* --- going on in another process --- */
+
+#define STATE "culm-gemel-search-1"
+#define STATE_MAX ((size_t)1 << 40)
+
+static size_t floats_of(const struct culm_merge_model *model) {
+    size_t all = 0;
+    for (int32_t p = 0; p < model->param_count; p++) {
+        all += (size_t)culm_merge_param_elements(model, p);
+    }
+    return all;
+}
+
+/* What has been tried so far, and what every model was last kept as. */
+static enum culm_status save(const struct work *w, struct culm_error *error) {
+    const struct culm_search *s = w->s;
+    struct culm_buf out, text;
+    if (!s->ops->keep) {
+        return CULM_OK;
+    }
+    culm_buf_init(&out, STATE_MAX);
+    culm_buf_init(&text, STATE_MAX);
+    enum culm_status status = culm_gemel_write(&w->gemel, &text, error);
+    culm_buf_string(&out, STATE);
+    culm_buf_i32(&out, s->round);
+    culm_buf_u64(&out, text.len);
+    culm_buf_bytes(&out, text.data, text.len);
+    for (int32_t k = 0; k < s->count; k++) {
+        size_t floats = floats_of(s->models[k]);
+        culm_buf_u64(&out, floats);
+        culm_buf_bytes(&out, w->kept[k], floats * sizeof **w->kept);
+    }
+    if (status == CULM_OK) {
+        status = out.failed ? no_memory(error) : s->ops->keep(s->ctx, out.data, out.len, error);
+    }
+    culm_buf_release(&out);
+    culm_buf_release(&text);
+    return status;
+}
+
+/* False: it is of another search, and nothing has changed but what every model was kept as. */
+static bool read_state(struct work *w, const void *data, size_t len) {
+    struct culm_reader in = culm_reader_of(data, len);
+    char format[sizeof STATE];
+    culm_read_string(&in, format, sizeof format);
+    int32_t round = culm_read_i32(&in);
+    uint64_t text_len = culm_read_u64(&in);
+    if (in.failed || strcmp(format, STATE) != 0 || round < w->s->round ||
+        text_len > in.len - in.at) {
+        return false;
+    }
+    const char *text = (const char *)in.data + in.at;
+    in.at += text_len;
+    for (int32_t k = 0; k < w->s->count; k++) {
+        size_t floats = floats_of(w->s->models[k]);
+        if (culm_read_u64(&in) != floats) {
+            return false;
+        }
+        culm_read_bytes(&in, w->kept[k], floats * sizeof **w->kept);
+    }
+    if (!culm_reader_done(&in) || culm_gemel_read(&w->gemel, text, text_len, NULL) != CULM_OK) {
+        return false;
+    }
+    w->s->round = round;
+    return true;
+}
+
+static enum culm_status load(struct work *w, struct culm_error *error) {
+    struct culm_search *s = w->s;
+    void *data = NULL;
+    size_t len = 0;
+    enum culm_status status = s->ops->recall ? s->ops->recall(s->ctx, &data, &len, error) : CULM_OK;
+    for (int32_t k = 0; status == CULM_OK && data && k < s->count; k++) {
+        culm_merge_model_revert(s->models[k]);
+    }
+    if (status == CULM_OK && data && !read_state(w, data, len)) {
+        for (int32_t k = 0; k < s->count && status == CULM_OK; k++) { /* from the beginning */
+            free(w->kept[k]);
+            w->kept[k] = culm_merge_model_save(s->models[k]);
+            status = w->kept[k] ? CULM_OK : no_memory(error);
+        }
+    }
+    free(data);
+    return status;
+}
+
 /* --- all of it --- */
 
 /* Models and share as they are shipped. As published, who shares a confirmed layer may have been left
@@ -503,13 +590,15 @@ enum culm_status culm_search_gemel(struct culm_search *search, struct culm_error
     }
     if (status != CULM_OK || (status = find_match(&w, error)) ||
         (status = culm_match_groups(&w.match, !fixed, &w.groups, error)) ||
-        (status = culm_gemel_begin(&w.gemel, &w.match, &w.groups, fixed, error))) {
+        (status = culm_gemel_begin(&w.gemel, &w.match, &w.groups, fixed, error)) ||
+        (status = load(&w, error))) {
         release(&w);
         return status;
     }
     while (status == CULM_OK && !culm_gemel_over(&w.gemel) && !search->ops->late(search->ctx)) {
         status = attempt(&w, error);
         end_attempt(&w);
+        status = status == CULM_OK ? save(&w, error) : status;
     }
     finish(&w);
     release(&w);

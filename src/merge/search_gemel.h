@@ -9,7 +9,8 @@
  * configuration, momentum 0.9, weight decay 5e-4, two samples a step, at most ten epochs an attempt.
  *
  * `fixed` (gemel.h) also takes a set of as many models that saves more, and keeps nothing that would
- * put a model that is not in the set below its target. Thread: the device's.
+ * put a model that is not in the set below its target. After each attempt what the search needs to go on
+ * is kept (search.h); another process begins with the attempt after it. Thread: the device's.
  */
 #ifndef CULM_MERGE_SEARCH_GEMEL_H
 #define CULM_MERGE_SEARCH_GEMEL_H

@@ -46,6 +46,65 @@ static void test_same_seed_same_package(void **state) {
     assert_true(digest[0] != digest[2]);
 }
 
+/* Stopped anywhere and begun in another process, it goes on behind the last whole attempt, and comes to the
+ * same. What was kept of it and is cut or altered is not used: then it begins anew. */
+static void test_goes_on(void **state) {
+    (void)state;
+    for (int fixed = 0; fixed < 2; fixed++) {
+        const enum culm_merge_method method = fixed ? CULM_MERGE_GEMEL_FIXED : CULM_MERGE_GEMEL;
+        struct world whole, w;
+        int continued = 0;
+        world_init(&whole, method, 0.7, 1);
+        assert_int_equal(culm_search(&whole.search, NULL), CULM_OK);
+        assert_int_equal(whole.keeps, whole.attempts);
+        for (int at = 1; at < whole.asked; at += 1 + whole.asked / 12) {
+            world_init(&w, method, 0.7, 1);
+            w.stop_at = at;
+            assert_int_equal(culm_search(&w.search, NULL), CULM_ERR_STOPPED);
+            const int done = w.keeps;
+            const size_t len = w.kept_len;
+            void *kept = w.kept;
+            w.kept = NULL;
+            world_release(&w);
+            world_init(&w, method, 0.7, 1);
+            w.kept = kept;
+            w.kept_len = len;
+            assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+            assert_int_equal(w.attempts, whole.attempts - done);
+            assert_int_equal(w.search.round, whole.search.round);
+            assert_int_equal(culm_share_saved(&w.share), culm_share_saved(&whole.share));
+            assert_true(w.ships == 0 || w.last == whole.last);
+            for (int32_t k = 0; k < MODELS; k++) {
+                float *mine = culm_merge_model_save(&w.model[k]);
+                float *its = culm_merge_model_save(&whole.model[k]);
+                assert_true(mine && its);
+                int64_t floats = 0;
+                for (int32_t p = 0; p < w.model[k].param_count; p++) {
+                    floats += culm_merge_param_elements(&w.model[k], p);
+                }
+                assert_memory_equal(mine, its, (size_t)floats * sizeof *mine);
+                free(mine);
+                free(its);
+            }
+            continued += done > 0 && w.attempts > 0;
+            world_release(&w);
+        }
+        assert_true(continued > 0);
+        for (size_t cut = 1; cut < whole.kept_len; cut += 1 + whole.kept_len / 5) {
+            world_init(&w, method, 0.7, 1);
+            w.kept = malloc(cut);
+            assert_non_null(w.kept);
+            memcpy(w.kept, whole.kept, cut);
+            w.kept_len = cut;
+            assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+            assert_int_equal(w.attempts, whole.attempts);
+            assert_true(w.last == whole.last);
+            world_release(&w);
+        }
+        world_release(&whole);
+    }
+}
+
 /* Nothing can be trained: what needs no training ships, nothing else. */
 static void test_limits(void **state) {
     (void)state;
@@ -77,6 +136,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ships_what_it_promises),
         cmocka_unit_test(test_same_seed_same_package),
+        cmocka_unit_test(test_goes_on),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("merge/search_gemel", tests, NULL, NULL);

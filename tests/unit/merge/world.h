@@ -23,9 +23,13 @@ struct world {
     struct culm_device *device;
     struct culm_search search;
     int attempts, checks, ships, stop_at, asked;
-    int64_t tried[16];   /* bytes that attempts would save */
-    int64_t saved;       /* when something shipped last */
-    uint64_t digest;     /* of all that was shipped */
+    int64_t tried[16]; /* bytes that attempts would save */
+    int64_t saved;     /* when something shipped last */
+    uint64_t digest;   /* of all that was shipped */
+    uint64_t last;     /* of what was shipped last */
+    void *kept;        /* for another process */
+    size_t kept_len;
+    int keeps;
     bool equal, targets; /* shared layers were equal, and targets met, whenever something shipped */
     bool grows;          /* nothing shipped that saves less than what shipped before */
 };
@@ -73,8 +77,9 @@ static inline void on_check(void *ctx, int32_t round, const struct culm_search_q
 static inline enum culm_status on_ship(void *ctx, int32_t round, struct culm_error *error) {
     struct world *w = ctx;
     (void)error;
-    w->ships++;
+    w->ships = w->ships || !w->kept ? w->ships + 1 : round; /* or what another process shipped */
     assert_int_equal(round, w->ships);
+    w->last = 0;
     assert_true(culm_share_saved(&w->share) > 0);
     look_at_share(w);
     w->grows = w->grows && culm_share_saved(&w->share) >= w->saved;
@@ -83,8 +88,9 @@ static inline enum culm_status on_ship(void *ctx, int32_t round, struct culm_err
         w->targets = w->targets && meets(w, k);
         for (int32_t p = 0; p < w->model[k].param_count; p++) {
             int64_t count = culm_merge_param_elements(&w->model[k], p);
-            w->digest =
-                culm_rng_mix(w->digest, culm_device_digest(w->device, w->model[k].value[p], count));
+            uint64_t now = culm_device_digest(w->device, w->model[k].value[p], count);
+            w->digest = culm_rng_mix(w->digest, now);
+            w->last = culm_rng_mix(w->last, now);
         }
     }
     return CULM_OK;
@@ -101,8 +107,37 @@ static inline bool on_late(void *ctx) {
     (void)ctx;
     return false;
 }
-static const struct culm_search_ops ops = {on_attempt, on_check, on_ship,
-                                           on_step,    on_stop,  on_late};
+static inline enum culm_status on_keep(void *ctx, const void *data, size_t len,
+                                       struct culm_error *error) {
+    struct world *w = ctx;
+    (void)error;
+    free(w->kept);
+    w->kept = malloc(len);
+    assert_non_null(w->kept);
+    memcpy(w->kept, data, len);
+    w->kept_len = len;
+    w->keeps++;
+    return CULM_OK;
+}
+static inline enum culm_status on_recall(void *ctx, void **ret_data, size_t *ret_len,
+                                         struct culm_error *error) {
+    const struct world *w = ctx;
+    (void)error;
+    *ret_data = w->kept ? malloc(w->kept_len) : NULL;
+    *ret_len = w->kept_len;
+    if (*ret_data) {
+        memcpy(*ret_data, w->kept, w->kept_len);
+    }
+    return CULM_OK;
+}
+static const struct culm_search_ops ops = {.attempt = on_attempt,
+                                           .check = on_check,
+                                           .ship = on_ship,
+                                           .step = on_step,
+                                           .stop = on_stop,
+                                           .late = on_late,
+                                           .keep = on_keep,
+                                           .recall = on_recall};
 
 /* The second network is the first with its channels in another order, and has the same pictures at a place
  * of its own. */
@@ -199,6 +234,7 @@ static inline void world_release(struct world *w) {
         net_release(&w->net[k]);
     }
     culm_device_free(w->device);
+    free(w->kept);
 }
 
 #endif
