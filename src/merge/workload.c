@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* CULM_CONFIG_RESUMABLE have: limits of time, threads, all that is the edge's, and where frames come from, with
+ * which merging begins further rounds. */
+
 /* --- feeds --- */
 
 #define F struct culm_feed_config
@@ -108,13 +111,15 @@ static const struct culm_config_row query_rows[] = {
     CULM_CONFIG_TEXT(
         "names", Q, names, "", "a path", CULM_CONFIG_EMPTY,
         "file with the names of classes, a line each; none: those that the model brings"),
-    CULM_CONFIG_TEXT("feed", Q, feed, "", "the name of a feed", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXT("feed", Q, feed, "", "the name of a feed",
+                     CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
                      "feed whose frames the query answers"),
-    CULM_CONFIG_TEXT("labels", Q, labels, "", "a path", CULM_CONFIG_EMPTY,
+    CULM_CONFIG_TEXT("labels", Q, labels, "", "a path", CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE,
                      "file with what is right for each frame; none: the original model's answers"),
     CULM_CONFIG_REAL("target", Q, target, "0.95", 0, 1, CULM_CONFIG_ABOVE,
                      "share of the original's accuracy that must remain"),
-    CULM_CONFIG_REAL("deadline_ms", Q, deadline_ms, "200", 0, 3600000, CULM_CONFIG_ABOVE,
+    CULM_CONFIG_REAL("deadline_ms", Q, deadline_ms, "200", 0, 3600000,
+                     CULM_CONFIG_ABOVE | CULM_CONFIG_RESUMABLE,
                      "milliseconds after a frame by which its answer is due"),
     CULM_CONFIG_REAL("score", Q, score, "0.25", 0, 1, 0, "score below which a box is none"),
     CULM_CONFIG_TEXTS("normalize", Q, normalize, normalize_count, "",
@@ -141,9 +146,9 @@ static const struct culm_config_row merge_rows[] = {
                      "how layers come to be shared"),
     CULM_CONFIG_INT("steps", M, steps, "2000", 0, 1000000000, 0,
                     "steps of joint training of each attempt, at most; 0: nothing is trained"),
-    CULM_CONFIG_REAL("minutes", M, minutes, "0", 0, 1e6, 0,
+    CULM_CONFIG_REAL("minutes", M, minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
                      "minutes after which no new attempt begins; 0: any number"),
-    CULM_CONFIG_REAL("cpu_minutes", M, cpu_minutes, "0", 0, 1e6, 0,
+    CULM_CONFIG_REAL("cpu_minutes", M, cpu_minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
                      "minutes of processor time after which no new attempt begins, counted anew by "
                      "--resume; 0: any number"),
     CULM_CONFIG_REAL("held_out", M, held_out, "0.3", 0, 1, CULM_CONFIG_ABOVE | CULM_CONFIG_BELOW,
@@ -152,7 +157,7 @@ static const struct culm_config_row merge_rows[] = {
                     "frames of each feed that merging fits to, at most; 0: all that it may see"),
     CULM_CONFIG_REAL("lr", M, lr, "1e-05", 0, 1000, CULM_CONFIG_ABOVE,
                      "learning rate of gemel's joint training"),
-    CULM_CONFIG_INT("threads", M, threads, "1", 1, 256, 0, "compute threads"),
+    CULM_CONFIG_INT("threads", M, threads, "1", 1, 256, CULM_CONFIG_RESUMABLE, "compute threads"),
     CULM_CONFIG_U64("seed", M, seed, "1", 0, "seed of everything that merging draws"),
 };
 static const struct culm_config_table merge_table = {CULM_CONFIG_ROWS(merge_rows, M)};
@@ -164,9 +169,10 @@ const char *const culm_edge_order_names[] = {
 
 #define D struct culm_drift_config
 static const struct culm_config_row drift_rows[] = {
-    CULM_CONFIG_REAL("every_s", D, every_s, "10", 0, 1e6, 0,
+    CULM_CONFIG_REAL("every_s", D, every_s, "10", 0, 1e6, CULM_CONFIG_RESUMABLE,
                      "seconds between checks of merged queries against their originals; 0: never"),
-    CULM_CONFIG_INT("frames", D, frames, "16", 1, 1000000, 0, "frames that a check compares"),
+    CULM_CONFIG_INT("frames", D, frames, "16", 1, 1000000, CULM_CONFIG_RESUMABLE,
+                    "frames that a check compares"),
 };
 static const struct culm_config_table drift_table = {CULM_CONFIG_ROWS(drift_rows, D)};
 
@@ -220,16 +226,18 @@ static enum culm_status finish_edge(void *object, const struct culm_config_place
 }
 
 static const struct culm_config_row edge_rows[] = {
-    CULM_CONFIG_TEXT("memory", E, memory, "50%", "min, all, a percentage, or megabytes", 0,
+    CULM_CONFIG_TEXT("memory", E, memory, "50%", "min, all, a percentage, or megabytes",
+                     CULM_CONFIG_RESUMABLE,
                      "limit on memory: `min`, what the largest model takes; `all`, what all models "
                      "take; a percentage, so far between the two; or megabytes"),
     CULM_CONFIG_REAL(
-        "load_mb_per_s", E, load_mb_per_s, "0", 0, 1e9, 0,
+        "load_mb_per_s", E, load_mb_per_s, "0", 0, 1e9, CULM_CONFIG_RESUMABLE,
         "megabytes a second at which weights are loaded; 0: as fast as files are read"),
-    CULM_CONFIG_INTS("batch", E, batch, 1, 1024, "up to eight rising numbers", 0,
+    CULM_CONFIG_INTS("batch", E, batch, 1, 1024, "up to eight rising numbers",
+                     CULM_CONFIG_RESUMABLE,
                      "numbers of frames that a model may be given at once; []: [1, 2, 4]"),
-    CULM_CONFIG_INT("threads", E, threads, "1", 1, 256, 0, "compute threads"),
-    CULM_CONFIG_ENUM("order", E, order, "auto", culm_edge_order_names, 0,
+    CULM_CONFIG_INT("threads", E, threads, "1", 1, 256, CULM_CONFIG_RESUMABLE, "compute threads"),
+    CULM_CONFIG_ENUM("order", E, order, "auto", culm_edge_order_names, CULM_CONFIG_RESUMABLE,
                      "order in which models run: `auto`, that which loads least; `given`, that of "
                      "the file"),
     CULM_CONFIG_SECTION("drift", E, drift, &drift_table),
@@ -277,8 +285,8 @@ static enum culm_status finish(void *object, const struct culm_config_place *pla
 }
 
 static const struct culm_config_row rows[] = {
-    CULM_CONFIG_NAMED("feeds", W, feeds, feed_count, F, name, &feed_table, CULM_CONFIG_EMPTY,
-                      "where frames come from, by name"),
+    CULM_CONFIG_NAMED("feeds", W, feeds, feed_count, F, name, &feed_table,
+                      CULM_CONFIG_EMPTY | CULM_CONFIG_RESUMABLE, "where frames come from, by name"),
     CULM_CONFIG_SECTIONS("queries", W, queries, query_count, &query_table, 0,
                          "which model answers for which feed"),
     CULM_CONFIG_SECTION("merge", W, merge, &merge_table),
@@ -320,4 +328,21 @@ enum culm_status culm_workload_need_feeds(const W *workload, const char *name,
         }
     }
     return CULM_OK;
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool culm_workload_same_frames(const W *a, const W *b) {
+    bool same = a->query_count == b->query_count;
+    for (size_t i = 0; i < a->query_count && same; i++) {
+        const Q *p = &a->queries[i], *q = &b->queries[i];
+        same = (p->feed_index < 0) == (q->feed_index < 0) && same_text(p->labels, q->labels);
+        if (same && p->feed_index >= 0) {
+            const F *f = &a->feeds[p->feed_index], *g = &b->feeds[q->feed_index];
+            same = same_text(f->file, g->file) && memcmp(f->crop, g->crop, sizeof f->crop) == 0;
+        }
+    }
+    return same;
 }

@@ -98,6 +98,9 @@ struct culm_workload {
 };
 extern const struct culm_config_table culm_workload_table;
 
+/* Whether each query, of two workloads with the same queries, is merged by frames of the same file, with the
+ * same labels. */
+bool culm_workload_same_frames(const struct culm_workload *a, const struct culm_workload *b);
 /* As culm_config_load and culm_config_parse. */
 enum culm_status culm_workload_load(const char *path, const char *const *sets, size_t set_count,
                                     struct culm_workload *ret_workload, struct culm_error *error);

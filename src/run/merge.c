@@ -7,6 +7,7 @@
  */
 #include "run/merge_commands.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "merge/package.h"
@@ -38,9 +39,10 @@ struct culm_merging {
     struct culm_search_query *query; /* [queries] */
     struct culm_answer **wanted;     /* [queries][frames that are checked] */
     bool *may;                       /* [models] */
-    char **original;                 /* [models]: digests of the parameters, one after the other */
     int64_t have;                    /* the round of the package that a resumed run found; -1 */
     bool have_measured;              /* that round is the last one of a run that ended */
+    bool other_frames;               /* than those that the package was merged by so far */
+    int64_t after;                   /* the round from which on rounds are of these frames */
     int64_t shipped;                 /* the last round */
     volatile sig_atomic_t stopped;
 };
@@ -106,15 +108,16 @@ static void on_attempt(void *ctx, int32_t round, int32_t group, const struct cul
                        const char *way) {
     struct culm_merging *m = ctx;
     event(m, "try",
-          json_pack("{s:i, s:i, s:o, s:I, s:s}", "round", round, "group", group, "queries",
-                    sharing(m, search->share), "bytes", (json_int_t)culm_share_saved(search->share),
-                    "way", way));
+          json_pack("{s:I, s:i, s:o, s:I, s:s}", "round", (json_int_t)(m->after + round), "group",
+                    group, "queries", sharing(m, search->share), "bytes",
+                    (json_int_t)culm_share_saved(search->share), "way", way));
 }
 
 static void on_check(void *ctx, int32_t round, const struct culm_search_query *query, bool ok) {
-    event(ctx, "check",
-          json_pack("{s:i, s:s, s:f, s:b}", "round", round, "query", query->name, "accuracy",
-                    query->now, "ok", ok));
+    struct culm_merging *m = ctx;
+    event(m, "check",
+          json_pack("{s:I, s:s, s:f, s:b}", "round", (json_int_t)(m->after + round), "query",
+                    query->name, "accuracy", query->now, "ok", ok));
 }
 
 static void on_step(void *ctx, int64_t step, int64_t steps, double loss) {
@@ -218,15 +221,97 @@ static enum culm_status publish(struct culm_merging *m, int64_t number, bool mea
 static enum culm_status on_ship(void *ctx, int32_t round, struct culm_error *error) {
     struct culm_merging *m = ctx;
     uint64_t written;
-    enum culm_status status = publish(m, round, false, NULL, NULL, &written, error);
+    enum culm_status status = publish(m, m->after + round, false, NULL, NULL, &written, error);
     if (status == CULM_OK) {
         event(m, "merged",
-              json_pack("{s:i, s:o, s:I, s:I, s:f}", "round", round, "queries",
-                        sharing(m, &m->share), "saved_bytes",
+              json_pack("{s:I, s:o, s:I, s:I, s:f}", "round", (json_int_t)(m->after + round),
+                        "queries", sharing(m, &m->share), "saved_bytes",
                         (json_int_t)culm_share_saved(&m->share), "changed_bytes",
                         (json_int_t)written, "cpu_s", cpu_seconds()));
     }
     return status;
+}
+
+/* --- what a resumed run goes on with --- */
+
+#define SEARCH_MAX ((size_t)1 << 40)
+
+static enum culm_status search_path(const struct culm_merging *m, char ret_path[CULM_PATH_MAX],
+                                    struct culm_error *error) {
+    return culm_path_format(ret_path, error, "%s/search", m->options.dir);
+}
+
+/* Of what was kept, and of the models that it is about. */
+static enum culm_status search_digest(const struct culm_merging *m, const void *data, size_t len,
+                                      char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
+    struct culm_sha256 hash;
+    enum culm_status status = culm_sha256_init(&hash);
+    for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
+        culm_sha256_update(&hash, m->in.identity[k], CULM_SHA256_HEX);
+    }
+    if (status == CULM_OK) {
+        culm_sha256_update(&hash, data, len);
+        status = culm_sha256_final(&hash, ret_hex);
+    }
+    return status == CULM_OK ? status : culm_error_set(error, status, "SHA-256 failed");
+}
+
+static enum culm_status on_keep(void *ctx, const void *data, size_t len, struct culm_error *error) {
+    const struct culm_merging *m = ctx;
+    char path[CULM_PATH_MAX], digest[CULM_SHA256_HEX];
+    struct culm_buf file;
+    enum culm_status status = search_path(m, path, error);
+    if (status == CULM_OK) {
+        status = search_digest(m, data, len, digest, error);
+    }
+    if (status != CULM_OK) {
+        return status;
+    }
+    culm_buf_init(&file, SEARCH_MAX);
+    culm_buf_bytes(&file, digest, CULM_SHA256_HEX);
+    culm_buf_bytes(&file, data, len);
+    status =
+        file.failed ? no_memory(error) : culm_file_replace(NULL, path, file.data, file.len, error);
+    culm_buf_release(&file);
+    return status;
+}
+
+/* What is not whole, or of other models, is as if it were not there: the search begins anew then. */
+static enum culm_status on_recall(void *ctx, void **ret_data, size_t *ret_len,
+                                  struct culm_error *error) {
+    const struct culm_merging *m = ctx;
+    char path[CULM_PATH_MAX], digest[CULM_SHA256_HEX], *text = NULL;
+    size_t len = 0;
+    enum culm_status status = search_path(m, path, error);
+    *ret_data = NULL;
+    *ret_len = 0;
+    if (status != CULM_OK || !m->options.resume) {
+        return status;
+    }
+    status = culm_file_read(NULL, path, SEARCH_MAX, &text, &len, error);
+    if (status != CULM_OK || len <= CULM_SHA256_HEX) {
+        free(text);
+        return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+    }
+    len -= CULM_SHA256_HEX;
+    status = search_digest(m, text + CULM_SHA256_HEX, len, digest, error);
+    if (status != CULM_OK || memcmp(text, digest, CULM_SHA256_HEX) != 0) {
+        free(text);
+        return status;
+    }
+    memmove(text, text + CULM_SHA256_HEX, len);
+    *ret_data = text;
+    *ret_len = len;
+    return CULM_OK;
+}
+
+static enum culm_status forget_search(const struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = search_path(m, path, error);
+    if (status == CULM_OK) {
+        status = culm_file_remove(NULL, path, error);
+    }
+    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
 }
 
 /* --- beginning --- */
@@ -419,7 +504,7 @@ static enum culm_status finish(struct culm_merging *m, struct culm_error *error)
 
 /* --- the whole --- */
 
-/* A package that is there goes on only with the workload that it began with. */
+/* A package that is there goes on only with the models and the method that it began with. */
 static enum culm_status same_workload(struct culm_merging *m, struct culm_error *error) {
     char path[CULM_PATH_MAX];
     struct culm_workload before;
@@ -438,6 +523,7 @@ static enum culm_status same_workload(struct culm_merging *m, struct culm_error 
                                 "not with %s",
                                 m->options.dir, d.key, d.a, d.b);
     }
+    m->other_frames = !culm_workload_same_frames(&before, &m->workload);
     culm_workload_release(&before);
     return status;
 }
@@ -513,6 +599,53 @@ void culm_merging_watch(struct culm_merging *m, struct culm_sink *sink) { m->wat
 
 void culm_merging_stop(struct culm_merging *m) { m->stopped = 1; }
 
+/* Where rounds by other frames began: DIR/after, which is not there while there were no others. */
+static enum culm_status read_after(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX], *text = NULL, *end = NULL;
+    size_t len;
+    enum culm_status status = culm_path_format(path, error, "%s/after", m->options.dir);
+    if (status == CULM_OK) {
+        status = culm_file_read(NULL, path, 64, &text, &len, error);
+    }
+    if (status == CULM_OK) {
+        m->after = strtoll(text, &end, 10);
+        if (end == text || strcmp(end, "\n") != 0 || m->after < 0 || m->after > INT32_MAX / 2) {
+            status =
+                culm_error_set(error, CULM_ERR_FORMAT,
+                               "'%s': not the number of a round; copy the package again", path);
+        }
+    }
+    free(text);
+    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+}
+
+/* Other frames: rounds go on from the one that counts, and nothing is left of the search by the others. */
+static enum culm_status write_after(struct culm_merging *m, struct culm_error *error) {
+    char path[CULM_PATH_MAX], text[32];
+    m->after = m->have > 0 ? m->have : 0;
+    int len = snprintf(text, sizeof text, "%" PRId64 "\n", m->after);
+    enum culm_status status = culm_path_format(path, error, "%s/after", m->options.dir);
+    if (status == CULM_OK) {
+        status = culm_file_replace(NULL, path, text, (size_t)len, error);
+    }
+    return status == CULM_OK ? forget_search(m, error) : status;
+}
+
+/* Finds the round that counts, and from which on rounds are of these frames. */
+static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
+    struct culm_package_round round;
+    struct culm_error none = {0};
+    if (!m->options.resume) {
+        return CULM_OK;
+    }
+    if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
+        m->have = round.number;
+        m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
+        culm_package_round_release(&round);
+    }
+    return m->other_frames ? write_after(m, error) : read_after(m, error);
+}
+
 static enum culm_status claim(struct culm_merging *m, struct culm_error *error) {
     char path[CULM_PATH_MAX], *text = NULL;
     enum culm_status status = culm_rundir_claim(m->options.dir, m->options.resume, &m->dir, error);
@@ -520,18 +653,10 @@ static enum culm_status claim(struct culm_merging *m, struct culm_error *error) 
         return status;
     }
     m->claimed = true;
-    if (!m->options.resume) {
+    if (!(status = find_rounds(m, error))) { /* config.yaml last: till then they are other frames */
         text = culm_config_dump_text(&culm_workload_table, &m->workload);
         status = text ? culm_rundir_begin(&m->dir, text, error) : no_memory(error);
         free(text);
-    } else {
-        struct culm_package_round round;
-        struct culm_error none = {0};
-        if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
-            m->have = round.number;
-            m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
-            culm_package_round_release(&round);
-        }
     }
     if (status == CULM_OK && !(status = culm_package_make(NULL, m->options.dir, error)) &&
         !(status = culm_path_format(path, error, "%s/events.jsonl", m->options.dir))) {
@@ -546,17 +671,20 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
                                                .ship = on_ship,
                                                .step = on_step,
                                                .stop = on_stop,
-                                               .late = on_late};
+                                               .late = on_late,
+                                               .keep = on_keep,
+                                               .recall = on_recall};
     uint64_t written;
     enum culm_status status = claim(m, error);
     if (status == CULM_OK) {
         event(m, "start",
-              json_pack("{s:s, s:s, s:s, s:b}", "job", "merge", "run", m->options.dir, "method",
-                        culm_merge_method_names[m->workload.merge.method], "resumed",
-                        m->options.resume));
+              json_pack("{s:s, s:s, s:s, s:b, s:I}", "job", "merge", "run", m->options.dir,
+                        "method", culm_merge_method_names[m->workload.merge.method], "resumed",
+                        m->options.resume, "after", (json_int_t)m->after));
         status = prepare(m, error);
     }
-    if (status == CULM_OK) {
+    m->shipped = m->after;
+    if (status == CULM_OK && m->after == 0) {
         status = publish(m, 0, false, NULL, NULL, &written, error);
     }
     if (status == CULM_OK) {
@@ -572,9 +700,10 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
                                      .ops = &ops,
                                      .ctx = m};
         status = culm_search(&search, error);
+        m->shipped = m->after + search.round; /* which another process may have shipped */
     }
-    if (status == CULM_OK) {
-        status = finish(m, error);
+    if (status == CULM_OK && !(status = finish(m, error))) {
+        status = forget_search(m, error);
     }
     if (status == CULM_ERR_STOPPED) {
         event(m, "stopped", json_pack("{s:I}", "round", (json_int_t)m->shipped));

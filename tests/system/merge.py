@@ -196,6 +196,61 @@ for way in ("culm", "gemel-fixed"):
     cases.add(f"{way}: killed at any time, resumed: the same package", killed, way)
 
 
+def goes_on(bench):
+    """Killed once it has tried something: --resume begins behind that, and the package is the same."""
+    path = workload(bench, method="gemel-fixed", lr=0.003)
+    whole = merge(bench, path, "whole")
+    check(not os.path.exists(bench.path("whole", "search")), "what only a resumed run needs is still there")
+    process = bench.start("merge", path, "--out", bench.path("package"), "--json")
+    wait_until(lambda: os.path.exists(bench.path("package", "search")), 60, "an attempt")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    ended = merge(bench, path, "package", "--resume")
+    check(not os.path.exists(bench.path("package", "search")), "what only a resumed run needs is still there")
+    check(len(ended.all("try")) < len(whole.all("try")), f"attempts: {len(ended.all('try'))} after the kill, {len(whole.all('try'))} without")
+    equal(files(bench.path("package")), files(bench.path("whole")), "packages with the kill and without")
+
+
+cases.add("gemel goes on behind the last attempt", goes_on)
+
+
+def other_frames(bench):
+    """--resume with another feed: further rounds of the same package, by the new frames; what is there stays."""
+    draw = random.Random(SEED)
+    bench.note(f"seed {SEED}")
+    path = workload(bench)
+    first = merge(bench, path, "package").one("done")["round"]
+    before = files(bench.path("package"))
+    shutil.copytree(bench.path("package"), bench.path("killed"))
+    os.unlink(bench.path("images"))  # nor is it needed any more
+    images(bench.path("new"), 60)
+    words = ("--set", "feeds.camera.file=new", "--resume")
+    start = time.monotonic()
+    ended = merge(bench, path, "package", *words)
+    took = time.monotonic() - start
+    equal(ended.one("start")["after"], first, "the round that came before")
+    check(all(event["round"] > first for event in ended.all("try") + ended.all("merged")), "rounds are told twice")
+    check(ended.one("done")["round"] > first, "no further round")
+    after = files(bench.path("package"))
+    check(all(after[name] == data for name, data in before.items() if name != "current"), "an earlier round was changed")
+    shown = json.loads(bench.run("merge", "show", bench.path("package"), "--check", "--json").out)
+    equal(shown["round"], ended.one("done")["round"], "the round that counts")
+    equal(bench.run("merge", path, "--out", bench.path("package"), *words).code, 0, "exit code of the same again")
+    equal(files(bench.path("package")), after, "the package after the same again")
+    for _ in range(3):
+        process = bench.start("merge", path, "--out", bench.path("killed"), "--json", *words)
+        try:
+            process.wait(draw.uniform(0, took))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    merge(bench, path, "killed", *words)
+    equal(files(bench.path("killed")), after, "packages with kills and without")
+
+
+cases.add("other frames: further rounds", other_frames)
+
+
 def late(bench):
     """Stopped after some rounds, resumed with less time than it had: the round that counts is the one that was measured."""
     path = workload(bench, method="gemel-fixed", lr=0.003, minutes=1000)
