@@ -1,6 +1,7 @@
 /* A plan: worked out, then played through. See plan.h. */
 #include "edge/plan.h"
 
+#include "base/rng.h"
 #include "edge/batches.h"
 #include "edge/order.h"
 #include "edge/virtual.h"
@@ -12,7 +13,8 @@
 #define PLAYED_NS_MIN 2000000000ull
 #define PLAYED_NS_MAX 12000000000ull
 #define PLAYED_WORK 3000000ll /* frames times queries that are played through for one plan */
-#define SAME_SHARE 0.01       /* shares that are nearer than this are the same */
+#define PASSES 2
+#define SAME_SHARE 0.01 /* shares that are nearer than this are the same */
 
 int32_t culm_edge_batch_for(const struct culm_edge_query *query, int32_t frames) {
     int32_t b = 0;
@@ -86,7 +88,7 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
     size_t activations[CULM_EDGE_QUERIES_MAX] = {0}, missing[CULM_EDGE_QUERIES_MAX] = {0};
     struct culm_edge_choices choices[CULM_EDGE_QUERIES_MAX];
     int32_t chosen[CULM_EDGE_QUERIES_MAX];
-    struct culm_edge_plan plan = {.slots = visit + 1};
+    struct culm_edge_plan plan = {.slots = visit + 1, .passes = PASSES};
     size_t frames = culm_edge_frames_bytes(layout, plan.slots);
     for (int32_t q = 0; q < layout->query_count; q++) {
         const struct culm_edge_query *query = &layout->query[q];
@@ -218,6 +220,67 @@ static enum culm_status improve(const struct culm_edge_layout *layout, struct cu
     return status;
 }
 
+/* Two queries change places, or one is moved. */
+static void reorder(struct culm_edge_plan *plan, uint64_t *random) {
+    uint64_t count = (uint64_t)plan->count;
+    int32_t from = (int32_t)culm_rng_below(random, count);
+    int32_t to = (int32_t)culm_rng_below(random, count), query = plan->order[from];
+    if (culm_rng_below(random, 2)) {
+        plan->order[from] = plan->order[to];
+    } else {
+        memmove(plan->order + from, plan->order + from + 1,
+                (size_t)(plan->count - from - 1) * sizeof query);
+        memmove(plan->order + to + 1, plan->order + to,
+                (size_t)(plan->count - to - 1) * sizeof query);
+    }
+    plan->order[to] = query;
+}
+
+/* One thing is changed. False: it cannot be. */
+static bool change(const struct culm_edge_layout *layout, struct culm_edge_plan *plan, bool given,
+                   uint64_t *random) {
+    int32_t query = plan->order[culm_rng_below(random, (uint64_t)plan->count)];
+    int32_t *visit = &plan->visit[query];
+    switch (culm_rng_below(random, given ? 5 : 10)) {
+    case 0: plan->patient = !plan->patient; return true;
+    case 1: plan->eviction = (plan->eviction + 1) % CULM_EDGE_EVICTIONS; return true;
+    case 2: *visit *= 2; return *visit < plan->slots && !layout->query[query].every_ns;
+    case 3: *visit /= 2; return *visit >= 1 && !layout->query[query].every_ns;
+    case 4: plan->passes = (int32_t)culm_rng_below(random, PASSES + 2); return true;
+    default: reorder(plan, random); return plan->count > 1;
+    }
+}
+
+/* What a round of the order loads. */
+static int64_t round_bytes(const struct culm_edge_layout *layout,
+                           const struct culm_edge_plan *plan) {
+    size_t activations[CULM_EDGE_QUERIES_MAX] = {0};
+    for (int32_t i = 0; i < plan->count; i++) {
+        int32_t q = plan->order[i];
+        activations[q] =
+            layout->query[q].activation_bytes[batch_within(layout, q, plan->slots - 1)];
+    }
+    return culm_edge_cycle_bytes(layout, plan->order, plan->count, activations,
+                                 culm_edge_frames_bytes(layout, plan->slots), plan->eviction, NULL);
+}
+
+static enum culm_status try_near(const struct culm_edge_layout *layout,
+                                 const struct culm_edge_plan_options *options,
+                                 struct culm_edge_plan *best, struct played *best_played) {
+    uint64_t random = 1;
+    enum culm_status status = CULM_OK;
+    for (int32_t i = 0; i < options->tries && status == CULM_OK && !all_of_it(best_played); i++) {
+        struct culm_edge_plan plan = *best;
+        bool changed = change(layout, &plan, options->given_order, &random);
+        if (changed && culm_rng_below(&random, 2)) { /* now and then two things at once */
+            changed = change(layout, &plan, options->given_order, &random);
+        }
+        status = changed ? consider(layout, &plan, best, best_played) : CULM_OK;
+    }
+    best->round_bytes = round_bytes(layout, best);
+    return status == CULM_OK && best->round_bytes < 0 ? CULM_ERR_MEMORY : status;
+}
+
 enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
                                 const struct culm_edge_plan_options *options,
                                 struct culm_edge_plan *ret_plan, struct culm_error *error) {
@@ -239,8 +302,9 @@ enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
             continue;
         }
         status = work_out(layout, options, visit, &plan);
-        for (int patient = 0; patient < (options->quick ? 1 : 2) && status == CULM_OK; patient++) {
-            plan.patient = patient;
+        for (int way = 0; way < (options->quick ? 1 : 4) && status == CULM_OK; way++) {
+            plan.patient = way & 1;
+            plan.passes = way & 2 ? 0 : PASSES;
             if (!options->quick) {
                 status = consider(layout, &plan, &best, &best_played);
             } else if (!found || plan.least_share > best.least_share) {
@@ -257,6 +321,9 @@ enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
     }
     if (status == CULM_OK && found && !options->quick && !options->visit) {
         status = improve(layout, &best, &best_played);
+        if (status == CULM_OK && best.count > 0) {
+            status = try_near(layout, options, &best, &best_played);
+        }
     }
     if (status != CULM_OK) {
         return culm_error_set(error, status, "out of memory for a plan of %d queries",

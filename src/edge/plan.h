@@ -4,7 +4,9 @@
  * The order is the one that loads least [order.h], the frames of a visit those with the largest least
  * share [batches.h]. That is worked out for a round that repeats itself, and feeds are not in step with
  * rounds, so the scheduler itself then plays the plan, and some that are near it, through in virtual
- * time, and the one with the best shares is taken.
+ * time, and the one with the best shares is taken. The best order need not be the one that loads least:
+ * `tries` plans that differ from the best in one thing (two places of the order, a visit, what is evicted)
+ * are played too, one after the other.
  *
  * Thread: any. No clock and no dice: the same layout has the same plan.
  */
@@ -20,6 +22,7 @@ struct culm_edge_plan {
     int32_t slots;                        /* frames of each feed that may be there at once */
     enum culm_edge_eviction eviction;
     bool patient;        /* nothing goes that is needed before what runs now */
+    int32_t passes;      /* how often a query may lose frames by being passed over */
     int64_t round_bytes; /* loaded in a round */
     double least_share;  /* as expected */
 };
@@ -28,7 +31,9 @@ struct culm_edge_plan_options {
     bool given_order; /* of the layout; else the best */
     int32_t visit;    /* of every query; 0: the best */
     bool quick;       /* nothing is played through */
+    int32_t tries;    /* plans near the best one that are played besides: some ms each */
 };
+#define CULM_EDGE_PLAN_TRIES 200 /* where there is a second to spare */
 
 /* options may be NULL. CULM_ERR_CONFIG and CULM_ERR_ARGUMENT as of culm_edge_layout_check;
  * CULM_ERR_MEMORY. */

@@ -11,8 +11,8 @@
  * Queries are visited in the order of the plan; one without a frame that it could still answer in time is
  * passed over. While one runs, what the next one lacks is brought in, tensor by tensor; what must go for it
  * is what is needed last [residency.h]. While the next one waits for its tensors, others that are in memory
- * may run, as long as that costs it nothing. One that has been passed over twice and lost frames by it is
- * not passed over again: its tensors are brought in before its next frame comes. A query that fails to load
+ * may run, as long as that costs it nothing. One that has lost frames by being passed over, as often as the
+ * plan allows, is not passed over again: its tensors are brought in before its next frame comes. A query that fails to load
  * is tried again after a while.
  *
  * Of the frames of a visit the newest count, as many as the plan says. A batch begins only when it should

@@ -181,7 +181,7 @@ void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now
         }
         /* The next burst of one that samples is far away: nobody waits for that. */
         bool soon = !of->every_ns || state->burst_left > 0;
-        if (state->passed_over >= 2 && soon) {
+        if (state->passed_over >= plan->passes && soon) {
             scheduler->target = query;
             scheduler->waits = true;
             scheduler->wait_ns = next + of->deadline_ns - of->run_ns[0];
