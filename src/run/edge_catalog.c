@@ -25,10 +25,8 @@ static void name_of(const char *model, char ret_name[64]) {
 
 /* The files that it is made of, by where they are. */
 static void identify(const struct culm_query_config *config, char ret_hex[CULM_SHA256_HEX]) {
-    char model[PATH_MAX], weights[PATH_MAX], text[2 * PATH_MAX + 2];
-    const char *at = realpath(config->model, model);
-    const char *with = config->weights ? realpath(config->weights, weights) : "";
-    snprintf(text, sizeof text, "%s\n%s", at ? at : config->model, with ? with : config->weights);
+    char text[CULM_VISION_FILES_TEXT];
+    culm_vision_files(config->model, config->weights, text);
     if (culm_sha256_of(text, strlen(text), ret_hex) != CULM_OK) {
         snprintf(ret_hex, CULM_SHA256_HEX, "%.64s", config->name);
     }

@@ -25,8 +25,11 @@ static bool same_text(const char *a, const char *b) {
 }
 
 static bool same_model(const struct culm_query_config *a, const struct culm_query_config *b) {
-    return same_text(a->model, b->model) && same_text(a->weights, b->weights) &&
-           a->normalized == b->normalized && memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
+    char one[CULM_VISION_FILES_TEXT], other[CULM_VISION_FILES_TEXT];
+    culm_vision_files(a->model, a->weights, one);
+    culm_vision_files(b->model, b->weights, other);
+    return strcmp(one, other) == 0 && a->normalized == b->normalized &&
+           memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
            memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
 }
 

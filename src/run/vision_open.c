@@ -10,6 +10,7 @@
 #include "store/checkpoint.h"
 #include "store/safetensors.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,6 +331,38 @@ static enum culm_status open_onnx(const char *what, const struct culm_vision_ope
 }
 
 /* --- all of them --- */
+
+/* Where it really is, as far as it is there; of PACKAGE:QUERY the package. */
+static void real_place(const char *what, char ret_path[PATH_MAX]) {
+    const char *colon = strrchr(what, ':');
+    char folder[PATH_MAX], place[PATH_MAX];
+    if (realpath(what, place)) {
+        snprintf(ret_path, PATH_MAX, "%s", place);
+        return;
+    }
+    snprintf(folder, sizeof folder, "%.*s", colon ? (int)(colon - what) : 0, what);
+    if (colon && realpath(folder, place) && strlen(place) + strlen(colon) < PATH_MAX) {
+        memcpy(ret_path, place, strlen(place) + 1);
+        memcpy(ret_path + strlen(place), colon, strlen(colon) + 1);
+    } else {
+        snprintf(ret_path, PATH_MAX, "%s", what);
+    }
+}
+
+void culm_vision_files(const char *what, const char *weights,
+                       char ret_text[CULM_VISION_FILES_TEXT]) {
+    char model[PATH_MAX], beside[PATH_MAX], numbers[PATH_MAX] = "";
+    size_t len = strlen(what);
+    if (!weights && len > 4 && strcmp(what + len - 4, ".cfg") == 0) {
+        snprintf(beside, sizeof beside, "%.*s.weights", (int)(len - 4), what);
+        weights = beside; /* those of the name that was given, not of where a link leads */
+    }
+    real_place(what, model);
+    if (weights) {
+        real_place(weights, numbers);
+    }
+    snprintf(ret_text, CULM_VISION_FILES_TEXT, "%s\n%s", model, numbers);
+}
 
 enum culm_status culm_vision_open(const char *what, const struct culm_vision_open_options *options,
                                   struct culm_vision_model **ret_model, struct culm_error *error) {

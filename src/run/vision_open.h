@@ -27,6 +27,12 @@ struct culm_vision_open_options {
     int depth;      /* packages around it, each of whose models is in the next; 0 for callers */
 };
 
+/* Which files a model and its weights are, as a text: equal where two are the same ones, whatever paths or
+ * links lead to them. weights as in the options. */
+#define CULM_VISION_FILES_TEXT 8200
+void culm_vision_files(const char *what, const char *weights,
+                       char ret_text[CULM_VISION_FILES_TEXT]);
+
 /* The caller frees it with culm_vision_model_free. options NULL: all default. CULM_ERR_CONFIG for what
  * is neither, or no model of pictures; the errors of the readers. */
 enum culm_status culm_vision_open(const char *what, const struct culm_vision_open_options *options,

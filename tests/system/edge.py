@@ -830,6 +830,27 @@ def grid_accuracy(bench):
     check(wrong.code == 2 and "0% to 100%" in wrong.err, f"{wrong.code} {wrong.err}")
 
 
+def spellings(bench):
+    """One file is one model, however it is spelt; a link to a configuration with weights of its own is another."""
+    two_models(bench)
+    os.makedirs(bench.path("deep"))
+    for link, to in (("c.cfg", "a.cfg"), ("c.weights", "a.weights"), ("d.cfg", "a.cfg"), ("d.weights", "b.weights")):
+        os.symlink(bench.path(to), bench.path(link))
+    profile = {"format": 1, "models": {name: {"run_ms": {"1": 8}, "activation_bytes": {"1": 300000}} for name in "abcd"}}
+    with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
+        json.dump(profile, file)
+
+    def counted(*models):
+        path = workload(bench, [(f"q{i}", model) for i, model in enumerate(models)])
+        plan = bench.run("edge", "plan", path, "--profile", bench.path("profile.json"), "--for", "1", "--json")
+        shown = bench.run("merge", "show", path, "--json")
+        return json.loads(plan.out)["distinct_bytes"], json.loads(shown.out)["total_bytes"]
+    one = counted("a")
+    equal(counted("a", "deep/../a"), one, "bytes of a model that is spelt in two ways")
+    equal(counted("a", "c"), one, "bytes of a model and a link to it")
+    equal(counted("a", "d"), counted("a", "b"), "bytes of two models of one configuration")
+
+
 def large_models(bench):
     """The published models: nothing of them is here but a profile."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "edge")
@@ -884,6 +905,7 @@ cases.add("the arena, seen from outside", arena)
 cases.add("loads take no memory beside the limit", loads_take_no_more)
 cases.add("the grid", grid)
 cases.add("the grid's accuracy", grid_accuracy)
+cases.add("one file spelt in two ways", spellings)
 cases.add("large published models in virtual time", large_models)
 cases.add("bad input", bad_input)
 cases.run()
