@@ -24,6 +24,7 @@
 #define VECTORS 1
 #endif
 #define RUNS (CULM_CPU_CONV_TAPS)
+#define AHEAD 8 /* rows of weights: they come from far when the layer begins, and lie far apart */
 
 /* --- one group --- */
 
@@ -57,6 +58,7 @@ SIMD void tile(const struct infer *s, const struct reads *r, const int mr, const
             for (int n = 0; n < nv; n++) {
                 weights[n] =
                     n + 1 < nv || whole ? vload(w + n * LANES) : vload_n(w + n * LANES, left);
+                __builtin_prefetch(w + AHEAD * o + n * LANES);
             }
 #pragma GCC unroll 8
             for (int p = 0; p < mr; p++) {
@@ -90,31 +92,43 @@ TILE(1, 1)
 TILE(8, 1)
 TILE(8, 2)
 TILE(8, 3)
+TILE(4, 1)
+TILE(4, 2)
+TILE(4, 3)
 TILE(1, 2)
 TILE(1, 3)
 #else
 TILE(4, 1)
+TILE(2, 1)
 #endif
 
 typedef void tile_fn(const struct infer *s, const struct reads *r, int64_t pixel, int64_t column,
                      int64_t left);
+/* Of so many pixels, by vectors. */
+static const struct tiles {
+    int count;
+    tile_fn *run[VECTORS];
+} tiles[] = {
 #if SIMD_WIDE
-static tile_fn *const many[] = {tile_8_1, tile_8_2, tile_8_3};
-static tile_fn *const single[] = {tile_1_1, tile_1_2, tile_1_3};
+    {8, {tile_8_1, tile_8_2, tile_8_3}},
+    {4, {tile_4_1, tile_4_2, tile_4_3}},
+    {1, {tile_1_1, tile_1_2, tile_1_3}},
 #else
-static tile_fn *const many[] = {tile_4_1};
-static tile_fn *const single[] = {tile_1_1};
+    {4, {tile_4_1}},
+    {2, {tile_2_1}},
+    {1, {tile_1_1}},
 #endif
+};
 
-/* All channels of `count` pixels: PIXELS, or one. */
-static void all_columns(const struct infer *s, const struct reads *r, int64_t pixel, bool one) {
+/* All channels of some pixels. */
+static void all_columns(const struct infer *s, const struct tiles *t, const struct reads *r,
+                        int64_t pixel) {
     int64_t vectors = ceil_div(s->v->o, LANES);
     int64_t panels = ceil_div(vectors, VECTORS);
     for (int64_t panel = 0; panel < panels; panel++) {
         int64_t first = vectors * panel / panels, end = vectors * (panel + 1) / panels;
         int64_t left = s->v->o - (end - 1) * LANES;
-        tile_fn *run = one ? single[end - first - 1] : many[end - first - 1];
-        run(s, r, pixel, first * LANES, at_most(left, LANES));
+        t->run[end - first - 1](s, r, pixel, first * LANES, at_most(left, LANES));
     }
 }
 
@@ -213,20 +227,22 @@ static void some_pixels(void *context, int64_t part, int thread) {
     struct place next = place_of(v, pixel);
     bool again = false;
     (void)thread;
-    while (pixel < end) {
-        bool one = pixel + PIXELS > end;
-        int count = one ? 1 : PIXELS;
+    for (const struct tiles *t = tiles; pixel < end;) {
+        while (pixel + t->count > end) {
+            t++;
+        }
+        int count = t->count;
         if (s->pointwise) {
             find_pointwise(s, pixel, count, &r);
-        } else if (!one && next.ox + PIXELS <= v->ow && next.x >= 0 && v->dilation[1] == 1 &&
-                   next.x + (PIXELS - 1) * v->stride[1] + v->kw <= v->w) {
+        } else if (count == PIXELS && next.ox + PIXELS <= v->ow && next.x >= 0 &&
+                   v->dilation[1] == 1 && next.x + (PIXELS - 1) * v->stride[1] + v->kw <= v->w) {
             find_reads_inside(s, &next, &r, again && next.ox > 0);
             again = true;
         } else {
             find_reads(s, &next, count, &r);
             again = false;
         }
-        all_columns(s, &r, pixel, one);
+        all_columns(s, t, &r, pixel);
         pixel += count;
     }
 }
