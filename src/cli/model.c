@@ -1,5 +1,5 @@
 /*
- * `culm model list` and `show NAME|CONFIG`: what a model costs, before it is trained; `import
+ * `culm model list` and `show NAME|CONFIG|DIR`: what a model costs, before it is trained; `import
  * FILE`: what an ONNX file is to training; `export NAME|CONFIG|DIR`: a model as an ONNX file. Of
  * darknet's files all three say what they are as models of pictures.
  */
@@ -36,8 +36,8 @@ static const struct culm_option options[] = {
 
 const struct culm_usage culm_usage_model = {
     .command = "model",
-    .arguments =
-        "list | show NAME|CONFIG|FILE | import FILE | export NAME|CONFIG|DIR|FILE.cfg --onnx FILE",
+    .arguments = "list | show NAME|CONFIG|DIR|FILE | import FILE | export NAME|CONFIG|DIR|FILE.cfg "
+                 "--onnx FILE",
     .min_arguments = 1,
     .max_arguments = 2,
     .summary = "Shows what models cost; looks at ONNX files and writes them",
@@ -292,7 +292,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     }
     return culm_error_set(
         error, CULM_ERR_ARGUMENT,
-        "write 'culm model list', 'culm model show NAME|CONFIG|FILE', 'culm model "
+        "write 'culm model list', 'culm model show NAME|CONFIG|DIR|FILE', 'culm model "
         "import FILE' or 'culm model export NAME|CONFIG|DIR|FILE.cfg --onnx FILE'");
 }
 

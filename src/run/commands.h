@@ -180,8 +180,8 @@ struct culm_cost {
     int32_t stages;
 };
 
-/* What a published model or that of a configuration file costs; with `stages` cut into as many as
- * the configuration says, four for a name. Release it in any case. */
+/* What a published model, that of a configuration file or that of a run costs; with `stages` cut into
+ * as many as the configuration says, four for a name. Release it in any case. */
 enum culm_status culm_cost(const char *what, bool stages, struct culm_cost *ret_cost,
                            struct culm_error *error);
 void culm_cost_release(struct culm_cost *cost);

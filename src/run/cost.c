@@ -84,7 +84,8 @@ static enum culm_status compile(const struct culm_subject *subject, const struct
 
 enum culm_status culm_cost(const char *what, bool stages, struct culm_cost *ret_cost,
                            struct culm_error *error) {
-    const struct culm_subject_options options = {.kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG};
+    const struct culm_subject_options options = {
+        .kinds = CULM_SUBJECT_NAME | CULM_SUBJECT_CONFIG | CULM_SUBJECT_RUN, .structure = true};
     struct culm_subject subject;
     struct culm_graph *graph = NULL;
     *ret_cost = (struct culm_cost){0};

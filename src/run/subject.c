@@ -97,7 +97,8 @@ static enum culm_status open_run(const char *dir, const struct culm_subject_opti
         status = culm_train_config_load(path, options->sets, options->set_count, &subject->config,
                                         error);
     }
-    return status == CULM_OK && !options->weights ? find_weights(dir, subject, error) : status;
+    bool search = !options->weights && !options->structure;
+    return status == CULM_OK && search ? find_weights(dir, subject, error) : status;
 }
 
 /* A folder that is called like a model is a run if it has a configuration. */

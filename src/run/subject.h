@@ -28,6 +28,7 @@ struct culm_subject_options {
     const char *const *sets; /* as in culm_train_config_load */
     size_t set_count;
     bool other_data; /* files of the caller's: a checkpoint's list of inputs does not count */
+    bool structure;  /* no numbers are needed: a run may be without them */
 };
 /* Sets for one process: what a configuration says of pipelines, stages and lanes becomes 1 each. */
 #define CULM_SUBJECT_ALONE_COUNT 3

@@ -285,10 +285,14 @@ def read_once(bench):
     equal(opens(path, lambda: bench.train(config, "run")), 2, "times that a launcher and a worker open the file")
     equal(opens(path, lambda: bench.run("train", bench.config(config), "--dry-run")), 1, "times that --dry-run does")
     for words in (["eval", bench.config(config)], ["eval", bench.path("run")], ["bench", "step", bench.config(config), "--iters", "1"],
-                  ["model", "show", bench.config(config)], ["model", "export", bench.path("run"), "--onnx", bench.path("out.onnx")]):
+                  ["model", "show", bench.config(config)], ["model", "show", bench.path("run")], ["model", "export", bench.path("run"), "--onnx", bench.path("out.onnx")]):
         ended = []
         equal(opens(path, lambda words=words, ended=ended: ended.append(bench.run(*words))), 1, f"times that {words[0]} does")
         equal(ended[0].code, 0, f"exit code of {words}: {ended[0].err!r}")
+    of_config, of_run = (json.loads(bench.run("model", "show", what, "--json").out) for what in (bench.config(config), bench.path("run")))
+    equal({**of_run, "name": None}, {**of_config, "name": None}, "what `model show` says of the run and of its configuration")
+    os.remove(os.path.join(bench.path("run"), "model.safetensors"))
+    equal(bench.run("model", "show", bench.path("run")).code, 0, "exit code of `model show` of a run without numbers")
 
 
 cases.add("an ONNX file is read once by each process", read_once)
