@@ -68,7 +68,11 @@ SIMD void emit_any(const struct infer *s, const vec *sum, const int count, int64
         }
         return;
     case CULM_FUNCTION_RELU6:
-        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, whole);
+        if (whole) {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, true);
+        } else {
+            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, false);
+        }
         return;
     default:
         if (whole) {
