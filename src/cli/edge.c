@@ -140,8 +140,9 @@ static void print_event(const json_t *event) {
     } else if (strcmp(kind, "round") == 0) {
         printf("round %.0f of the package\n", number(event, "round"));
     } else if (strcmp(kind, "drift") == 0) {
-        printf("drift: %s at %.3f, %s\n", text(event, "query"), number(event, "accuracy"),
-               text(event, "action"));
+        const char *frames = text(event, "frames");
+        printf("drift: %s at %.3f, %s%s%s\n", text(event, "query"), number(event, "accuracy"),
+               text(event, "action"), *frames ? "; frames to merge again with: " : "", frames);
     } else if (strcmp(kind, "done") == 0) {
         json_array_foreach(json_object_get(event, "queries"), i, item) {
             double frames = number(item, "frames");

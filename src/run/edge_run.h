@@ -19,6 +19,7 @@
 #include "run/edge_commands.h"
 #include "run/prediction.h"
 #include "vision/boxes.h"
+#include "vision/picture.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -78,6 +79,9 @@ struct edge_query {
     struct edge_ring *ring, *given;
     struct culm_accuracy *drift; /* of samples so far */
     int32_t below;               /* checks below the target, one after the other */
+    int samples;                 /* file + 1 of frames that merging may begin again with; 0: none */
+    int64_t sampled;             /* frames in it */
+    uint64_t sample_ns;          /* when the next is kept, once it has gone back */
     int32_t pictures;
     struct edge_picture picture[CULM_EDGE_PICTURES];
 };
@@ -185,6 +189,10 @@ enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t u
 /* Runs `count` pictures of query on what lies in the activations' memory as its image. */
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
                                int32_t size);
+/* A frame as the query's model reads it. */
+struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
+                                           const struct edge_query *query,
+                                           const struct edge_frame *frame);
 /* The image of a program, in the activations' memory. */
 float *culm_edge_running_image(struct culm_edge_running *run);
 
@@ -206,16 +214,20 @@ void culm_edge_running_hear(struct culm_edge_running *run);
 /* A new round of the package, or a new text of the workload, is taken up whole or not at all. */
 void culm_edge_running_round(struct culm_edge_running *run);
 void culm_edge_running_reload(struct culm_edge_running *run);
+/* What has changed by itself: drift, run times, how fast feeds are. */
+void culm_edge_running_settle(struct culm_edge_running *run);
+/* edge_run_drift.c */
 /* Queries that were merged have their originals beside them, as the round and drift want it. */
 enum culm_status culm_edge_running_shadows(struct culm_edge_running *run, struct culm_error *error);
 /* A frame's fresh answer, of a query or of an original. */
 void culm_edge_running_compare(struct culm_edge_running *run, int32_t query, int64_t frame,
                                int32_t width, const struct culm_answer *answer);
+/* A frame that a query, or an original, has answered: it is kept if merging may want it. */
+void culm_edge_running_sample(struct culm_edge_running *run, int32_t query,
+                              const struct edge_frame *frame);
 /* What a query's frame was answered with, be it fresh or not. */
 void culm_edge_running_given(struct culm_edge_running *run, int32_t query, int64_t frame,
                              int32_t width, const struct culm_answer *answer);
-/* What has changed by itself: drift, run times. */
-void culm_edge_running_settle(struct culm_edge_running *run);
 
 /* edge_run_layout.c */
 /* `of`: whose original it is to be; -1: a query of the workload, whose answers are written. */

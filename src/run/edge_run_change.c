@@ -1,6 +1,6 @@
 /*
- * What changes in mid-run: rounds of the package, the workload, run times, and models that no longer
- * agree with what they were merged from.
+ * What changes in mid-run: rounds of the package, the workload, run times, and models that went back to
+ * their own weights (edge_run_drift.c).
  *
  * All of it ends in a new layout, which the scheduler takes up when nothing runs. Queries and feeds are
  * only added or marked as gone. If something is wrong, everything stays as it was and an event says why.
@@ -8,7 +8,6 @@
 #include "run/edge_run.h"
 
 #include "base/clock.h"
-#include "base/grow.h"
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -18,7 +17,6 @@
 #define AGAIN_NS 5000000000ull /* from a round that was refused until it is tried again */
 #define TIMES_OFF 0.15         /* how far they may be apart */
 #define PLAYED_QUERIES 8       /* with more, plans are only worked out */
-#define BELOW 2                /* checks below the target, after which a query goes back */
 
 /* --- layouts --- */
 
@@ -347,151 +345,6 @@ void culm_edge_running_reload(struct culm_edge_running *run) {
         json_object_set_new(event, "error", culm_json_text(error.text));
     }
     culm_edge_running_publish(run, event);
-}
-
-/* --- drift --- */
-
-enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
-                                           struct culm_error *error) {
-    const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
-    enum culm_status status = CULM_OK;
-    int32_t count = run->query_count;
-    for (int32_t q = 0; q < count && status == CULM_OK; q++) {
-        struct edge_query *query = &run->query[q];
-        size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
-        if (query->original_of >= 0) {
-            query->gone = true; /* unless its query wants it, below */
-            continue;
-        }
-        bool merged = drift->every_s > 0 && drift->frames > 0 && !query->gone &&
-                      memcmp(query->source, query->original, bytes) != 0;
-        if (merged && query->shadow < 0 && run->query_count < CULM_EDGE_QUERIES_MAX) {
-            status =
-                culm_edge_running_open(run, query->entry, q, query->feed, &query->shadow, error);
-        }
-        for (int i = 0; i < 2 && merged && query->shadow >= 0 && status == CULM_OK; i++) {
-            struct edge_query *one = i ? &run->query[query->shadow] : query;
-            one->ring = one->ring ? one->ring : calloc(1, sizeof *one->ring);
-            one->given = one->given ? one->given : calloc(1, sizeof *one->given);
-            status = one->ring && one->given
-                         ? CULM_OK
-                         : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for drift");
-        }
-    }
-    for (int32_t q = 0; q < count && status == CULM_OK; q++) {
-        const struct edge_query *query = &run->query[q];
-        size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
-        bool merged = query->original_of < 0 && query->shadow >= 0 && !query->gone &&
-                      memcmp(query->source, query->original, bytes) != 0;
-        if (merged) {
-            struct edge_query *shadow = &run->query[query->shadow];
-            shadow->gone = false;
-            memcpy(shadow->source, query->original, bytes);
-            memcpy(shadow->original, query->original, bytes);
-        }
-    }
-    return status;
-}
-
-static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) {
-    if (!CULM_GROW(to->box, to->box_capacity, from->box_count + 1) ||
-        !CULM_GROW(to->classes, to->class_capacity, from->class_count + 1) ||
-        !CULM_GROW(to->point, to->point_capacity, from->point_count + 1)) {
-        return false;
-    }
-    to->kind = from->kind;
-    to->box_count = from->box_count;
-    to->class_count = from->class_count;
-    to->point_count = from->point_count;
-    if (from->box_count) {
-        memcpy(to->box, from->box, (size_t)from->box_count * sizeof *to->box);
-    }
-    if (from->class_count) {
-        memcpy(to->classes, from->classes, (size_t)from->class_count * sizeof *to->classes);
-    }
-    if (from->point_count) {
-        memcpy(to->point, from->point, (size_t)from->point_count * sizeof *to->point);
-    }
-    return true;
-}
-
-/* What was answered, against what the original says of the same frame. */
-static void count_given(struct edge_query *query, const struct edge_query *original,
-                        int64_t frame) {
-    size_t at = (size_t)(frame % CULM_EDGE_RING);
-    if (query->given->frame[at] != frame + 1 || original->ring->frame[at] != frame + 1) {
-        return;
-    }
-    query->accuracy =
-        query->accuracy ? query->accuracy : culm_accuracy_new(query->given->answer[at].kind);
-    if (query->accuracy) {
-        (void)culm_accuracy_add(query->accuracy, &query->given->answer[at],
-                                &original->ring->answer[at], query->given->width[at]);
-    }
-}
-
-void culm_edge_running_given(struct culm_edge_running *run, int32_t number, int64_t frame,
-                             int32_t width, const struct culm_answer *answer) {
-    struct edge_query *query = &run->query[number];
-    size_t at = (size_t)(frame % CULM_EDGE_RING);
-    if (query->shadow < 0 || !query->given || !run->query[query->shadow].ring ||
-        !copy_answer(&query->given->answer[at], answer)) {
-        return;
-    }
-    query->given->frame[at] = frame + 1;
-    query->given->width[at] = width;
-    count_given(query, &run->query[query->shadow], frame);
-}
-
-/* As many samples as a check takes are there. */
-static void check_drift(struct culm_edge_running *run, struct edge_query *query) {
-    if (culm_accuracy_wanted(query->drift) == 0) {
-        culm_accuracy_clear(query->drift); /* the original saw nothing: nothing can be said */
-        return;
-    }
-    double accuracy = culm_accuracy_value(query->drift, false);
-    query->below = accuracy < query->entry->config->target ? query->below + 1 : 0;
-    bool back = query->below >= BELOW;
-    culm_edge_running_publish(run, json_pack("{s:s, s:o, s:f, s:s}", "event", "drift", "query",
-                                             culm_json_text(query->entry->config->name), "accuracy",
-                                             accuracy, "action",
-                                             back           ? "reverted"
-                                             : query->below ? "watched"
-                                                            : "none"));
-    culm_accuracy_clear(query->drift);
-    if (back) {
-        query->below = 0;
-        query->reverted = true;
-        run->changed = true;
-    }
-}
-
-void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, int64_t frame,
-                               int32_t width, const struct culm_answer *answer) {
-    struct edge_query *one = &run->query[number];
-    struct edge_query *query = one->original_of >= 0 ? &run->query[one->original_of] : one;
-    struct edge_query *original = query->shadow >= 0 ? &run->query[query->shadow] : NULL;
-    size_t at = (size_t)(frame % CULM_EDGE_RING);
-    if (!original || original->gone || query->gone || query->reverted || !one->ring ||
-        !copy_answer(&one->ring->answer[at], answer)) {
-        return;
-    }
-    one->ring->frame[at] = frame + 1;
-    one->ring->width[at] = width;
-    if (one == original && query->given) {
-        count_given(query, original, frame);
-    }
-    if (!query->ring || !original->ring || query->ring->frame[at] != frame + 1 ||
-        original->ring->frame[at] != frame + 1) {
-        return; /* the other has not seen it, or not yet */
-    }
-    query->drift = query->drift ? query->drift : culm_accuracy_new(answer->kind);
-    if (query->drift &&
-        culm_accuracy_add(query->drift, &query->ring->answer[at], &original->ring->answer[at],
-                          width) &&
-        culm_accuracy_frames(query->drift) >= run->catalog[0]->workload.edge.drift.frames) {
-        check_drift(run, query);
-    }
 }
 
 /* --- by itself --- */

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "vision/picture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -224,11 +223,11 @@ void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query 
     (void)culm_stage_forward(program->stage, run->device, &how);
 }
 
-static void fill(struct culm_edge_running *run, const struct edge_query *query,
-                 const struct culm_edge_batch *batch) {
+struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
+                                           const struct edge_query *query,
+                                           const struct edge_frame *frame) {
     const struct culm_vision_input *input = &query->entry->model->input;
     const struct edge_feed *feed = &run->feed[query->feed];
-    size_t floats = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
     size_t offset = 0;
     for (int32_t i = 0; i < feed->inputs; i++) {
         if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
@@ -236,15 +235,21 @@ static void fill(struct culm_edge_running *run, const struct edge_query *query,
             offset = feed->input[i].offset;
         }
     }
+    return (struct culm_frame){
+        .data = frame->pixels + offset,
+        .stride = (size_t)input->width * (size_t)input->channels,
+        .width = input->width,
+        .height = input->height,
+        .channels = input->channels,
+    };
+}
+
+static void fill(struct culm_edge_running *run, const struct edge_query *query,
+                 const struct culm_edge_batch *batch) {
+    const struct culm_vision_input *input = &query->entry->model->input;
+    size_t floats = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
     for (int32_t k = 0; k < batch->count; k++) {
-        const struct edge_frame *frame = batch->look[k].blob->data;
-        const struct culm_frame pixels = {
-            .data = frame->pixels + offset,
-            .stride = (size_t)input->width * (size_t)input->channels,
-            .width = input->width,
-            .height = input->height,
-            .channels = input->channels,
-        };
+        struct culm_frame pixels = culm_edge_running_pixels(run, query, batch->look[k].blob->data);
         culm_vision_fill(input, &pixels, culm_edge_running_image(run) + (size_t)k * floats);
     }
 }
@@ -351,6 +356,7 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
     for (int32_t k = 0; batch && frame && k < batch->count; k++) {
         if (batch->look[k].frame == look->frame) {
             culm_edge_running_compare(run, number, look->frame, frame->width, &query->answer[k]);
+            culm_edge_running_sample(run, number, frame);
         }
     }
     if (query->original_of >= 0) {

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- queries --- */
 
@@ -87,6 +88,9 @@ void culm_edge_running_release_query(struct edge_query *query) {
     free(query->ring);
     free(query->given);
     culm_accuracy_free(query->drift);
+    if (query->samples) {
+        close(query->samples - 1);
+    }
     free(query->original);
     free(query->source);
     free(query->at);

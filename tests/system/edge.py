@@ -90,12 +90,15 @@ def make_model(path, seed, wide=64, side=64):
     return params
 
 
-def make_pictures(folder, count, seed=3):
-    """PNG files of noise."""
+def make_pictures(folder, count, seed=3, blue=True):
+    """PNG files of noise; without blue if it is so said."""
     os.makedirs(folder)
     draw = random.Random(seed)
     for number in range(count):
-        rows = b"".join(b"\0" + draw.randbytes(96 * 3) for _ in range(80))
+        rows = [bytearray(draw.randbytes(96 * 3)) for _ in range(80)]
+        for row in rows if not blue else []:
+            row[2::3] = bytes(96)
+        rows = b"".join(b"\0" + bytes(row) for row in rows)
 
         def chunk(kind, data):
             return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -218,9 +221,9 @@ def check_done(run, out):
     return events, done[0]
 
 
-def same_as_predict(bench, out, query, model):
+def same_as_predict(bench, out, query, model, score="0.05"):
     """Every fresh answer is what the model says alone, to the last digit."""
-    ended = bench.run("predict", model + ".cfg", bench.path("pictures"), "--score", "0.05", "--json", "--threads", "1")
+    ended = bench.run("predict", model + ".cfg", bench.path("pictures"), "--score", score, "--json", "--threads", "1")
     wanted = [json.loads(line)["boxes"] for line in ended.out.splitlines()]
     answers = fresh(out, query)
     check(answers, f"{query} answered nothing")
@@ -483,6 +486,78 @@ def drift(bench):
     check(accuracy["one"] > 0.99 > 0.9 > accuracy["two"], f"accuracies {accuracy}")
     equal([event["action"] for event in of("two")], ["watched", "reverted"], "checks of the one that drifts")
     equal({event["action"] for event in of("one")}, {"none"}, "checks of the one that does not")
+
+
+def write_weights(path, params):
+    with open(path, "wb") as file:
+        file.write(b"".join([struct.pack("<iiiq", 0, 2, 0, 0)] + [data for _, data in params.values()]))
+
+
+def merged_anew(bench):
+    """A feed turns into another, on which a merged query no longer does: noticed within two checks, and not before; reverted; merged anew
+    with frames of the new one, into a round that is taken up, and which holds."""
+    a = make_model(bench.path("a"), 1)
+    shutil.copy(bench.path("a.cfg"), bench.path("b.cfg"))
+    # The second model is nearly the first one, but sees blue a little differently, which shows only where there is some.
+    draw, b = random.Random(2), dict(a)
+    for name in ("conv0.weight", "conv1.weight", "conv2.weight"):
+        shape, data = a[name]
+        values = [value * (1 + draw.uniform(-1e-4, 1e-4)) for value in struct.unpack(f"<{len(data) // 4}f", data)]
+        for out in range(shape[0]) if name == "conv0.weight" else []:
+            for at in range(out * 27 + 18, out * 27 + 27):
+                values[at] += draw.uniform(-0.015, 0.015)
+        b[name] = (shape, struct.pack(f"<{len(values)}f", *values))
+    write_weights(bench.path("b.weights"), b)
+    make_pictures(bench.path("before"), 30, blue=False)
+    make_pictures(bench.path("after"), 60, seed=8)
+    os.mkdir(bench.path("pictures"))
+    clean, all_of = 120, 2000
+    for number in range(all_of):
+        name = os.path.join("before", f"{number % 30:04}.png") if number < clean else os.path.join("after", f"{number % 60:04}.png")
+        os.link(bench.path(name), bench.path("pictures", f"{number:05}.png"))
+    path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="memory: all, drift: {every_s: 1, frames: 8}")
+    package, out = bench.path("package"), bench.path("out")
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace("score: 0.05", "score: 0.05, target: 0.8") + "merge: {steps: 0}\n"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    ended = bench.run("merge", path, "--out", package, "--json", "--set", f"feeds.hall.file={bench.path('before')}")
+    equal(ended.code, 0, f"exit code of merge: {ended.err}")
+    first = json.loads(ended.out.splitlines()[-1])
+    with open(os.path.join(package, "rounds", f"{first['round']}.json"), encoding="utf-8") as file:
+        two = json.load(file)["queries"][1]["parameters"]["conv0.weight"]
+    check(two["tensor"] != two.get("original", two["tensor"]), "nothing of the first layer was merged, so nothing can drift")
+    process = begin(bench, path, "--package", package)
+
+    def checks(query):
+        return [event for event in events_of(out) if event["event"] == "drift" and event["query"] == query]
+    until(process, "it to go back", lambda: any(event["action"] == "reverted" for event in checks("two")))
+    before = [event for query in ("one", "two") for event in checks(query) if event["frame"] < clean]
+    check(len(before) >= 4, f"only {len(before)} checks of clean frames")
+    equal({event["action"] for event in before}, {"none"}, "checks of clean frames")
+    wholly = [event["action"] for event in checks("two") if event["frame"] >= clean + 8]
+    check(wholly[:2] in (["watched", "reverted"], ["reverted"]), f"checks of the other frames: {wholly}")
+    frames = next(event["frames"] for event in checks("two") if event["action"] == "reverted")
+
+    def kept():
+        with open(frames, "rb") as file:
+            return struct.unpack(">I", file.read(8)[4:])[0]
+    until(process, "frames to merge with", lambda: kept() >= 64)
+    ended = bench.run("merge", path, "--out", package, "--json", "--resume", "--set", f"feeds.hall.file={frames}")
+    equal(ended.code, 0, f"exit code of merge: {ended.err}")
+    second = json.loads(ended.out.splitlines()[-1])
+    check(second["round"] > first["round"], f"rounds {first['round']} and {second['round']}")
+    equal(bench.run("merge", "show", package, "--check").code, 0, "exit code of show")
+    with open(os.path.join(package, "rounds", f"{second['round']}.json"), encoding="utf-8") as file:
+        parameters = json.load(file)["queries"][1]["parameters"].values()
+    check(any(parameter["tensor"] != parameter.get("original", parameter["tensor"]) for parameter in parameters), "the query was not merged again")
+    until(process, "the new round", lambda: told(out, "round", round=second["round"]))
+    mark = len(lines(os.path.join(out, "two.jsonl")))
+    seen = len(checks("two"))
+    until(process, "checks after it", lambda: len(checks("two")) >= seen + 3)
+    equal({event["action"] for event in checks("two")[seen:]}, {"none"}, "checks after it was merged anew")
+    end(bench, process)
+    bench.note(f"saved {first['saved']:.3f}, then {second['saved']:.3f}; {mark} answers until then")
 
 
 def cgroup(bench):
@@ -891,6 +966,7 @@ cases.add("a query that takes more than all before it, on SIGHUP", grown)
 cases.add("a refused text changes nothing, however often", refused)
 cases.add("SIGHUP while another text is still to count", reload_again)
 cases.add("drift: what no longer agrees goes back", drift)
+cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew)
 cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("a signal ends it, with what was done", signals)
 cases.add("a feed ends", feed_ends)

@@ -1,0 +1,259 @@
+/*
+ * Drift: models that no longer agree with what they were merged from.
+ *
+ * A merged query has its original beside it, which looks at samples. Both answers to a frame meet in
+ * rings, in whichever order they come. A query that is below its target in two checks goes back to its own
+ * weights. From the first of them on samples of its frames are kept, DIR/drift/QUERY-ROUND.idx, and merging can
+ * go on with these.
+ */
+#include "run/edge_run.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BELOW 2     /* checks below the target, after which a query goes back */
+#define SAMPLES 256 /* frames that are kept of a query, at most */
+
+/* --- originals --- */
+
+enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
+                                           struct culm_error *error) {
+    const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
+    enum culm_status status = CULM_OK;
+    int32_t count = run->query_count;
+    for (int32_t q = 0; q < count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
+        if (query->original_of >= 0) {
+            query->gone = true; /* unless its query wants it, below */
+            continue;
+        }
+        bool merged = drift->every_s > 0 && drift->frames > 0 && !query->gone &&
+                      memcmp(query->source, query->original, bytes) != 0;
+        if (merged && query->shadow < 0 && run->query_count < CULM_EDGE_QUERIES_MAX) {
+            status =
+                culm_edge_running_open(run, query->entry, q, query->feed, &query->shadow, error);
+        }
+        for (int i = 0; i < 2 && merged && query->shadow >= 0 && status == CULM_OK; i++) {
+            struct edge_query *one = i ? &run->query[query->shadow] : query;
+            one->ring = one->ring ? one->ring : calloc(1, sizeof *one->ring);
+            one->given = one->given ? one->given : calloc(1, sizeof *one->given);
+            status = one->ring && one->given
+                         ? CULM_OK
+                         : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for drift");
+        }
+    }
+    for (int32_t q = 0; q < count && status == CULM_OK; q++) {
+        const struct edge_query *query = &run->query[q];
+        size_t bytes = (size_t)query->entry->part_count * sizeof *query->source;
+        bool merged = query->original_of < 0 && query->shadow >= 0 && !query->gone &&
+                      memcmp(query->source, query->original, bytes) != 0;
+        if (merged) {
+            struct edge_query *shadow = &run->query[query->shadow];
+            shadow->gone = false;
+            memcpy(shadow->source, query->original, bytes);
+            memcpy(shadow->original, query->original, bytes);
+        }
+    }
+    return status;
+}
+
+static bool copy_answer(struct culm_answer *to, const struct culm_answer *from) {
+    if (!CULM_GROW(to->box, to->box_capacity, from->box_count + 1) ||
+        !CULM_GROW(to->classes, to->class_capacity, from->class_count + 1) ||
+        !CULM_GROW(to->point, to->point_capacity, from->point_count + 1)) {
+        return false;
+    }
+    to->kind = from->kind;
+    to->box_count = from->box_count;
+    to->class_count = from->class_count;
+    to->point_count = from->point_count;
+    if (from->box_count) {
+        memcpy(to->box, from->box, (size_t)from->box_count * sizeof *to->box);
+    }
+    if (from->class_count) {
+        memcpy(to->classes, from->classes, (size_t)from->class_count * sizeof *to->classes);
+    }
+    if (from->point_count) {
+        memcpy(to->point, from->point, (size_t)from->point_count * sizeof *to->point);
+    }
+    return true;
+}
+
+/* What was answered, against what the original says of the same frame. */
+static void count_given(struct edge_query *query, const struct edge_query *original,
+                        int64_t frame) {
+    size_t at = (size_t)(frame % CULM_EDGE_RING);
+    if (query->given->frame[at] != frame + 1 || original->ring->frame[at] != frame + 1) {
+        return;
+    }
+    query->accuracy =
+        query->accuracy ? query->accuracy : culm_accuracy_new(query->given->answer[at].kind);
+    if (query->accuracy) {
+        (void)culm_accuracy_add(query->accuracy, &query->given->answer[at],
+                                &original->ring->answer[at], query->given->width[at]);
+    }
+}
+
+void culm_edge_running_given(struct culm_edge_running *run, int32_t number, int64_t frame,
+                             int32_t width, const struct culm_answer *answer) {
+    struct edge_query *query = &run->query[number];
+    size_t at = (size_t)(frame % CULM_EDGE_RING);
+    if (query->shadow < 0 || !query->given || !run->query[query->shadow].ring ||
+        !copy_answer(&query->given->answer[at], answer)) {
+        return;
+    }
+    query->given->frame[at] = frame + 1;
+    query->given->width[at] = width;
+    count_given(query, &run->query[query->shadow], frame);
+}
+
+/* --- frames that merging may begin again with --- */
+
+static enum culm_status samples_path(const struct culm_edge_running *run,
+                                     const struct edge_query *query, char path[CULM_PATH_MAX],
+                                     struct culm_error *error) {
+    return culm_path_format(path, error, "%s/drift/%s-%lld.idx", run->out,
+                            query->entry->config->name, (long long)run->round);
+}
+
+/* None of those that were there. */
+static void end_samples(struct culm_edge_running *run, struct edge_query *query, bool removed) {
+    char path[CULM_PATH_MAX];
+    if (query->samples) {
+        close(query->samples - 1);
+        query->samples = 0;
+        if (removed && samples_path(run, query, path, NULL) == CULM_OK) {
+            (void)unlink(path);
+        }
+    }
+}
+
+static void begin_samples(struct culm_edge_running *run, struct edge_query *query) {
+    char path[CULM_PATH_MAX];
+    struct culm_error error;
+    end_samples(run, query, false);
+    query->sampled = 0;
+    query->sample_ns = 0;
+    enum culm_status status = culm_path_format(path, &error, "%s/drift", run->out);
+    status = status ? status : culm_dir_make(NULL, path, &error);
+    status = status ? status : samples_path(run, query, path, &error);
+    if (status == CULM_OK) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        status = fd < 0 ? culm_error_errno(&error, errno, "write '%s'", path) : CULM_OK;
+        query->samples = fd + 1;
+    }
+    if (status != CULM_OK) {
+        culm_edge_running_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
+                                                 culm_json_text(error.text)));
+    }
+}
+
+/* IDX: first the pixels, then the head, which says how many frames there are. */
+static bool append(const struct edge_query *query, const struct culm_frame *pixels) {
+    uint8_t head[20] = {0, 0, 8, pixels->channels == 1 ? 3 : 4};
+    uint32_t dim[] = {(uint32_t)query->sampled + 1, (uint32_t)pixels->height,
+                      (uint32_t)pixels->width, (uint32_t)pixels->channels};
+    size_t bytes = pixels->stride * (size_t)pixels->height, head_bytes = 4 + 4 * (size_t)head[3];
+    for (size_t i = 0; i < 16; i++) {
+        head[4 + i] = (uint8_t)(dim[i / 4] >> (24 - 8 * (i % 4)));
+    }
+    off_t at = (off_t)(head_bytes + (size_t)query->sampled * bytes);
+    int fd = query->samples - 1;
+    return pwrite(fd, pixels->data, bytes, at) == (ssize_t)bytes &&
+           pwrite(fd, head, head_bytes, 0) == (ssize_t)head_bytes;
+}
+
+void culm_edge_running_sample(struct culm_edge_running *run, int32_t number,
+                              const struct edge_frame *frame) {
+    const struct culm_drift_config *drift = &run->catalog[0]->workload.edge.drift;
+    const struct edge_query *one = &run->query[number];
+    struct edge_query *query =
+        one->original_of >= 0 ? &run->query[one->original_of] : &run->query[number];
+    /* Until it goes back, what the original sees; then as many of its own. */
+    bool wanted = query->reverted ? one == query : one != query && query->below > 0;
+    uint64_t now = culm_clock_ns();
+    if (!query->samples || !wanted || query->sampled == SAMPLES || now < query->sample_ns) {
+        return;
+    }
+    if (query->reverted) {
+        query->sample_ns = now + (uint64_t)(drift->every_s * 1e9 / (double)drift->frames);
+    }
+    const struct culm_frame pixels = culm_edge_running_pixels(run, query, frame);
+    if (!append(query, &pixels)) {
+        end_samples(run, query, false); /* a full disk, say: there are as many as there are */
+        return;
+    }
+    query->sampled++;
+}
+
+/* --- checks --- */
+
+/* As many samples as a check takes are there. */
+static void check_drift(struct culm_edge_running *run, struct edge_query *query, int64_t frame) {
+    if (culm_accuracy_wanted(query->drift) == 0) {
+        culm_accuracy_clear(query->drift); /* the original saw nothing: nothing can be said */
+        return;
+    }
+    char path[CULM_PATH_MAX];
+    double accuracy = culm_accuracy_value(query->drift, false);
+    bool watched = query->below > 0;
+    query->below = accuracy < query->entry->config->target ? query->below + 1 : 0;
+    bool back = query->below >= BELOW;
+    json_t *event =
+        json_pack("{s:s, s:o, s:f, s:s, s:I}", "event", "drift", "query",
+                  culm_json_text(query->entry->config->name), "accuracy", accuracy, "action",
+                  back           ? "reverted"
+                  : query->below ? "watched"
+                                 : "none",
+                  "frame", (json_int_t)frame);
+    if (back && query->samples && samples_path(run, query, path, NULL) == CULM_OK) {
+        json_object_set_new(event, "frames", culm_json_text(path));
+    }
+    culm_edge_running_publish(run, event);
+    culm_accuracy_clear(query->drift);
+    if (back) {
+        query->below = 0;
+        query->reverted = true;
+        run->changed = true;
+    } else if (query->below && !watched) {
+        begin_samples(run, query);
+    } else if (!query->below && watched) {
+        end_samples(run, query, true);
+    }
+}
+
+void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, int64_t frame,
+                               int32_t width, const struct culm_answer *answer) {
+    struct edge_query *one = &run->query[number];
+    struct edge_query *query = one->original_of >= 0 ? &run->query[one->original_of] : one;
+    struct edge_query *original = query->shadow >= 0 ? &run->query[query->shadow] : NULL;
+    size_t at = (size_t)(frame % CULM_EDGE_RING);
+    if (!original || original->gone || query->gone || query->reverted || !one->ring ||
+        !copy_answer(&one->ring->answer[at], answer)) {
+        return;
+    }
+    one->ring->frame[at] = frame + 1;
+    one->ring->width[at] = width;
+    if (one == original && query->given) {
+        count_given(query, original, frame);
+    }
+    if (!query->ring || !original->ring || query->ring->frame[at] != frame + 1 ||
+        original->ring->frame[at] != frame + 1) {
+        return; /* the other has not seen it, or not yet */
+    }
+    query->drift = query->drift ? query->drift : culm_accuracy_new(answer->kind);
+    if (query->drift &&
+        culm_accuracy_add(query->drift, &query->ring->answer[at], &original->ring->answer[at],
+                          width) &&
+        culm_accuracy_frames(query->drift) >= run->catalog[0]->workload.edge.drift.frames) {
+        check_drift(run, query, frame);
+    }
+}
