@@ -452,6 +452,7 @@ static void batch_done(struct culm_edge_scheduler *scheduler) {
             uint64_t wait = now - state->answered_ns;
             state->totals.frames++;
             state->totals.processed++;
+            state->totals.shared += batch->shared_prefix >= 0;
             state->totals.longest_wait_ns =
                 wait > state->totals.longest_wait_ns ? wait : state->totals.longest_wait_ns;
             state->answered_ns = now;
@@ -542,12 +543,12 @@ static json_t *totals_json(const struct culm_edge_scheduler *scheduler) {
         if (query_of(scheduler, q)->every_ns) {
             continue; /* it looks at samples for somebody else */
         }
-        json_array_append_new(list, json_pack("{s:o, s:I, s:I, s:I, s:I}", "query",
-                                              culm_json_text(query_of(scheduler, q)->name),
-                                              "frames", (json_int_t)totals->frames, "processed",
-                                              (json_int_t)totals->processed, "dropped",
-                                              (json_int_t)totals->dropped, "late",
-                                              (json_int_t)totals->late));
+        json_array_append_new(
+            list, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "query",
+                            culm_json_text(query_of(scheduler, q)->name), "frames",
+                            (json_int_t)totals->frames, "processed", (json_int_t)totals->processed,
+                            "dropped", (json_int_t)totals->dropped, "late",
+                            (json_int_t)totals->late, "shared", (json_int_t)totals->shared));
     }
     return list;
 }

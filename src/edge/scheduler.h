@@ -48,6 +48,7 @@ struct culm_edge_scheduler_options {
 struct culm_edge_totals {
     int64_t frames, processed, dropped; /* settled; processed + dropped */
     int64_t late;                       /* of dropped: began in time and ended too late */
+    int64_t shared;                     /* of processed: another had run the first part on it */
     int64_t visits, failures;
     uint64_t longest_wait_ns; /* from one answer in time to the next */
 };

@@ -22,7 +22,7 @@ void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event
 
 /* A query that went and came again, or whose feed began anew, is told of once. */
 static void join_queries(json_t *queries) {
-    static const char *const count[] = {"frames", "processed", "dropped", "late"};
+    static const char *const count[] = {"frames", "processed", "dropped", "late", "shared"};
     for (size_t i = json_array_size(queries); i-- > 0;) {
         json_t *item = json_array_get(queries, i);
         const char *name = json_string_value(json_object_get(item, "query"));

@@ -66,6 +66,12 @@ struct edge_query {
     int32_t *source;                     /* [entry->part_count], of the newest layout; owned */
     const float **at, **next_at;         /* [entry->part_count] addresses; of the layout to come */
     struct culm_answer answer[CULM_EDGE_VISIT_MAX]; /* of the batch that runs */
+    /* Queries that run the same numbers on the same feed, in the layout that counts; bits. What one
+     * computes is an answer for all of them: what the last batch of one of them said here. */
+    uint64_t twins;
+    struct culm_answer ahead[CULM_EDGE_VISIT_MAX];
+    int64_t ahead_frame[CULM_EDGE_VISIT_MAX];
+    int32_t ahead_count;
     struct culm_answer latest;
     int64_t latest_frame; /* -1: none yet */
     FILE *out;

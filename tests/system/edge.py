@@ -269,6 +269,23 @@ def shared_bits(bench):
     same_as_predict(bench, bench.path("out"), "two", "mixed")
 
 
+def twins(bench):
+    """Two queries of one model on one feed, with other scores: it runs once, and each has its own answers."""
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("also", "a"), ("two", "b")])
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    line = next(line for line in text.splitlines() if "name: also" in line)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(line, line.replace("score: 0.05", "score: 0.8").replace("deadline_ms: 400", "deadline_ms: 500")))
+    _, done = run_until_answered(bench, path, count=10)
+    same_as_predict(bench, bench.path("out"), "one", "a")
+    same_as_predict(bench, bench.path("out"), "also", "a", score="0.8")
+    same_as_predict(bench, bench.path("out"), "two", "b")
+    shared = {query["query"]: query["shared"] for query in done["queries"]}
+    check(shared["one"] + shared["also"] >= 5 and shared["two"] == 0, f"frames for which the model was not run again: {shared}")
+
+
 def new_round(bench):
     """A round that comes in mid-run is taken up whole; one that is damaged is not."""
     a, b = two_models(bench)
@@ -959,6 +976,7 @@ if not hasattr(random.Random, "randbytes"):
     raise Failed("Python 3.9 or later is needed")
 cases.add("two models at the least memory answer as each does alone", run_alone)
 cases.add("a package's tensors are there once, and answers have the bits of private copies", shared_bits)
+cases.add("two queries of one model on one feed run it once", twins)
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
 cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
 cases.add("queries and feeds come and go on SIGHUP", reload)
