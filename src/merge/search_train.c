@@ -23,7 +23,7 @@
 #define AVERAGE 0.98 /* of the mean of weights, kept in a step */
 #define CHECKS 12    /* at least */
 #define HISTORY 3    /* checks by which it is judged how a model comes nearer */
-#define SPARE 0.25   /* of what may be lost: when there is enough to spare */
+#define SPARE 0.5    /* of what may be lost: when there is enough to spare */
 #define PIXELS 25088 /* of a step, of each model */
 #define EACH_MIN 4   /* samples */
 #define EACH_MAX 64
@@ -309,7 +309,7 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
                 spare = spare && (!search_shares(s, query[q].model) ||
                                   query[q].now >= enough * query[q].original);
             }
-            if (spare || ++met > CHECKS / 4) {
+            if (spare || ++met > CHECKS / 2) {
                 break;
             }
         } else if (step + count >= steps / 4) {
