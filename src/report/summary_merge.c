@@ -57,7 +57,7 @@ static const struct culm_page_chart merge_charts[] = {
      .from_zero = true,
      .line = {{"merged", "saved_bytes", "saved", NULL, 1e-6}}},
     {.title = "Accuracy when it was checked",
-     .y_label = "% of the original's",
+     .y_label = "%",
      .line = {{"check", "accuracy", NULL, "query", 100}}},
     {0},
 };
@@ -146,7 +146,7 @@ static const struct culm_page_chart edge_charts[] = {
      .share = true,
      .line = {{"frame", "done_ms", NULL, "query", 1}}},
     {.title = "Weights in memory",
-     .y_label = "MB; the limit also holds activations and frames",
+     .y_label = "MB, with activations and frames",
      .steps = true,
      .from_zero = true,
      .with_limit = true,

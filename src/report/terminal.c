@@ -132,15 +132,38 @@ static enum culm_status flush(struct culm_terminal *t, struct culm_error *error)
     return status;
 }
 
+/* What every job may say. */
+static void warning_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "warning: ");
+    culm_terminal_member(t, event, "message", "?");
+}
+
+static void error_line(struct culm_terminal *t, const json_t *event) {
+    culm_buf_printf(&t->out, "error: ");
+    culm_terminal_member(t, event, "message", "?");
+}
+
+static const struct culm_terminal_row common[] = {
+    {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
+    {"error", CULM_TERMINAL_RED, .line = error_line},
+    {0},
+};
+
+static const struct culm_terminal_row *row_of(const struct culm_terminal_row *rows,
+                                              const char *event) {
+    while (rows->event && strcmp(event, rows->event) != 0) {
+        rows++;
+    }
+    return rows;
+}
+
 static enum culm_status terminal_event(struct culm_sink *sink, const json_t *event,
                                        struct culm_error *error) {
     struct culm_terminal *t = (struct culm_terminal *)sink;
     const char *name = culm_event_text(event, "event", "");
-    const struct culm_terminal_row *row = t->options.rows;
+    const struct culm_terminal_row *row = row_of(t->options.rows, name);
+    row = row->event ? row : row_of(common, name);
     block_erase(t);
-    while (row->event && strcmp(name, row->event) != 0) {
-        row++;
-    }
     if (row->event && row->lines) {
         row->lines(t, event);
     } else if (row->event) {

@@ -73,16 +73,6 @@ static void rollback_line(struct culm_terminal *t, const json_t *event) {
                     (long long)culm_event_int(event, "to_epoch", 0));
 }
 
-static void warning_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "warning: ");
-    culm_terminal_member(t, event, "message", "?");
-}
-
-static void error_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "error: ");
-    culm_terminal_member(t, event, "message", "?");
-}
-
 static void tune_line(struct culm_terminal *t, const json_t *event) {
     culm_buf_printf(&t->out, "%lld workers: ", (long long)culm_event_int(event, "workers", 0));
     culm_terminal_member(t, event, "why", "?");
@@ -121,8 +111,6 @@ static const struct culm_terminal_row rows[] = {
     {"tune", CULM_TERMINAL_PLAIN, .line = tune_line},
     {"released", CULM_TERMINAL_PLAIN, .line = released_line},
     {"cost", CULM_TERMINAL_PLAIN, .line = cost_line},
-    {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
-    {"error", CULM_TERMINAL_RED, .line = error_line},
     {"done", .lines = on_done},
     {0},
 };

@@ -51,16 +51,6 @@ static void merged_line(struct culm_terminal *t, const json_t *event) {
                     megabytes(event, "changed_bytes"));
 }
 
-static void warning_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "warning: ");
-    culm_terminal_member(t, event, "message", "?");
-}
-
-static void error_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "error: ");
-    culm_terminal_member(t, event, "message", "?");
-}
-
 static void on_done(struct culm_terminal *t, const json_t *event) {
     json_t *queries = json_object_get(event, "queries"), *query;
     size_t index;
@@ -86,8 +76,6 @@ static const struct culm_terminal_row rows[] = {
     {"try", CULM_TERMINAL_PLAIN, .line = try_line},
     {"check", CULM_TERMINAL_PLAIN, .line = check_line},
     {"merged", CULM_TERMINAL_GREEN, .line = merged_line},
-    {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
-    {"error", CULM_TERMINAL_RED, .line = error_line},
     {"done", .lines = on_done},
     {0},
 };

@@ -28,7 +28,7 @@ enum {
 };
 
 /* What one kind of event shows: a line in a colour, whose text `line` writes to t->out; or whatever
- * `lines` makes of it. */
+ * `lines` makes of it. Every job has rows for "warning" and "error" without writing them down. */
 struct culm_terminal_row {
     const char *event; /* NULL: past the last row */
     int color;

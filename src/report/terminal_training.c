@@ -216,16 +216,6 @@ static void rollback_line(struct culm_terminal *t, const json_t *event) {
     culm_terminal_member(t, event, "reason", "no reason given");
 }
 
-static void warning_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "warning: ");
-    culm_terminal_member(t, event, "message", "?");
-}
-
-static void error_line(struct culm_terminal *t, const json_t *event) {
-    culm_buf_printf(&t->out, "error: ");
-    culm_terminal_member(t, event, "message", "?");
-}
-
 static void on_done(struct culm_terminal *t, const json_t *event) {
     culm_terminal_steps_end(t, event);
     culm_terminal_begin(t, event, CULM_TERMINAL_GREEN);
@@ -251,8 +241,6 @@ static const struct culm_terminal_row rows[] = {
     {"stalled", CULM_TERMINAL_YELLOW, .line = stalled_line},
     {"waiting", CULM_TERMINAL_YELLOW, .line = waiting_line},
     {"rollback", CULM_TERMINAL_RED, .line = rollback_line},
-    {"warning", CULM_TERMINAL_YELLOW, .line = warning_line},
-    {"error", CULM_TERMINAL_RED, .line = error_line},
     {"done", .lines = on_done},
     {0},
 };
