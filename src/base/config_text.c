@@ -5,6 +5,7 @@
  * plainly a path or a word.
  */
 #include "base/config_row.h"
+#include "base/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -249,8 +250,6 @@ void culm_config_dump(const struct culm_config_table *table, const void *object,
 
 /* --- difference ------------------------------------------------------------------------------ */
 
-static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
-
 static bool same_value(const struct culm_config_row *row, const char *a, const char *b) {
     a += row->offset;
     b += row->offset;
@@ -258,7 +257,7 @@ static bool same_value(const struct culm_config_row *row, const char *a, const c
         char *x, *y;
         memcpy(&x, a, sizeof x);
         memcpy(&y, b, sizeof y);
-        return same_text(x, y);
+        return culm_words_same(x, y);
     }
     if (row->type != CULM_CONFIG_TYPE_TEXTS) {
         return memcmp(a, b, row->size) == 0;
@@ -267,7 +266,7 @@ static bool same_value(const struct culm_config_row *row, const char *a, const c
     memcpy(&p, a, sizeof p);
     memcpy(&q, b, sizeof q);
     for (size_t i = 0; i < p.count && i < q.count; i++) {
-        if (!same_text(p.texts[i], q.texts[i])) {
+        if (!culm_words_same(p.texts[i], q.texts[i])) {
             return false;
         }
     }
@@ -297,7 +296,7 @@ static bool lists_differ(const struct culm_config_row *row, const char *a, const
         char inner[sizeof d->key];
         if (row->type == CULM_CONFIG_TYPE_SECTIONS) {
             snprintf(inner, sizeof inner, "%.120s[%zu].", key, i);
-        } else if (same_text(name_of(row, x), name_of(row, y))) {
+        } else if (culm_words_same(name_of(row, x), name_of(row, y))) {
             snprintf(inner, sizeof inner, "%.80s.%s.", key, name_of(row, x));
         } else {
             snprintf(d->key, sizeof d->key, "%s", key);

@@ -6,6 +6,8 @@
 
 #define MAX_LEN 63 /* of a word that anything is near to */
 
+bool culm_words_same(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
 int culm_word_find(const char *const *words, const char *word) {
     for (int i = 0; words[i]; i++) {
         if (strcmp(words[i], word) == 0) {

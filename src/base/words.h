@@ -9,8 +9,11 @@
 #ifndef CULM_BASE_WORDS_H
 #define CULM_BASE_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+/* NULL is the same as NULL alone. */
+bool culm_words_same(const char *a, const char *b);
 /* The index of `word`, letter by letter, or -1. */
 int culm_word_find(const char *const *words, const char *word);
 /* "a, b, c", cut to what fits. */

@@ -37,25 +37,25 @@ struct culm_feed {
 
 /* --- labels --- */
 
-static enum culm_status read_labels(struct culm_feed *feed, const char *path,
-                                    struct culm_error *error) {
+enum culm_status culm_feed_read_labels(const char *name, const char *path, int64_t count,
+                                       uint8_t **ret_labels, int64_t *ret_count,
+                                       struct culm_error *error) {
     struct culm_idx idx = {0};
     enum culm_status status = culm_idx_open(path, NULL, &idx, error);
     if (status != CULM_OK) {
         return status;
     }
-    int64_t count = culm_feed_count(feed);
     if (idx.rank != 1 || (count >= 0 && idx.dim[0] != count)) {
         status =
             culm_error_set(error, CULM_ERR_CONFIG,
                            "feed '%s': labels '%s' has %lld of rank %d, and the feed %lld "
                            "frames; give one label for each",
-                           feed->name, path, (long long)idx.dim[0], idx.rank, (long long)count);
-    } else if (!(feed->labels = malloc((size_t)idx.dim[0]))) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", feed->name);
+                           name, path, (long long)idx.dim[0], idx.rank, (long long)count);
+    } else if (!(*ret_labels = malloc((size_t)idx.dim[0] + 1))) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
     } else {
-        feed->label_count = idx.dim[0];
-        status = culm_idx_read(&idx, 0, idx.dim[0], feed->labels, error);
+        *ret_count = idx.dim[0];
+        status = culm_idx_read(&idx, 0, idx.dim[0], *ret_labels, error);
     }
     culm_idx_release(&idx);
     return status;
@@ -250,7 +250,10 @@ static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
         feed->kind = CULM_FEED_FFMPEG;
         status = start(feed, error);
     }
-    return status == CULM_OK && labels && *labels ? read_labels(feed, labels, error) : status;
+    return status == CULM_OK && labels && *labels
+               ? culm_feed_read_labels(feed->name, labels, culm_feed_count(feed), &feed->labels,
+                                       &feed->label_count, error)
+               : status;
 }
 
 static bool crop_is_possible(const int32_t crop[4]) {

@@ -59,6 +59,11 @@ bool culm_feed_is_live(const struct culm_feed *feed);
 int64_t culm_feed_count(const struct culm_feed *feed);
 /* Labels in the file of labels; -1: none was given. As many as frames, where these are known. */
 int64_t culm_feed_labels(const struct culm_feed *feed);
+/* The labels alone: an IDX file of one for each of `count` frames (-1: any number) of the feed `name`.
+ * The caller frees *ret_labels, also after an error. */
+enum culm_status culm_feed_read_labels(const char *name, const char *path, int64_t count,
+                                       uint8_t **ret_labels, int64_t *ret_count,
+                                       struct culm_error *error);
 /* The pipe, to poll for reading; -1: there is always a next frame. It changes where a feed loops. */
 int culm_feed_fd(const struct culm_feed *feed);
 

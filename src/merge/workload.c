@@ -4,6 +4,7 @@
  */
 #include "merge/workload.h"
 
+#include "base/words.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,18 +331,15 @@ enum culm_status culm_workload_need_feeds(const W *workload, const char *name,
     return CULM_OK;
 }
 
-static bool same_text(const char *a, const char *b) {
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 bool culm_workload_same_frames(const W *a, const W *b) {
     bool same = a->query_count == b->query_count;
     for (size_t i = 0; i < a->query_count && same; i++) {
         const Q *p = &a->queries[i], *q = &b->queries[i];
-        same = (p->feed_index < 0) == (q->feed_index < 0) && same_text(p->labels, q->labels);
+        same = (p->feed_index < 0) == (q->feed_index < 0) && culm_words_same(p->labels, q->labels);
         if (same && p->feed_index >= 0) {
             const F *f = &a->feeds[p->feed_index], *g = &b->feeds[q->feed_index];
-            same = same_text(f->file, g->file) && memcmp(f->crop, g->crop, sizeof f->crop) == 0;
+            same =
+                culm_words_same(f->file, g->file) && memcmp(f->crop, g->crop, sizeof f->crop) == 0;
         }
     }
     return same;

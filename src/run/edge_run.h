@@ -78,6 +78,9 @@ struct edge_query {
     /* Of all answers, late ones by what stood instead: on labels, or on the original's answers to
      * samples; NULL: nothing to compare. */
     struct culm_accuracy *accuracy;
+    bool by_folder; /* labels are numbers of folders */
+    uint8_t *label; /* [label_count] of the feed's frames, by source; NULL: none; owned */
+    int64_t label_count;
     int32_t *original;           /* [entry->part_count] sources of its own weights; owned */
     int32_t original_of, shadow; /* whose original it is; who is its original; -1 */
     bool reverted;               /* to its own weights, until there is a new round */
@@ -102,7 +105,7 @@ struct edge_tensor {
 /* What goes along with a frame's pixels. */
 struct edge_frame {
     int64_t source; /* in the file */
-    int32_t width, height, label;
+    int32_t width, height, folder; /* its number; -1: none */
     uint8_t *pixels; /* of each input size of its feed, one after the other */
 };
 
@@ -114,7 +117,6 @@ struct edge_input {
 struct edge_feed {
     struct culm_edge_running *run;
     struct culm_feed_config *config;
-    const char *labels; /* of a query on it; NULL: none */
     int32_t number;
     bool gone, started, joined;
     pthread_t thread;

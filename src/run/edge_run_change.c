@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -226,7 +227,8 @@ static int32_t query_for(const struct culm_edge_running *run, const struct culm_
         const struct edge_query *query = &run->query[q];
         if (!query->gone && query->original_of < 0 && query->feed == feed &&
             strcmp(query->entry->config->name, entry->config->name) == 0 &&
-            strcmp(query->entry->identity, entry->identity) == 0) {
+            strcmp(query->entry->identity, entry->identity) == 0 &&
+            culm_words_same(query->entry->config->labels, entry->config->labels)) {
             return q;
         }
     }

@@ -384,6 +384,14 @@ static void write_line(struct culm_edge_running *run, struct edge_query *query,
     free(text);
 }
 
+/* What is right on a frame, by the labels of the query; -1: it has none there. */
+static int32_t label_of(const struct edge_query *query, const struct edge_frame *frame) {
+    if (query->label) {
+        return frame->source < query->label_count ? query->label[frame->source] : -1;
+    }
+    return query->by_folder ? frame->folder : -1;
+}
+
 static void settled(struct culm_edge_exec *exec, int32_t number, const struct culm_edge_look *look,
                     const struct culm_edge_batch *batch) {
     struct culm_edge_running *run = self(exec);
@@ -407,11 +415,12 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
         }
     }
     query->latest.kind = query->entry->model->kind;
-    if (frame && frame->label >= 0 && query->entry->model->kind == CULM_ANSWER_CLASSES) {
+    const int32_t label = frame ? label_of(query, frame) : -1;
+    if (label >= 0 && query->entry->model->kind == CULM_ANSWER_CLASSES) {
         query->accuracy =
             query->accuracy ? query->accuracy : culm_accuracy_new(CULM_ANSWER_CLASSES);
         if (query->accuracy) {
-            (void)culm_accuracy_add_label(query->accuracy, &query->latest, frame->label);
+            (void)culm_accuracy_add_label(query->accuracy, &query->latest, label);
         }
     } else if (frame) {
         culm_edge_running_given(run, number, look->frame, frame->width, &query->latest);

@@ -63,7 +63,7 @@ static bool post(struct edge_feed *feed, const struct culm_feed_frame *frame) {
     to->source = frame->source;
     to->width = frame->width;
     to->height = frame->height;
-    to->label = frame->label;
+    to->folder = frame->label; /* the feed was given no other labels */
     for (int32_t i = 0; i < feed->inputs; i++) {
         const struct edge_input *input = &feed->input[i];
         culm_vision_stretch(&pixels, input->width, input->height, input->channels,
@@ -152,7 +152,7 @@ static void *feed_main(void *arg) {
     struct edge_feed *feed = arg;
     struct culm_feed_config *config = feed->config;
     struct culm_feed_options options = {
-        .name = config->name, .file = config->file, .labels = feed->labels, .loop = config->loop};
+        .name = config->name, .file = config->file, .loop = config->loop};
     struct culm_feed *source = NULL;
     struct culm_error error;
     options.as_recorded = config->fps <= 0;
@@ -183,7 +183,7 @@ static enum culm_status set_slots(struct culm_edge_running *run, struct edge_fee
                     return culm_error_set(error, status, "out of memory for frames");
                 }
                 struct edge_frame *frame = slot->data;
-                *frame = (struct edge_frame){.label = -1};
+                *frame = (struct edge_frame){.folder = -1};
                 size_t apart = culm_edge_arena_round(&run->arena, feed->frame_bytes);
                 frame->pixels = (uint8_t *)feed->slots_at + (size_t)i * apart;
                 feed->slot[i] = slot;
@@ -224,9 +224,6 @@ enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct c
         struct edge_feed *feed = &run->feed[f];
         if (feed->started || feed->gone) {
             continue;
-        }
-        for (int32_t q = 0; q < run->query_count && !feed->labels; q++) {
-            feed->labels = run->query[q].feed == f ? run->query[q].entry->config->labels : NULL;
         }
         pthread_mutex_init(&feed->lock, NULL);
         if (pthread_create(&feed->thread, NULL, feed_main, feed) != 0) {

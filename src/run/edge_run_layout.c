@@ -92,6 +92,7 @@ void culm_edge_running_release_query(struct edge_query *query) {
     if (query->samples) {
         close(query->samples - 1);
     }
+    free(query->label);
     free(query->original);
     free(query->source);
     free(query->at);
@@ -124,6 +125,18 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
     return status;
 }
 
+/* What its answers are compared with is the query's own: others on the feed may have other labels. */
+static enum culm_status read_labels(const struct culm_edge_running *run, struct edge_query *query,
+                                    struct culm_error *error) {
+    const char *labels = query->entry->config->labels;
+    query->by_folder = labels && strcmp(labels, "folders") == 0;
+    if (!labels || query->by_folder) {
+        return CULM_OK;
+    }
+    return culm_feed_read_labels(run->feed[query->feed].config->name, labels, -1, &query->label,
+                                 &query->label_count, error);
+}
+
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                                         struct culm_edge_entry *entry, int32_t of, int32_t feed,
                                         int32_t *ret_query, struct culm_error *error) {
@@ -147,6 +160,9 @@ enum culm_status culm_edge_running_open(struct culm_edge_running *run,
     enum culm_status status = open_programs(run, query, error);
     if (status == CULM_OK && (!query->source || !query->original)) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a query");
+    }
+    if (status == CULM_OK && of < 0) {
+        status = read_labels(run, query, error);
     }
     return status ? culm_error_prefix(error, "query '%s'", entry->config->name) : CULM_OK;
 }

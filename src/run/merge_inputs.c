@@ -1,6 +1,7 @@
 /* Models and frames of a workload. */
 #include "run/merge_inputs.h"
 
+#include "base/words.h"
 #include "data/feed.h"
 #include "run/vision_open.h"
 #include "vision/picture.h"
@@ -19,10 +20,6 @@ static enum culm_status no_memory(struct culm_error *error) {
 }
 
 /* --- models --- */
-
-static bool same_text(const char *a, const char *b) {
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
 
 static bool same_model(const struct culm_query_config *a, const struct culm_query_config *b) {
     char one[CULM_VISION_FILES_TEXT], other[CULM_VISION_FILES_TEXT];
@@ -344,7 +341,7 @@ enum culm_status culm_merge_inputs_read(struct culm_merge_inputs *in,
                                   query->name, query->model);
         }
         while (s < in->sets && (in->set[s].feed != query->feed_index ||
-                                !same_text(in->set[s].labels, query->labels) ||
+                                !culm_words_same(in->set[s].labels, query->labels) ||
                                 !same_input(&in->set[s].input, input))) {
             s++;
         }

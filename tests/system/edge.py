@@ -650,6 +650,32 @@ def grey_feed(bench):
     same_as_predict(bench, bench.path("out"), "one", "a")
 
 
+def own_labels(bench):
+    """Queries of one feed are each compared with labels of their own: a file, another one, the number of the folder, none."""
+    bench.config({"model": {"arch": "resnet", "blocks": [1], "width": 4, "small_stem": True, "image": 24, "channels": 3, "classes": 4},
+                  "data": {"kind": "images", "path": "images"}, "steps": 1, "seed": 1}, "c.yaml")
+    for number in range(2):
+        make_pictures(bench.path("pictures", str(number)), 4, seed=number, blue=number == 0)
+    said = [json.loads(line)["classes"][0]["class"] for line in bench.run("predict", bench.path("c.yaml"), bench.path("pictures"), "--json").out.splitlines()]
+    equal(len(said), 8, "pictures")
+    for name, shift in (("right", 0), ("wrong", 1)):
+        with open(bench.path(name), "wb") as file:
+            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, 8) + bytes((label + shift) % 4 for label in said))
+    path = workload(bench, [("one", "c"), ("two", "c"), ("three", "c"), ("four", "c")], edge="drift: {every_s: 0}")
+    words = [path]
+    for number in range(4):
+        words += ["--set", f"queries[{number}].model={bench.path('c.yaml')}"]
+    words += ["--set", f"queries[0].labels={bench.path('right')}", "--set", f"queries[1].labels={bench.path('wrong')}",
+             "--set", "queries[2].labels=folders"]
+    _, done = run_until_answered(bench, *words, count=8)
+    by = {query["query"]: query["accuracy"] for query in done["queries"]}
+    equal((by["one"], by["two"], by["four"]), (1, 0, None), "accuracies by the right labels, by wrong ones, and without any")
+    check(by["three"] is not None and 0 <= by["three"] <= 1, f"accuracy by folders: {by['three']}")
+    words += ["--set", f"queries[0].labels={bench.path('nowhere')}"]
+    ended = bench.run("edge", "run", *words, "--out", bench.path("other"))
+    check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "nowhere" in ended.err, f"{ended.code}: {ended.err}")
+
+
 def feed_missing(bench):
     """One feed that cannot be opened is told of; the other goes on."""
     two_models(bench)
@@ -989,6 +1015,7 @@ cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("a signal ends it, with what was done", signals)
 cases.add("a feed ends", feed_ends)
 cases.add("a grey feed, a model of colours", grey_feed)
+cases.add("labels are a query's own", own_labels)
 cases.add("a feed cannot be opened, the other goes on", feed_missing)
 cases.add("ffmpeg is killed, the other feed goes on", ffmpeg_killed)
 cases.add("a clip comes as it was recorded", as_recorded)
