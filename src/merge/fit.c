@@ -2,6 +2,7 @@
 #include "merge/fit.h"
 
 #include "graph/ops.h"
+#include "merge/objectness.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,6 +88,41 @@ static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *
         value[3][k] = (float)variance;
     }
     free(channel);
+    return CULM_OK;
+}
+
+/* --- heads --- */
+
+/* Of the map that this operator makes; NULL: it makes none. */
+static const struct culm_yolo_head *head_of(const struct walker *w,
+                                            const struct culm_node_desc *node) {
+    const struct culm_vision_model *vision = w->model->vision;
+    for (int32_t h = 0; h < vision->head_count; h++) {
+        if (w->merged.graph->output[vision->head[h].output].value == node->output[0]) {
+            return &vision->head[h];
+        }
+    }
+    return NULL;
+}
+
+/* Least squares draw what is rare towards what is common, and what a head says is sure becomes unsure:
+ * moves the bias of a private one until as many boxes are likely as the original says. */
+static enum culm_status fit_head(const struct walker *w, const struct culm_node_desc *node,
+                                 const struct culm_yolo_head *head, struct culm_error *error) {
+    const struct culm_vision_layer *layer = &w->model->layers.layer[w->layer];
+    const int64_t each = 5 + head->classes;
+    const int64_t boxes = culm_elements(&w->merged.graph->value[node->output[0]].shape) / each;
+    const float *now = culm_steps_value(&w->merged, node->output[0]);
+    const float *was = culm_steps_value(&w->original, node->output[0]);
+    float *room = malloc(4 * (size_t)boxes);
+    if (!room) {
+        return no_memory(error);
+    }
+    const float by = culm_objectness_shift(now, was, boxes, each, room);
+    for (int32_t a = 0; a < head->anchors && layer->bias >= 0; a++) {
+        w->model->value[layer->bias][a * each + 4] += by;
+    }
+    free(room);
     return CULM_OK;
 }
 
@@ -221,6 +257,11 @@ static enum culm_status advance(struct walk *walk, struct walker *w, int32_t sel
         if (status == CULM_OK) {
             culm_steps_step(&w->merged);
             w->ahead = false;
+            const struct culm_yolo_head *head =
+                w->layer >= 0 && instance < 0 && walk->options->private_ridge >= 0
+                    ? head_of(w, node)
+                    : NULL;
+            status = head ? fit_head(w, node, head, walk->error) : CULM_OK;
             if (instance >= 0 && walk->harm) {
                 double harm = harm_of(w, node);
                 walk->harm[instance] = harm > walk->harm[instance] ? harm : walk->harm[instance];

@@ -12,7 +12,9 @@
 #define FIT_MOST 256     /* however small they are */
 #define FIT_SAMPLES 8192 /* places of an output that a layer is solved with */
 #define RIDGE 0.3
-#define PROBES 6 /* attempts at the largest share that needs no training */
+#define PROBES 6      /* attempts at the largest share that needs little training or none */
+#define NEAR 0.97     /* share of a target that a little training is for */
+#define NEAR_STEPS 10 /* share of all steps that it takes at most: one of so many */
 
 static void revert(const struct culm_search *s) {
     for (int32_t k = 0; k < s->count; k++) {
@@ -158,9 +160,11 @@ static void sort_by_worth(const struct culm_search *s, const double *harm, int32
     }
 }
 
-/* The largest share that meets all targets untrained, of `order`. What meets them ships at once. */
-static enum culm_status untrained(struct culm_search *s, const int32_t *order, int32_t group,
-                                  struct search_state *shipped, struct culm_error *error) {
+/* The largest share that meets all targets untrained, or with a little training where that is near, of
+ * `order`. What meets them ships at once. */
+static enum culm_status probe_shares(struct culm_search *s, const int32_t *order, int32_t group,
+                                     struct search_state *shipped, struct culm_error *error) {
+    const int64_t steps = s->config->steps / NEAR_STEPS;
     int32_t low = 0, high = s->share->match.count; /* high was too many */
     enum culm_status status = CULM_OK;
     for (int32_t probe = 0; probe < PROBES && high - low > 1 && status == CULM_OK; probe++) {
@@ -174,8 +178,13 @@ static enum culm_status untrained(struct culm_search *s, const int32_t *order, i
         if (!(status = fit(s, NULL, false, error)) && !(status = search_check(s, &least, error))) {
             status = search_offer(s, shipped, error);
         }
-        low = least >= 1 ? middle : low;
-        high = least >= 1 ? high : middle;
+        if (status == CULM_OK && least < 1 && least >= NEAR && steps > 0 && !s->ops->late(s->ctx)) {
+            s->ops->attempt(s->ctx, s->round + 1, group + probe, s, "train");
+            status = search_train(s, NULL, steps, shipped, error);
+        }
+        const bool met = least >= 1 || shipped->bytes >= culm_share_saved(s->share);
+        low = met ? middle : low;
+        high = met ? high : middle;
     }
     return status;
 }
@@ -197,12 +206,12 @@ static enum culm_status by_culm(struct culm_search *s, struct search_state *ship
     }
     if (status == CULM_OK && least < 1 && !(status = search_save(s, &all, error))) {
         sort_by_worth(s, harm, order);
-        status = untrained(s, order, 1, shipped, error);
+        status = probe_shares(s, order, 1, shipped, error);
     }
     if (status == CULM_OK && least < 1 && s->config->steps > 0 && !s->ops->late(s->ctx)) {
         search_restore(s, &all);
         s->ops->attempt(s->ctx, s->round + 1, 0, s, "train");
-        status = search_train(s, harm, shipped, error);
+        status = search_train(s, harm, s->config->steps, shipped, error);
     }
     search_state_release(&all, s->count);
     free(harm);

@@ -39,8 +39,9 @@ enum culm_status search_ship(struct culm_search *s, struct search_state *shipped
 enum culm_status search_offer(struct culm_search *s, struct search_state *shipped,
                               struct culm_error *error);
 
-/* Trains what is shared now (search_train.c). `harm` by instance, as culm_fit says it. */
-enum culm_status search_train(struct culm_search *s, const double *harm,
+/* Trains what is shared now (search_train.c), `steps` at most. `harm` by instance, as culm_fit says it;
+ * NULL: no layer leaves, and training ends where it gets nowhere. */
+enum culm_status search_train(struct culm_search *s, const double *harm, int64_t steps,
                               struct search_state *shipped, struct culm_error *error);
 
 #endif

@@ -73,7 +73,8 @@ static enum culm_status get(void *ctx, int64_t sample, float *ret_image,
 
 struct training {
     struct culm_search *s;
-    const double *harm;
+    const double *harm; /* NULL: no layer leaves */
+    int64_t steps;
     struct samples *samples;            /* [models] */
     struct culm_joint_answers *answers; /* [models] */
     struct culm_joint *joint;
@@ -187,7 +188,7 @@ static void copy_shared(const struct culm_search *s) {
 static enum culm_status learn(struct training *t, int64_t step, int64_t count,
                               struct culm_error *error) {
     struct culm_search *s = t->s;
-    int64_t steps = s->config->steps;
+    const int64_t steps = t->steps;
     enum culm_status status = CULM_OK;
     for (int64_t i = 0; i < count && status == CULM_OK; i++, step++) {
         double loss, part = (double)step / (double)steps;
@@ -267,11 +268,13 @@ static enum culm_status give_up_some(struct training *t, int64_t step, int64_t l
     *ret_left = false;
     for (int32_t k = 0; k < s->count; k++) {
         if (hopeless(t, k, left)) {
-            let_go(t, k);
             *ret_left = true;
+            if (t->harm) {
+                let_go(t, k);
+            }
         }
     }
-    if (!*ret_left || culm_share_saved(s->share) == 0) {
+    if (!*ret_left || !t->harm || culm_share_saved(s->share) == 0) {
         return CULM_OK;
     }
     search_revert_alone(s);
@@ -285,7 +288,7 @@ static enum culm_status give_up_some(struct training *t, int64_t step, int64_t l
 static enum culm_status go(struct training *t, struct search_state *shipped,
                            struct culm_error *error) {
     struct culm_search *s = t->s;
-    int64_t steps = s->config->steps, every = steps / CHECKS > 10 ? steps / CHECKS : 10, met = 0;
+    int64_t steps = t->steps, every = steps / CHECKS > 10 ? steps / CHECKS : 10, met = 0;
     enum culm_status status = CULM_OK;
     for (int64_t step = 0, count; step < steps && status == CULM_OK; step += count) {
         double least;
@@ -316,7 +319,7 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
             status = give_up_some(t, step + count, (steps - step - count) / every, &left, error);
         }
         if (s->ops->late(s->ctx) || culm_share_saved(s->share) < shipped->bytes ||
-            culm_share_saved(s->share) == 0) {
+            culm_share_saved(s->share) == 0 || (left && !t->harm)) {
             break;
         }
         if (!left) {
@@ -326,9 +329,9 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
     return status;
 }
 
-enum culm_status search_train(struct culm_search *s, const double *harm,
+enum culm_status search_train(struct culm_search *s, const double *harm, int64_t steps,
                               struct search_state *shipped, struct culm_error *error) {
-    struct training t = {.s = s, .harm = harm};
+    struct training t = {.s = s, .harm = harm, .steps = steps};
     enum culm_status status = prepare(&t, error);
     if (status == CULM_OK && !(status = join(&t, s->config->seed, error))) {
         status = go(&t, shipped, error);
