@@ -13,7 +13,7 @@
 #define FIT_SAMPLES 8192 /* places of an output that a layer is solved with */
 #define RIDGE 0.3
 #define PROBES 6      /* attempts at the largest share that needs little training or none */
-#define NEAR 0.97     /* share of a target that a little training is for */
+#define NEAR 0.85     /* share of a target that a little training is for */
 #define NEAR_STEPS 10 /* share of all steps that it takes at most: one of so many */
 
 static void revert(const struct culm_search *s) {

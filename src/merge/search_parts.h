@@ -40,7 +40,7 @@ enum culm_status search_offer(struct culm_search *s, struct search_state *shippe
                               struct culm_error *error);
 
 /* Trains what is shared now (search_train.c), `steps` at most. `harm` by instance, as culm_fit says it;
- * NULL: no layer leaves, and training ends where it gets nowhere. */
+ * NULL: no layer leaves, and the rate is a small one. */
 enum culm_status search_train(struct culm_search *s, const double *harm, int64_t steps,
                               struct search_state *shipped, struct culm_error *error);
 

@@ -19,6 +19,7 @@
 
 #define RATE 2e-3    /* where every model takes FULL samples; the root of that for fewer */
 #define FULL 32      /* samples */
+#define GENTLE 0.07  /* of the rate, where no layer leaves: what is near is not to be spoilt */
 #define WARM_UP 20   /* steps after which the rate is the full one */
 #define AVERAGE 0.98 /* of the mean of weights, kept in a step */
 #define CHECKS 12    /* at least */
@@ -162,7 +163,7 @@ static enum culm_status join(struct training *t, uint64_t seed, struct culm_erro
             .answers = &t->answers[k]};
         t->parts++;
     }
-    t->rate = RATE * sqrt((double)least / FULL);
+    t->rate = RATE * sqrt((double)least / FULL) * (t->harm ? 1 : GENTLE);
     const struct culm_joint_config config = {.optimizer = {.name = CULM_OPTIMIZER_ADAM,
                                                            .lr = t->rate,
                                                            .beta1 = 0.9,
@@ -268,13 +269,11 @@ static enum culm_status give_up_some(struct training *t, int64_t step, int64_t l
     *ret_left = false;
     for (int32_t k = 0; k < s->count; k++) {
         if (hopeless(t, k, left)) {
+            let_go(t, k);
             *ret_left = true;
-            if (t->harm) {
-                let_go(t, k);
-            }
         }
     }
-    if (!*ret_left || !t->harm || culm_share_saved(s->share) == 0) {
+    if (!*ret_left || culm_share_saved(s->share) == 0) {
         return CULM_OK;
     }
     search_revert_alone(s);
@@ -315,11 +314,11 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
             if (spare || ++met > CHECKS / 2) {
                 break;
             }
-        } else if (step + count >= steps / 4) {
+        } else if (t->harm && step + count >= steps / 4) {
             status = give_up_some(t, step + count, (steps - step - count) / every, &left, error);
         }
         if (s->ops->late(s->ctx) || culm_share_saved(s->share) < shipped->bytes ||
-            culm_share_saved(s->share) == 0 || (left && !t->harm)) {
+            culm_share_saved(s->share) == 0) {
             break;
         }
         if (!left) {

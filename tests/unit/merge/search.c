@@ -61,7 +61,7 @@ static void test_one_misses(void **state) {
     world_release(&w);
 }
 
-/* What is tried as it is stays so, and is given up where it gets nowhere, before all steps are done. */
+/* What is tried as it is stays so, even where it gets nowhere. */
 static void test_nothing_leaves(void **state) {
     (void)state;
     struct world w;
@@ -72,10 +72,10 @@ static void test_nothing_leaves(void **state) {
         culm_share_copy(&w.share, w.models, i);
     }
     assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes);
-    assert_int_equal(search_train(&w.search, NULL, 2000, &shipped, NULL), CULM_OK);
+    assert_int_equal(search_train(&w.search, NULL, 100, &shipped, NULL), CULM_OK);
     assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes);
     assert_int_equal(w.ships, 0);
-    assert_true(w.checks > 0 && w.checks < MODELS * 11);
+    assert_int_equal(w.checks, MODELS * 10);
     search_state_release(&shipped, MODELS);
     world_release(&w);
 }
