@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "data/feed.h"
+#include "run/feeds.h"
 #include "run/vision_open.h"
 #include "vision/picture.h"
 #include "vision/runner.h"
@@ -24,21 +25,8 @@ static enum culm_status open_feed(const struct culm_edge_catalog *catalog, int32
                                   const char *labels, struct culm_feed **ret_feed,
                                   struct culm_error *error) {
     const struct culm_feed_config *config = &catalog->workload.feeds[f];
-    struct culm_feed_options options = {.name = config->name, .file = config->file};
-    options.labels = labels && strcmp(labels, "folders") != 0 ? labels : NULL;
-    for (int i = 0; i < 4; i++) {
-        options.crop[i] = (int32_t)config->crop[i];
-    }
+    const struct culm_feed_options options = culm_feed_options_of(config, labels);
     return culm_feed_open(&options, ret_feed, error);
-}
-
-static enum culm_status next_frame(struct culm_feed *feed, struct culm_feed_frame *frame,
-                                   struct culm_error *error) {
-    enum culm_status status;
-    do {
-        status = culm_feed_next(feed, -1, frame, error);
-    } while (status == CULM_ERR_AGAIN);
-    return status;
 }
 
 static enum culm_status take(const struct culm_edge_catalog *catalog, int32_t f, int64_t most,
@@ -52,7 +40,8 @@ static enum culm_status take(const struct culm_edge_catalog *catalog, int32_t f,
         taken->rate = fps > 0 ? fps : CULM_EDGE_OWN_FPS;
     }
     if (status == CULM_OK && count < 0) {
-        for (count = 0; count < COUNTED_MAX && !(status = next_frame(feed, &frame, error));
+        for (count = 0;
+             count < COUNTED_MAX && !(status = culm_feed_next_whole(feed, &frame, error));
              count++) {
         }
         status = status == CULM_ERR_CLOSED ? CULM_OK : status;
@@ -99,7 +88,7 @@ static enum culm_status ask(const struct culm_edge_catalog *catalog, int32_t f, 
     struct culm_feed_frame frame;
     enum culm_status status = open_feed(catalog, f, NULL, &feed, error);
     for (int64_t i = 0; i < taken->first + taken->count && status == CULM_OK; i++) {
-        status = next_frame(feed, &frame, error);
+        status = culm_feed_next_whole(feed, &frame, error);
         taken->width = frame.width;
         for (int32_t a = 0; a < count && i >= taken->first && status == CULM_OK; a++) {
             struct culm_answer *at = &answers->answer[asked[a].query][i - taken->first];
@@ -161,7 +150,7 @@ static enum culm_status read_labels(const struct culm_edge_catalog *catalog, int
         status = no_memory(error);
     }
     for (int64_t i = 0; i < taken->first + taken->count && status == CULM_OK; i++) {
-        status = next_frame(feed, &frame, error);
+        status = culm_feed_next_whole(feed, &frame, error);
         if (status == CULM_OK && i >= taken->first) {
             answers->label[q][i - taken->first] = frame.label;
         }

@@ -3,6 +3,7 @@
  * reads, and posts them. A frame for which there is no slot is left out, as a camera would.
  */
 #include "run/edge_run.h"
+#include "run/feeds.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -151,14 +152,12 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
 static void *feed_main(void *arg) {
     struct edge_feed *feed = arg;
     struct culm_feed_config *config = feed->config;
-    struct culm_feed_options options = {
-        .name = config->name, .file = config->file, .loop = config->loop};
+    struct culm_feed_options options =
+        culm_feed_options_of(config, NULL); /* each query has its own */
     struct culm_feed *source = NULL;
     struct culm_error error;
+    options.loop = config->loop;
     options.as_recorded = config->fps <= 0;
-    for (int i = 0; i < 4; i++) {
-        options.crop[i] = (int32_t)config->crop[i];
-    }
     if (culm_feed_open(&options, &source, &error) == CULM_OK) {
         read_frames(feed, source);
         culm_feed_close(source);

@@ -3,6 +3,7 @@
 
 #include "base/words.h"
 #include "data/feed.h"
+#include "run/feeds.h"
 #include "run/vision_open.h"
 #include "vision/picture.h"
 
@@ -144,27 +145,14 @@ static enum culm_status open_feed(const struct culm_merge_inputs *in,
                                   const struct culm_merge_set *set, struct culm_feed **ret_feed,
                                   struct culm_error *error) {
     const struct culm_feed_config *config = &in->workload->feeds[set->feed];
-    struct culm_feed_options options = {.name = config->name, .file = config->file};
-    options.labels = set->labels && strcmp(set->labels, "folders") != 0 ? set->labels : NULL;
-    for (int i = 0; i < 4; i++) {
-        options.crop[i] = (int32_t)config->crop[i];
-    }
+    const struct culm_feed_options options = culm_feed_options_of(config, set->labels);
     return culm_feed_open(&options, ret_feed, error);
-}
-
-static enum culm_status next_frame(struct culm_feed *feed, struct culm_feed_frame *frame,
-                                   struct culm_error *error) {
-    enum culm_status status;
-    do {
-        status = culm_feed_next(feed, -1, frame, error);
-    } while (status == CULM_ERR_AGAIN);
-    return status;
 }
 
 static enum culm_status next_unless(const volatile sig_atomic_t *stop, struct culm_feed *feed,
                                     struct culm_feed_frame *frame, struct culm_error *error) {
     return *stop ? culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on")
-                 : next_frame(feed, frame, error);
+                 : culm_feed_next_whole(feed, frame, error);
 }
 
 /* How many frames the feed has: what does not say so is read through. */
