@@ -322,13 +322,16 @@ static int work(struct node *n, enum culm_status joined, struct culm_participant
                 struct culm_error *ret_error) {
     enum culm_status status = joined == CULM_OK ? begin(n, ret_error) : joined;
     int code = culm_status_exit_code(status);
+    /* What a node ends by that lost its launcher says nothing of its gear; after other errors who knows
+     * what that is like. */
+    bool whole = joined != CULM_OK;
     if (status == CULM_OK) {
         code = culm_participant_run(n->process, actors[n->role], n->actor, ret_error);
+        whole = code == 0 || ret_error->status == CULM_ERR_CLOSED;
         culm_participant_measure(n->gear->pool, ret_memory);
     }
     free_actor(n);
     culm_participant_leave(n->process);
-    bool whole = code == 0 || joined != CULM_OK; /* else who knows what it is like */
     if (n->stay && whole && n->role == CULM_GNN_WORKER) {
         n->stay->gear = n->gear;
     } else {

@@ -213,22 +213,32 @@ def outlived(bench):
     graphs.check_losses(bench, resumed, config, again=True)
 
 
-def stopped(bench):
-    """Stopped by a signal, and resumed with the functions that there are still."""
-    config = {**CONFIG, **LAMBDA}
-    with lambda_standin.Lambda([bench.culm, "gnn", "function"], log=bench.path("function.log")) as service:
+def stopped(bench, how):
+    """Stopped by a signal or killed, and resumed with the functions that there are still; they have what they had."""
+    config = changed({**CONFIG, **LAMBDA}, checkpoint__every=2)
+    log = bench.path("function.log")
+    with lambda_standin.Lambda([bench.culm, "gnn", "function"], log=log) as service:
         words = *LISTEN, "--set", f"lambda.endpoint={service.endpoint}"
         going = graphs.going(bench, config, "run", *words, env=ENVIRONMENT)
         going.wait(lambda: len(going.told("worker")) == 3, "three functions")
-        going.stop()
+        going.more_epochs(20)
+        if how == "kill":
+            going.process.kill()
+            going.end(-9)
+        else:
+            going.stop()
         wait_until(lambda: service.counts["freeze"] >= service.counts["invoked"], 30, "the end of all invocations")
         before = len(going.told("epoch"))
         resumed = graphs.going(bench, config, "run", *words, "--resume", env=ENVIRONMENT)
         resumed.wait(lambda: len(resumed.told("worker")) == 6 and len(resumed.told("epoch")) > before, "the same functions again")
         resumed.stop()
         equal((service.counts["cold"], service.counts["warm"]), (3, 3), "cold and warm invocations")
-    equal([event["cold"] for event in resumed.told("worker")], [True] * 3 + [False] * 3, "which workers were cold")
-    graphs.check_losses(bench, resumed, config)
+    with open(log, encoding="utf-8") as file:
+        equal(file.read().count("worked, warm"), 3, "functions that had everything ready")
+    cold = [event["cold"] for event in resumed.told("worker")]
+    equal(cold[:3], [True] * 3, "which workers were cold at first")
+    check(not all(cold[3:]), "no worker had kept anything")
+    graphs.check_losses(bench, resumed, config, again=how == "kill")
 
 
 # --- the package of a function ---
@@ -363,7 +373,8 @@ cases.add("a function that cannot start", useless)
 cases.add("a function with too little memory", too_small)
 cases.add("slow cold starts", slow_to_start)
 cases.add("a launcher that is killed", outlived)
-cases.add("a run that is stopped", stopped)
+cases.add("a run that is stopped", stopped, "stop")
+cases.add("a run whose launcher is killed", stopped, "kill")
 cases.add("outsiders vouch for the stand-in", outsiders)
 cases.add("a package in an empty root", alone)
 cases.add("a package as AWS starts it", bootstrap)
