@@ -162,7 +162,7 @@ cases.add("SIGTERM after SIGINT ends at once", second_signal, signal.SIGINT, sig
 
 
 def stopped_while_a_worker_is_lost(bench):
-    config = changed(LONG, cluster__suspect_ms=400)
+    config = changed(LONG, cluster__suspect_ms=1500)
     process = started(bench, config, 25)
     os.kill(workers_of(bench.path("run"))[1], signal.SIGSTOP)
     process.send_signal(signal.SIGTERM)
@@ -200,7 +200,7 @@ for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV):
 
 def frozen(bench, thaw):
     """Found by heartbeat, put out first; thawed it is fenced, else it is killed kill_suspect_ms later."""
-    config = changed(LONG, steps=400, cluster__suspect_ms=400, cluster__kill_suspect_ms=20000 if thaw else 600)
+    config = changed(LONG, steps=400, cluster__suspect_ms=1500, cluster__kill_suspect_ms=60000 if thaw else 2000)
     process = started(bench, config, 8)
     pid = pids(bench)[2]
     os.kill(pid, signal.SIGSTOP)
@@ -208,15 +208,15 @@ def frozen(bench, thaw):
     def told(name):
         return any(event["event"] == name and event["node"] == 2 for event in read_events(events_path(bench)))
 
-    wait_until(lambda: told("lost"), 20, "the frozen worker is lost")
+    wait_until(lambda: told("lost"), 60, "the frozen worker is lost")
     check(os.path.exists(f"/proc/{pid}"), "the suspect was killed at once")
     lost_at = time.monotonic()
     if thaw:
         os.kill(pid, signal.SIGCONT)
-        wait_until(lambda: told("fenced"), 10, "the thawed worker is fenced")
-    wait_until(lambda: pid not in workers_of(bench.path("run")), 10, "the suspect is gone")
+        wait_until(lambda: told("fenced"), 30, "the thawed worker is fenced")
+    wait_until(lambda: pid not in workers_of(bench.path("run")), 30, "the suspect is gone")
     if not thaw:
-        check(time.monotonic() - lost_at > 0.4, "the suspect was killed before kill_suspect_ms")
+        check(time.monotonic() - lost_at > 1.0, "the suspect was killed before kill_suspect_ms")
     run = bench.end(process)
     equal(run.code, 0, "exit code")
     run.events = read_events(events_path(bench))
@@ -235,7 +235,7 @@ cases.add("a frozen worker that wakes up is fenced", frozen, True)
 
 def all_frozen(bench):
     """Everyone is silent at once: nobody holds a copy in time, so it rolls back, and goes on with new workers."""
-    config = changed(LONG, cluster__suspect_ms=400, steps=60)
+    config = changed(LONG, cluster__suspect_ms=1500, steps=60)
     process = started(bench, config, 12)
     for pid in workers_of(bench.path("run")):
         os.kill(pid, signal.SIGSTOP)
@@ -250,10 +250,10 @@ cases.add("all workers freeze", all_frozen)
 
 def launcher_frozen(bench):
     """A launcher that was frozen longer than suspect_ms must not take everyone for dead."""
-    config = changed(LONG, cluster__suspect_ms=300)
+    config = changed(LONG, cluster__suspect_ms=1500)
     process = started(bench, config, 12)
     process.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)  # how long it is frozen: more than suspect_ms
+    time.sleep(2.5)  # how long it is frozen: more than suspect_ms
     process.send_signal(signal.SIGCONT)
     run = bench.end(process)
     equal(run.code, 0, "exit code")

@@ -11,7 +11,7 @@ BASE = tiny_config(cases.text)
 WORKERS, STAGES = 6, 3
 STEP = 3
 # A freeze this short is nobody's business; a long one is found by heartbeat, put out, then thawed and fenced.
-SHORT_MS, LONG_MS, SUSPECT_MS = 60, 1100, 500
+SHORT_MS, LONG_MS, SUSPECT_MS = 60, 2200, 1000
 
 
 def setting(phase, kind, redundancy):
