@@ -367,7 +367,8 @@ struct culm_cross_entropy_args {
 /* y[n,f] = scale[r] times the sum over the entries of row r of value x[column, :], or y + that
  * (`add`). A row without entries gives zeros, or leaves y as it is. The value is value[entry[e],h],
  * or value[e,h] where entry is absent; head h weighs columns h f / heads .. (h + 1) f / heads - 1.
- * Terms are added by fused multiply-add; plainly where value is absent, which stands for ones. */
+ * Terms are added by fused multiply-add; plainly where value is absent, which stands for ones. With
+ * `skips` (one head, with values) those whose value is 0 are left out, and a sum begins with 0. */
 struct culm_spmm_args {
     struct culm_out y;     /* rows ldy apart */
     struct culm_in x;      /* rows ldx apart */
@@ -379,7 +380,7 @@ struct culm_spmm_args {
     int64_t n, f, ldx, ldy;
     int64_t heads; /* divides f; 0 stands for 1 */
     int64_t rows;  /* of x: helps to use caches, changes no bit; 0: not known */
-    bool add;
+    bool add, skips;
 };
 
 /* value[e,h] = the dot product of a[r] and b[column[e]] over the f / heads columns of head h: in 16

@@ -22,10 +22,11 @@
 #define PACK_VECTORS 6 /* that make it worth it, */
 #define PACK_LEAST 6   /* and entries to each row of x */
 #define PACK_ROWS 512  /* copied in one tile */
+#define PIECE 256      /* entries of which those are listed whose value is not 0 */
 
-/* How the value of a term is found: there is none; one an entry; one a vector of columns; one a
- * lane, of at most LANES or of more. */
-enum values { ONES, ONE, BY_VECTOR, BY_LANE, BY_LANE_OF_MANY };
+/* How the value of a term is found: there is none; one an entry; the same, and zeros are left out; one
+ * a vector of columns; one a lane, of at most LANES or of more. */
+enum values { ONES, ONE, SOME, BY_VECTOR, BY_LANE, BY_LANE_OF_MANY };
 
 SIMD vec load_columns(const char *at, int i, int vectors, int64_t last, enum culm_dtype type) {
     if (type == CULM_BF16) {
@@ -102,6 +103,13 @@ SIMD vec value_of(const struct spmm_strip *t, const struct found *found, int i,
     }
 }
 
+SIMD void ask_for(const char *row, int vectors, enum culm_dtype type) {
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; i += type == CULM_BF16 ? 2 : 1) {
+        __builtin_prefetch(row + i * LANES * (type == CULM_BF16 ? 2 : 4), 0, 3);
+    }
+}
+
 /* The sum of entries [from, to), not empty, of which more follow up to `end`. */
 SIMD void sum_entries(const struct spmm_strip *t, uint64_t from, uint64_t to, uint64_t end,
                       vec *sum, int vectors, enum culm_dtype type, enum values values) {
@@ -121,17 +129,70 @@ SIMD void sum_entries(const struct spmm_strip *t, uint64_t from, uint64_t to, ui
             __builtin_prefetch(t->s->a->value + entry[e + VALUE_AHEAD] * (uint64_t)t->s->heads);
         }
         if (t->s->ahead && e + t->s->ahead < end) {
-            const char *next = t->x + column[e + t->s->ahead] * t->pitch;
-#pragma GCC unroll 8
-            for (int i = 0; i < vectors; i += type == CULM_BF16 ? 2 : 1) {
-                __builtin_prefetch(next + i * LANES * (type == CULM_BF16 ? 2 : 4), 0, 3);
-            }
+            ask_for(t->x + column[e + t->s->ahead] * t->pitch, vectors, type);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < vectors; i++) {
             vec x = load_columns(row, i, vectors, t->last, type);
             sum[i] =
                 values == ONES ? vadd(sum[i], x) : vfma(x, value_of(t, &found, i, values), sum[i]);
+        }
+    }
+}
+
+/* Lists the entries [from, to), at most PIECE, whose value is not 0, without a branch: which ones are
+ * left is random. There is room for LANES more. */
+SIMD int list_some(const struct spmm_strip *t, uint64_t from, uint64_t to, uint32_t *column,
+                   float *value) {
+    const struct culm_spmm_args *a = t->s->a;
+    int count = 0;
+#if SIMD_WIDE
+    for (; to - from >= LANES; from += LANES) {
+        __m512 v;
+        if (a->entry) {
+            __m256 low = _mm512_i64gather_ps(_mm512_loadu_si512(a->entry + from), a->value, 4);
+            __m256 high = _mm512_i64gather_ps(_mm512_loadu_si512(a->entry + from + 8), a->value, 4);
+            v = _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+        } else {
+            v = _mm512_loadu_ps(a->value + (from - t->s->base));
+        }
+        __mmask16 some = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+        __m512i c = _mm512_maskz_compress_epi32(some, _mm512_loadu_si512(a->column + from));
+        _mm512_storeu_ps(value + count, _mm512_maskz_compress_ps(some, v));
+        _mm512_storeu_si512(column + count, c);
+        count += __builtin_popcount(some);
+    }
+#endif
+    for (; from < to; from++) {
+        value[count] = a->value[a->entry ? a->entry[from] : from - t->s->base];
+        column[count] = a->column[from];
+        count += value[count] != 0;
+    }
+    return count;
+}
+
+/* The same sum without those whose value is 0. */
+SIMD void sum_some(const struct spmm_strip *t, uint64_t from, uint64_t to, vec *sum, int vectors,
+                   enum culm_dtype type) {
+    uint32_t column[PIECE + LANES];
+    float value[PIECE + LANES];
+    int ahead = (int)t->s->ahead;
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; i++) {
+        sum[i] = vzero();
+    }
+    for (; from < to; from += PIECE) {
+        int count = list_some(t, from, to - from > PIECE ? from + PIECE : to, column, value);
+        for (int k = 0; k < count; k++) {
+            const char *row = t->x + column[k] * t->pitch;
+            vec v = vset(value[k]);
+            if (ahead && k + ahead < count) {
+                ask_for(t->x + column[k + ahead] * t->pitch, vectors, type);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < vectors; i++) {
+                sum[i] = vfma(load_columns(row, i, vectors, t->last, type), v, sum[i]);
+            }
         }
     }
 }
@@ -167,7 +228,11 @@ SIMD void sum_rows(const struct spmm_strip *t, int64_t from, int64_t to, int vec
         for (bool first = true; e < last; first = false) {
             vec part[STRIP];
             uint64_t stop = last - e > CULM_SPMM_BLOCK ? e + CULM_SPMM_BLOCK : last;
-            sum_entries(t, e, stop, end, part, vectors, type, values);
+            if (values == SOME) {
+                sum_some(t, e, stop, part, vectors, type);
+            } else {
+                sum_entries(t, e, stop, end, part, vectors, type, values);
+            }
 #pragma GCC unroll 8
             for (int i = 0; i < vectors; i++) {
                 sum[i] = first ? part[i] : vadd(sum[i], part[i]);
@@ -197,7 +262,7 @@ typedef void sum_rows_fn(const struct spmm_strip *t, int64_t from, int64_t to);
 #endif
 /* clang-format off */
 #define EVERY_KIND(X, type)                                                                        \
-    X(EVERY_WIDTH, type, ONES) X(EVERY_WIDTH, type, ONE)                                           \
+    X(EVERY_WIDTH, type, ONES) X(EVERY_WIDTH, type, ONE) X(EVERY_WIDTH, type, SOME)                \
     X(EVERY_WIDTH, type, BY_VECTOR) X(EVERY_WIDTH, type, BY_LANE)                                  \
     X(EVERY_WIDTH, type, BY_LANE_OF_MANY)
 /* clang-format on */
@@ -205,14 +270,14 @@ typedef void sum_rows_fn(const struct spmm_strip *t, int64_t from, int64_t to);
 #define LIST(every, type, values) {every(NAME_OF, type, values)},
 EVERY_KIND(DEFINE, F32)
 EVERY_KIND(DEFINE, BF16)
-static sum_rows_fn *const functions[2][5][STRIP] = {{EVERY_KIND(LIST, F32)},
+static sum_rows_fn *const functions[2][6][STRIP] = {{EVERY_KIND(LIST, F32)},
                                                     {EVERY_KIND(LIST, BF16)}};
 
 static enum values values_of(const struct spmm *s) {
     if (!s->a->value) {
         return ONES;
     }
-    return s->heads == 1                ? ONE
+    return s->heads == 1                ? (s->a->skips ? SOME : ONE)
            : s->head_width % LANES == 0 ? BY_VECTOR
            : s->heads <= LANES          ? BY_LANE
                                         : BY_LANE_OF_MANY;
@@ -251,7 +316,7 @@ static void run_strip(const struct spmm_strip *t, int64_t from, int64_t to) {
 static struct spmm spmm_of(const struct culm_spmm_args *args) {
     struct spmm s = {
         .a = args, .heads = at_least(1, args->heads), .element = culm_dtype_bytes(args->x.dtype)};
-    assert(args->f % s.heads == 0);
+    assert(args->f % s.heads == 0 && (!args->skips || (args->value && s.heads == 1)));
     s.head_width = args->f / s.heads;
     s.vectors = ceil_div(args->f, LANES);
     s.strips = ceil_div(s.vectors, STRIP);

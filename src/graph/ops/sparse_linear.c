@@ -89,7 +89,7 @@ static void execute(const struct culm_operands *o) {
     }
     CULM_RUN(o->device, spmm, .y = typed_output(o, 0), .x = culm_in_f32(w), .start = x->start,
              .column = x->column, .value = values_of(o, x), .n = x->n, .f = out, .ldx = out,
-             .ldy = out, .rows = x->columns);
+             .ldy = out, .rows = x->columns, .skips = o->dropout.p > 0);
 }
 
 const struct culm_op culm_op_sparse_linear = {.name = "sparse_linear",
@@ -111,7 +111,7 @@ static void execute_grad(const struct culm_operands *o) {
     CULM_RUN(o->device, spmm, .y = culm_out_f32(dw), .x = typed_input(o, 1),
              .start = x->column_start, .column = x->row, .value = values_of(o, x),
              .entry = x->entry, .n = x->columns, .f = out, .ldx = out, .ldy = out, .rows = x->n,
-             .add = !transposed && !o->first);
+             .add = !transposed && !o->first, .skips = o->dropout.p > 0);
     if (!transposed) {
         return;
     }

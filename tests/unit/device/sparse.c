@@ -190,7 +190,7 @@ static void expect(const float *want, const float *got, int64_t count, int devic
 
 struct how {
     int64_t f, heads, pad;
-    bool value, entry, scale, add;
+    bool value, entry, scale, add, skips;
     enum culm_dtype x, y;
 };
 
@@ -206,6 +206,8 @@ static float naive(const struct how *how, const float *x, const float *value, in
             float term = x[matrix.column[e] * (how->f + how->pad) + i];
             if (!how->value) {
                 part = e == from ? term : part + term;
+            } else if (how->skips) {
+                part = value[at] == 0 ? part : fmaf(value[at], term, part);
             } else {
                 part = e == from ? value[at] * term : fmaf(value[at], term, part);
             }
@@ -220,13 +222,17 @@ static void check_spmm(const struct how *how) {
     snprintf(what, sizeof what, "spmm f %lld heads %lld pad %lld %s%s%s%s%s %s to %s",
              (long long)how->f, (long long)how->heads, (long long)how->pad,
              how->value ? "value " : "", how->entry ? "entry " : "", how->scale ? "scale " : "",
-             how->add ? "add " : "", "", culm_dtype_name(how->x), culm_dtype_name(how->y));
+             how->add ? "add " : "", how->skips ? "skips " : "", culm_dtype_name(how->x),
+             culm_dtype_name(how->y));
     stream = seed;
     int64_t ld = how->f + how->pad, heads = how->heads ? how->heads : 1;
     struct array x = array_of((TABLE - 1) * ld + how->f, how->x);
     struct array y = array_of(ROWS * ld, how->y), got = array_of(ROWS * ld, how->y);
     struct array value = array_of((int64_t)matrix.entries * heads, CULM_F32);
     struct array scale = array_of(ROWS, CULM_F32), before = array_of(ROWS * ld, how->y);
+    for (int64_t i = 0; i < value.count && how->skips; i++) {
+        value.f32[i] = i % 3 == 1 ? value.f32[i] : i % 5 == 0 ? -0.0f : 0.0f;
+    }
     memcpy(data_of(&y), data_of(&before), bytes_of(&y));
     for (int64_t r = 0; r < ROWS; r++) {
         bool empty = matrix.start[r] == matrix.start[r + 1];
@@ -244,7 +250,8 @@ static void check_spmm(const struct how *how) {
                  .start = matrix.start, .column = matrix.column,
                  .value = how->value ? value.f32 : NULL, .entry = how->entry ? matrix.entry : NULL,
                  .scale = how->scale ? scale.f32 : NULL, .n = ROWS, .f = how->f, .ldx = ld,
-                 .ldy = ld, .heads = how->heads, .rows = d % 2 ? TABLE : 0, .add = how->add);
+                 .ldy = ld, .heads = how->heads, .rows = d % 2 ? TABLE : 0, .add = how->add,
+                 .skips = how->skips);
         for (int64_t i = 0; i < y.count && how->y == CULM_BF16; i++) {
             got.f32[i] = widen(got.bf16[i]);
             y.f32[i] = widen(y.bf16[i]);
@@ -268,6 +275,9 @@ static void test_spmm(void **state) {
         check_spmm(&(struct how){.f = f});
         check_spmm(&(struct how){.f = f, .pad = 3, .scale = true, .add = true});
         check_spmm(&(struct how){.f = f, .value = true, .entry = i % 2});
+        check_spmm(
+            &(struct how){.f = f, .value = true, .skips = true, .x = i % 2 ? CULM_BF16 : CULM_F32});
+        check_spmm(&(struct how){.f = f, .value = true, .entry = true, .skips = true, .add = true});
         check_spmm(&(struct how){.f = f, .x = CULM_BF16, .y = i % 2 ? CULM_BF16 : CULM_F32});
     }
 }
