@@ -13,9 +13,15 @@
 struct tensor {
     struct culm_optimizer_tensor step;
     float *grad, *mean; /* mean: of the last steps; NULL: none */
+    double size;        /* its rate is that of all times this */
     bool frozen;
     int32_t given; /* gradients in this step */
 };
+
+/* Sizes below which no tensor is taken to be: of weights, and of what has no decay (biases, norms), which may
+ * well begin with zeros. */
+#define SMALL_WEIGHTS 1e-3
+#define SMALL_OTHERS 0.1
 
 struct slot {
     int32_t part;
@@ -89,6 +95,14 @@ static enum culm_status find_tensors(struct culm_joint *joint, const struct culm
     return CULM_OK;
 }
 
+static double size_of(const struct culm_joint *joint, const struct tensor *tensor) {
+    const double least = tensor->step.decay ? SMALL_WEIGHTS : SMALL_OTHERS;
+    const double squares =
+        culm_device_sum_squares(joint->device, tensor->step.part[0], tensor->step.count);
+    const double size = sqrt(squares / (double)tensor->step.count);
+    return size > least ? size : least;
+}
+
 static float *take(struct culm_joint *joint, int64_t count) {
     joint->bytes += count * (int64_t)sizeof(float);
     return joint->device->ops->alloc(joint->device, (size_t)count * sizeof(float));
@@ -99,6 +113,7 @@ static enum culm_status take_memory(struct culm_joint *joint, struct culm_error 
     bool made = true;
     for (int32_t t = 0; t < joint->tensors && made; t++) {
         struct tensor *tensor = &joint->tensor[t];
+        tensor->size = joint->config.relative ? size_of(joint, tensor) : 1;
         if (tensor->frozen) {
             continue;
         }
@@ -236,6 +251,49 @@ void culm_joint_weight(struct culm_joint *joint, int32_t part, double weight) {
 
 void culm_joint_rate(struct culm_joint *joint, double lr) { joint->lr = lr; }
 
+static struct tensor *find(const struct culm_joint *joint, const float *value) {
+    for (int32_t t = 0; t < joint->tensors; t++) {
+        if (joint->tensor[t].step.part[0] == value) {
+            return &joint->tensor[t];
+        }
+    }
+    return NULL;
+}
+
+static void copy_if(float *to, const float *from, int64_t count) {
+    if (to && from) {
+        memcpy(to, from, (size_t)count * sizeof *to);
+    }
+}
+
+void culm_joint_forget(struct culm_joint *joint, const float *value) {
+    struct tensor *tensor = find(joint, value);
+    for (int32_t v = 1; tensor && v <= 2; v++) {
+        if (tensor->step.part[v]) {
+            memset(tensor->step.part[v], 0, (size_t)tensor->step.count * sizeof(float));
+        }
+    }
+    if (tensor) {
+        copy_if(tensor->mean, value, tensor->step.count);
+    }
+}
+
+void culm_joint_go_on(struct culm_joint *joint, const struct culm_joint *from) {
+    joint->steps = from->steps;
+    for (int32_t t = 0; t < joint->tensors; t++) {
+        struct tensor *to = &joint->tensor[t];
+        const struct tensor *known = find(from, to->step.part[0]);
+        if (!known || known->step.count != to->step.count) {
+            culm_joint_forget(joint, to->step.part[0]);
+            continue;
+        }
+        to->size = known->size;
+        copy_if(to->mean, known->mean, to->step.count);
+        copy_if(to->step.part[1], known->step.part[1], to->step.count);
+        copy_if(to->step.part[2], known->step.part[2], to->step.count);
+    }
+}
+
 void culm_joint_exchange(struct culm_joint *joint) {
     for (int32_t t = 0; t < joint->tensors && joint->steps > 0; t++) {
         struct tensor *tensor = &joint->tensor[t];
@@ -334,8 +392,8 @@ static void apply(struct culm_joint *joint) {
             memset(tensor->grad, 0, (size_t)tensor->step.count * sizeof *tensor->grad);
         }
         struct culm_step_digest digest;
-        const struct culm_optimizer_step step =
-            culm_optimizer_step_at(&joint->config.optimizer, number, joint->lr, 1, tensor->given);
+        const struct culm_optimizer_step step = culm_optimizer_step_at(
+            &joint->config.optimizer, number, joint->lr * tensor->size, 1, tensor->given);
         culm_optimizer_apply(&step, joint->device, &tensor->step, tensor->grad, &digest);
         average(joint, tensor);
     }

@@ -44,6 +44,7 @@ struct culm_joint_config {
     bool local;        /* FEATURES */
     int64_t batch;     /* samples of a step, of all models together, as they come */
     double average; /* share of itself that the mean of weights keeps in a step; 0: there is none */
+    bool relative;  /* the rate is a share of a tensor's size: its root mean square at the beginning */
     uint64_t seed;
 };
 
@@ -94,6 +95,13 @@ void culm_joint_rate(struct culm_joint *joint, double lr);
  * it early, with the tensors spoilt. Errors: those of `get`. */
 enum culm_status culm_joint_run(struct culm_joint *joint, int64_t batches, double *ret_loss,
                                 struct culm_error *error);
+/* Before the first step: goes on where `from` is, with what its optimizer knows of tensors that are at the
+ * same addresses, with their means and sizes. Nothing is known of the others, and their means are what they
+ * are now. */
+void culm_joint_go_on(struct culm_joint *joint, const struct culm_joint *from);
+/* What the optimizer knows of the tensor at this address is forgotten: its numbers were set anew. Fine for
+ * one that is not there. */
+void culm_joint_forget(struct culm_joint *joint, const float *value);
 /* The tensors and their means change places; nothing before the first step. */
 void culm_joint_exchange(struct culm_joint *joint);
 int64_t culm_joint_bytes(const struct culm_joint *joint); /* of memory of its own */

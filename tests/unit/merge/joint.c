@@ -360,12 +360,100 @@ static void test_weights_are_averaged(void **state) {
     net_release(&a);
 }
 
+/* How far the first step takes each number of a tensor. */
+static void first_step(const struct culm_joint_config *config, const char *name, int64_t count,
+                       float *ret_moved, double *ret_size) {
+    struct net a;
+    net_init(&a, 1, 5);
+    const struct culm_joint_part part = part_of(&a);
+    const float *was = a.original[index_of(&a, name)], *now = a.value[index_of(&a, name)];
+    (void)run(config, &part, 1, 1, 1);
+    *ret_size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        ret_moved[i] = now[i] - was[i];
+        *ret_size += (double)was[i] * was[i] / (double)count;
+    }
+    *ret_size = sqrt(*ret_size);
+    net_release(&a);
+}
+
+static void test_rates_by_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t count;
+    } tensor[] = {{"c1", 144}, {"n1.0", 4}};
+    for (int t = 0; t < 2; t++) {
+        struct culm_joint_config config = plain;
+        float all[144], own[144];
+        double size;
+        config.optimizer.lr = 0.1;
+        first_step(&config, tensor[t].name, tensor[t].count, all, &size);
+        config.relative = true;
+        first_step(&config, tensor[t].name, tensor[t].count, own, &size);
+        assert_true(size > 0.1 && size < 2);
+        for (int64_t i = 0; i < tensor[t].count; i++) {
+            assert_true(fabs(own[i] - size * all[i]) < 1e-6 + 1e-3 * fabs(own[i]));
+        }
+    }
+}
+
+/* Another joint goes on as the first one would, but for what it is to forget. */
+static void test_another_goes_on(void **state) {
+    (void)state;
+    float then[3][144], mean[3][144];
+    for (int way = 0; way < 3; way++) { /* one joint; another from the 30th step on; that forgets */
+        struct net a;
+        net_init(&a, 1, 5);
+        struct culm_device *device;
+        struct culm_joint *joint, *other;
+        double loss;
+        struct culm_joint_config config = plain;
+        config.optimizer = (struct culm_optimizer_config){
+            .name = CULM_OPTIMIZER_ADAM, .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+        config.average = 0.9;
+        config.batch = SAMPLES; /* all: the order does not matter */
+        const struct culm_joint_part part = part_of(&a);
+        float *value = a.value[index_of(&a, "c1")];
+        assert_int_equal(culm_device_new(1, &device, NULL), CULM_OK);
+        assert_int_equal(culm_joint_new(&config, &part, 1, device, &joint, NULL), CULM_OK);
+        assert_int_equal(culm_joint_run(joint, 30, &loss, NULL), CULM_OK);
+        if (way > 0) {
+            assert_int_equal(culm_joint_new(&config, &part, 1, device, &other, NULL), CULM_OK);
+            culm_joint_go_on(other, joint);
+            culm_joint_free(joint);
+            joint = other;
+        }
+        if (way == 2) {
+            culm_joint_forget(joint, value);
+            culm_joint_forget(joint, then[0]); /* none of its tensors */
+        }
+        assert_int_equal(culm_joint_run(joint, 2, &loss, NULL), CULM_OK);
+        memcpy(then[way], value, sizeof then[way]);
+        culm_joint_exchange(joint);
+        memcpy(mean[way], value, sizeof mean[way]);
+        culm_joint_free(joint);
+        culm_device_free(device);
+        net_release(&a);
+    }
+    double off[3] = {0}, apart[3] = {0};
+    for (int way = 1; way < 3; way++) {
+        for (int i = 0; i < 144; i++) {
+            off[way] = fmax(off[way], fabs((double)then[way][i] - then[0][i]));
+            apart[way] = fmax(apart[way], fabs((double)mean[way][i] - mean[0][i]));
+        }
+    }
+    assert_true(off[1] < 1e-4 && apart[1] < 1e-4);
+    assert_true(off[2] > 1e-3 && apart[2] > 1e-3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_learned),  cmocka_unit_test(test_bits),
         cmocka_unit_test(test_gradients_are_summed), cmocka_unit_test(test_features_are_approached),
         cmocka_unit_test(test_what_stays),           cmocka_unit_test(test_trouble),
         cmocka_unit_test(test_answers_are_kept),     cmocka_unit_test(test_weights_are_averaged),
+        cmocka_unit_test(test_rates_by_size),        cmocka_unit_test(test_another_goes_on),
     };
     return cmocka_run_group_tests_name("merge/joint", tests, NULL, NULL);
 }
