@@ -1,6 +1,7 @@
 /* Accuracy of a model on frames. */
 #include "merge/judge.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum culm_status culm_judge_init(struct culm_judge *judge, struct culm_merge_model *model,
@@ -90,6 +91,56 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
         }
     }
     *ret_accuracy = culm_accuracy_value(judge->accuracy, false);
+    return status == CULM_OK && !ok
+               ? culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory")
+               : status;
+}
+
+/* Moves the objectness of all boxes of a sample. */
+static void make_surer(const struct culm_judge *judge, int64_t sample, float by) {
+    const struct culm_vision_model *vision = judge->model->vision;
+    for (int32_t h = 0; h < vision->head_count; h++) {
+        struct culm_shape shape;
+        const float *map =
+            culm_vision_runner_output(&judge->runner, vision->head[h].output, sample, &shape);
+        float *own = (float *)(uintptr_t)map; /* the runner's, until it runs again */
+        const int64_t count = culm_elements(&shape), each = 5 + vision->head[h].classes;
+        for (int64_t i = 4; i < count && by != 0; i += each) {
+            own[i] += by;
+        }
+    }
+}
+
+enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
+                                  const struct culm_merge_frames *frames,
+                                  const struct culm_answer *wanted, const float *by, int32_t count,
+                                  double *ret_accuracy, struct culm_error *error) {
+    struct culm_accuracy **accuracy = calloc((size_t)count + 1, sizeof(struct culm_accuracy *));
+    const int64_t batch = judge->runner.batch;
+    bool ok = accuracy != NULL;
+    enum culm_status status = CULM_OK;
+    for (int32_t s = 0; s < count && ok; s++) {
+        ok = (accuracy[s] = culm_accuracy_new(judge->model->vision->kind)) != NULL;
+    }
+    load(judge, value);
+    for (int64_t i = 0; i < frames->count && status == CULM_OK && ok; i++) {
+        if (i % batch == 0) {
+            run(judge, frames, i);
+        }
+        for (int32_t s = 0; s < count && status == CULM_OK && ok; s++) {
+            make_surer(judge, i % batch, by[s] - (s > 0 ? by[s - 1] : 0));
+            status = read(judge, frames, i % batch, &judge->answer, error);
+            ok = status != CULM_OK ||
+                 culm_accuracy_add(accuracy[s], &judge->answer, &wanted[i], frames->width);
+        }
+    }
+    for (int32_t s = 0; s < count && accuracy; s++) {
+        if (status == CULM_OK && ok) {
+            ret_accuracy[s] = culm_accuracy_value(accuracy[s], false);
+        }
+        culm_accuracy_free(accuracy[s]);
+    }
+    free(accuracy);
     return status == CULM_OK && !ok
                ? culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory")
                : status;

@@ -12,9 +12,7 @@
 #define FIT_MOST 256     /* however small they are */
 #define FIT_SAMPLES 8192 /* places of an output that a layer is solved with */
 #define RIDGE 0.3
-#define PROBES 6      /* attempts at the largest share that needs little training or none */
-#define NEAR 0.85     /* share of a target that a little training is for */
-#define NEAR_STEPS 10 /* share of all steps that it takes at most: one of so many */
+#define PROBES 4 /* attempts at the largest share that needs no training */
 
 static void revert(const struct culm_search *s) {
     for (int32_t k = 0; k < s->count; k++) {
@@ -160,11 +158,11 @@ static void sort_by_worth(const struct culm_search *s, const double *harm, int32
     }
 }
 
-/* The largest share that meets all targets untrained, or with a little training where that is near, of
- * `order`. What meets them ships at once. */
+/* The largest share that meets all targets untrained, of `order`; what does ships at once. *ret_met: how many of
+ * `order` they were. */
 static enum culm_status probe_shares(struct culm_search *s, const int32_t *order, int32_t group,
-                                     struct search_state *shipped, struct culm_error *error) {
-    const int64_t steps = s->config->steps / NEAR_STEPS;
+                                     struct search_state *shipped, int32_t *ret_met,
+                                     struct culm_error *error) {
     int32_t low = 0, high = s->share->match.count; /* high was too many */
     enum culm_status status = CULM_OK;
     for (int32_t probe = 0; probe < PROBES && high - low > 1 && status == CULM_OK; probe++) {
@@ -178,20 +176,46 @@ static enum culm_status probe_shares(struct culm_search *s, const int32_t *order
         if (!(status = fit(s, NULL, false, error)) && !(status = search_check(s, &least, error))) {
             status = search_offer(s, shipped, error);
         }
-        if (status == CULM_OK && least < 1 && least >= NEAR && steps > 0 && !s->ops->late(s->ctx)) {
-            s->ops->attempt(s->ctx, s->round + 1, group + probe, s, "train");
-            status = search_train(s, NULL, steps, shipped, error);
+        low = least >= 1 ? middle : low;
+        high = least >= 1 ? high : middle;
+    }
+    *ret_met = low;
+    return status;
+}
+
+/* Everything is trained, fitted as it is now. While that gets nowhere near, as many layers less of `order` as
+ * leave half of what is between that and `met`, which needs no training. */
+static enum culm_status train_shares(struct culm_search *s, const double *harm,
+                                     const int32_t *order, int32_t met,
+                                     struct search_state *shipped, struct culm_error *error) {
+    int64_t left = s->config->steps, taken = 0;
+    enum culm_status status = CULM_OK;
+    for (int32_t many = s->share->match.count;
+         many > met && left > 0 && status == CULM_OK && !s->ops->late(s->ctx);
+         many = (many + met) / 2, left -= taken) {
+        const int64_t before = shipped->bytes;
+        if (many < s->share->match.count) {
+            share_first(s, order, many);
+            if (culm_share_saved(s->share) <= before) {
+                break;
+            }
+            s->ops->attempt(s->ctx, s->round + 1, 0, s, "fit");
+            status = fit(s, NULL, false, error);
         }
-        const bool met = least >= 1 || shipped->bytes >= culm_share_saved(s->share);
-        low = met ? middle : low;
-        high = met ? high : middle;
+        if (status == CULM_OK) {
+            s->ops->attempt(s->ctx, s->round + 1, 0, s, "train");
+            status = search_train(s, harm, left, shipped, &taken, error);
+        }
+        if (shipped->bytes > before) {
+            break;
+        }
     }
     return status;
 }
 
 static enum culm_status by_culm(struct culm_search *s, struct search_state *shipped,
                                 struct culm_error *error) {
-    int32_t count = s->share->match.count;
+    int32_t count = s->share->match.count, met = 0;
     double *harm = calloc((size_t)count + 1, sizeof *harm), least = 0;
     int32_t *order = calloc((size_t)count + 1, sizeof *order);
     struct search_state all = {0};
@@ -206,12 +230,11 @@ static enum culm_status by_culm(struct culm_search *s, struct search_state *ship
     }
     if (status == CULM_OK && least < 1 && !(status = search_save(s, &all, error))) {
         sort_by_worth(s, harm, order);
-        status = probe_shares(s, order, 1, shipped, error);
+        status = probe_shares(s, order, 1, shipped, &met, error);
     }
-    if (status == CULM_OK && least < 1 && s->config->steps > 0 && !s->ops->late(s->ctx)) {
+    if (status == CULM_OK && least < 1) {
         search_restore(s, &all);
-        s->ops->attempt(s->ctx, s->round + 1, 0, s, "train");
-        status = search_train(s, harm, s->config->steps, shipped, error);
+        status = train_shares(s, harm, order, met, shipped, error);
     }
     search_state_release(&all, s->count);
     free(harm);

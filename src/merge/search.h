@@ -6,8 +6,9 @@
  * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
  *
  * `culm`: channels aligned (align.h); everything at once, without training; if that is too much, the layers that lose least for
- * their bytes (fit.h), as many as go, with a little training for what is near; then joint training of everything (search_train.c), in which layers
- * of models that would not meet their targets leave. At each check, what meets its targets ships without the
+ * their bytes (fit.h), as many as go; then joint training of everything (search_train.c), in which layers
+ * of models that would not meet their targets leave; of less, where that comes nowhere near. Detectors are checked as sure of their boxes as is
+ * best. At each check, what meets its targets ships without the
  * models that do not, if that saves more than what shipped before. `stem`: the longest common
  * prefix, with the first model's weights, frozen; its half while queries miss their targets. `max`: every
  * instance, with the first model's weights, whatever becomes of accuracy. `none`: nothing.

@@ -29,7 +29,10 @@ enum culm_status search_stop(struct culm_error *error);
 /* The least of a model's queries: accuracy over the least that it may be; at least 1 is enough.
  * HUGE_VAL: it has none. */
 double search_ratio(const struct culm_search *s, int32_t model);
-/* Checks every query whose model shares something. ret_least: the least ratio of them. */
+/* The accuracy with which a query has something to spare. */
+double search_enough(const struct culm_search_query *query);
+/* Checks every query whose model shares something. ret_least: the least ratio of them. `culm`: detectors
+ * become as sure of their boxes as is best for that. */
 enum culm_status search_check(struct culm_search *s, double *ret_least, struct culm_error *error);
 /* Ships everything as it is. */
 enum culm_status search_ship(struct culm_search *s, struct search_state *shipped,
@@ -39,9 +42,10 @@ enum culm_status search_ship(struct culm_search *s, struct search_state *shipped
 enum culm_status search_offer(struct culm_search *s, struct search_state *shipped,
                               struct culm_error *error);
 
-/* Trains what is shared now (search_train.c), `steps` at most. `harm` by instance, as culm_fit says it;
- * NULL: no layer leaves, and the rate is a small one. */
+/* Trains what is shared now (search_train.c), `steps` at most. `harm` by instance, as culm_fit says it; it ends
+ * early where that would not get near. NULL: no layer leaves. ret_taken: steps, always set. */
 enum culm_status search_train(struct culm_search *s, const double *harm, int64_t steps,
-                              struct search_state *shipped, struct culm_error *error);
+                              struct search_state *shipped, int64_t *ret_taken,
+                              struct culm_error *error);
 
 #endif

@@ -4,9 +4,9 @@
  * Every step takes samples of every model, as many of each as its pictures are small. What is checked
  * is the mean of the weights of the last steps, which is better than any of them and as good as what a
  * smaller rate would come to later. What meets its targets ships at once, without the models that do
- * not; training goes on for these, and for something to spare. A model that would not get there in the
+ * not; training goes on for these, and for something to spare. A model that is near and would not get there in the
  * steps that are left, by how it came nearer so far, lets layers go: those that save least for what they
- * lost. They go on from the numbers that they shared.
+ * lost. The others go on as if nothing had happened. Where one is not near, the attempt ends.
  */
 #include "merge/joint.h"
 #include "merge/search_parts.h"
@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RATE 2e-3    /* where every model takes FULL samples; the root of that for fewer */
+#define RATE                                                                                       \
+    2e-2 /* of a tensor's size, where every model takes FULL samples; the root of that for fewer */
 #define FULL 32      /* samples */
-#define GENTLE 0.07  /* of the rate, where no layer leaves: what is near is not to be spoilt */
+#define NEAR 0.85    /* share of a target, from which on it is layers that leave */
 #define WARM_UP 20   /* steps after which the rate is the full one */
 #define AVERAGE 0.98 /* of the mean of weights, kept in a step */
 #define CHECKS 12    /* at least */
 #define HISTORY 3    /* checks by which it is judged how a model comes nearer */
-#define SPARE 0.5    /* of what may be lost: when there is enough to spare */
 #define PIXELS 25088 /* of a step, of each model */
 #define EACH_MIN 4   /* samples */
 #define EACH_MAX 64
@@ -74,7 +74,7 @@ static enum culm_status get(void *ctx, int64_t sample, float *ret_image,
 
 struct training {
     struct culm_search *s;
-    const double *harm; /* NULL: no layer leaves */
+    const double *harm; /* NULL: no layer leaves, and it goes on to the end */
     int64_t steps;
     struct samples *samples;            /* [models] */
     struct culm_joint_answers *answers; /* [models] */
@@ -83,7 +83,9 @@ struct training {
     float ***value;               /* [parts][parameters] */
     int32_t parts;
     double rate;
-    int64_t taken; /* steps of this joint: its optimizer began anew, so the first are small */
+    int64_t taken;      /* steps so far: of these the first are small */
+    const float **anew; /* tensors that were set anew */
+    int32_t anew_count;
     double (*seen)[HISTORY]; /* [models]: ratios, the last first */
     int32_t looks;           /* of this joint */
     int32_t group;           /* attempts at training so far */
@@ -96,8 +98,6 @@ static void part_ways(struct training *t) {
     }
     t->joint = NULL;
     t->parts = 0;
-    t->taken = 0;
-    t->looks = 0;
 }
 
 static void release(struct training *t) {
@@ -111,6 +111,7 @@ static void release(struct training *t) {
     free(t->part);
     free(t->value);
     free(t->seen);
+    free(t->anew);
 }
 
 static enum culm_status prepare(struct training *t, struct culm_error *error) {
@@ -121,7 +122,12 @@ static enum culm_status prepare(struct training *t, struct culm_error *error) {
     t->part = calloc(count, sizeof *t->part);
     t->value = calloc(count, sizeof *t->value);
     t->seen = calloc(count, sizeof *t->seen);
-    if (!t->samples || !t->answers || !t->part || !t->value || !t->seen) {
+    size_t params = 1;
+    for (int32_t k = 0; k < s->count; k++) {
+        params += (size_t)s->models[k]->param_count;
+    }
+    t->anew = calloc(params, sizeof *t->anew);
+    if (!t->samples || !t->answers || !t->part || !t->value || !t->seen || !t->anew) {
         return search_no_memory(error);
     }
     for (int32_t k = 0; k < s->count; k++) {
@@ -163,7 +169,7 @@ static enum culm_status join(struct training *t, uint64_t seed, struct culm_erro
             .answers = &t->answers[k]};
         t->parts++;
     }
-    t->rate = RATE * sqrt((double)least / FULL) * (t->harm ? 1 : GENTLE);
+    t->rate = RATE * sqrt((double)least / FULL);
     const struct culm_joint_config config = {.optimizer = {.name = CULM_OPTIMIZER_ADAM,
                                                            .lr = t->rate,
                                                            .beta1 = 0.9,
@@ -172,6 +178,7 @@ static enum culm_status join(struct training *t, uint64_t seed, struct culm_erro
                                              .aim = CULM_JOINT_OUTPUTS,
                                              .batch = 1,
                                              .average = AVERAGE,
+                                             .relative = true,
                                              .seed = seed};
     return culm_joint_new(&config, t->part, t->parts, s->device, &t->joint, error);
 }
@@ -221,13 +228,33 @@ static bool hopeless(const struct training *t, int32_t model, int64_t left) {
     if (!search_shares(t->s, model) || seen[0] >= 1 || t->looks < HISTORY) {
         return false;
     }
-    double nearer = (seen[0] - seen[HISTORY - 1]) / (HISTORY - 1);
+    const double nearer = (seen[0] - seen[HISTORY - 1]) / (HISTORY - 1);
     return nearer <= 0 || (1 - seen[0]) / nearer > (double)left / 2;
 }
 
 static double worth(const struct training *t, int32_t i) {
     const struct culm_instance *instance = &t->s->share->match.instance[i];
     return (double)instance->bytes / (t->harm[i] * t->harm[i] + 1e-6);
+}
+
+static void take_back(struct training *t, struct culm_merge_model *model, int32_t param) {
+    memcpy(model->value[param], model->aligned[param],
+           4 * (size_t)culm_merge_param_elements(model, param));
+    t->anew[t->anew_count++] = model->value[param];
+}
+
+/* A layer that shares with no other has its original's numbers again, and its batch norm too. */
+static void take_back_layer(struct training *t, const struct culm_member *member) {
+    struct culm_merge_model *model = t->s->models[member->model];
+    const struct culm_vision_layer *layer = &model->layers.layer[member->layer];
+    take_back(t, model, layer->weight);
+    if (layer->bias >= 0) {
+        take_back(t, model, layer->bias);
+    }
+    for (int i = 1; i <= 4 && layer->norm >= 0; i++) {
+        const int32_t value = model->graph->node[layer->norm].input[i];
+        take_back(t, model, model->graph->value[value].param);
+    }
 }
 
 /* Of the layers that a model shares, the one that is worth least leaves; false: it shares none. */
@@ -245,8 +272,14 @@ static bool leave(struct training *t, int32_t model, int64_t *gone) {
         }
     }
     if (worst >= 0) {
+        const struct culm_instance *instance = &share->match.instance[worst];
         share->in[worst][member] = false;
-        *gone += share->match.instance[worst].bytes;
+        *gone += instance->bytes;
+        for (int32_t m = 0; m < instance->count; m++) {
+            if (m == member || (share->in[worst][m] && culm_share_count(share, worst) == 1)) {
+                take_back_layer(t, &instance->member[m]);
+            }
+        }
     }
     return worst >= 0;
 }
@@ -262,27 +295,64 @@ static void let_go(struct training *t, int32_t model) {
     }
 }
 
-/* *ret_left: whether layers left; then training begins anew with what is still shared. */
-static enum culm_status give_up_some(struct training *t, int64_t step, int64_t left, bool *ret_left,
+/* Whether models that would not meet their targets let layers go, or one of them is not even near. */
+struct leaving {
+    bool some, far;
+};
+
+static struct leaving look(const struct training *t, int64_t left) {
+    struct leaving found = {0};
+    for (int32_t k = 0; k < t->s->count; k++) {
+        const bool misses = hopeless(t, k, left);
+        found.some |= misses;
+        found.far |= misses && t->seen[k][0] < NEAR;
+    }
+    return found;
+}
+
+/* Training goes on with what is still shared, where it was. */
+static enum culm_status give_up_some(struct training *t, int64_t step, int64_t left,
                                      struct culm_error *error) {
     struct culm_search *s = t->s;
-    *ret_left = false;
+    struct culm_joint *before = t->joint;
+    culm_joint_exchange(before);
+    copy_shared(s);
+    t->anew_count = 0;
     for (int32_t k = 0; k < s->count; k++) {
         if (hopeless(t, k, left)) {
             let_go(t, k);
-            *ret_left = true;
         }
     }
-    if (!*ret_left || culm_share_saved(s->share) == 0) {
+    t->looks = 1; /* what comes of it shows in the looks to come */
+    search_revert_alone(s);
+    if (culm_share_saved(s->share) == 0) {
         return CULM_OK;
     }
-    search_revert_alone(s);
+    t->joint = NULL;
     part_ways(t);
     s->ops->attempt(s->ctx, s->round + 1, ++t->group, s, "train");
-    return join(t, s->config->seed + (uint64_t)step, error);
+    enum culm_status status = join(t, s->config->seed + (uint64_t)step, error);
+    if (status == CULM_OK) {
+        culm_joint_go_on(t->joint, before);
+        for (int32_t i = 0; i < t->anew_count; i++) {
+            culm_joint_forget(t->joint, t->anew[i]);
+        }
+    }
+    culm_joint_free(before);
+    return status;
 }
 
 /* --- the whole --- */
+
+/* Whether everything has something to spare. */
+static bool spares(const struct culm_search *s) {
+    bool spare = true;
+    for (int32_t q = 0; q < s->query_count; q++) {
+        spare = spare && (!search_shares(s, s->query[q].model) ||
+                          s->query[q].now >= search_enough(&s->query[q]));
+    }
+    return spare;
+}
 
 static enum culm_status go(struct training *t, struct search_state *shipped,
                            struct culm_error *error) {
@@ -291,7 +361,7 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
     enum culm_status status = CULM_OK;
     for (int64_t step = 0, count; step < steps && status == CULM_OK; step += count) {
         double least;
-        bool left = false;
+        struct leaving found = {0};
         count = steps - step < every ? steps - step : every;
         if ((status = learn(t, step, count, error))) {
             break;
@@ -303,38 +373,34 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
             break;
         }
         note(t);
-        if (least >= 1) {
-            const struct culm_search_query *query = s->query;
-            bool spare = true;
-            for (int32_t q = 0; q < s->query_count; q++) {
-                double enough = query[q].target + SPARE * (1 - query[q].target);
-                spare = spare && (!search_shares(s, query[q].model) ||
-                                  query[q].now >= enough * query[q].original);
-            }
-            if (spare || ++met > CHECKS / 2) {
-                break;
-            }
-        } else if (t->harm && step + count >= steps / 4) {
-            status = give_up_some(t, step + count, (steps - step - count) / every, &left, error);
+        if (least < 1 && t->harm && t->taken >= t->steps / 4) {
+            found = look(t, (steps - step - count) / every);
         }
-        if (s->ops->late(s->ctx) || culm_share_saved(s->share) < shipped->bytes ||
-            culm_share_saved(s->share) == 0) {
+        if ((least >= 1 && (spares(s) || ++met > CHECKS / 2)) || found.far ||
+            s->ops->late(s->ctx) || culm_share_saved(s->share) < shipped->bytes) {
             break;
         }
-        if (!left) {
+        if (found.some) {
+            status = give_up_some(t, step + count, (steps - step - count) / every, error);
+        } else {
             culm_joint_exchange(t->joint);
+        }
+        if (culm_share_saved(s->share) == 0) {
+            break;
         }
     }
     return status;
 }
 
 enum culm_status search_train(struct culm_search *s, const double *harm, int64_t steps,
-                              struct search_state *shipped, struct culm_error *error) {
+                              struct search_state *shipped, int64_t *ret_taken,
+                              struct culm_error *error) {
     struct training t = {.s = s, .harm = harm, .steps = steps};
     enum culm_status status = prepare(&t, error);
     if (status == CULM_OK && !(status = join(&t, s->config->seed, error))) {
         status = go(&t, shipped, error);
     }
+    *ret_taken = t.taken;
     release(&t);
     return status;
 }

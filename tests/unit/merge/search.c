@@ -66,13 +66,14 @@ static void test_nothing_leaves(void **state) {
     (void)state;
     struct world w;
     struct search_state shipped = {0};
+    int64_t taken;
     world_init(&w, CULM_MERGE_CULM, 1.5, 1);
     for (int32_t i = 0; i < w.share.match.count; i++) {
         culm_share_set(&w.share, i, true);
         culm_share_copy(&w.share, w.models, i);
     }
     assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes);
-    assert_int_equal(search_train(&w.search, NULL, 100, &shipped, NULL), CULM_OK);
+    assert_int_equal(search_train(&w.search, NULL, 100, &shipped, &taken, NULL), CULM_OK);
     assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes);
     assert_int_equal(w.ships, 0);
     assert_int_equal(w.checks, MODELS * 10);
