@@ -57,6 +57,12 @@ static void stretch(const struct culm_frame *frame, int32_t width, int32_t heigh
                     void *ctx) {
     struct tap tap[PART];
     uint8_t pixels[3 * PART];
+    if (width == frame->width && height == frame->height) { /* each pixel would be itself */
+        for (int32_t y = 0; y < height; y++) {
+            row(ctx, y, 0, width, frame->data + (size_t)y * frame->stride);
+        }
+        return;
+    }
     for (int32_t x = 0; x < width; x += PART) {
         int32_t count = width - x < PART ? width - x : PART;
         for (int32_t i = 0; i < count; i++) {
