@@ -50,6 +50,11 @@ enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, s
         enum culm_status status = culm_error_errno(error, errno, "%zu bytes of memory", bytes);
         return status == CULM_ERR_IO ? CULM_ERR_MEMORY : status;
     }
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) {
+        return CULM_OK;
+    }
+#endif
     for (size_t i = 0; i < bytes; i += arena->page) {
         volatile char *touched = at + i;
         *touched = *touched; /* a write brings it in, and changes nothing */

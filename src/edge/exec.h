@@ -26,6 +26,7 @@ struct culm_edge_load {
     struct culm_job job; /* first */
     struct culm_edge_exec *exec;
     int32_t tensor, query; /* for whom */
+    uint64_t begin_ns;     /* when the scheduler turned to it: room was still to be made */
 };
 
 /* One batch is run. */
@@ -39,12 +40,17 @@ struct culm_edge_batch {
      * for another query; -1: none. */
     int32_t shared_prefix;
     uint64_t expected_ns; /* how long it should take */
+    uint64_t begin_ns;    /* likewise */
 };
 
 struct culm_edge_exec_ops {
     size_t size;
     enum culm_status (*load)(struct culm_job *job);
     enum culm_status (*infer)(struct culm_job *job);
+    /* It went well, and took so long from the moment at which the scheduler turned to it: what goes for it,
+     * and the ways from thread to thread, are part of it. */
+    void (*loaded)(struct culm_edge_exec *exec, const struct culm_edge_load *load, uint64_t ns);
+    void (*ran)(struct culm_edge_exec *exec, const struct culm_edge_batch *batch, uint64_t ns);
     /* Its memory is given back. It is in no job. */
     void (*evict)(struct culm_edge_exec *exec, int32_t tensor);
     /* Memory for activations is to be so large from now on. No batch runs. */

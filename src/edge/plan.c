@@ -271,6 +271,9 @@ static enum culm_status try_near(const struct culm_edge_layout *layout,
     enum culm_status status = CULM_OK;
     for (int32_t i = 0; i < options->tries && status == CULM_OK && !all_of_it(best_played); i++) {
         struct culm_edge_plan plan = *best;
+        if (options->stop && __atomic_load_n(options->stop, __ATOMIC_ACQUIRE)) {
+            break;
+        }
         bool changed = change(layout, &plan, options->given_order, &random);
         if (changed && culm_rng_below(&random, 2)) { /* now and then two things at once */
             changed = change(layout, &plan, options->given_order, &random);
@@ -279,6 +282,17 @@ static enum culm_status try_near(const struct culm_edge_layout *layout,
     }
     best->round_bytes = round_bytes(layout, best);
     return status == CULM_OK && best->round_bytes < 0 ? CULM_ERR_MEMORY : status;
+}
+
+bool culm_edge_plan_same(const struct culm_edge_plan *one, const struct culm_edge_plan *other) {
+    bool same = one->count == other->count && one->slots == other->slots &&
+                one->eviction == other->eviction && one->patient == other->patient &&
+                one->passes == other->passes;
+    for (int32_t i = 0; i < one->count && same; i++) {
+        same = one->order[i] == other->order[i] &&
+               one->visit[one->order[i]] == other->visit[one->order[i]];
+    }
+    return same;
 }
 
 enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,

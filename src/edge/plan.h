@@ -32,6 +32,7 @@ struct culm_edge_plan_options {
     int32_t visit;    /* of every query; 0: the best */
     bool quick;       /* nothing is played through */
     int32_t tries;    /* plans near the best one that are played besides: some ms each */
+    const int *stop;  /* atomic; once it is not 0 no more are tried. NULL: none */
 };
 #define CULM_EDGE_PLAN_TRIES 200 /* where there is a second to spare */
 
@@ -40,6 +41,8 @@ struct culm_edge_plan_options {
 enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
                                 const struct culm_edge_plan_options *options,
                                 struct culm_edge_plan *ret_plan, struct culm_error *error);
+/* Whether they say the same; what is expected of them does not count. */
+bool culm_edge_plan_same(const struct culm_edge_plan *one, const struct culm_edge_plan *other);
 
 /* The batch for so many frames: the smallest that holds them, or else the largest. */
 int32_t culm_edge_batch_for(const struct culm_edge_query *query, int32_t frames);

@@ -346,7 +346,8 @@ static void try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
                                         .owner = scheduler},
                                 .exec = scheduler->o.exec,
                                 .tensor = tensor,
-                                .query = target};
+                                .query = target,
+                                .begin_ns = now_ns};
     scheduler->load_end_ns = now_ns + scheduler->load.job.cost_ns;
     scheduler->o.world->ops->io(scheduler->o.world, &scheduler->load.job);
 }
@@ -372,6 +373,7 @@ static void load_done(struct culm_edge_scheduler *scheduler) {
                                      "error", culm_json_text(load->job.error.text)));
         return;
     }
+    scheduler->o.exec->ops->loaded(scheduler->o.exec, load, now - load->begin_ns);
     culm_edge_residency_set(&scheduler->residency, load->tensor, CULM_EDGE_RESIDENT);
     state->load_bytes += scheduler->layout->tensor_bytes[load->tensor];
     scheduler->totals.loaded_bytes += (int64_t)scheduler->layout->tensor_bytes[load->tensor];
@@ -422,6 +424,7 @@ static bool start(struct culm_edge_scheduler *scheduler, int32_t query, int32_t 
     count_bytes(scheduler);
     batch.job = (struct culm_job){
         .execute = scheduler->o.exec->ops->infer, .cost_ns = batch.expected_ns, .owner = scheduler};
+    batch.begin_ns = now_ns;
     scheduler->batch = batch;
     scheduler->running = true;
     scheduler->run_end_ns = now_ns + batch.expected_ns;
@@ -442,6 +445,9 @@ static void batch_done(struct culm_edge_scheduler *scheduler) {
     bool failed = batch->job.status != CULM_OK;
     scheduler->running = false;
     scheduler->totals.run_ns += batch->expected_ns;
+    if (!failed) {
+        scheduler->o.exec->ops->ran(scheduler->o.exec, batch, now - batch->begin_ns);
+    }
     mark_run(scheduler, false);
     for (int32_t k = 0; k < batch->count; k++) {
         const struct culm_edge_look *look = &batch->look[k];

@@ -94,6 +94,14 @@ static const struct culm_world_ops world_ops = {.size = sizeof(struct culm_world
 
 static enum culm_status done(struct culm_job *job) { return job->status; }
 
+static void forget_load(struct culm_edge_exec *exec, const struct culm_edge_load *load,
+                        uint64_t ns) {
+    (void)exec, (void)load, (void)ns;
+}
+static void forget_batch(struct culm_edge_exec *exec, const struct culm_edge_batch *batch,
+                         uint64_t ns) {
+    (void)exec, (void)batch, (void)ns;
+}
 static void forget_tensor(struct culm_edge_exec *exec, int32_t tensor) { (void)exec, (void)tensor; }
 static void forget_bytes(struct culm_edge_exec *exec, size_t bytes) { (void)exec, (void)bytes; }
 static void tell_frame(struct culm_edge_exec *exec, int32_t query,
@@ -109,6 +117,8 @@ static void forget_layout(struct culm_edge_exec *exec) { (void)exec; }
 static const struct culm_edge_exec_ops nothing = {.size = sizeof(struct culm_edge_exec_ops),
                                                   .load = done,
                                                   .infer = done,
+                                                  .loaded = forget_load,
+                                                  .ran = forget_batch,
                                                   .evict = forget_tensor,
                                                   .activations = forget_bytes,
                                                   .settled = tell_frame,

@@ -277,6 +277,50 @@ void culm_edge_laid_free(struct culm_edge_laid *laid) {
     }
 }
 
+static void *copy_of(const void *from, size_t bytes) {
+    void *copy = malloc(bytes + 1);
+    if (copy && bytes) {
+        memcpy(copy, from, bytes);
+    }
+    return copy;
+}
+
+struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid) {
+    struct culm_edge_laid *copy = malloc(sizeof *copy);
+    bool ok = copy != NULL;
+    if (!ok) {
+        return NULL;
+    }
+    *copy = *laid;
+    memset(copy->list, 0, sizeof copy->list);
+    copy->bytes = copy_of(laid->bytes, (size_t)laid->layout.tensor_count * sizeof *laid->bytes);
+    copy->layout.query = copy->query;
+    copy->layout.feed = copy->feed;
+    copy->layout.tensor_bytes = copy->bytes;
+    for (int32_t q = 0; q < laid->layout.query_count; q++) {
+        const struct culm_edge_query *query = &laid->query[q];
+        size_t bytes = (size_t)query->tensor_count * sizeof *query->tensor;
+        copy->list[q] = copy_of(query->tensor, bytes);
+        copy->query[q].tensor = copy->list[q];
+        ok &= copy->list[q] != NULL;
+    }
+    if (!ok || !copy->bytes) {
+        culm_edge_laid_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+enum culm_status culm_edge_catalog_plan(const struct culm_edge_catalog *catalog,
+                                        const struct culm_edge_layout *layout, const int *stop,
+                                        struct culm_edge_plan *ret_plan, struct culm_error *error) {
+    const struct culm_edge_plan_options how = {.given_order = catalog->workload.edge.order ==
+                                                              CULM_EDGE_ORDER_GIVEN,
+                                               .tries = CULM_EDGE_PLAN_TRIES,
+                                               .stop = stop};
+    return culm_edge_plan(layout, &how, ret_plan, error);
+}
+
 static size_t input_bytes(const struct culm_vision_model *model) {
     return model ? (size_t)model->input.width * (size_t)model->input.height *
                        (size_t)model->input.channels

@@ -7,6 +7,7 @@
 #ifndef CULM_RUN_EDGE_CATALOG_H
 #define CULM_RUN_EDGE_CATALOG_H
 
+#include "edge/plan.h"
 #include "edge/profile.h"
 #include "merge/package.h"
 #include "merge/workload.h"
@@ -83,7 +84,14 @@ struct culm_edge_laid {
     size_t *bytes;                        /* owned */
     int32_t *list[CULM_EDGE_QUERIES_MAX]; /* owned */
 };
-void culm_edge_laid_free(struct culm_edge_laid *laid); /* NULL is fine */
+void culm_edge_laid_free(struct culm_edge_laid *laid);                         /* NULL is fine */
+struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid); /* NULL: memory */
+
+/* The plan that every command makes of a layout: as the workload wants it, near ones tried too. `stop`:
+ * as of culm_edge_plan_options. */
+enum culm_status culm_edge_catalog_plan(const struct culm_edge_catalog *catalog,
+                                        const struct culm_edge_layout *layout, const int *stop,
+                                        struct culm_edge_plan *ret_plan, struct culm_error *error);
 
 /* For one way of sharing. Queries and feeds have the numbers of the workload; limit_bytes is not set.
  * `round`: of SHARE_PACKAGE; a query that is not in it has its own tensors. */

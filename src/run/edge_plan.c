@@ -75,10 +75,7 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
     struct culm_edge_plan plan;
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
-    const struct culm_edge_plan_options how = {.given_order = catalog->workload.edge.order ==
-                                                              CULM_EDGE_ORDER_GIVEN,
-                                               .tries = CULM_EDGE_PLAN_TRIES};
-    enum culm_status status = culm_edge_plan(&laid->layout, &how, &plan, error);
+    enum culm_status status = culm_edge_catalog_plan(catalog, &laid->layout, NULL, &plan, error);
     const struct culm_edge_virtual_options options = {
         .layout = &laid->layout,
         .plan = &plan,
@@ -266,8 +263,8 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
     struct culm_edge_gemel released;
     struct score score, released_score;
     size_t marks = (size_t)laid->layout.query_count * (size_t)grid->frames;
-    const struct culm_edge_plan_options how = {.tries = CULM_EDGE_PLAN_TRIES};
-    enum culm_status status = culm_edge_plan(&laid->layout, &how, &plan, error);
+    enum culm_status status =
+        culm_edge_catalog_plan(&grid->catalog, &laid->layout, NULL, &plan, error);
     if (status != CULM_OK) {
         return status;
     }

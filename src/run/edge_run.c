@@ -110,6 +110,7 @@ static void on_tick(void *ctx) {
         culm_edge_running_round(run);
     }
     culm_edge_running_settle(run);
+    culm_edge_running_replan(run);
     if (run->failed.status != CULM_OK) {
         struct culm_world *world = culm_alone_world(run->alone);
         world->ops->leave(world, culm_status_exit_code(run->failed.status), &run->failed);
@@ -192,7 +193,7 @@ static enum culm_status write_profile(struct culm_edge_running *run, struct culm
     char path[CULM_PATH_MAX];
     enum culm_status status = culm_path_format(path, error, "%s/profile.json", run->out);
     snprintf(profile.device, sizeof profile.device, "%s", run->device->ops->signature(run->device));
-    profile.mb_per_s = run->read_s > 0 ? (double)run->read_bytes / 1e6 / run->read_s : 0;
+    culm_edge_running_loading(run, &profile.load_ms, &profile.mb_per_s);
     for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
         const struct edge_query *query = &run->query[q];
         struct culm_edge_profile_model *model =
@@ -201,10 +202,12 @@ static enum culm_status write_profile(struct culm_edge_running *run, struct culm
             status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a profile");
             break;
         }
-        model->times = query->entry->times;
+        if (!model->times.sizes) {
+            model->times = query->entry->times;
+        }
         for (int32_t b = 0; b < query->sizes; b++) {
-            model->times.run_ms[b] =
-                query->took_ms[b] > 0 ? query->took_ms[b] : model->times.run_ms[b];
+            model->times.run_ms[b] = query->ran[b] > 0 ? query->ran_ms[b] / (double)query->ran[b]
+                                                       : model->times.run_ms[b];
         }
     }
     status = status ? status : culm_edge_profile_write(&profile, path, error);
@@ -235,7 +238,8 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
     run->next = NULL;
     run->laid = first;
     culm_edge_running_count(run);
-    if ((status = culm_edge_running_calibrate(run, error)) ||
+    if ((status = culm_edge_running_gather(run, error)) ||
+        (status = culm_edge_running_calibrate(run, error)) ||
         (status = culm_edge_running_lay(run, &run->laid, error))) { /* with what it takes */
         culm_edge_laid_free(first);
         run->laid = run->laid == first ? NULL : run->laid;
@@ -243,9 +247,7 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
     }
     culm_edge_laid_free(first);
     culm_edge_running_count(run);
-    const struct culm_edge_plan_options how = {.given_order = catalog->workload.edge.order ==
-                                                              CULM_EDGE_ORDER_GIVEN};
-    if ((status = culm_edge_plan(&run->laid->layout, &how, &run->plan, error)) ||
+    if ((status = culm_edge_catalog_plan(catalog, &run->laid->layout, NULL, &run->plan, error)) ||
         (status = culm_path_format(path, error, "%s/events.jsonl", run->out)) ||
         (status = culm_tree_remove(NULL, path, error)) ||
         (status = culm_edge_running_outs(run, error)) ||
@@ -281,6 +283,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a scheduler");
     }
     tell_start(run, totals);
+    culm_edge_running_tell_plan(run);
     culm_edge_running_trim();
     status = culm_edge_running_feeds(run, error);
     if (status == CULM_OK) {
@@ -292,6 +295,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
         }
     }
     culm_edge_running_stop_feeds(run);
+    culm_edge_running_stop_planner(run);
     culm_edge_running_pictures(run);
     return status ? status : write_profile(run, error);
 }

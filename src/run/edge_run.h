@@ -63,6 +63,8 @@ struct edge_query {
     int32_t sizes, size[CULM_EDGE_SIZES_MAX];
     struct edge_program program[CULM_EDGE_SIZES_MAX];
     double took_ms[CULM_EDGE_SIZES_MAX]; /* measured while running, smoothed; 0: not yet */
+    double ran_ms[CULM_EDGE_SIZES_MAX];  /* all together, */
+    int64_t ran[CULM_EDGE_SIZES_MAX];    /* of so many batches */
     int32_t *source;                     /* [entry->part_count], of the newest layout; owned */
     const float **at, **next_at;         /* [entry->part_count] addresses; of the layout to come */
     struct culm_answer answer[CULM_EDGE_VISIT_MAX]; /* of the batch that runs */
@@ -104,9 +106,18 @@ struct edge_tensor {
 
 /* What goes along with a frame's pixels. */
 struct edge_frame {
-    int64_t source; /* in the file */
+    int64_t source;                /* in the file */
     int32_t width, height, folder; /* its number; -1: none */
-    uint8_t *pixels; /* of each input size of its feed, one after the other */
+    uint8_t *pixels;               /* of each input size of its feed, one after the other */
+};
+
+/* A file that has no name: units of many small tensors, each in one piece. Of whoever reads. */
+struct edge_spool {
+    int file; /* + 1; 0: none yet */
+    off_t end;
+    off_t *at; /* [count] where the unit is; -1: not there */
+    int32_t count, capacity;
+    bool failed; /* nothing more is written to it */
 };
 
 struct edge_input {
@@ -137,6 +148,19 @@ struct edge_feed {
     char said[CULM_ERROR_MAX]; /* under the lock; to be told, "": nothing */
 };
 
+/* Thinks of a better plan on a thread of its own while the one that was made quickly is run. */
+struct edge_planner {
+    bool wanted; /* for the layout that counts; loop thread, as all but what the thread is given */
+    bool thinks;
+    pthread_t thread;
+    int stop, done; /* atomic */
+    const struct culm_edge_catalog *catalog;
+    struct culm_edge_laid *laid; /* a copy */
+    struct culm_edge_plan plan;
+    enum culm_status status;
+    struct culm_error error;
+};
+
 struct culm_edge_running {
     struct culm_edge_exec exec; /* first */
     const struct culm_edge_command *command;
@@ -156,8 +180,8 @@ struct culm_edge_running {
     struct culm_edge_arena arena;
     char *activations_at, *next_activations_at;     /* the next: of the layout to come */
     size_t activations_room, next_activations_room; /* of addresses */
-    size_t activations_held;                        /* in memory */
-    bool changed;                                   /* something asks for a new layout */
+    size_t activations_held, activations_wanted; /* in memory; what whoever runs next brings in */
+    bool changed;                                /* something asks for a new layout */
     bool again;        /* the workload is to be read again, once the layout to come counts */
     uint64_t round_ns; /* a round is not looked at before */
     uint64_t timed_ns; /* when run times were compared last */
@@ -170,12 +194,16 @@ struct culm_edge_running {
     int64_t round;                      /* of the package; -1: none */
     struct culm_edge_laid *laid, *next; /* that counts; that is to come */
     struct culm_edge_plan plan, next_plan;
+    bool next_is_quick;          /* the plan to come was made while frames waited */
+    struct edge_planner planner; /* of a better one */
     size_t limit_bytes;
     double rate_mb_per_s;  /* of loads; 0: as fast as files are read */
     uint64_t line_free_ns; /* when the line at that rate is free again; I/O thread */
     char *part;            /* CULM_EDGE_PART bytes, whole pages; of whoever reads */
-    double read_s;         /* spent reading; with read_bytes, for the profile */
-    int64_t read_bytes, reads;
+    struct edge_spool spool;
+    struct culm_edge_loads
+        loads[2];    /* what they took; [1]: in the run, of what had been read before */
+    bool read_again; /* the last one was of that */
     struct culm_alone *alone;
     struct culm_edge_scheduler *scheduler;
     struct culm_sink *sink;
@@ -189,11 +217,19 @@ static inline size_t edge_round64(size_t bytes) { return (bytes + 63) / 64 * 64;
 /* What models were read with goes back to the system: an edge box has little. */
 void culm_edge_running_trim(void);
 
-/* edge_run_exec.c */
-extern const struct culm_edge_exec_ops culm_edge_running_ops;
-/* Reads a unit to its address, at the rate. One thread at a time. */
+/* edge_run_load.c */
+/* Reads a unit to its address, at the rate, and notes whether it had been read before. One thread at a
+ * time. */
 enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
                                         struct culm_error *error);
+/* Units of many small tensors are put in one piece, before anything runs: one by one, none stays. */
+enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error);
+/* What loads take: as measured, else as the profile says. 0 MB/s: as fast as can be. */
+void culm_edge_running_loading(const struct culm_edge_running *run, double *ret_ms,
+                               double *ret_mb_per_s);
+
+/* edge_run_exec.c */
+extern const struct culm_edge_exec_ops culm_edge_running_ops;
 /* Runs `count` pictures of query on what lies in the activations' memory as its image. */
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
                                int32_t size);
@@ -201,6 +237,9 @@ void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query 
 struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
                                            const struct edge_query *query,
                                            const struct edge_frame *frame);
+/* Activations come into memory, as many as the scheduler wants: before a program runs, on its thread, so
+ * that the loop need not wait for the pages. */
+enum culm_status culm_edge_running_hold(struct culm_edge_running *run, struct culm_error *error);
 /* The image of a program, in the activations' memory. */
 float *culm_edge_running_image(struct culm_edge_running *run);
 
@@ -224,6 +263,11 @@ void culm_edge_running_round(struct culm_edge_running *run);
 void culm_edge_running_reload(struct culm_edge_running *run);
 /* What has changed by itself: drift, run times, how fast feeds are. */
 void culm_edge_running_settle(struct culm_edge_running *run);
+/* Has a better plan thought out where one was made quickly, and takes it up when it is there. */
+void culm_edge_running_replan(struct culm_edge_running *run);
+void culm_edge_running_stop_planner(struct culm_edge_running *run);
+/* An event of the plan that counts. */
+void culm_edge_running_tell_plan(struct culm_edge_running *run);
 /* edge_run_drift.c */
 /* Queries that were merged have their originals beside them, as the round and drift want it. */
 enum culm_status culm_edge_running_shadows(struct culm_edge_running *run, struct culm_error *error);

@@ -13,6 +13,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #define TIMES_NS 5000000000ull /* how often run times are compared with what was expected */
 #define AGAIN_NS 5000000000ull /* from a round that was refused until it is tried again */
@@ -21,10 +26,12 @@
 
 /* --- layouts --- */
 
-/* Lays, plans and hands over. The store is locked by the caller, and no layout is to come. */
-static enum culm_status relay(struct culm_edge_running *run, struct culm_error *error) {
+/* Lays, plans unless there is a plan, and hands over. The store is locked by the caller, and no layout is
+ * to come. */
+static enum culm_status relay(struct culm_edge_running *run, const struct culm_edge_plan *made,
+                              struct culm_error *error) {
     struct culm_edge_laid *laid = NULL;
-    struct culm_edge_plan plan;
+    struct culm_edge_plan plan = made ? *made : (struct culm_edge_plan){0};
     int32_t there = 0;
     enum culm_status status = culm_edge_running_lay(run, &laid, error);
     for (int32_t q = 0; q < run->query_count; q++) {
@@ -33,10 +40,11 @@ static enum culm_status relay(struct culm_edge_running *run, struct culm_error *
     const struct culm_edge_plan_options how = {
         .given_order = run->catalog[0]->workload.edge.order == CULM_EDGE_ORDER_GIVEN,
         .quick = there > PLAYED_QUERIES};
-    status = status ? status : culm_edge_plan(&laid->layout, &how, &plan, error);
+    status = status || made ? status : culm_edge_plan(&laid->layout, &how, &plan, error);
     if (status == CULM_OK) {
         run->next = laid;
         run->next_plan = plan;
+        run->next_is_quick = !made; /* frames wait: what takes longer is thought out beside */
         status = culm_edge_scheduler_update(run->scheduler, &laid->layout, &plan, error);
         if (status == CULM_OK) {
             return CULM_OK; /* and it may count by now */
@@ -136,23 +144,88 @@ static void forget(struct before *before) {
     }
 }
 
-/* `change` with the store locked; then a layout. */
+/* `change` with the store locked; then a layout, with that plan if there is one. */
 static enum culm_status try_change(struct culm_edge_running *run,
                                    enum culm_status (*change)(struct culm_edge_running *run,
                                                               struct culm_error *error),
-                                   struct culm_error *error) {
+                                   const struct culm_edge_plan *plan, struct culm_error *error) {
     struct before before;
     enum culm_status status =
         remember(run, &before) ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     pthread_mutex_lock(&run->lock);
     status = status || !change ? status : change(run, error);
-    status = status ? status : relay(run, error);
+    status = status ? status : relay(run, plan, error);
     if (status != CULM_OK) {
         put_back(run, &before);
     }
     pthread_mutex_unlock(&run->lock);
     forget(&before);
     return status;
+}
+
+/* --- better plans --- */
+
+void culm_edge_running_tell_plan(struct culm_edge_running *run) {
+    const struct culm_edge_plan *plan = &run->plan;
+    json_t *order = json_array(), *visit = json_object();
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct edge_query *query = &run->query[plan->order[i]];
+        const char *name = query->entry->config->name;
+        if (query->original_of < 0) { /* else it looks at samples */
+            json_array_append_new(order, culm_json_text(name));
+            json_object_set_new(visit, name, json_integer(plan->visit[plan->order[i]]));
+        }
+    }
+    culm_edge_running_publish(run, json_pack("{s:s, s:o, s:o, s:i, s:f}", "event", "plan", "order",
+                                             order, "visit", visit, "frames_waiting", plan->slots,
+                                             "least_processed", plan->least_share));
+}
+
+static void *think(void *arg) {
+    struct edge_planner *planner = arg;
+#ifdef __linux__
+    /* What models run on comes first. */
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+#endif
+    planner->status = culm_edge_catalog_plan(planner->catalog, &planner->laid->layout,
+                                             &planner->stop, &planner->plan, &planner->error);
+    __atomic_store_n(&planner->done, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+void culm_edge_running_stop_planner(struct culm_edge_running *run) {
+    struct edge_planner *planner = &run->planner;
+    if (planner->thinks) {
+        __atomic_store_n(&planner->stop, 1, __ATOMIC_RELEASE);
+        pthread_join(planner->thread, NULL);
+        culm_edge_laid_free(planner->laid);
+        *planner = (struct edge_planner){0};
+    }
+}
+
+void culm_edge_running_replan(struct culm_edge_running *run) {
+    struct edge_planner *planner = &run->planner;
+    struct culm_error error;
+    if (planner->thinks && __atomic_load_n(&planner->done, __ATOMIC_ACQUIRE)) {
+        struct culm_edge_plan plan = planner->plan;
+        bool wanted = planner->wanted, good = planner->status == CULM_OK;
+        culm_edge_running_stop_planner(run);
+        planner->wanted = wanted;
+        /* Of a layout that has gone meanwhile, or is to go, nothing is wanted. */
+        if (good && !wanted && !run->next && !culm_edge_plan_same(&plan, &run->plan)) {
+            (void)try_change(run, NULL, &plan, &error); /* what counts goes on */
+        }
+    }
+    if (planner->wanted && !planner->thinks && !run->next) {
+        *planner = (struct edge_planner){.catalog = run->catalog[0],
+                                         .laid = culm_edge_laid_copy(run->laid)};
+        planner->thinks =
+            planner->laid && pthread_create(&planner->thread, NULL, think, planner) == 0;
+        if (!planner->thinks) {
+            culm_edge_laid_free(planner->laid);
+            planner->laid = NULL;
+        }
+    }
 }
 
 /* --- rounds --- */
@@ -165,7 +238,7 @@ void culm_edge_running_round(struct culm_edge_running *run) {
         return;
     }
     run->round_ns = now + AGAIN_NS; /* what is wrong is not told all the time */
-    if (try_change(run, culm_edge_running_sources, &error) == CULM_OK) {
+    if (try_change(run, culm_edge_running_sources, NULL, &error) == CULM_OK) {
         run->round_ns = 0;
         culm_edge_running_publish(
             run, json_pack("{s:s, s:I}", "event", "round", "round", (json_int_t)run->round));
@@ -325,7 +398,7 @@ void culm_edge_running_reload(struct culm_edge_running *run) {
     } else {
         run->catalog[run->catalogs++] = catalog;
         status = culm_edge_catalog_open(run->command->workload, &options, catalog, &error);
-        status = status ? status : try_change(run, take_workload, &error);
+        status = status ? status : try_change(run, take_workload, NULL, &error);
         drop_unused(run);
     }
     culm_edge_running_trim();
@@ -412,7 +485,7 @@ void culm_edge_running_settle(struct culm_edge_running *run) {
     }
     if (run->changed) {
         run->changed = false;
-        if (try_change(run, go_back, &error) != CULM_OK) {
+        if (try_change(run, go_back, NULL, &error) != CULM_OK) {
             culm_edge_running_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
                                                      culm_json_text(error.text)));
         }

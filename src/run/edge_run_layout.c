@@ -468,9 +468,8 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
                                                     &laid->bytes, laid->list, count, error);
     status = status || !run->arena.base ? status : place_units(run, error);
     status = status || !run->arena.base ? status : place_others(run, error);
-    double rate = run->rate_mb_per_s > 0 ? run->rate_mb_per_s
-                  : run->read_s > 0      ? (double)run->read_bytes / 1e6 / run->read_s
-                                         : first->profile.mb_per_s;
+    double load_ms, rate;
+    culm_edge_running_loading(run, &load_ms, &rate);
     laid->layout = (struct culm_edge_layout){
         .query_count = run->query_count,
         .feed_count = run->feed_count,
@@ -478,7 +477,7 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
         .query = laid->query,
         .feed = laid->feed,
         .tensor_bytes = laid->bytes,
-        .load_ns = (uint64_t)(first->profile.load_ms * 1e6),
+        .load_ns = (uint64_t)(load_ms * 1e6),
         .load_ns_per_byte = rate > 0 ? 1e3 / rate : 0,
         .limit_bytes = run->limit_bytes,
     };
@@ -554,7 +553,12 @@ static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q
     enum culm_status status = CULM_OK;
     int32_t held = 0;
     for (; held < of->tensor_count && status == CULM_OK; held++) {
+        uint64_t begin = culm_clock_ns();
         status = culm_edge_running_read(run, of->tensor[held], error);
+        if (status == CULM_OK) {
+            culm_edge_loads_add(&run->loads[false], run->laid->bytes[of->tensor[held]],
+                                culm_clock_ns() - begin);
+        }
     }
     held -= status != CULM_OK;
     for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
@@ -563,14 +567,15 @@ static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q
             continue;
         }
         run->exec.ops->activations(&run->exec, of->activation_bytes[b]);
-        for (int i = -1; i < CALIBRATED; i++) { /* the first does not count */
+        status = culm_edge_running_hold(run, error);
+        for (int i = -1; i < CALIBRATED && status == CULM_OK; i++) { /* the first does not count */
             uint64_t begin = culm_clock_ns();
             culm_edge_running_compute(run, query, b);
             if (i >= 0) {
                 took[i] = (double)(culm_clock_ns() - begin) / 1e6;
             }
         }
-        times->run_ms[b] = culm_median(took, CALIBRATED);
+        times->run_ms[b] = status == CULM_OK ? culm_median(took, CALIBRATED) : 0;
     }
     run->exec.ops->activations(&run->exec, 0);
     for (int32_t i = 0; i < held; i++) {
@@ -619,6 +624,10 @@ void culm_edge_running_release(struct culm_edge_running *run) {
     culm_edge_store_release(&run->store);
     free(run->unit_at);
     free(run->part);
+    if (run->spool.file) {
+        close(run->spool.file - 1);
+    }
+    free(run->spool.at);
     culm_prediction_room_release(&run->room);
     free(run->tensor);
     culm_edge_arena_release(&run->arena);

@@ -75,6 +75,23 @@ static enum culm_status infer(struct culm_job *job) {
     return job->status;
 }
 
+/* What is told of a job is what the simulation let it take. */
+static void loaded(struct culm_edge_exec *exec, const struct culm_edge_load *load, uint64_t ns) {
+    struct judge *judge = judge_of(exec);
+    if (culm_edge_virtual_now(judge->virtual) - ns != load->begin_ns) {
+        complain(judge, "tensor %d is told to have come after %llu ns", load->tensor,
+                 (unsigned long long)ns);
+    }
+}
+
+static void ran(struct culm_edge_exec *exec, const struct culm_edge_batch *batch, uint64_t ns) {
+    struct judge *judge = judge_of(exec);
+    if (culm_edge_virtual_now(judge->virtual) - ns != batch->begin_ns) {
+        complain(judge, "q%d is told to have run for %llu ns", batch->query,
+                 (unsigned long long)ns);
+    }
+}
+
 static void evict(struct culm_edge_exec *exec, int32_t tensor) {
     struct judge *judge = judge_of(exec);
     if (!judge->there[tensor]) {
@@ -127,6 +144,8 @@ static void relaid(struct culm_edge_exec *exec) {
 static const struct culm_edge_exec_ops judge_ops = {.size = sizeof(struct culm_edge_exec_ops),
                                                     .load = load,
                                                     .infer = infer,
+                                                    .loaded = loaded,
+                                                    .ran = ran,
                                                     .evict = evict,
                                                     .activations = activations,
                                                     .settled = settled,

@@ -893,6 +893,92 @@ def loads_take_no_more(bench):
     check(most <= beside + limit + (4 << 20), f"{most} bytes at most, {beside} beside the arena with small tensors, limit {limit}")
 
 
+def small_tensors(bench):
+    """Small tensors that come and go together are read in one piece, without a look at their files."""
+    two_models(bench)
+    path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    process = begin(bench, path)
+
+    def loads(query):
+        return [event for event in events_of(process.out) if event["event"] == "load" and event["query"] == query]
+    until(process, "a load of each", lambda: loads("one") and loads("two"))
+    folder, gone = os.path.join(process.out, "originals", "tensors"), 0
+    for name in os.listdir(folder):
+        if os.path.getsize(os.path.join(folder, name)) < 16384:
+            os.remove(os.path.join(folder, name))
+            gone += 1
+    check(gone >= 20, f"only {gone} small tensors")
+    mark = {query: (len(loads(query)), len(fresh(process.out, query))) for query in ("one", "two")}
+    until(process, "loads after it", lambda: all(len(loads(query)) > mark[query][0] + 3 for query in mark) or told(process.out, "load_failed"))
+    check(not told(process.out, "load_failed"), "a load failed")
+    until(process, "answers after it", lambda: all(len(fresh(process.out, query)) > mark[query][1] + 3 for query in mark))
+    end(bench, process)
+    same_as_predict(bench, process.out, "one", "a")
+    same_as_predict(bench, process.out, "two", "b")
+
+
+def six_models(bench):
+    """A workload of six models that is too much for what there is, so that plans differ, and a profile for it."""
+    make_pictures(bench.path("pictures"), 6)
+    draw = random.Random(5)
+    for number, name in enumerate("abcdef"):
+        make_model(bench.path(name), number, wide=32 + 32 * number)
+    path = workload(bench, [(name, name) for name in "abcdef"], edge="load_mb_per_s: 4, memory: min", fps=15)
+    first = bench.run("edge", "run", path, "--for", "0.1", "--out", bench.path("first"))
+    equal(first.code, 0, f"exit code ({first.err})")
+    with open(bench.path("first", "profile.json"), encoding="utf-8") as file:
+        profile = json.load(file)
+    check(profile["load"]["mb_per_s"] > 0, f"{profile['load']}")
+    for model in profile["models"].values():  # what it takes of memory, and times that are as long anywhere
+        least = draw.randint(4, 20)
+        model["run_ms"] = {"1": least, "2": 1.8 * least}
+    with open(bench.path("profile.json"), "w", encoding="utf-8") as file:
+        json.dump(profile, file)
+    plan = json.loads(bench.run("edge", "plan", path, "--profile", bench.path("profile.json"), "--for", "20", "--json").out)
+    return path, plan
+
+
+def as_planned(bench):
+    """A run expects what `plan` says with the same profile: it is the same plan."""
+    path, plan = six_models(bench)
+    ended = bench.run("edge", "run", path, "--profile", bench.path("profile.json"), "--for", "0.1", "--out", bench.path("out"))
+    equal(ended.code, 0, f"exit code ({ended.err})")
+    start = next(event for event in events_of(bench.path("out")) if event["event"] == "start")
+    wanted = {query["query"]: query["processed"] / query["frames"] for query in plan["queries"]}
+    check(min(wanted.values()) < 0.999, "everything can be answered, whatever the plan")
+    equal({query["query"]: round(query["processed"], 9) for query in start["expected"]}, {name: round(share, 9) for name, share in wanted.items()},
+          "shares that are expected")
+
+
+def planned_anew(bench):
+    """A plan that had to be made at once, with frames waiting, is followed by the one that `plan` makes."""
+    path, plan = six_models(bench)
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace(bench.path("pictures"), bench.path("silent"))
+    if not shutil.which("ffmpeg"):
+        raise Skipped("ffmpeg is not installed")
+    os.mkfifo(bench.path("silent"))  # of which nothing ever comes, so that nothing is measured
+    held = os.open(bench.path("silent"), os.O_RDWR)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("deadline_ms: 400", "deadline_ms: 500"))
+        process = begin(bench, path, "--profile", bench.path("profile.json"))
+        until(process, "the first plan", lambda: told(process.out, "plan"))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        equal(tell(process).get("error"), None, "error")
+
+        def plans():
+            return [event for event in events_of(process.out) if event["event"] == "plan"]
+        until(process, "the better plan", lambda: len(plans()) > 2)
+        for key in ("order", "visit", "frames_waiting"):
+            equal(plans()[2][key], plan[key], key)
+        check(plans()[2]["least_processed"] > plans()[1]["least_processed"], "it is not better")
+        end(bench, process)
+    finally:
+        os.close(held)
+
+
 def grid(bench):
     two_models(bench)
     path = workload(bench, [("one", "a"), ("two", "b")], edge="load_mb_per_s: 20")
@@ -1024,6 +1110,9 @@ cases.add("a limit below the model", too_little)
 cases.add("a damaged tensor", damaged)
 cases.add("the arena, seen from outside", arena)
 cases.add("loads take no memory beside the limit", loads_take_no_more)
+cases.add("small tensors are read in one piece", small_tensors)
+cases.add("a run expects what was planned", as_planned)
+cases.add("a plan made in haste is followed by a better one", planned_anew)
 cases.add("the grid", grid)
 cases.add("the grid's accuracy", grid_accuracy)
 cases.add("one file spelt in two ways", spellings)

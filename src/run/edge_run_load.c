@@ -1,0 +1,307 @@
+/*
+ * Loads: tensors read into the arena.
+ *
+ * A file is read past the cache of the system where that is possible, so that a load is what it costs;
+ * with a rate, a load takes as long as at that rate. A tensor's digest is compared when it is first read.
+ *
+ * A unit of many small tensors would be many files to open, which takes several times as long as their bytes
+ * do: once read it is kept in one piece, as it lies in memory, in a file that has no name.
+ */
+#include "run/edge_run.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OVERSLEPT_NS 5000000ull
+#define MEASURED 32 /* loads that say more than a profile does */
+
+static void wait_until(uint64_t at_ns) {
+    uint64_t now = culm_clock_ns();
+    while (now < at_ns) {
+        const struct timespec left = {(time_t)((at_ns - now) / 1000000000),
+                                      (long)((at_ns - now) % 1000000000)};
+        nanosleep(&left, NULL);
+        now = culm_clock_ns();
+    }
+}
+
+/* --- from files of their own --- */
+
+/* A source that is being read. */
+struct reading {
+    char path[CULM_PATH_MAX];
+    struct culm_package_tensor tensor;
+    size_t bytes;
+    bool turned, verified;
+    int32_t number;
+};
+
+/* At least `bytes` from `offset` on, and no more than `room`. */
+static enum culm_status read_some(int fd, char *at, size_t offset, size_t bytes, size_t room,
+                                  const char *path, struct culm_error *error) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = pread(fd, at + done, room - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? culm_error_errno(error, errno, "read '%s'", path)
+                           : culm_error_set(error, CULM_ERR_FORMAT,
+                                            "'%s': cut short after %zu bytes", path, offset + done);
+        }
+        done += (size_t)got;
+    }
+    return CULM_OK;
+}
+
+/* To its place in one go; what is run on in another order goes there part by part, so that it takes no
+ * memory beside its own. */
+static enum culm_status read_parts(const struct culm_edge_running *run,
+                                   const struct reading *source, int fd, char *at, size_t room,
+                                   struct culm_sha256 *hash, struct culm_error *error) {
+    struct culm_param param = {.turned = true, .written = {.rank = source->tensor.rank}};
+    memcpy(param.written.dim, source->tensor.shape,
+           (size_t)source->tensor.rank * sizeof *source->tensor.shape);
+    size_t part = source->turned ? CULM_EDGE_PART : source->bytes;
+    enum culm_status status = CULM_OK;
+    for (size_t done = 0; done < source->bytes && status == CULM_OK; done += part) {
+        size_t bytes = source->bytes - done < part ? source->bytes - done : part;
+        char *to = source->turned ? run->part : at;
+        status = read_some(fd, to, done, bytes, source->turned ? CULM_EDGE_PART : room,
+                           source->path, error);
+        if (status == CULM_OK && hash) {
+            culm_sha256_update(hash, to, bytes);
+        }
+        if (status == CULM_OK && source->turned) {
+            culm_graph_turn_part(&param, (const float *)to, (int64_t)(done / sizeof(float)),
+                                 (int64_t)(bytes / sizeof(float)), (float *)at);
+        }
+    }
+    return status;
+}
+
+static enum culm_status read_and_verify(const struct culm_edge_running *run,
+                                        const struct reading *source, int fd, char *at, size_t room,
+                                        struct culm_error *error) {
+    struct culm_sha256 hash = {0};
+    char digest[CULM_SHA256_HEX];
+    if (source->verified) {
+        return read_parts(run, source, fd, at, room, NULL, error);
+    }
+    enum culm_status status = culm_package_digest_begin(&source->tensor, &hash);
+    if (status != CULM_OK) {
+        return culm_error_set(error, status, "SHA-256 failed");
+    }
+    status = read_parts(run, source, fd, at, room, &hash, error);
+    if (status == CULM_OK && (status = culm_sha256_final(&hash, digest)) != CULM_OK) {
+        culm_error_set(error, status, "SHA-256 failed");
+    } else if (status == CULM_OK && strcmp(digest, source->tensor.digest) != 0) {
+        status =
+            culm_error_set(error, CULM_ERR_FORMAT,
+                           "'%s' is not what its name says; copy the package again", source->path);
+    }
+    culm_sha256_release(&hash);
+    return status;
+}
+
+/* Past the cache if `direct`: then room is a whole number of pages. */
+static enum culm_status read_source(const struct culm_edge_running *run,
+                                    const struct reading *source, char *at, size_t room,
+                                    bool direct, struct culm_error *error) {
+    int fd = direct ? open(source->path, O_RDONLY | O_CLOEXEC | O_DIRECT) : -1;
+    bool past = fd >= 0;
+    if (fd < 0) {
+        fd = open(source->path, O_RDONLY | O_CLOEXEC);
+    }
+    if (fd < 0) {
+        return culm_error_errno(error, errno, "open '%s'", source->path);
+    }
+    enum culm_status status =
+        read_and_verify(run, source, fd, at, past ? room : source->bytes, error);
+    if (!past) {
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    }
+    close(fd);
+    /* A file system may say only then that it does not do that. */
+    return status == CULM_ERR_IO && past ? read_source(run, source, at, room, false, error)
+                                         : status;
+}
+
+static enum culm_status describe(const struct culm_edge_running *run, int32_t number,
+                                 struct reading *source, struct culm_error *error) {
+    const struct edge_tensor *tensor = &run->tensor[number];
+    source->number = number;
+    source->tensor = tensor->of;
+    source->turned = tensor->turned;
+    source->verified = tensor->verified;
+    source->bytes = run->store.source[number].bytes;
+    return culm_package_tensor_path(run->store.source[number].place ? run->originals : run->package,
+                                    tensor->of.digest, source->path, error);
+}
+
+/* ret_again: all of them had been read before. */
+static enum culm_status read_sources(struct culm_edge_running *run,
+                                     const struct culm_edge_unit *unit, char *at, bool *ret_again,
+                                     struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    size_t offset = 0;
+    *ret_again = true;
+    for (int32_t i = 0; i < unit->count && status == CULM_OK; i++) {
+        struct reading source;
+        pthread_mutex_lock(&run->lock);
+        status = describe(run, unit->source[i], &source, error);
+        pthread_mutex_unlock(&run->lock);
+        status = status
+                     ? status
+                     : read_source(run, &source, at + offset, unit->bytes, unit->count == 1, error);
+        if (status == CULM_OK && !source.verified) {
+            *ret_again = false;
+            pthread_mutex_lock(&run->lock);
+            run->tensor[source.number].verified = true;
+            pthread_mutex_unlock(&run->lock);
+        }
+        offset += edge_round64(source.bytes);
+    }
+    return status;
+}
+
+/* --- in one piece --- */
+
+/* A file system may say only when it is used that it does not go past the cache. */
+static bool use_cache(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_DIRECT) && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
+static bool spool_io(int fd, char *at, size_t bytes, off_t offset, bool write) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = write ? pwrite(fd, at + done, bytes - done, offset + (off_t)done)
+                            : pread(fd, at + done, bytes - done, offset + (off_t)done);
+        if (got > 0) {
+            done += (size_t)got;
+        } else if (got == 0 || (errno != EINTR && !(errno == EINVAL && use_cache(fd)))) {
+            return false;
+        }
+    }
+    if (!(fcntl(fd, F_GETFL) & O_DIRECT)) {
+        (void)posix_fadvise(fd, offset, (off_t)bytes, POSIX_FADV_DONTNEED);
+    }
+    return true;
+}
+
+static bool open_spool(struct culm_edge_running *run) {
+    char path[CULM_PATH_MAX];
+    struct culm_error error;
+    const int how = O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC;
+    if (culm_path_format(path, &error, "%s/small.part", run->out) != CULM_OK) {
+        return false;
+    }
+    int fd = open(path, how | O_DIRECT, 0600);
+    fd = fd < 0 ? open(path, how, 0600) : fd;
+    (void)unlink(path);
+    run->spool.file = fd + 1;
+    return fd >= 0;
+}
+
+/* What was read of many files. Where that cannot be kept, on a full disk, say, it is read of them again. */
+static void keep(struct culm_edge_running *run, int32_t number, char *at, size_t bytes) {
+    struct edge_spool *spool = &run->spool;
+    if (spool->failed || !CULM_GROW(spool->at, spool->capacity, number + 1)) {
+        return;
+    }
+    while (spool->count <= number) {
+        spool->at[spool->count++] = -1;
+    }
+    if ((!spool->file && !open_spool(run)) ||
+        !spool_io(spool->file - 1, at, bytes, spool->end, true)) {
+        spool->failed = true;
+        return;
+    }
+    spool->at[number] = spool->end;
+    spool->end += (off_t)bytes;
+}
+
+static bool is_kept(const struct culm_edge_running *run, int32_t number) {
+    return number < run->spool.count && run->spool.at[number] >= 0;
+}
+
+/* --- units --- */
+
+/* ret_again: it had been read before, from where it was read now. */
+static enum culm_status bring_in(struct culm_edge_running *run, int32_t number, size_t *ret_bytes,
+                                 bool *ret_again, struct culm_error *error) {
+    pthread_mutex_lock(&run->lock);
+    struct culm_edge_unit unit = run->store.unit[number]; /* its list stays where it is */
+    char *at = run->unit_at[number];
+    pthread_mutex_unlock(&run->lock);
+    enum culm_status status = culm_edge_arena_hold(&run->arena, at, unit.bytes, error);
+    bool kept = status == CULM_OK && is_kept(run, number) &&
+                spool_io(run->spool.file - 1, at, unit.bytes, run->spool.at[number], false);
+    *ret_bytes = unit.bytes;
+    *ret_again = true;
+    if (status == CULM_OK && !kept) {
+        status = read_sources(run, &unit, at, ret_again, error);
+        if (status == CULM_OK && unit.count > 1) {
+            keep(run, number, at, unit.bytes);
+            *ret_again = false;
+        }
+    }
+    if (status != CULM_OK) {
+        culm_edge_arena_give_back(&run->arena, at, unit.bytes);
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t number,
+                                        struct culm_error *error) {
+    uint64_t begin = culm_clock_ns();
+    size_t bytes;
+    enum culm_status status = bring_in(run, number, &bytes, &run->read_again, error);
+    if (status == CULM_OK && run->rate_mb_per_s > 0) {
+        /* What one load overslept the next one makes good. */
+        uint64_t from = run->line_free_ns + OVERSLEPT_NS > begin ? run->line_free_ns : begin;
+        run->line_free_ns = from + (uint64_t)((double)bytes * 1e3 / run->rate_mb_per_s);
+        wait_until(run->line_free_ns);
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    for (int32_t u = 0; u < run->store.unit_count && status == CULM_OK; u++) {
+        size_t bytes;
+        bool again;
+        if (run->store.unit[u].count > 1 && !is_kept(run, u)) {
+            status = bring_in(run, u, &bytes, &again, error);
+            if (status == CULM_OK) {
+                run->exec.ops->evict(&run->exec, u);
+            }
+        }
+    }
+    return status;
+}
+
+void culm_edge_running_loading(const struct culm_edge_running *run, double *ret_ms,
+                               double *ret_mb_per_s) {
+    const struct culm_edge_profile *given = &run->catalog[0]->profile;
+    const struct culm_edge_loads *again = &run->loads[true];
+    *ret_ms = given->load_ms;
+    *ret_mb_per_s = given->mb_per_s;
+    if (again->count >= MEASURED) {
+        culm_edge_loads_fit(again, ret_ms, ret_mb_per_s);
+    } else if (run->loads[false].count > 0 && given->mb_per_s <= 0) {
+        culm_edge_loads_fit(&run->loads[false], ret_ms, ret_mb_per_s);
+    }
+    if (run->rate_mb_per_s > 0) {
+        *ret_ms = 0;
+        *ret_mb_per_s = run->rate_mb_per_s;
+    }
+}
