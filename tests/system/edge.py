@@ -845,8 +845,15 @@ def arena(bench):
     wait_until(lambda: os.path.exists(log) and any(event["event"] == "evict" for event in read_events(log)), 30, "evictions")
     start = next(event for event in read_events(log) if event["event"] == "start")
 
-    def enough():
+    def stopped():
+        with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+    def enough():  # a look takes a while, so that what moves meanwhile would be seen twice: it is stopped
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_until(stopped, 30, "it to stop")
         seen.append(resident(process.pid, *start["arena"]))
+        os.kill(process.pid, signal.SIGCONT)
         return len(seen) >= 40 and len(set(seen)) > 1
     wait_until(enough, 30, "looks at its memory, some of it given back")
     os.kill(process.pid, signal.SIGTERM)
