@@ -37,8 +37,7 @@ struct culm_gnn_numeric_options {
     const struct culm_graph_data *graph;        /* labels, splits and features were read */
     struct culm_blob_pool *pool;
     struct culm_device *device; /* NULL: for FINISH alone */
-    struct json_t *choices;     /* as checkpoints record them; NULL: not */
-    struct json_t *inputs;
+    struct json_t *inputs;      /* as checkpoints record them; NULL: not */
     struct culm_pins *pins; /* model.init is what was pinned; NULL: whatever it is */
 };
 

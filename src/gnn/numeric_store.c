@@ -232,7 +232,6 @@ enum culm_status gnn_save(struct culm_gnn_numeric *x, struct culm_gnn_task *task
         .seed = x->o.config->seed,
         .signature = x->o.signature,
         .config = x->o.config_text,
-        .choices = x->o.choices,
         .inputs = x->o.inputs,
     };
     enum culm_status status = tensors_of(x, task->input->data, &tensors, error);
