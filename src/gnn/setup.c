@@ -2,7 +2,6 @@
 #include "gnn/setup.h"
 
 #include "gnn/numeric.h"
-#include "gnn/partition.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,8 @@ static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
 }
 
-static enum culm_status cut(struct culm_gnn_setup *s, const uint32_t *interval_of,
-                            struct culm_error *error) {
+/* `shares`: servers get their intervals too. */
+static enum culm_status cut(struct culm_gnn_setup *s, bool shares, struct culm_error *error) {
     const struct culm_partition_options options = {.intervals = s->config->intervals,
                                                    .method = CULM_PARTITION_AUTO,
                                                    .seed = s->config->seed,
@@ -21,16 +20,20 @@ static enum culm_status cut(struct culm_gnn_setup *s, const uint32_t *interval_o
     struct culm_adjacency neighbours = {0};
     struct culm_partition partition = {0};
     s->interval_of = malloc(bytes);
-    if (!s->interval_of) {
+    s->owned = calloc((size_t)s->config->servers + 1, sizeof *s->owned);
+    if (!s->interval_of || !s->owned) {
         return no_memory(error);
-    }
-    if (interval_of) {
-        memcpy(s->interval_of, interval_of, bytes);
-        return CULM_OK;
     }
     enum culm_status status = culm_adjacency_of(s->graph, false, &neighbours, error);
     if (status == CULM_OK) {
         status = culm_partition_of(&neighbours, &options, &partition, error);
+    }
+    if (status == CULM_OK && shares) {
+        status = culm_partition_share(&neighbours, &partition, s->config->servers, s->owned, error);
+    }
+    if (status == CULM_OK && shares) {
+        status = culm_partition_count(&neighbours, s->graph->directed, &partition,
+                                      s->config->servers, s->owned, &s->counts, error);
     }
     if (status == CULM_OK) {
         memcpy(s->interval_of, partition.interval, bytes);
@@ -63,9 +66,9 @@ static enum culm_status build(struct culm_gnn_setup *s, const struct culm_gnn_pl
 }
 
 /* `config`: the setup's own, for one that predicts classes; NULL: for training. */
-static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *interval_of,
-                                   struct culm_pins *pins, struct culm_gnn_config *config,
-                                   int64_t classes, struct culm_error *error) {
+static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *pins,
+                                   struct culm_gnn_config *config, int64_t classes,
+                                   struct culm_error *error) {
     struct culm_gnn_plan plan;
     unsigned parts = CULM_GRAPH_ALL | (s->config->graph.memory_mb > 0 ? CULM_GRAPH_IN_FILE : 0);
     enum culm_status status =
@@ -81,7 +84,7 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *int
         config->intervals = s->graph->vertices;
     }
     if (status == CULM_OK) {
-        status = cut(s, interval_of, error);
+        status = cut(s, !config, error);
     }
     if (status == CULM_OK) {
         status =
@@ -103,15 +106,14 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, const uint32_t *int
     return status;
 }
 
-enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config,
-                                     const uint32_t *interval_of, struct culm_pins *pins,
+enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config, struct culm_pins *pins,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error) {
     struct culm_gnn_setup *s = calloc(1, sizeof *s);
     if (!s) {
         return no_memory(error);
     }
     s->config = config;
-    enum culm_status status = open_graph(s, interval_of, pins, NULL, 0, error);
+    enum culm_status status = open_graph(s, pins, NULL, 0, error);
     if (status != CULM_OK) {
         culm_gnn_setup_close(s);
         return status;
@@ -128,7 +130,7 @@ enum culm_status culm_gnn_setup_predict(struct culm_gnn_config *config, int64_t 
         return no_memory(error);
     }
     s->config = config;
-    enum culm_status status = open_graph(s, NULL, NULL, config, classes, error);
+    enum culm_status status = open_graph(s, NULL, config, classes, error);
     if (status != CULM_OK) {
         culm_gnn_setup_close(s);
         return status;
@@ -158,6 +160,7 @@ void culm_gnn_setup_close(struct culm_gnn_setup *s) {
     if (s) {
         culm_graph_data_free(s->graph);
         free(s->interval_of);
+        free(s->owned);
         culm_gnn_structure_free(s->structure);
         culm_gnn_model_free(s->model);
         culm_gnn_layout_release(&s->layout);

@@ -9,21 +9,23 @@
 #define CULM_GNN_SETUP_H
 
 #include "gnn/model.h"
+#include "gnn/partition.h"
 #include "gnn/structure.h"
 
 struct culm_gnn_setup {
     const struct culm_gnn_config *config; /* borrowed */
     struct culm_graph_data *graph;        /* NULL: it was not asked for. Its edges are gone */
     uint32_t *interval_of;                /* [V] by original numbers; NULL likewise */
+    int64_t *owned; /* [servers + 1] as of culm_partition_share; of setup_open alone */
+    struct culm_partition_counts counts;  /* of what servers own; likewise */
     struct culm_gnn_structure *structure; /* NULL likewise */
     struct culm_gnn_model *model;         /* has the plan */
     struct culm_gnn_layout layout;        /* without the graph: its steps alone */
 };
 
-/* Reads the graph and cuts it, or takes over a cut: `interval_of`[V], copied; NULL: cuts it. `pins`
- * as for culm_graph_data_open. */
-enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config,
-                                     const uint32_t *interval_of, struct culm_pins *pins,
+/* Reads the graph and cuts it. `pins` as for culm_graph_data_open; they are borrowed as long as the
+ * setup. CULM_ERR_CONFIG also when there are more servers than intervals. */
+enum culm_status culm_gnn_setup_open(const struct culm_gnn_config *config, struct culm_pins *pins,
                                      struct culm_gnn_setup **ret_setup, struct culm_error *error);
 /* The graph of the configuration, of which features are needed alone, and no more intervals than it
  * has vertices; for evaluation steps of a model of so many classes. */

@@ -104,7 +104,7 @@ enum culm_status culm_gnn_eval(const char *path, struct culm_gnn_evaluation *ret
     int64_t correct[CULM_GNN_SPLITS], count[4];
     enum culm_status status = load(&o, path, culm_file_is_directory(path), error);
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open(&o.config, NULL, NULL, &o.setup, error);
+        status = culm_gnn_setup_open(&o.config, NULL, &o.setup, error);
     }
     if (status == CULM_OK) {
         status = run(&o, correct, error);

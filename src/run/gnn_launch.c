@@ -2,7 +2,6 @@
 #include "run/gnn_launch.h"
 
 #include "gnn/numeric.h"
-#include "gnn/partition.h"
 #include "gnn/phase.h"
 #include "report/gnn.h"
 #include "run/gnn_cost.h"
@@ -28,7 +27,6 @@ struct launch {
                                   * opened here */
     struct culm_train_launch_inputs_thread digests;
     int32_t *home; /* [intervals] */
-    struct culm_partition_counts counts;
     char signature[CULM_SIGNATURE_SIZE];
     struct culm_resume start;
     struct culm_agent_fault *faults;
@@ -48,33 +46,16 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* Which server each interval is to be of. */
 static enum culm_status share_out(struct launch *l, struct culm_error *error) {
-    const struct culm_gnn_structure *structure = l->setup->structure;
-    const struct culm_gnn_config *config = l->o->config;
-    struct culm_partition partition = {.vertices = structure->vertices,
-                                       .intervals = structure->intervals,
-                                       .interval = l->setup->interval_of,
-                                       .new_of_old = structure->new_of_old,
-                                       .first = structure->first};
-    int64_t *owned = calloc((size_t)config->servers + 1, sizeof *owned);
-    l->home = calloc((size_t)structure->intervals, sizeof *l->home);
-    if (!owned || !l->home) {
-        free(owned);
+    l->home = calloc((size_t)l->setup->structure->intervals, sizeof *l->home);
+    if (!l->home) {
         return no_memory(error);
     }
-    const struct culm_adjacency *along = culm_gnn_structure_along(structure, false);
-    enum culm_status status =
-        culm_partition_share(along, &partition, config->servers, owned, error);
-    if (status == CULM_OK) {
-        status = culm_partition_count(along, structure->directed, &partition, config->servers,
-                                      owned, &l->counts, error);
-    }
-    for (int32_t s = 0; s < config->servers && status == CULM_OK; s++) {
-        for (int64_t i = owned[s]; i < owned[s + 1]; i++) {
+    for (int32_t s = 0; s < l->o->config->servers; s++) {
+        for (int64_t i = l->setup->owned[s]; i < l->setup->owned[s + 1]; i++) {
             l->home[i] = s;
         }
     }
-    free(owned);
-    return status;
+    return CULM_OK;
 }
 
 /* The first weights are what they are now, whoever loads them, and when. */
@@ -97,7 +78,7 @@ static enum culm_status check(struct launch *l, struct culm_error *error) {
     }
     if ((status = culm_gnn_prices_load(l->o->config->prices, &l->prices, error)) ||
         (status = culm_gnn_engine_new(l->o->config, l->o->listen, &l->engine, error)) ||
-        (status = culm_gnn_setup_open(l->o->config, NULL, l->inputs.pins, &l->setup, error)) ||
+        (status = culm_gnn_setup_open(l->o->config, l->inputs.pins, &l->setup, error)) ||
         (status = pin_init(l, error)) || (status = share_out(l, error)) ||
         (status = culm_launcher_check(l->launcher, error)) ||
         (status = culm_device_new(1, &device, error))) {
@@ -121,8 +102,9 @@ static json_t *plan_json(const struct launch *l) {
     json_t *plan = culm_gnn_plan_json(&l->brief.plan);
     if (plan) {
         json_object_set_new(plan, "cut_sha256", json_string(l->brief.cut_sha256));
-        json_object_set_new(plan, "cut_edges", json_integer((json_int_t)l->counts.cut_edges));
-        json_object_set_new(plan, "ghosts", json_integer((json_int_t)l->counts.ghosts));
+        json_object_set_new(plan, "cut_edges",
+                            json_integer((json_int_t)l->setup->counts.cut_edges));
+        json_object_set_new(plan, "ghosts", json_integer((json_int_t)l->setup->counts.ghosts));
     }
     return plan;
 }

@@ -151,8 +151,8 @@ static enum culm_status open_setup(struct node *n, struct culm_error *error) {
         return culm_gnn_setup_plan(&n->gear->config, &n->gear->brief.plan, &n->gear->setup, error);
     }
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open(&n->gear->config, NULL, n->gear->inputs.pins, &n->gear->setup,
-                                     error);
+        status =
+            culm_gnn_setup_open(&n->gear->config, n->gear->inputs.pins, &n->gear->setup, error);
     }
     if (status == CULM_OK) {
         status = culm_gnn_cut_sha256(n->gear->setup, cut);

@@ -6,7 +6,6 @@
 #include "base/file.h"
 
 #include "base/clock.h"
-#include "gnn/partition.h"
 #include "gnn/solo.h"
 
 #include <stdio.h>
@@ -66,7 +65,7 @@ enum culm_status culm_gnn_bench(const char *config_path, const char *dtype, int 
     struct culm_gnn_bench bench = {.dtype = culm_precision_names[config.precision],
                                    .threads = threads};
     snprintf(bench.model, sizeof bench.model, "%s", culm_gnn_arch_names[config.model.arch]);
-    status = culm_gnn_setup_open(&config, NULL, NULL, &setup, error);
+    status = culm_gnn_setup_open(&config, NULL, &setup, error);
     if (status == CULM_OK) {
         status = culm_gnn_solo_new(setup, threads, NULL, &solo, error);
     }
@@ -104,40 +103,6 @@ static int64_t worker_bytes(const struct culm_gnn_setup *setup, const struct cul
     }
     int64_t out = step->makes >= 0 ? (int64_t)layout->gather[step->makes].row_bytes : 0;
     return floats * (int64_t)culm_dtype_bytes(setup->model->rows) + out;
-}
-
-/* Edges between the servers of the configuration. */
-static enum culm_status count_cut(const struct culm_gnn_config *config,
-                                  const struct culm_gnn_setup *setup,
-                                  struct culm_gnn_config_about *about, struct culm_error *error) {
-    struct culm_graph_data *graph = NULL;
-    struct culm_adjacency neighbours = {0};
-    const struct culm_partition partition = {.vertices = setup->structure->vertices,
-                                             .intervals = setup->structure->intervals,
-                                             .interval = setup->interval_of,
-                                             .new_of_old = setup->structure->new_of_old,
-                                             .first = setup->structure->first};
-    struct culm_partition_counts counts = {0};
-    int64_t *owned = calloc((size_t)config->servers + 1, sizeof *owned);
-    enum culm_status status =
-        owned ? culm_graph_data_open(config->graph.path, CULM_GRAPH_EDGES, NULL, &graph, error)
-              : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
-    if (status == CULM_OK) {
-        status = culm_adjacency_of(graph, false, &neighbours, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_partition_share(&neighbours, &partition, config->servers, owned, error);
-    }
-    if (status == CULM_OK) {
-        status = culm_partition_count(&neighbours, graph->directed, &partition, config->servers,
-                                      owned, &counts, error);
-    }
-    about->cut_edges = counts.cut_edges;
-    about->ghosts = counts.ghosts;
-    free(owned);
-    culm_adjacency_release(&neighbours);
-    culm_graph_data_free(graph);
-    return status;
 }
 
 static void count_rows(const struct culm_gnn_config *config, const struct culm_gnn_setup *setup,
@@ -187,11 +152,12 @@ enum culm_status culm_gnn_show_config(const char *config_path,
     }
     status = culm_gnn_show(config.graph.path, config.graph.split, &about.graph, error);
     if (status == CULM_OK) {
-        status = culm_gnn_setup_open(&config, NULL, NULL, &setup, error);
+        status = culm_gnn_setup_open(&config, NULL, &setup, error);
     }
     if (status == CULM_OK) {
         count_rows(&config, setup, &about);
-        status = count_cut(&config, setup, &about, error);
+        about.cut_edges = setup->counts.cut_edges;
+        about.ghosts = setup->counts.ghosts;
     }
     culm_gnn_setup_close(setup);
     culm_gnn_config_release(&config);

@@ -43,6 +43,17 @@ def shape_of(bench, changes):
     graphs.check_whole(bench, graphs.train(bench, config), config)
 
 
+def shared_out(bench):
+    """Servers get the intervals that belong together: as many edges are cut as `culm gnn partition` says."""
+    config = changed(CONFIG, epochs=1, servers=3, workers=0, seed=0)
+    run = graphs.train(bench, config)
+    with open(os.path.join(run.dir, "plan.json"), encoding="utf-8") as file:
+        plan = json.load(file)
+    told = bench.run("gnn", "partition", graphs.path, "--intervals", "8", "--servers", "3", "--json")
+    cut = json.loads(told.out)
+    equal((plan["cut_edges"], plan["ghosts"]), (cut["cut_edges"], cut["ghosts"]), "edges and rows between servers")
+
+
 def streamed(bench, arch, changes, away={}):
     """Intervals of so many rows that workers get them block by block: the bits of servers that do it all at once."""
     graph = bench.path("graph")
@@ -385,6 +396,7 @@ cases.add("two servers, one parameter server, four workers", shape, {})
 cases.add("four servers, two parameter servers, no workers", shape, {"servers": 4, "parameter_servers": 2, "workers": 0})
 cases.add("eight servers, three parameter servers, one worker", shape, {"servers": 8, "parameter_servers": 3, "workers": 1})
 cases.add("one server, two workers, two threads", shape, {"servers": 1, "workers": 2, "threads": 2})
+cases.add("intervals go to servers where they are near", shared_out)
 cases.add("rows of 16 bits", lost, {"precision": "bf16"}, [("server:1", 3, "gather"), ("worker:0", 4, "apply")])
 cases.add("rows of 16 bits, attention", shape_of, {"precision": "bf16", "model__arch": "gat", "epochs": 4, "threads": 2})
 cases.add("features beyond memory, gathered before", beyond_memory, "gcn")

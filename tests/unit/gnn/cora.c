@@ -25,7 +25,7 @@ static double learn(const char *graph, const char *how, bool best, uint64_t seed
     snprintf(text, sizeof text, "graph: {path: %s/%s}\nseed: %llu\n%s", getenv("CULM_GRAPHS"),
              graph, (unsigned long long)seed, how);
     if (culm_gnn_config_parse(text, strlen(text), graph, NULL, 0, &config, &error) ||
-        culm_gnn_setup_open(&config, NULL, NULL, &setup, &error) ||
+        culm_gnn_setup_open(&config, NULL, &setup, &error) ||
         culm_gnn_solo_new(setup, 1, NULL, &solo, &error)) {
         fail_msg("%s", error.text);
     }

@@ -185,7 +185,7 @@ int main(int argc, char **argv) {
     if (culm_gnn_config_parse(text, strlen(text), name, sets, (size_t)(argc - 3), &config,
                               &error) ||
         culm_safetensors_open(path, &golden, &error) ||
-        culm_gnn_setup_open(&config, NULL, NULL, &setup, &error)) {
+        culm_gnn_setup_open(&config, NULL, &setup, &error)) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }

@@ -67,7 +67,7 @@ static void make(struct run *r, const char *graph, const char *more) {
              getenv("CULM_GOLDEN"), graph, K, more);
     memset(r, 0, sizeof *r);
     if (culm_gnn_config_parse(text, strlen(text), "test", NULL, 0, &r->config, &error) ||
-        culm_gnn_setup_open(&r->config, NULL, NULL, &r->setup, &error)) {
+        culm_gnn_setup_open(&r->config, NULL, &r->setup, &error)) {
         fail_msg("%s", error.text);
     }
     json_t *json = culm_gnn_plan_json(&r->setup->model->plan);
