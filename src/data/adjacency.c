@@ -108,28 +108,20 @@ static enum culm_status transpose(const struct culm_adjacency *adjacency,
 }
 
 enum culm_status culm_adjacency_transpose(const struct culm_adjacency *adjacency,
+                                          const uint32_t *new_of_old,
                                           struct culm_adjacency *ret_transposed,
                                           struct culm_error *error) {
-    return transpose(adjacency, NULL, NULL, ret_transposed, error);
-}
-
-enum culm_status culm_adjacency_renumber(const struct culm_adjacency *adjacency,
-                                         const uint32_t *new_of_old,
-                                         struct culm_adjacency *ret_renumbered,
-                                         struct culm_error *error) {
-    struct culm_adjacency reversed = {0};
-    uint32_t *old_of_new = culm_pages_alloc((size_t)adjacency->vertices * sizeof *old_of_new);
-    if (!old_of_new) {
-        return no_memory(error, adjacency->vertices);
+    uint32_t *old_of_new = NULL;
+    if (new_of_old) {
+        old_of_new = culm_pages_alloc((size_t)adjacency->vertices * sizeof *old_of_new);
+        if (!old_of_new) {
+            return no_memory(error, adjacency->vertices);
+        }
+        for (int64_t v = 0; v < adjacency->vertices; v++) {
+            old_of_new[new_of_old[v]] = (uint32_t)v;
+        }
     }
-    for (int64_t v = 0; v < adjacency->vertices; v++) {
-        old_of_new[new_of_old[v]] = (uint32_t)v;
-    }
-    enum culm_status status = transpose(adjacency, new_of_old, old_of_new, &reversed, error);
+    enum culm_status status = transpose(adjacency, new_of_old, old_of_new, ret_transposed, error);
     free(old_of_new);
-    if (status == CULM_OK) {
-        status = transpose(&reversed, NULL, NULL, ret_renumbered, error);
-        culm_adjacency_release(&reversed);
-    }
     return status;
 }

@@ -22,15 +22,10 @@ enum culm_status culm_adjacency_of(const struct culm_graph_data *graph, bool loo
                                    struct culm_adjacency *ret_adjacency, struct culm_error *error);
 
 /* Reversed: the row of u holds those v in whose rows u stands. Of an undirected graph that is the
- * same again. */
+ * same again. `new_of_old`, a permutation: with other ids, by which rows rise; NULL: with the same. */
 enum culm_status culm_adjacency_transpose(const struct culm_adjacency *adjacency,
+                                          const uint32_t *new_of_old,
                                           struct culm_adjacency *ret_transposed,
                                           struct culm_error *error);
-
-/* With other ids: vertex v becomes new_of_old[v], a permutation; rows rise by new ids. */
-enum culm_status culm_adjacency_renumber(const struct culm_adjacency *adjacency,
-                                         const uint32_t *new_of_old,
-                                         struct culm_adjacency *ret_renumbered,
-                                         struct culm_error *error);
 
 #endif

@@ -38,7 +38,7 @@ struct culm_gnn_numeric_options {
     struct culm_blob_pool *pool;
     struct culm_device *device; /* NULL: for FINISH alone */
     struct json_t *inputs;      /* as checkpoints record them; NULL: not */
-    struct culm_pins *pins; /* model.init is what was pinned; NULL: whatever it is */
+    struct culm_pins *pins;     /* model.init is what was pinned; NULL: whatever it is */
 };
 
 /* model.init of a configuration that has one. CULM_ERR_CONFIG: it is not there; CULM_ERR_CHANGED; as

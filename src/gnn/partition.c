@@ -50,7 +50,7 @@ static uint64_t merge(const uint32_t *a, uint64_t m, const uint32_t *b, uint64_t
 static enum culm_status symmetrize(const struct culm_adjacency *in, struct culm_adjacency *ret_both,
                                    struct culm_error *error) {
     struct culm_adjacency out = {0}, both = {.vertices = in->vertices};
-    enum culm_status status = culm_adjacency_transpose(in, &out, error);
+    enum culm_status status = culm_adjacency_transpose(in, NULL, &out, error);
     if (status != CULM_OK) {
         return status;
     }

@@ -70,9 +70,9 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *p
                                    struct culm_gnn_config *config, int64_t classes,
                                    struct culm_error *error) {
     struct culm_gnn_plan plan;
-    unsigned parts = CULM_GRAPH_ALL | (s->config->graph.memory_mb > 0 ? CULM_GRAPH_IN_FILE : 0);
-    enum culm_status status =
-        culm_graph_data_open(s->config->graph.path, parts, pins, &s->graph, error);
+    /* Dense features are read once, to make the input of each interval. */
+    enum culm_status status = culm_graph_data_open(
+        s->config->graph.path, CULM_GRAPH_ALL | CULM_GRAPH_IN_FILE, pins, &s->graph, error);
     if (status != CULM_OK) {
         culm_error_prefix(error, "graph.path");
         return status;
@@ -92,8 +92,6 @@ static enum culm_status open_graph(struct culm_gnn_setup *s, struct culm_pins *p
                                    s->config->model.arch != CULM_GNN_SAGE, &s->structure, error);
     }
     if (status == CULM_OK) {
-        free(s->graph->edge);
-        s->graph->edge = NULL;
         plan.rows_max = rows_max(s->structure);
         status = build(s, &plan, error);
     }

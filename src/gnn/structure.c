@@ -43,16 +43,20 @@ static enum culm_status number(struct culm_gnn_structure *s, const uint32_t *int
     return CULM_OK;
 }
 
-static enum culm_status connect(struct culm_gnn_structure *s, const struct culm_graph_data *graph,
+/* Edges are in memory twice at most: as they are, and as they become. */
+static enum culm_status connect(struct culm_gnn_structure *s, struct culm_graph_data *graph,
                                 bool loops, struct culm_error *error) {
     struct culm_adjacency of = {0};
     enum culm_status status = culm_adjacency_of(graph, loops, &of, error);
-    if (status == CULM_OK) {
-        status = culm_adjacency_renumber(&of, s->new_of_old, &s->along[0], error);
-        culm_adjacency_release(&of);
+    if (status != CULM_OK) {
+        return status;
     }
+    free(graph->edge);
+    graph->edge = NULL;
+    status = culm_adjacency_transpose(&of, s->new_of_old, &s->along[s->directed], error);
+    culm_adjacency_release(&of);
     if (status == CULM_OK && s->directed) {
-        status = culm_adjacency_transpose(&s->along[0], &s->along[1], error);
+        status = culm_adjacency_transpose(&s->along[1], NULL, &s->along[0], error);
     }
     return status;
 }
@@ -97,21 +101,40 @@ static bool collect(const struct culm_gnn_structure *s, uint64_t *bit, struct cu
     return true;
 }
 
+/* From vertices to places in the table of the interval. */
+static void place(const struct culm_gnn_structure *s, struct culm_adjacency *along,
+                  int32_t interval, const struct culm_gnn_need *need, uint32_t *place_of) {
+    for (int32_t j = 0; j < s->intervals; j++) {
+        for (uint32_t at = need->start[j]; at < need->start[j + 1]; at++) {
+            place_of[s->first[j] + need->row[at]] = at;
+        }
+    }
+    uint64_t end = along->start[s->first[interval + 1]];
+    for (uint64_t e = along->start[s->first[interval]]; e < end; e++) {
+        along->column[e] = place_of[along->column[e]];
+    }
+}
+
 static enum culm_status find_needs(struct culm_gnn_structure *s, int direction,
                                    struct culm_error *error) {
     uint64_t *bit = calloc((size_t)(s->vertices + 63) / 64 + 1, sizeof *bit);
+    uint32_t *place_of = malloc((size_t)s->vertices * sizeof *place_of);
     s->need[direction] = calloc((size_t)s->intervals, sizeof *s->need[direction]);
-    bool ok = bit && s->need[direction];
+    bool ok = bit && place_of && s->need[direction];
     for (int32_t i = 0; i < s->intervals && ok; i++) {
         mark(s, &s->along[direction], i, bit);
         ok = collect(s, bit, &s->need[direction][i]);
+        if (ok) {
+            place(s, &s->along[direction], i, &s->need[direction][i], place_of);
+        }
     }
     free(bit);
+    free(place_of);
     return ok ? CULM_OK : out_of_memory(error);
 }
 
-enum culm_status culm_gnn_structure_new(const struct culm_graph_data *graph,
-                                        const uint32_t *interval_of, int32_t intervals, bool loops,
+enum culm_status culm_gnn_structure_new(struct culm_graph_data *graph, const uint32_t *interval_of,
+                                        int32_t intervals, bool loops,
                                         struct culm_gnn_structure **ret_structure,
                                         struct culm_error *error) {
     struct culm_gnn_structure *s = calloc(1, sizeof *s);
@@ -176,38 +199,24 @@ enum culm_status culm_gnn_rows_init(const struct culm_gnn_structure *s, bool tra
                                     int32_t interval, struct culm_gnn_rows *ret_rows,
                                     struct culm_error *error) {
     const struct culm_adjacency *along = culm_gnn_structure_along(s, transposed);
-    const struct culm_gnn_need *need = culm_gnn_structure_need(s, transposed, interval);
     int64_t first = s->first[interval], count = culm_gnn_structure_rows(s, interval);
-    uint64_t begin = along->start[first], entries = along->start[first + count] - begin;
+    uint64_t begin = along->start[first];
     struct culm_gnn_rows rows = {
         .start = malloc(((size_t)count + 1) * sizeof *rows.start),
-        .column = malloc(((size_t)entries + 1) * sizeof *rows.column),
+        .column = along->column + begin,
     };
-    uint32_t *place = malloc((size_t)s->vertices * sizeof *place); /* in the table */
-    if (!rows.start || !rows.column || !place) {
-        free(place);
-        culm_gnn_rows_release(&rows);
+    if (!rows.start) {
         return out_of_memory(error);
-    }
-    for (int32_t j = 0; j < s->intervals; j++) {
-        for (uint32_t at = need->start[j]; at < need->start[j + 1]; at++) {
-            place[s->first[j] + need->row[at]] = at;
-        }
     }
     for (int64_t r = 0; r <= count; r++) {
         rows.start[r] = along->start[first + r] - begin;
     }
-    for (uint64_t e = 0; e < entries; e++) {
-        rows.column[e] = place[along->column[begin + e]];
-    }
-    free(place);
     *ret_rows = rows;
     return CULM_OK;
 }
 
 void culm_gnn_rows_release(struct culm_gnn_rows *rows) {
     free(rows->start);
-    free(rows->column);
     *rows = (struct culm_gnn_rows){0};
 }
 

@@ -29,18 +29,20 @@ struct culm_gnn_structure {
     int64_t vertices; /* V */
     int32_t intervals;
     bool directed;
-    int64_t *first;                 /* [intervals + 1] vertices */
-    uint32_t *old_of_new;           /* [V] */
-    uint32_t *new_of_old;           /* [V] */
-    struct culm_adjacency along[2]; /* who gathers from whom; transposed; [1] of a directed graph */
-    struct culm_gnn_need *need[2];  /* [transposed][intervals]; [1] of a directed graph */
+    int64_t *first;       /* [intervals + 1] vertices */
+    uint32_t *old_of_new; /* [V] */
+    uint32_t *new_of_old; /* [V] */
+    /* Who gathers from whom, as places in the table of the row's interval; transposed; [1] of a
+     * directed graph. */
+    struct culm_adjacency along[2];
+    struct culm_gnn_need *need[2]; /* [transposed][intervals]; [1] of a directed graph */
 };
 
 /* `interval_of`[V] below `intervals`; an interval without vertices is fine. `loops`: each vertex
- * gathers from itself too. The graph's edges were read; it is not needed afterwards. CULM_ERR_MEMORY,
- * and CULM_ERR_ARGUMENT when `interval_of` is not a cut. */
-enum culm_status culm_gnn_structure_new(const struct culm_graph_data *graph,
-                                        const uint32_t *interval_of, int32_t intervals, bool loops,
+ * gathers from itself too. The graph's edges were read; they are gone afterwards, as soon as something
+ * else needs their memory. CULM_ERR_MEMORY, and CULM_ERR_ARGUMENT when `interval_of` is not a cut. */
+enum culm_status culm_gnn_structure_new(struct culm_graph_data *graph, const uint32_t *interval_of,
+                                        int32_t intervals, bool loops,
                                         struct culm_gnn_structure **ret_structure,
                                         struct culm_error *error);
 void culm_gnn_structure_free(struct culm_gnn_structure *structure); /* NULL is fine */
@@ -66,8 +68,8 @@ void culm_gnn_structure_layout(const struct culm_gnn_structure *structure,
 
 /* The rows of an interval's gather as the sum kernels take them: neighbours are rows of its table. */
 struct culm_gnn_rows {
-    uint64_t *start;  /* [rows + 1], from 0 */
-    uint32_t *column; /* [start[rows]], rising in a row */
+    uint64_t *start;        /* [rows + 1], from 0 */
+    const uint32_t *column; /* [start[rows]], rising in a row; the structure's */
 };
 enum culm_status culm_gnn_rows_init(const struct culm_gnn_structure *structure, bool transposed,
                                     int32_t interval, struct culm_gnn_rows *ret_rows,

@@ -130,7 +130,7 @@ static void count_rows(const struct culm_gnn_config *config, const struct culm_g
                           ? (int64_t)setup->graph->entries * 24
                           : plan->vertices * plan->columns * (int64_t)sizeof(float);
     int64_t edges = (int64_t)setup->structure->along[0].start[plan->vertices];
-    about->memory_bytes = entries + edges * 8 * (1 + setup->structure->directed) +
+    about->memory_bytes = entries + edges * 4 * (1 + setup->structure->directed) +
                           plan->vertices * rows + 3 * about->parameters * (int64_t)sizeof(float);
     about->intervals = config->intervals;
     about->servers = config->servers;

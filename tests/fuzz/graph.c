@@ -23,7 +23,7 @@ static void check_edges(const struct culm_graph_data *g) {
         return;
     }
     FUZZ_REQUIRE(culm_adjacency_of(g, true, &in, NULL) == CULM_OK, "neighbours");
-    FUZZ_REQUIRE(culm_adjacency_transpose(&in, &out, NULL) == CULM_OK, "transposed");
+    FUZZ_REQUIRE(culm_adjacency_transpose(&in, NULL, &out, NULL) == CULM_OK, "transposed");
     uint64_t ends = (uint64_t)g->edges * (g->directed ? 1 : 2) + (uint64_t)g->vertices;
     FUZZ_REQUIRE(in.start[g->vertices] == ends && out.start[g->vertices] == ends, "%llu ends",
                  (unsigned long long)ends);
