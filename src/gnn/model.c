@@ -8,22 +8,64 @@
 
 /* --- the model --- */
 
+/* Rows of a piece: so few that what a stage makes of them stays in the caches. Kernels add up runs of
+ * 256 rows, one after the other (PROTOCOL 1), so pieces of whole runs add up to the same bits. */
+#define PIECE_ROWS (8 * 256)
+
 static enum culm_status compile(struct culm_gnn_model *m, const struct culm_gnn_config *config,
-                                int purpose, struct culm_error *error) {
+                                int64_t rows, int purpose, struct culm_graph **ret_graph,
+                                struct culm_stage **ret_stage, struct culm_error *error) {
     static const int32_t first_block[CULM_GNN_STAGES_MAX] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                              8, 9, 10, 11, 12, 13, 14, 15};
     const struct culm_stage_options options = {.forward_only = purpose == CULM_GNN_FOR_EVALUATION,
                                                .first_block = first_block};
-    m->graph[purpose] = culm_graph_new(culm_device_default());
-    if (!m->graph[purpose]) {
+    struct culm_gnn_plan plan = m->plan;
+    plan.rows_max = rows;
+    *ret_graph = culm_graph_new(culm_device_default());
+    if (!*ret_graph) {
         return culm_error_set(error, CULM_ERR_MEMORY, "model: out of memory");
     }
     enum culm_status status = culm_gnn_network_build(
-        config, &m->plan, purpose == CULM_GNN_FOR_TRAINING, m->graph[purpose], m->border, error);
+        config, &plan, purpose == CULM_GNN_FOR_TRAINING, *ret_graph, m->border, error);
     if (status == CULM_OK) {
-        m->stages = m->graph[purpose]->blocks;
-        status =
-            culm_stages_compile(m->graph[purpose], m->stages, &options, m->stage[purpose], error);
+        m->stages = (*ret_graph)->blocks;
+        status = culm_stages_compile(*ret_graph, m->stages, &options, ret_stage, error);
+    }
+    return status;
+}
+
+/* Rows of a stage go through it each for itself; only gradients of weights add up over rows, and those
+ * of a linear layer do so in runs. The last stage has the loss, and scores of all rows at once. */
+static bool in_pieces(const struct culm_gnn_model *m, int purpose, int32_t s) {
+    const struct culm_graph *program = culm_stage_program(m->stage[purpose][s]);
+    if (s + 1 == m->stages || m->border[s].heads > 0 || (s == 0 && m->plan.sparse)) {
+        return false;
+    }
+    for (int32_t i = 0; i < program->node_count; i++) {
+        const struct culm_node_desc *node = &program->node[i];
+        if (node->use[0] >= 0 && strcmp(node->op->name, "linear_grad_weight") != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Stages of all rows of an interval, and of pieces where there may be some. */
+static enum culm_status compile_for(struct culm_gnn_model *m, const struct culm_gnn_config *config,
+                                    int purpose, struct culm_error *error) {
+    struct culm_stage *piece[CULM_GNN_STAGES_MAX] = {NULL};
+    enum culm_status status =
+        compile(m, config, m->plan.rows_max, purpose, &m->graph[purpose], m->stage[purpose], error);
+    bool large = m->plan.rows_max > PIECE_ROWS;
+    if (status == CULM_OK && large) {
+        status = compile(m, config, PIECE_ROWS, purpose, &m->piece_graph[purpose], piece, error);
+    }
+    for (int32_t s = 0; s < m->stages && status == CULM_OK; s++) {
+        struct culm_stage *all = m->stage[purpose][s];
+        bool pieces = large && in_pieces(m, purpose, s);
+        m->stage_rows[purpose][s] = pieces ? PIECE_ROWS : m->plan.rows_max;
+        m->stage[purpose][s] = pieces ? piece[s] : all;
+        culm_stage_free(pieces ? all : piece[s]);
     }
     return status;
 }
@@ -94,9 +136,9 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
     }
     m->plan = *plan;
     m->rows = config->precision == CULM_PRECISION_BF16 ? CULM_BF16 : CULM_F32;
-    enum culm_status status = compile(m, config, CULM_GNN_FOR_TRAINING, error);
+    enum culm_status status = compile_for(m, config, CULM_GNN_FOR_TRAINING, error);
     if (status == CULM_OK) {
-        status = compile(m, config, CULM_GNN_FOR_EVALUATION, error);
+        status = compile_for(m, config, CULM_GNN_FOR_EVALUATION, error);
     }
     if (status == CULM_OK) {
         status = place_params(m, error);
@@ -118,6 +160,7 @@ void culm_gnn_model_free(struct culm_gnn_model *m) {
             culm_stage_free(m->stage[p][s]);
         }
         culm_graph_free(m->graph[p]);
+        culm_graph_free(m->piece_graph[p]);
     }
     free(m->param);
     free(m);

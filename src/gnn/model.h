@@ -63,8 +63,12 @@ struct culm_gnn_model {
     struct culm_gnn_plan plan;
     enum culm_dtype rows; /* of rows that are made, gathered and sent; all else is f32 */
     int32_t stages;
-    struct culm_graph *graph[2];
+    struct culm_graph *graph[2];       /* of all rows of an interval */
+    struct culm_graph *piece_graph[2]; /* of fewer rows; NULL: intervals are no larger */
     struct culm_stage *stage[2][CULM_GNN_STAGES_MAX];
+    /* Rows that a stage takes at once: those of an interval, or fewer of one that is large. How many
+     * changes no bit. */
+    int64_t stage_rows[2][CULM_GNN_STAGES_MAX];
     struct culm_gnn_border border[CULM_GNN_STAGES_MAX]; /* behind each stage; of the last: logits */
     int64_t weights_at[CULM_GNN_STAGES_MAX + 1];        /* floats; the last: all of them */
     int32_t param_count;
@@ -76,6 +80,13 @@ enum culm_status culm_gnn_model_new(const struct culm_gnn_config *config,
                                     const struct culm_gnn_plan *plan,
                                     struct culm_gnn_model **ret_model, struct culm_error *error);
 void culm_gnn_model_free(struct culm_gnn_model *model); /* NULL is fine */
+
+/* What a stage was compiled from. */
+static inline const struct culm_graph *culm_gnn_model_graph(const struct culm_gnn_model *model,
+                                                            int purpose, int32_t stage) {
+    bool all = model->stage_rows[purpose][stage] == model->plan.rows_max;
+    return all ? model->graph[purpose] : model->piece_graph[purpose];
+}
 
 /* Fills the steps of the layout, and which of them workers may do. */
 void culm_gnn_model_layout(const struct culm_gnn_model *model, struct culm_gnn_layout *layout);

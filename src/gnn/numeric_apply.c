@@ -2,7 +2,8 @@
  * One step of one interval: a stage forward, backward, or both. See numeric.h.
  *
  * A step that streams is computed block by block, in their order (layout.h), all of them at once or one
- * at a time: gradients of weights and totals add up over blocks, so the bits are the same.
+ * at a time: gradients of weights and totals add up over blocks, so the bits are the same. What is made
+ * of a block's rows on the way is large; so they go through a stage in pieces (model.h).
  */
 #include "gnn/numeric_internal.h"
 
@@ -10,7 +11,7 @@
 
 #include <string.h>
 
-/* Rows of an interval, and where they begin in what a task is given. */
+/* Rows of an interval, a block or a piece of one, and where they begin in what a task is given. */
 struct block {
     int64_t first, count;
     const struct culm_stage_rows *rows; /* NULL: as compiled */
@@ -289,26 +290,36 @@ static enum culm_status apply_block(struct culm_gnn_numeric *x, struct culm_gnn_
     return CULM_ERR_INTERNAL;
 }
 
-/* Block `b` of `blocks`. The rows that were given begin with row `given`. */
-static struct block block_of(const struct culm_gnn_numeric *x, const struct culm_gnn_task *task,
-                             const struct gnn_input *input, int32_t blocks, int32_t b,
-                             int64_t given) {
+/* Block `b` of `blocks`, piece by piece. The rows that were given begin with row `given`. */
+static enum culm_status apply_pieces(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
+                                     struct gnn_input *input, int32_t blocks, int32_t b,
+                                     int64_t given) {
     const struct culm_gnn_step *step = &x->o.layout->step[task->step];
     const struct culm_gnn_border *border = x->o.model->border;
     bool evaluates = step->kind == CULM_GNN_EVALUATE || step->kind == CULM_GNN_SCORE;
     int purpose = evaluates ? CULM_GNN_FOR_EVALUATION : CULM_GNN_FOR_TRAINING;
-    struct block block = {.begins = b == 0};
-    block.count = culm_gnn_layout_block(x->o.layout, input->n, blocks, b, &block.first);
-    block.rows = blocks > 1 ? input->block_rows[purpose][step->stage][b == blocks - 1]
-                            : input->rows[purpose][step->stage];
-    size_t at = (size_t)(block.first - given) * gnn_element(x);
-    if (task->rows) {
-        block.in = (const char *)task->rows->data + at * (size_t)border[step->stage - 1].width;
+    int64_t each = x->o.model->stage_rows[purpose][step->stage], first;
+    int64_t count = culm_gnn_layout_block(x->o.layout, input->n, blocks, b, &first);
+    const struct culm_stage_rows *last =
+        blocks > 1 ? input->block_rows[purpose][step->stage][b == blocks - 1]
+                   : input->rows[purpose][step->stage];
+    enum culm_status status = CULM_OK;
+    for (int64_t done = 0; done < count && status == CULM_OK; done += each) {
+        bool whole = count - done >= each;
+        struct block block = {.first = first + done,
+                              .count = whole ? each : count - done,
+                              .rows = whole ? NULL : last,
+                              .begins = b == 0 && done == 0};
+        size_t at = (size_t)(block.first - given) * gnn_element(x);
+        if (task->rows) {
+            block.in = (const char *)task->rows->data + at * (size_t)border[step->stage - 1].width;
+        }
+        if (task->d_rows) {
+            block.d_in = (const char *)task->d_rows->data + at * (size_t)border[step->stage].width;
+        }
+        status = apply_block(x, task, input, &block);
     }
-    if (task->d_rows) {
-        block.d_in = (const char *)task->d_rows->data + at * (size_t)border[step->stage].width;
-    }
-    return block;
+    return status;
 }
 
 enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *task) {
@@ -330,8 +341,7 @@ enum culm_status gnn_apply(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
         task->totals = (struct culm_gnn_totals){0};
     }
     for (int32_t b = from; b < to && status == CULM_OK; b++) {
-        const struct block block = block_of(x, task, input, blocks, b, given);
-        status = apply_block(x, task, input, &block);
+        status = apply_pieces(x, task, input, blocks, b, given);
     }
     return status;
 }

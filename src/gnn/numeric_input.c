@@ -174,7 +174,9 @@ static enum culm_status pack_gathered(struct culm_gnn_numeric *x, struct culm_gn
         for (uint32_t t = need->start[j]; t < need->start[j + 1] && status == CULM_OK; t++) {
             vertex[t] = s->first[j] + need->row[t];
             uint32_t old = s->old_of_new[vertex[t]];
-            status = culm_graph_data_row(g, old, 0, g->columns, row, &task->job.error);
+            if (x->o.config->graph.features != CULM_GNN_FEATURES_AS_IS) {
+                status = culm_graph_data_row(g, old, 0, g->columns, row, &task->job.error);
+            }
             sum[t] = status == CULM_OK ? sum_of(x, old, row) : 1;
         }
     }
@@ -392,15 +394,25 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     return CULM_OK;
 }
 
+/* Of the last piece of so many rows, if it has fewer than others. */
+static enum culm_status shape_last(const struct culm_gnn_model *m, int purpose, int32_t stage,
+                                   int64_t count, struct culm_stage_rows **ret_rows,
+                                   struct culm_error *error) {
+    int64_t each = m->stage_rows[purpose][stage], last = count % each;
+    return last == 0 ? CULM_OK
+                     : culm_stage_rows_new(m->stage[purpose][stage],
+                                           culm_gnn_model_graph(m, purpose, stage), last, ret_rows,
+                                           error);
+}
+
 static enum culm_status shape(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
                               struct gnn_input *input) {
     const struct culm_gnn_model *m = x->o.model;
     const struct culm_gnn_layout *layout = x->o.layout;
     enum culm_status status = CULM_OK;
-    for (int p = 0; p < 2 && input->n < m->plan.rows_max; p++) {
+    for (int p = 0; p < 2; p++) {
         for (int32_t s = 0; s < m->stages && status == CULM_OK; s++) {
-            status = culm_stage_rows_new(m->stage[p][s], m->graph[p], input->n, &input->rows[p][s],
-                                         &task->job.error);
+            status = shape_last(m, p, s, input->n, &input->rows[p][s], &task->job.error);
         }
     }
     for (int32_t i = 0; i < layout->steps && status == CULM_OK; i++) {
@@ -411,8 +423,7 @@ static enum culm_status shape(struct culm_gnn_numeric *x, struct culm_gnn_task *
         for (int32_t last = 0; last < 2 && blocks > 1 && !rows[last] && status == CULM_OK; last++) {
             int64_t first, count = culm_gnn_layout_block(layout, input->n, blocks,
                                                          last ? blocks - 1 : 0, &first);
-            status = culm_stage_rows_new(m->stage[p][step->stage], m->graph[p], count, &rows[last],
-                                         &task->job.error);
+            status = shape_last(m, p, step->stage, count, &rows[last], &task->job.error);
         }
     }
     return status;
