@@ -25,8 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 METHODS = ["culm", "gemel", "gemel-fixed", "stem", "max", "none"]
 RATES = {"gemel": ["1e-5"], "gemel-fixed": ["1e-4", "1e-3", "1e-2"]}  # GEMEL's own, and three to choose the best of
 WORKLOADS = {  # frames of each feed that are fitted to; minutes of a processor after which nothing is begun; culm's steps, which fit into them
-    "face": (128, 2, 400), "nano": (128, 4, 240), "fastest": (128, 4, 240), "xl": (128, 4, 160), "cifar": (400, 4, 400), "specialised": (400, 4, 300),
-    "corridor": (128, 6, 120), "everything": (128, 8, 60),
+    "face": (128, 1, 400), "nano": (128, 4, 240), "fastest": (128, 3, 200), "xl": (128, 3, 120), "cifar": (400, 4, 400), "specialised": (400, 4, 300),
+    "corridor": (128, 5, 100), "everything": (128, 6, 60),
 }
 OTHER = (128, 4, 240)  # of workloads of one's own
 ELSEWHERE = ["clips/store-aisle-detection.gif", "clips/classroom.gif", "clips/person-bicycle-car-detection.gif"]
@@ -212,7 +212,7 @@ def main():
     parser.add_argument("--workload", default=",".join(WORKLOADS), help="default: all, the smallest first")
     parser.add_argument("--method", default=",".join(METHODS))
     parser.add_argument("--rate", help="of gemel-fixed, one or more with commas between them (default: three)")
-    parser.add_argument("--minutes", type=float, help="of a processor, for each package (default: by workload, 2 to 8)")
+    parser.add_argument("--minutes", type=float, help="of a processor, for each package (default: by workload, 1 to 6)")
     parser.add_argument("--at-once", type=int, default=1, help="packages that are made at the same time, each on one thread")
     parser.add_argument("--before", default="", help="words before each merge, such as 'nice'")
     parser.add_argument("--table", action="store_true", help="merges nothing")
