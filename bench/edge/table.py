@@ -132,7 +132,7 @@ def elsewhere(args, workload, package):
         queries = json.load(file)["queries"]
     found = {}
     for query in queries:
-        if all(tensor["tensor"] == tensor["original"] for tensor in query["parameters"].values()) or query["query"].startswith("face-"):
+        if all(tensor["tensor"] == tensor.get("original", tensor["tensor"]) for tensor in query["parameters"].values()) or query["query"].startswith("face-"):
             continue
         files = jpegs(args) if query["query"].startswith("cifar10-") else [os.path.join(args.edge, clip) for clip in ELSEWHERE]
         wanted, told = (answers(args, model, files) for model in (query["model"], f"{package}:{query['query']}"))
