@@ -8,7 +8,8 @@ rate. A package that is whole is kept, so the same command goes on where it was 
 that workloads.py does not know is FOLDER/NAME.yaml, if it is there (examples/edge/specialised.py writes one). `--table` merges nothing and
 prints what there is.
 
-The numbers are those of events.jsonl. `untrained` is what was saved before the first step of training. `kept` is the least and the most
+The numbers are those of events.jsonl, seconds are a processor's. What was `shipped`, and how much of it `untrained`, before the first step of
+training, is by the frames that are checked; what is `saved` in the end is without the models that miss their target on unseen frames. `kept` is the least and the most
 that a query keeps of its original's accuracy: on the frames that merging has not seen, and `elsewhere`, on other clips for detectors and on
 JPEG pictures for CIFAR-10, of the queries of which merging changed anything.
 """
@@ -228,7 +229,7 @@ def main():
     if not args.table:
         with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
             list(pool.map(lambda one: merge(args, *one), wanted))
-    print("| workload | method | saved, of what is possible | untrained | saved at seconds | ended at | kept, unseen frames | kept elsewhere |")
+    print("| workload | method | saved, of what is possible | untrained | shipped, at seconds | ended at | kept, unseen frames | kept elsewhere |")
     print("|---|---|---|---|---|---|---|---|")
     for name, method, rate in wanted:
         package = package_of(args, name, method, rate)
