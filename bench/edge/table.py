@@ -163,7 +163,7 @@ def trace(package):
     saved, untrained, trained = [], 0, False
     for event in events(package):
         trained = trained or event["event"] == "step"
-        if event["event"] == "merged":
+        if event["event"] == "merged" and event["saved_bytes"] > (saved[-1][1] if saved else 0):  # others save as much, and keep more
             saved.append((event["cpu_s"], event["saved_bytes"]))
             untrained = untrained if trained else event["saved_bytes"]
     return saved, untrained
