@@ -6,11 +6,22 @@
 
 void culm_device_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *a) {
     if (device->ops == &culm_cpu_device_ops) {
-        culm_cpu_conv_infer(device, a);
+        culm_cpu_conv_infer(device, a, 1);
         return;
     }
     const struct culm_conv *v = a->conv;
     culm_ref_conv_infer(v, a->y, a->x, a->w, a->b, a->gamma, a->beta, a->mean, a->variance, a->eps,
                         a->residual);
     culm_ref_activation_forward(a->y, a->y, v->n * v->oh * v->ow * v->o, a->function, a->alpha);
+}
+
+void culm_device_conv_infer_chain(struct culm_device *device,
+                                  const struct culm_conv_infer_args *args, int32_t count) {
+    if (device->ops == &culm_cpu_device_ops) {
+        culm_cpu_conv_infer(device, args, count);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        culm_device_conv_infer(device, &args[i]);
+    }
 }

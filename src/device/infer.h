@@ -27,5 +27,10 @@ struct culm_conv_infer_args {
 };
 /* On any device; on others than the CPU by the reference. */
 void culm_device_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args);
+/* Several, of which each reads what the one before it made: its x is that one's y, of the same shape, and
+ * nobody else reads it. The same y of the last one, bit for bit; what is at the others' y is then undefined.
+ * All but the last are without residual. */
+void culm_device_conv_infer_chain(struct culm_device *device,
+                                  const struct culm_conv_infer_args *args, int32_t count);
 
 #endif

@@ -2,6 +2,7 @@
 #include "graph/stage.h"
 
 #include "base/rng.h"
+#include "graph/ops/conv.h"
 #include "graph/stage_internal.h"
 
 #include <stdlib.h>
@@ -25,6 +26,9 @@ static enum culm_status compile(const struct culm_graph *graph, int32_t index, i
         .last_block = (index + 1 < stages ? first_block[index + 1] : graph->blocks) - 1,
     };
     enum culm_status status = culm_stage_build(stage, graph, next, options, error);
+    if (status == CULM_OK) {
+        status = culm_stage_find_chains(stage, error);
+    }
     if (status == CULM_OK) {
         status = culm_stage_place(stage, error);
     }
@@ -69,6 +73,7 @@ void culm_stage_free(struct culm_stage *stage) {
         free(stage->place);
         free(stage->use_offset);
         free(stage->loss);
+        free(stage->chain);
         free(stage->params);
         free(stage->grads);
         free(stage->fields);
@@ -154,17 +159,17 @@ static void add_loss(const struct culm_stage *stage, struct culm_stage_run *run,
     }
 }
 
-void culm_stage_execute(const struct culm_stage *stage, struct culm_device *device,
-                        struct culm_stage_run *run, int32_t index) {
+static struct culm_operands operands_of(const struct culm_stage *stage, struct culm_device *device,
+                                        const struct culm_stage_run *run, int32_t index,
+                                        struct culm_loss_total *loss) {
     const struct culm_node_desc *node = &stage->graph->node[index];
-    struct culm_loss_total own = {0};
     struct culm_operands operands = {
         .device = device,
         .node = node,
         .value = values(stage, run),
         .first = run->first,
         .loss_scale = run->loss_scale,
-        .loss = &own,
+        .loss = loss,
         .dropout = {.p = node->attributes.dropout,
                     .key = culm_rng_mix(culm_rng_mix(run->seed, run->iteration),
                                         (uint64_t)node->operator_id),
@@ -183,10 +188,34 @@ void culm_stage_execute(const struct culm_stage *stage, struct culm_device *devi
     for (int32_t i = 0; i < CULM_NODE_USES_MAX; i++) {
         operands.use[i] = node->use[i] >= 0 ? run->grads + stage->use_offset[node->use[i]] : NULL;
     }
-    node->op->execute(&operands);
+    return operands;
+}
+
+void culm_stage_execute(const struct culm_stage *stage, struct culm_device *device,
+                        struct culm_stage_run *run, int32_t index) {
+    struct culm_loss_total own = {0};
+    struct culm_operands operands = operands_of(stage, device, run, index, &own);
+    operands.node->op->execute(&operands);
     if (index < stage->info.forward_ops && stage->loss[index] >= 0) { /* else it counted before */
         add_loss(stage, run, index, &own);
     }
+}
+
+/* The operator at the cursor, with those that are done together with it. */
+static void execute_next(const struct culm_stage *stage, struct culm_device *device,
+                         struct culm_stage_run *run) {
+    struct culm_operands operands[CULM_CONV_CHAIN_MAX];
+    int32_t index = run->cursor, count = stage->chain[index];
+    count = count < CULM_CONV_CHAIN_MAX ? count : CULM_CONV_CHAIN_MAX;
+    run->cursor += count;
+    if (count == 1) {
+        culm_stage_execute(stage, device, run, index);
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        operands[i] = operands_of(stage, device, run, index + i, NULL);
+    }
+    culm_conv_infer_chain(operands, count);
 }
 
 /* The bytes of a value that crosses, in a run. */
@@ -203,7 +232,7 @@ enum culm_status culm_stage_forward(const struct culm_stage *stage, struct culm_
         run->loss = (struct culm_loss_total){0};
     }
     while (run->cursor < stage->info.forward_ops) {
-        culm_stage_execute(stage, device, run, run->cursor++);
+        execute_next(stage, device, run);
         if (run->stop && __atomic_load_n(run->stop, __ATOMIC_RELAXED) &&
             run->cursor < stage->info.forward_ops) {
             return CULM_ERR_AGAIN;

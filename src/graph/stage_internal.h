@@ -41,6 +41,7 @@ struct culm_stage {
     struct place *place;      /* [value_count] */
     int64_t *use_offset;      /* [use_count of the uncut graph]: floats into grads; -1: not here */
     int32_t *loss;            /* [forward_ops]: which loss of this stage a node is; -1: none */
+    int32_t *chain;           /* [forward_ops]: how many from a node on may be executed as one */
     struct boundary input, output;
     struct culm_param_info *params;
     struct culm_grad_info *grads;
@@ -71,6 +72,8 @@ enum culm_status culm_stage_build(struct culm_stage *stage, const struct culm_gr
                                   const struct culm_stage *next,
                                   const struct culm_stage_options *options,
                                   struct culm_error *error);
+/* stage_chain.c: fills `chain` of a stage that is built. */
+enum culm_status culm_stage_find_chains(struct culm_stage *stage, struct culm_error *error);
 /* stage_place.c */
 enum culm_status culm_stage_place(struct culm_stage *stage, struct culm_error *error);
 

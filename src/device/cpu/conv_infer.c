@@ -12,7 +12,8 @@
  * beside each other inside the image, else one tap, which is zeros outside. Nothing is packed: the
  * weights are read as they lie, a row of O for each term.
  *
- * Depthwise: conv_infer_depth.c. Most of 3x3: conv_infer_winograd.c, whose chains are others.
+ * Depthwise: conv_infer_depth.c. Most of 3x3: conv_infer_winograd.c, whose chains are others. Several
+ * convolutions line by line: conv_infer_chain.c.
  */
 #include "device/cpu/conv_infer.h"
 
@@ -265,38 +266,68 @@ static void prepare(const struct infer *s) {
     }
 }
 
-void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args);
-void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args) {
+int64_t ISA_NAME(conv_infer_set_up)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
+                                    float *at, struct infer *s) {
     const struct culm_conv *v = args->conv;
     int64_t width = round_up(v->o, LANES), zeros = round_up(v->kw * v->c, LANES);
-    float *shared = cpu_shared(cpu);
-    struct infer s = {.a = args,
-                      .v = v,
-                      .cpu = cpu,
-                      .zeros = shared + 3 * width,
-                      .offset = shared,
-                      .scale = shared + width,
-                      .shift = shared + 2 * width,
-                      .slope = args->function == CULM_FUNCTION_NONE         ? 1
-                               : args->function == CULM_FUNCTION_LEAKY_RELU ? (float)args->alpha
-                                                                            : 0,
-                      .cap = args->function == CULM_FUNCTION_RELU6 ? 6 : INFINITY,
-                      .pixels = v->n * v->oh * v->ow};
+    *s = (struct infer){.a = args,
+                        .v = v,
+                        .cpu = cpu,
+                        .zeros = at + 3 * width,
+                        .offset = at,
+                        .scale = at + width,
+                        .shift = at + 2 * width,
+                        .slope = args->function == CULM_FUNCTION_NONE         ? 1
+                                 : args->function == CULM_FUNCTION_LEAKY_RELU ? (float)args->alpha
+                                                                              : 0,
+                        .cap = args->function == CULM_FUNCTION_RELU6 ? 6 : INFINITY,
+                        .pointwise = v->kh == 1 && v->kw == 1 && v->oh == v->h && v->ow == v->w &&
+                                     v->stride[0] == 1 && v->stride[1] == 1 && !v->pad[0] &&
+                                     !v->pad[1]};
     assert(culm_conv_infer_possible(v) && v->kh * v->kw <= CULM_CPU_CONV_TAPS);
-    assert(3 * width + zeros <= SHARED_FLOATS);
-    memset(shared + 3 * width, 0, (size_t)zeros * sizeof *shared);
-    prepare(&s);
+    memset(at + 3 * width, 0, (size_t)zeros * sizeof *at);
+    prepare(s);
+    return 3 * width + zeros;
+}
+
+void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s) {
+    const struct culm_conv *v = s->v;
     if (v->groups > 1) {
-        ISA_NAME(conv_infer_depth)(cpu, &s);
+        ISA_NAME(conv_infer_depth)(cpu, s);
         return;
     }
-    if (ISA_NAME(conv_infer_winograd)(cpu, &s, shared + 3 * width + zeros,
-                                      SHARED_FLOATS - 3 * width - zeros)) {
-        return;
+    s->pixels = v->n * v->oh * v->ow;
+    s->each = s->pixels;
+    if (cpu) {
+        s->each = round_up(at_least(1, ceil_div(s->pixels, 8 * cpu->threads)), PIXELS);
+        s->each = at_most(s->each, 16 * PIXELS);
     }
-    s.pointwise = v->kh == 1 && v->kw == 1 && v->oh == v->h && v->ow == v->w && v->stride[0] == 1 &&
-                  v->stride[1] == 1 && !v->pad[0] && !v->pad[1];
-    s.each = round_up(at_least(1, ceil_div(s.pixels, 8 * cpu->threads)), PIXELS);
-    s.each = at_most(s.each, 16 * PIXELS);
-    culm_cpu_run(cpu, ceil_div(s.pixels, s.each), some_pixels, &s);
+    run_tasks(cpu, ceil_div(s->pixels, s->each), some_pixels, s);
+}
+
+static void alone(struct culm_cpu *cpu, const struct culm_conv_infer_args *args) {
+    float *shared = cpu_shared(cpu);
+    struct infer s;
+    int64_t used = ISA_NAME(conv_infer_set_up)(cpu, args, shared, &s);
+    assert(used <= SHARED_FLOATS);
+    if (ISA_NAME(conv_infer_by_winograd)(args->conv)) {
+        ISA_NAME(conv_infer_winograd)(cpu, &s, shared + used, SHARED_FLOATS - used);
+    } else {
+        ISA_NAME(conv_infer_direct)(cpu, &s);
+    }
+}
+
+void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
+                          int32_t count);
+void ISA_NAME(conv_infer)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
+                          int32_t count) {
+    while (count > 0) {
+        int32_t done = count > 1 ? ISA_NAME(conv_infer_chain)(cpu, args, count) : 0;
+        if (!done) {
+            alone(cpu, args);
+            done = 1;
+        }
+        args += done;
+        count -= done;
+    }
 }

@@ -106,11 +106,35 @@ SIMD void emit_free(const struct infer *s, const vec *sum, const int count, int6
     }
 }
 
-/* One channel in and out a group: conv_infer_depth.c. */
+/* --- from file to file --- */
+
+/* Tasks for all threads, or, without `cpu`, one after the other on this one. */
+static inline void run_tasks(struct culm_cpu *cpu, int64_t tasks, culm_cpu_tile *task,
+                             void *context) {
+    if (cpu) {
+        culm_cpu_run(cpu, tasks, task, context);
+        return;
+    }
+    for (int64_t i = 0; i < tasks; i++) {
+        task(context, i, 0);
+    }
+}
+
+/* Fills `s` for a call; its coefficients go to `at`. Returns how many floats they are. */
+int64_t ISA_NAME(conv_infer_set_up)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
+                                    float *at, struct infer *s);
+/* Any convolution, directly; without `cpu` on this thread alone. */
+void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s);
+/* The same of one channel in and out a group: conv_infer_depth.c. */
 void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s);
-/* 3x3 without steps, if it pays: conv_infer_winograd.c. `shared`: what is left of the shared scratch,
- * `floats` long. False: it is not such a convolution, and nothing is done. */
-bool ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, float *shared,
+/* conv_infer_winograd.c: whether it is done so, and that. `shared`: what is left of the shared scratch,
+ * `floats` long. */
+bool ISA_NAME(conv_infer_by_winograd)(const struct culm_conv *v);
+void ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, float *shared,
                                    int64_t floats);
+/* conv_infer_chain.c: the first of the chain, as many as are done together. Returns how many; 0: they do
+ * not gain from it, and nothing is done. */
+int32_t ISA_NAME(conv_infer_chain)(struct culm_cpu *cpu, const struct culm_conv_infer_args *args,
+                                   int32_t count);
 
 #endif

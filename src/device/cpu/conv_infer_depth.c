@@ -273,15 +273,15 @@ void ISA_NAME(conv_infer_depth)(struct culm_cpu *cpu, const struct infer *s) {
     bool square = (v->kh == 3 || v->kh == 5) && v->kw == v->kh && v->stride[0] <= 2 &&
                   v->stride[1] == v->stride[0] && v->dilation[0] == 1 && v->dilation[1] == 1;
     if (!square) {
-        culm_cpu_run(cpu, v->n * v->oh, depth_line, &d);
+        run_tasks(cpu, v->n * v->oh, depth_line, &d);
         return;
     }
     d.lines = v->stride[0] == 1 ? LINES : 1;
     d.groups = ceil_div(v->oh, d.lines);
     int64_t blocks = ceil_div(v->c, LANES), tasks = v->n * d.groups;
-    d.parts = at_most(blocks, ceil_div(4 * (cpu->threads - 1), tasks));
+    d.parts = cpu ? at_most(blocks, ceil_div(4 * (cpu->threads - 1), tasks)) : 1;
     d.parts = at_least(1, d.parts);
     d.width = ceil_div(blocks, d.parts) * LANES;
     d.parts = ceil_div(v->c, d.width);
-    culm_cpu_run(cpu, tasks * d.parts, square_lines, &d);
+    run_tasks(cpu, tasks * d.parts, square_lines, &d);
 }

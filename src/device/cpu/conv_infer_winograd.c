@@ -300,15 +300,16 @@ static void some_tiles(void *context, int64_t index, int thread) {
     }
 }
 
-bool ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, float *shared,
+bool ISA_NAME(conv_infer_by_winograd)(const struct culm_conv *v) {
+    return v->groups == 1 && v->kh == 3 && v->kw == 3 && v->stride[0] == 1 && v->stride[1] == 1 &&
+           v->dilation[0] == 1 && v->dilation[1] == 1 && v->c >= LANES && v->c <= MOST_CHANNELS &&
+           v->o >= LANES && ceil_div(v->oh, 4) * ceil_div(v->ow, 4) >= 4;
+}
+
+void ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, float *shared,
                                    int64_t floats) {
     const struct culm_conv *v = s->v;
     int64_t lines = ceil_div(v->oh, 4), columns = ceil_div(v->ow, 4);
-    if (v->kh != 3 || v->kw != 3 || v->stride[0] != 1 || v->stride[1] != 1 || v->dilation[0] != 1 ||
-        v->dilation[1] != 1 || v->c < LANES || v->c > MOST_CHANNELS || v->o < LANES ||
-        lines * columns < 4) {
-        return false;
-    }
     struct winograd w = {.s = s,
                          .source = {v->h, v->w, v->c, lines, columns, {-v->pad[0], -v->pad[1]}},
                          .tiles = v->n * lines * columns,
@@ -324,7 +325,7 @@ bool ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, 
     if (blocks == 1 && v->c <= OWN_U) {
         w.panels = panels;
         culm_cpu_run(cpu, panels, some_tiles, &w);
-        return true;
+        return;
     }
     w.u = shared;
     for (int64_t most = floats / w.u_floats; w.first < panels; w.first += w.panels) {
@@ -332,5 +333,4 @@ bool ISA_NAME(conv_infer_winograd)(struct culm_cpu *cpu, const struct infer *s, 
         culm_cpu_run(cpu, w.panels * ceil_div(v->c, LANES), some_filters, &w);
         culm_cpu_run(cpu, blocks, some_tiles, &w);
     }
-    return true;
 }

@@ -3,7 +3,7 @@
 
 #include "device/cpu/internal.h"
 
-typedef void infer_fn(struct culm_cpu *cpu, const struct culm_conv_infer_args *args);
+typedef void infer_fn(struct culm_cpu *cpu, const struct culm_conv_infer_args *args, int32_t count);
 infer_fn conv_infer_avx512_bf16, conv_infer_avx512, conv_infer_avx2, conv_infer_neon,
     conv_infer_base;
 
@@ -32,7 +32,8 @@ static infer_fn *variant(const struct culm_cpu *cpu) {
     return conv_infer_base;
 }
 
-void culm_cpu_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args) {
+void culm_cpu_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args,
+                         int32_t count) {
     struct culm_cpu *cpu = cpu_of(device);
-    variant(cpu)(cpu, args);
+    variant(cpu)(cpu, args, count);
 }

@@ -5,6 +5,7 @@
 #include "device/cpu/cpu.h"
 #include "device/infer.h"
 
-void culm_cpu_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args);
+void culm_cpu_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args,
+                         int32_t count);
 
 #endif

@@ -3,7 +3,10 @@
  * alone, so that it has no shape rule, and no gradient.
  */
 #include "device/infer.h"
+#include "graph/ops/conv.h"
 #include "graph/ops/operands.h"
+
+#define RESIDUAL 7 /* which input */
 
 static struct culm_conv geometry(const struct culm_shape *x, const struct culm_shape *w,
                                  const struct culm_shape *y, const struct culm_attributes *a) {
@@ -31,24 +34,41 @@ static const float *given(const struct culm_operands *o, int32_t i) {
     return o->node->input[i] >= 0 ? o->input[i] : NULL;
 }
 
-static void execute(const struct culm_operands *o) {
+static struct culm_conv_infer_args args_of(const struct culm_operands *o,
+                                           struct culm_conv *ret_conv) {
     const struct culm_attributes *a = &o->node->attributes;
-    struct culm_conv v =
+    *ret_conv =
         geometry(operand_shape(o, 0), operand_shape(o, 1), typed_shape(o, o->node->output[0]), a);
-    const struct culm_conv_infer_args args = {.conv = &v,
-                                              .y = o->output[0],
-                                              .x = o->input[0],
-                                              .w = o->input[1],
-                                              .b = given(o, 2),
-                                              .gamma = given(o, 3),
-                                              .beta = given(o, 4),
-                                              .mean = given(o, 5),
-                                              .variance = given(o, 6),
-                                              .residual = given(o, 7),
-                                              .eps = a->eps,
-                                              .alpha = a->alpha,
-                                              .function = a->function};
-    culm_device_conv_infer(o->device, &args);
+    return (struct culm_conv_infer_args){.conv = ret_conv,
+                                         .y = o->output[0],
+                                         .x = o->input[0],
+                                         .w = o->input[1],
+                                         .b = given(o, 2),
+                                         .gamma = given(o, 3),
+                                         .beta = given(o, 4),
+                                         .mean = given(o, 5),
+                                         .variance = given(o, 6),
+                                         .residual = given(o, RESIDUAL),
+                                         .eps = a->eps,
+                                         .alpha = a->alpha,
+                                         .function = a->function};
+}
+
+static void execute(const struct culm_operands *o) { culm_conv_infer_chain(o, 1); }
+
+void culm_conv_infer_chain(const struct culm_operands *o, int32_t count) {
+    struct culm_conv conv[CULM_CONV_CHAIN_MAX];
+    struct culm_conv_infer_args args[CULM_CONV_CHAIN_MAX];
+    for (int32_t i = 0; i < count; i++) {
+        args[i] = args_of(&o[i], &conv[i]);
+    }
+    culm_device_conv_infer_chain(o->device, args, count);
+}
+
+bool culm_conv_infer_follows(const struct culm_node_desc *node,
+                             const struct culm_node_desc *before) {
+    return node->op == &culm_op_conv_infer && before->op == &culm_op_conv_infer &&
+           node->input[0] == before->output[0] && before->input[RESIDUAL] < 0;
 }
 
 static double flops(const struct culm_graph *graph, const struct culm_node_desc *node) {

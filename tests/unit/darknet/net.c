@@ -254,13 +254,18 @@ static size_t put_weights(const char *name, int32_t minor, int count) {
     return begin + 4 * (size_t)count;
 }
 
-static struct culm_vision_model *open_model(const struct culm_darknet_options *options) {
+static struct culm_vision_model *open_named(const char *name,
+                                            const struct culm_darknet_options *options) {
     char path[4096];
     struct culm_error error = {0};
     struct culm_vision_model *model = NULL;
-    snprintf(path, sizeof path, "%s/small-one.cfg", folder);
+    snprintf(path, sizeof path, "%s/%s.cfg", folder, name);
     ok(culm_darknet_open(path, options, &model, &error), &error);
     return model;
+}
+
+static struct culm_vision_model *open_model(const struct culm_darknet_options *options) {
+    return open_named("small-one", options);
 }
 
 /* As culm_vision_runner_init, but with the graph as it is, not fused. */
@@ -361,6 +366,88 @@ static void test_every_section(void **state) {
     free(image.at);
     free(head[0].at);
     free(head[1].at);
+}
+
+/* --- operators together --- */
+
+/* Two inverted residuals on large maps; the second one's expanded map is also read elsewhere. */
+static const char large[] =
+    "[net]\nwidth=100\nheight=80\nchannels=3\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=3\npad=1\nactivation=leaky\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=24\nsize=1\nactivation=relu6\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=24\nsize=3\npad=1\ngroups=24\nactivation=relu\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=1\nactivation=linear\n"
+    "[shortcut]\nfrom=-4\nactivation=linear\n"
+    "[convolutional]\nbatch_normalize=1\nfilters=24\nsize=1\nactivation=relu6\n" /* 5 */
+    "[convolutional]\nbatch_normalize=1\nfilters=24\nsize=3\nstride=2\npad=1\ngroups=24\n"
+    "activation=relu6\n"
+    "[convolutional]\nfilters=14\nsize=1\nactivation=linear\n"
+    "[yolo]\nmask=1,2\nanchors=1,2, 3,4, 5,6\nclasses=2\n"
+    "[route]\nlayers=5\n"
+    "[convolutional]\nfilters=7\nsize=1\nactivation=linear\n"
+    "[yolo]\nmask=0\nanchors=1,2, 3,4, 5,6\nclasses=2\n";
+/* Filters, and numbers of one: with a norm there are four more. */
+static const struct {
+    int filters, each;
+    bool norm;
+} large_layers[] = {{8, 27, true}, {24, 8, true}, {24, 9, true},   {8, 24, true},
+                    {24, 8, true}, {24, 9, true}, {14, 24, false}, {7, 24, false}};
+
+/* What a run executes together has the bits that it has one by one. */
+static void test_together(void **state) {
+    (void)state;
+    numbers.count = 0;
+    for (size_t k = 0; k < sizeof large_layers / sizeof *large_layers; k++) {
+        int filters = large_layers[k].filters;
+        for (int i = 0; i < (large_layers[k].norm ? 4 : 1) * filters; i++) {
+            next(&numbers, draw() * 0.3F + 0.4F);
+        }
+        for (int i = 0; i < filters * large_layers[k].each; i++) {
+            next(&numbers, draw() * 0.5F);
+        }
+    }
+    put("large.cfg", large, sizeof large - 1);
+    put_weights("large.weights", 2, numbers.count);
+    struct culm_vision_model *model = open_named("large", NULL);
+    for (int threads = 1; threads <= 3; threads++) {
+        struct culm_vision_runner r;
+        struct culm_device *device = NULL;
+        struct culm_error error = {0};
+        ok(culm_device_new(threads, &device, &error), &error);
+        ok(culm_vision_runner_init(&r, model, 1, device, &error), &error);
+        const struct culm_stage_info *info = culm_stage_info(r.stage);
+        const void *fields[] = {r.image};
+        float *together = malloc(info->output_bytes);
+        assert_non_null(together);
+        for (int64_t i = 0; i < culm_elements(&r.graph->field[0].shape); i++) {
+            r.image[i] = draw();
+        }
+        culm_vision_runner_run(&r);
+        memcpy(together, r.output, info->output_bytes);
+        memset(r.output, 0, info->output_bytes);
+        struct culm_stage_run run = {.params = r.params,
+                                     .fields = fields,
+                                     .output = r.output,
+                                     .loss_scale = 1,
+                                     .activations = r.activations,
+                                     .scratch = r.scratch,
+                                     .first = true};
+        for (int32_t i = 0; i < info->forward_ops; i++) {
+            culm_stage_execute(r.stage, device, &run, i);
+        }
+        for (int32_t h = 0; h < 2; h++) { /* whichever are not made in their place are copied */
+            struct culm_shape shape;
+            const float *at = culm_vision_runner_output(&r, h, 0, &shape);
+            const float *have = together + (at - (const float *)r.output);
+            const float *want = culm_stage_value(r.stage, &run, r.graph->output[h].value);
+            assert_true(isfinite(have[0]) && have[0] != 0);
+            assert_memory_equal(have, want, (size_t)culm_elements(&shape) * sizeof *have);
+        }
+        free(together);
+        culm_vision_runner_release(&r);
+        culm_device_free(device);
+    }
+    culm_vision_model_free(model);
 }
 
 /* --- structure --- */
@@ -552,7 +639,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_section),   cmocka_unit_test(test_layers),
         cmocka_unit_test(test_refused),         cmocka_unit_test(test_weights_refused),
-        cmocka_unit_test(test_numbers_refused),
+        cmocka_unit_test(test_numbers_refused), cmocka_unit_test(test_together),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

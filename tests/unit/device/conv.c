@@ -419,6 +419,161 @@ static void infer_batch(void **state) {
     }
 }
 
+/* --- chains for inference --- */
+
+#define LINKS 4
+/* Of what the first reads: n, h, w, c; then of each o (0: depthwise), kh, kw, stride, padding, dilation. */
+struct links {
+    int64_t n, h, w, c;
+    struct {
+        int64_t o, kh, kw, stride, pad, dilation;
+    } link[LINKS];
+    bool together; /* large enough that what lies between them is not written */
+};
+static const struct links chains[] = {
+    {1, 90, 83, 3, {{16, 3, 3, 2, 1, 1}, {0, 3, 3, 1, 1, 1}, {8, 1, 1, 1, 0, 1}}, false},
+    {1, 95, 131, 3, {{40, 3, 3, 2, 1, 1}, {0, 3, 3, 1, 1, 1}, {13, 1, 1, 1, 0, 1}}, true},
+    {2, 45, 50, 8, {{66, 1, 1, 1, 0, 1}, {0, 3, 3, 2, 1, 1}, {33, 1, 1, 1, 0, 1}}, true},
+    {1, 39, 41, 12, {{72, 1, 1, 1, 0, 1}, {0, 3, 3, 1, 1, 1}, {12, 1, 1, 1, 0, 1}}, true},
+    {1, 37, 60, 12, {{72, 1, 1, 1, 0, 1}, {0, 5, 5, 1, 2, 1}, {12, 1, 1, 1, 0, 1}}, true},
+    {1, 37, 60, 12, {{72, 1, 1, 1, 0, 1}, {0, 3, 3, 1, 2, 2}, {24, 3, 3, 2, 0, 1}}, true},
+    {1,
+     30,
+     64,
+     9,
+     {{80, 1, 1, 1, 0, 1}, {0, 5, 3, 3, 4, 1}, {7, 1, 1, 1, 0, 1}, {21, 1, 1, 1, 0, 1}},
+     true},
+    {1, 40, 50, 20, {{80, 1, 1, 1, 0, 1}, {32, 2, 2, 3, 0, 1}}, true},
+    {1, 33, 40, 16, {{120, 1, 1, 1, 1, 1}, {0, 3, 3, 2, 3, 1}, {20, 1, 1, 1, 2, 1}}, true},
+    {1,
+     40,
+     40,
+     96,
+     {{16, 1, 1, 1, 0, 1}, {16, 3, 3, 1, 1, 1}, {96, 1, 1, 1, 0, 1}, {0, 3, 3, 1, 1, 1}},
+     false},
+};
+#define CHAINS (int)(sizeof chains / sizeof *chains)
+
+/* The convolutions of a chain, and the floats of what each reads; the last: of the result. */
+static int links_of(const struct links *c, struct culm_conv v[LINKS], int64_t floats[LINKS + 1]) {
+    struct culm_conv next = {.n = c->n, .oh = c->h, .ow = c->w, .o = c->c};
+    int count = 0;
+    for (; count < LINKS && c->link[count].kh; count++) {
+        int64_t stride = c->link[count].stride, pad = c->link[count].pad;
+        int64_t dilation = c->link[count].dilation, in = next.o, o = c->link[count].o;
+        next = (struct culm_conv){.n = c->n,
+                                  .h = next.oh,
+                                  .w = next.ow,
+                                  .c = in,
+                                  .o = o ? o : in,
+                                  .kh = c->link[count].kh,
+                                  .kw = c->link[count].kw,
+                                  .stride = {stride, stride},
+                                  .pad = {pad, pad, pad, pad},
+                                  .dilation = {dilation, dilation},
+                                  .groups = o ? 1 : in};
+        v[count] = next = with_output(next);
+        floats[count] = next.n * next.h * next.w * next.c;
+    }
+    floats[count] = next.n * next.oh * next.ow * next.o;
+    return count;
+}
+
+/* Together they make the bits that they make one after the other: with any number of threads, into a
+ * residual's own memory, and where the input lay. Whether they really were together is seen by what lies
+ * between them, which is then not written. */
+static void chain_test(const struct links *c, int index) {
+    static const enum culm_function functions[] = {CULM_FUNCTION_RELU6, CULM_FUNCTION_LEAKY_RELU,
+                                                   CULM_FUNCTION_NONE, CULM_FUNCTION_RELU};
+    struct culm_conv v[LINKS];
+    struct culm_conv_infer_args args[LINKS];
+    struct array map[LINKS + 1], w[LINKS], norm[4], kept, want = {0};
+    int64_t floats[LINKS + 1];
+    int count = links_of(c, v, floats);
+    for (int i = 0; i < 4; i++) {
+        norm[i] = array_new(256, false, 900 + (uint64_t)i);
+        for (int k = 0; k < 256; k++) {
+            norm[i].f32[k] += i == 3 ? 1.5F : 0;
+        }
+    }
+    for (int i = 0; i <= count; i++) {
+        map[i] = array_new(floats[i], false, 910 + (uint64_t)i);
+    }
+    kept = array_new(floats[count], false, 940);
+    for (int i = 0; i < count; i++) {
+        w[i] =
+            array_new(v[i].kh * v[i].kw * v[i].c / v[i].groups * v[i].o, false, 920 + (uint64_t)i);
+        args[i] = (struct culm_conv_infer_args){.conv = &v[i],
+                                                .y = map[i + 1].f32,
+                                                .x = map[i].f32,
+                                                .w = w[i].f32,
+                                                .b = index & 1 ? norm[1].f32 : NULL,
+                                                .gamma = norm[0].f32,
+                                                .beta = norm[1].f32,
+                                                .mean = norm[2].f32,
+                                                .variance = norm[3].f32,
+                                                .eps = 1e-5,
+                                                .alpha = 0.1,
+                                                .function = functions[(index + i) % 4]};
+    }
+    args[count - 1].residual = index & 2 ? map[count].f32 : NULL;
+    for (int k = 0; k < ISAS * THREADS; k++) {
+        struct culm_device *cpu = cpus[k / THREADS][k % THREADS];
+        if (!cpu) {
+            continue;
+        }
+        memcpy(map[count].f32, kept.f32, (size_t)floats[count] * 4);
+        if (!want.f32) {
+            want = array_new(floats[count], false, 0);
+            for (int i = 0; i < count; i++) {
+                culm_device_conv_infer(cpu, &args[i]);
+            }
+            memcpy(want.f32, map[count].f32, (size_t)floats[count] * 4);
+            memcpy(map[count].f32, kept.f32, (size_t)floats[count] * 4);
+        }
+        memset(map[1].f32, 0x77, (size_t)floats[1] * 4);
+        culm_device_conv_infer_chain(cpu, args, count);
+        for (int i = 0; i <= count; i++) {
+            guard_check(&map[i], "chain");
+        }
+        if (memcmp(want.f32, map[count].f32, (size_t)floats[count] * 4)) {
+            fail_msg("chain %d, %s, %d threads: other bits than one by one", index,
+                     isas[k / THREADS], k % THREADS + 1);
+        }
+        uint32_t between;
+        memcpy(&between, map[1].f32 + floats[1] / 2, sizeof between);
+        assert_true((between == 0x77777777u) == c->together);
+        if (args[count - 1].residual || floats[count] > floats[0]) {
+            continue;
+        }
+        struct array own = array_new(floats[0], false, 910); /* as map[0] is */
+        struct culm_conv_infer_args over[LINKS];
+        memcpy(over, args, sizeof over);
+        over[0].x = over[count - 1].y = own.f32;
+        culm_device_conv_infer_chain(cpu, over, count);
+        assert_memory_equal(want.f32, own.f32, (size_t)floats[count] * 4);
+        array_free(&own);
+    }
+    for (int i = 0; i <= count; i++) {
+        array_free(&map[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        array_free(&w[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        array_free(&norm[i]);
+    }
+    array_free(&kept);
+    array_free(&want);
+}
+
+static void infer_chains(void **state) {
+    (void)state;
+    for (int i = 0; i < CHAINS; i++) {
+        chain_test(&chains[i], i);
+    }
+}
+
 static void turned_weights(void **state) {
     (void)state;
     enum { O = 3, I = 2, T = 4 };
@@ -542,6 +697,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(reference_gradients),
         cmocka_unit_test(infer_forward),
         cmocka_unit_test(infer_batch),
+        cmocka_unit_test(infer_chains),
         cmocka_unit_test(turned_weights),
         cmocka_unit_test(turned_in_parts),
         cmocka_unit_test(direct_forward),
