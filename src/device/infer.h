@@ -24,6 +24,9 @@ struct culm_conv_infer_args {
     const float *residual;
     double eps, alpha;
     enum culm_function function;
+    const float
+        *ahead; /* what will be read soon: it may be fetched in the meantime. NULL: nothing */
+    int64_t ahead_floats;
 };
 /* On any device; on others than the CPU by the reference. */
 void culm_device_conv_infer(struct culm_device *device, const struct culm_conv_infer_args *args);

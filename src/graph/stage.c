@@ -74,6 +74,7 @@ void culm_stage_free(struct culm_stage *stage) {
         free(stage->use_offset);
         free(stage->loss);
         free(stage->chain);
+        free(stage->ahead);
         free(stage->params);
         free(stage->grads);
         free(stage->fields);
@@ -187,6 +188,10 @@ static struct culm_operands operands_of(const struct culm_stage *stage, struct c
     }
     for (int32_t i = 0; i < CULM_NODE_USES_MAX; i++) {
         operands.use[i] = node->use[i] >= 0 ? run->grads + stage->use_offset[node->use[i]] : NULL;
+    }
+    if (index < stage->info.forward_ops && stage->ahead[index] >= 0) {
+        operands.ahead = address(stage, run, stage->ahead[index]);
+        operands.ahead_floats = culm_elements(&operands.value[stage->ahead[index]].shape);
     }
     return operands;
 }

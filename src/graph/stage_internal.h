@@ -42,6 +42,7 @@ struct culm_stage {
     int64_t *use_offset;      /* [use_count of the uncut graph]: floats into grads; -1: not here */
     int32_t *loss;            /* [forward_ops]: which loss of this stage a node is; -1: none */
     int32_t *chain;           /* [forward_ops]: how many from a node on may be executed as one */
+    int32_t *ahead; /* [forward_ops]: a parameter's value that is read soon after; -1: none */
     struct boundary input, output;
     struct culm_param_info *params;
     struct culm_grad_info *grads;

@@ -25,6 +25,7 @@
 #define VECTORS 1
 #endif
 #define RUNS (CULM_CPU_CONV_TAPS)
+#define LINE (LANES * (int64_t)sizeof(float)) /* of a cache */
 #define AHEAD 8 /* rows of weights: they come from far when the layer begins, and lie far apart */
 
 /* --- one group --- */
@@ -121,14 +122,36 @@ static const struct tiles {
 #endif
 };
 
+/* What a task fetches for those who come later: a few cache lines with each panel, so that they do not
+ * stand in the way of what it reads itself. */
+struct ahead {
+    const char *at, *end;
+    int64_t each; /* lines with a panel */
+};
+
+static struct ahead ahead_of(const struct infer *s, int64_t pixel, int64_t end) {
+    int64_t lines = s->a->ahead ? s->a->ahead_floats / LANES : 0;
+    int64_t first = lines * pixel / s->pixels, last = lines * end / s->pixels;
+    int64_t panels = ceil_div(end - pixel, PIXELS) * ceil_div(s->v->o, VECTORS * LANES);
+    const char *from = (const char *)s->a->ahead;
+    return (struct ahead){from + first * LINE, from + last * LINE, ceil_div(last - first, panels)};
+}
+
+SIMD void fetch(struct ahead *ahead) {
+    for (int64_t i = 0; i < ahead->each && ahead->at < ahead->end; i++, ahead->at += LINE) {
+        __builtin_prefetch(ahead->at, 0, 2);
+    }
+}
+
 /* All channels of some pixels. */
 static void all_columns(const struct infer *s, const struct tiles *t, const struct reads *r,
-                        int64_t pixel) {
+                        int64_t pixel, struct ahead *ahead) {
     int64_t vectors = ceil_div(s->v->o, LANES);
     int64_t panels = ceil_div(vectors, VECTORS);
     for (int64_t panel = 0; panel < panels; panel++) {
         int64_t first = vectors * panel / panels, end = vectors * (panel + 1) / panels;
         int64_t left = s->v->o - (end - 1) * LANES;
+        fetch(ahead);
         t->run[end - first - 1](s, r, pixel, first * LANES, at_most(left, LANES));
     }
 }
@@ -226,6 +249,7 @@ static void some_pixels(void *context, int64_t part, int thread) {
     struct reads r;
     int64_t pixel = part * s->each, end = at_most(s->pixels, pixel + s->each);
     struct place next = place_of(v, pixel);
+    struct ahead ahead = ahead_of(s, pixel, end);
     bool again = false;
     (void)thread;
     for (const struct tiles *t = tiles; pixel < end;) {
@@ -243,7 +267,7 @@ static void some_pixels(void *context, int64_t part, int thread) {
             find_reads(s, &next, count, &r);
             again = false;
         }
-        all_columns(s, t, &r, pixel);
+        all_columns(s, t, &r, pixel, &ahead);
         pixel += count;
     }
 }

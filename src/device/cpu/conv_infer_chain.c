@@ -53,6 +53,7 @@ static void make(struct kept *kept, int32_t k, int64_t first, int64_t end, float
     v.h = high - low;
     v.oh = end - first;
     v.pad[0] = low - top;
+    args.ahead = NULL;
     args.conv = &v;
     args.x =
         k > 0 ? lines_of(kept, k - 1, low, high) : s.a->x + (kept->image * whole + low) * v.w * v.c;

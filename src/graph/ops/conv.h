@@ -18,6 +18,8 @@ double culm_node_flops_done(const struct culm_graph *graph, const struct culm_no
  * done together (device/infer.h) if nobody else reads that. */
 bool culm_conv_infer_follows(const struct culm_node_desc *node,
                              const struct culm_node_desc *before);
+/* Whether it is conv_infer with so many weights that it pays to fetch them (input 1) before. */
+bool culm_conv_infer_reads_much(const struct culm_node_desc *node);
 /* So many nodes in one, at most CULM_CONV_CHAIN_MAX, of which each follows the one before it. */
 void culm_conv_infer_chain(const struct culm_operands *operands, int32_t count);
 

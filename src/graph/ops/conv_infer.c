@@ -51,7 +51,9 @@ static struct culm_conv_infer_args args_of(const struct culm_operands *o,
                                          .residual = given(o, RESIDUAL),
                                          .eps = a->eps,
                                          .alpha = a->alpha,
-                                         .function = a->function};
+                                         .function = a->function,
+                                         .ahead = o->ahead,
+                                         .ahead_floats = o->ahead_floats};
 }
 
 static void execute(const struct culm_operands *o) { culm_conv_infer_chain(o, 1); }
@@ -63,6 +65,10 @@ void culm_conv_infer_chain(const struct culm_operands *o, int32_t count) {
         args[i] = args_of(&o[i], &conv[i]);
     }
     culm_device_conv_infer_chain(o->device, args, count);
+}
+
+bool culm_conv_infer_reads_much(const struct culm_node_desc *node) {
+    return node->op == &culm_op_conv_infer && node->attributes.groups <= 1;
 }
 
 bool culm_conv_infer_follows(const struct culm_node_desc *node,
