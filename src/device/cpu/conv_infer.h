@@ -28,10 +28,13 @@ struct infer {
 
 /* --- what follows the chain --- */
 
+#define FREE -1 /* any of them, by one way without a choice in it */
+
 SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
-               int64_t column, int64_t left, const enum culm_function function, const bool whole) {
+               int64_t column, int64_t left, const int function, const bool whole) {
     const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
     const vec shift = vload(s->shift + column), alpha = vset((float)s->a->alpha);
+    const vec slope = vset(s->slope), cap = vset(s->cap);
     const float *residual = s->a->residual;
 #pragma GCC unroll 8
     for (int p = 0; p < count; p++) {
@@ -40,69 +43,48 @@ SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t a
         if (residual) {
             y = vadd(y, whole ? vload(residual + to) : vload_n(residual + to, left));
         }
-        y = function == CULM_FUNCTION_NONE ? y : vrelu(function, y, alpha);
+        if (function == FREE) {
+            y = vselect(vless(y, vzero()), vfma(y, slope, vzero()), y);
+            y = vmin(cap, y);
+        } else if (function != CULM_FUNCTION_NONE) {
+            y = vrelu((enum culm_function)function, y, alpha);
+        }
         if (whole) {
             vstore(s->a->y + to, y);
         } else {
             vstore_n(s->a->y + to, y, left);
         }
+    }
+}
+
+/* The same for small code, where sums are short. */
+SIMD void emit_free(const struct infer *s, const vec *sum, const int count, int64_t at,
+                    int64_t step, int64_t column, int64_t left, const bool whole) {
+    emit(s, sum, count, at, step, column, left, FREE, whole);
+}
+
+SIMD void emit_chosen(const struct infer *s, const vec *sum, const int count, int64_t at,
+                      int64_t step, int64_t column, int64_t left, const bool whole) {
+    switch (s->a->function) {
+    case CULM_FUNCTION_RELU:
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, whole);
+        return;
+    case CULM_FUNCTION_LEAKY_RELU:
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, whole);
+        return;
+    case CULM_FUNCTION_RELU6:
+        emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, whole);
+        return;
+    default: emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, whole);
     }
 }
 
 SIMD void emit_any(const struct infer *s, const vec *sum, const int count, int64_t at, int64_t step,
                    int64_t column, int64_t left) {
-    bool whole = left >= LANES;
-    switch (s->a->function) {
-    case CULM_FUNCTION_RELU:
-        if (whole) {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, true);
-        } else {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU, false);
-        }
-        return;
-    case CULM_FUNCTION_LEAKY_RELU:
-        if (whole) {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, true);
-        } else {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_LEAKY_RELU, false);
-        }
-        return;
-    case CULM_FUNCTION_RELU6:
-        if (whole) {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, true);
-        } else {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_RELU6, false);
-        }
-        return;
-    default:
-        if (whole) {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, true);
-        } else {
-            emit(s, sum, count, at, step, column, left, CULM_FUNCTION_NONE, false);
-        }
-    }
-}
-
-/* The same by one way for all functions, without a choice in it; small code, for where sums are short. */
-SIMD void emit_free(const struct infer *s, const vec *sum, const int count, int64_t at,
-                    int64_t step, int64_t column, int64_t left, const bool whole) {
-    const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
-    const vec shift = vload(s->shift + column), slope = vset(s->slope), cap = vset(s->cap);
-    const float *residual = s->a->residual;
-#pragma GCC unroll 8
-    for (int p = 0; p < count; p++) {
-        int64_t to = at + p * step + column;
-        vec y = vfma(vadd(sum[p], offset), scale, shift);
-        if (residual) {
-            y = vadd(y, whole ? vload(residual + to) : vload_n(residual + to, left));
-        }
-        y = vselect(vless(y, vzero()), vfma(y, slope, vzero()), y);
-        y = vmin(cap, y);
-        if (whole) {
-            vstore(s->a->y + to, y);
-        } else {
-            vstore_n(s->a->y + to, y, left);
-        }
+    if (left >= LANES) {
+        emit_chosen(s, sum, count, at, step, column, left, true);
+    } else {
+        emit_chosen(s, sum, count, at, step, column, left, false);
     }
 }
 

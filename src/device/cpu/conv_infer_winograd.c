@@ -51,30 +51,18 @@ SIMD void filter(const struct infer *s, int64_t c, int64_t column, int64_t left,
                  int64_t place, const bool whole) {
     const int64_t o = s->v->o, step = s->v->c * o;
     const float *from = s->a->w + c * o + column;
-    vec part[6][3];
+    vec part[6][6];
 #pragma GCC unroll 3
     for (int j = 0; j < 3; j++) {
-        vec g[3], u[6];
+        vec g[3];
 #pragma GCC unroll 3
         for (int i = 0; i < 3; i++) {
             const float *tap = from + (i * 3 + j) * step;
             g[i] = whole ? vload(tap) : vload_n(tap, left);
         }
-        winograd_filter(g, u);
-#pragma GCC unroll 6
-        for (int i = 0; i < 6; i++) {
-            part[i][j] = u[i];
-        }
+        winograd_column(WINOGRAD_FILTER, g, j, part);
     }
-#pragma GCC unroll 6
-    for (int i = 0; i < 6; i++) {
-        vec u[6];
-        winograd_filter(part[i], u);
-#pragma GCC unroll 6
-        for (int j = 0; j < 6; j++) {
-            vstore(to + (i * 6 + j) * place, u[j]);
-        }
-    }
+    winograd_rows(WINOGRAD_FILTER, part, to, place);
 }
 
 /* U of channels c .. end of a panel. */
@@ -113,28 +101,16 @@ SIMD void view_vectors(const struct winograd *w, const float *const row[6], int 
         vec part[6][6];
 #pragma GCC unroll 6
         for (int j = 0; j < 6; j++) {
-            vec d[6], r[6];
+            vec d[6];
 #pragma GCC unroll 6
             for (int k = 0; k < 6; k++) {
                 const float *from =
                     inside || (row[k] && j >= low && j < high) ? row[k] + j * channels + c : zeros;
                 d[k] = load_part(from, left);
             }
-            winograd_input(d, r);
-#pragma GCC unroll 6
-            for (int k = 0; k < 6; k++) {
-                part[k][j] = r[k];
-            }
+            winograd_column(WINOGRAD_INPUT, d, j, part);
         }
-#pragma GCC unroll 6
-        for (int k = 0; k < 6; k++) {
-            vec r[6];
-            winograd_input(part[k], r);
-#pragma GCC unroll 6
-            for (int j = 0; j < 6; j++) {
-                vstore(to + (k * 6 + j) * w->v_place + c, r[j]);
-            }
-        }
+        winograd_rows(WINOGRAD_INPUT, part, to + c, w->v_place);
     }
 }
 
@@ -233,19 +209,7 @@ SIMD void output(const struct winograd *w, const float *m, int64_t tile, int64_t
     int64_t at = ((image * v->oh + y) * v->ow + 4 * x) * v->o;
     int64_t left = v->o - column;
     vec part[4][6];
-#pragma GCC unroll 6
-    for (int j = 0; j < 6; j++) {
-        vec column_of[6], r[4];
-#pragma GCC unroll 6
-        for (int i = 0; i < 6; i++) {
-            column_of[i] = vload(m + (i * 6 + j) * M_PLACE);
-        }
-        winograd_output(column_of, r);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            part[i][j] = r[i];
-        }
-    }
+    winograd_output_columns(m, M_PLACE, part);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         vec r[4];

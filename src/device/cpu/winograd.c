@@ -39,30 +39,18 @@ WINOGRAD_MICROS(BLOCK, 1)
 
 /* Sixteen outputs of one channel: U at this channel's place in a panel, from nine weights. */
 SIMD void filter_store(const float *taps, bool turned, float *to) {
-    vec part[6][3];
+    vec part[6][6];
 #pragma GCC unroll 3
     for (int j = 0; j < 3; j++) {
-        vec g[3], u[6];
+        vec g[3];
 #pragma GCC unroll 3
         for (int i = 0; i < 3; i++) {
             int tap = i * 3 + j;
             g[i] = vload(taps + (turned ? 8 - tap : tap) * LANES);
         }
-        winograd_filter(g, u);
-#pragma GCC unroll 6
-        for (int i = 0; i < 6; i++) {
-            part[i][j] = u[i];
-        }
+        winograd_column(WINOGRAD_FILTER, g, j, part);
     }
-#pragma GCC unroll 6
-    for (int i = 0; i < 6; i++) {
-        vec u[6];
-        winograd_filter(part[i], u);
-#pragma GCC unroll 6
-        for (int j = 0; j < 6; j++) {
-            vstore(to + (i * 6 + j) * U_STRIDE, u[j]);
-        }
-    }
+    winograd_rows(WINOGRAD_FILTER, part, to, U_STRIDE);
 }
 
 /* U of `ins` channels from channel `in` and up to 16 outputs from `out`, the first at `to`. */
@@ -129,19 +117,7 @@ SIMD void output_tile(const struct winograd *w, const float *m, int64_t tile, in
     for (int64_t o = 0; o < outs; o += LANES) {
         int64_t left = at_most(LANES, outs - o);
         vec part[4][6], bias = w->bias ? load_part(w->bias + out + o, left) : vzero();
-#pragma GCC unroll 6
-        for (int j = 0; j < 6; j++) {
-            vec column[6], r[4];
-#pragma GCC unroll 6
-            for (int i = 0; i < 6; i++) {
-                column[i] = vload(m + (i * 6 + j) * TILE_STRIDE + o);
-            }
-            winograd_output(column, r);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) {
-                part[i][j] = r[i];
-            }
-        }
+        winograd_output_columns(m + o, TILE_STRIDE, part);
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
             vec r[4];

@@ -181,6 +181,62 @@ SIMD void winograd_gather(const vec s[6], vec g[3]) {
     g[2] = vfma(sum_b, vset(B2 * SCALE_B), vfma(sum_a, vset(A2 * SCALE_A), s[5]));
 }
 
+/*
+ * Both dimensions: each column goes, as it is loaded, through winograd_column; winograd_rows does the rows
+ * and stores the 36 results `place` floats apart.
+ */
+enum winograd_kind { WINOGRAD_INPUT, WINOGRAD_SPREAD, WINOGRAD_FILTER }; /* of 6, 4 and 3 */
+
+SIMD void winograd_line(const enum winograd_kind kind, const vec *from, vec to[6]) {
+    if (kind == WINOGRAD_INPUT) {
+        winograd_input(from, to);
+    } else if (kind == WINOGRAD_SPREAD) {
+        winograd_spread(from, to);
+    } else {
+        winograd_filter(from, to);
+    }
+}
+
+SIMD void winograd_column(const enum winograd_kind kind, const vec *from, const int j,
+                          vec part[6][6]) {
+    vec r[6];
+    winograd_line(kind, from, r);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; i++) {
+        part[i][j] = r[i];
+    }
+}
+
+SIMD void winograd_rows(const enum winograd_kind kind, vec part[6][6], float *to, int64_t place) {
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; i++) {
+        vec r[6];
+        winograd_line(kind, part[i], r);
+#pragma GCC unroll 6
+        for (int j = 0; j < 6; j++) {
+            vstore(to + (i * 6 + j) * place, r[j]);
+        }
+    }
+}
+
+/* The columns of products, which lie `place` floats apart; line i of the tile is then
+ * winograd_output(part[i]). */
+SIMD void winograd_output_columns(const float *m, int64_t place, vec part[4][6]) {
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; j++) {
+        vec column[6], r[4];
+#pragma GCC unroll 6
+        for (int i = 0; i < 6; i++) {
+            column[i] = vload(m + (i * 6 + j) * place);
+        }
+        winograd_output(column, r);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            part[i][j] = r[i];
+        }
+    }
+}
+
 /* An image cut into tiles of 4x4, seen with some of its surroundings. */
 struct tiled {
     int64_t height, width, channels; /* of the image */
@@ -220,41 +276,21 @@ SIMD void winograd_tile(const struct tiled *t, const void *data, bool half, int 
                                         : (const char *)zeros;
         }
     }
+    const enum winograd_kind kind = size == 6 ? WINOGRAD_INPUT : WINOGRAD_SPREAD;
     for (int64_t i = 0; i < count; i += LANES) {
         int64_t left = count - i;
         vec part[6][6];
 #pragma GCC unroll 6
         for (int j = 0; j < size; j++) {
-            vec d[6], r[6];
+            vec d[6];
 #pragma GCC unroll 6
             for (int k = 0; k < size; k++) {
                 struct culm_in in = {from[k * size + j], half ? CULM_BF16 : CULM_F32};
                 d[k] = left >= LANES ? tload(in, i) : tload_part(in, i, left);
             }
-            if (size == 6) {
-                winograd_input(d, r);
-            } else {
-                winograd_spread(d, r);
-            }
-#pragma GCC unroll 6
-            for (int k = 0; k < 6; k++) {
-                part[k][j] = r[k];
-            }
+            winograd_column(kind, d, j, part);
         }
-        float *out = to + i / run * skip + i % run;
-#pragma GCC unroll 6
-        for (int k = 0; k < 6; k++) {
-            vec r[6];
-            if (size == 6) {
-                winograd_input(part[k], r);
-            } else {
-                winograd_spread(part[k], r);
-            }
-#pragma GCC unroll 6
-            for (int j = 0; j < 6; j++) {
-                vstore(out + (k * 6 + j) * stride, r[j]);
-            }
-        }
+        winograd_rows(kind, part, to + i / run * skip + i % run, stride);
     }
 }
 
