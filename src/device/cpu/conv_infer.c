@@ -132,7 +132,7 @@ struct ahead {
 static struct ahead ahead_of(const struct infer *s, int64_t pixel, int64_t end) {
     int64_t lines = s->a->ahead ? s->a->ahead_floats / LANES : 0;
     int64_t first = lines * pixel / s->pixels, last = lines * end / s->pixels;
-    int64_t panels = ceil_div(end - pixel, PIXELS) * ceil_div(s->v->o, VECTORS * LANES);
+    int64_t panels = ceil_div(end - pixel, PIXELS) * s->panels;
     const char *from = (const char *)s->a->ahead;
     return (struct ahead){from + first * LINE, from + last * LINE, ceil_div(last - first, panels)};
 }
@@ -146,13 +146,17 @@ SIMD void fetch(struct ahead *ahead) {
 /* All channels of some pixels. */
 static void all_columns(const struct infer *s, const struct tiles *t, const struct reads *r,
                         int64_t pixel, struct ahead *ahead) {
-    int64_t vectors = ceil_div(s->v->o, LANES);
-    int64_t panels = ceil_div(vectors, VECTORS);
-    for (int64_t panel = 0; panel < panels; panel++) {
-        int64_t first = vectors * panel / panels, end = vectors * (panel + 1) / panels;
-        int64_t left = s->v->o - (end - 1) * LANES;
+    int64_t first = 0, over = 0;
+    for (int64_t panel = 0; panel < s->panels; panel++) {
+        int64_t count = s->panel, left;
+        if ((over += s->panels_over) >= s->panels) { /* these have one vector more */
+            over -= s->panels;
+            count++;
+        }
+        left = s->v->o - (first + count - 1) * LANES;
         fetch(ahead);
-        t->run[end - first - 1](s, r, pixel, first * LANES, at_most(left, LANES));
+        t->run[count - 1](s, r, pixel, first * LANES, at_most(left, LANES));
+        first += count;
     }
 }
 
@@ -274,19 +278,25 @@ static void some_pixels(void *context, int64_t part, int thread) {
 
 /* --- all --- */
 
-/* Coefficients, one and nothing where there is no norm. */
+/* Coefficients, one and nothing where there is no norm. Loops without a choice in them: compilers then take
+ * several square roots at a time. */
 static void prepare(const struct infer *s) {
     const struct culm_conv_infer_args *a = s->a;
-    for (int64_t o = 0; o < s->v->o; o++) {
-        double bias = a->b ? (double)a->b[o] : 0;
-        double mean = a->gamma ? (double)a->mean[o] : 0;
-        double rstd = a->gamma ? 1.0 / sqrt((double)a->variance[o] + a->eps) : 1;
-        s->offset[o] = a->gamma ? (float)(bias - mean) : 0;
-        s->scale[o] = a->gamma ? (float)((double)a->gamma[o] * rstd) : 1;
-        s->shift[o] = a->gamma ? a->beta[o] : (float)bias;
+    float *restrict offset = s->offset, *restrict scale = s->scale, *restrict shift = s->shift;
+    const float *restrict gamma = a->gamma, *restrict variance = a->variance;
+    const int64_t outputs = s->v->o;
+    const double eps = a->eps;
+    for (int64_t o = 0; gamma && o < outputs; o++) {
+        scale[o] = (float)((double)gamma[o] * (1.0 / sqrt((double)variance[o] + eps)));
     }
-    for (int64_t o = s->v->o; o < round_up(s->v->o, LANES); o++) {
-        s->offset[o] = s->scale[o] = s->shift[o] = 0;
+    for (int64_t o = 0; o < outputs; o++) {
+        double bias = a->b ? (double)a->b[o] : 0;
+        offset[o] = gamma ? (float)(bias - (double)a->mean[o]) : 0;
+        scale[o] = gamma ? scale[o] : 1;
+        shift[o] = gamma ? a->beta[o] : (float)bias;
+    }
+    for (int64_t o = outputs; o < round_up(outputs, LANES); o++) {
+        offset[o] = scale[o] = shift[o] = 0;
     }
 }
 
@@ -320,6 +330,10 @@ void ISA_NAME(conv_infer_direct)(struct culm_cpu *cpu, struct infer *s) {
         ISA_NAME(conv_infer_depth)(cpu, s);
         return;
     }
+    int64_t vectors = ceil_div(v->o, LANES);
+    s->panels = ceil_div(vectors, VECTORS);
+    s->panel = vectors / s->panels;
+    s->panels_over = vectors % s->panels;
     s->pixels = v->n * v->oh * v->ow;
     s->each = s->pixels;
     if (cpu) {

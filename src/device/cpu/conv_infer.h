@@ -23,6 +23,8 @@ struct infer {
     float *offset, *scale, *shift; /* [round_up(O)] */
     float slope, cap;              /* the function is min(cap, y < 0 ? y slope : y) */
     int64_t pixels, each;          /* in all; of a tile of work */
+    int64_t panels, panel;         /* of outputs; vectors of each, */
+    int64_t panels_over;           /* and of how many one more */
     bool pointwise;
 };
 
@@ -35,13 +37,15 @@ SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t a
     const vec offset = vload(s->offset + column), scale = vload(s->scale + column);
     const vec shift = vload(s->shift + column), alpha = vset((float)s->a->alpha);
     const vec slope = vset(s->slope), cap = vset(s->cap);
-    const float *residual = s->a->residual;
+    const float *residual = s->a->residual ? s->a->residual + at + column : NULL;
+    float *const to =
+        s->a->y + at + column; /* asked for once: no compiler knows what a store changes */
 #pragma GCC unroll 8
     for (int p = 0; p < count; p++) {
-        int64_t to = at + p * step + column;
         vec y = vfma(vadd(sum[p], offset), scale, shift);
         if (residual) {
-            y = vadd(y, whole ? vload(residual + to) : vload_n(residual + to, left));
+            const float *one = residual + p * step;
+            y = vadd(y, whole ? vload(one) : vload_n(one, left));
         }
         if (function == FREE) {
             y = vselect(vless(y, vzero()), vfma(y, slope, vzero()), y);
@@ -50,9 +54,9 @@ SIMD void emit(const struct infer *s, const vec *sum, const int count, int64_t a
             y = vrelu((enum culm_function)function, y, alpha);
         }
         if (whole) {
-            vstore(s->a->y + to, y);
+            vstore(to + p * step, y);
         } else {
-            vstore_n(s->a->y + to, y, left);
+            vstore_n(to + p * step, y, left);
         }
     }
 }

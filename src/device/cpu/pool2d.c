@@ -88,38 +88,59 @@ static struct span span_of(const struct pooling *s, int64_t tile) {
 
 /* ---- forward ---- */
 
-/* One window, channels [c, c_end); x and y begin at the image and at the output. */
+#define TOGETHER 4 /* vectors: one alone waits for each comparison */
+
+/* `vectors` vectors of channels from c on of one window; x and y begin at the image and at the output. */
+SIMD void max_vectors(const struct pooling *s, int64_t c, int64_t c_end, struct taps h,
+                      struct taps w, struct culm_in in, struct culm_out out, struct culm_out index,
+                      int64_t x, int64_t y, const int vectors) {
+    const struct culm_window *p = &s->window;
+    vec best[TOGETHER], place[TOGETHER];
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++) {
+        best[k] = vset(-INFINITY);
+        place[k] = vset(-1.0f);
+    }
+    for (int64_t i = 0; i < h.count; i++) {
+        for (int64_t j = 0; j < w.count; j++) {
+            int64_t at = (h.start + i * h.step) * p->in[1] + w.start + j * w.step;
+            vec here = vset((float)((h.first + i) * p->kernel[1] + w.first + j));
+#pragma GCC unroll 4
+            for (int k = 0; k < vectors; k++) {
+                int64_t n = vectors > 1 ? LANES : c_end - c;
+                vec v = tload_part(in, x + at * p->c + c + k * LANES, n);
+                mask better = vless(best[k], v);
+                bool first = i + j == 0;
+                best[k] = first ? v : vselect(better, v, best[k]);
+                place[k] = first ? here : vselect(better, here, place[k]);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++) {
+        int64_t n = vectors > 1 ? LANES : c_end - c;
+        tstore_part(out, y + c + k * LANES, best[k], n);
+        if (index.data) {
+            tstore_part(index, y + c + k * LANES, place[k], n);
+        }
+    }
+}
+
+/* One window, all channels of the span. */
 SIMD void max_window(const struct pooling *s, const struct span *span, struct taps h, struct taps w,
                      int64_t x, int64_t y, enum culm_dtype type, enum culm_dtype index_type) {
-    const struct culm_window *p = &s->window;
     struct culm_in in = {s->in.data, type};
     struct culm_out out = {s->out.data, type}, index = {s->index_out.data, index_type};
+    int64_t c = span->c;
     if (type == CULM_DTYPE_COUNT) {
         in.dtype = s->in.dtype;
         out.dtype = s->out.dtype;
     }
-    for (int64_t c = span->c; c < span->c_end; c += LANES) {
-        int64_t n = span->c_end - c;
-        vec best = vset(-INFINITY), place = vset(-1.0f);
-        for (int64_t i = 0; i < h.count; i++) {
-            for (int64_t j = 0; j < w.count; j++) {
-                int64_t at = (h.start + i * h.step) * p->in[1] + w.start + j * w.step;
-                vec v = tload_part(in, x + at * p->c + c, n);
-                vec here = vset((float)((h.first + i) * p->kernel[1] + w.first + j));
-                if (i + j == 0) {
-                    best = v;
-                    place = here;
-                } else {
-                    mask better = vless(best, v);
-                    best = vselect(better, v, best);
-                    place = vselect(better, here, place);
-                }
-            }
-        }
-        tstore_part(out, y + c, best, n);
-        if (index.data) {
-            tstore_part(index, y + c, place, n);
-        }
+    for (; SPECIAL && c + TOGETHER * LANES <= span->c_end; c += TOGETHER * LANES) {
+        max_vectors(s, c, span->c_end, h, w, in, out, index, x, y, TOGETHER);
+    }
+    for (; c < span->c_end; c += LANES) {
+        max_vectors(s, c, span->c_end, h, w, in, out, index, x, y, 1);
     }
 }
 
