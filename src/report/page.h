@@ -30,6 +30,7 @@ struct culm_page_chart {
     bool steps;      /* a value holds until the next */
     bool from_zero;  /* the scale begins at 0 */
     bool with_limit; /* a line at the limit_bytes that the run had, in MB */
+    bool holds;      /* it is 0 before the first, and the last holds to the end of the run */
     bool share;      /* of events, in stretches of time: those that have `key`, in % */
     struct culm_page_line line[CULM_PAGE_LINES + 1];
 };

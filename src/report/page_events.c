@@ -139,6 +139,23 @@ static enum culm_status each(void *context, const json_t *event, struct culm_err
     return status;
 }
 
+/* From 0 at the beginning, and as it was last to the end. */
+static enum culm_status hold(struct culm_chart_series *series, double end,
+                             struct culm_error *error) {
+    if (!CULM_GROW(series->point, series->capacity, series->count + 2)) {
+        return no_memory(error);
+    }
+    if (series->point[0].x > 0) {
+        memmove(series->point + 1, series->point, series->count++ * sizeof *series->point);
+        series->point[0] = (struct culm_chart_point){0, 0};
+    }
+    const struct culm_chart_point last = series->point[series->count - 1];
+    if (last.x < end) {
+        series->point[series->count++] = (struct culm_chart_point){end, last.y};
+    }
+    return CULM_OK;
+}
+
 enum culm_status culm_page_events_read(struct culm_page_events *e,
                                        const struct culm_page_look *look, const char *dir,
                                        struct culm_error *error) {
@@ -148,10 +165,13 @@ enum culm_status culm_page_events_read(struct culm_page_events *e,
     if (status == CULM_OK) {
         status = culm_events_read(path, each, e, error);
     }
-    double stretch = (e->before_ms + e->t_ms) / 1e3 / STRETCHES;
+    double end = (e->before_ms + e->t_ms) / 1e3, stretch = end / STRETCHES;
     for (size_t c = 0; look->charts[c].title; c++) {
         for (size_t i = 0; i < e->lines[c].count && look->charts[c].share && stretch > 0; i++) {
             gather(&e->lines[c].series[i], stretch);
+        }
+        for (size_t i = 0; i < e->lines[c].count && look->charts[c].holds && !status; i++) {
+            status = hold(&e->lines[c].series[i], end, error);
         }
     }
     return status;

@@ -55,6 +55,7 @@ static const struct culm_page_chart merge_charts[] = {
      .y_label = "MB",
      .steps = true,
      .from_zero = true,
+     .holds = true,
      .line = {{"merged", "saved_bytes", "saved", NULL, 1e-6}}},
     {.title = "Accuracy when it was checked",
      .y_label = "%",

@@ -101,6 +101,18 @@ static void merging(void **state) {
     free(text);
 }
 
+/* Nothing is saved until the round ships, and that to the end: a line, not a point that nobody sees. */
+static void one_round(void **state) {
+    (void)state;
+    char *text = page_of("{'event':'start','job':'merge','t_ms':0}\n"
+                         "{'event':'merged','t_ms':1000,'round':1,'saved_bytes':2000000}\n"
+                         "{'event':'done','t_ms':2000,'bytes':10000000,'distinct_bytes':8000000,"
+                         "'saved':0.2,'queries':[]}\n",
+                         NULL);
+    HAS(text, "<path class=\"s0\" d=\"M64.0 206.0H386.0L386.0 12.0H708.0L708.0 12.0\"/>");
+    free(text);
+}
+
 static void an_edge_box(void **state) {
     (void)state;
     char *text =
@@ -215,15 +227,11 @@ static void peaks_are_kept(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_of_training),
-        cmocka_unit_test(steps_that_were_undone_are_not_drawn),
-        cmocka_unit_test(merging),
-        cmocka_unit_test(an_edge_box),
-        cmocka_unit_test(base64_of_any_length),
-        cmocka_unit_test(text_stays_text),
-        cmocka_unit_test(bytes_that_are_no_text),
-        cmocka_unit_test(strange_numbers),
-        cmocka_unit_test(peaks_are_kept),
+        cmocka_unit_test(a_run_of_training), cmocka_unit_test(steps_that_were_undone_are_not_drawn),
+        cmocka_unit_test(merging),           cmocka_unit_test(one_round),
+        cmocka_unit_test(an_edge_box),       cmocka_unit_test(base64_of_any_length),
+        cmocka_unit_test(text_stays_text),   cmocka_unit_test(bytes_that_are_no_text),
+        cmocka_unit_test(strange_numbers),   cmocka_unit_test(peaks_are_kept),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
