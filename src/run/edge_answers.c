@@ -32,20 +32,13 @@ static enum culm_status open_feed(const struct culm_edge_catalog *catalog, int32
 static enum culm_status take(const struct culm_edge_catalog *catalog, int32_t f, int64_t most,
                              struct culm_edge_taken *taken, struct culm_error *error) {
     struct culm_feed *feed = NULL;
-    struct culm_feed_frame frame;
     enum culm_status status = open_feed(catalog, f, NULL, &feed, error);
-    int64_t count = status == CULM_OK ? culm_feed_count(feed) : 0;
+    int64_t count = 0;
     double fps = catalog->workload.feeds[f].fps;
     if (status == CULM_OK && culm_feed_kind(feed) == CULM_FEED_FFMPEG) {
         taken->rate = fps > 0 ? fps : CULM_EDGE_OWN_FPS;
     }
-    if (status == CULM_OK && count < 0) {
-        for (count = 0;
-             count < COUNTED_MAX && !(status = culm_feed_next_whole(feed, &frame, error));
-             count++) {
-        }
-        status = status == CULM_ERR_CLOSED ? CULM_OK : status;
-    }
+    status = status ? status : culm_feed_count_whole(feed, COUNTED_MAX, &count, error);
     culm_feed_close(feed);
     int64_t held = (int64_t)((double)count * catalog->workload.merge.held_out);
     held = held < 1 || count == COUNTED_MAX ? count : held;

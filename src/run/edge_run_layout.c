@@ -2,8 +2,10 @@
  * Queries, their programs, where their tensors come from and where these lie.
  */
 #include "run/edge_run.h"
+#include "run/feeds.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/grow.h"
 
 #include <stdlib.h>
@@ -125,6 +127,28 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
     return status;
 }
 
+#define COUNTED_MAX 100000 /* frames of a clip */
+
+/* How many frames a file has; -1: that cannot be told, or not without losing some, or, while others run, not
+ * quickly. What is wrong with it is told when its frames are wanted. */
+static int64_t frames_of(const struct culm_feed_config *config, bool quickly) {
+    const struct culm_feed_options options = culm_feed_options_of(config, NULL);
+    struct culm_feed *feed = NULL;
+    struct culm_error error;
+    int64_t count = -1;
+    if (!culm_file_is_regular(config->file) && !culm_file_is_directory(config->file)) {
+        return -1;
+    }
+    if (culm_feed_open(&options, &feed, &error) == CULM_OK &&
+        (!quickly || culm_feed_count(feed) >= 0) &&
+        (culm_feed_count_whole(feed, COUNTED_MAX, &count, &error) != CULM_OK ||
+         count == COUNTED_MAX)) {
+        count = -1;
+    }
+    culm_feed_close(feed);
+    return count;
+}
+
 /* What its answers are compared with is the query's own: others on the feed may have other labels. */
 static enum culm_status read_labels(const struct culm_edge_running *run, struct edge_query *query,
                                     struct culm_error *error) {
@@ -133,8 +157,9 @@ static enum culm_status read_labels(const struct culm_edge_running *run, struct 
     if (!labels || query->by_folder) {
         return CULM_OK;
     }
-    return culm_feed_read_labels(run->feed[query->feed].config->name, labels, -1, &query->label,
-                                 &query->label_count, error);
+    const struct culm_feed_config *feed = run->feed[query->feed].config;
+    return culm_feed_read_labels(feed->name, labels, frames_of(feed, run->scheduler != NULL),
+                                 &query->label, &query->label_count, error);
 }
 
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,

@@ -21,3 +21,18 @@ enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_f
     } while (status == CULM_ERR_AGAIN);
     return status;
 }
+
+enum culm_status culm_feed_count_whole(struct culm_feed *feed, int64_t most, int64_t *ret_count,
+                                       struct culm_error *error) {
+    struct culm_feed_frame frame;
+    enum culm_status status = CULM_OK;
+    int64_t count = culm_feed_count(feed);
+    if (count < 0) {
+        for (count = 0; count < most && !(status = culm_feed_next_whole(feed, &frame, error));
+             count++) {
+        }
+        status = status == CULM_ERR_CLOSED ? CULM_OK : status;
+    }
+    *ret_count = count;
+    return status;
+}

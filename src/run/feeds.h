@@ -12,5 +12,9 @@ struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *con
 /* The next frame, however long it takes; otherwise as culm_feed_next. */
 enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_frame *ret_frame,
                                       struct culm_error *error);
+/* Frames in the file, where need be by reading them all, which takes a while; `most` at most, as a feed may
+ * have no end. Errors as of culm_feed_next. */
+enum culm_status culm_feed_count_whole(struct culm_feed *feed, int64_t most, int64_t *ret_count,
+                                       struct culm_error *error);
 
 #endif

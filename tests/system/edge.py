@@ -674,6 +674,13 @@ def own_labels(bench):
     words += ["--set", f"queries[0].labels={bench.path('nowhere')}"]
     ended = bench.run("edge", "run", *words, "--out", bench.path("other"))
     check(ended.code == 3 and len(ended.err.splitlines()) == 1 and "nowhere" in ended.err, f"{ended.code}: {ended.err}")
+    for count in 7, 9:
+        with open(bench.path("other-count"), "wb") as file:
+            file.write(struct.pack(">BBBBI", 0, 0, 8, 1, count) + bytes(count))
+        words += ["--set", f"queries[0].labels={bench.path('other-count')}"]
+        ended = bench.run("edge", "run", *words, "--for", "1", "--out", bench.path("other"))
+        check(ended.code == 3 and len(ended.err.splitlines()) == 1 and f"has {count} of rank 1, and the feed 8 frames" in ended.err,
+              f"{count} labels: {ended.code}: {ended.err}")
 
 
 def feed_missing(bench):
