@@ -56,7 +56,8 @@ struct culm_package_query *culm_package_add_query(struct culm_package_round *rou
                                          .weights = weights ? strdup(weights) : NULL,
                                          .target = 1,
                                          .original = -1,
-                                         .merged = -1};
+                                         .merged = -1,
+                                         .agreement = -1};
     if (!query->model || (weights && !query->weights)) {
         free(query->model);
         free(query->weights);
@@ -278,6 +279,9 @@ static json_t *query_json(const struct culm_package_round *round,
         json_object_set_new(json, "names", json_string(query->names)) != 0) {
         json_decref(json);
         json = NULL;
+    }
+    if (json && query->agreement >= 0) {
+        json_object_set_new(json, "agreement", json_real(query->agreement));
     }
     if (json && query->normalized) {
         const float *m = query->mean, *d = query->deviation;

@@ -51,6 +51,7 @@ struct culm_package_query {
     char identity[CULM_SHA256_HEX]; /* equal where two queries use the same files */
     double target;                  /* share of the original's accuracy */
     double original, merged; /* accuracies on what merging has not seen; negative: not measured */
+    double agreement;        /* share of the original's answers there that it gives; likewise */
     struct culm_package_param *param;
     int32_t param_count, param_capacity;
 };

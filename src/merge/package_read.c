@@ -172,7 +172,9 @@ static enum culm_status parse_query(struct parsing *p, json_t *json) {
     }
     if (!read_share(json, "target", 0, &query->target) ||
         !read_share(json, "original", -1, &query->original) ||
-        !read_share(json, "merged", -1, &query->merged)) {
+        !read_share(json, "merged", -1, &query->merged) ||
+        (json_object_get(json, "agreement") && /* older ones have none */
+         !read_share(json, "agreement", -1, &query->agreement))) {
         return bad(p->name, p->error, "a query's target or accuracy is no share");
     }
     enum culm_status status = parse_options(p, query, json);

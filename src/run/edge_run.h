@@ -12,6 +12,7 @@
 #include "cluster/alone.h"
 #include "data/feed.h"
 #include "edge/arena.h"
+#include "edge/drift.h"
 #include "edge/scheduler.h"
 #include "graph/stage.h"
 #include "report/sink.h"
@@ -88,11 +89,13 @@ struct edge_query {
     bool reverted;               /* to its own weights, until there is a new round */
     /* What it said; what was answered, which may be older. NULL where nothing is compared. */
     struct edge_ring *ring, *given;
-    struct culm_accuracy *drift; /* of samples so far */
-    int32_t below;               /* checks below the target, one after the other */
-    int samples;                 /* file + 1 of frames that merging may begin again with; 0: none */
-    int64_t sampled;             /* frames in it */
-    uint64_t sample_ns;          /* when the next is kept, once it has gone back */
+    struct culm_accuracy *drift;   /* of samples so far: right by labels, else by the original, */
+    struct culm_accuracy *own;     /* and what the original is right in, by labels */
+    struct culm_edge_drift checks; /* that are told from chance */
+    double promised;               /* share of the original's answers */
+    int samples;        /* file + 1 of frames that merging may begin again with; 0: none */
+    int64_t sampled;    /* frames in it */
+    uint64_t sample_ns; /* when the next is kept, once it has gone back */
     int32_t pictures;
     struct edge_picture picture[CULM_EDGE_PICTURES];
 };
@@ -233,6 +236,8 @@ extern const struct culm_edge_exec_ops culm_edge_running_ops;
 /* Runs `count` pictures of query on what lies in the activations' memory as its image. */
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
                                int32_t size);
+/* What is right on a frame, by the labels of the query; -1: it has none there. */
+int32_t culm_edge_running_label(const struct edge_query *query, const struct edge_frame *frame);
 /* A frame as the query's model reads it. */
 struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
                                            const struct edge_query *query,
@@ -271,9 +276,11 @@ void culm_edge_running_tell_plan(struct culm_edge_running *run);
 /* edge_run_drift.c */
 /* Queries that were merged have their originals beside them, as the round and drift want it. */
 enum culm_status culm_edge_running_shadows(struct culm_edge_running *run, struct culm_error *error);
+/* What its checks have seen so far does not count any more. */
+void culm_edge_running_forget_checks(struct edge_query *query);
 /* A frame's fresh answer, of a query or of an original. */
 void culm_edge_running_compare(struct culm_edge_running *run, int32_t query, int64_t frame,
-                               int32_t width, const struct culm_answer *answer);
+                               const struct edge_frame *of, const struct culm_answer *answer);
 /* A frame that a query, or an original, has answered: it is kept if merging may want it. */
 void culm_edge_running_sample(struct culm_edge_running *run, int32_t query,
                               const struct edge_frame *frame);

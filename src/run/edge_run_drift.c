@@ -1,10 +1,11 @@
 /*
- * Drift: models that no longer agree with what they were merged from.
+ * Drift: models that no longer do what was promised when they were merged.
  *
  * A merged query has its original beside it, which looks at samples. Both answers to a frame meet in
- * rings, in whichever order they come. A query that is below its target in two checks goes back to its own
- * weights. From the first of them on samples of its frames are kept, DIR/drift/QUERY-ROUND.idx, and merging can
- * go on with these.
+ * rings, in whichever order they come. Where a label says what is right on it, a check counts how often
+ * the query is, and the original; else how often the query says what the original does. One that is
+ * below what was promised by more than chance [edge/drift.h] goes back to its own weights. From the first of
+ * these checks on samples of its frames are kept, DIR/drift/QUERY-ROUND.idx, and merging can go on with these.
  */
 #include "run/edge_run.h"
 
@@ -18,7 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BELOW 2     /* checks below the target, after which a query goes back */
 #define SAMPLES 256 /* frames that are kept of a query, at most */
 
 /* --- originals --- */
@@ -178,7 +178,7 @@ void culm_edge_running_sample(struct culm_edge_running *run, int32_t number,
     struct edge_query *query =
         one->original_of >= 0 ? &run->query[one->original_of] : &run->query[number];
     /* Until it goes back, what the original sees; then as many of its own. */
-    bool wanted = query->reverted ? one == query : one != query && query->below > 0;
+    bool wanted = query->reverted ? one == query : one != query && query->checks.checks > 0;
     uint64_t now = culm_clock_ns();
     if (!query->samples || !wanted || query->sampled == SAMPLES || now < query->sample_ns) {
         return;
@@ -196,42 +196,74 @@ void culm_edge_running_sample(struct culm_edge_running *run, int32_t number,
 
 /* --- checks --- */
 
+void culm_edge_running_forget_checks(struct edge_query *query) {
+    query->checks = (struct culm_edge_drift){0};
+    if (query->drift) {
+        culm_accuracy_clear(query->drift);
+    }
+    if (query->own) {
+        culm_accuracy_clear(query->own);
+    }
+}
+
 /* As many samples as a check takes are there. */
 static void check_drift(struct culm_edge_running *run, struct edge_query *query, int64_t frame) {
+    static const char *const action_name[] = {"none", "watched", "reverted"};
+    int64_t frames = culm_accuracy_frames(query->drift);
+    bool labels = query->own && culm_accuracy_frames(query->own) > 0;
     if (culm_accuracy_wanted(query->drift) == 0) {
         culm_accuracy_clear(query->drift); /* the original saw nothing: nothing can be said */
         return;
     }
     char path[CULM_PATH_MAX];
-    double accuracy = culm_accuracy_value(query->drift, false);
-    bool watched = query->below > 0;
-    query->below = accuracy < query->entry->config->target ? query->below + 1 : 0;
-    bool back = query->below >= BELOW;
-    json_t *event =
-        json_pack("{s:s, s:o, s:f, s:s, s:I}", "event", "drift", "query",
-                  culm_json_text(query->entry->config->name), "accuracy", accuracy, "action",
-                  back           ? "reverted"
-                  : query->below ? "watched"
-                                 : "none",
-                  "frame", (json_int_t)frame);
+    double accuracy = culm_accuracy_value(query->drift, false), chance;
+    double promised = labels ? query->entry->config->target * culm_accuracy_value(query->own, false)
+                             : query->promised;
+    bool watched = query->checks.checks > 0;
+    enum culm_edge_drift_action action =
+        culm_edge_drift_check(&query->checks, frames, accuracy, promised, &chance);
+    bool back = action == CULM_EDGE_DRIFT_REVERT;
+    json_t *event = json_pack("{s:s, s:o, s:f, s:f, s:s, s:f, s:s, s:I}", "event", "drift", "query",
+                              culm_json_text(query->entry->config->name), "accuracy", accuracy,
+                              "promised", promised, "by", labels ? "labels" : "original", "chance",
+                              chance, "action", action_name[action], "frame", (json_int_t)frame);
     if (back && query->samples && samples_path(run, query, path, NULL) == CULM_OK) {
         json_object_set_new(event, "frames", culm_json_text(path));
     }
     culm_edge_running_publish(run, event);
     culm_accuracy_clear(query->drift);
+    if (query->own) {
+        culm_accuracy_clear(query->own);
+    }
     if (back) {
-        query->below = 0;
         query->reverted = true;
         run->changed = true;
-    } else if (query->below && !watched) {
+    } else if (action == CULM_EDGE_DRIFT_WATCH && !watched) {
         begin_samples(run, query);
-    } else if (!query->below && watched) {
+    } else if (action == CULM_EDGE_DRIFT_NONE && watched) {
         end_samples(run, query, true);
     }
 }
 
+/* What both have said of a frame. False: out of memory, or there is no label where others have one. */
+static bool add_sample(struct edge_query *query, const struct culm_answer *said,
+                       const struct culm_answer *original, const struct edge_frame *frame) {
+    bool labels = query->label || query->by_folder;
+    query->drift = query->drift ? query->drift : culm_accuracy_new(said->kind);
+    query->own = query->own || !labels ? query->own : culm_accuracy_new(said->kind);
+    if (!query->drift || (labels && !query->own)) {
+        return false;
+    }
+    if (!labels || said->kind != CULM_ANSWER_CLASSES) {
+        return culm_accuracy_add(query->drift, said, original, frame->width);
+    }
+    int32_t label = culm_edge_running_label(query, frame);
+    return label >= 0 && culm_accuracy_add_label(query->drift, said, label) &&
+           culm_accuracy_add_label(query->own, original, label);
+}
+
 void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, int64_t frame,
-                               int32_t width, const struct culm_answer *answer) {
+                               const struct edge_frame *of, const struct culm_answer *answer) {
     struct edge_query *one = &run->query[number];
     struct edge_query *query = one->original_of >= 0 ? &run->query[one->original_of] : one;
     struct edge_query *original = query->shadow >= 0 ? &run->query[query->shadow] : NULL;
@@ -241,7 +273,7 @@ void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, in
         return;
     }
     one->ring->frame[at] = frame + 1;
-    one->ring->width[at] = width;
+    one->ring->width[at] = of->width;
     if (one == original && query->given) {
         count_given(query, original, frame);
     }
@@ -249,10 +281,7 @@ void culm_edge_running_compare(struct culm_edge_running *run, int32_t number, in
         original->ring->frame[at] != frame + 1) {
         return; /* the other has not seen it, or not yet */
     }
-    query->drift = query->drift ? query->drift : culm_accuracy_new(answer->kind);
-    if (query->drift &&
-        culm_accuracy_add(query->drift, &query->ring->answer[at], &original->ring->answer[at],
-                          width) &&
+    if (add_sample(query, &query->ring->answer[at], &original->ring->answer[at], of) &&
         culm_accuracy_frames(query->drift) >= run->catalog[0]->workload.edge.drift.frames) {
         check_drift(run, query, frame);
     }

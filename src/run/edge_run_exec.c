@@ -236,8 +236,10 @@ static void write_line(struct culm_edge_running *run, struct edge_query *query,
     free(text);
 }
 
-/* What is right on a frame, by the labels of the query; -1: it has none there. */
-static int32_t label_of(const struct edge_query *query, const struct edge_frame *frame) {
+int32_t culm_edge_running_label(const struct edge_query *query, const struct edge_frame *frame) {
+    if (query->entry->model->kind != CULM_ANSWER_CLASSES) {
+        return -1;
+    }
     if (query->label) {
         return frame->source < query->label_count ? query->label[frame->source] : -1;
     }
@@ -251,7 +253,7 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
     const struct edge_frame *frame = look->blob ? look->blob->data : NULL;
     for (int32_t k = 0; batch && frame && k < batch->count; k++) {
         if (batch->look[k].frame == look->frame) {
-            culm_edge_running_compare(run, number, look->frame, frame->width, &query->answer[k]);
+            culm_edge_running_compare(run, number, look->frame, frame, &query->answer[k]);
             culm_edge_running_sample(run, number, frame);
         }
     }
@@ -267,8 +269,8 @@ static void settled(struct culm_edge_exec *exec, int32_t number, const struct cu
         }
     }
     query->latest.kind = query->entry->model->kind;
-    const int32_t label = frame ? label_of(query, frame) : -1;
-    if (label >= 0 && query->entry->model->kind == CULM_ANSWER_CLASSES) {
+    const int32_t label = frame ? culm_edge_running_label(query, frame) : -1;
+    if (label >= 0) {
         query->accuracy =
             query->accuracy ? query->accuracy : culm_accuracy_new(CULM_ANSWER_CLASSES);
         if (query->accuracy) {

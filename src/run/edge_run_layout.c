@@ -91,6 +91,7 @@ void culm_edge_running_release_query(struct edge_query *query) {
     free(query->ring);
     free(query->given);
     culm_accuracy_free(query->drift);
+    culm_accuracy_free(query->own);
     if (query->samples) {
         close(query->samples - 1);
     }
@@ -290,6 +291,8 @@ static enum culm_status from_package(struct culm_edge_running *run, struct edge_
                                      const struct culm_package_round *round, int32_t of,
                                      struct culm_error *error) {
     const struct culm_edge_entry *entry = query->entry;
+    query->promised = culm_edge_drift_promise(entry->config->target, round->query[of].original,
+                                              round->query[of].merged, round->query[of].agreement);
     for (int32_t p = 0; p < entry->part_count; p++) {
         int32_t param = culm_package_param_find(&round->query[of], entry->part[p].name);
         const struct culm_package_tensor *tensor =
@@ -355,10 +358,7 @@ enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
         }
         if (run->round != before) { /* a new round is another chance */
             query->reverted = false;
-            query->below = 0;
-            if (query->drift) {
-                culm_accuracy_clear(query->drift);
-            }
+            culm_edge_running_forget_checks(query);
         }
         int32_t of =
             run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;

@@ -182,10 +182,17 @@ static enum culm_status put_param(struct culm_merging *m, struct culm_package_ro
                                                  original, layer_of(model, param), error);
 }
 
-/* Everything as it is now. `measured`: with the accuracies of the frames that were held out. A resumed
- * run leaves rounds alone that it finds. */
-static enum culm_status publish(struct culm_merging *m, int64_t number, bool measured,
-                                const double *original, const double *merged, uint64_t *ret_written,
+/* On frames that were held out. */
+struct measured {
+    double *original, *merged;   /* [queries] accuracies */
+    double *agreed;              /* [queries] of the merged one, by what the original answers */
+    struct culm_answer **wanted; /* [queries][held out] that */
+};
+
+/* Everything as it is now. `measured`: with what was measured at the end; NULL: not yet. A resumed run
+ * leaves rounds alone that it finds. */
+static enum culm_status publish(struct culm_merging *m, int64_t number,
+                                const struct measured *measured, uint64_t *ret_written,
                                 struct culm_error *error) {
     struct culm_package_round round = {.number = number};
     enum culm_status status = CULM_OK;
@@ -204,8 +211,9 @@ static enum culm_status publish(struct culm_merging *m, int64_t number, bool mea
         query->normalized = config->normalized;
         memcpy(query->mean, config->mean, sizeof query->mean);
         memcpy(query->deviation, config->deviation, sizeof query->deviation);
-        query->original = measured ? original[q] : -1;
-        query->merged = measured ? merged[q] : -1;
+        query->original = measured ? measured->original[q] : -1;
+        query->merged = measured ? measured->merged[q] : -1;
+        query->agreement = measured ? measured->agreed[q] : -1;
         for (int32_t p = 0; p < m->models[k]->param_count && status == CULM_OK; p++) {
             status = put_param(m, &round, query, k, p, ret_written, error);
         }
@@ -221,7 +229,7 @@ static enum culm_status publish(struct culm_merging *m, int64_t number, bool mea
 static enum culm_status on_ship(void *ctx, int32_t round, struct culm_error *error) {
     struct culm_merging *m = ctx;
     uint64_t written;
-    enum culm_status status = publish(m, m->after + round, false, NULL, NULL, &written, error);
+    enum culm_status status = publish(m, m->after + round, NULL, &written, error);
     if (status == CULM_OK) {
         event(m, "merged",
               json_pack("{s:I, s:o, s:I, s:I, s:f}", "round", (json_int_t)(m->after + round),
@@ -392,11 +400,6 @@ static enum culm_status prepare(struct culm_merging *m, struct culm_error *error
 
 /* --- the end --- */
 
-struct measured {
-    double *original, *merged;   /* [queries] */
-    struct culm_answer **wanted; /* [queries][held out] */
-};
-
 static enum culm_status measure(struct culm_merging *m, size_t q, struct measured *to,
                                 bool originals, struct culm_error *error) {
     const struct culm_merge_frames *held = &m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
@@ -412,6 +415,19 @@ static enum culm_status measure(struct culm_merging *m, size_t q, struct measure
                ? culm_judge_now(&m->judge[q], originals ? model->original : model->value, held,
                                 to->wanted[q], originals ? &to->original[q] : &to->merged[q], error)
                : status;
+}
+
+/* What the edge compares with where nobody tells it what is right. */
+static enum culm_status measure_agreement(struct culm_merging *m, size_t q, struct measured *to,
+                                          struct culm_error *error) {
+    struct culm_merge_frames held = m->in.set[m->in.set_of[q]].part[CULM_MERGE_HELD];
+    to->agreed[q] = to->merged[q];
+    if (!held.label) {
+        return CULM_OK; /* it is the same */
+    }
+    held.label = NULL;
+    return culm_judge_now(&m->judge[q], m->models[m->in.model_of[q]]->value, &held, to->wanted[q],
+                          &to->agreed[q], error);
 }
 
 /* Which models miss a target on what was held out go back to their own numbers. */
@@ -454,6 +470,7 @@ static enum culm_status keep_promise(struct culm_merging *m, struct measured *to
     }
     for (size_t q = 0; q < m->workload.query_count && status == CULM_OK; q++) {
         status = measure(m, q, to, false, error);
+        status = status ? status : measure_agreement(m, q, to, error);
     }
     return status;
 }
@@ -462,25 +479,28 @@ static enum culm_status finish(struct culm_merging *m, struct culm_error *error)
     size_t count = m->workload.query_count;
     struct measured to = {.original = calloc(count + 1, sizeof *to.original),
                           .merged = calloc(count + 1, sizeof *to.merged),
+                          .agreed = calloc(count + 1, sizeof *to.agreed),
                           .wanted = calloc(count + 1, sizeof *to.wanted)};
-    enum culm_status status =
-        to.original && to.merged && to.wanted ? keep_promise(m, &to, error) : no_memory(error);
+    enum culm_status status = to.original && to.merged && to.agreed && to.wanted
+                                  ? keep_promise(m, &to, error)
+                                  : no_memory(error);
     uint64_t written;
     int64_t number = m->shipped + 1;
     if (number <= m->have && !m->have_measured) { /* fewer rounds than before it was stopped */
         number = m->have + 1;
     }
     if (status == CULM_OK) {
-        status = publish(m, number, true, to.original, to.merged, &written, error);
+        status = publish(m, number, &to, &written, error);
     }
     if (status == CULM_OK) {
         int64_t total = m->share.match.total_bytes, saved = culm_share_saved(&m->share);
         json_t *queries = json_array();
         for (size_t q = 0; q < count; q++) {
-            json_array_append_new(queries, json_pack("{s:s, s:f, s:f, s:f}", "query",
-                                                     m->workload.queries[q].name, "original",
-                                                     to.original[q], "merged", to.merged[q],
-                                                     "target", m->workload.queries[q].target));
+            json_array_append_new(queries,
+                                  json_pack("{s:s, s:f, s:f, s:f, s:f}", "query",
+                                            m->workload.queries[q].name, "original", to.original[q],
+                                            "merged", to.merged[q], "agreement", to.agreed[q],
+                                            "target", m->workload.queries[q].target));
         }
         event(m, "done",
               json_pack("{s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)total,
@@ -498,6 +518,7 @@ static enum culm_status finish(struct culm_merging *m, struct culm_error *error)
     }
     free(to.original);
     free(to.merged);
+    free(to.agreed);
     free(to.wanted);
     return status;
 }
@@ -685,7 +706,7 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
     }
     m->shipped = m->after;
     if (status == CULM_OK && m->after == 0) {
-        status = publish(m, 0, false, NULL, NULL, &written, error);
+        status = publish(m, 0, NULL, &written, error);
     }
     if (status == CULM_OK) {
         struct culm_search search = {.models = m->models,

@@ -121,8 +121,8 @@ def digest_of(shape, data):
     return hashlib.sha256(f"f32 [{', '.join(map(str, shape))}]\n".encode() + data).hexdigest()
 
 
-def publish(folder, number, queries):
-    """A round of a package, {query: {parameter: ((shape, data), (shape, data) of the original)}}."""
+def publish(folder, number, queries, agreement=None):
+    """A round of a package, {query: {parameter: ((shape, data), (shape, data) of the original)}}; {query: share of the original's answers}."""
     os.makedirs(os.path.join(folder, "tensors"), exist_ok=True)
     os.makedirs(os.path.join(folder, "rounds"), exist_ok=True)
     tensors, texts, layers = {}, [], {}
@@ -143,6 +143,8 @@ def publish(folder, number, queries):
                 total += len(now[1])
         texts.append({"query": query, "model": model, "identity": hashlib.sha256(query.encode()).hexdigest(), "target": 0.5,
                       "original": 1.0, "merged": 0.9, "parameters": told})
+        if agreement and query in agreement:  # on labels it does as well as it must
+            texts[-1].update(original=0.8, merged=0.76, agreement=agreement[query])
     text = json.dumps({"format": "culm-package-1", "round": number, "total_bytes": total, "distinct_bytes": sum(layers.values()),
                        "tensors": tensors, "queries": texts})
     with open(os.path.join(folder, "rounds", f"{number}.json"), "w", encoding="utf-8") as file:
@@ -505,6 +507,31 @@ def drift(bench):
     equal({event["action"] for event in of("one")}, {"none"}, "checks of the one that does not")
 
 
+def drift_by_labels(bench):
+    """What was merged with labels need not say what the original does more often than it did then; without them it must."""
+    own, _ = two_models(bench)
+    queries = {query: ("a.cfg", {name: (value, value) for name, value in own.items()}) for query in ("one", "two")}
+    shape, data = own["conv2.weight"]
+    for _, params in queries.values():
+        draw = random.Random(4)
+        values = struct.unpack(f"<{len(data) // 4}f", data)
+        params["conv2.weight"] = ((shape, struct.pack(f"<{len(values)}f", *(value * (1 + draw.uniform(-1e-3, 1e-3)) for value in values))),
+                                  own["conv2.weight"])
+    publish(bench.path("package"), 1, queries, agreement={"one": 0.75})
+    path = workload(bench, [("one", "a"), ("two", "a")], fps=20, edge="memory: all, drift: {every_s: 2, frames: 24}")
+    process = begin(bench, path, "--package", bench.path("package"))
+
+    def of(query):
+        return [event for event in events_of(process.out) if event["event"] == "drift" and event["query"] == query]
+    until(process, "checks", lambda: len(of("one")) >= 4 and len(of("two")) >= 2)
+    end(bench, process)
+    for query, promised in (("one", 0.75), ("two", 0.95)):
+        check(all(abs(event["promised"] - promised) < 1e-9 and event["by"] == "original" and 0.5 < event["accuracy"] < 0.9 for event in of(query)),
+              f"checks of {query}: {of(query)}")
+    equal({event["action"] for event in of("one")}, {"none"}, "checks of the one that agrees as it did")
+    equal([event["action"] for event in of("two")], ["watched", "reverted"], "checks of the one that does not")
+
+
 def write_weights(path, params):
     with open(path, "wb") as file:
         file.write(b"".join([struct.pack("<iiiq", 0, 2, 0, 0)] + [data for _, data in params.values()]))
@@ -532,7 +559,7 @@ def merged_anew(bench):
     for number in range(all_of):
         name = os.path.join("before", f"{number % 30:04}.png") if number < clean else os.path.join("after", f"{number % 60:04}.png")
         os.link(bench.path(name), bench.path("pictures", f"{number:05}.png"))
-    path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="memory: all, drift: {every_s: 1, frames: 8}")
+    path = workload(bench, [("one", "a"), ("two", "b")], fps=20, edge="memory: all, drift: {every_s: 1, frames: 16}")
     package, out = bench.path("package"), bench.path("out")
     with open(path, encoding="utf-8") as file:
         text = file.read().replace("score: 0.05", "score: 0.05, target: 0.8") + "merge: {steps: 0}\n"
@@ -552,7 +579,7 @@ def merged_anew(bench):
     before = [event for query in ("one", "two") for event in checks(query) if event["frame"] < clean]
     check(len(before) >= 4, f"only {len(before)} checks of clean frames")
     equal({event["action"] for event in before}, {"none"}, "checks of clean frames")
-    wholly = [event["action"] for event in checks("two") if event["frame"] >= clean + 8]
+    wholly = [event["action"] for event in checks("two") if event["frame"] >= clean + 16]
     check(wholly[:2] in (["watched", "reverted"], ["reverted"]), f"checks of the other frames: {wholly}")
     frames = next(event["frames"] for event in checks("two") if event["action"] == "reverted")
 
@@ -1110,6 +1137,7 @@ cases.add("a query that takes more than all before it, on SIGHUP", grown)
 cases.add("a refused text changes nothing, however often", refused)
 cases.add("SIGHUP while another text is still to count", reload_again)
 cases.add("drift: what no longer agrees goes back", drift)
+cases.add("drift: by what was measured when labels were there", drift_by_labels)
 cases.add("drift: a feed turns into another; reverted, and merged anew", merged_anew)
 cases.add("a memory cgroup just above the limit", cgroup)
 cases.add("a signal ends it, with what was done", signals)
