@@ -75,14 +75,15 @@ static enum culm_status find_in_slice(struct culm_gnn_numeric *x, struct culm_gn
 
 /* --- gathers --- */
 
-/* The first `width` bytes of rows of `from`, which are `stride` apart, by number, side by side. */
-static void copy_rows(char *to, const char *from, const uint32_t *row, int64_t count, size_t width,
-                      size_t stride) {
-    if (width == stride && count > 0 && row[count - 1] - row[0] + 1 == count) {
+/* The first `width` bytes of rows of `from`, which are `stride` apart, by number, `pitch` apart. */
+static void copy_rows(char *to, size_t pitch, const char *from, const uint32_t *row, int64_t count,
+                      size_t width, size_t stride) {
+    bool dense = width == stride && width == pitch;
+    if (dense && count > 0 && row[count - 1] - row[0] + 1 == count) {
         memcpy(to, from + row[0] * width, (size_t)count * width); /* they rise: all of a stretch */
         return;
     }
-    for (int64_t r = 0; r < count; r++, to += width) {
+    for (int64_t r = 0; r < count; r++, to += pitch) {
         memcpy(to, from + row[r] * stride, width);
     }
 }
@@ -115,8 +116,8 @@ enum culm_status gnn_slice(struct culm_gnn_numeric *x, struct culm_gnn_task *tas
                           &task->job.error);
     }
     if (status == CULM_OK) {
-        copy_rows(task->output->data, task->input->data, slice->row, slice->count,
-                  (size_t)sent * gnn_element(x), (size_t)width * gnn_element(x));
+        copy_rows(task->output->data, (size_t)sent * gnn_element(x), task->input->data, slice->row,
+                  slice->count, (size_t)sent * gnn_element(x), (size_t)width * gnn_element(x));
     }
     return status;
 }
@@ -146,7 +147,9 @@ static enum culm_status fill(struct culm_gnn_numeric *x, struct culm_gnn_task *t
     if (source->blob->size_bytes != (size_t)rows * apart) {
         return gnn_wrong_rows(task, "rows", source->blob->size_bytes, (size_t)rows * apart);
     }
-    copy_rows((char *)x->table.data + first * width, source->blob->data, row, count, width, apart);
+    size_t pitch = (size_t)gnn_table_pitch(x, sent) * gnn_element(x);
+    copy_rows((char *)x->table.data + first * pitch, pitch, source->blob->data, row, count, width,
+              apart);
     return CULM_OK;
 }
 
@@ -164,7 +167,8 @@ static void add_up(struct culm_gnn_numeric *x, struct culm_gnn_task *task,
     CULM_RUN(x->o.device, spmm, .y = gnn_out(x, y), .x = gnn_in(x, x->table.data),
              .start = rows->start, .column = rows->column,
              .scale = mean && x->flow[task->gather].back ? NULL : input->scale, .n = input->n,
-             .f = sent, .ldx = sent, .ldy = width, .rows = need->start[s->intervals]);
+             .f = sent, .ldx = gnn_table_pitch(x, sent), .ldy = width,
+             .rows = need->start[s->intervals]);
     size_t element = gnn_element(x), from = (size_t)sent * element, all = (size_t)width * element;
     for (size_t r = 0; r < (size_t)input->n && width > sent; r++) {
         memcpy(y + r * all + from, own + r * all + from, all - from);
@@ -196,13 +200,14 @@ enum culm_status gnn_gather(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
     const struct culm_gnn_structure *s = x->o.structure;
     const struct culm_gnn_need *need =
         culm_gnn_structure_need(s, gather->transposed, task->interval);
-    int64_t table_rows = need->start[s->intervals], filled = 0;
+    int64_t table_rows = need->start[s->intervals], filled = 0, width, sent;
     const void *own = NULL;
     struct gnn_input *input;
     enum culm_status status = gnn_input(x, task, &input);
+    widths(x, task->gather, &width, &sent);
     if (status == CULM_OK) {
-        status =
-            gnn_room(x, &x->table, (size_t)table_rows * gather->row_bytes + 64, &task->job.error);
+        size_t bytes = (size_t)(table_rows * gnn_table_pitch(x, sent)) * gnn_element(x);
+        status = gnn_room(x, &x->table, bytes + 64, &task->job.error);
     }
     for (int32_t i = 0; i < task->source_count && status == CULM_OK; i++) {
         const struct culm_gnn_source *source = &task->source[i];
