@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, of each feed */
+#define PIECES 10    /* of what merging may see, each of them fitted to and checked */
+#define PIECE_MIN 50 /* frames of one */
 #define CHECK_MAX 150
 #define HELD_MAX 300
 #define CLASSES_MAX 4000 /* frames of a small input: cheap, and each is but one answer */
@@ -116,28 +118,38 @@ static bool same_input(const struct culm_vision_input *a, const struct culm_visi
            memcmp(a->deviation, b->deviation, sizeof a->deviation) == 0;
 }
 
-/* Which frames of a feed of `all` a part consists of: `count` of [first, end), evenly. */
-struct stretch {
-    int64_t first, end, count;
+/* What a feed is divided into. The frames that merging may see are pieces one after another, each of which begins with
+ * what is fitted to and ends with what is checked: so both are of the same hours, and what is seldom seen is not all in
+ * one of them. Of each part `count` frames are taken, evenly. */
+struct division {
+    int64_t seen, piece;
+    int64_t total[CULM_MERGE_PARTS], count[CULM_MERGE_PARTS];
 };
 
+static int part_of(const struct division *d, int64_t frame) {
+    const int64_t at = frame % d->piece, end = frame - at + d->piece;
+    const int64_t fit = (end < d->seen ? d->piece : d->seen - (frame - at)) * 7 / 10;
+    return frame >= d->seen           ? CULM_MERGE_HELD
+           : at < (fit < 1 ? 1 : fit) ? CULM_MERGE_FIT
+                                      : CULM_MERGE_CHECK;
+}
+
 static void divide(const struct culm_merge_config *config, const struct culm_vision_input *input,
-                   int64_t all, struct stretch stretch[CULM_MERGE_PARTS]) {
+                   int64_t all, struct division *d) {
     int64_t one = (int64_t)input->width * input->height * input->channels;
     int64_t room = FLOATS_MAX / (one > 0 ? one : 1), small = one <= 3 * 64 * 64;
     int64_t seen = (int64_t)((double)all * (1 - config->held_out));
     seen = seen < 2 ? 2 : seen > all - 1 ? all - 1 : seen;
-    int64_t fit = seen * 7 / 10;
-    fit = fit < 1 ? 1 : fit;
-    stretch[CULM_MERGE_FIT] = (struct stretch){0, fit, fit < room ? fit : room};
-    stretch[CULM_MERGE_CHECK] = (struct stretch){fit, seen, small ? CLASSES_MAX : CHECK_MAX};
-    stretch[CULM_MERGE_HELD] = (struct stretch){seen, all, small ? CLASSES_MAX : HELD_MAX};
-    if (config->frames > 0 && stretch[0].count > config->frames) {
-        stretch[0].count = config->frames;
+    *d = (struct division){
+        .seen = seen,
+        .piece = seen / PIECES > PIECE_MIN ? seen / PIECES : PIECE_MIN,
+        .count = {config->frames > 0 && config->frames < room ? config->frames : room,
+                  small ? CLASSES_MAX : CHECK_MAX, small ? CLASSES_MAX : HELD_MAX}};
+    for (int64_t i = 0; i < all; i++) {
+        d->total[part_of(d, i)]++;
     }
     for (int part = 0; part < CULM_MERGE_PARTS; part++) {
-        struct stretch *s = &stretch[part];
-        s->count = s->count < s->end - s->first ? s->count : s->end - s->first;
+        d->count[part] = d->count[part] < d->total[part] ? d->count[part] : d->total[part];
     }
 }
 
@@ -186,12 +198,12 @@ static enum culm_status count_frames(const struct culm_merge_inputs *in,
     return status;
 }
 
-static enum culm_status make_room(struct culm_merge_set *set, const struct stretch *stretch,
+static enum culm_status make_room(struct culm_merge_set *set, const struct division *division,
                                   struct culm_error *error) {
     size_t one =
         4 * (size_t)set->input.width * (size_t)set->input.height * (size_t)set->input.channels;
     for (int part = 0; part < CULM_MERGE_PARTS; part++) {
-        size_t count = (size_t)stretch[part].count;
+        size_t count = (size_t)division->count[part];
         set->part[part].image = aligned_alloc(64, (count * one + 127) / 64 * 64);
         set->label[part] = calloc(count + 1, sizeof *set->label[part]);
         if (!set->part[part].image || !set->label[part]) {
@@ -222,27 +234,28 @@ static enum culm_status take_frame(struct culm_merge_set *set, const struct culm
 
 static enum culm_status read_set(const struct culm_merge_inputs *in, struct culm_merge_set *set,
                                  const volatile sig_atomic_t *stop, struct culm_error *error) {
-    struct stretch stretch[CULM_MERGE_PARTS];
+    struct division d;
+    int64_t met[CULM_MERGE_PARTS] = {0}; /* frames of each part so far */
     struct culm_feed *feed = NULL;
     struct culm_feed_frame frame;
     int64_t all;
     enum culm_status status = count_frames(in, set, stop, &all, error);
     if (status == CULM_OK) {
-        divide(&in->workload->merge, &set->input, all, stretch);
-        status = make_room(set, stretch, error);
+        divide(&in->workload->merge, &set->input, all, &d);
+        status = make_room(set, &d, error);
     }
     if (status == CULM_OK) {
         status = open_feed(in, set, &feed, error);
     }
     for (int64_t i = 0; i < all && status == CULM_OK; i++) {
         status = next_unless(stop, feed, &frame, error);
-        for (int part = 0; part < CULM_MERGE_PARTS && status == CULM_OK; part++) {
-            const struct stretch *s = &stretch[part];
-            int64_t taken = set->part[part].count;
-            if (taken < s->count && i == s->first + taken * (s->end - s->first) / s->count) {
-                status = take_frame(set, &frame, part, in->workload->feeds[set->feed].name, error);
-            }
+        const int part = part_of(&d, i);
+        const int64_t taken = set->part[part].count;
+        if (taken < d.count[part] && met[part] == taken * d.total[part] / d.count[part] &&
+            status == CULM_OK) {
+            status = take_frame(set, &frame, part, in->workload->feeds[set->feed].name, error);
         }
+        met[part]++;
     }
     culm_feed_close(feed);
     return status == CULM_ERR_CLOSED

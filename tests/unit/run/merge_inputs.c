@@ -58,6 +58,7 @@ static int setup(void **state) {
     put("model.yaml", CONFIG, strlen(CONFIG));
     put_images("wide", 20, 10, 14, 0);
     put_images("small", 10, 8, 8, 100);
+    put_images("long", 200, 8, 8, 0);
     return 0;
 }
 
@@ -73,10 +74,11 @@ static void read_all(const char *queries, struct culm_workload *workload,
     static const volatile sig_atomic_t go_on = 0;
     struct culm_error error = {0};
     char text[2048];
-    int len = snprintf(text, sizeof text,
-                       "feeds: {wide: {file: %s}, small: {file: %s}}\nqueries:\n%s"
-                       "merge: {held_out: 0.3}\n",
-                       inside("wide"), inside("small"), queries);
+    int len =
+        snprintf(text, sizeof text,
+                 "feeds: {wide: {file: %s}, small: {file: %s}, long: {file: %s}}\nqueries:\n%s"
+                 "merge: {held_out: 0.3}\n",
+                 inside("wide"), inside("small"), inside("long"), queries);
     if (culm_workload_parse(text, (size_t)len, "w", NULL, 0, workload, &error) ||
         culm_merge_inputs_open(workload, false, inputs, &error) ||
         culm_merge_inputs_read(inputs, &go_on, &error)) {
@@ -113,6 +115,33 @@ static void test_parts(void **state) {
     culm_workload_release(&workload);
 }
 
+/* Of 200 frames 140 may be seen, in pieces of 50, of which the last 30 % are checked. */
+static void test_pieces(void **state) {
+    (void)state;
+    struct culm_workload workload;
+    struct culm_merge_inputs inputs;
+    char queries[256];
+    snprintf(queries, sizeof queries, "  - {name: a, model: %s, feed: long}\n",
+             inside("model.yaml"));
+    read_all(queries, &workload, &inputs);
+    static const int64_t end[] = {35, 50, 85, 100, 128, 140, 200};
+    static const int part[] = {CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_FIT, CULM_MERGE_CHECK,
+                               CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_HELD};
+    int64_t frame = 0, at[CULM_MERGE_PARTS] = {0};
+    for (int s = 0; s < 7; s++) {
+        for (; frame < end[s]; frame++) {
+            const struct culm_merge_frames *frames = &inputs.set[0].part[part[s]];
+            assert_true(at[part[s]] < frames->count);
+            assert_float_equal(grey(&inputs, frames, at[part[s]]++), (float)frame, 0.01);
+        }
+    }
+    for (int p = 0; p < CULM_MERGE_PARTS; p++) {
+        assert_int_equal(at[p], inputs.set[0].part[p].count);
+    }
+    culm_merge_inputs_release(&inputs);
+    culm_workload_release(&workload);
+}
+
 /* A model that answers on two feeds is fitted to the frames of both, each once however many queries ask;
  * answers are in pixels of some frame, whose size has to be known. */
 static void test_two_feeds(void **state) {
@@ -140,6 +169,7 @@ static void test_two_feeds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_two_feeds),
     };
     return cmocka_run_group_tests_name("run/merge_inputs", tests, setup, teardown);
