@@ -12,7 +12,8 @@
 #define FIT_MOST 256     /* however small they are */
 #define FIT_SAMPLES 8192 /* places of an output that a layer is solved with */
 #define RIDGE 0.3
-#define PROBES 4 /* attempts at the largest share that needs no training */
+#define PRIVATE_RIDGE 0.05 /* of layers that are not shared: they are to make up for the others */
+#define PROBES 4           /* attempts at the largest share that needs no training */
 
 static void revert(const struct culm_search *s) {
     for (int32_t k = 0; k < s->count; k++) {
@@ -119,7 +120,7 @@ static void release_walks(const struct culm_search *s, struct walks *w) {
 static enum culm_status fit(struct culm_search *s, double *ret_harm, bool copy,
                             struct culm_error *error) {
     const struct culm_fit_options options = {
-        .solve = {FIT_SAMPLES, RIDGE}, .private_ridge = RIDGE, .copy = copy};
+        .solve = {FIT_SAMPLES, RIDGE}, .private_ridge = PRIVATE_RIDGE, .copy = copy};
     struct walks walks;
     enum culm_status status = take_walks(s, &walks, error);
     if (status == CULM_OK) {
