@@ -23,7 +23,8 @@
 #define NEAR 0.85    /* share of a target, from which on it is layers that leave */
 #define WARM_UP 20   /* steps after which the rate is the full one */
 #define AVERAGE 0.98 /* of the mean of weights, kept in a step */
-#define CHECKS 12    /* at least */
+#define CHECKS 8     /* at least */
+#define MISSING 3    /* weight of the loss of a model that misses its target */
 #define HISTORY 3    /* checks by which it is judged how a model comes nearer */
 #define PIXELS 25088 /* of a step, of each model */
 #define EACH_MIN 4   /* samples */
@@ -80,6 +81,7 @@ struct training {
     struct culm_joint_answers *answers; /* [models] */
     struct culm_joint *joint;
     struct culm_joint_part *part; /* of the models that share something */
+    int32_t *model_of;            /* [parts] */
     float ***value;               /* [parts][parameters] */
     int32_t parts;
     double rate;
@@ -110,6 +112,7 @@ static void release(struct training *t) {
     free(t->answers);
     free(t->part);
     free(t->value);
+    free(t->model_of);
     free(t->seen);
     free(t->anew);
 }
@@ -121,13 +124,15 @@ static enum culm_status prepare(struct training *t, struct culm_error *error) {
     t->answers = calloc(count, sizeof *t->answers);
     t->part = calloc(count, sizeof *t->part);
     t->value = calloc(count, sizeof *t->value);
+    t->model_of = calloc(count, sizeof *t->model_of);
     t->seen = calloc(count, sizeof *t->seen);
     size_t params = 1;
     for (int32_t k = 0; k < s->count; k++) {
         params += (size_t)s->models[k]->param_count;
     }
     t->anew = calloc(params, sizeof *t->anew);
-    if (!t->samples || !t->answers || !t->part || !t->value || !t->seen || !t->anew) {
+    if (!t->samples || !t->answers || !t->part || !t->value || !t->model_of || !t->seen ||
+        !t->anew) {
         return search_no_memory(error);
     }
     for (int32_t k = 0; k < s->count; k++) {
@@ -167,7 +172,7 @@ static enum culm_status join(struct training *t, uint64_t seed, struct culm_erro
             .each = each_of(samples),
             .room = ROOM / s->count,
             .answers = &t->answers[k]};
-        t->parts++;
+        t->model_of[t->parts++] = k;
     }
     t->rate = RATE * sqrt((double)least / FULL);
     const struct culm_joint_config config = {.optimizer = {.name = CULM_OPTIMIZER_ADAM,
@@ -213,6 +218,14 @@ static enum culm_status learn(struct training *t, int64_t step, int64_t count,
 }
 
 /* --- who gets there --- */
+
+/* What misses its target comes first. */
+static void weigh(struct training *t) {
+    for (int32_t i = 0; i < t->parts; i++) {
+        const bool misses = search_ratio(t->s, t->model_of[i]) < 1;
+        culm_joint_weight(t->joint, i, misses ? MISSING : 1);
+    }
+}
 
 static void note(struct training *t) {
     for (int32_t k = 0; k < t->s->count; k++) {
@@ -385,9 +398,10 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
         } else {
             culm_joint_exchange(t->joint);
         }
-        if (culm_share_saved(s->share) == 0) {
+        if (status != CULM_OK || culm_share_saved(s->share) == 0) {
             break;
         }
+        weigh(t);
     }
     return status;
 }

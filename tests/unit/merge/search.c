@@ -76,7 +76,7 @@ static void test_nothing_leaves(void **state) {
     assert_int_equal(search_train(&w.search, NULL, 100, &shipped, &taken, NULL), CULM_OK);
     assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes);
     assert_int_equal(w.ships, 0);
-    assert_int_equal(w.checks, MODELS * 10);
+    assert_int_equal(w.checks, MODELS * 9);
     search_state_release(&shipped, MODELS);
     world_release(&w);
 }
