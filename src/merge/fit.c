@@ -167,6 +167,40 @@ static enum culm_status solve(struct walk *walk, struct walker *const *owners, i
     return status;
 }
 
+/* The batch norm behind a layer that takes another's weights takes its numbers, too: then a model that
+ * begins with such layers begins as the other does, to the last bit. */
+static void copy_norms(const struct walk *walk, struct culm_merge_model *const *models,
+                       int32_t instance) {
+    const struct culm_instance *of = &walk->share->match.instance[instance];
+    const struct culm_member *first = culm_share_first(walk->share, instance);
+    const struct culm_merge_model *from = models[first->model];
+    const int32_t norm = from->layers.layer[first->layer].norm;
+    for (int32_t m = 0; m < of->count && norm >= 0; m++) {
+        const struct culm_merge_model *to = models[of->member[m].model];
+        const int32_t own =
+            walk->share->in[instance][m] ? to->layers.layer[of->member[m].layer].norm : -1;
+        for (int i = 0; i < 4 && own >= 0 && to != from; i++) {
+            const int32_t a = from->graph->value[from->graph->node[norm].input[1 + i]].param;
+            const int32_t b = to->graph->value[to->graph->node[own].input[1 + i]].param;
+            memcpy(to->value[b], from->aligned[a], 4 * (size_t)culm_merge_param_elements(to, b));
+        }
+    }
+}
+
+/* Whether the batch norm that it is at was copied, or is what is copied. */
+static bool norm_copied(const struct walk *walk, const struct walker *w, int32_t self) {
+    for (int32_t l = 0; l < w->model->layers.count && walk->options->copy; l++) {
+        const int32_t instance = w->model->layers.layer[l].norm == w->merged.cursor
+                                     ? culm_share_of(walk->share, self, l)
+                                     : -1;
+        if (instance >= 0) {
+            const struct culm_member *first = culm_share_first(walk->share, instance);
+            return walk->walker[first->model].model->layers.layer[first->layer].norm >= 0;
+        }
+    }
+    return false;
+}
+
 /* An instance whose models have come, or that nobody waits for any longer. */
 static enum culm_status solve_instance(struct walk *walk, int32_t instance) {
     struct walker **owners = calloc((size_t)walk->count, sizeof *owners);
@@ -196,6 +230,9 @@ static enum culm_status solve_instance(struct walk *walk, int32_t instance) {
             }
         }
         culm_share_copy(walk->share, models, instance);
+        if (walk->options->copy) {
+            copy_norms(walk, models, instance);
+        }
         walk->solved[instance] = true;
     }
     for (int32_t i = 0; i < count; i++) {
@@ -239,7 +276,8 @@ static enum culm_status advance(struct walk *walk, struct walker *w, int32_t sel
     while (w->waits < 0 && w->merged.cursor < w->merged.count && status == CULM_OK) {
         const struct culm_node_desc *node = node_of(w);
         w->layer = w->layer_of[w->merged.cursor];
-        if (node->op == &culm_op_batchnorm) { /* of what both read, before it may be gone */
+        if (node->op == &culm_op_batchnorm && !norm_copied(walk, w, self)) {
+            /* of what both read, before it may be gone */
             status = fit_norm(w, node, walk->error);
         }
         if (!w->ahead && status == CULM_OK) {

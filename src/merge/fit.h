@@ -16,7 +16,8 @@
 struct culm_fit_options {
     struct culm_solve_options solve;
     double private_ridge; /* of layers that are not shared; below 0: they stay as they are */
-    bool copy;            /* shared layers take the first model's weights instead */
+    bool copy;            /* shared layers, and the batch norms behind them, take the first model's
+                             numbers instead */
 };
 
 struct culm_fit_frames {

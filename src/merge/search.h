@@ -10,7 +10,7 @@
  * of models that would not meet their targets leave; of less, where that comes nowhere near. Detectors are checked as sure of their boxes as is
  * best. At each check, what meets its targets ships without the
  * models that do not, if that saves more than what shipped before. `stem`: the longest common
- * prefix, with the first model's weights, frozen; its half while queries miss their targets. `max`: every
+ * prefix, with the first model's weights and batch norms, frozen; its half while queries miss their targets. `max`: every
  * instance, with the first model's weights, whatever becomes of accuracy. `none`: nothing.
  * Thread: the device's.
  */

@@ -165,6 +165,27 @@ static void test_no_stem_twice(void **state) {
     world_release(&w);
 }
 
+/* A stem computes the same in all of its models: its batch norms are the first one's, too. */
+static void test_stem_has_one_norm(void **state) {
+    (void)state;
+    struct world w;
+    int compared = 0;
+    world_init(&w, CULM_MERGE_STEM, 0.01, 1);
+    assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+    assert_true(w.ships > 0 && w.equal);
+    for (int32_t k = 0; k < MODELS; k++) {
+        for (int32_t p = 0; p < w.net[k].params; p++) {
+            if (w.net[k].name[p][0] == 'n') {
+                assert_memory_equal(w.model[k].value[p], w.model[0].original[p],
+                                    4 * (size_t)culm_merge_param_elements(&w.model[k], p));
+                compared++;
+            }
+        }
+    }
+    assert_int_equal(compared, MODELS * 2 * 4);
+    world_release(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_is_shared_that_can_be),
@@ -174,6 +195,7 @@ int main(void) {
         cmocka_unit_test(test_nothing_leaves),
         cmocka_unit_test(test_same_seed_same_package),
         cmocka_unit_test(test_no_stem_twice),
+        cmocka_unit_test(test_stem_has_one_norm),
     };
     return cmocka_run_group_tests_name("merge/search", tests, NULL, NULL);
 }
