@@ -33,6 +33,19 @@ size_t culm_edge_distinct_bytes(const struct culm_edge_layout *layout) {
     return bytes;
 }
 
+int32_t culm_edge_prefix_of_both(const struct culm_edge_layout *layout, int32_t query,
+                                 int32_t other) {
+    const struct culm_edge_query *of = &layout->query[query], *with = &layout->query[other];
+    for (int32_t i = of->prefixes - 1; i >= 0 && of->feed == with->feed && !with->gone; i--) {
+        for (int32_t j = 0; j < with->prefixes; j++) {
+            if (of->prefix[i].id == with->prefix[j].id) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
 static bool watched(const struct culm_edge_layout *layout, int32_t feed) {
     for (int32_t q = 0; q < layout->query_count; q++) {
         if (!layout->query[q].gone && layout->query[q].feed == feed) {
@@ -79,6 +92,12 @@ static bool query_is_sound(const struct culm_edge_layout *layout,
     }
     for (int32_t b = 0; sound && b < query->batches; b++) {
         sound = query->run_ns[b] > 0;
+    }
+    for (int32_t i = 0; sound && i < query->prefixes * query->batches; i++) {
+        const struct culm_edge_prefix *prefix = &query->prefix[i / query->batches];
+        int32_t b = i % query->batches;
+        sound = prefix->id != 0 && prefix->run_ns[b] < query->run_ns[b] &&
+                prefix->keep_bytes[b] <= query->activation_bytes[b];
     }
     for (int32_t i = 0; sound && i < query->tensor_count; i++) {
         sound = query->tensor[i] >= 0 && query->tensor[i] < layout->tensor_count &&

@@ -28,10 +28,14 @@ struct culm_edge_feed {
     bool gone;
 };
 
-/* The first part of a model. Two queries whose part has the same id compute the same on a frame. */
+/* The first part of a model. Two queries whose part has the same id compute the same on a frame, and
+ * leave it at the same place. */
 struct culm_edge_prefix {
     uint64_t id;                          /* not 0 */
     uint64_t run_ns[CULM_EDGE_SIZES_MAX]; /* of this part and those before */
+    /* Of the activations, from their beginning: what must stay as it is for another query to go on from
+     * there. Whole pages. */
+    size_t keep_bytes[CULM_EDGE_SIZES_MAX];
 };
 
 struct culm_edge_query {
@@ -71,6 +75,10 @@ static inline uint64_t culm_edge_load_ns(const struct culm_edge_layout *layout, 
  * limit_bytes, even alone, one frame at a time; the line says which, and what it takes. */
 enum culm_status culm_edge_layout_check(const struct culm_edge_layout *layout,
                                         struct culm_error *error);
+
+/* The longest prefix of `query` (an index of its list) that `other` has, too, on the same feed; -1: none. */
+int32_t culm_edge_prefix_of_both(const struct culm_edge_layout *layout, int32_t query,
+                                 int32_t other);
 
 /* Bytes of the tensors of one query; and of those of all, each once. */
 size_t culm_edge_query_bytes(const struct culm_edge_layout *layout, int32_t query);

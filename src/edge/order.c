@@ -12,6 +12,8 @@ struct search {
     int32_t count;
     int32_t order[CULM_EDGE_QUERIES_MAX], best[CULM_EDGE_QUERIES_MAX];
     int64_t best_bytes; /* -1: none yet */
+    uint64_t best_ns;   /* that prefixes save in a round of it */
+    bool kin;           /* some queries have a prefix in common */
     int64_t work;
     bool failed;
 };
@@ -25,12 +27,27 @@ static int64_t bytes_of(struct search *search, const int32_t *order) {
     return bytes;
 }
 
+/* What is saved in a round by those that begin with what the one before has just made. The first one comes
+ * after a round, so to other frames. */
+static uint64_t shared_ns(const struct search *search, const int32_t *order) {
+    uint64_t ns = 0;
+    for (int32_t i = 1; i < search->count; i++) {
+        int32_t query = order[i];
+        int32_t shared = culm_edge_prefix_of_both(search->layout, query, order[i - 1]);
+        ns += shared >= 0 ? search->layout->query[query].prefix[shared].run_ns[0] : 0;
+    }
+    return ns;
+}
+
 static bool consider(struct search *search, const int32_t *order) {
     int64_t bytes = bytes_of(search, order);
-    if (search->best_bytes >= 0 && bytes >= search->best_bytes) {
+    uint64_t ns = search->kin ? shared_ns(search, order) : 0;
+    if (search->best_bytes >= 0 &&
+        (bytes > search->best_bytes || (bytes == search->best_bytes && ns <= search->best_ns))) {
         return false;
     }
     search->best_bytes = bytes;
+    search->best_ns = ns;
     memmove(search->best, order, (size_t)search->count * sizeof *order);
     return true;
 }
@@ -47,7 +64,7 @@ static void try_all(struct search *search, int32_t at) {
         consider(search, search->order);
         return;
     }
-    for (int32_t i = at; i < search->count && search->best_bytes != 0; i++) {
+    for (int32_t i = at; i < search->count && (search->best_bytes != 0 || search->kin); i++) {
         int32_t chosen = search->order[i];
         memmove(search->order + at + 1, search->order + at, (size_t)(i - at) * sizeof chosen);
         search->order[at] = chosen;
@@ -138,13 +155,18 @@ int32_t culm_edge_order(const struct culm_edge_layout *layout, const size_t *act
                             .frames_bytes = frames_bytes,
                             .best_bytes = -1};
     search.count = culm_edge_order_given(layout, search.order);
+    for (int32_t i = 0; i < search.count; i++) {
+        for (int32_t j = 0; j < i; j++) {
+            search.kin |= culm_edge_prefix_of_both(layout, search.order[i], search.order[j]) >= 0;
+        }
+    }
     if (search.count <= CULM_EDGE_ORDER_EXACT) {
         try_all(&search, 1);
     } else {
         consider(&search, search.order);
         nearest_neighbours(&search);
         consider(&search, search.order);
-        while (search.best_bytes > 0 && search.work < WORK &&
+        while ((search.best_bytes > 0 || search.kin) && search.work < WORK &&
                (turned_round(&search) || moved(&search))) {
         }
     }

@@ -5,7 +5,8 @@
  * before it and on the memory that there is, so a round is played through for every order that is
  * considered [residency.h]. With few queries every order is; with more, one that begins with the nearest
  * neighbour is improved by turning round parts of it (2-opt) and by moving single queries until nothing
- * gets better, or a fixed amount of work is done.
+ * gets better, or a fixed amount of work is done. Of orders that load as much, one is taken in which more is
+ * run once: a query goes on from what the one before it has made (struct culm_edge_prefix).
  *
  * Thread: any.
  */

@@ -59,24 +59,72 @@ static double along(double at, double x0, double y0, double x1, double y1) {
     return value > 0 ? value : 0;
 }
 
-void culm_edge_times_of(const struct culm_edge_times *times, int32_t batch, uint64_t *ret_run_ns,
-                        size_t *ret_activation_bytes) {
+/* One of a profile's numbers for a batch. */
+static double number_of(const struct culm_edge_times *times, const double *number, int32_t batch) {
     int32_t i = 0, last = times->sizes - 1;
     while (i < last && times->batch[i] < batch) {
         i++;
     }
-    double run = times->run_ms[i], bytes = times->activation_bytes[i];
-    if (times->batch[i] != batch && times->sizes == 1) {
-        run *= (double)batch / times->batch[0];
-        bytes *= (double)batch / times->batch[0];
-    } else if (times->batch[i] != batch) {
-        int32_t a = i > 0 ? i - 1 : 0, b = a + 1;
-        run = along(batch, times->batch[a], times->run_ms[a], times->batch[b], times->run_ms[b]);
-        bytes = along(batch, times->batch[a], times->activation_bytes[a], times->batch[b],
-                      times->activation_bytes[b]);
+    if (times->batch[i] == batch) {
+        return number[i];
     }
+    if (times->sizes == 1) {
+        return number[0] * (double)batch / times->batch[0];
+    }
+    int32_t a = i > 0 ? i - 1 : 0, b = a + 1;
+    return along(batch, times->batch[a], number[a], times->batch[b], number[b]);
+}
+
+void culm_edge_times_of(const struct culm_edge_times *times, int32_t batch, uint64_t *ret_run_ns,
+                        size_t *ret_activation_bytes) {
+    double run = number_of(times, times->run_ms, batch);
+    double bytes = number_of(times, times->activation_bytes, batch);
     *ret_run_ns = run * 1e6 < 1 ? 1 : (uint64_t)(run * 1e6);
     *ret_activation_bytes = (size_t)bytes;
+}
+
+double culm_edge_times_share(const struct culm_edge_times *times, int32_t operators,
+                             int32_t batch) {
+    double share = 0;
+    int32_t nearest = INT32_MAX;
+    for (int32_t p = 0; p < times->prefixes; p++) {
+        for (int32_t b = 0; b < times->sizes; b++) {
+            int32_t away = abs(times->batch[b] - batch);
+            if (times->prefix[p].operators == operators && times->prefix[p].run_ms[b] > 0 &&
+                times->run_ms[b] > 0 && away < nearest) {
+                share = times->prefix[p].run_ms[b] / times->run_ms[b];
+                nearest = away;
+            }
+        }
+    }
+    return share < 1 ? share : 1;
+}
+
+void culm_edge_times_set_share(struct culm_edge_times *times, int32_t operators, int32_t b,
+                               double share) {
+    int32_t p = 0;
+    while (p < times->prefixes && times->prefix[p].operators != operators) {
+        p++;
+    }
+    if (p == CULM_EDGE_PREFIX_MAX) {
+        memmove(times->prefix, times->prefix + 1, (size_t)--p * sizeof *times->prefix);
+        times->prefixes = p;
+    }
+    if (p == times->prefixes) {
+        times->prefix[times->prefixes++] = (struct culm_edge_prefix_times){.operators = operators};
+    }
+    times->prefix[p].run_ms[b] = share * times->run_ms[b];
+}
+
+void culm_edge_times_shares(struct culm_edge_times *times, int32_t b,
+                            const struct culm_edge_times *from) {
+    for (int32_t p = 0; p < from->prefixes; p++) {
+        int32_t operators = from->prefix[p].operators;
+        double share = culm_edge_times_share(from, operators, times->batch[b]);
+        if (share > 0) {
+            culm_edge_times_set_share(times, operators, b, share);
+        }
+    }
 }
 
 /* --- reading --- */
@@ -131,6 +179,41 @@ static enum culm_status parse_times(const struct parse *parse, const char *model
     return CULM_OK;
 }
 
+/* Behind parse_times: of sizes that it has. */
+static enum culm_status parse_prefixes(const struct parse *parse, const char *model, json_t *json,
+                                       struct culm_edge_times *times) {
+    const char *key, *size;
+    json_t *prefix, *ms;
+    bool sound = !json || json_is_object(json);
+    json_object_foreach(json, key, prefix) {
+        char *end;
+        long operators = strtol(key, &end, 10);
+        sound = sound && !*end && operators > 0 && operators <= INT32_MAX &&
+                json_is_object(prefix) && times->prefixes < CULM_EDGE_PREFIX_MAX;
+        if (!sound) {
+            break;
+        }
+        struct culm_edge_prefix_times *of = &times->prefix[times->prefixes++];
+        *of = (struct culm_edge_prefix_times){.operators = (int32_t)operators};
+        json_object_foreach(prefix, size, ms) {
+            int32_t b = 0;
+            while (b < times->sizes && times->batch[b] != strtol(size, &end, 10)) {
+                b++;
+            }
+            sound = sound && b < times->sizes && !*end && is_number(ms, 1e-6, MS_MAX);
+            if (sound) {
+                of->run_ms[b] = json_number_value(ms);
+            }
+        }
+    }
+    return sound
+               ? CULM_OK
+               : wrong(parse,
+                       "model '%.100s': \"prefix_ms\" is {\"OPERATORS\": {\"1\": MS}}, at most 4, "
+                       "of sizes in run_ms",
+                       model);
+}
+
 static enum culm_status parse_tensors(const struct parse *parse, json_t *json,
                                       struct culm_edge_profile_model *model) {
     const char *key;
@@ -182,6 +265,9 @@ static enum culm_status parse_profile(const struct parse *parse, json_t *json,
             return culm_error_set(parse->error, CULM_ERR_MEMORY, "out of memory for a profile");
         }
         enum culm_status status = parse_times(parse, key, value, &model->times);
+        status =
+            status ? status
+                   : parse_prefixes(parse, key, json_object_get(value, "prefix_ms"), &model->times);
         status = status ? status : parse_tensors(parse, json_object_get(value, "tensors"), model);
         if (status != CULM_OK) {
             return status;
@@ -250,13 +336,28 @@ void culm_edge_loads_fit(const struct culm_edge_loads *loads, double *ret_ms,
 /* --- writing --- */
 
 static json_t *model_json(const struct culm_edge_profile_model *model) {
-    json_t *run = json_object(), *bytes = json_object(), *tensors = json_object();
+    json_t *run = json_object(), *bytes = json_object(), *tensors = json_object(),
+           *prefixes = json_object();
     for (int32_t b = 0; b < model->times.sizes; b++) {
         char size[16];
         snprintf(size, sizeof size, "%d", model->times.batch[b]);
         json_object_set_new(run, size, json_real(round(model->times.run_ms[b] * 1e4) / 1e4));
         json_object_set_new(bytes, size,
                             json_integer((json_int_t)model->times.activation_bytes[b]));
+    }
+    for (int32_t p = 0; p < model->times.prefixes; p++) {
+        const struct culm_edge_prefix_times *of = &model->times.prefix[p];
+        json_t *ms = json_object();
+        char name[16];
+        for (int32_t b = 0; b < model->times.sizes; b++) {
+            double known = round(of->run_ms[b] * 1e4) / 1e4;
+            snprintf(name, sizeof name, "%d", model->times.batch[b]);
+            if (known > 0) {
+                json_object_set_new(ms, name, json_real(known));
+            }
+        }
+        snprintf(name, sizeof name, "%d", of->operators);
+        json_object_set_new(prefixes, name, ms);
     }
     for (int32_t t = 0; t < model->tensor_count; t++) {
         const struct culm_edge_profile_tensor *tensor = &model->tensor[t];
@@ -266,8 +367,8 @@ static json_t *model_json(const struct culm_edge_profile_model *model) {
                 ? json_pack("{s:I, s:s}", "bytes", (json_int_t)tensor->bytes, "kind", tensor->kind)
                 : json_integer(tensor->bytes));
     }
-    return json_pack("{s:o, s:o, s:o}", "run_ms", run, "activation_bytes", bytes, "tensors",
-                     tensors);
+    return json_pack("{s:o, s:o, s:o, s:o}", "run_ms", run, "activation_bytes", bytes, "prefix_ms",
+                     prefixes, "tensors", tensors);
 }
 
 enum culm_status culm_edge_profile_write(const struct culm_edge_profile *profile, const char *path,

@@ -253,6 +253,7 @@ static size_t room_beside(const struct culm_edge_scheduler *scheduler, size_t ac
 }
 
 static void set_activations(struct culm_edge_scheduler *scheduler, size_t bytes) {
+    scheduler->kept_bytes = bytes < scheduler->kept_bytes ? bytes : scheduler->kept_bytes;
     if (bytes != scheduler->activation_bytes) {
         scheduler->activation_bytes = bytes;
         scheduler->o.exec->ops->activations(scheduler->o.exec, bytes);
@@ -320,8 +321,8 @@ static void try_load(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     size_t bytes = scheduler->layout->tensor_bytes[tensor];
     size_t room = room_beside(scheduler, scheduler->activation_bytes);
     if (!scheduler->running && scheduler->residency.bytes + bytes > room) {
-        set_activations(scheduler, 0);
-        room = room_beside(scheduler, 0);
+        set_activations(scheduler, culm_edge_kept_for(scheduler, target, now_ns));
+        room = room_beside(scheduler, scheduler->activation_bytes);
     }
     if (room < bytes) {
         return; /* when the batch has ended there is */
@@ -444,6 +445,7 @@ static void batch_done(struct culm_edge_scheduler *scheduler) {
     uint64_t now = now_of(scheduler);
     bool failed = batch->job.status != CULM_OK;
     scheduler->running = false;
+    scheduler->kept_bytes = failed ? 0 : scheduler->activation_bytes;
     scheduler->totals.run_ns += batch->expected_ns;
     if (!failed) {
         scheduler->o.exec->ops->ran(scheduler->o.exec, batch, now - batch->begin_ns);
@@ -493,6 +495,10 @@ static void begin_visit(struct culm_edge_scheduler *scheduler, int32_t query) {
 }
 
 static void try_run(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+    int32_t kin = culm_edge_choose_kin(scheduler, now_ns);
+    if (kin >= 0 && start(scheduler, kin, 1, now_ns, false)) {
+        return;
+    }
     if (scheduler->visiting >= 0) {
         if (scheduler->left > 0 && has_visit_to(scheduler, scheduler->visiting) &&
             culm_edge_all_there(scheduler, scheduler->visiting) &&

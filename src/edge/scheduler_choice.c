@@ -117,7 +117,7 @@ void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_t
 }
 
 /* Whether the frames of the batch before, all of them, are what this query could look at now, and the
- * first part of its model is what was run on them. */
+ * first part of its model is what was run on them, in a batch of the same size, and is still there. */
 static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_t query,
                              uint64_t at_ns) {
     const struct culm_edge_batch *before = &scheduler->batch;
@@ -127,18 +127,14 @@ static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_
         return -1;
     }
     const struct culm_edge_query *other = query_of(scheduler, before->query);
-    int32_t shared = -1;
-    if (other->gone || other->feed != of->feed) {
-        return -1;
-    }
-    for (int32_t i = 0; i < of->prefixes; i++) {
-        for (int32_t j = 0; j < other->prefixes; j++) {
-            shared = of->prefix[i].id == other->prefix[j].id ? i : shared;
-        }
-    }
     const struct feed_state *feed = &scheduler->feed[of->feed];
+    int32_t shared = culm_edge_prefix_of_both(scheduler->layout, query, before->query);
     int32_t found = 0, size = culm_edge_batch_for(of, before->count);
-    if (shared < 0 || of->batch[size] < before->count) {
+    size_t bytes = culm_edge_query_bytes(scheduler->layout, query) + of->activation_bytes[size];
+    if (shared < 0 || of->batch[size] < before->count ||
+        of->batch[size] != other->batch[culm_edge_batch_for(other, before->count)] ||
+        of->prefix[shared].keep_bytes[size] > scheduler->kept_bytes ||
+        bytes + scheduler->frame_bytes > scheduler->layout->limit_bytes) {
         return -1;
     }
     uint64_t run_ns = of->run_ns[size] - of->prefix[shared].run_ns[size];
@@ -150,6 +146,15 @@ static int32_t prefix_shared(const struct culm_edge_scheduler *scheduler, int32_
         }
     }
     return found == before->count ? shared : -1;
+}
+
+size_t culm_edge_kept_for(const struct culm_edge_scheduler *scheduler, int32_t query,
+                          uint64_t now_ns) {
+    int32_t shared = prefix_shared(scheduler, query, now_ns);
+    const struct culm_edge_query *of = query_of(scheduler, query);
+    return shared < 0
+               ? 0
+               : of->prefix[shared].keep_bytes[culm_edge_batch_for(of, scheduler->batch.count)];
 }
 
 void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
@@ -245,6 +250,38 @@ int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uin
         }
     }
     return -1;
+}
+
+int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
+    const struct culm_edge_plan *plan = &scheduler->plan;
+    int32_t target = scheduler->target, best = -1;
+    size_t room = scheduler->layout->limit_bytes - scheduler->frame_bytes;
+    uint64_t most_ns = 0;
+    for (int32_t i = 0; i < plan->count; i++) {
+        int32_t query = plan->order[(scheduler->cursor + i) % plan->count];
+        int32_t shared = prefix_shared(scheduler, query, now_ns);
+        if (shared < 0 || !culm_edge_all_there(scheduler, query)) {
+            continue;
+        }
+        const struct culm_edge_query *of = query_of(scheduler, query);
+        int32_t size = culm_edge_batch_for(of, scheduler->batch.count);
+        uint64_t saved = of->prefix[shared].run_ns[size];
+        uint64_t end = now_ns + of->run_ns[size] - saved;
+        bool harms = false;
+        if (target >= 0 && target != query) {
+            uint64_t ready = culm_edge_ready_ns(scheduler, target, now_ns);
+            harms = scheduler->waits
+                        ? end > scheduler->wait_ns
+                        : end > ready && culm_edge_in_time(scheduler, target, end) <
+                                             culm_edge_in_time(scheduler, target, ready);
+        }
+        if (!harms && saved > most_ns &&
+            scheduler->residency.bytes + of->activation_bytes[size] <= room) {
+            most_ns = saved;
+            best = query;
+        }
+    }
+    return best;
 }
 
 static void look_at(const struct culm_edge_scheduler *scheduler, int32_t query,

@@ -50,11 +50,11 @@ struct culm_edge_scheduler {
     struct culm_edge_batch batch;
     bool loading, running;
     uint64_t run_end_ns, load_end_ns; /* as expected */
-    size_t running_activations;
-    int32_t cursor;         /* of the order: whose turn is next */
-    int32_t target;         /* who is visited next, and loaded for; -1: nobody */
-    bool waits;             /* the target waits for a frame that is not there yet */
-    uint64_t wait_ns;       /* until when it has to be begun */
+    size_t kept_bytes; /* of the activations, from their beginning: as the last batch left them */
+    int32_t cursor;    /* of the order: whose turn is next */
+    int32_t target;    /* who is visited next, and loaded for; -1: nobody */
+    bool waits;        /* the target waits for a frame that is not there yet */
+    uint64_t wait_ns;  /* until when it has to be begun */
     int32_t visiting, left; /* frames that this visit may still take; -1 */
     uint64_t idle_since_ns; /* the target only lacks tensors since then; 0: not so */
     uint64_t begin_ns;
@@ -79,12 +79,18 @@ int32_t culm_edge_in_time(const struct culm_edge_scheduler *scheduler, int32_t q
                           uint64_t at_ns);
 /* Sets target, waits and wait_ns. */
 void culm_edge_choose_target(struct culm_edge_scheduler *scheduler, uint64_t now_ns);
+/* Who goes on from what the batch before has made, where that saves most, though its turn is another one;
+ * -1: nobody, or the target would lose a frame by it. */
+int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 /* Who may run now, while the target cannot; -1: nobody. */
 int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uint64_t now_ns);
 /* Fills batch.query, count, look, shared_prefix, expected_ns; returns which size, or -1: nothing would
  * be in time. `most`: frames. The batch before is still in `batch`. */
 int32_t culm_edge_choose_batch(struct culm_edge_scheduler *scheduler, int32_t query, int32_t most,
                                uint64_t now_ns, struct culm_edge_batch *ret_batch);
+/* Of the activations, what the query could begin with if it ran next; 0: it begins with frames. */
+size_t culm_edge_kept_for(const struct culm_edge_scheduler *scheduler, int32_t query,
+                          uint64_t now_ns);
 /* Visits until each query's next one; 0: it runs, or is visited next. */
 void culm_edge_turns(const struct culm_edge_scheduler *scheduler, int32_t *ret_turn);
 bool culm_edge_all_there(const struct culm_edge_scheduler *scheduler, int32_t query);

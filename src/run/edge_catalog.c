@@ -66,6 +66,11 @@ static enum culm_status take_parts(struct culm_edge_entry *entry, struct culm_er
     if ((status = culm_graph_fuse(graph, &fused, error)) != CULM_OK) {
         return status;
     }
+    const struct culm_stage_options how = {.forward_only = true};
+    if ((status = culm_stages_compile(fused, 1, &how, &entry->stage, error)) != CULM_OK) {
+        culm_graph_free(fused);
+        return status;
+    }
     for (int32_t p = 0; p < graph->param_count; p++) {
         struct culm_edge_part *part = &entry->part[entry->part_count++];
         part->turned = fused->param[p].turned;
@@ -180,8 +185,12 @@ void culm_edge_catalog_release(struct culm_edge_catalog *catalog) {
     for (size_t q = 0; catalog->entry && q < catalog->workload.query_count; q++) {
         struct culm_edge_entry *entry = &catalog->entry[q];
         culm_vision_layers_release(&entry->layers);
+        culm_stage_free(entry->stage);
         culm_graph_free(entry->graph);
         culm_vision_model_free(entry->model);
+        for (int32_t b = 0; b < CULM_EDGE_SIZES_MAX; b++) {
+            free(entry->reached[b]);
+        }
         free(entry->part);
     }
     free(catalog->entry);
@@ -203,11 +212,43 @@ static int32_t sizes_of(const struct culm_edge_config *config, int32_t *ret_size
     return count;
 }
 
+/* The runs of one size: the median of what they took, and when each operator was reached. */
+static enum culm_status time_runs(struct culm_edge_entry *entry, int32_t b,
+                                  struct culm_vision_runner *runner, struct culm_error *error) {
+    int32_t count = culm_stage_info(runner->stage)->forward_ops;
+    double took[MEASURED], all = 0;
+    uint64_t *ns = malloc(((size_t)count + 1) * sizeof *ns);
+    double *sum = calloc((size_t)count + 1, sizeof *sum);
+    float *reached = malloc(((size_t)count + 1) * sizeof *reached);
+    if (!ns || !sum || !reached) {
+        free(ns);
+        free(sum);
+        free(reached);
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a model");
+    }
+    culm_vision_runner_run(runner);
+    for (int i = 0; i < MEASURED; i++) {
+        culm_vision_runner_clock(runner, ns);
+        took[i] = (double)ns[count] / 1e6;
+        all += (double)ns[count];
+        for (int32_t k = 0; k <= count; k++) {
+            sum[k] += (double)ns[k];
+        }
+    }
+    for (int32_t k = 0; k <= count; k++) {
+        reached[k] = (float)(sum[k] / all);
+    }
+    free(ns);
+    free(sum);
+    entry->times.run_ms[b] = culm_median(took, MEASURED);
+    entry->reached[b] = reached;
+    return CULM_OK;
+}
+
 static enum culm_status measure(struct culm_edge_entry *entry, struct culm_device *device,
                                 const int32_t *size, int32_t count, struct culm_error *error) {
     for (int32_t b = 0; b < count; b++) {
         struct culm_vision_runner runner;
-        double took[MEASURED];
         enum culm_status status =
             culm_vision_runner_init(&runner, entry->model, size[b], device, error);
         if (status == CULM_OK) {
@@ -216,14 +257,8 @@ static enum culm_status measure(struct culm_edge_entry *entry, struct culm_devic
             for (size_t i = 0; i < floats; i++) {
                 runner.image[i] = 0.5F;
             }
-            culm_vision_runner_run(&runner);
-            for (int i = 0; i < MEASURED; i++) {
-                uint64_t begin = culm_clock_ns();
-                culm_vision_runner_run(&runner);
-                took[i] = (double)(culm_clock_ns() - begin) / 1e6;
-            }
+            status = time_runs(entry, b, &runner, error);
             entry->times.batch[b] = size[b];
-            entry->times.run_ms[b] = culm_median(took, MEASURED);
             entry->times.activation_bytes[b] = (double)(floats * 4 + info->activation_bytes +
                                                         info->scratch_bytes + info->output_bytes);
             entry->times.sizes = b + 1;
@@ -232,6 +267,21 @@ static enum culm_status measure(struct culm_edge_entry *entry, struct culm_devic
         if (status != CULM_OK) {
             return status;
         }
+    }
+    return CULM_OK;
+}
+
+/* The same files take as long. */
+static enum culm_status times_from(struct culm_edge_entry *entry,
+                                   const struct culm_edge_entry *other, struct culm_error *error) {
+    entry->times = other->times;
+    for (int32_t b = 0; b < entry->times.sizes && entry->stage && other->reached[b]; b++) {
+        size_t bytes =
+            ((size_t)culm_stage_info(entry->stage)->forward_ops + 1) * sizeof **entry->reached;
+        if (!(entry->reached[b] = malloc(bytes))) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a model");
+        }
+        memcpy(entry->reached[b], other->reached[b], bytes);
     }
     return CULM_OK;
 }
@@ -245,10 +295,10 @@ enum culm_status culm_edge_catalog_measure(struct culm_edge_catalog *catalog,
         struct culm_edge_entry *entry = &catalog->entry[q];
         for (size_t other = 0; other < q && !entry->times.sizes; other++) {
             if (strcmp(catalog->entry[other].identity, entry->identity) == 0) {
-                entry->times = catalog->entry[other].times;
+                status = times_from(entry, &catalog->entry[other], error);
             }
         }
-        if (entry->times.sizes) {
+        if (entry->times.sizes || status != CULM_OK) {
             continue;
         }
         if (!device) {
@@ -271,6 +321,7 @@ void culm_edge_laid_free(struct culm_edge_laid *laid) {
     if (laid) {
         for (int32_t q = 0; q < CULM_EDGE_QUERIES_MAX; q++) {
             free(laid->list[q]);
+            free(laid->source[q]);
         }
         free(laid->bytes);
         free(laid);
@@ -351,20 +402,23 @@ void culm_edge_catalog_sizes(const struct culm_edge_catalog *catalog,
     query->batches = sizes_of(&catalog->workload.edge, query->batch);
 }
 
-void culm_edge_catalog_fill(const struct culm_edge_catalog *catalog,
-                            const struct culm_edge_entry *entry, struct culm_edge_query *query) {
-    int32_t size[CULM_EDGE_SIZES_MAX];
-    snprintf(query->name, sizeof query->name, "%.63s", entry->config->name);
-    query->feed = entry->config->feed_index;
-    query->deadline_ns = (uint64_t)(entry->config->deadline_ms * 1e6);
-    query->batches = sizes_of(&catalog->workload.edge, size);
+/* Of sizes that are known, what the model alone takes. */
+static void fill_batches(const struct culm_edge_entry *entry, struct culm_edge_query *query) {
     for (int32_t b = 0; b < query->batches; b++) {
         size_t bytes;
-        query->batch[b] = size[b];
-        culm_edge_times_of(&entry->times, size[b], &query->run_ns[b], &bytes);
+        culm_edge_times_of(&entry->times, query->batch[b], &query->run_ns[b], &bytes);
         query->activation_bytes[b] =
             (bytes + CULM_EDGE_UNIT_PAGE - 1) / CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
     }
+}
+
+void culm_edge_catalog_fill(const struct culm_edge_catalog *catalog,
+                            const struct culm_edge_entry *entry, struct culm_edge_query *query) {
+    snprintf(query->name, sizeof query->name, "%.63s", entry->config->name);
+    query->feed = entry->config->feed_index;
+    query->deadline_ns = (uint64_t)(entry->config->deadline_ms * 1e6);
+    culm_edge_catalog_sizes(catalog, query);
+    fill_batches(entry, query);
 }
 
 enum culm_status culm_edge_catalog_lay_needs(const struct culm_edge_catalog *catalog,
@@ -551,9 +605,47 @@ enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
     }
     status = status ? status : culm_edge_catalog_lay_needs(catalog, needs, store, ret_laid, error);
     for (size_t q = 0; q < queries; q++) {
-        free(list[q]);
+        if (status == CULM_OK) {
+            (*ret_laid)->source[q] = list[q];
+        } else {
+            free(list[q]);
+        }
     }
     return status;
+}
+
+/* Whether two queries are one model, on the same numbers and frames. */
+static bool are_twins(const struct culm_edge_catalog *catalog, const struct culm_edge_laid *laid,
+                      int32_t a, int32_t b) {
+    const struct culm_edge_entry *one = &catalog->entry[a], *other = &catalog->entry[b];
+    return one->config->feed_index == other->config->feed_index &&
+           one->part_count == other->part_count && strcmp(one->identity, other->identity) == 0 &&
+           (!one->model || !other->model ||
+            memcmp(&one->model->input, &other->model->input, sizeof one->model->input) == 0) &&
+           memcmp(laid->source[a], laid->source[b],
+                  (size_t)one->part_count * sizeof *laid->source[a]) == 0;
+}
+
+enum culm_status culm_edge_catalog_prefixes(const struct culm_edge_catalog *catalog,
+                                            struct culm_edge_laid *laid, bool on,
+                                            struct culm_error *error) {
+    struct culm_edge_beginning of[CULM_EDGE_QUERIES_MAX] = {0};
+    for (int32_t q = 0; q < laid->layout.query_count; q++) {
+        const struct culm_edge_entry *entry = &catalog->entry[q];
+        of[q] = (struct culm_edge_beginning){.stage = on ? entry->stage : NULL,
+                                             .source = laid->source[q],
+                                             .input = entry->model ? &entry->model->input : NULL,
+                                             .feed = entry->config->feed_index,
+                                             .times = &entry->times,
+                                             .reached = entry->reached};
+        for (int32_t other = laid->layout.query_count - 1; other >= 0 && on; other--) {
+            if (other != q && are_twins(catalog, laid, q, other)) {
+                of[q].twin = 1 + (uint64_t)(other < q ? other : q);
+            }
+        }
+        fill_batches(entry, &laid->query[q]);
+    }
+    return culm_edge_prefixes_lay(of, &laid->layout, laid->query, laid->trunk, error);
 }
 
 size_t culm_edge_catalog_limit(const struct culm_edge_catalog *catalog,

@@ -11,6 +11,7 @@
 #include "edge/profile.h"
 #include "merge/package.h"
 #include "merge/workload.h"
+#include "run/edge_prefix.h"
 #include "run/edge_store.h"
 #include "vision/model.h"
 
@@ -34,10 +35,12 @@ struct culm_edge_entry { /* a query of the workload */
     struct culm_vision_model *model; /* NULL: the profile says all that is asked for */
     bool bare;                       /* the model was opened without weights */
     struct culm_graph *graph;        /* of one picture; NULL likewise */
+    struct culm_stage *stage;        /* the same, for inference; NULL likewise */
     struct culm_vision_layers layers;
     struct culm_edge_part *part; /* in the order of the graph's parameters */
     int32_t part_count;
-    struct culm_edge_times times; /* sizes 0: not known yet */
+    struct culm_edge_times times;        /* sizes 0: not known yet */
+    float *reached[CULM_EDGE_SIZES_MAX]; /* as edge_prefix.h has it; NULL: not measured here */
 };
 
 struct culm_edge_catalog {
@@ -81,8 +84,10 @@ struct culm_edge_laid {
     struct culm_edge_layout layout;
     struct culm_edge_query query[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_feed feed[CULM_EDGE_FEEDS_MAX];
-    size_t *bytes;                        /* owned */
-    int32_t *list[CULM_EDGE_QUERIES_MAX]; /* owned */
+    size_t *bytes;                          /* owned */
+    int32_t *list[CULM_EDGE_QUERIES_MAX];   /* owned */
+    int32_t *source[CULM_EDGE_QUERIES_MAX]; /* of each part; owned; NULL: not from the catalog */
+    struct culm_edge_trunk trunk[CULM_EDGE_QUERIES_MAX]; /* what queries have in common */
 };
 void culm_edge_laid_free(struct culm_edge_laid *laid);                         /* NULL is fine */
 struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid); /* NULL: memory */
@@ -100,6 +105,11 @@ enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
                                        const struct culm_package_round *round,
                                        struct culm_edge_store *store,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error);
+/* Of a layout that was laid for a way of sharing, once its limit is set: what queries have in common at
+ * their beginning is run once from now on, or, without `on`, not any more. */
+enum culm_status culm_edge_catalog_prefixes(const struct culm_edge_catalog *catalog,
+                                            struct culm_edge_laid *laid, bool on,
+                                            struct culm_error *error);
 /* The same, of parameters whose sources the caller knows. */
 enum culm_status culm_edge_catalog_lay_needs(const struct culm_edge_catalog *catalog,
                                              const struct culm_edge_needs *needs,

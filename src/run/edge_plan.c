@@ -62,16 +62,18 @@ static json_t *numbers(const struct culm_edge_laid *laid, const struct culm_edge
         *ret_mean += share / laid->layout.query_count;
         *ret_least = share < *ret_least ? share : *ret_least;
         json_array_append_new(
-            list, json_pack("{s:o, s:I, s:I, s:I}", "query", culm_json_text(laid->query[q].name),
-                            "frames", (json_int_t)of->frames, "processed",
-                            (json_int_t)of->processed, "dropped", (json_int_t)of->dropped));
+            list,
+            json_pack("{s:o, s:I, s:I, s:I, s:I}", "query", culm_json_text(laid->query[q].name),
+                      "frames", (json_int_t)of->frames, "processed", (json_int_t)of->processed,
+                      "dropped", (json_int_t)of->dropped, "shared", (json_int_t)of->shared));
     }
     return list;
 }
 
 static enum culm_status tell_plan(const struct culm_edge_command *command,
                                   const struct culm_edge_catalog *catalog,
-                                  struct culm_edge_laid *laid, struct culm_error *error) {
+                                  struct culm_edge_laid *laid, size_t least_bytes,
+                                  size_t most_bytes, struct culm_error *error) {
     struct culm_edge_plan plan;
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
@@ -87,10 +89,8 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
         return status;
     }
     double mean, least;
-    size_t least_bytes, most_bytes;
     json_t *queries = numbers(laid, totals, &mean, &least), *order = json_array(),
            *visit = json_object();
-    culm_edge_memory_range(&laid->layout, &least_bytes, &most_bytes);
     for (int32_t i = 0; i < plan.count; i++) {
         json_array_append_new(order, culm_json_text(laid->query[plan.order[i]].name));
         json_object_set_new(visit, laid->query[plan.order[i]].name,
@@ -134,11 +134,14 @@ enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,
     if (status == CULM_OK && command->package_count) {
         status = lay_package(&catalog, command->packages[0], &packed, error);
     }
+    struct culm_edge_laid *laid = packed.it ? packed.it : plain.it;
+    size_t least = 0, most = 0;
     if (status == CULM_OK) {
-        struct culm_edge_laid *laid = packed.it ? packed.it : plain.it;
         set_limit(&catalog, plain.it, laid);
-        status = tell_plan(command, &catalog, laid, error);
+        culm_edge_memory_range(&laid->layout, &least, &most);
+        status = culm_edge_catalog_prefixes(&catalog, laid, true, error);
     }
+    status = status ? status : tell_plan(command, &catalog, laid, least, most, error);
     release(&plain);
     release(&packed);
     culm_edge_catalog_release(&catalog);
@@ -263,8 +266,9 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
     struct culm_edge_gemel released;
     struct score score, released_score;
     size_t marks = (size_t)laid->layout.query_count * (size_t)grid->frames;
-    enum culm_status status =
-        culm_edge_catalog_plan(&grid->catalog, &laid->layout, NULL, &plan, error);
+    enum culm_status status = culm_edge_catalog_prefixes(&grid->catalog, laid, true, error);
+    status =
+        status ? status : culm_edge_catalog_plan(&grid->catalog, &laid->layout, NULL, &plan, error);
     if (status != CULM_OK) {
         return status;
     }
@@ -279,6 +283,8 @@ static enum culm_status play_cell(struct grid *grid, struct mode *mode, const st
     }
     status = judge(grid, mode, cell->fps, &score, error);
     memset(grid->answered, 0, marks);
+    /* It knows whole models alone. */
+    status = status ? status : culm_edge_catalog_prefixes(&grid->catalog, laid, false, error);
     if (status == CULM_OK &&
         culm_edge_gemel(&laid->layout, grid->frames, &released, grid->answered) != CULM_OK) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");

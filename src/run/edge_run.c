@@ -141,7 +141,7 @@ static enum culm_status set_limit(struct culm_edge_running *run, struct culm_edg
 }
 
 static enum culm_status make_arena(struct culm_edge_running *run, struct culm_error *error) {
-    size_t bytes = culm_edge_running_activations(run) + ((size_t)256 << 20);
+    size_t bytes = 2 * culm_edge_running_activations(run->laid) + ((size_t)256 << 20);
     for (int32_t f = 0; f < run->feed_count; f++) {
         bytes += CULM_EDGE_FRAME_SLOTS * run->feed[f].frame_bytes;
     }
@@ -202,12 +202,15 @@ static enum culm_status write_profile(struct culm_edge_running *run, struct culm
             status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a profile");
             break;
         }
+        struct culm_edge_times known = model->times; /* of another query with this model */
         if (!model->times.sizes) {
             model->times = query->entry->times;
         }
         for (int32_t b = 0; b < query->sizes; b++) {
             model->times.run_ms[b] = query->ran[b] > 0 ? query->ran_ms[b] / (double)query->ran[b]
                                                        : model->times.run_ms[b];
+            culm_edge_times_shares(&model->times, b, known.sizes ? &known : &query->entry->times);
+            culm_edge_running_shares(query, &model->times, b);
         }
     }
     status = status ? status : culm_edge_profile_write(&profile, path, error);

@@ -36,6 +36,8 @@ struct edge_program {
     struct culm_stage *stage;
     int32_t *part;       /* [stage parameters] which of the entry's parts */
     const float **param; /* [stage parameters] addresses, set before a run */
+    /* What crosses each cut of the query's trunk; of the layout that counts. */
+    int32_t crossing[CULM_EDGE_CUTS_MAX][CULM_EDGE_CROSSING_MAX];
     size_t image_bytes, activation_bytes, scratch_bytes, output_bytes; /* each rounded to 64 */
 };
 
@@ -66,8 +68,11 @@ struct edge_query {
     double took_ms[CULM_EDGE_SIZES_MAX]; /* measured while running, smoothed; 0: not yet */
     double ran_ms[CULM_EDGE_SIZES_MAX];  /* all together, */
     int64_t ran[CULM_EDGE_SIZES_MAX];    /* of so many batches */
-    int32_t *source;                     /* [entry->part_count], of the newest layout; owned */
-    const float **at, **next_at;         /* [entry->part_count] addresses; of the layout to come */
+    /* The share of it until each cut was reached, likewise. */
+    double took_share[CULM_EDGE_CUTS_MAX][CULM_EDGE_SIZES_MAX];
+    struct culm_edge_trunk trunk; /* of the layout that counts */
+    int32_t *source;              /* [entry->part_count], of the newest layout; owned */
+    const float **at, **next_at;  /* [entry->part_count] addresses; of the layout to come */
     struct culm_answer answer[CULM_EDGE_VISIT_MAX]; /* of the batch that runs */
     /* Queries that run the same numbers on the same feed, in the layout that counts; bits. What one
      * computes is an answer for all of them: what the last batch of one of them said here. */
@@ -105,6 +110,14 @@ struct edge_tensor {
     struct culm_package_tensor of;
     bool turned;   /* in memory it is as culm_graph_turn makes it */
     bool verified; /* its digest was compared */
+};
+
+/* What the last batch left at the front of the activations' memory. */
+struct edge_kept {
+    int32_t cuts, size, count; /* cuts 0: nothing */
+    uint64_t id[CULM_EDGE_CUTS_MAX];
+    size_t end[CULM_EDGE_CUTS_MAX]; /* of what crosses it */
+    int64_t frame[CULM_EDGE_VISIT_MAX];
 };
 
 /* What goes along with a frame's pixels. */
@@ -184,7 +197,10 @@ struct culm_edge_running {
     char *activations_at, *next_activations_at;     /* the next: of the layout to come */
     size_t activations_room, next_activations_room; /* of addresses */
     size_t activations_held, activations_wanted; /* in memory; what whoever runs next brings in */
-    bool changed;                                /* something asks for a new layout */
+    struct edge_kept kept;
+    int32_t from; /* of the batch that was run last: cuts behind it; -1: a twin had answered */
+    uint64_t reached_ns[CULM_EDGE_CUTS_MAX]; /* when it came to the others */
+    bool changed;                            /* something asks for a new layout */
     bool again;        /* the workload is to be read again, once the layout to come counts */
     uint64_t round_ns; /* a round is not looked at before */
     uint64_t timed_ns; /* when run times were compared last */
@@ -233,9 +249,10 @@ void culm_edge_running_loading(const struct culm_edge_running *run, double *ret_
 
 /* edge_run_exec.c */
 extern const struct culm_edge_exec_ops culm_edge_running_ops;
-/* Runs `count` pictures of query on what lies in the activations' memory as its image. */
+/* Runs the query on what lies in the activations' memory as its images, or from cut `from` - 1 on, on
+ * what was kept there. ret_ns[cuts]: when each later cut was reached, from the beginning on. */
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
-                               int32_t size);
+                               int32_t size, int32_t from, uint64_t *ret_ns);
 /* What is right on a frame, by the labels of the query; -1: it has none there. */
 int32_t culm_edge_running_label(const struct edge_query *query, const struct edge_frame *frame);
 /* A frame as the query's model reads it. */
@@ -245,8 +262,6 @@ struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
 /* Activations come into memory, as many as the scheduler wants: before a program runs, on its thread, so
  * that the loop need not wait for the pages. */
 enum culm_status culm_edge_running_hold(struct culm_edge_running *run, struct culm_error *error);
-/* The image of a program, in the activations' memory. */
-float *culm_edge_running_image(struct culm_edge_running *run);
 
 /* edge_run_pictures.c */
 /* The query's latest answer, of that frame of its file, is kept if one is wanted. */
@@ -309,8 +324,11 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error);
 /* The addresses and scores of what was laid last count from now on. Nothing runs. */
 void culm_edge_running_count(struct culm_edge_running *run);
-/* The most that any query's activations may take. */
-size_t culm_edge_running_activations(const struct culm_edge_running *run);
+/* The most that any query's activations take, with what is kept between batches. */
+size_t culm_edge_running_activations(const struct culm_edge_laid *laid);
+/* Notes what shares of a run were measured, or else are thought, until each cut is reached. */
+void culm_edge_running_shares(const struct edge_query *query, struct culm_edge_times *times,
+                              int32_t size);
 /* Opens what the answers of new queries are written to. */
 enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_release_query(struct edge_query *query);

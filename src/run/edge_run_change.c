@@ -451,6 +451,7 @@ static bool times_differ(struct culm_edge_running *run) {
                 *thought = took;
                 differ = true;
             }
+            culm_edge_running_shares(query, &query->entry->times, b);
         }
     }
     return differ;

@@ -4,6 +4,7 @@
  */
 #include "run/edge_run.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 
 #include <errno.h>
@@ -28,8 +29,13 @@ static void loaded(struct culm_edge_exec *exec, const struct culm_edge_load *loa
 
 /* --- batches --- */
 
-float *culm_edge_running_image(struct culm_edge_running *run) {
-    return (float *)run->activations_at;
+#define MOST_LEFT_OUT 0.99 /* of a run, else what the rest took says nothing about the whole */
+
+/* Behind what is kept. */
+static char *image_of(const struct culm_edge_running *run, const struct edge_query *query,
+                      int32_t size) {
+    return run->activations_at +
+           culm_edge_kept_bytes(&query->trunk, query->trunk.cuts, query->size[size]);
 }
 
 enum culm_status culm_edge_running_hold(struct culm_edge_running *run, struct culm_error *error) {
@@ -40,28 +46,49 @@ enum culm_status culm_edge_running_hold(struct culm_edge_running *run, struct cu
     return status;
 }
 
-static char *output_of(const struct culm_edge_running *run, const struct edge_program *program) {
-    return run->activations_at + program->image_bytes + program->activation_bytes +
+static char *output_of(const struct culm_edge_running *run, const struct edge_query *query,
+                       int32_t size) {
+    const struct edge_program *program = &query->program[size];
+    return image_of(run, query, size) + program->image_bytes + program->activation_bytes +
            program->scratch_bytes;
 }
 
 void culm_edge_running_compute(struct culm_edge_running *run, struct edge_query *query,
-                               int32_t size) {
+                               int32_t size, int32_t from, uint64_t *ret_ns) {
     struct edge_program *program = &query->program[size];
     const struct culm_stage_info *info = culm_stage_info(program->stage);
-    const void *fields[] = {run->activations_at};
+    const struct culm_edge_trunk *trunk = &query->trunk;
+    char *image = image_of(run, query, size);
+    const void *fields[] = {image};
+    uint64_t begin = culm_clock_ns();
     for (int32_t p = 0; p < info->param_count; p++) {
         program->param[p] = query->at[program->part[p]];
     }
     struct culm_stage_run how = {
         .param = program->param,
         .fields = fields,
-        .output = output_of(run, program),
+        .output = output_of(run, query, size),
         .loss_scale = 1,
-        .activations = run->activations_at + program->image_bytes,
-        .scratch = run->activations_at + program->image_bytes + program->activation_bytes,
+        .activations = image + program->image_bytes,
+        .scratch = image + program->image_bytes + program->activation_bytes,
         .first = true,
     };
+    if (from > 0) {
+        const struct culm_edge_cut *cut = &trunk->cut[from - 1];
+        how.cursor = cut->operators;
+        culm_edge_crossing_take(program->stage, &how, program->crossing[from - 1], cut->values,
+                                run->activations_at +
+                                    culm_edge_kept_bytes(trunk, from - 1, query->size[size]));
+    }
+    for (int32_t i = from; i < trunk->cuts; i++) {
+        while (how.cursor < trunk->cut[i].operators) {
+            culm_stage_execute(program->stage, run->device, &how, how.cursor++);
+        }
+        culm_edge_crossing_keep(program->stage, &how, program->crossing[i], trunk->cut[i].values,
+                                run->activations_at +
+                                    culm_edge_kept_bytes(trunk, i, query->size[size]));
+        ret_ns[i] = culm_clock_ns() - begin;
+    }
     (void)culm_stage_forward(program->stage, run->device, &how);
 }
 
@@ -87,12 +114,12 @@ struct culm_frame culm_edge_running_pixels(const struct culm_edge_running *run,
 }
 
 static void fill(struct culm_edge_running *run, const struct edge_query *query,
-                 const struct culm_edge_batch *batch) {
+                 const struct culm_edge_batch *batch, int32_t size) {
     const struct culm_vision_input *input = &query->entry->model->input;
     size_t floats = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
     for (int32_t k = 0; k < batch->count; k++) {
         struct culm_frame pixels = culm_edge_running_pixels(run, query, batch->look[k].blob->data);
-        culm_vision_fill(input, &pixels, culm_edge_running_image(run) + (size_t)k * floats);
+        culm_vision_fill(input, &pixels, (float *)image_of(run, query, size) + (size_t)k * floats);
     }
 }
 
@@ -113,7 +140,7 @@ static enum culm_status decode(struct culm_edge_running *run, const struct edge_
                 &program->graph->value[program->graph->output[i].value].shape;
             shape[i] = (struct culm_shape){.rank = all->rank - 1};
             memcpy(shape[i].dim, all->dim + 1, sizeof shape[i].dim - sizeof *shape[i].dim);
-            output[i] = (const float *)(output_of(run, program) +
+            output[i] = (const float *)(output_of(run, of, size) +
                                         culm_stage_output_offset(program->stage, i)) +
                         k * culm_elements(&shape[i]);
         }
@@ -154,6 +181,35 @@ static enum culm_status answer_for_twins(struct culm_edge_running *run,
     return status;
 }
 
+/* How many cuts are behind the query if it goes on from what the batch before has left. */
+static int32_t cuts_behind(const struct culm_edge_running *run, const struct edge_query *query,
+                           const struct culm_edge_batch *batch, int32_t size) {
+    const struct edge_kept *kept = &run->kept;
+    int32_t cuts = 0;
+    bool same = batch->shared_prefix >= 0 && kept->size == size && kept->count == batch->count;
+    for (int32_t k = 0; k < batch->count && same; k++) {
+        same = kept->frame[k] == batch->look[k].frame;
+    }
+    while (same && cuts < kept->cuts && cuts < query->trunk.cuts &&
+           kept->id[cuts] == query->trunk.cut[cuts].id) {
+        cuts++;
+    }
+    return cuts;
+}
+
+static void note_kept(struct culm_edge_running *run, const struct edge_query *query,
+                      const struct culm_edge_batch *batch, int32_t size) {
+    struct edge_kept *kept = &run->kept;
+    *kept = (struct edge_kept){.cuts = query->trunk.cuts, .size = size, .count = batch->count};
+    for (int32_t i = 0; i < kept->cuts; i++) {
+        kept->id[i] = query->trunk.cut[i].id;
+        kept->end[i] = culm_edge_kept_bytes(&query->trunk, i + 1, query->size[size]);
+    }
+    for (int32_t k = 0; k < batch->count; k++) {
+        kept->frame[k] = batch->look[k].frame;
+    }
+}
+
 static int32_t size_of(const struct edge_query *query, const struct culm_edge_batch *batch) {
     int32_t size = 0;
     while (size < query->sizes - 1 && query->size[size] < batch->count) {
@@ -167,6 +223,7 @@ static enum culm_status infer(struct culm_job *job) {
     struct culm_edge_running *run = self(batch->exec);
     struct edge_query *query = &run->query[batch->query];
     int32_t size = size_of(query, batch);
+    run->from = -1;
     if (answered_ahead(query, batch)) {
         return CULM_OK;
     }
@@ -174,21 +231,49 @@ static enum culm_status infer(struct culm_job *job) {
     if (status != CULM_OK) {
         return status;
     }
-    fill(run, query, batch);
-    culm_edge_running_compute(run, query, size);
+    uint64_t begin = culm_clock_ns();
+    run->from = cuts_behind(run, query, batch, size);
+    if (run->from == 0) {
+        fill(run, query, batch, size);
+    }
+    uint64_t filled_ns = culm_clock_ns() - begin;
+    culm_edge_running_compute(run, query, size, run->from, run->reached_ns);
+    note_kept(run, query, batch, size);
+    for (int32_t i = run->from; i < query->trunk.cuts; i++) {
+        run->reached_ns[i] += filled_ns;
+    }
     status = decode(run, query, query, batch, size, query->answer, &job->error);
     return status ? status : answer_for_twins(run, query, batch, size, &job->error);
 }
 
+static void smooth(double *value, double now) {
+    *value = *value > 0 ? *value * 0.9 + now * 0.1 : now;
+}
+
+/* Of one that went on from a cut, what it left out is added as it is thought to be. */
 static void ran(struct culm_edge_exec *exec, const struct culm_edge_batch *batch, uint64_t ns) {
-    struct edge_query *query = &self(exec)->query[batch->query];
+    struct culm_edge_running *run = self(exec);
+    struct edge_query *query = &run->query[batch->query];
     int32_t size = size_of(query, batch);
-    double ms = (double)ns / 1e6, *took = &query->took_ms[size];
-    if (batch->shared_prefix < 0) { /* else a twin had run it */
-        *took = *took > 0 ? *took * 0.9 + ms * 0.1 : ms;
-        query->ran_ms[size] += ms;
-        query->ran[size]++;
+    double ms = (double)ns / 1e6;
+    if (run->from < 0) {
+        return; /* a twin had run it */
     }
+    if (run->from > 0) {
+        const struct culm_edge_cut *cut = &query->trunk.cut[run->from - 1];
+        double share = query->took_share[run->from - 1][size];
+        if (share <= 0) {
+            share = culm_edge_times_share(&query->entry->times, cut->operators, query->size[size]);
+        }
+        share = share > 0 ? share : cut->work;
+        ms /= 1 - (share < MOST_LEFT_OUT ? share : MOST_LEFT_OUT);
+    }
+    for (int32_t i = 0; i < query->trunk.cuts && run->from == 0; i++) {
+        smooth(&query->took_share[i][size], (double)run->reached_ns[i] / (double)ns);
+    }
+    smooth(&query->took_ms[size], ms);
+    query->ran_ms[size] += ms;
+    query->ran[size]++;
 }
 
 static void evict(struct culm_edge_exec *exec, int32_t tensor) {
@@ -204,6 +289,9 @@ static void activations(struct culm_edge_exec *exec, size_t bytes) {
         run->activations_held = bytes;
     }
     run->activations_wanted = bytes;
+    while (run->kept.cuts > 0 && run->kept.end[run->kept.cuts - 1] > bytes) {
+        run->kept.cuts--;
+    }
 }
 
 /* --- answers --- */

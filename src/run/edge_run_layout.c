@@ -123,6 +123,7 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
         entry->times.batch[b] = sizes.batch[b];
         entry->times.run_ms[b] = (double)run_ns / 1e6;
         entry->times.activation_bytes[b] = (double)program_bytes(&query->program[b]);
+        culm_edge_times_shares(&entry->times, b, &times);
     }
     entry->times.sizes = query->sizes;
     return status;
@@ -390,11 +391,11 @@ static enum culm_status place_units(struct culm_edge_running *run, struct culm_e
     return CULM_OK;
 }
 
-size_t culm_edge_running_activations(const struct culm_edge_running *run) {
+size_t culm_edge_running_activations(const struct culm_edge_laid *laid) {
     size_t most = 0;
-    for (int32_t q = 0; q < run->query_count; q++) {
-        for (int32_t b = 0; b < run->query[q].sizes && !run->query[q].gone; b++) {
-            size_t bytes = program_bytes(&run->query[q].program[b]);
+    for (int32_t q = 0; q < laid->layout.query_count; q++) {
+        for (int32_t b = 0; b < laid->query[q].batches && !laid->query[q].gone; b++) {
+            size_t bytes = laid->query[q].activation_bytes[b];
             most = bytes > most ? bytes : most;
         }
     }
@@ -402,8 +403,9 @@ size_t culm_edge_running_activations(const struct culm_edge_running *run) {
 }
 
 /* For activations, and frames of feeds that come. What has grown lies elsewhere once the layout counts. */
-static enum culm_status place_others(struct culm_edge_running *run, struct culm_error *error) {
-    size_t most = culm_edge_running_activations(run);
+static enum culm_status place_others(struct culm_edge_running *run,
+                                     const struct culm_edge_laid *laid, struct culm_error *error) {
+    size_t most = culm_edge_running_activations(laid);
     bool ok = true;
     run->next_activations_at = run->activations_at;
     run->next_activations_room = run->activations_room;
@@ -460,18 +462,24 @@ static uint64_t twins_of(const struct culm_edge_running *run, int32_t q) {
     return twins;
 }
 
-/* All of a model but what makes answers of its outputs. */
-static void lay_twins(const struct culm_edge_running *run, int32_t q,
-                      struct culm_edge_query *query) {
-    uint64_t twins = twins_of(run, q);
-    if (twins) {
-        query->prefixes = 1;
-        query->prefix[0].id = 1 + (uint64_t)__builtin_ctzll(twins | 1ull << q);
-        for (int32_t b = 0; b < query->batches; b++) {
-            uint64_t rest = query->run_ns[b] / 20 + 1;
-            query->prefix[0].run_ns[b] = query->run_ns[b] - rest;
+/* What queries have in common. Originals look at other frames, when they have time. */
+static enum culm_status lay_prefixes(const struct culm_edge_running *run,
+                                     struct culm_edge_laid *laid, struct culm_error *error) {
+    struct culm_edge_beginning of[CULM_EDGE_QUERIES_MAX] = {0};
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct edge_query *query = &run->query[q];
+        if (!query->gone && query->original_of < 0) {
+            uint64_t twins = twins_of(run, q);
+            of[q] = (struct culm_edge_beginning){
+                .stage = query->entry->stage,
+                .source = query->source,
+                .input = &query->entry->model->input,
+                .feed = query->feed,
+                .times = &query->entry->times,
+                .twin = twins ? 1 + (uint64_t)__builtin_ctzll(twins | 1ull << q) : 0};
         }
     }
+    return culm_edge_prefixes_lay(of, &laid->layout, laid->query, laid->trunk, error);
 }
 
 enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
@@ -492,7 +500,6 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
     enum culm_status status = culm_edge_store_units(&run->store, needs, run->query_count,
                                                     &laid->bytes, laid->list, count, error);
     status = status || !run->arena.base ? status : place_units(run, error);
-    status = status || !run->arena.base ? status : place_others(run, error);
     double load_ms, rate;
     culm_edge_running_loading(run, &load_ms, &rate);
     laid->layout = (struct culm_edge_layout){
@@ -521,7 +528,6 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
         laid->query[q].feed = query->feed;
         laid->query[q].gone = query->gone;
         laid->query[q].deadline_ns = (uint64_t)(query->deadline_ms * 1e6);
-        lay_twins(run, q, &laid->query[q]);
         if (query->original_of >= 0) { /* it has time, and need not see everything */
             const struct culm_drift_config *drift = &first->workload.edge.drift;
             laid->query[q].every_ns = (uint64_t)(drift->every_s * 1e9);
@@ -538,12 +544,45 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
             status = resolve(run, query, error);
         }
     }
+    if (status == CULM_OK && run->limit_bytes) {
+        status = lay_prefixes(run, laid, error);
+    }
+    status = status || !run->arena.base ? status : place_others(run, laid, error);
     if (status != CULM_OK) {
         culm_edge_laid_free(laid);
         return status;
     }
     *ret_laid = laid;
     return CULM_OK;
+}
+
+/* What was measured until a cut holds for that cut alone. */
+static void take_trunk(struct edge_query *query, const struct culm_edge_trunk *trunk) {
+    double share[CULM_EDGE_CUTS_MAX][CULM_EDGE_SIZES_MAX] = {0};
+    for (int32_t i = 0; i < trunk->cuts; i++) {
+        for (int32_t j = 0; j < query->trunk.cuts; j++) {
+            if (trunk->cut[i].operators == query->trunk.cut[j].operators) {
+                memcpy(share[i], query->took_share[j], sizeof share[i]);
+            }
+        }
+        for (int32_t b = 0; b < query->sizes; b++) {
+            (void)culm_edge_crossing(query->program[b].stage, trunk->cut[i].operators,
+                                     query->program[b].crossing[i]);
+        }
+    }
+    memcpy(query->took_share, share, sizeof share);
+    query->trunk = *trunk;
+}
+
+void culm_edge_running_shares(const struct edge_query *query, struct culm_edge_times *times,
+                              int32_t size) {
+    for (int32_t i = 0; i < query->trunk.cuts; i++) {
+        int32_t operators = query->trunk.cut[i].operators;
+        double share = query->took_share[i][size];
+        if (share > 0) {
+            culm_edge_times_set_share(times, operators, size, share);
+        }
+    }
 }
 
 void culm_edge_running_count(struct culm_edge_running *run) {
@@ -555,6 +594,7 @@ void culm_edge_running_count(struct culm_edge_running *run) {
             query->original_of >= 0 ? &run->query[query->original_of] : query;
         query->score_now = (float)of->score;
         query->twins = twins_of(run, q);
+        take_trunk(query, &run->laid->trunk[q]);
         query->ahead_count = 0;
         if (query->next_at) {
             free(query->at);
@@ -587,7 +627,8 @@ static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q
     }
     held -= status != CULM_OK;
     for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
-        double took[CALIBRATED];
+        double took[CALIBRATED], share[CULM_EDGE_CUTS_MAX][CALIBRATED];
+        uint64_t reached_ns[CULM_EDGE_CUTS_MAX];
         if (times->run_ms[b] > 0 || own + frames + of->activation_bytes[b] > run->limit_bytes) {
             continue;
         }
@@ -595,12 +636,18 @@ static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q
         status = culm_edge_running_hold(run, error);
         for (int i = -1; i < CALIBRATED && status == CULM_OK; i++) { /* the first does not count */
             uint64_t begin = culm_clock_ns();
-            culm_edge_running_compute(run, query, b);
-            if (i >= 0) {
-                took[i] = (double)(culm_clock_ns() - begin) / 1e6;
+            culm_edge_running_compute(run, query, b, 0, reached_ns);
+            double ns = (double)(culm_clock_ns() - begin);
+            took[i < 0 ? 0 : i] = ns / 1e6;
+            for (int32_t c = 0; c < query->trunk.cuts; c++) {
+                share[c][i < 0 ? 0 : i] = (double)reached_ns[c] / ns;
             }
         }
         times->run_ms[b] = status == CULM_OK ? culm_median(took, CALIBRATED) : 0;
+        for (int32_t c = 0; c < query->trunk.cuts && status == CULM_OK; c++) {
+            culm_edge_times_set_share(times, query->trunk.cut[c].operators, b,
+                                      culm_median(share[c], CALIBRATED));
+        }
     }
     run->exec.ops->activations(&run->exec, 0);
     for (int32_t i = 0; i < held; i++) {

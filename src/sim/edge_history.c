@@ -34,6 +34,8 @@ struct judge {
     size_t activations;
     bool runs, log;
     int32_t runs_query;
+    struct culm_edge_batch before; /* the last that went well; count 0: none in this layout */
+    size_t left_bytes;             /* of what it left in the activations, from their beginning */
     uint8_t settled[CULM_EDGE_QUERIES_MAX][FRAMES_MAX];
     int64_t last_frame[CULM_EDGE_QUERIES_MAX];
     uint64_t dice;
@@ -71,7 +73,12 @@ static enum culm_status load(struct culm_job *job) {
 }
 
 static enum culm_status infer(struct culm_job *job) {
-    judge_of(((struct culm_edge_batch *)job)->exec)->runs = false;
+    const struct culm_edge_batch *batch = (const struct culm_edge_batch *)job;
+    struct judge *judge = judge_of(batch->exec);
+    judge->runs = false;
+    judge->before = *batch;
+    judge->before.count = job->status == CULM_OK ? batch->count : 0;
+    judge->left_bytes = judge->activations;
     return job->status;
 }
 
@@ -115,6 +122,7 @@ static void activations(struct culm_edge_exec *exec, size_t bytes) {
         complain(judge, "activations change while a batch runs");
     }
     judge->activations = bytes;
+    judge->left_bytes = bytes < judge->left_bytes ? bytes : judge->left_bytes;
 }
 
 static void settled(struct culm_edge_exec *exec, int32_t query, const struct culm_edge_look *look,
@@ -139,6 +147,7 @@ static void relaid(struct culm_edge_exec *exec) {
     judge->workload = judge->next;
     culm_edge_virtual_layout(judge->virtual, &judge->workload->layout);
     judge->result->rounds++;
+    judge->before.count = 0;
 }
 
 static const struct culm_edge_exec_ops judge_ops = {.size = sizeof(struct culm_edge_exec_ops),
@@ -150,6 +159,27 @@ static const struct culm_edge_exec_ops judge_ops = {.size = sizeof(struct culm_e
                                                     .activations = activations,
                                                     .settled = settled,
                                                     .relaid = relaid};
+
+/* What it goes on from was made by the batch before, and is there. */
+static void check_shared(struct judge *judge, const struct culm_edge_batch *batch) {
+    const struct culm_edge_query *query = &judge->workload->query[batch->query];
+    const struct culm_edge_batch *before = &judge->before;
+    const struct culm_edge_query *other = &judge->workload->query[before->query];
+    const struct culm_edge_prefix *prefix = &query->prefix[batch->shared_prefix];
+    int32_t size = culm_edge_batch_for(query, batch->count), of = -1;
+    bool same = before->count == batch->count && other->feed == query->feed &&
+                other->batch[culm_edge_batch_for(other, batch->count)] == query->batch[size];
+    for (int32_t i = 0; i < other->prefixes; i++) {
+        of = other->prefix[i].id == prefix->id ? i : of;
+    }
+    for (int32_t k = 0; same && k < batch->count; k++) {
+        same = before->look[k].frame == batch->look[k].frame;
+    }
+    if (!same || of < 0 || prefix->keep_bytes[size] > judge->left_bytes) {
+        complain(judge, "%s goes on from what is not there", query->name);
+    }
+    judge->result->shared++;
+}
 
 static void check_batch(struct judge *judge, const struct culm_edge_batch *batch) {
     const struct culm_edge_query *query = &judge->workload->query[batch->query];
@@ -164,6 +194,9 @@ static void check_batch(struct judge *judge, const struct culm_edge_batch *batch
         query->activation_bytes[size] > judge->activations) {
         complain(judge, "%s runs a batch of %d in %zu bytes", query->name, batch->count,
                  judge->activations);
+    }
+    if (batch->shared_prefix >= 0) {
+        check_shared(judge, batch);
     }
     for (int32_t k = 0; k < batch->count; k++) {
         const struct culm_edge_look *look = &batch->look[k];

@@ -8,6 +8,8 @@
  *     than the limit, loads under way included;
  *   - a batch finds all its tensors there, and takes frames that have come and are not yet settled, in
  *     order, of which each can still be in time;
+ *   - a batch goes on from a prefix only if the batch before made it, on the same frames, in the same place, and
+ *     nothing has been there since;
  *   - nothing is in time that ended after it was due; without slow batches nothing is late;
  *   - every frame is settled once for every query that was there when it came and has not gone;
  *   - no query starves: one whose frames could be answered in time, however badly it met the others, is
@@ -53,7 +55,7 @@ void culm_edge_workload_from_seed(uint64_t seed, int32_t queries,
 struct culm_edge_history_result {
     bool ok;
     char why[256];
-    int64_t frames, processed, late, loads, evictions, rounds;
+    int64_t frames, processed, late, loads, evictions, rounds, shared;
     int64_t fired[CULM_EDGE_FAULT_COUNT];
     uint64_t digest; /* of what was settled, in order */
 };

@@ -94,7 +94,10 @@ void culm_edge_workload_from_seed(uint64_t seed, int32_t queries,
                 &workload->query[q].prefix[workload->query[q].prefixes++];
             prefix->id = 1 + (uint64_t)family;
             for (int32_t b = 0; b < workload->query[q].batches; b++) {
+                size_t keep = 100 * (size_t)(family + 1) * (size_t)workload->query[q].batch[b];
                 prefix->run_ns[b] = workload->query[q].run_ns[b] / 2;
+                prefix->keep_bytes[b] = keep;
+                workload->query[q].activation_bytes[b] += keep;
             }
         }
         size_t bytes = culm_edge_query_bytes(layout, q);

@@ -1,6 +1,8 @@
 /* A model of pictures in one process. See runner.h. */
 #include "vision/runner.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,9 +80,9 @@ void culm_vision_runner_release(struct culm_vision_runner *runner) {
     *runner = (struct culm_vision_runner){0};
 }
 
-void culm_vision_runner_run(struct culm_vision_runner *runner) {
-    const void *fields[] = {runner->image};
-    struct culm_stage_run run = {
+static struct culm_stage_run run_of(const struct culm_vision_runner *runner,
+                                    const void *const *fields) {
+    return (struct culm_stage_run){
         .params = runner->params,
         .fields = fields,
         .output = runner->output,
@@ -89,7 +91,25 @@ void culm_vision_runner_run(struct culm_vision_runner *runner) {
         .scratch = runner->scratch,
         .first = true,
     };
+}
+
+void culm_vision_runner_run(struct culm_vision_runner *runner) {
+    const void *fields[] = {runner->image};
+    struct culm_stage_run run = run_of(runner, fields);
     (void)culm_stage_forward(runner->stage, runner->device, &run); /* without a stop flag it ends */
+}
+
+void culm_vision_runner_clock(struct culm_vision_runner *runner, uint64_t *ret_ns) {
+    const void *fields[] = {runner->image};
+    struct culm_stage_run run = run_of(runner, fields);
+    int32_t count = culm_stage_info(runner->stage)->forward_ops;
+    uint64_t begin = culm_clock_ns();
+    while (run.cursor < count) {
+        ret_ns[run.cursor] = culm_clock_ns() - begin;
+        culm_stage_execute(runner->stage, runner->device, &run, run.cursor++);
+    }
+    (void)culm_stage_forward(runner->stage, runner->device, &run); /* what is copied out */
+    ret_ns[count] = culm_clock_ns() - begin;
 }
 
 const float *culm_vision_runner_output(const struct culm_vision_runner *runner, int32_t index,

@@ -21,6 +21,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             size_t bytes;
             culm_edge_times_of(&model->times, batch, &run_ns, &bytes);
             FUZZ_REQUIRE(run_ns > 0, "no time for %d", batch);
+            for (int32_t p = 0; p < model->times.prefixes; p++) {
+                double share =
+                    culm_edge_times_share(&model->times, model->times.prefix[p].operators, batch);
+                FUZZ_REQUIRE(share >= 0 && share <= 1, "%g of a batch of %d", share, batch);
+            }
         }
     }
     culm_edge_profile_release(&profile);

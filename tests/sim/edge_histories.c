@@ -187,6 +187,7 @@ static int check_history(uint64_t seed, bool log, struct culm_edge_history_resul
     sum->loads += result.loads;
     sum->evictions += result.evictions;
     sum->rounds += result.rounds;
+    sum->shared += result.shared;
     for (int i = 0; i < CULM_EDGE_FAULT_COUNT; i++) {
         sum->fired[i] += result.fired[i] > 0;
     }
@@ -221,11 +222,16 @@ int main(int argc, char **argv) {
         wrong += check_order(seed, &orders);
         wrong += check_batches(seed);
     }
+    if (count >= 1000 && sum.shared < (int64_t)count) {
+        printf("not ok - only %lld batches go on from what another one made\n",
+               (long long)sum.shared);
+        wrong++;
+    }
     printf("%llu workloads, %d failed: %lld frames, %lld in time, %lld late by faults; %lld loads, "
-           "%lld evictions, %lld new layouts\n",
+           "%lld evictions, %lld new layouts, %lld batches that go on from another's prefix\n",
            (unsigned long long)count, wrong, (long long)sum.frames, (long long)sum.processed,
            (long long)sum.late, (long long)sum.loads, (long long)sum.evictions,
-           (long long)sum.rounds);
+           (long long)sum.rounds, (long long)sum.shared);
     printf(
         "orders: %lld compared with all; loaded in a round %lld, by the least recently used %lld, "
         "fewer in %lld\n",

@@ -288,6 +288,51 @@ def twins(bench):
     check(shared["one"] + shared["also"] >= 5 and shared["two"] == 0, f"frames for which the model was not run again: {shared}")
 
 
+def write_mixed(bench, name, first, other, names):
+    """A model that is `other` but for the parameters `names`, which are those of `first`."""
+    with open(bench.path(name + ".weights"), "wb") as file:
+        file.write(struct.pack("<iiiq", 0, 2, 0, 0) + b"".join((first if part in names else other)[part][1] for part in other))
+    with open(bench.path(name + ".cfg"), "w", encoding="utf-8") as file:
+        file.write(CFG.format(wide=64, side=64))
+
+
+def prefixes(bench):
+    """Models that begin alike run that part once, with as many threads as there are, and each answers as it does alone."""
+    a, b = two_models(bench)
+    c = make_model(bench.path("c"), 7)
+    one = {name for name in a if name.startswith("conv0.")}
+    two = one | {name for name in a if name.startswith("conv1.")}
+    package = {"one": ("a.cfg", {name: (value, value) for name, value in a.items()}),
+               "other": ("c.cfg", {name: (value, value) for name, value in c.items()}),
+               "short": ("c.cfg", {name: (a[name] if name in one else value, value) for name, value in c.items()}),
+               "long": ("b.cfg", {name: (a[name] if name in two else value, value) for name, value in b.items()})}
+    publish(bench.path("package"), 1, package)
+    write_mixed(bench, "short", a, c, one)
+    write_mixed(bench, "long", a, b, two)
+    for threads, memory in ((1, "8"), (2, "8"), (1, "min")):
+        out = f"out-{threads}-{memory}"
+        path = workload(bench, [("one", "a"), ("other", "c"), ("short", "c"), ("long", "b")],
+                        edge=f"memory: {memory}, threads: {threads}, drift: {{every_s: 0}}")
+        _, done = run_until_answered(bench, path, "--package", bench.path("package"), count=12, out=out)
+        for query, model in (("one", "a"), ("other", "c"), ("short", "short"), ("long", "long")):
+            same_as_predict(bench, bench.path(out), query, bench.path(model))
+        shared = {query["query"]: query["shared"] for query in done["queries"]}
+        equal(shared["other"], 0, "frames that a model shares which begins with weights of its own")
+        if memory == "min":
+            continue
+        # Of three that begin alike one is first; a frame that comes while others run may be one more.
+        check(shared["one"] + shared["short"] + shared["long"] >= 15, f"frames that went on from another's: {shared}")
+        with open(bench.path(out, "profile.json"), encoding="utf-8") as file:
+            models = json.load(file)["models"]
+        for name in "ab":
+            times = [prefix["1"] for prefix in models[name]["prefix_ms"].values()]
+            equal(len(times), 2, f"prefixes of {name}")
+            check(all(0 < ms < models[name]["run_ms"]["1"] for ms in times), f"{name} takes {models[name]['run_ms']}, its prefixes {times}")
+        plan = bench.run("edge", "plan", path, "--package", bench.path("package"), "--profile", bench.path(out, "profile.json"), "--json")
+        planned = {query["query"]: query["shared"] / query["frames"] for query in json.loads(plan.out)["queries"]}
+        check(planned["other"] == 0 and planned["one"] + planned["short"] + planned["long"] > 1.9, f"shares of frames that are planned so: {planned}")
+
+
 def new_round(bench):
     """A round that comes in mid-run is taken up whole; one that is damaged is not."""
     a, b = two_models(bench)
@@ -1130,6 +1175,7 @@ if not hasattr(random.Random, "randbytes"):
 cases.add("two models at the least memory answer as each does alone", run_alone)
 cases.add("a package's tensors are there once, and answers have the bits of private copies", shared_bits)
 cases.add("two queries of one model on one feed run it once", twins)
+cases.add("what models begin with is run once, and answers have the bits of private runs", prefixes)
 cases.add("a new round is taken up in mid-run, a damaged one is not", new_round)
 cases.add("killed while a round is delivered: the old one or the new", killed_in_delivery)
 cases.add("queries and feeds come and go on SIGHUP", reload)
