@@ -39,8 +39,8 @@ struct culm_gnn_structure {
 };
 
 /* `interval_of`[V] below `intervals`; an interval without vertices is fine. `loops`: each vertex
- * gathers from itself too. The graph's edges were read; they are gone afterwards, as soon as something
- * else needs their memory. CULM_ERR_MEMORY, and CULM_ERR_ARGUMENT when `interval_of` is not a cut. */
+ * gathers from itself too. Takes the graph's edges: they are freed when they have been read, also
+ * where it fails after that. CULM_ERR_MEMORY, and CULM_ERR_ARGUMENT when `interval_of` is not a cut. */
 enum culm_status culm_gnn_structure_new(struct culm_graph_data *graph, const uint32_t *interval_of,
                                         int32_t intervals, bool loops,
                                         struct culm_gnn_structure **ret_structure,

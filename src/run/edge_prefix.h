@@ -47,7 +47,7 @@ struct culm_edge_beginning {
     uint64_t twin; /* equal where whole models do the same; 0: there is no other. Below 2^32 */
 };
 
-/* The cuts of `count` queries; of two that are twins there is none for these alone. CULM_ERR_MEMORY. */
+/* The cuts of `count` queries; a cut that only twins share is left out. CULM_ERR_MEMORY. */
 enum culm_status culm_edge_trunks(const struct culm_edge_beginning *of, int32_t count,
                                   struct culm_edge_trunk *ret_trunk, struct culm_error *error);
 /* Looks for cuts and puts them into the layout's queries, as far as they fit into its limit: prefixes, and
