@@ -41,7 +41,7 @@ struct culm_joint {
     int32_t parts;
     struct tensor *tensor;
     int32_t tensors;
-    int32_t **tensor_of;        /* [parts][parameters of its graph] */
+    int32_t **tensor_of;        /* [parts][parameters of its graph]; -1: nothing uses it */
     struct slot *order;         /* of this epoch */
     int64_t samples, epoch, at; /* at: samples taken in this epoch */
     struct turn *turn;          /* [parts] */
@@ -144,6 +144,9 @@ static enum culm_status add_parts(struct culm_joint *joint, const struct culm_jo
         joint->tensor_of[i] = calloc((size_t)count + 1, sizeof **joint->tensor_of);
         if (!joint->tensor_of[i]) {
             return no_memory(error);
+        }
+        for (int32_t p = 0; p < count; p++) {
+            joint->tensor_of[i][p] = -1;
         }
         params += count;
         if (from[i].each > 0) {
@@ -266,31 +269,54 @@ static void copy_if(float *to, const float *from, int64_t count) {
     }
 }
 
-void culm_joint_forget(struct culm_joint *joint, const float *value) {
-    struct tensor *tensor = find(joint, value);
-    for (int32_t v = 1; tensor && v <= 2; v++) {
+/* Its numbers are what there is to know. */
+static void forget(const struct culm_joint *joint, struct tensor *tensor) {
+    for (int32_t v = 1; v <= 2; v++) {
         if (tensor->step.part[v]) {
             memset(tensor->step.part[v], 0, (size_t)tensor->step.count * sizeof(float));
         }
     }
+    copy_if(tensor->mean, tensor->step.part[0], tensor->step.count);
+    tensor->size = joint->config.relative ? size_of(joint, tensor) : 1;
+}
+
+void culm_joint_forget(struct culm_joint *joint, const float *value) {
+    struct tensor *tensor = find(joint, value);
     if (tensor) {
-        copy_if(tensor->mean, value, tensor->step.count);
+        forget(joint, tensor);
     }
+}
+
+static void remember(struct tensor *tensor, const struct tensor *known) {
+    tensor->size = known->size;
+    copy_if(tensor->mean, known->mean, tensor->step.count);
+    copy_if(tensor->step.part[1], known->step.part[1], tensor->step.count);
+    copy_if(tensor->step.part[2], known->step.part[2], tensor->step.count);
+}
+
+/* The part of the same model, or -1. */
+static int32_t part_like(const struct culm_joint *joint, const struct joint_part *part) {
+    int32_t i = joint->parts - 1;
+    while (i >= 0 && joint->part[i].model != part->model) {
+        i--;
+    }
+    return i;
 }
 
 void culm_joint_go_on(struct culm_joint *joint, const struct culm_joint *from) {
     joint->steps = from->steps;
     for (int32_t t = 0; t < joint->tensors; t++) {
-        struct tensor *to = &joint->tensor[t];
-        const struct tensor *known = find(from, to->step.part[0]);
-        if (!known || known->step.count != to->step.count) {
-            culm_joint_forget(joint, to->step.part[0]);
-            continue;
+        forget(joint, &joint->tensor[t]);
+    }
+    for (int32_t i = 0; i < joint->parts; i++) {
+        const struct joint_part *part = &joint->part[i];
+        const int32_t was = part_like(from, part);
+        for (int32_t p = 0; p < part->graph->param_count && was >= 0; p++) {
+            const int32_t to = joint->tensor_of[i][p], known = from->tensor_of[was][p];
+            if (to >= 0 && known >= 0) {
+                remember(&joint->tensor[to], &from->tensor[known]);
+            }
         }
-        to->size = known->size;
-        copy_if(to->mean, known->mean, to->step.count);
-        copy_if(to->step.part[1], known->step.part[1], to->step.count);
-        copy_if(to->step.part[2], known->step.part[2], to->step.count);
     }
 }
 

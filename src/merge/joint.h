@@ -95,12 +95,13 @@ void culm_joint_rate(struct culm_joint *joint, double lr);
  * it early, with the tensors spoilt. Errors: those of `get`. */
 enum culm_status culm_joint_run(struct culm_joint *joint, int64_t batches, double *ret_loss,
                                 struct culm_error *error);
-/* Before the first step: goes on where `from` is, with what its optimizer knows of tensors that are at the
- * same addresses, with their means and sizes. Nothing is known of the others, and their means are what they
- * are now. */
+/* Before the first step: goes on where `from` is, with what its optimizer knows of the same parameters of
+ * the same models, with their means and sizes, wherever they were: a tensor goes on also when the model at
+ * whose address it was has left it. Nothing is known of other models' parameters, and their means are what
+ * they are now. */
 void culm_joint_go_on(struct culm_joint *joint, const struct culm_joint *from);
-/* What the optimizer knows of the tensor at this address is forgotten: its numbers were set anew. Fine for
- * one that is not there. */
+/* What the optimizer knows of the tensor at this address is forgotten, and its size is what it is now: its
+ * numbers were set anew. Fine for one that is not there. */
 void culm_joint_forget(struct culm_joint *joint, const float *value);
 /* The tensors and their means change places; nothing before the first step. */
 void culm_joint_exchange(struct culm_joint *joint);

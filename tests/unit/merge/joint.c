@@ -447,6 +447,72 @@ static void test_another_goes_on(void **state) {
     assert_true(off[2] > 1e-3 && apart[2] > 1e-3);
 }
 
+/* Of three models that share a layer one leaves it: the others go on as they would if it had been at home with one
+ * of them all the time, also where its numbers were those of the one that leaves. */
+static void test_the_home_leaves(void **state) {
+    (void)state;
+    float then[3][144], mean[3][144], left[3][144];
+    for (int way = 0; way < 3;
+         way++) { /* at home with the second; with the first; and all forgotten */
+        struct net net[3];
+        struct culm_joint_part part[3];
+        struct culm_device *device;
+        struct culm_joint *joint, *other;
+        float *own[3];
+        double loss;
+        struct culm_joint_config config = plain;
+        config.optimizer = (struct culm_optimizer_config){
+            .name = CULM_OPTIMIZER_ADAM, .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+        config.aim = CULM_JOINT_OUTPUTS;
+        config.average = 0.9;
+        config.relative = true;
+        const int home = way > 0 ? 0 : 1;
+        for (int k = 0; k < 3; k++) {
+            net_init(&net[k], (uint64_t)k + 1, 5);
+            part[k] = part_of(&net[k]);
+            part[k].each = 4;
+            own[k] = net[k].value[index_of(&net[k], "c1")];
+        }
+        const int32_t c1 = index_of(&net[0], "c1");
+        memcpy(own[home], net[0].original[c1], sizeof then[0]);
+        for (int k = 0; k < 3; k++) {
+            net[k].value[c1] = own[home];
+        }
+        assert_int_equal(culm_device_new(1, &device, NULL), CULM_OK);
+        assert_int_equal(culm_joint_new(&config, part, 3, device, &joint, NULL), CULM_OK);
+        assert_int_equal(culm_joint_run(joint, 30, &loss, NULL), CULM_OK);
+        if (home == 0) {
+            memcpy(own[1], own[0], sizeof then[0]);
+        }
+        memcpy(own[0], net[0].original[c1], sizeof then[0]);
+        net[0].value[c1] = own[0];
+        net[1].value[c1] = net[2].value[c1] = own[1];
+        assert_int_equal(culm_joint_new(&config, part, 3, device, &other, NULL), CULM_OK);
+        culm_joint_go_on(other, joint);
+        culm_joint_forget(other, own[0]);
+        if (way == 2) {
+            culm_joint_forget(other, own[1]);
+        }
+        culm_joint_free(joint);
+        assert_int_equal(culm_joint_run(other, 3, &loss, NULL), CULM_OK);
+        memcpy(then[way], own[1], sizeof then[way]);
+        memcpy(left[way], own[0], sizeof left[way]);
+        culm_joint_exchange(other);
+        memcpy(mean[way], own[1], sizeof mean[way]);
+        culm_joint_free(other);
+        culm_device_free(device);
+        for (int k = 0; k < 3; k++) {
+            net[k].value[c1] = own[k];
+            net_release(&net[k]);
+        }
+    }
+    assert_memory_equal(then[0], then[1], sizeof then[0]);
+    assert_memory_equal(mean[0], mean[1], sizeof mean[0]);
+    assert_memory_equal(left[0], left[1], sizeof left[0]);
+    assert_memory_not_equal(then[0], then[2], sizeof then[0]);
+    assert_memory_not_equal(mean[0], mean[2], sizeof mean[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_learned),  cmocka_unit_test(test_bits),
@@ -454,6 +520,7 @@ int main(void) {
         cmocka_unit_test(test_what_stays),           cmocka_unit_test(test_trouble),
         cmocka_unit_test(test_answers_are_kept),     cmocka_unit_test(test_weights_are_averaged),
         cmocka_unit_test(test_rates_by_size),        cmocka_unit_test(test_another_goes_on),
+        cmocka_unit_test(test_the_home_leaves),
     };
     return cmocka_run_group_tests_name("merge/joint", tests, NULL, NULL);
 }
