@@ -7,14 +7,15 @@
 
 void culm_ref_spmm(float *y, int64_t ldy, const float *x, int64_t ldx,
                    const struct culm_ref_rows *rows, const float *value, const uint64_t *entry,
-                   const float *scale, int64_t f, int64_t heads, bool add) {
+                   const float *scale, int64_t f, int64_t heads, bool add, bool skips) {
     for (int64_t r = 0; r < rows->n; r++) {
         for (int64_t i = 0; i < f; i++) {
             int64_t head = i / (f / heads);
             double sum = 0;
             for (uint64_t e = rows->start[r]; e < rows->start[r + 1]; e++) {
                 uint64_t at = (entry ? entry[e] : e) * (uint64_t)heads + (uint64_t)head;
-                sum += (value ? (double)value[at] : 1) * (double)x[rows->column[e] * ldx + i];
+                double by = value ? (double)value[at] : 1;
+                sum += skips && by == 0 ? 0 : by * (double)x[rows->column[e] * ldx + i];
             }
             sum = scale ? (double)scale[r] * sum : sum;
             y[r * ldy + i] = (float)(add ? (double)y[r * ldy + i] + sum : sum);

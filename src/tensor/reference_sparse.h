@@ -17,7 +17,7 @@ struct culm_ref_rows {
 /* y[n,f]; value, entry and scale may be NULL. */
 void culm_ref_spmm(float *y, int64_t ldy, const float *x, int64_t ldx,
                    const struct culm_ref_rows *rows, const float *value, const uint64_t *entry,
-                   const float *scale, int64_t f, int64_t heads, bool add);
+                   const float *scale, int64_t f, int64_t heads, bool add, bool skips);
 void culm_ref_sddmm(float *value, const float *a, int64_t lda, const float *b, int64_t ldb,
                     const struct culm_ref_rows *rows, int64_t f, int64_t heads);
 /* largest and sum may be NULL */

@@ -29,7 +29,8 @@ KERNEL(spmm) {
         y[i] = culm_reference_load(culm_in_of(a->y), i / a->f * a->ldy + i % a->f);
     }
     culm_ref_spmm(y, a->f, culm_reference_get(r, a->x, table_size(&rows, a->f, a->ldx)), a->ldx,
-                  &rows, a->value, a->entry, a->scale, a->f, a->heads ? a->heads : 1, a->add);
+                  &rows, a->value, a->entry, a->scale, a->f, a->heads ? a->heads : 1, a->add,
+                  a->skips);
     for (int64_t i = 0; i < a->n * a->f; i++) {
         culm_reference_store(a->y, i / a->f * a->ldy + i % a->f, y[i]);
     }

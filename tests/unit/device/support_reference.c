@@ -73,7 +73,7 @@ static void sparse_linear(const struct culm_operands *o) { /* w is [O,I] */
     const struct culm_ref_rows rows = sparse_rows(o, &value);
     int64_t out = in_shape(o, 1)->dim[0], in = in_shape(o, 1)->dim[1];
     turn(OUT(1), IN(1), out, in);
-    culm_ref_spmm(OUT(0), out, OUT(1), out, &rows, value, NULL, NULL, out, 1, false);
+    culm_ref_spmm(OUT(0), out, OUT(1), out, &rows, value, NULL, NULL, out, 1, false, false);
 }
 static void sparse_linear_grad(const struct culm_operands *o) {
     const float *value;
@@ -81,7 +81,7 @@ static void sparse_linear_grad(const struct culm_operands *o) {
     (void)sparse_rows(o, &value);
     const struct culm_ref_rows columns = {x->columns, x->column_start, x->row};
     int64_t out = in_shape(o, 1)->dim[1];
-    culm_ref_spmm(OUT(0), out, IN(1), out, &columns, value, x->entry, NULL, out, 1, false);
+    culm_ref_spmm(OUT(0), out, IN(1), out, &columns, value, x->entry, NULL, out, 1, false, false);
     turn(o->use[0], OUT(0), x->columns, out);
 }
 
