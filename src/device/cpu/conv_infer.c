@@ -130,7 +130,10 @@ struct ahead {
 };
 
 static struct ahead ahead_of(const struct infer *s, int64_t pixel, int64_t end) {
-    int64_t lines = s->a->ahead ? s->a->ahead_floats / LANES : 0;
+    if (!s->a->ahead) {
+        return (struct ahead){0};
+    }
+    int64_t lines = s->a->ahead_floats / LANES;
     int64_t first = lines * pixel / s->pixels, last = lines * end / s->pixels;
     int64_t panels = ceil_div(end - pixel, PIXELS) * s->panels;
     const char *from = (const char *)s->a->ahead;

@@ -71,7 +71,7 @@ static const float *lines_of(struct kept *kept, int32_t k, int64_t first, int64_
     const struct culm_conv *v = kept->chain->link[k].v;
     int64_t line = v->ow * v->o, there = at_least(0, kept->end[k] - first);
     float *at = kept->line[k];
-    if (first > kept->first[k]) {
+    if (there > 0 && first > kept->first[k]) {
         memmove(at, at + (first - kept->first[k]) * line, (size_t)(there * line) * sizeof *at);
     }
     kept->first[k] = first;
