@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FLOATS_MAX ((int64_t)64 << 20) /* of frames to fit to, of each feed */
-#define PIECES 10    /* of what merging may see, each of them fitted to and checked */
+#define PIECES 10    /* at most, of what merging may see, each of them fitted to and checked */
 #define PIECE_MIN 50 /* frames of one */
 #define CHECK_MAX 150
 #define HELD_MAX 300
@@ -140,9 +140,10 @@ static void divide(const struct culm_merge_config *config, const struct culm_vis
     int64_t room = FLOATS_MAX / (one > 0 ? one : 1), small = one <= 3 * 64 * 64;
     int64_t seen = (int64_t)((double)all * (1 - config->held_out));
     seen = seen < 2 ? 2 : seen > all - 1 ? all - 1 : seen;
+    int64_t piece = (seen + PIECES - 1) / PIECES;
     *d = (struct division){
         .seen = seen,
-        .piece = seen / PIECES > PIECE_MIN ? seen / PIECES : PIECE_MIN,
+        .piece = piece > PIECE_MIN ? piece : PIECE_MIN,
         .count = {config->frames > 0 && config->frames < room ? config->frames : room,
                   small ? CLASSES_MAX : CHECK_MAX, small ? CLASSES_MAX : HELD_MAX}};
     for (int64_t i = 0; i < all; i++) {

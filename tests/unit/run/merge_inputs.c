@@ -33,7 +33,7 @@ static void put(const char *name, const void *data, size_t len) {
     assert_int_equal(culm_file_replace(NULL, inside(name), data, len, &error), CULM_OK);
 }
 
-/* `count` pictures of one grey each: first, first + 1, ... */
+/* `count` pictures of one grey each: first, first + 1, ..., and from 0 again after 255. */
 static void put_images(const char *name, int count, int height, int width, int first) {
     size_t one = (size_t)(height * width * 3), len = 20 + one * (size_t)count;
     uint8_t *file = calloc(1, len);
@@ -42,6 +42,7 @@ static void put_images(const char *name, int count, int height, int width, int f
     file[2] = 8;
     file[3] = 4;
     for (int d = 0; d < 4; d++) {
+        file[6 + 4 * d] = (uint8_t)(dims[d] >> 8);
         file[7 + 4 * d] = (uint8_t)dims[d];
     }
     for (int i = 0; i < count; i++) {
@@ -59,6 +60,7 @@ static int setup(void **state) {
     put_images("wide", 20, 10, 14, 0);
     put_images("small", 10, 8, 8, 100);
     put_images("long", 200, 8, 8, 0);
+    put_images("odd", 728, 8, 8, 0);
     return 0;
 }
 
@@ -74,11 +76,11 @@ static void read_all(const char *queries, struct culm_workload *workload,
     static const volatile sig_atomic_t go_on = 0;
     struct culm_error error = {0};
     char text[2048];
-    int len =
-        snprintf(text, sizeof text,
-                 "feeds: {wide: {file: %s}, small: {file: %s}, long: {file: %s}}\nqueries:\n%s"
-                 "merge: {held_out: 0.3}\n",
-                 inside("wide"), inside("small"), inside("long"), queries);
+    int len = snprintf(text, sizeof text,
+                       "feeds: {wide: {file: %s}, small: {file: %s}, long: {file: %s}, "
+                       "odd: {file: %s}}\nqueries:\n%s"
+                       "merge: {held_out: 0.3}\n",
+                       inside("wide"), inside("small"), inside("long"), inside("odd"), queries);
     if (culm_workload_parse(text, (size_t)len, "w", NULL, 0, workload, &error) ||
         culm_merge_inputs_open(workload, false, inputs, &error) ||
         culm_merge_inputs_read(inputs, &go_on, &error)) {
@@ -142,6 +144,28 @@ static void test_pieces(void **state) {
     culm_workload_release(&workload);
 }
 
+/* Of 728 frames 509 may be seen: ten pieces, the last of which is what is left and no crumb behind them. */
+static void test_no_crumb(void **state) {
+    (void)state;
+    struct culm_workload workload;
+    struct culm_merge_inputs inputs;
+    char queries[256];
+    snprintf(queries, sizeof queries, "  - {name: a, model: %s, feed: odd}\n",
+             inside("model.yaml"));
+    read_all(queries, &workload, &inputs);
+    const struct culm_merge_frames *fit = &inputs.set[0].part[CULM_MERGE_FIT];
+    const struct culm_merge_frames *check = &inputs.set[0].part[CULM_MERGE_CHECK];
+    assert_int_equal(inputs.set[0].part[CULM_MERGE_HELD].count, 728 - 509);
+    assert_int_equal(fit->count, 9 * 35 + 35);
+    assert_int_equal(check->count, 9 * 16 + 15);
+    for (int64_t i = 0; i < check->count; i++) {
+        const int64_t frame = i / 16 * 51 + 35 + i % 16;
+        assert_float_equal(grey(&inputs, check, i), (float)(frame % 256), 0.01);
+    }
+    culm_merge_inputs_release(&inputs);
+    culm_workload_release(&workload);
+}
+
 /* A model that answers on two feeds is fitted to the frames of both, each once however many queries ask;
  * answers are in pixels of some frame, whose size has to be known. */
 static void test_two_feeds(void **state) {
@@ -170,6 +194,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_no_crumb),
         cmocka_unit_test(test_two_feeds),
     };
     return cmocka_run_group_tests_name("run/merge_inputs", tests, setup, teardown);
