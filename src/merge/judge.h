@@ -41,7 +41,8 @@ enum culm_status culm_judge_now(struct culm_judge *judge, float *const *value,
                                 const struct culm_merge_frames *frames,
                                 const struct culm_answer *wanted, double *ret_accuracy,
                                 struct culm_error *error);
-/* A detector's accuracy on frames without labels for each of by[count]: if that were added to the objectness of all boxes. */
+/* A detector's accuracy on frames without labels for each of by[count]: if that were added to the
+ * objectness of all boxes. */
 enum culm_status culm_judge_surer(struct culm_judge *judge, float *const *value,
                                   const struct culm_merge_frames *frames,
                                   const struct culm_answer *wanted, const float *by, int32_t count,

@@ -5,13 +5,14 @@
  * query on frames that are neither fitted to nor held out. What meets all targets ships at once, as a
  * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
  *
- * `culm`: channels aligned (align.h); everything at once, without training; if that is too much, the layers that lose least for
- * their bytes (fit.h), as many as go; then joint training of everything (search_train.c), in which layers
- * of models that would not meet their targets leave; of less, where that comes nowhere near. Detectors are checked as sure of their boxes as is
- * best. At each check, what meets its targets ships without the
- * models that do not, if that saves more than what shipped before. `stem`: the longest common
- * prefix, with the first model's weights and batch norms, frozen; its half while queries miss their targets. `max`: every
- * instance, with the first model's weights, whatever becomes of accuracy. `none`: nothing.
+ * `culm`: channels aligned (align.h); everything at once, without training; if that is too much, the
+ * layers that lose least for their bytes (fit.h), as many as go; then joint training of everything
+ * (search_train.c), in which layers of models that would not meet their targets leave; of less, where
+ * that comes nowhere near. Detectors are checked as sure of their boxes as is best. At each check, what
+ * meets its targets ships without the models that do not, if that saves more than what shipped before.
+ * `stem`: the longest common prefix, with the first model's weights and batch norms, frozen; its half
+ * while queries miss their targets. `max`: every instance, with the first model's weights, whatever
+ * becomes of accuracy. `none`: nothing.
  * Thread: the device's.
  */
 #ifndef CULM_MERGE_SEARCH_H
