@@ -43,7 +43,7 @@ enum culm_status search_offer(struct culm_search *s, struct search_state *shippe
                               struct culm_error *error);
 
 /* Trains what is shared now (search_train.c), `steps` at most. `harm` by instance, as culm_fit says it; it ends
- * early where that would not get near. NULL: no layer leaves. ret_taken: steps, always set. */
+ * early where that would not get near. ret_taken: steps, always set. */
 enum culm_status search_train(struct culm_search *s, const double *harm, int64_t steps,
                               struct search_state *shipped, int64_t *ret_taken,
                               struct culm_error *error);

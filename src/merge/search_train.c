@@ -75,7 +75,7 @@ static enum culm_status get(void *ctx, int64_t sample, float *ret_image,
 
 struct training {
     struct culm_search *s;
-    const double *harm; /* NULL: no layer leaves, and it goes on to the end */
+    const double *harm; /* [instances] */
     int64_t steps;
     struct samples *samples;            /* [models] */
     struct culm_joint_answers *answers; /* [models] */
@@ -386,7 +386,7 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
             break;
         }
         note(t);
-        if (least < 1 && t->harm && t->taken >= t->steps / 4) {
+        if (least < 1 && t->taken >= t->steps / 4) {
             found = look(t, (steps - step - count) / every);
         }
         if ((least >= 1 && (spares(s) || ++met > CHECKS / 2)) || found.far ||

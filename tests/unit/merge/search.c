@@ -5,8 +5,6 @@
  */
 #include "world.h"
 
-#include "merge/search_parts.h"
-
 #include <math.h>
 
 /* Three models of first weights, of which nothing but one layer is alike: training gets them all to
@@ -58,26 +56,6 @@ static void test_one_misses(void **state) {
         assert_memory_equal(w.model[1].value[p], w.model[1].original[p],
                             4 * (size_t)culm_merge_param_elements(&w.model[1], p));
     }
-    world_release(&w);
-}
-
-/* What is tried as it is stays so, even where it gets nowhere. */
-static void test_nothing_leaves(void **state) {
-    (void)state;
-    struct world w;
-    struct search_state shipped = {0};
-    int64_t taken;
-    world_init(&w, CULM_MERGE_CULM, 1.5, 1);
-    for (int32_t i = 0; i < w.share.match.count; i++) {
-        culm_share_set(&w.share, i, true);
-        culm_share_copy(&w.share, w.models, i);
-    }
-    assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes);
-    assert_int_equal(search_train(&w.search, NULL, 100, &shipped, &taken, NULL), CULM_OK);
-    assert_int_equal(culm_share_saved(&w.share), w.share.match.saved_bytes);
-    assert_int_equal(w.ships, 0);
-    assert_int_equal(w.checks, MODELS * 9);
-    search_state_release(&shipped, MODELS);
     world_release(&w);
 }
 
@@ -192,7 +170,6 @@ int main(void) {
         cmocka_unit_test(test_one_misses),
         cmocka_unit_test(test_same_pictures_are_known),
         cmocka_unit_test(test_nothing_is_lost_again),
-        cmocka_unit_test(test_nothing_leaves),
         cmocka_unit_test(test_same_seed_same_package),
         cmocka_unit_test(test_no_stem_twice),
         cmocka_unit_test(test_stem_has_one_norm),
