@@ -91,10 +91,15 @@ struct world {
     float image[FRAMES * SIDE * SIDE * 3];
 };
 
+static uint64_t seed_of_frames(void) {
+    const char *given = getenv("CULM_TEST_SEED");
+    return given ? strtoull(given, NULL, 10) : 7;
+}
+
 static void world_init(struct world *w, enum culm_merge_method method) {
     const struct culm_vision_layers *layers[2];
     struct culm_match match;
-    uint64_t seed = 7;
+    uint64_t seed = seed_of_frames();
     *w = (struct world){.config = {.method = method},
                         .ops = {.check = on_check, .stop = never, .late = never}};
     for (int i = 0; i < FRAMES * SIDE * SIDE * 3; i++) {
@@ -185,7 +190,6 @@ static void test_what_is_unsure_becomes_sure(void **state) {
                              CULM_OK);
             assert_true(fabs(now - w.query[0].now) < 1e-9); /* it is what was judged */
         } else {
-
             assert_true(*sureness(&w, 0) == -4 && w.query[0].now < 0.9 && least < 1);
         }
         world_release(&w);
@@ -207,6 +211,7 @@ static void test_labels_are_not_answers(void **state) {
 }
 
 int main(void) {
+    printf("# seed %llu (CULM_TEST_SEED)\n", (unsigned long long)seed_of_frames());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_unsure_becomes_sure),
         cmocka_unit_test(test_labels_are_not_answers),
