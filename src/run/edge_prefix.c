@@ -104,6 +104,7 @@ void culm_edge_crossing_take(const struct culm_stage *stage, const struct culm_s
 struct line {
     uint64_t *id;  /* [operators]; [0] and what is no cut: 0 */
     double *work;  /* [operators] share of the whole */
+    int32_t *last; /* as of last_readers */
     int32_t count; /* operators */
 };
 
@@ -177,12 +178,12 @@ static enum culm_status draw_line(const struct culm_edge_beginning *of, struct l
     const struct culm_graph *graph = culm_stage_program(of->stage);
     int32_t count = culm_stage_info(of->stage)->forward_ops;
     size_t values = (size_t)graph->value_count + 1;
-    int32_t *last = malloc(values * sizeof *last), *maker = calloc(values, sizeof *maker);
+    int32_t *maker = calloc(values, sizeof *maker);
     *line = (struct line){.id = calloc((size_t)count + 1, sizeof *line->id),
                           .work = calloc((size_t)count + 1, sizeof *line->work),
+                          .last = malloc(values * sizeof *line->last),
                           .count = count};
-    if (!last || !maker || !line->id || !line->work) {
-        free(last);
+    if (!maker || !line->id || !line->work || !line->last) {
         free(maker);
         return CULM_ERR_MEMORY;
     }
@@ -192,12 +193,12 @@ static enum culm_status draw_line(const struct culm_edge_beginning *of, struct l
     uint64_t hash = culm_rng_mix((uint64_t)of->feed, (uint64_t)input->channels);
     hash = culm_rng_mix(culm_rng_mix(hash, (uint64_t)input->width), (uint64_t)input->height);
     hash = mix_bytes(hash, floats, sizeof floats);
-    last_readers(graph, count, last);
+    last_readers(graph, count, line->last);
     double work = 0;
     for (int32_t i = 0; i < count; i++) {
         const struct culm_node_desc *node = &graph->node[i];
         int32_t value[CULM_EDGE_CROSSING_MAX];
-        int32_t crosses = i > 0 ? crossing(graph, last, i, value) : -1;
+        int32_t crosses = i > 0 ? crossing(graph, line->last, i, value) : -1;
         line->work[i] = work;
         line->id[i] = crosses < 0 ? 0 : culm_rng_mix(hash, (uint64_t)crosses);
         for (int32_t k = 0; k < crosses; k++) {
@@ -214,7 +215,6 @@ static enum culm_status draw_line(const struct culm_edge_beginning *of, struct l
     for (int32_t i = 0; i < count && work > 0; i++) {
         line->work[i] /= work;
     }
-    free(last);
     free(maker);
     return CULM_OK;
 }
@@ -255,7 +255,7 @@ static void choose_cuts(const struct culm_edge_beginning *of, const struct line 
         struct culm_edge_cut *cut = &ret_trunk->cut[ret_trunk->cuts++];
         *cut = (struct culm_edge_cut){.operators = i, .work = line[q].work[i]};
         cut->id = before = culm_rng_mix(before, line[q].id[i]) | CUT_ID;
-        cut->values = culm_edge_crossing(of[q].stage, i, value);
+        cut->values = crossing(graph, line[q].last, i, value);
         for (int32_t k = 0; k < cut->values; k++) {
             cut->bytes[k] = value_bytes(graph, value[k]);
         }
@@ -278,6 +278,7 @@ enum culm_status culm_edge_trunks(const struct culm_edge_beginning *of, int32_t 
     for (int32_t q = 0; q < count; q++) {
         free(line[q].id);
         free(line[q].work);
+        free(line[q].last);
     }
     return status ? culm_error_set(error, status, "out of memory for a layout") : CULM_OK;
 }

@@ -63,8 +63,8 @@ enum culm_status culm_edge_prefixes_lay(struct culm_edge_beginning *of,
 size_t culm_edge_kept_bytes(const struct culm_edge_trunk *trunk, int32_t cuts, int32_t batch);
 
 /* The values of a stage's program that cross the cut behind so many operators, in an order that follows
- * from the operators alone: ret_value[CULM_EDGE_CROSSING_MAX]. -1: more than that, or something
- * behind it reads the picture. */
+ * from the operators alone: ret_value[CULM_EDGE_CROSSING_MAX]. -1: more than that, something behind it
+ * reads the picture, or there is no memory to find out. */
 int32_t culm_edge_crossing(const struct culm_stage *stage, int32_t operators, int32_t *ret_value);
 /* Of a run that has come there: copies them to `at`, or from there. */
 void culm_edge_crossing_keep(const struct culm_stage *stage, const struct culm_stage_run *run,

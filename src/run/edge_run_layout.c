@@ -556,22 +556,27 @@ enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
     return CULM_OK;
 }
 
-/* What was measured until a cut holds for that cut alone. */
+/* What was measured until a cut holds for that cut alone. A cut that some batch's program does not have, or
+ * not for want of memory, is none, nor are those behind it: the query begins before it. */
 static void take_trunk(struct edge_query *query, const struct culm_edge_trunk *trunk) {
     double share[CULM_EDGE_CUTS_MAX][CULM_EDGE_SIZES_MAX] = {0};
-    for (int32_t i = 0; i < trunk->cuts; i++) {
+    int32_t cuts = trunk->cuts;
+    for (int32_t i = 0; i < cuts; i++) {
         for (int32_t j = 0; j < query->trunk.cuts; j++) {
             if (trunk->cut[i].operators == query->trunk.cut[j].operators) {
                 memcpy(share[i], query->took_share[j], sizeof share[i]);
             }
         }
         for (int32_t b = 0; b < query->sizes; b++) {
-            (void)culm_edge_crossing(query->program[b].stage, trunk->cut[i].operators,
-                                     query->program[b].crossing[i]);
+            if (culm_edge_crossing(query->program[b].stage, trunk->cut[i].operators,
+                                   query->program[b].crossing[i]) != trunk->cut[i].values) {
+                cuts = i;
+            }
         }
     }
     memcpy(query->took_share, share, sizeof share);
     query->trunk = *trunk;
+    query->trunk.cuts = cuts;
 }
 
 void culm_edge_running_shares(const struct edge_query *query, struct culm_edge_times *times,
