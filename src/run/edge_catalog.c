@@ -344,6 +344,7 @@ struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid) {
     }
     *copy = *laid;
     memset(copy->list, 0, sizeof copy->list);
+    memset(copy->source, 0, sizeof copy->source);
     copy->bytes = copy_of(laid->bytes, (size_t)laid->layout.tensor_count * sizeof *laid->bytes);
     copy->layout.query = copy->query;
     copy->layout.feed = copy->feed;

@@ -89,8 +89,9 @@ struct culm_edge_laid {
     int32_t *source[CULM_EDGE_QUERIES_MAX]; /* of each part; owned; NULL: not from the catalog */
     struct culm_edge_trunk trunk[CULM_EDGE_QUERIES_MAX]; /* what queries have in common */
 };
-void culm_edge_laid_free(struct culm_edge_laid *laid);                         /* NULL is fine */
-struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid); /* NULL: memory */
+void culm_edge_laid_free(struct culm_edge_laid *laid); /* NULL is fine */
+/* To plan with: it has no sources. NULL: memory. */
+struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid);
 
 /* The plan that every command makes of a layout: as the workload wants it, near ones tried too. `stop`:
  * as of culm_edge_plan_options. */
