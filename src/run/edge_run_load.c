@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -197,16 +198,23 @@ static bool spool_io(int fd, char *at, size_t bytes, off_t offset, bool write) {
     return true;
 }
 
-static bool open_spool(struct culm_edge_running *run) {
+/* Where the file system has no files without a name, of a name that nobody else has. */
+static int open_nameless(const char *folder) {
     char path[CULM_PATH_MAX];
     struct culm_error error;
-    const int how = O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC;
-    if (culm_path_format(path, &error, "%s/small.part", run->out) != CULM_OK) {
-        return false;
+    int fd = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    if (fd < 0 && culm_path_format(path, &error, "%s/small.XXXXXX", folder) == CULM_OK &&
+        (fd = mkostemp(path, O_CLOEXEC)) >= 0) {
+        (void)unlink(path);
     }
-    int fd = open(path, how | O_DIRECT, 0600);
-    fd = fd < 0 ? open(path, how, 0600) : fd;
-    (void)unlink(path);
+    return fd;
+}
+
+static bool open_spool(struct culm_edge_running *run) {
+    int fd = open_nameless(run->out), flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags >= 0) {
+        (void)fcntl(fd, F_SETFL, flags | O_DIRECT); /* or else through the cache */
+    }
     run->spool.file = fd + 1;
     return fd >= 0;
 }

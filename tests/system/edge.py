@@ -980,9 +980,12 @@ def loads_take_no_more(bench):
 
 
 def small_tensors(bench):
-    """Small tensors that come and go together are read in one piece, without a look at their files."""
+    """Small tensors that come and go together are read in one piece, without a look at their files, and nobody's file is emptied for it."""
     two_models(bench)
     path = workload(bench, [("one", "a"), ("two", "b")], edge="memory: min")
+    os.makedirs(bench.path("out"))
+    with open(bench.path("out", "small.part"), "w", encoding="utf-8") as file:
+        file.write("mine")
     process = begin(bench, path)
 
     def loads(query):
@@ -998,6 +1001,9 @@ def small_tensors(bench):
     until(process, "loads after it", lambda: all(len(loads(query)) > mark[query][0] + 3 for query in mark) or told(process.out, "load_failed"))
     check(not told(process.out, "load_failed"), "a load failed")
     until(process, "answers after it", lambda: all(len(fresh(process.out, query)) > mark[query][1] + 3 for query in mark))
+    with open(bench.path("out", "small.part"), encoding="utf-8") as file:
+        equal(file.read(), "mine", "what is in a file of that name")
+    check(not [name for name in os.listdir(bench.path("out")) if name.startswith("small.") and name != "small.part"], "a file that has a name")
     end(bench, process)
     same_as_predict(bench, process.out, "one", "a")
     same_as_predict(bench, process.out, "two", "b")
