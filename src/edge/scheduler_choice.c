@@ -252,6 +252,39 @@ int32_t culm_edge_choose_filler(const struct culm_edge_scheduler *scheduler, uin
     return -1;
 }
 
+/* Whether frames that would be in time at `from` would not be any more at `to`. */
+static bool loses(const struct culm_edge_scheduler *scheduler, int32_t query, uint64_t from,
+                  uint64_t to) {
+    return to > from &&
+           culm_edge_in_time(scheduler, query, to) < culm_edge_in_time(scheduler, query, from);
+}
+
+/* Frames that a visit answers which goes on at `at_ns` and takes so many at most. */
+static int32_t visit_answers(const struct culm_edge_scheduler *scheduler, int32_t query,
+                             int32_t most, uint64_t at_ns) {
+    const struct feed_state *feed = &scheduler->feed[query_of(scheduler, query)->feed];
+    struct culm_edge_batch batch;
+    int32_t answers = 0;
+    while (most > 0 && culm_edge_choose_batch(scheduler, query, most, at_ns, &batch) >= 0) {
+        answers += batch.count;
+        at_ns += batch.expected_ns;
+        most = 0;
+        for (int32_t i = 0; i < feed->count; i++) { /* those before have been taken, or left out */
+            most += (feed->slot[i].pending >> query & 1) &&
+                    feed->slot[i].number > batch.look[batch.count - 1].frame;
+        }
+    }
+    return answers;
+}
+
+/* Whether the visit in progress would answer fewer frames. */
+static bool visit_loses(const struct culm_edge_scheduler *scheduler, uint64_t from, uint64_t to) {
+    int32_t visiting = scheduler->visiting, left = scheduler->left;
+    return visiting >= 0 && left > 0 && culm_edge_all_there(scheduler, visiting) &&
+           visit_answers(scheduler, visiting, left, to) <
+               visit_answers(scheduler, visiting, left, from);
+}
+
 int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64_t now_ns) {
     const struct culm_edge_plan *plan = &scheduler->plan;
     int32_t target = scheduler->target, best = -1;
@@ -267,13 +300,11 @@ int32_t culm_edge_choose_kin(const struct culm_edge_scheduler *scheduler, uint64
         int32_t size = culm_edge_batch_for(of, scheduler->batch.count);
         uint64_t saved = of->prefix[shared].run_ns[size];
         uint64_t end = now_ns + of->run_ns[size] - saved;
-        bool harms = false;
+        bool harms = query != scheduler->visiting && visit_loses(scheduler, now_ns, end);
         if (target >= 0 && target != query) {
             uint64_t ready = culm_edge_ready_ns(scheduler, target, now_ns);
-            harms = scheduler->waits
-                        ? end > scheduler->wait_ns
-                        : end > ready && culm_edge_in_time(scheduler, target, end) <
-                                             culm_edge_in_time(scheduler, target, ready);
+            harms |=
+                scheduler->waits ? end > scheduler->wait_ns : loses(scheduler, target, ready, end);
         }
         if (!harms && saved > most_ns &&
             scheduler->residency.bytes + of->activation_bytes[size] <= room) {
@@ -292,8 +323,8 @@ static void look_at(const struct culm_edge_scheduler *scheduler, int32_t query,
                                         .blob = frame->blob};
 }
 
-int32_t culm_edge_choose_batch(struct culm_edge_scheduler *scheduler, int32_t query, int32_t most,
-                               uint64_t now_ns, struct culm_edge_batch *ret_batch) {
+int32_t culm_edge_choose_batch(const struct culm_edge_scheduler *scheduler, int32_t query,
+                               int32_t most, uint64_t now_ns, struct culm_edge_batch *ret_batch) {
     const struct culm_edge_query *of = query_of(scheduler, query);
     const struct feed_state *feed = &scheduler->feed[of->feed];
     int32_t fits[CULM_EDGE_SLOTS_MAX], count = 0, best = -1, best_count = 0;
