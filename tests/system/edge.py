@@ -320,8 +320,8 @@ def prefixes(bench):
         equal(shared["other"], 0, "frames that a model shares which begins with weights of its own")
         if memory == "min":
             continue
-        # Of three that begin alike one is first; a frame that comes while others run may be one more.
-        check(shared["one"] + shared["short"] + shared["long"] >= 15, f"frames that went on from another's: {shared}")
+        # Of three that begin alike one is first. How often the others go on from it depends on how busy the machine is; the plan below does not.
+        check(sum(shared[name] > 0 for name in ("one", "short", "long")) >= 2, f"frames that went on from another's: {shared}")
         with open(bench.path(out, "profile.json"), encoding="utf-8") as file:
             models = json.load(file)["models"]
         for name in "ab":
