@@ -26,8 +26,8 @@ enum culm_status culm_vision_runner_init(struct culm_vision_runner *runner,
 void culm_vision_runner_release(struct culm_vision_runner *runner); /* fine on a zeroed struct */
 /* All of the batch. */
 void culm_vision_runner_run(struct culm_vision_runner *runner);
-/* The same; ret_ns[operators + 1]: when each operator began, and when the last ended, from the beginning
- * on. */
+/* The same, operator by operator, which takes longer where some could be run together; ret_ns[operators + 1]:
+ * when each began, and when the last ended, from the beginning on. */
 void culm_vision_runner_clock(struct culm_vision_runner *runner, uint64_t *ret_ns);
 /* Output `index` of picture `sample` after a run, and its shape, [h,w,c] or [classes], if that is not
  * NULL. */
