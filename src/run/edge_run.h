@@ -146,6 +146,8 @@ struct edge_feed {
     struct culm_feed_config *config;
     int32_t number;
     bool gone, started, joined;
+    bool counted;   /* frames is what its file has, or -1: that cannot be told */
+    int64_t frames; /* only of use where labels are read */
     pthread_t thread;
     int stop;           /* atomic */
     uint64_t period_ns; /* that is planned with */

@@ -152,16 +152,20 @@ static int64_t frames_of(const struct culm_feed_config *config, bool quickly) {
 }
 
 /* What its answers are compared with is the query's own: others on the feed may have other labels. */
-static enum culm_status read_labels(const struct culm_edge_running *run, struct edge_query *query,
+static enum culm_status read_labels(struct culm_edge_running *run, struct edge_query *query,
                                     struct culm_error *error) {
     const char *labels = query->entry->config->labels;
     query->by_folder = labels && strcmp(labels, "folders") == 0;
     if (!labels || query->by_folder) {
         return CULM_OK;
     }
-    const struct culm_feed_config *feed = run->feed[query->feed].config;
-    return culm_feed_read_labels(feed->name, labels, frames_of(feed, run->scheduler != NULL),
-                                 &query->label, &query->label_count, error);
+    struct edge_feed *feed = &run->feed[query->feed];
+    if (run->scheduler || !feed->counted) { /* to count the frames of a clip takes long: once */
+        feed->frames = frames_of(feed->config, run->scheduler != NULL);
+        feed->counted = true;
+    }
+    return culm_feed_read_labels(feed->config->name, labels, feed->frames, &query->label,
+                                 &query->label_count, error);
 }
 
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,
