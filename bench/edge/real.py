@@ -19,6 +19,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "system"))
+from harness import children_of, resident
+
 GROUPS = "/sys/fs/cgroup"
 ROOM = 4 << 20  # what a process may take more of at another time
 
@@ -31,31 +34,6 @@ def own_lines(path):
 def status(pid, key):
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return next((int(line.split()[1]) * 1024 for line in file if line.startswith(key)), 0)
-
-
-def children(pid):
-    found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        try:
-            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-                found += map(int, file.read().split())
-        except OSError:
-            pass
-    return found
-
-
-def resident(pid, low, high):
-    """Bytes of the arena that are in memory."""
-    total, inside = 0, False
-    with open(f"/proc/{pid}/smaps", encoding="utf-8") as file:
-        for line in file:
-            first = line.split()[0]
-            if "-" in first and ":" not in first:
-                begins, ends = (int(edge, 16) for edge in first.split("-"))
-                inside = low <= begins and ends <= high
-            elif inside and first == "Rss:":
-                total += int(line.split()[1]) * 1024
-    return total
 
 
 class Group:
@@ -99,7 +77,7 @@ def run(words, out, seconds, group=None):
                     time.sleep(0.002)
                     now = resident(process.pid, *arena)
                     process.send_signal(signal.SIGCONT)
-                took = status(process.pid, "VmRSS") - now + sum(status(child, "VmHWM") for child in children(process.pid))
+                took = status(process.pid, "VmRSS") - now + sum(status(child, "VmHWM") for child in children_of(process.pid))
             except OSError:
                 continue
             if arena:

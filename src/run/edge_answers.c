@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTED_MAX                                                                                \
-    100000 /* frames; a feed that has more may have no end: its first ones are taken */
-
 static enum culm_status no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for answers");
 }
@@ -38,11 +35,11 @@ static enum culm_status take(const struct culm_edge_catalog *catalog, int32_t f,
     if (status == CULM_OK && culm_feed_kind(feed) == CULM_FEED_FFMPEG) {
         taken->rate = fps > 0 ? fps : CULM_EDGE_OWN_FPS;
     }
-    status = status ? status : culm_feed_count_whole(feed, COUNTED_MAX, &count, error);
+    status = status ? status : culm_feed_count_whole(feed, CULM_FEED_COUNTED_MAX, &count, error);
     culm_feed_close(feed);
     int64_t held = (int64_t)((double)count * catalog->workload.merge.held_out);
-    held = held < 1 || count == COUNTED_MAX ? count : held;
-    taken->first = count == COUNTED_MAX ? 0 : count - held;
+    held = held < 1 || count == CULM_FEED_COUNTED_MAX ? count : held;
+    taken->first = count == CULM_FEED_COUNTED_MAX ? 0 : count - held;
     taken->count = held < most ? held : most;
     return status;
 }

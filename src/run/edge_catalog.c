@@ -618,16 +618,19 @@ enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
     return status;
 }
 
-/* Whether two queries are one model, on the same numbers and frames. */
+bool culm_edge_entries_agree(const struct culm_edge_entry *a, const int32_t *source_a,
+                             const struct culm_edge_entry *b, const int32_t *source_b) {
+    return a->part_count == b->part_count && strcmp(a->identity, b->identity) == 0 &&
+           (!a->model || !b->model ||
+            memcmp(&a->model->input, &b->model->input, sizeof a->model->input) == 0) &&
+           memcmp(source_a, source_b, (size_t)a->part_count * sizeof *source_a) == 0;
+}
+
 static bool are_twins(const struct culm_edge_catalog *catalog, const struct culm_edge_laid *laid,
                       int32_t a, int32_t b) {
     const struct culm_edge_entry *one = &catalog->entry[a], *other = &catalog->entry[b];
     return one->config->feed_index == other->config->feed_index &&
-           one->part_count == other->part_count && strcmp(one->identity, other->identity) == 0 &&
-           (!one->model || !other->model ||
-            memcmp(&one->model->input, &other->model->input, sizeof one->model->input) == 0) &&
-           memcmp(laid->source[a], laid->source[b],
-                  (size_t)one->part_count * sizeof *laid->source[a]) == 0;
+           culm_edge_entries_agree(one, laid->source[a], other, laid->source[b]);
 }
 
 enum culm_status culm_edge_catalog_prefixes(const struct culm_edge_catalog *catalog,

@@ -89,6 +89,10 @@ struct culm_edge_laid {
     int32_t *source[CULM_EDGE_QUERIES_MAX]; /* of each part; owned; NULL: not from the catalog */
     struct culm_edge_trunk trunk[CULM_EDGE_QUERIES_MAX]; /* what queries have in common */
 };
+/* Whether two queries, each with the sources of its parts, compute the same on a frame, to the last bit. */
+bool culm_edge_entries_agree(const struct culm_edge_entry *a, const int32_t *source_a,
+                             const struct culm_edge_entry *b, const int32_t *source_b);
+
 void culm_edge_laid_free(struct culm_edge_laid *laid); /* NULL is fine */
 /* To plan with: it has no sources. NULL: memory. */
 struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid);

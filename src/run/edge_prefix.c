@@ -10,8 +10,6 @@
 #define CUT_ID (1ull << 63) /* of cuts, not of twins */
 #define WORTH 0.05          /* of some model: less work is not worth keeping what crosses */
 
-static size_t round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 static size_t value_bytes(const struct culm_graph *graph, int32_t value) {
     return (size_t)culm_elements(&graph->value[value].shape) *
            culm_dtype_bytes(graph->value[value].dtype);
@@ -84,7 +82,7 @@ void culm_edge_crossing_keep(const struct culm_stage *stage, const struct culm_s
     for (int32_t i = 0; i < count; i++) {
         size_t bytes = value_bytes(culm_stage_program(stage), value[i]);
         memcpy(at, culm_stage_value(stage, run, value[i]), bytes);
-        at += round64(bytes);
+        at += culm_edge_round64(bytes);
     }
 }
 
@@ -93,7 +91,7 @@ void culm_edge_crossing_take(const struct culm_stage *stage, const struct culm_s
     for (int32_t i = 0; i < count; i++) {
         size_t bytes = value_bytes(culm_stage_program(stage), value[i]);
         memcpy((void *)(uintptr_t)culm_stage_value(stage, run, value[i]), at, bytes);
-        at += round64(bytes);
+        at += culm_edge_round64(bytes);
     }
 }
 
@@ -287,7 +285,7 @@ size_t culm_edge_kept_bytes(const struct culm_edge_trunk *trunk, int32_t cuts, i
     size_t bytes = 0;
     for (int32_t i = 0; i < cuts; i++) {
         for (int32_t k = 0; k < trunk->cut[i].values; k++) {
-            bytes += round64(trunk->cut[i].bytes[k] * (size_t)batch);
+            bytes += culm_edge_round64(trunk->cut[i].bytes[k] * (size_t)batch);
         }
         bytes = (bytes + CULM_EDGE_UNIT_PAGE - 1) / CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
     }

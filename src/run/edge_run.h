@@ -232,8 +232,6 @@ struct culm_edge_running {
     struct culm_error failed; /* the first that writing met */
 };
 
-static inline size_t edge_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* edge_run.c */
 /* What models were read with goes back to the system: an edge box has little. */
 void culm_edge_running_trim(void);

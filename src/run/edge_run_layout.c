@@ -53,10 +53,11 @@ static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batc
                                   entry->model->name);
         }
     }
-    program->image_bytes = edge_round64((size_t)culm_elements(&program->graph->field[0].shape) * 4);
-    program->activation_bytes = edge_round64(info->activation_bytes);
-    program->scratch_bytes = edge_round64(info->scratch_bytes);
-    program->output_bytes = edge_round64(info->output_bytes);
+    program->image_bytes =
+        culm_edge_round64((size_t)culm_elements(&program->graph->field[0].shape) * 4);
+    program->activation_bytes = culm_edge_round64(info->activation_bytes);
+    program->scratch_bytes = culm_edge_round64(info->scratch_bytes);
+    program->output_bytes = culm_edge_round64(info->output_bytes);
     return CULM_OK;
 }
 
@@ -129,8 +130,6 @@ static enum culm_status open_programs(struct culm_edge_running *run, struct edge
     return status;
 }
 
-#define COUNTED_MAX 100000 /* frames of a clip */
-
 /* How many frames a file has; -1: that cannot be told, or not without losing some, or, while others run, not
  * quickly. What is wrong with it is told when its frames are wanted. */
 static int64_t frames_of(const struct culm_feed_config *config, bool quickly) {
@@ -143,8 +142,8 @@ static int64_t frames_of(const struct culm_feed_config *config, bool quickly) {
     }
     if (culm_feed_open(&options, &feed, &error) == CULM_OK &&
         (!quickly || culm_feed_count(feed) >= 0) &&
-        (culm_feed_count_whole(feed, COUNTED_MAX, &count, &error) != CULM_OK ||
-         count == COUNTED_MAX)) {
+        (culm_feed_count_whole(feed, CULM_FEED_COUNTED_MAX, &count, &error) != CULM_OK ||
+         count == CULM_FEED_COUNTED_MAX)) {
         count = -1;
     }
     culm_feed_close(feed);
@@ -448,20 +447,15 @@ static enum culm_status resolve(struct culm_edge_running *run, struct edge_query
     return CULM_OK;
 }
 
-/* Whether two queries compute the same on every frame, to the last bit. */
-static bool same_numbers(const struct edge_query *a, const struct edge_query *b) {
-    const struct culm_vision_model *one = a->entry->model, *other = b->entry->model;
+static bool are_twins(const struct edge_query *a, const struct edge_query *b) {
     return a != b && !a->gone && !b->gone && a->original_of < 0 && b->original_of < 0 &&
-           a->feed == b->feed && a->entry->part_count == b->entry->part_count &&
-           strcmp(a->entry->identity, b->entry->identity) == 0 &&
-           memcmp(&one->input, &other->input, sizeof one->input) == 0 &&
-           memcmp(a->source, b->source, (size_t)a->entry->part_count * sizeof *a->source) == 0;
+           a->feed == b->feed && culm_edge_entries_agree(a->entry, a->source, b->entry, b->source);
 }
 
 static uint64_t twins_of(const struct culm_edge_running *run, int32_t q) {
     uint64_t twins = 0;
     for (int32_t other = 0; other < run->query_count; other++) {
-        twins |= same_numbers(&run->query[q], &run->query[other]) ? 1ull << other : 0;
+        twins |= are_twins(&run->query[q], &run->query[other]) ? 1ull << other : 0;
     }
     return twins;
 }

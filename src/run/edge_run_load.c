@@ -168,7 +168,7 @@ static enum culm_status read_sources(struct culm_edge_running *run,
             run->tensor[source.number].verified = true;
             pthread_mutex_unlock(&run->lock);
         }
-        offset += edge_round64(source.bytes);
+        offset += culm_edge_round64(source.bytes);
     }
     return status;
 }

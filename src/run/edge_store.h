@@ -15,6 +15,8 @@
 
 #define CULM_EDGE_UNIT_PAGE 4096
 
+static inline size_t culm_edge_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 struct culm_edge_source {
     char key[CULM_SHA256_HEX + 96]; /* sources with one key are the same */
     size_t bytes;

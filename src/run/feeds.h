@@ -12,6 +12,7 @@ struct culm_feed_options culm_feed_options_of(const struct culm_feed_config *con
 /* The next frame, however long it takes; otherwise as culm_feed_next. */
 enum culm_status culm_feed_next_whole(struct culm_feed *feed, struct culm_feed_frame *ret_frame,
                                       struct culm_error *error);
+#define CULM_FEED_COUNTED_MAX 100000 /* frames of a clip that has as many may have no end */
 /* Frames in the file, where need be by reading them all, which takes a while; `most` at most, as a feed may
  * have no end. Errors as of culm_feed_next. */
 enum culm_status culm_feed_count_whole(struct culm_feed *feed, int64_t most, int64_t *ret_count,

@@ -12,7 +12,7 @@ import sys
 import threading
 import zlib
 
-from harness import Cases, Failed, Skipped, check, children_of, equal, read_events, wait_until
+from harness import Cases, Failed, Skipped, check, children_of, equal, read_events, resident, wait_until
 
 cases = Cases()
 
@@ -900,21 +900,6 @@ def damaged(bench):
     check(ended.code == 3 and "is not what its name says" in ended.err, f"{ended.code}: {ended.err}")
 
 
-def resident(pid, low, high):
-    """Bytes in memory between two addresses, as another process sees them."""
-    low, high = int(low, 16), int(high, 16)
-    total, inside = 0, False
-    with open(f"/proc/{pid}/smaps", encoding="utf-8") as file:
-        for line in file:
-            first = line.split()[0]
-            if "-" in first and ":" not in first:
-                begins, ends = (int(edge, 16) for edge in first.split("-"))
-                inside = low <= begins and ends <= high
-            elif inside and first == "Rss:":
-                total += int(line.split()[1]) * 1024
-    return total
-
-
 def arena(bench):
     """What another process sees of the arena is what events say, at the least memory and all the time."""
     two_models(bench)
@@ -931,7 +916,7 @@ def arena(bench):
     def enough():  # a look takes a while, so that what moves meanwhile would be seen twice: it is stopped
         os.kill(process.pid, signal.SIGSTOP)
         wait_until(stopped, 30, "it to stop")
-        seen.append(resident(process.pid, *start["arena"]))
+        seen.append(resident(process.pid, *(int(edge, 16) for edge in start["arena"])))
         os.kill(process.pid, signal.SIGCONT)
         return len(seen) >= 40 and len(set(seen)) > 1
     wait_until(enough, 30, "looks at its memory, some of it given back")
@@ -967,7 +952,7 @@ def loads_take_no_more(bench):
         except OSError as error:
             raise Skipped(f"the peak of a process cannot be set back: {error}") from None
         start = next(event for event in events_of(process.out) if event["event"] == "start")
-        beside = min(status("VmRSS") - resident(process.pid, *start["arena"]) for _ in range(5))
+        beside = min(status("VmRSS") - resident(process.pid, *(int(edge, 16) for edge in start["arena"])) for _ in range(5))
         before = len(loads())
         until(process, "more loads", lambda: len(loads()) >= before + 4)
         most = status("VmHWM")

@@ -147,6 +147,20 @@ def children_of(pid):
     return found
 
 
+def resident(pid, low, high):
+    """Bytes in memory between two addresses, as another process sees them."""
+    total, inside = 0, False
+    with open(f"/proc/{pid}/smaps", encoding="utf-8") as file:
+        for line in file:
+            first = line.split()[0]
+            if "-" in first and ":" not in first:
+                begins, ends = (int(edge, 16) for edge in first.split("-"))
+                inside = low <= begins and ends <= high
+            elif inside and first == "Rss:":
+                total += int(line.split()[1]) * 1024
+    return total
+
+
 def wait_until(condition, limit_s, what):
     """Looks again and again: the event has no other sign."""
     end = time.monotonic() + limit_s

@@ -88,6 +88,15 @@ static void read_all(const char *queries, struct culm_workload *workload,
     }
 }
 
+/* One query on that feed. */
+static void read_one(const char *feed, struct culm_workload *workload,
+                     struct culm_merge_inputs *inputs) {
+    char queries[256];
+    snprintf(queries, sizeof queries, "  - {name: a, model: %s, feed: %s}\n", inside("model.yaml"),
+             feed);
+    read_all(queries, workload, inputs);
+}
+
 static float grey(const struct culm_merge_inputs *inputs, const struct culm_merge_frames *frames,
                   int64_t i) {
     const struct culm_vision_input *input = &inputs->vision[0]->input;
@@ -99,10 +108,7 @@ static void test_parts(void **state) {
     (void)state;
     struct culm_workload workload;
     struct culm_merge_inputs inputs;
-    char queries[256];
-    snprintf(queries, sizeof queries, "  - {name: a, model: %s, feed: wide}\n",
-             inside("model.yaml"));
-    read_all(queries, &workload, &inputs);
+    read_one("wide", &workload, &inputs);
     static const int64_t count[] = {9, 5, 6}, first[] = {0, 9, 14};
     for (int part = 0; part < CULM_MERGE_PARTS; part++) {
         const struct culm_merge_frames *frames = &inputs.set[0].part[part];
@@ -122,10 +128,7 @@ static void test_pieces(void **state) {
     (void)state;
     struct culm_workload workload;
     struct culm_merge_inputs inputs;
-    char queries[256];
-    snprintf(queries, sizeof queries, "  - {name: a, model: %s, feed: long}\n",
-             inside("model.yaml"));
-    read_all(queries, &workload, &inputs);
+    read_one("long", &workload, &inputs);
     static const int64_t end[] = {35, 50, 85, 100, 128, 140, 200};
     static const int part[] = {CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_FIT, CULM_MERGE_CHECK,
                                CULM_MERGE_FIT, CULM_MERGE_CHECK, CULM_MERGE_HELD};
@@ -149,10 +152,7 @@ static void test_no_crumb(void **state) {
     (void)state;
     struct culm_workload workload;
     struct culm_merge_inputs inputs;
-    char queries[256];
-    snprintf(queries, sizeof queries, "  - {name: a, model: %s, feed: odd}\n",
-             inside("model.yaml"));
-    read_all(queries, &workload, &inputs);
+    read_one("odd", &workload, &inputs);
     const struct culm_merge_frames *fit = &inputs.set[0].part[CULM_MERGE_FIT];
     const struct culm_merge_frames *check = &inputs.set[0].part[CULM_MERGE_CHECK];
     assert_int_equal(inputs.set[0].part[CULM_MERGE_HELD].count, 728 - 509);
