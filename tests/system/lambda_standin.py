@@ -110,11 +110,17 @@ class Environment:
         self.current = None    # the one that it has
         self.changed = threading.Condition()
         self.waits = self.frozen = self.dead = False
+        self.process = None
+
+    def start(self):
+        """Its process may ask at once: the service must know it by now."""
+        service = self.service
         variables = {**service.environment, "AWS_LAMBDA_RUNTIME_API": f"{self.address}:{service.port}", "_HANDLER": "bootstrap",
                      "AWS_LAMBDA_FUNCTION_NAME": service.function, "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "AWS_REGION": REGION,
                      "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(service.memory_mb), "TZ": ":UTC", "PATH": os.environ["PATH"]}
-        self.process = subprocess.Popen(service.command, env=variables, stdin=subprocess.DEVNULL, stdout=service.log,
-                                        stderr=service.log, cwd=service.folder)
+        with self.changed:
+            self.process = subprocess.Popen(service.command, env=variables, stdin=subprocess.DEVNULL, stdout=service.log,
+                                            stderr=service.log, cwd=service.folder)
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self):
@@ -155,7 +161,9 @@ class Environment:
             return None if self.dead else self.current
 
     def kill(self):
-        self.process.kill()
+        with self.changed:
+            if self.process:
+                self.process.kill()
 
 
 # --- the service ---
@@ -247,6 +255,7 @@ class Lambda:
             environment = Environment(self, number)
             with self.lock:
                 self.all[environment.address] = environment
+            environment.start()
         environment.give(invocation)
         return environment
 
