@@ -33,6 +33,14 @@ uint64_t culm_rng_mix(uint64_t a, uint64_t b) {
     return finalise(finalise(a + 0x9E3779B97F4A7C15ull) * 3 + b);
 }
 
+uint64_t culm_rng_mix_bytes(uint64_t a, const void *data, size_t len) {
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < len; i++) {
+        a = (a ^ byte[i]) * 0x100000001b3ull;
+    }
+    return culm_rng_mix(a, len);
+}
+
 /* Box and Muller: radius std sqrt(-2 ln u), angle 2 pi v. */
 static double radius_of(double std, double log_u) { return std * sqrt(-2 * log_u); }
 

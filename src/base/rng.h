@@ -9,6 +9,7 @@
 #ifndef CULM_BASE_RNG_H
 #define CULM_BASE_RNG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct culm_rng_block {
@@ -20,6 +21,8 @@ struct culm_rng_block culm_rng(uint64_t key, uint64_t counter_hi, uint64_t count
 
 /* Mixes two numbers into a key; not commutative. (SplitMix64's finaliser.) */
 uint64_t culm_rng_mix(uint64_t a, uint64_t b);
+/* The same of `len` bytes. */
+uint64_t culm_rng_mix_bytes(uint64_t a, const void *data, size_t len);
 
 /* Uniform in [0, 1): the upper 24 bits of a word. */
 static inline float culm_rng_unit(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }

@@ -367,8 +367,11 @@ struct culm_cross_entropy_args {
 /* y[n,f] = scale[r] times the sum over the entries of row r of value x[column, :], or y + that
  * (`add`). A row without entries gives zeros, or leaves y as it is. The value is value[entry[e],h],
  * or value[e,h] where entry is absent; head h weighs columns h f / heads .. (h + 1) f / heads - 1.
- * Terms are added by fused multiply-add; plainly where value is absent, which stands for ones. With
- * `skips` (one head, with values) those whose value is 0 are left out, and a sum begins with 0. */
+ * Terms are added by fused multiply-add; plainly where value is absent, which stands for ones.
+ *
+ * With `kept` (one head; no `entry`) values, or ones, are multiplied by kept_scale. A term is left out
+ * where bit i % 32 of kept[i / 32] is not set, i being kept_at[e], or e where that is absent, or where its
+ * value is 0; and a sum begins with 0. One more word of `kept` may be read than bits are in. */
 struct culm_spmm_args {
     struct culm_out y;     /* rows ldy apart */
     struct culm_in x;      /* rows ldx apart */
@@ -380,7 +383,10 @@ struct culm_spmm_args {
     int64_t n, f, ldx, ldy;
     int64_t heads; /* divides f; 0 stands for 1 */
     int64_t rows;  /* of x: helps to use caches, changes no bit; 0: not known */
-    bool add, skips;
+    bool add;
+    const uint32_t *kept;    /* what is left by dropout; may be absent */
+    const uint32_t *kept_at; /* [E]; may be absent */
+    float kept_scale;
 };
 
 /* value[e,h] = the dot product of a[r] and b[column[e]] over the f / heads columns of head h: in 16
@@ -425,12 +431,12 @@ struct culm_edge_sum_args {
     bool add;
 };
 
-/* y[e] = dropout of value[e], which is element column[e] of sample r: as if the row were dense. */
+/* Bit e % 32 of kept[e / 32] says whether dropout keeps entry e, which is element column[e] of sample r: as
+ * if the row were dense. All words that have a bit of an entry are written. */
 struct culm_sparse_dropout_args {
-    float *y;
-    const float *value; /* [E]; may be y; absent: ones */
+    uint32_t *kept; /* [E] bits */
     const uint64_t *start;
-    const uint32_t *column;
+    const uint32_t *column; /* those of a row rise */
     int64_t n;
     const struct culm_dropout *dropout; /* p above 0; samples = n */
 };

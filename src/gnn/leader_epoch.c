@@ -308,7 +308,7 @@ static void publish_done(struct culm_gnn_leader *leader) {
         add_split(event, leader, "valid", CULM_GNN_VALID, leader->final_totals.correct);
         add_split(event, leader, "test", CULM_GNN_TEST, leader->final_totals.correct);
         add_areas(event, leader->final_area);
-        if (leader->best >= 0) {
+        if (leader->best >= 0 && leader->o.rows[CULM_GNN_TEST] > 0) {
             json_object_set_new(event, "test_at_best_valid", json_real(leader->test_at_best));
         }
     }

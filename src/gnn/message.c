@@ -289,8 +289,9 @@ void culm_gnn_done_encode(const struct culm_gnn_done *done, struct culm_buf *buf
     culm_buf_i32(buf, done->interval);
     culm_buf_u8(buf, done->trained);
     totals_encode(&done->totals, buf);
-    const int64_t work[] = {done->work.tasks, done->work.retried, done->work.gathered_floats,
-                            done->work.ghost_bytes, done->work.worker_bytes, done->work.looks,
+    const int64_t work[] = {done->work.tasks,           done->work.retried,
+                            done->work.gathered_floats, done->work.ghost_bytes,
+                            done->work.worker_bytes,    done->work.looks,
                             done->work.gathers_waiting, done->work.applies_waiting};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
         culm_buf_u64(buf, (uint64_t)work[i]);
@@ -309,8 +310,9 @@ enum culm_status culm_gnn_done_decode(const uint8_t *meta, size_t len,
     done.interval = read_below(&in, 0, layout->intervals);
     done.trained = read_bool(&in);
     done.totals = read_totals(&in);
-    int64_t *work[] = {&done.work.tasks, &done.work.retried, &done.work.gathered_floats,
-                       &done.work.ghost_bytes, &done.work.worker_bytes, &done.work.looks,
+    int64_t *work[] = {&done.work.tasks,           &done.work.retried,
+                       &done.work.gathered_floats, &done.work.ghost_bytes,
+                       &done.work.worker_bytes,    &done.work.looks,
                        &done.work.gathers_waiting, &done.work.applies_waiting};
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
         *work[i] = read_count(&in);

@@ -259,7 +259,8 @@ enum culm_status culm_gnn_numeric_fits(const struct culm_gnn_config *config,
         return CULM_OK;
     }
     if (model->plan.sparse) {
-        size_t each = 6 * sizeof(uint32_t); /* by rows and by columns, and what dropout leaves */
+        size_t each =
+            5 * sizeof(uint32_t) + 1; /* by rows and by columns, and what dropout leaves */
         size_t all = graph->entries * each + (size_t)graph->vertices * sizeof(uint64_t);
         return all <= limit
                    ? CULM_OK
@@ -300,6 +301,14 @@ static bool sparse_is_sound(const struct head *h, const uint64_t *start, const u
         }
     }
     return sound;
+}
+
+static bool all_ones(const float *value, uint64_t entries) {
+    uint64_t e = 0;
+    while (e < entries && value[e] == 1) {
+        e++;
+    }
+    return e == entries;
 }
 
 /* The arrays in the packed blob, looked at as something that others sent. */
@@ -343,7 +352,8 @@ enum culm_status gnn_unpack(struct culm_gnn_numeric *x, struct culm_gnn_task *ta
         .columns = h.columns,
         .start = (const uint64_t *)(at + p.start),
         .column = (const uint32_t *)(at + p.column),
-        .value = (const float *)(at + p.value),
+        .value = all_ones((const float *)(at + p.value), h.entries) ? NULL
+                                                                    : (const float *)(at + p.value),
     };
     return sparse_is_sound(&h, input->sparse.start, input->sparse.column) ? CULM_OK : damaged(task);
 }
@@ -355,9 +365,16 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
     size_t entries = s->start ? s->start[s->n] : 0, at = 0;
     size_t label = next(&at, (size_t)input->n * sizeof(int32_t));
     size_t start = next(&at, ((size_t)s->columns + 2) * sizeof(uint64_t));
-    size_t entry = next(&at, entries * sizeof(uint64_t));
+    size_t entry = next(&at, entries * sizeof(uint32_t));
     size_t row = next(&at, entries * sizeof(uint32_t));
-    size_t dropped = next(&at, entries * sizeof(float));
+    size_t value = next(&at, s->value ? entries * sizeof(float) : 0);
+    size_t kept = next(&at, culm_sparse_kept_words(entries) * sizeof(uint32_t));
+    if (entries > UINT32_MAX) {
+        return culm_error_set(&task->job.error, CULM_ERR_CONFIG,
+                              "interval %d has %zu features that are not 0, and may have %u: use "
+                              "more intervals",
+                              task->interval, entries, UINT32_MAX);
+    }
     enum culm_status status = gnn_blob(x, at, &input->own, &task->job.error);
     if (status != CULM_OK) {
         return status;
@@ -383,13 +400,17 @@ static enum culm_status complete(struct culm_gnn_numeric *x, struct culm_gnn_tas
         for (uint64_t e = s->start[r]; e < s->start[r + 1]; e++) {
             uint64_t k = column_start[s->column[e] + 1]++;
             ((uint32_t *)(own + row))[k] = (uint32_t)r;
-            ((uint64_t *)(own + entry))[k] = e;
+            ((uint32_t *)(own + entry))[k] = (uint32_t)e;
+            if (s->value) {
+                ((float *)(own + value))[k] = s->value[e];
+            }
         }
     }
     s->column_start = column_start;
     s->row = (const uint32_t *)(own + row);
-    s->entry = (const uint64_t *)(own + entry);
-    s->dropped = (float *)(own + dropped);
+    s->entry = (const uint32_t *)(own + entry);
+    s->column_value = s->value ? (const float *)(own + value) : NULL;
+    s->kept = (uint32_t *)(own + kept);
     s->holds = &input->holds;
     return CULM_OK;
 }

@@ -65,6 +65,9 @@ struct culm_attributes {
     int32_t algorithm[3];        /* convolution: of forward, backward data, weight */
 };
 
+/* Mixes all of them into a key [base/rng.h]; what is between them in memory does not count. */
+uint64_t culm_attributes_mix(uint64_t key, const struct culm_attributes *attributes);
+
 struct culm_node_desc {
     const struct culm_op *op;
     int32_t input[CULM_NODE_INPUTS_MAX]; /* value ids; -1: absent, where the operator allows it */

@@ -85,7 +85,8 @@ struct culm_operands {
     struct culm_dropout dropout;    /* p = 0: none */
     double loss_scale;              /* 1 / (samples of the global batch) */
     struct culm_loss_total *loss;
-    const float *ahead; /* what the operators behind it read, which may be fetched; NULL: not known */
+    const float
+        *ahead; /* what the operators behind it read, which may be fetched; NULL: not known */
     int64_t ahead_floats;
 };
 

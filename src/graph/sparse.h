@@ -3,18 +3,20 @@
  * elements are there, by rows, and for gradients by columns too.
  *
  * Row r has the entries e = start[r] .. start[r + 1] - 1: element column[e] is value[e]. Column c has
- * k = column_start[c] .. column_start[c + 1] - 1: row[k], rising, in which it is entry[k].
+ * k = column_start[c] .. column_start[c + 1] - 1: row[k], rising, in which it is entry[k]. The columns
+ * of a row rise too.
  *
  * All arrays are the caller's. Thread: one run at a time where there is dropout, which writes
- * `dropped`; else any.
+ * `kept`; else any.
  */
 #ifndef CULM_GRAPH_SPARSE_H
 #define CULM_GRAPH_SPARSE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* What `dropped` holds, so that backward need not draw again what forward drew. */
+/* What `kept` holds, so that backward need not draw again what forward drew. */
 struct culm_sparse_dropped {
     bool there;
     uint64_t key; /* of the dropout */
@@ -27,9 +29,13 @@ struct culm_sparse_rows {
     const float *value;           /* NULL: ones */
     const uint64_t *column_start; /* [columns+1]; NULL: backward is not run */
     const uint32_t *row;
-    const uint64_t *entry; /* NULL: neither values nor dropout */
-    float *dropped;        /* room for as many values as `column` has; NULL: no dropout */
+    const uint32_t *entry;             /* NULL: no dropout */
+    const float *column_value;         /* value[entry[k]]; NULL: ones */
+    uint32_t *kept;                    /* culm_sparse_kept_words; NULL: no dropout */
     struct culm_sparse_dropped *holds; /* while the rows' ids stay; NULL: drawn each time */
 };
+
+/* A bit for each entry, and a word more, which kernels may read. */
+static inline size_t culm_sparse_kept_words(size_t entries) { return entries / 32 + 2; }
 
 #endif

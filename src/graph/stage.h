@@ -142,13 +142,13 @@ struct culm_stage_run {
     struct culm_loss_total *losses; /* [loss_count] of each, in their order; NULL: not wanted */
     double loss_scale;              /* 1 / (samples of the global batch) */
     void *activations, *scratch;
-    float *grads; /* backward */
-    bool first;   /* backward: store the gradients instead of adding */
+    float *grads;         /* backward */
+    bool first;           /* backward: store the gradients instead of adding */
     const void *d_output; /* where gradients come back: behind a cut, or, of a graph that has no
                              loss, of its outputs */
-    void *d_input;   /* NULL in the first stage */
-    int32_t cursor;  /* forward: the next operator; 0 to begin */
-    const int *stop; /* forward: atomic; may be NULL */
+    void *d_input;        /* NULL in the first stage */
+    int32_t cursor;       /* forward: the next operator; 0 to begin */
+    const int *stop;      /* forward: atomic; may be NULL */
 };
 
 /* CULM_ERR_AGAIN when *stop was seen between two operators: call again with the same run to go on.

@@ -5,9 +5,16 @@
 
 #include <math.h>
 
+/* What dropout makes of a one. */
+static double left(const struct culm_ref_kept *kept, uint64_t e) {
+    uint64_t bit = kept->at ? kept->at[e] : e;
+    return kept->bits[bit / 32] >> (bit % 32) & 1 ? (double)kept->scale : 0;
+}
+
 void culm_ref_spmm(float *y, int64_t ldy, const float *x, int64_t ldx,
                    const struct culm_ref_rows *rows, const float *value, const uint64_t *entry,
-                   const float *scale, int64_t f, int64_t heads, bool add, bool skips) {
+                   const float *scale, int64_t f, int64_t heads, bool add,
+                   const struct culm_ref_kept *kept) {
     for (int64_t r = 0; r < rows->n; r++) {
         for (int64_t i = 0; i < f; i++) {
             int64_t head = i / (f / heads);
@@ -15,7 +22,8 @@ void culm_ref_spmm(float *y, int64_t ldy, const float *x, int64_t ldx,
             for (uint64_t e = rows->start[r]; e < rows->start[r + 1]; e++) {
                 uint64_t at = (entry ? entry[e] : e) * (uint64_t)heads + (uint64_t)head;
                 double by = value ? (double)value[at] : 1;
-                sum += skips && by == 0 ? 0 : by * (double)x[rows->column[e] * ldx + i];
+                by = kept ? by * left(kept, e) : by;
+                sum += kept && by == 0 ? 0 : by * (double)x[rows->column[e] * ldx + i];
             }
             sum = scale ? (double)scale[r] * sum : sum;
             y[r * ldy + i] = (float)(add ? (double)y[r * ldy + i] + sum : sum);
@@ -106,12 +114,13 @@ void culm_ref_edge_sum(float *y, const float *x, const uint64_t *start, const ui
     }
 }
 
-void culm_ref_sparse_dropout(float *y, const float *value, const struct culm_ref_rows *rows,
+void culm_ref_sparse_dropout(uint32_t *kept, const struct culm_ref_rows *rows,
                              const struct culm_dropout *dropout) {
     for (int64_t r = 0; r < rows->n; r++) {
         for (uint64_t e = rows->start[r]; e < rows->start[r + 1]; e++) {
+            uint32_t bit = 1u << e % 32;
             bool drop = culm_dropout_drops(dropout, r, rows->column[e]);
-            y[e] = drop ? 0 : (float)((value ? (double)value[e] : 1) / (1 - dropout->p));
+            kept[e / 32] = drop ? kept[e / 32] & ~bit : kept[e / 32] | bit;
         }
     }
 }

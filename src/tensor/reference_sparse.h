@@ -14,10 +14,17 @@ struct culm_ref_rows {
     const uint32_t *column;
 };
 
-/* y[n,f]; value, entry and scale may be NULL. */
+/* What dropout leaves: kept, kept_at and kept_scale of spmm; `at` may be NULL. */
+struct culm_ref_kept {
+    const uint32_t *bits, *at;
+    float scale;
+};
+
+/* y[n,f]; value, entry, scale and kept may be NULL. */
 void culm_ref_spmm(float *y, int64_t ldy, const float *x, int64_t ldx,
                    const struct culm_ref_rows *rows, const float *value, const uint64_t *entry,
-                   const float *scale, int64_t f, int64_t heads, bool add, bool skips);
+                   const float *scale, int64_t f, int64_t heads, bool add,
+                   const struct culm_ref_kept *kept);
 void culm_ref_sddmm(float *value, const float *a, int64_t lda, const float *b, int64_t ldb,
                     const struct culm_ref_rows *rows, int64_t f, int64_t heads);
 /* largest and sum may be NULL */
@@ -29,7 +36,7 @@ void culm_ref_edge_softmax_backward(float *dscore, float *ds, const float *alpha
                                     const struct culm_ref_rows *rows, int64_t heads, double slope);
 void culm_ref_edge_sum(float *y, const float *x, const uint64_t *start, const uint64_t *entry,
                        int64_t n, int64_t heads, bool add);
-void culm_ref_sparse_dropout(float *y, const float *value, const struct culm_ref_rows *rows,
+void culm_ref_sparse_dropout(uint32_t *kept, const struct culm_ref_rows *rows,
                              const struct culm_dropout *dropout);
 void culm_ref_edge_dropout(float *y, const float *x, const struct culm_ref_rows *rows,
                            const uint32_t *column_id, int64_t heads,

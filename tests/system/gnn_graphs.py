@@ -471,6 +471,19 @@ def kernels_timed(bench):
         equal((ended.code, ended.err.count("\n")), (USAGE, 1), f"exit code of {words}: {ended.err}")
 
 
+def no_test_part(bench):
+    """Of a part of the split that has no vertices nothing is told, nor of it at the best of another one."""
+    pairs = put(bench, "edges.csv", "".join(f"{v} {(v * 5 + 1) % 12}\n" for v in range(12)))
+    labels = put(bench, "labels.csv", "".join(f"{v % 2}\n" for v in range(12)))
+    features = put(bench, "features.json", json.dumps({str(v): [v % 3] for v in range(12)}))
+    done(bench, "import", "edges", pairs, "--labels", labels, "--features", features, "--split", "50/50/0", "--out", bench.path("graph"))
+    config = bench.config({"graph": {"path": bench.path("graph")}, "model": {"layers": 1}, "epochs": 2, "intervals": 1, "eval": {"every": 1}})
+    ended = bench.run("gnn", "train", config, "--out", bench.path("run"), "--json")
+    equal(ended.code, 0, f"exit code; {ended.err}")
+    last = json.loads(ended.out.splitlines()[-1])
+    check("valid" in last and not [key for key in last if key.startswith("test")], f"{last}")
+
+
 def learned(bench):
     """What a finished run knows: as its last event says, and as its logits do."""
     done(bench, "make", "sbm", "--vertices", "300", "--edges", "1200", "--classes", "2", "--features", "12", "--split", "40/20/40",
@@ -504,6 +517,7 @@ def learned(bench):
 cases.add("counts of a configuration", counts)
 cases.add("kernels are timed", kernels_timed)
 cases.add("what was learned", learned)
+cases.add("a split without vertices to test with", no_test_part)
 cases.add("makers are killed", killed)
 cases.add("no space", no_space)
 cases.run()

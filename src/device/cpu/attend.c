@@ -37,32 +37,53 @@ struct sums {
     float of[CULM_EDGE_HEADS_MAX];
 };
 
+/* Lanes `by` and so on, and then any. */
+SIMD vec lanes_from(vec x, int64_t by) {
+#if SIMD_WIDE
+    return _mm512_permutexvar_ps(uadd(ucount(0), uset((uint32_t)by)), x);
+#else
+    float lane[2 * LANES] = {0};
+    vstore(lane, x);
+    return vload(lane + by);
+#endif
+}
+
 /* The lanes of each head, folded. */
 SIMD void fold(const struct attend *s, struct sums *sums) {
-    float lane[LANES];
+    vec lanes = sums->lanes;
     if (!s->lanewise) {
         return;
     }
     if (s->heads == 1) {
-        sums->of[0] = vsum(sums->lanes);
+        sums->of[0] = vsum(lanes);
         return;
     }
-    vstore(lane, sums->lanes);
     for (int64_t width = LANES / 2; width >= s->heads; width /= 2) {
-        for (int64_t i = 0; i < width; i++) {
-            lane[i] += lane[i + width];
-        }
+        lanes = vadd(lanes, lanes_from(lanes, width));
     }
-    memcpy(sums->of, lane, (size_t)s->heads * sizeof *lane);
+    store_part(sums->of, lanes, s->heads);
+}
+
+/* The largest of the lanes of each head. */
+SIMD void fold_largest(vec lanes, int64_t heads, float *top) {
+    for (int64_t width = LANES / 2; width >= heads; width /= 2) {
+        vec other = lanes_from(lanes, width);
+        lanes = vselect(vless(lanes, other), other, lanes);
+    }
+    store_part(top, lanes, heads);
 }
 
 /* 16 lanes, each the number of its head. */
 SIMD vec spread_heads(const float *of, int64_t heads) {
+#if SIMD_WIDE
+    return _mm512_permutexvar_ps(uand(ucount(0), uset((uint32_t)heads - 1)), load_part(of, heads));
+#else
     float lane[LANES];
     for (int64_t i = 0; i < LANES; i++) {
         lane[i] = of[i % heads];
     }
     return vload(lane);
+#endif
 }
 
 /* --- dropout --- */
@@ -118,43 +139,69 @@ SIMD void draw(const struct attend *s, int64_t row, uint64_t from, int64_t count
 
 /* --- forward --- */
 
-/* The scores of a block, their slopes, and the largest so far; asks for the rows that are wanted then. */
-SIMD void scores(const struct attend *s, int64_t row, uint64_t from, int64_t count, int64_t heads,
-                 float *score, float *slope, float *top, bool ask) {
+/* Copies t of a block's entries, and asks for the rows of x that are wanted then. */
+SIMD void copy_t(const struct attend *s, uint64_t from, int64_t count, int64_t heads, float *to,
+                 bool ask) {
     const struct culm_attend_forward_args *a = s->forward;
-    const float *own = a->s + row * heads;
     size_t element = culm_dtype_bytes(a->x.dtype), bytes = (size_t)a->f * element;
-    for (int64_t e = 0; e < count; e++, score += heads, slope += heads) {
+    for (int64_t e = 0; e < count; e++, to += heads) {
         uint32_t column = s->column[from + (uint64_t)e];
-        const float *t = a->t + column * heads;
         const char *x = (const char *)a->x.data + (size_t)(column * a->ldx) * element;
+        memcpy(to, a->t + column * heads, (size_t)heads * sizeof *to);
         for (size_t i = 0; i < bytes && ask; i += 64) {
             __builtin_prefetch(x + i, 0, 3);
         }
-        for (int64_t h = 0; h < heads; h++) {
-            float z = own[h] + t[h];
-            slope[h] = z > 0 ? 1.0f : s->slope;
-            z = z < 0 ? z * s->slope : z;
-            score[h] = z;
-            top[h] = z > top[h] ? z : top[h];
-        }
+    }
+}
+
+/* From t in `score`: the scores of a block, their slopes, and the largest so far. */
+static void score_lanes(const struct attend *s, int64_t row, int64_t count, float *score,
+                        float *slope, float *top) {
+    vec own = spread_heads(s->forward->s + row * s->heads, s->heads);
+    vec largest = spread_heads(top, s->heads), one = vset(1.0f), below = vset(s->slope);
+    for (int64_t i = 0; i < count; i += LANES) {
+        vec z = vadd(own, load_part(score + i, count - i));
+        store_part(slope + i, vselect(vless(vzero(), z), one, below), count - i);
+        z = vselect(vless(z, vzero()), vmul(z, below), z);
+        store_part(score + i, z, count - i);
+        vec more = vselect(vless(largest, z), z, largest);
+        largest = count - i < LANES ? vselect(vfirst(count - i), more, largest) : more;
+    }
+    fold_largest(largest, s->heads, top);
+}
+
+static void score_each(const struct attend *s, int64_t row, int64_t count, float *score,
+                       float *slope, float *top) {
+    const float *own = s->forward->s + row * s->heads;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t h = i % s->heads;
+        float z = own[h] + score[i];
+        slope[i] = z > 0 ? 1.0f : s->slope;
+        z = z < 0 ? z * s->slope : z;
+        score[i] = z;
+        top[h] = z > top[h] ? z : top[h];
     }
 }
 
 static void scores_of(const struct attend *s, int64_t row, uint64_t from, int64_t count,
                       float *score, float *slope, float *top, bool ask) {
     switch (s->heads) {
-    case 1: scores(s, row, from, count, 1, score, slope, top, ask); break;
-    case 4: scores(s, row, from, count, 4, score, slope, top, ask); break;
-    case 8: scores(s, row, from, count, 8, score, slope, top, ask); break;
-    default: scores(s, row, from, count, s->heads, score, slope, top, ask);
+    case 1: copy_t(s, from, count, 1, score, ask); break;
+    case 4: copy_t(s, from, count, 4, score, ask); break;
+    case 8: copy_t(s, from, count, 8, score, ask); break;
+    default: copy_t(s, from, count, s->heads, score, ask);
+    }
+    if (s->lanewise) {
+        score_lanes(s, row, count * s->heads, score, slope, top);
+    } else {
+        score_each(s, row, count * s->heads, score, slope, top);
     }
 }
 
 /* e^(score - largest), in place, and its sums. */
 static void exponentials(const struct attend *s, float *score, int64_t count, const float *top,
                          bool first, struct sums *sum) {
-    vec largest = s->lanewise ? spread_heads(top, s->heads) : vzero();
+    vec largest = s->lanewise ? spread_heads(top, s->heads) : vzero(), lanes = sum->lanes;
     for (int64_t i = 0; i < count && !s->lanewise; i++) {
         score[i] -= top[i % s->heads];
     }
@@ -163,9 +210,10 @@ static void exponentials(const struct attend *s, float *score, int64_t count, co
         if (s->lanewise && count - i < LANES) {
             e = vselect(vfirst(count - i), e, vzero());
         }
-        sum->lanes = first && i == 0 ? e : vadd(sum->lanes, e);
+        lanes = first && i == 0 ? e : vadd(lanes, e);
         store_part(score + i, e, count - i);
     }
+    sum->lanes = lanes;
     for (int64_t i = 0; i < count && !s->lanewise; i++) {
         float *of = &sum->of[i % s->heads];
         *of = first && i < s->heads ? score[i] : *of + score[i];
@@ -177,14 +225,16 @@ static void exponentials(const struct attend *s, float *score, int64_t count, co
 static void weigh(const struct attend *s, float *score, float *slope, float *kept, int64_t count,
                   const struct sums *sum, bool first, struct sums *total) {
     vec factor = s->lanewise ? vdiv(vset(1.0f), spread_heads(sum->of, s->heads)) : vzero();
+    vec lanes = total->lanes;
     for (int64_t i = 0; i < count && s->lanewise; i += LANES) {
         int64_t n = count - i;
         vec alpha = vmul(load_part(score + i, n), factor), g = load_part(slope + i, n);
         vec k = s->dropout ? vmul(alpha, load_part(kept + i, n)) : alpha, part = vmul(alpha, g);
-        total->lanes = first && i == 0 ? part : vadd(total->lanes, part);
+        lanes = first && i == 0 ? part : vadd(lanes, part);
         store_part(kept + i, k, n);
         store_part(slope + i, vmul(k, g), n);
     }
+    total->lanes = lanes;
     for (int64_t i = 0; i < count && !s->lanewise; i++) {
         int64_t h = i % s->heads;
         float alpha = score[i] * (1.0f / sum->of[h]), part = alpha * slope[i];
@@ -268,37 +318,50 @@ static void forward_tile(void *context, int64_t tile, int thread) {
 
 /* --- backward --- */
 
-/* Of a block: exponents of alpha, slopes, and c. */
-SIMD void look(const struct attend *s, const float *t, uint64_t from, int64_t count, int64_t heads,
-               float *exponent, float *slope, float *c) {
-    for (int64_t e = 0; e < count; e++, exponent += heads, slope += heads, c += heads) {
+/* Copies the three things that a block's readers kept: s, lse and c. */
+SIMD void copy_readers(const struct attend *s, uint64_t from, int64_t count, int64_t heads,
+                       float *score, float *lse, float *c) {
+    size_t bytes = (size_t)heads * sizeof *c;
+    for (int64_t e = 0; e < count; e++, score += heads, lse += heads, c += heads) {
         const float *reader = s->backward->reader + s->column[from + (uint64_t)e] * 3 * heads;
-        for (int64_t h = 0; h < heads; h++) {
-            float z = reader[h] + t[h];
-            slope[h] = z > 0 ? 1.0f : s->slope;
-            exponent[h] = (z > 0 ? z : s->slope * z) - reader[heads + h];
-            c[h] = reader[2 * heads + h];
-        }
+        memcpy(score, reader, bytes);
+        memcpy(lse, reader + heads, bytes);
+        memcpy(c, reader + 2 * heads, bytes);
     }
 }
 
-/* exponent = alpha d, and the sums of alpha slope (d dot - c). */
-static void differentiate(const struct attend *s, float *exponent, const float *slope,
+/* Where heads do not divide 16: t of each element. */
+static vec t_of(const float *t, int64_t first, int64_t heads) {
+    float lane[LANES];
+    for (int64_t j = 0; j < LANES; j++) {
+        lane[j] = t[(first + j) % heads];
+    }
+    return vload(lane);
+}
+
+/* From s, lse and c of readers: score = alpha d, and the sums of alpha slope (d dot - c). */
+static void differentiate(const struct attend *s, const float *t, float *score, const float *lse,
                           const float *c, const float *dot, const float *factor, int64_t count,
                           bool first, struct sums *dt) {
+    vec own = s->lanewise ? spread_heads(t, s->heads) : vzero();
+    vec one = vset(1.0f), below = vset(s->slope), lanes = dt->lanes;
     for (int64_t i = 0; i < count; i += LANES) {
         int64_t n = count - i;
-        vec alpha = vexp(load_part(exponent + i, n)), d = load_part(dot + i, n), k = alpha;
+        vec z = vadd(load_part(score + i, n), s->lanewise ? own : t_of(t, i, s->heads));
+        mask above = vless(vzero(), z);
+        vec alpha = vexp(vsub(vselect(above, z, vmul(below, z)), load_part(lse + i, n)));
+        vec d = load_part(dot + i, n), k = alpha;
         if (s->dropout) {
             vec by = load_part(factor + i, n);
             k = vmul(alpha, by);
             d = vmul(d, by);
         }
-        vec g = vmul(vmul(alpha, vsub(d, load_part(c + i, n))), load_part(slope + i, n));
-        store_part(exponent + i, k, n);
+        vec g = vmul(alpha, vsub(d, load_part(c + i, n)));
+        g = vmul(g, vselect(above, one, below));
+        store_part(score + i, k, n);
         if (s->lanewise) {
             g = n < LANES ? vselect(vfirst(n), g, vzero()) : g;
-            dt->lanes = first && i == 0 ? g : vadd(dt->lanes, g);
+            lanes = first && i == 0 ? g : vadd(lanes, g);
             continue;
         }
         float lane[LANES];
@@ -308,12 +371,13 @@ static void differentiate(const struct attend *s, float *exponent, const float *
             *of = first && i + j < s->heads ? lane[j] : *of + lane[j];
         }
     }
+    dt->lanes = lanes;
 }
 
 static void backward_row(const struct attend *s, struct spmm_rows *rows, float *memory, int64_t r) {
     const struct culm_attend_backward_args *a = s->backward;
     int64_t heads = s->heads, room = s->block * heads, width = a->f / heads;
-    float *exponent = memory, *slope = exponent + room, *c = slope + room, *dot = c + room;
+    float *score = memory, *lse = score + room, *c = lse + room, *dot = c + room;
     float *factor = dot + room, *y = a->y + r * a->ldy, *ret_dt = a->dt + r * a->ldt;
     uint64_t begin = s->start[r], end = s->start[r + 1];
     struct sums dt = {.lanes = vzero()};
@@ -327,10 +391,10 @@ static void backward_row(const struct attend *s, struct spmm_rows *rows, float *
         int64_t n = at_most(s->block, (int64_t)(end - e));
         const uint32_t *column = s->column + e;
         switch (heads) {
-        case 1: look(s, t, e, n, 1, exponent, slope, c); break;
-        case 4: look(s, t, e, n, 4, exponent, slope, c); break;
-        case 8: look(s, t, e, n, 8, exponent, slope, c); break;
-        default: look(s, t, e, n, heads, exponent, slope, c);
+        case 1: copy_readers(s, e, n, 1, score, lse, c); break;
+        case 4: copy_readers(s, e, n, 4, score, lse, c); break;
+        case 8: copy_readers(s, e, n, 8, score, lse, c); break;
+        default: copy_readers(s, e, n, heads, score, lse, c);
         }
         if (a->x.dtype == CULM_F32 && a->dy.dtype == CULM_F32) {
             dots_of_row((struct culm_in){a->x.data, CULM_F32}, r * a->ldx,
@@ -342,8 +406,8 @@ static void backward_row(const struct attend *s, struct spmm_rows *rows, float *
         if (s->dropout) {
             draw(s, r, e, n, false, factor);
         }
-        differentiate(s, exponent, slope, c, dot, factor, n * heads, e == begin, &dt);
-        ISA_NAME(spmm_rows_sum)(rows, y, exponent, e, e + (uint64_t)n, e > begin);
+        differentiate(s, t, score, lse, c, dot, factor, n * heads, e == begin, &dt);
+        ISA_NAME(spmm_rows_sum)(rows, y, score, e, e + (uint64_t)n, e > begin);
     }
     fold(s, &dt);
     memcpy(ret_dt, dt.of, (size_t)heads * sizeof *ret_dt);

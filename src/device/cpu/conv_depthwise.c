@@ -8,7 +8,8 @@
  *
  * How it is done: some pixels of a line at a time, whose chains are independent and stay in
  * registers, each tap's filter read once for all of them; where a tap falls off the image, pixel by
- * pixel. Backward data with stride s is that for each remainder of the pixels by s, which sees taps
+ * pixel. The last pixels of a line are done with some that were done already. Channels that do not fill
+ * their vectors are taken as those of several pixels side by side, with filters that are repeated. Backward data with stride s is that for each remainder of the pixels by s, which sees taps
  * and pixels of dy that are evenly spaced. The weights' gradient keeps the sums of several taps
  * of one line in registers.
  */
@@ -17,7 +18,8 @@
 #include "device/cpu/variant.h"
 
 #define PIXELS (SIMD_WIDE ? 8 : 4) /* at a time */
-#define GROUP 4                    /* blocks of channels: one tile of the weights' gradient */
+#define GROUP 16                   /* blocks of channels: one tile of the weights' gradient */
+#define SIDE_FLOATS 512            /* at most, of pixels side by side */
 
 struct depthwise {
     const struct culm_conv *v;
@@ -25,16 +27,19 @@ struct depthwise {
     struct culm_out to;
     struct culm_in from, dy;
     const float *w, *b, *turned; /* NULL: each line turns the filters itself */
+    int64_t side; /* pixels side by side that fill their vectors; 1: no more than that */
     float *dw;
     bool first;
     int64_t group;
 };
 
-/* The weights [C][taps], read as [taps][16] for one block of channels. */
-static void turn_filter(float *to, const float *w, int64_t taps, int64_t channels) {
-    for (int64_t c = 0; c < LANES; c++) {
+/* The weights [C][taps], read as [taps][16] for one block of channels; zeros for those beyond C, or the
+ * first ones again. */
+static void turn_filter(float *to, const float *w, int64_t taps, int64_t first, int64_t channels,
+                        bool again) {
+    for (int64_t c = first; c < first + LANES; c++, to++) {
         for (int64_t tap = 0; tap < taps; tap++) {
-            to[tap * LANES + c] = c < channels ? w[c * taps + tap] : 0.0f;
+            to[tap * LANES] = c < channels || again ? w[c % channels * taps + tap] : 0.0f;
         }
     }
 }
@@ -43,12 +48,21 @@ static void turn_block(void *context, int64_t block, int thread) {
     const struct depthwise *d = context;
     int64_t taps = d->v->kh * d->v->kw, c = block * LANES;
     (void)thread;
-    turn_filter(cpu_shared(d->cpu) + c * taps, d->w + c * taps, taps, at_most(LANES, d->v->c - c));
+    turn_filter(cpu_shared(d->cpu) + c * taps, d->w, taps, c, d->v->c, d->side > 1);
 }
 
 static void turn_all(struct depthwise *d) {
-    int64_t blocks = ceil_div(d->v->c, LANES);
-    if (blocks * LANES * d->v->kh * d->v->kw <= SHARED_FLOATS) {
+    int64_t c = d->v->c, taps = d->v->kh * d->v->kw;
+    d->side = 1;
+    while (c * d->side % LANES && c * d->side < SIDE_FLOATS) {
+        d->side++;
+    }
+    if (c * d->side % LANES || c * d->side > SIDE_FLOATS || d->b || d->v->stride[1] > 1 ||
+        d->from.dtype == CULM_BF16 || d->dy.dtype == CULM_BF16 || d->to.dtype == CULM_BF16) {
+        d->side = 1;
+    }
+    int64_t blocks = ceil_div(c * d->side, LANES);
+    if (blocks * LANES * taps <= SHARED_FLOATS) {
         culm_cpu_run(d->cpu, blocks, turn_block, d);
         d->turned = cpu_shared(d->cpu);
     }
@@ -79,22 +93,29 @@ static void find_inside(struct line *l) {
     l->high = at_least(l->low, l->high);
 }
 
-/* `count` pixels from `pixel` on, taps [first, end) of each, one block of channels. */
-SIMD void some_pixels(const struct line *l, const int count, int64_t pixel, int64_t first,
-                      int64_t end, int64_t c, const float *filter, vec start,
-                      const enum culm_dtype type, const bool whole) {
+/* What is done at once: `count` times `side` pixels from `pixel` on, taps [first, end) of each. */
+struct some {
+    int64_t pixel, side, first, end;
+};
+
+/* One block of channels, of which there are `left`. */
+SIMD void some_pixels(const struct line *l, const int count, const struct some *some, int64_t c,
+                      int64_t left, const float *filter, vec start, const enum culm_dtype type,
+                      const bool whole) {
     vec sum[PIXELS];
-    int64_t left = whole ? LANES : l->c - c, step = l->step * l->c;
+    int64_t step = some->side * l->step * l->c, to_step = some->side * l->to_step;
     struct culm_in from = {l->from.data, type == CULM_DTYPE_COUNT ? l->from.dtype : type};
     struct culm_out to = {l->to.data, type == CULM_DTYPE_COUNT ? l->to.dtype : type};
+    left = whole ? LANES : left;
     for (int p = 0; p < count; p++) {
         sum[p] = start;
     }
     for (int64_t row = 0; row < l->rows; row++) {
-        int64_t x = l->origin + pixel * l->step + first * l->tap_step;
+        int64_t x = l->origin + some->pixel * l->step + some->first * l->tap_step;
         int64_t at = l->row_at[row] + x * l->c + c;
-        const float *f = filter + (l->row_filter[row] + l->filter + first * l->filter_step) * LANES;
-        for (int64_t tap = first; tap < end; tap++) {
+        const float *f =
+            filter + (l->row_filter[row] + l->filter + some->first * l->filter_step) * LANES;
+        for (int64_t tap = some->first; tap < some->end; tap++) {
             vec w = vload(f);
 #pragma GCC unroll 8
             for (int p = 0; p < count; p++) {
@@ -106,56 +127,69 @@ SIMD void some_pixels(const struct line *l, const int count, int64_t pixel, int6
     }
 #pragma GCC unroll 8
     for (int p = 0; p < count; p++) {
-        tstore_part(to, l->to_at + (pixel + p) * l->to_step + c, sum[p], left);
+        tstore_part(to, l->to_at + some->pixel * l->to_step + p * to_step + c, sum[p], left);
     }
 }
 
 /* The same for all channels. */
 SIMD void all_channels(const struct depthwise *d, const struct line *l, const int count,
-                       int64_t pixel, int64_t first, int64_t end, float *own,
-                       const enum culm_dtype type) {
-    int64_t taps = d->v->kh * d->v->kw;
-    for (int64_t c = 0; c < l->c; c += LANES) {
-        int64_t left = l->c - c;
+                       struct some some, float *own, const enum culm_dtype type) {
+    int64_t taps = d->v->kh * d->v->kw, channels = l->c * some.side;
+    for (int64_t c = 0; c < channels; c += LANES) {
+        int64_t left = channels - c;
         vec start = d->b ? load_part(d->b + c, left) : vzero();
         const float *filter = d->turned + c * taps;
         if (!d->turned) {
-            turn_filter(own, d->w + c * taps, taps, at_most(LANES, left));
+            turn_filter(own, d->w, taps, c, l->c, false);
             filter = own;
         }
         if (left >= LANES) {
-            some_pixels(l, count, pixel, first, end, c, filter, start, type, true);
+            some_pixels(l, count, &some, c, left, filter, start, type, true);
         } else {
-            some_pixels(l, count, pixel, first, end, c, filter, start, CULM_DTYPE_COUNT, false);
+            some_pixels(l, count, &some, c, left, filter, start, type, false);
         }
+    }
+}
+
+/* Pixels of which every tap is on the image, as many at once as there are: at least `count` times
+ * `side`. */
+SIMD void pixels_inside(const struct depthwise *d, const struct line *l, const int count,
+                        int64_t side, float *own, const enum culm_dtype type) {
+    for (int64_t pixel = l->low; pixel < l->high; pixel += count * side) {
+        struct some some = {at_most(pixel, l->high - count * side), side, 0, l->taps};
+        all_channels(d, l, count, some, own, type);
+    }
+}
+
+/* Pixels [from, to), some of whose taps may be off the image. */
+SIMD void pixels_outside(const struct depthwise *d, const struct line *l, int64_t from, int64_t to,
+                         float *own, const enum culm_dtype type) {
+    for (int64_t pixel = from; pixel < to; pixel++) {
+        int64_t first = 0, x = l->origin + pixel * l->step, end = l->taps;
+        while (first < end &&
+               (x + first * l->tap_step < 0 || x + first * l->tap_step >= l->width)) {
+            first++;
+        }
+        while (end > first &&
+               (x + (end - 1) * l->tap_step < 0 || x + (end - 1) * l->tap_step >= l->width)) {
+            end--;
+        }
+        all_channels(d, l, 1, (struct some){pixel, 1, first, end}, own, type);
     }
 }
 
 SIMD void line_of_type(const struct depthwise *d, const struct line *l, float *own,
                        const enum culm_dtype type) {
-    int64_t pixel = 0;
-    while (pixel < l->pixels) {
-        if (pixel < l->low || pixel >= l->high) {
-            int64_t first = 0, x = l->origin + pixel * l->step, end = l->taps;
-            while (first < end &&
-                   (x + first * l->tap_step < 0 || x + first * l->tap_step >= l->width)) {
-                first++;
-            }
-            while (end > first &&
-                   (x + (end - 1) * l->tap_step < 0 || x + (end - 1) * l->tap_step >= l->width)) {
-                end--;
-            }
-            all_channels(d, l, 1, pixel++, first, end, own, CULM_DTYPE_COUNT);
-        } else if (pixel + PIXELS <= l->high) {
-            all_channels(d, l, PIXELS, pixel, 0, l->taps, own, type);
-            pixel += PIXELS;
-        } else if (pixel + PIXELS / 2 <= l->high) {
-            all_channels(d, l, PIXELS / 2, pixel, 0, l->taps, own, type);
-            pixel += PIXELS / 2;
-        } else {
-            all_channels(d, l, 1, pixel++, 0, l->taps, own, type);
-        }
+    const int64_t inside = l->high - l->low, side = inside >= d->side ? d->side : 1;
+    pixels_outside(d, l, 0, l->low, own, type);
+    if (inside >= PIXELS * side) {
+        pixels_inside(d, l, PIXELS, side, own, type);
+    } else if (inside >= PIXELS / 2 * side) {
+        pixels_inside(d, l, PIXELS / 2, side, own, type);
+    } else {
+        pixels_inside(d, l, 1, side, own, type);
     }
+    pixels_outside(d, l, l->high, l->pixels, own, type);
 }
 
 static void run_line(const struct depthwise *d, struct line *l, int thread) {
@@ -268,6 +302,10 @@ SIMD void some_taps(const struct depthwise *d, const struct taps *t, const int r
     for (int64_t ox = 0; ox < v->ow; ox++) {
         int64_t x = x0 + ox * v->stride[1], at = t->x_at + x * c;
         vec g = tload_part(dy, t->dy_at + ox * c, left);
+        if (type == CULM_F32) { /* no processor sees that the next line is read next */
+            __builtin_prefetch((const float *)dy.data + t->dy_at + (ox + v->ow) * c);
+            __builtin_prefetch((const float *)from.data + at + rows * t->x_row);
+        }
         if (ox >= low && ox < high) {
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++)
@@ -354,10 +392,13 @@ static void weight_group(void *context, int64_t group, int thread) {
     for (int64_t line = 0; line < v->n * v->oh; line++) {
         for (int64_t c = first; c < end; c += LANES) {
             float *of_block = total + (c - first) * taps;
-            if (!same || v->c - c < LANES) {
+            const bool whole = v->c - c >= LANES, wide = d->from.dtype == CULM_F32;
+            if (!same || (!whole && !wide)) {
                 weight_line(d, line, c, of_block, CULM_DTYPE_COUNT, false);
-            } else if (d->from.dtype == CULM_F32) {
+            } else if (wide && whole) {
                 weight_line(d, line, c, of_block, CULM_F32, true);
+            } else if (wide) {
+                weight_line(d, line, c, of_block, CULM_F32, false);
             } else {
                 weight_line(d, line, c, of_block, CULM_BF16, true);
             }
@@ -392,6 +433,6 @@ void ISA_NAME(conv_depthwise_backward_weight)(struct culm_cpu *cpu, const struct
                                               bool first) {
     struct depthwise d = {.v = v, .cpu = cpu, .from = x, .dy = dy, .dw = dw, .first = first};
     int64_t blocks = ceil_div(v->c, LANES);
-    d.group = at_least(1, at_most(GROUP, blocks / (2 * cpu->threads)));
+    d.group = at_least(1, at_most(GROUP, cpu->threads > 1 ? blocks / (2 * cpu->threads) : blocks));
     culm_cpu_run(cpu, ceil_div(blocks, d.group), weight_group, &d);
 }

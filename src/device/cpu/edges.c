@@ -1,13 +1,12 @@
 /*
  * What is computed for each entry of a sparse matrix, and the sums over rows that go with it: edge
- * scores, their softmax, dropout of edges and of sparse features.
+ * scores, their softmax, sums by entry.
  *
  * The sums of softmax over a row's [entries, heads]: where heads divides 16, lane l of 16 takes
  * elements l, l + 16, ..., and the lanes of a head are folded by halves; else entry after entry.
  */
 #include "device/cpu/edges.h"
 #include "device/cpu/dots.h"
-#include "device/cpu/drop.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
@@ -316,158 +315,6 @@ static void edge_sum_tile(void *context, int64_t tile, int thread) {
 void ISA_NAME(edge_sum)(struct culm_cpu *cpu, const struct culm_edge_sum_args *args) {
     struct edge_sum s = {.a = args, .chunks = chunks_of(cpu, args->start, args->n)};
     culm_cpu_run(cpu, s.chunks.count, edge_sum_tile, &s);
-}
-
-/* ---- dropout ---- */
-
-struct edge_drop {
-    const struct culm_sparse_dropout_args *sparse;
-    const struct culm_edge_dropout_args *edge;
-    const struct culm_dropout *dropout;
-    struct chunks chunks;
-    uint32_t threshold;
-    float scale;
-};
-
-static struct edge_drop edge_drop_of(const struct culm_cpu *cpu, const uint64_t *start, int64_t n,
-                                     const struct culm_dropout *dropout) {
-    assert(dropout->p > 0 && dropout->p < 1 && dropout->samples == n);
-    return (struct edge_drop){.dropout = dropout,
-                              .chunks = chunks_of(cpu, start, n),
-                              .threshold = drop_threshold(dropout->p),
-                              .scale = (float)(1.0 / (1.0 - dropout->p))};
-}
-
-/* The ids of the samples that entries e .. e + n - 1 belong to, from row *row on, as halves. */
-SIMD void ids_of(const struct edge_drop *s, const uint64_t *start, uint64_t e, int n, int64_t *row,
-                 uvec *ret_low, uvec *ret_high) {
-    uint32_t low[LANES] = {0}, high[LANES] = {0};
-    while (start[*row + 1] <= e) {
-        ++*row;
-    }
-    if (start[*row + 1] >= e + (uint64_t)n) { /* all of one row */
-        uint64_t id = culm_dropout_sample(s->dropout, *row);
-        *ret_low = uset((uint32_t)id);
-        *ret_high = uset((uint32_t)(id >> 32));
-        return;
-    }
-    for (int i = 0; i < n; i++) {
-        while (start[*row + 1] <= e + (uint64_t)i) {
-            ++*row;
-        }
-        uint64_t id = culm_dropout_sample(s->dropout, *row);
-        low[i] = (uint32_t)id;
-        high[i] = (uint32_t)(id >> 32);
-    }
-    memcpy(ret_low, low, sizeof low);
-    memcpy(ret_high, high, sizeof high);
-}
-
-SIMD uvec uselect(mask m, uvec yes, uvec no) {
-    return ubits(vselect(m, ufloat_bits(yes), ufloat_bits(no)));
-}
-
-/* The random bits of element `column` of each lane, which has drawn its block. */
-SIMD uvec bits_of_columns(const struct drop_bits *bits, uvec column) {
-    uvec slot = uand(ushift_right(column, 4), uset(7));
-    uvec low = uselect(uless(slot, uset(2)), bits->word[0], bits->word[1]);
-    uvec high = uselect(uless(slot, uset(6)), bits->word[2], bits->word[3]);
-    uvec word = uselect(uless(slot, uset(4)), low, high);
-    return uselect(uless(uand(slot, uset(1)), uset(1)), uand(word, uset(0xFFFF)),
-                   ushift_right(word, 16));
-}
-
-/* Entries are drawn sixteen at a time, whatever rows they are in. */
-static void sparse_dropout_tile(void *context, int64_t tile, int thread) {
-    const struct edge_drop *s = context;
-    const struct culm_sparse_dropout_args *a = s->sparse;
-    (void)thread;
-    int64_t row = chunk_row(&s->chunks, tile), to = chunk_row(&s->chunks, tile + 1);
-    uint64_t end = a->start[to];
-    uvec threshold = uset(s->threshold);
-    vec scale = vset(s->scale);
-    for (uint64_t e = a->start[row]; e < end; e += LANES) {
-        int n = end - e < LANES ? (int)(end - e) : LANES;
-        uint32_t part[LANES] = {0};
-        uvec column, low, high;
-        memcpy(part, a->column + e, (size_t)n * sizeof *part);
-        memcpy(&column, part, sizeof column);
-        ids_of(s, a->start, e, n, &row, &low, &high);
-        uvec counter = uadd(ushift_left(ushift_right(column, 7), 4), uand(column, uset(15)));
-        struct drop_bits bits = drop_draw_lanes(s->dropout->key, counter, uset(0), low, high);
-        vec x = a->value ? load_part(a->value + e, n) : vset(1.0f);
-        mask drop = uless(bits_of_columns(&bits, column), threshold);
-        store_part(a->y + e, vselect(drop, vzero(), vmul(x, scale)), n);
-    }
-}
-
-void ISA_NAME(sparse_dropout)(struct culm_cpu *cpu, const struct culm_sparse_dropout_args *args) {
-    struct edge_drop s = edge_drop_of(cpu, args->start, args->n, args->dropout);
-    s.sparse = args;
-    culm_cpu_run(cpu, s.chunks.count, sparse_dropout_tile, &s);
-}
-
-/* Entries e .. e + n - 1, n at most LANES, of which `bits` are heads first .. first + 7. */
-SIMD void drop_entries(const struct edge_drop *s, const struct drop_bits *bits, uint64_t e,
-                       int64_t n, int64_t first) {
-    const struct culm_edge_dropout_args *a = s->edge;
-    uint32_t word[4][LANES];
-    uint64_t at = e * (uint64_t)a->heads;
-    uvec threshold = uset(s->threshold);
-    vec scale = vset(s->scale);
-    if (a->heads == 1) { /* lane i is entry i */
-        vec x = load_part(a->x + at, n);
-        store_part(a->y + at, drop_apply(bits, 0, threshold, scale, x), n);
-        return;
-    }
-    if (a->heads == 8) {
-        const struct drop_entries_bits order = drop_by_entry(bits);
-        for (int64_t i = 0; i < n * 8; i += LANES) {
-            uvec half = drop_of_entries(&order, i);
-            vec x = load_part(a->x + at + (uint64_t)i, n * 8 - i);
-            x = vselect(uless(half, threshold), vzero(), vmul(x, scale));
-            store_part(a->y + at + (uint64_t)i, x, n * 8 - i);
-        }
-        return;
-    }
-    memcpy(word, bits->word, sizeof word);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t h = first; h < at_most(first + 8, a->heads); h++) {
-            uint64_t to = at + (uint64_t)(i * a->heads + h);
-            uint32_t half = word[h % 8 / 2][i] >> (h % 2 * 16) & 0xFFFF;
-            a->y[to] = half < s->threshold ? 0.0f : a->x[to] * s->scale;
-        }
-    }
-}
-
-static void edge_dropout_tile(void *context, int64_t tile, int thread) {
-    const struct edge_drop *s = context;
-    const struct culm_edge_dropout_args *a = s->edge;
-    (void)thread;
-    int64_t row = chunk_row(&s->chunks, tile), to = chunk_row(&s->chunks, tile + 1);
-    uint64_t end = a->start[to];
-    for (uint64_t e = a->start[row]; e < end; e += LANES) {
-        uint32_t id[LANES] = {0};
-        int n = end - e < LANES ? (int)(end - e) : LANES;
-        for (int i = 0; i < n; i++) {
-            uint32_t column = a->column[e + (uint64_t)i];
-            id[i] = a->column_id ? a->column_id[column] : column;
-        }
-        uvec c2, c3, above;
-        memcpy(&c2, id, sizeof c2);
-        ids_of(s, a->start, e, n, &row, &c3, &above);
-        for (int64_t h = 0; h < a->heads; h += 8) {
-            struct drop_bits bits =
-                drop_draw_lanes(s->dropout->key, uset((uint32_t)(h / 8)), uset(0), c2, c3);
-            drop_entries(s, &bits, e, n, h);
-        }
-    }
-}
-
-void ISA_NAME(edge_dropout)(struct culm_cpu *cpu, const struct culm_edge_dropout_args *args) {
-    struct edge_drop s = edge_drop_of(cpu, args->start, args->n, args->dropout);
-    s.edge = args;
-    culm_cpu_run(cpu, s.chunks.count, edge_dropout_tile, &s);
 }
 
 /* ---- argmax ---- */

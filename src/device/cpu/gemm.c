@@ -20,13 +20,15 @@
  *
  * A result that is scattered over an image is formed in a block of rows x columns in
  * scratch, from all terms at once (K_PIECE is then K), and written when it is complete.
+ *
+ * Where packing would cost more than it brings, operands are read where they lie: gemm_direct.c.
  */
+#include "device/cpu/gemm_direct.h"
 #include "device/cpu/gemm_pack.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
 
-#define KC 256
 #define K_PIECE 2048 /* a multiple of KC */
 #define A_RUN 1024   /* a multiple of KC */
 #define MC (8 * MR)
@@ -183,6 +185,14 @@ static void multiply_panel(struct work *w, int64_t panel, int64_t first_row, int
     }
 }
 
+/* Some rows, all of whose columns are few. */
+static void multiply_directly(void *context, int64_t tile, int thread) {
+    const struct job *job = context;
+    int64_t row = tile * job->tile_rows;
+    (void)thread;
+    ISA_NAME(direct_rows_tile)(job->p, job->packed, row, at_most(job->tile_rows, job->p->m - row));
+}
+
 /* Some blocks of rows by one part of the panels. */
 static void multiply(void *context, int64_t tile, int thread) {
     const struct job *job = context;
@@ -241,6 +251,10 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
     if (!p->m || !p->n) {
         return;
     }
+    if (ISA_NAME(direct_columns)(p)) {
+        ISA_NAME(direct_columns_run)(cpu, p);
+        return;
+    }
     int64_t piece = K_PIECE;
     if (job.aside || p->b.kind == OPERAND_WEIGHTS) {
         piece = at_least(1, at_most(p->k, PRODUCT_MAX_TERMS / KC * KC));
@@ -254,6 +268,11 @@ void ISA_NAME(product)(struct culm_cpu *cpu, const struct product *p) {
         for (job.n0 = 0; job.n0 < p->n; job.n0 += most) {
             job.panels = ceil_div(at_most(most, p->n - job.n0), NR);
             culm_cpu_run(cpu, job.panels, pack_panel, &job);
+            if (job.k_count == p->k && job.panels * NR >= p->n && ISA_NAME(direct_rows)(p)) {
+                job.tile_rows = round_up(at_least(MC, ceil_div(p->m, 16 * cpu->threads)), MR);
+                culm_cpu_run(cpu, ceil_div(p->m, job.tile_rows), multiply_directly, &job);
+                continue;
+            }
             job.rows = round_up(ceil_div(p->m, ceil_div(p->m, MC)), MR); /* of equal size */
             int64_t blocks = ceil_div(p->m, job.rows);
             job.parts = 1;

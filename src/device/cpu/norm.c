@@ -9,13 +9,20 @@
  *
  * Without a residual, backward finds again what the function saw from x, by the operations of
  * forward; with one it looks at y. Nothing but x (and y) need be kept.
+ *
+ * Few columns do not fill a vector: elements are normalised by coefficients that are repeated until they are
+ * whole vectors. Where statistics are given, the gradient of x needs no sums, and is written in the walk for
+ * those of the parameters.
  */
 #include "device/cpu/functions.h"
 #include "device/cpu/variant.h"
 
 #include <assert.h>
 
-#define STRIP 64 /* columns that one thread folds */
+#define STRIP 64   /* columns that one thread folds */
+#define REPEAT 512 /* floats at most, of coefficients that are repeated */
+#define FEW 4      /* vectors of a row whose sums stay in registers, */
+#define MANY 512   /* where columns are at most as many */
 
 /* Per column, in shared scratch. */
 enum { MEAN, SCALE, SHIFT, OFFSET, SLOPE, COEFFICIENTS };
@@ -29,7 +36,10 @@ struct norm {
     float *coefficient[COEFFICIENTS]; /* [width] each */
     float *partial;                   /* [blocks][3][width]; backward uses two */
     int64_t width, block_rows, blocks;
-    bool first;
+    bool first, fused; /* fused: the walk for the sums writes dx, too */
+    int64_t period;    /* of the coefficients: c, or a multiple of it */
+    const float *periodic[COEFFICIENTS];
+    float repeated[COEFFICIENTS][REPEAT];
 };
 
 static struct norm norm_of(struct culm_cpu *cpu, const struct culm_batchnorm *how) {
@@ -151,6 +161,22 @@ static void statistics_fold_tile(void *context, int64_t tile, int thread) {
     prepare(s, from, from + columns);
 }
 
+/* Coefficients as whole vectors, if that is not too long. */
+static void repeat(struct norm *s) {
+    int64_t c = s->how.c, period = c;
+    while (period % LANES && period < REPEAT) {
+        period += c;
+    }
+    bool repeated = period > c && period % LANES == 0 && period <= REPEAT;
+    s->period = repeated ? period : c;
+    for (int k = 0; k < COEFFICIENTS; k++) {
+        s->periodic[k] = repeated ? s->repeated[k] : s->coefficient[k];
+        for (int64_t i = 0; i < period && repeated; i++) {
+            s->repeated[k][i] = s->coefficient[k][i % c];
+        }
+    }
+}
+
 static void prepare_tile(void *context, int64_t tile, int thread) {
     struct norm *s = context;
     (void)thread;
@@ -169,16 +195,19 @@ SIMD void normalise(const struct norm *s, int64_t at, int64_t rows, enum culm_fu
         y.dtype = s->out.dtype;
     }
     vec alpha = vset((float)s->how.alpha);
-    int64_t c = s->how.c;
-    for (int64_t row = 0; row < rows; row++) {
-        for (int64_t i = 0; i < c; i += LANES) {
-            int64_t j = at + row * c + i;
-            vec v = vsub(tload_part(x, j, c - i), vload(s->coefficient[MEAN] + i));
-            v = vfma(v, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
+    const float *mean = s->periodic[MEAN], *scale = s->periodic[SCALE];
+    const float *shift = s->periodic[SHIFT];
+    const int64_t end = at + rows * s->how.c;
+    for (; at < end; at += s->period) {
+        int64_t count = at_most(s->period, end - at);
+        for (int64_t i = 0; i < count; i += LANES) {
+            int64_t j = at + i, left = count - i;
+            vec v = vsub(tload_part(x, j, left), vload(mean + i));
+            v = vfma(v, vload(scale + i), vload(shift + i));
             if (adds) {
-                v = vadd(v, tload_part(residual, j, c - i));
+                v = vadd(v, tload_part(residual, j, left));
             }
-            tstore_part(y, j, vrelu(function, v, alpha), c - i);
+            tstore_part(y, j, vrelu(function, v, alpha), left);
         }
     }
 }
@@ -191,7 +220,8 @@ static void normalise_tile(void *context, int64_t tile, int thread) {
     bool adds = s->residual.data, relu = s->how.function == CULM_FUNCTION_RELU;
     bool relu6 = s->how.function == CULM_FUNCTION_RELU6;
     enum culm_dtype type = s->x.dtype;
-    bool special = SPECIAL && (relu || relu6 || s->how.function == CULM_FUNCTION_NONE) &&
+    bool leaky = s->how.function == CULM_FUNCTION_LEAKY_RELU && type == CULM_F32;
+    bool special = SPECIAL && (relu || relu6 || leaky || s->how.function == CULM_FUNCTION_NONE) &&
                    s->out.dtype == type && (!adds || s->residual.dtype == type);
 #define CASE(TYPE, FUNCTION)                                                                       \
     if (adds)                                                                                      \
@@ -200,6 +230,8 @@ static void normalise_tile(void *context, int64_t tile, int thread) {
         normalise(s, at, rows, CULM_FUNCTION_##FUNCTION, false, CULM_##TYPE)
     if (!special) {
         normalise(s, at, rows, s->how.function, adds, CULM_DTYPE_COUNT);
+    } else if (leaky) {
+        CASE(F32, LEAKY_RELU);
     } else if (type == CULM_F32 && relu6) {
         CASE(F32, RELU6);
     } else if (relu6) {
@@ -232,6 +264,7 @@ void ISA_NAME(batchnorm_forward)(struct culm_cpu *cpu,
         culm_cpu_run(cpu, s.blocks, statistics_tile, &s);
         culm_cpu_run(cpu, ceil_div(args->how->c, STRIP), statistics_fold_tile, &s);
     }
+    repeat(&s);
     culm_cpu_run(cpu, s.blocks, normalise_tile, &s);
 }
 
@@ -240,83 +273,156 @@ void ISA_NAME(batchnorm_forward)(struct culm_cpu *cpu,
 /* How the gradient before the function is found. */
 enum through { PLAIN, FROM_X, FROM_Y };
 
-/* dy times the slope of the function, at element j, column i. */
-SIMD vec before_function(const struct norm *s, struct culm_in dy, struct culm_in y, vec off,
-                         int64_t j, int64_t i, enum culm_function function, enum through through,
-                         vec alpha) {
-    int64_t n = s->how.c - i;
-    vec d = tload_part(dy, j, n), kept;
+/* Arrays as backward knows them. */
+struct seen {
+    struct culm_in x, dy, y;
+    struct culm_out dresidual, dx;
+    vec alpha;
+};
+
+SIMD struct seen seen_of(const struct norm *s, enum culm_dtype type) {
+    const bool mixed = type == CULM_DTYPE_COUNT;
+    return (struct seen){.x = {s->x.data, mixed ? s->x.dtype : type},
+                         .dy = {s->dy.data, mixed ? s->dy.dtype : type},
+                         .y = {s->y.data, mixed ? s->y.dtype : type},
+                         .dresidual = {s->dresidual.data, mixed ? s->dresidual.dtype : type},
+                         .dx = {s->out.data, mixed ? s->out.dtype : type},
+                         .alpha = vset((float)s->how.alpha)};
+}
+
+/* dy times the slope of the function, at element j on, of which there are `left`; off is x - mean. */
+SIMD vec before_function(const struct seen *from, vec off, vec scale, vec shift, int64_t j,
+                         int64_t left, enum culm_function function, enum through through) {
+    vec d = tload_part(from->dy, j, left), kept;
     if (through == PLAIN) {
         return d;
     }
-    if (through == FROM_Y) {
-        kept = tload_part(y, j, n);
-    } else {
-        kept = vfma(off, vload(s->coefficient[SCALE] + i), vload(s->coefficient[SHIFT] + i));
-    }
-    return vrelu_backward(function, d, kept, alpha);
+    kept = through == FROM_Y ? tload_part(from->y, j, left) : vfma(off, scale, shift);
+    return vrelu_backward(function, d, kept, from->alpha);
 }
 
-/* The block's sums of the gradient, and of it times x - mean; and the residual's gradient. */
+/* Coefficients of sixteen columns, of which there are `left`, and their sums. */
+struct column {
+    int64_t left;
+    vec mean, scale, shift, sum, product;
+};
+
+SIMD struct column column_at(const struct norm *s, int64_t i) {
+    return (struct column){.left = s->how.c - i,
+                           .mean = vload(s->coefficient[MEAN] + i),
+                           .scale = vload(s->coefficient[SCALE] + i),
+                           .shift = vload(s->coefficient[SHIFT] + i)};
+}
+
+/* Adds element j on: the gradient, and it times x - mean. Writes the gradient of the residual and, if
+ * that is wanted here, that of x. */
+SIMD void backward_add(const struct seen *from, struct column *column, int64_t j, const bool fused,
+                       enum culm_function function, enum through through) {
+    vec off = vsub(tload_part(from->x, j, column->left), column->mean);
+    vec d = before_function(from, off, column->scale, column->shift, j, column->left, function,
+                            through);
+    if (from->dresidual.data) {
+        tstore_part(from->dresidual, j, d, column->left);
+    }
+    if (fused) {
+        tstore_part(from->dx, j, vmul(d, column->scale), column->left);
+    }
+    column->sum = vadd(column->sum, d);
+    column->product = vfma(d, off, column->product);
+}
+
+/* The block's sums, in memory. */
 SIMD void backward_sums(const struct norm *s, int64_t block, enum culm_function function,
                         enum through through, enum culm_dtype type) {
-    struct culm_in x = {s->x.data, type}, dy = {s->dy.data, type}, y = {s->y.data, type};
-    struct culm_out dresidual = {s->dresidual.data, type};
-    if (type == CULM_DTYPE_COUNT) {
-        x.dtype = s->x.dtype;
-        dy.dtype = s->dy.dtype;
-        y.dtype = s->y.dtype;
-        dresidual.dtype = s->dresidual.dtype;
-    }
+    const struct seen from = seen_of(s, type);
+    const bool fused = s->fused;
     float *sum = s->partial + block * 3 * s->width, *product = sum + s->width;
     int64_t c = s->how.c, at = block * s->block_rows * c, rows = rows_of(s, block);
-    vec alpha = vset((float)s->how.alpha);
-    for (int64_t i = 0; i < c; i += LANES) {
-        vstore(sum + i, vzero());
-        vstore(product + i, vzero());
-    }
+    memset(sum, 0, 2 * (size_t)s->width * sizeof *sum);
     for (int64_t row = 0; row < rows; row += 2) {
         int64_t pair = row + 2 <= rows ? 2 : 1;
         for (int64_t i = 0; i < c; i += LANES) {
-            vec a = vload(sum + i), b = vload(product + i);
-            vec mean = vload(s->coefficient[MEAN] + i);
+            struct column column = column_at(s, i);
+            column.sum = vload(sum + i);
+            column.product = vload(product + i);
 #pragma GCC unroll 2
             for (int64_t r = 0; r < pair; r++) {
-                int64_t j = at + (row + r) * c + i;
-                vec off = vsub(tload_part(x, j, c - i), mean);
-                vec d = before_function(s, dy, y, off, j, i, function, through, alpha);
-                if (dresidual.data) {
-                    tstore_part(dresidual, j, d, c - i);
-                }
-                a = vadd(a, d);
-                b = vfma(d, off, b);
+                backward_add(&from, &column, at + (row + r) * c + i, fused, function, through);
             }
-            vstore(sum + i, a);
-            vstore(product + i, b);
+            vstore(sum + i, column.sum);
+            vstore(product + i, column.product);
         }
     }
 }
 
+/* The same of columns i on, in registers: `vectors` of them. */
+SIMD void backward_few(const struct norm *s, int64_t block, int64_t i, const int vectors,
+                       const bool fused, enum culm_function function, enum through through,
+                       enum culm_dtype type) {
+    const struct seen from = seen_of(s, type);
+    float *sum = s->partial + block * 3 * s->width + i, *product = sum + s->width;
+    int64_t c = s->how.c, at = block * s->block_rows * c + i, end = at + rows_of(s, block) * c;
+    struct column column[FEW];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        column[v] = column_at(s, i + v * LANES);
+        column[v].left = v + 1 < vectors ? LANES : column[v].left;
+        column[v].sum = column[v].product = vzero();
+    }
+    for (; at < end; at += c) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            backward_add(&from, &column[v], at + v * LANES, fused, function, through);
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        vstore(sum + v * LANES, column[v].sum);
+        vstore(product + v * LANES, column[v].product);
+    }
+}
+
+SIMD void backward_sums_of(const struct norm *s, int64_t block, enum culm_function function,
+                           enum through through, enum culm_dtype type) {
+    if (type != CULM_F32 || s->how.c > MANY) {
+        backward_sums(s, block, function, through, type);
+        return;
+    }
+#define CASE(count)                                                                                \
+    case count:                                                                                    \
+        if (s->fused)                                                                              \
+            backward_few(s, block, i, count, true, function, through, type);                       \
+        else                                                                                       \
+            backward_few(s, block, i, count, false, function, through, type);                      \
+        break
+    for (int64_t i = 0; i < s->how.c; i += FEW * LANES) {
+        switch (at_most(FEW, ceil_div(s->how.c - i, LANES))) {
+            CASE(1);
+            CASE(2);
+            CASE(3);
+            CASE(FEW);
+        }
+    }
+#undef CASE
+}
+
 SIMD void backward_input(const struct norm *s, int64_t block, enum culm_function function,
                          enum through through, enum culm_dtype type) {
-    struct culm_in x = {s->x.data, type}, dy = {s->dy.data, type}, y = {s->y.data, type};
-    struct culm_out dx = {s->out.data, type};
-    if (type == CULM_DTYPE_COUNT) {
-        x.dtype = s->x.dtype;
-        dy.dtype = s->dy.dtype;
-        y.dtype = s->y.dtype;
-        dx.dtype = s->out.dtype;
-    }
-    int64_t c = s->how.c, at = block * s->block_rows * c, rows = rows_of(s, block);
-    vec alpha = vset((float)s->how.alpha);
-    for (int64_t row = 0; row < rows; row++) {
-        for (int64_t i = 0; i < c; i += LANES) {
-            int64_t j = at + row * c + i;
-            vec off = vsub(tload_part(x, j, c - i), vload(s->coefficient[MEAN] + i));
-            vec d = before_function(s, dy, y, off, j, i, function, through, alpha);
-            d = vsub(d, vload(s->coefficient[OFFSET] + i));
-            d = vfnma(off, vload(s->coefficient[SLOPE] + i), d);
-            tstore_part(dx, j, vmul(d, vload(s->coefficient[SCALE] + i)), c - i);
+    const struct seen from = seen_of(s, type);
+    const float *const *coefficient = s->periodic;
+    int64_t at = block * s->block_rows * s->how.c, end = at + rows_of(s, block) * s->how.c;
+    for (; at < end; at += s->period) {
+        int64_t count = at_most(s->period, end - at);
+        for (int64_t i = 0; i < count; i += LANES) {
+            int64_t j = at + i, left = count - i;
+            vec scale = vload(coefficient[SCALE] + i), shift = vload(coefficient[SHIFT] + i);
+            vec off = vsub(tload_part(from.x, j, left), vload(coefficient[MEAN] + i));
+            vec d = before_function(&from, off, scale, shift, j, left, function, through);
+            if (!s->how.inference) {
+                d = vsub(d, vload(coefficient[OFFSET] + i));
+                d = vfnma(off, vload(coefficient[SLOPE] + i), d);
+            }
+            tstore_part(from.dx, j, vmul(d, scale), left);
         }
     }
 }
@@ -327,9 +433,12 @@ SIMD void backward_input(const struct norm *s, int64_t block, enum culm_function
         bool y = s->y.data, none = s->how.function == CULM_FUNCTION_NONE;                          \
         enum through through = none ? PLAIN : y ? FROM_Y : FROM_X;                                 \
         bool relu6 = s->how.function == CULM_FUNCTION_RELU6;                                       \
-        if (!SPECIAL || !same || !(none || relu6 || s->how.function == CULM_FUNCTION_RELU) ||      \
-            (relu6 && y))                                                                          \
+        bool leaky = s->how.function == CULM_FUNCTION_LEAKY_RELU && s->x.dtype == CULM_F32;        \
+        bool relu = s->how.function == CULM_FUNCTION_RELU;                                         \
+        if (!SPECIAL || !same || !(none || relu6 || leaky || relu) || ((relu6 || leaky) && y))     \
             call(s, block, s->how.function, through, CULM_DTYPE_COUNT);                            \
+        else if (leaky)                                                                            \
+            call(s, block, CULM_FUNCTION_LEAKY_RELU, FROM_X, CULM_F32);                            \
         else if (relu6 && s->x.dtype == CULM_F32)                                                  \
             call(s, block, CULM_FUNCTION_RELU6, FROM_X, CULM_F32);                                 \
         else if (relu6)                                                                            \
@@ -356,8 +465,12 @@ static bool same_type(const struct norm *s, struct culm_out out) {
 static void backward_sums_tile(void *context, int64_t block, int thread) {
     struct norm *s = context;
     (void)thread;
-    bool same = same_type(s, s->dresidual);
-    EVERY_CASE(backward_sums);
+    bool given = s->how.inference && s->out.data;
+    bool same = same_type(s, s->dresidual) && (!given || same_type(s, s->out));
+    EVERY_CASE(backward_sums_of);
+    if (given && !s->fused) { /* while it is in the cache */
+        EVERY_CASE(backward_input);
+    }
 }
 
 static void backward_input_tile(void *context, int64_t tile, int thread) {
@@ -420,13 +533,16 @@ void ISA_NAME(batchnorm_backward)(struct culm_cpu *cpu,
     s.sum_mean = args->sum_mean;
     s.sum_variance = args->sum_variance;
     s.first = args->first;
+    s.out = args->dx;
+    s.fused = args->how->inference && args->dx.data && args->how->c % LANES == 0;
     culm_cpu_run(cpu, ceil_div(args->how->c, STRIP), prepare_tile, &s);
+    repeat(&s);
     culm_cpu_run(cpu, s.blocks, backward_sums_tile, &s);
     culm_cpu_run(cpu, ceil_div(args->how->c, STRIP), backward_fold_tile, &s);
-    if (!args->dx.data) {
+    if (!args->dx.data || args->how->inference) {
         return;
     }
-    s.out = args->dx;
+    repeat(&s);
     bool exact =
         args->dresidual.dtype == CULM_F32 || args->how->function != CULM_FUNCTION_LEAKY_RELU;
     if (args->dresidual.data && exact) { /* the gradient before the function */

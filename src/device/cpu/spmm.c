@@ -5,8 +5,9 @@
  * a row's neighbours are added one after the other. A tile is a chunk of rows of one strip; strips
  * are gone through one after the other, so that less of x is in use at a time. Where x is larger than
  * the caches of a core, strips are narrower and copied together first: as columns of a wide matrix
- * their rows would lie so far apart that they share few places in a cache. An element's sum is the same
- * sequence whatever strip and chunk it is in.
+ * their rows would lie so far apart that they share few places in a cache. Narrow rows that do not begin
+ * on cache lines are copied whole, to where they do: else they touch a line more, and vectors lie across
+ * two. An element's sum is the same sequence whatever strip and chunk it is in.
  */
 #include "device/cpu/spmm.h"
 #include "device/cpu/variant.h"
@@ -18,32 +19,15 @@
 #define NEAR_BYTES (3l << 19)
 
 #define VALUE_AHEAD 12 /* entries, where values are not in order */
-#define PACKED 2       /* vectors of a strip that is copied */
-#define PACK_VECTORS 6 /* that make it worth it, */
-#define PACK_LEAST 6   /* and entries to each row of x */
+#define PACKED 2       /* vectors of a strip that is copied, of many */
+#define PACK_VECTORS 6 /* that are many */
+#define PACK_LEAST 6   /* entries to each row of x that make it worth it */
 #define PACK_ROWS 512  /* copied in one tile */
-#define PIECE 256      /* entries of which those are listed whose value is not 0 */
+#define LINE 64        /* bytes of a cache line */
 
-/* How the value of a term is found: there is none; one an entry; the same, and zeros are left out; one
- * a vector of columns; one a lane, of at most LANES or of more. */
-enum values { ONES, ONE, SOME, BY_VECTOR, BY_LANE, BY_LANE_OF_MANY };
-
-SIMD vec load_columns(const char *at, int i, int vectors, int64_t last, enum culm_dtype type) {
-    if (type == CULM_BF16) {
-        const uint16_t *p = (const uint16_t *)(const void *)at + i * LANES;
-        if (i + 1 < vectors || last == LANES) {
-            return vload_bf16(p);
-        }
-#if SIMD_WIDE
-        __m256i part = _mm256_maskz_loadu_epi16((__mmask16)((1u << last) - 1), p);
-        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(part), 16));
-#else
-        return tload_part((struct culm_in){p, CULM_BF16}, 0, last);
-#endif
-    }
-    const float *p = (const float *)(const void *)at + i * LANES;
-    return i + 1 < vectors ? vload(p) : vload_n(p, last);
-}
+/* How the value of a term is found: there is none; one an entry; one a vector of columns; one a lane, of
+ * at most LANES or of more. */
+enum values { ONES, ONE, BY_VECTOR, BY_LANE, BY_LANE_OF_MANY };
 
 /* table[index] of each lane; t holds the same elements. */
 SIMD vec look_up(vec t, const float *table, uvec index) {
@@ -103,13 +87,6 @@ SIMD vec value_of(const struct spmm_strip *t, const struct found *found, int i,
     }
 }
 
-SIMD void ask_for(const char *row, int vectors, enum culm_dtype type) {
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; i += type == CULM_BF16 ? 2 : 1) {
-        __builtin_prefetch(row + i * LANES * (type == CULM_BF16 ? 2 : 4), 0, 3);
-    }
-}
-
 /* The sum of entries [from, to), not empty, of which more follow up to `end`. */
 SIMD void sum_entries(const struct spmm_strip *t, uint64_t from, uint64_t to, uint64_t end,
                       vec *sum, int vectors, enum culm_dtype type, enum values values) {
@@ -119,7 +96,7 @@ SIMD void sum_entries(const struct spmm_strip *t, uint64_t from, uint64_t to, ui
     struct found found = find_values(t, from, values);
 #pragma GCC unroll 8
     for (int i = 0; i < vectors; i++) {
-        vec x = load_columns(row, i, vectors, t->last, type);
+        vec x = strip_load(row, i, vectors, t->last, type);
         sum[i] = values == ONES ? x : vmul(x, value_of(t, &found, i, values));
     }
     for (uint64_t e = from + 1; e < to; e++) {
@@ -129,85 +106,14 @@ SIMD void sum_entries(const struct spmm_strip *t, uint64_t from, uint64_t to, ui
             __builtin_prefetch(t->s->a->value + entry[e + VALUE_AHEAD] * (uint64_t)t->s->heads);
         }
         if (t->s->ahead && e + t->s->ahead < end) {
-            ask_for(t->x + column[e + t->s->ahead] * t->pitch, vectors, type);
+            strip_ask(t->x + column[e + t->s->ahead] * t->pitch, vectors, type);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < vectors; i++) {
-            vec x = load_columns(row, i, vectors, t->last, type);
+            vec x = strip_load(row, i, vectors, t->last, type);
             sum[i] =
                 values == ONES ? vadd(sum[i], x) : vfma(x, value_of(t, &found, i, values), sum[i]);
         }
-    }
-}
-
-/* Lists the entries [from, to), at most PIECE, whose value is not 0, without a branch: which ones are
- * left is random. There is room for LANES more. */
-SIMD int list_some(const struct spmm_strip *t, uint64_t from, uint64_t to, uint32_t *column,
-                   float *value) {
-    const struct culm_spmm_args *a = t->s->a;
-    int count = 0;
-#if SIMD_WIDE
-    for (; to - from >= LANES; from += LANES) {
-        __m512 v;
-        if (a->entry) {
-            __m256 low = _mm512_i64gather_ps(_mm512_loadu_si512(a->entry + from), a->value, 4);
-            __m256 high = _mm512_i64gather_ps(_mm512_loadu_si512(a->entry + from + 8), a->value, 4);
-            v = _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
-        } else {
-            v = _mm512_loadu_ps(a->value + (from - t->s->base));
-        }
-        __mmask16 some = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_NEQ_UQ);
-        __m512i c = _mm512_maskz_compress_epi32(some, _mm512_loadu_si512(a->column + from));
-        _mm512_storeu_ps(value + count, _mm512_maskz_compress_ps(some, v));
-        _mm512_storeu_si512(column + count, c);
-        count += __builtin_popcount(some);
-    }
-#endif
-    for (; from < to; from++) {
-        value[count] = a->value[a->entry ? a->entry[from] : from - t->s->base];
-        column[count] = a->column[from];
-        count += value[count] != 0;
-    }
-    return count;
-}
-
-/* The same sum without those whose value is 0. */
-SIMD void sum_some(const struct spmm_strip *t, uint64_t from, uint64_t to, vec *sum, int vectors,
-                   enum culm_dtype type) {
-    uint32_t column[PIECE + LANES];
-    float value[PIECE + LANES];
-    int ahead = (int)t->s->ahead;
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; i++) {
-        sum[i] = vzero();
-    }
-    for (; from < to; from += PIECE) {
-        int count = list_some(t, from, to - from > PIECE ? from + PIECE : to, column, value);
-        for (int k = 0; k < count; k++) {
-            const char *row = t->x + column[k] * t->pitch;
-            vec v = vset(value[k]);
-            if (ahead && k + ahead < count) {
-                ask_for(t->x + column[k + ahead] * t->pitch, vectors, type);
-            }
-#pragma GCC unroll 8
-            for (int i = 0; i < vectors; i++) {
-                sum[i] = vfma(load_columns(row, i, vectors, t->last, type), v, sum[i]);
-            }
-        }
-    }
-}
-
-SIMD void store_row(const struct spmm_strip *t, int64_t row, const vec *sum, int vectors) {
-    const struct culm_spmm_args *a = t->s->a;
-    int64_t at = row * a->ldy + t->column;
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; i++) {
-        int64_t n = i + 1 < vectors ? LANES : t->last;
-        vec y = a->scale ? vmul(sum[i], vset(a->scale[row])) : sum[i];
-        if (a->add) {
-            y = vadd(tload_part(culm_in_of(a->y), at + i * LANES, n), y);
-        }
-        tstore_part(a->y, at + i * LANES, y, n);
     }
 }
 
@@ -219,27 +125,20 @@ SIMD void sum_rows(const struct spmm_strip *t, int64_t from, int64_t to, int vec
         vec sum[STRIP] = {vzero()};
         uint64_t e = a->start[row], last = a->start[row + 1];
         if (e == last) {
-            for (int i = 0; i < vectors && !a->add; i++) {
-                int64_t n = i + 1 < vectors ? LANES : t->last;
-                tstore_part(a->y, row * a->ldy + t->column + i * LANES, vzero(), n);
-            }
+            strip_store_none(t, row);
             continue;
         }
         for (bool first = true; e < last; first = false) {
             vec part[STRIP];
             uint64_t stop = last - e > CULM_SPMM_BLOCK ? e + CULM_SPMM_BLOCK : last;
-            if (values == SOME) {
-                sum_some(t, e, stop, part, vectors, type);
-            } else {
-                sum_entries(t, e, stop, end, part, vectors, type, values);
-            }
+            sum_entries(t, e, stop, end, part, vectors, type, values);
 #pragma GCC unroll 8
             for (int i = 0; i < vectors; i++) {
                 sum[i] = first ? part[i] : vadd(sum[i], part[i]);
             }
             e = stop;
         }
-        store_row(t, row, sum, vectors);
+        strip_store(t, row, sum, vectors);
     }
 }
 
@@ -251,18 +150,9 @@ typedef void sum_rows_fn(const struct spmm_strip *t, int64_t from, int64_t to);
         sum_rows(t, from, to, vectors, CULM_##type, values);                                       \
     }
 #define NAME_OF(vectors, type, values) rows_##vectors##_##type##_##values,
-#define EVERY_WIDTH_4(X, type, values)                                                             \
-    X(1, type, values) X(2, type, values) X(3, type, values) X(4, type, values)
-#if SIMD_REGISTERS == 32
-#define EVERY_WIDTH(X, type, values)                                                               \
-    EVERY_WIDTH_4(X, type, values)                                                                 \
-    X(5, type, values) X(6, type, values) X(7, type, values) X(8, type, values)
-#else
-#define EVERY_WIDTH(X, type, values) EVERY_WIDTH_4(X, type, values)
-#endif
 /* clang-format off */
 #define EVERY_KIND(X, type)                                                                        \
-    X(EVERY_WIDTH, type, ONES) X(EVERY_WIDTH, type, ONE) X(EVERY_WIDTH, type, SOME)                \
+    X(EVERY_WIDTH, type, ONES) X(EVERY_WIDTH, type, ONE)                                           \
     X(EVERY_WIDTH, type, BY_VECTOR) X(EVERY_WIDTH, type, BY_LANE)                                  \
     X(EVERY_WIDTH, type, BY_LANE_OF_MANY)
 /* clang-format on */
@@ -270,14 +160,14 @@ typedef void sum_rows_fn(const struct spmm_strip *t, int64_t from, int64_t to);
 #define LIST(every, type, values) {every(NAME_OF, type, values)},
 EVERY_KIND(DEFINE, F32)
 EVERY_KIND(DEFINE, BF16)
-static sum_rows_fn *const functions[2][6][STRIP] = {{EVERY_KIND(LIST, F32)},
+static sum_rows_fn *const functions[2][5][STRIP] = {{EVERY_KIND(LIST, F32)},
                                                     {EVERY_KIND(LIST, BF16)}};
 
 static enum values values_of(const struct spmm *s) {
     if (!s->a->value) {
         return ONES;
     }
-    return s->heads == 1                ? (s->a->skips ? SOME : ONE)
+    return s->heads == 1                ? ONE
            : s->head_width % LANES == 0 ? BY_VECTOR
            : s->heads <= LANES          ? BY_LANE
                                         : BY_LANE_OF_MANY;
@@ -292,7 +182,7 @@ static void make_strip(struct spmm_strip *t, const struct spmm *s, int64_t index
     t->pitch = (size_t)a->ldx * s->element;
     if (s->packed) {
         t->x = s->packed;
-        t->pitch = PACKED * LANES * s->element;
+        t->pitch = s->packed_pitch;
     }
     t->column = first * LANES;
     t->last = at_most(LANES, a->f - (first + t->vectors - 1) * LANES);
@@ -309,14 +199,18 @@ static void make_strip(struct spmm_strip *t, const struct spmm *s, int64_t index
     }
 }
 
-static void run_strip(const struct spmm_strip *t, int64_t from, int64_t to) {
+static void run_strip(const struct spmm_strip *t, int64_t from, int64_t to, float *memory) {
+    if (t->s->a->kept) {
+        ISA_NAME(spmm_some_rows)(t, from, to, memory);
+        return;
+    }
     functions[t->s->a->x.dtype == CULM_BF16][values_of(t->s)][t->vectors - 1](t, from, to);
 }
 
 static struct spmm spmm_of(const struct culm_spmm_args *args) {
     struct spmm s = {
         .a = args, .heads = at_least(1, args->heads), .element = culm_dtype_bytes(args->x.dtype)};
-    assert(args->f % s.heads == 0 && (!args->skips || (args->value && s.heads == 1)));
+    assert(args->f % s.heads == 0 && (!args->kept || (!args->entry && s.heads == 1)));
     s.head_width = args->f / s.heads;
     s.vectors = ceil_div(args->f, LANES);
     s.strips = ceil_div(s.vectors, STRIP);
@@ -345,19 +239,18 @@ void ISA_NAME(spmm_rows_sum)(struct spmm_rows *rows, float *y, const float *valu
         if (i >= SPMM_STRIPS_KEPT - 1) { /* the last place is for all others */
             make_strip(strip, &rows->spmm, i);
         }
-        run_strip(strip, 0, 1);
+        run_strip(strip, 0, 1, NULL);
     }
 }
 
 static void spmm_tile(void *context, int64_t tile, int thread) {
     const struct spmm *s = context;
-    (void)thread;
     int64_t chunk = tile % s->chunks.count, index = tile / s->chunks.count;
     int64_t from = chunk_row(&s->chunks, chunk), to = chunk_row(&s->chunks, chunk + 1);
     struct spmm_strip t;
     if (from < to) {
         make_strip(&t, s, s->packed ? s->strip : index);
-        run_strip(&t, from, to);
+        run_strip(&t, from, to, cpu_private(s->cpu, thread));
     }
 }
 
@@ -366,31 +259,40 @@ static void pack_tile(void *context, int64_t tile, int thread) {
     (void)thread;
     int64_t first = s->vectors * s->strip / s->strips * LANES;
     int64_t last = at_most(s->a->f, s->vectors * (s->strip + 1) / s->strips * LANES);
-    size_t bytes = (size_t)(last - first) * s->element, pitch = PACKED * LANES * s->element;
+    size_t bytes = (size_t)(last - first) * s->element;
     int64_t to = at_most(s->rows, (tile + 1) * PACK_ROWS);
     for (int64_t row = tile * PACK_ROWS; row < to; row++) {
         const char *from =
             (const char *)s->a->x.data + (size_t)(row * s->a->ldx + first) * s->element;
-        memcpy(s->packed + (size_t)row * pitch, from, bytes);
+        memcpy(s->packed + (size_t)row * s->packed_pitch, from, bytes);
     }
 }
 
-/* Whether copies of strips fit, and are read often enough. */
-static bool packs(const struct spmm *s, uint64_t entries, int64_t rows) {
-    int64_t bytes = rows * s->a->ldx * (int64_t)s->element;
-    return s->vectors >= PACK_VECTORS && rows > 0 && bytes > NEAR_BYTES &&
-           rows * PACKED * LANES * (int64_t)s->element <= SHARED_FLOATS * (int64_t)sizeof(float) &&
-           entries >= (uint64_t)rows * PACK_LEAST;
+/* Vectors of strips that are copied, where copies fit and are read often enough; else 0. */
+static int64_t packed_vectors(const struct spmm *s, uint64_t entries) {
+    int64_t row = s->a->f * (int64_t)s->element, pitch = s->a->ldx * (int64_t)s->element;
+    int64_t whole = s->vectors * LANES * (int64_t)s->element;
+    if (s->rows == 0 || s->a->kept || s->rows * pitch <= NEAR_BYTES ||
+        entries < (uint64_t)s->rows * PACK_LEAST) {
+        return 0;
+    }
+    bool crooked = s->vectors <= STRIP && pitch % LINE != 0 && 4 * (whole - row) <= row;
+    int64_t vectors = s->vectors >= PACK_VECTORS ? PACKED : crooked ? s->vectors : 0;
+    int64_t bytes = s->rows * vectors * LANES * (int64_t)s->element;
+    return bytes <= SHARED_FLOATS * (int64_t)sizeof(float) ? vectors : 0;
 }
 
 void ISA_NAME(spmm)(struct culm_cpu *cpu, const struct culm_spmm_args *args) {
     struct spmm s = spmm_of(args);
+    s.cpu = cpu;
     s.chunks = chunks_of(cpu, args->start, args->n);
     s.rows = args->rows;
     int64_t rows = args->rows ? args->rows : args->n;
-    if (packs(&s, args->start[args->n] - args->start[0], args->rows)) {
+    int64_t packed = packed_vectors(&s, args->start[args->n] - args->start[0]);
+    if (packed) {
         s.packed = (char *)cpu_shared(cpu);
-        s.strips = ceil_div(s.vectors, PACKED);
+        s.packed_pitch = (size_t)(packed * LANES) * s.element;
+        s.strips = ceil_div(s.vectors, packed);
         s.ahead = 24;
         for (; s.strip < s.strips; s.strip++) {
             culm_cpu_run(cpu, ceil_div(s.rows, PACK_ROWS), pack_tile, &s);

@@ -28,9 +28,10 @@ KERNEL(spmm) {
     for (int64_t i = 0; i < a->n * a->f; i++) {
         y[i] = culm_reference_load(culm_in_of(a->y), i / a->f * a->ldy + i % a->f);
     }
+    const struct culm_ref_kept kept = {a->kept, a->kept_at, a->kept_scale};
     culm_ref_spmm(y, a->f, culm_reference_get(r, a->x, table_size(&rows, a->f, a->ldx)), a->ldx,
                   &rows, a->value, a->entry, a->scale, a->f, a->heads ? a->heads : 1, a->add,
-                  a->skips);
+                  a->kept ? &kept : NULL);
     for (int64_t i = 0; i < a->n * a->f; i++) {
         culm_reference_store(a->y, i / a->f * a->ldy + i % a->f, y[i]);
     }
@@ -65,7 +66,7 @@ KERNEL(edge_sum) {
 KERNEL(sparse_dropout) {
     struct culm_ref_rows rows = rows_of(a->n, a->start, a->column);
     (void)r;
-    culm_ref_sparse_dropout(a->y, a->value, &rows, a->dropout);
+    culm_ref_sparse_dropout(a->kept, &rows, a->dropout);
 }
 
 KERNEL(edge_dropout) {

@@ -51,24 +51,26 @@ static const struct culm_sparse_rows *rows_of(const struct culm_operands *o) {
     return x;
 }
 
-/* The values of x, or what dropout leaves of them. */
-static const float *values_of(const struct culm_operands *o, const struct culm_sparse_rows *x) {
+/* Which entries of x are left by dropout; NULL: all. */
+static const uint32_t *kept_of(const struct culm_operands *o, const struct culm_sparse_rows *x) {
     struct culm_dropout dropout = o->dropout;
     if (dropout.p <= 0) {
-        return x->value;
+        return NULL;
     }
-    assert(x->dropped);
+    assert(x->kept);
     if (x->holds && x->holds->there && x->holds->key == dropout.key) {
-        return x->dropped;
+        return x->kept;
     }
     dropout.samples = x->n;
-    CULM_RUN(o->device, sparse_dropout, .y = x->dropped, .value = x->value, .start = x->start,
-             .column = x->column, .n = x->n, .dropout = &dropout);
+    CULM_RUN(o->device, sparse_dropout, .kept = x->kept, .start = x->start, .column = x->column,
+             .n = x->n, .dropout = &dropout);
     if (x->holds) {
         *x->holds = (struct culm_sparse_dropped){true, dropout.key};
     }
-    return x->dropped;
+    return x->kept;
 }
+
+static float scale_of(const struct culm_operands *o) { return (float)(1.0 / (1.0 - o->dropout.p)); }
 
 /* to[columns,rows] = from[rows,columns] */
 static void turn(const struct culm_operands *o, float *to, const float *from, int64_t rows,
@@ -88,8 +90,8 @@ static void execute(const struct culm_operands *o) {
         w = o->output[1];
     }
     CULM_RUN(o->device, spmm, .y = typed_output(o, 0), .x = culm_in_f32(w), .start = x->start,
-             .column = x->column, .value = values_of(o, x), .n = x->n, .f = out, .ldx = out,
-             .ldy = out, .rows = x->columns, .skips = o->dropout.p > 0);
+             .column = x->column, .value = x->value, .n = x->n, .f = out, .ldx = out, .ldy = out,
+             .rows = x->columns, .kept = kept_of(o, x), .kept_scale = scale_of(o));
 }
 
 const struct culm_op culm_op_sparse_linear = {.name = "sparse_linear",
@@ -109,9 +111,9 @@ static void execute_grad(const struct culm_operands *o) {
     int64_t out = operand_shape(o, 1)->dim[1];
     float *dw = transposed ? o->output[0] : o->use[0];
     CULM_RUN(o->device, spmm, .y = culm_out_f32(dw), .x = typed_input(o, 1),
-             .start = x->column_start, .column = x->row, .value = values_of(o, x),
-             .entry = x->entry, .n = x->columns, .f = out, .ldx = out, .ldy = out, .rows = x->n,
-             .add = !transposed && !o->first, .skips = o->dropout.p > 0);
+             .start = x->column_start, .column = x->row, .value = x->column_value, .n = x->columns,
+             .f = out, .ldx = out, .ldy = out, .rows = x->n, .add = !transposed && !o->first,
+             .kept = kept_of(o, x), .kept_at = x->entry, .kept_scale = scale_of(o));
     if (!transposed) {
         return;
     }

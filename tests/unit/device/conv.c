@@ -65,6 +65,8 @@ static const struct culm_conv geometries[] = {
     GEOMETRY(1, 3, 31, 16, 16, 1, 11, 1, 3, 0, 9, 0, 4, 1, 2, 16),
     GEOMETRY(1, 5, 6, 18, 18, 2, 2, 3, 3, 0, 0, 0, 0, 1, 1, 18), /* pixels that no tap sees */
     GEOMETRY(1, 2, 1, 2064, 2064, 32, 32, 1, 1, 16, 16, 15, 15, 1, 1, 2064), /* many filters */
+    GEOMETRY(2, 4, 37, 8, 8, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 8),    /* pixels side by side, */
+    GEOMETRY(1, 3, 23, 24, 24, 3, 5, 2, 1, 1, 3, 1, 2, 1, 2, 24), /* many and few */
     GEOMETRY(1, 6, 6, 5, 10, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 5),
     GEOMETRY(1, 3, 3, 300, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1), /* more terms than one A_RUN */
     GEOMETRY(1, 1, 1, 4, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),

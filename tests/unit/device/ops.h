@@ -11,7 +11,7 @@
 
 #define MAX_BUFFERS 24
 #define MAX_KERNELS 4
-#define MAX_SHAPES 12
+#define MAX_SHAPES 16
 #define MAX_PAIRS 10
 
 /* What the numbers mean is the family's own. */

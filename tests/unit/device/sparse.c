@@ -61,10 +61,11 @@ static int close_devices(void **state) {
 #define ROWS 23
 #define TABLE 50
 #define OFFSET 5 /* entries before the first row */
+#define KEPT_SCALE 1.25f
 
 static struct {
     uint64_t start[ROWS + 1], *entry;
-    uint32_t *column;
+    uint32_t *column, *kept_at;
     uint64_t entries; /* with those before */
     /* and by columns */
     uint64_t column_start[TABLE + 1], *column_entry;
@@ -101,12 +102,14 @@ static int make_matrix(void **state) {
     matrix.entries = matrix.start[ROWS];
     matrix.column = calloc(matrix.entries, sizeof *matrix.column);
     matrix.entry = calloc(matrix.entries, sizeof *matrix.entry);
+    matrix.kept_at = calloc(matrix.entries, sizeof *matrix.kept_at);
     matrix.row = calloc(matrix.entries, sizeof *matrix.row);
     matrix.column_entry = calloc(matrix.entries, sizeof *matrix.column_entry);
     stream = seed;
     for (uint64_t e = 0; e < matrix.entries; e++) {
         matrix.column[e] = (uint32_t)culm_rng_below(&stream, TABLE - 3); /* some never */
         matrix.entry[e] = (e * 7919) % matrix.entries;
+        matrix.kept_at[e] = (uint32_t)matrix.entry[e];
     }
     transpose_matrix();
     return 0;
@@ -115,6 +118,7 @@ static int make_matrix(void **state) {
 static int free_matrix(void **state) {
     free(matrix.column);
     free(matrix.entry);
+    free(matrix.kept_at);
     free(matrix.row);
     free(matrix.column_entry);
     return close_devices(state);
@@ -190,13 +194,13 @@ static void expect(const float *want, const float *got, int64_t count, int devic
 
 struct how {
     int64_t f, heads, pad;
-    bool value, entry, scale, add, skips;
+    bool value, entry, scale, add, kept, kept_at;
     enum culm_dtype x, y;
 };
 
 /* One element as kernels.h says it: blocks of the row, each from its own first term. */
-static float naive(const struct how *how, const float *x, const float *value, int64_t row,
-                   int64_t i) {
+static float naive(const struct how *how, const float *x, const float *value, const uint32_t *kept,
+                   int64_t row, int64_t i) {
     int64_t heads = how->heads ? how->heads : 1, head = i / (how->f / heads);
     float sum = 0;
     for (uint64_t from = matrix.start[row]; from < matrix.start[row + 1]; from += CULM_SPMM_BLOCK) {
@@ -204,10 +208,13 @@ static float naive(const struct how *how, const float *x, const float *value, in
         for (uint64_t e = from; e < matrix.start[row + 1] && e < from + CULM_SPMM_BLOCK; e++) {
             uint64_t at = (how->entry ? matrix.entry[e] : e) * (uint64_t)heads + (uint64_t)head;
             float term = x[matrix.column[e] * (how->f + how->pad) + i];
-            if (!how->value) {
+            if (how->kept) {
+                uint64_t bit = how->kept_at ? matrix.kept_at[e] : e;
+                float v = how->value ? value[at] * KEPT_SCALE : KEPT_SCALE;
+                v = kept[bit / 32] >> bit % 32 & 1 ? v : 0;
+                part = v == 0 ? part : fmaf(v, term, part);
+            } else if (!how->value) {
                 part = e == from ? term : part + term;
-            } else if (how->skips) {
-                part = value[at] == 0 ? part : fmaf(value[at], term, part);
             } else {
                 part = e == from ? value[at] * term : fmaf(value[at], term, part);
             }
@@ -217,20 +224,23 @@ static float naive(const struct how *how, const float *x, const float *value, in
     return sum;
 }
 
-/* Values of which two thirds are 0, among them all that weigh one row of the table, which is infinite. */
-static void leave_out(const struct how *how, struct array *value, struct array *x) {
+/* A third of the bits, and none of those that weigh one row of the table, which is infinite; and some
+ * values of 0. */
+static uint32_t *leave_out(const struct how *how, struct array *value, struct array *x) {
     const uint32_t left = matrix.column[0];
-    for (int64_t i = 0; i < value->count; i++) {
-        value->f32[i] = i % 3 == 1 ? value->f32[i] : i % 5 == 0 ? -0.0f : 0.0f;
-    }
+    uint32_t *kept = calloc(matrix.entries / 32 + 2, sizeof *kept);
     for (uint64_t e = 0; e < matrix.entries; e++) {
-        uint64_t at = how->entry ? matrix.entry[e] : e;
-        value->f32[at] = matrix.column[e] == left ? 0 : value->f32[at];
+        uint64_t bit = how->kept_at ? matrix.kept_at[e] : e;
+        value->f32[e] = e % 5 == 0 ? -0.0f : e % 7 == 0 ? 0.0f : value->f32[e];
+        if (matrix.column[e] != left && culm_rng_below(&stream, 3) == 0) {
+            kept[bit / 32] |= 1u << bit % 32;
+        }
     }
     for (int64_t i = left * (how->f + how->pad); i < left * (how->f + how->pad) + how->f; i++) {
         x->f32[i] = INFINITY;
         x->bf16[i] = narrow(INFINITY);
     }
+    return kept;
 }
 
 static void check_spmm(const struct how *how) {
@@ -238,7 +248,7 @@ static void check_spmm(const struct how *how) {
     snprintf(what, sizeof what, "spmm f %lld heads %lld pad %lld %s%s%s%s%s %s to %s",
              (long long)how->f, (long long)how->heads, (long long)how->pad,
              how->value ? "value " : "", how->entry ? "entry " : "", how->scale ? "scale " : "",
-             how->add ? "add " : "", how->skips ? "skips " : "", culm_dtype_name(how->x),
+             how->add ? "add " : "", how->kept ? "kept " : "", culm_dtype_name(how->x),
              culm_dtype_name(how->y));
     stream = seed;
     int64_t ld = how->f + how->pad, heads = how->heads ? how->heads : 1;
@@ -246,14 +256,12 @@ static void check_spmm(const struct how *how) {
     struct array y = array_of(ROWS * ld, how->y), got = array_of(ROWS * ld, how->y);
     struct array value = array_of((int64_t)matrix.entries * heads, CULM_F32);
     struct array scale = array_of(ROWS, CULM_F32), before = array_of(ROWS * ld, how->y);
-    if (how->skips) {
-        leave_out(how, &value, &x);
-    }
+    uint32_t *kept = how->kept ? leave_out(how, &value, &x) : NULL;
     memcpy(data_of(&y), data_of(&before), bytes_of(&y));
     for (int64_t r = 0; r < ROWS; r++) {
         bool empty = matrix.start[r] == matrix.start[r + 1];
         for (int64_t i = 0; i < how->f; i++) {
-            float sum = naive(how, x.f32, value.f32, r, i);
+            float sum = naive(how, x.f32, value.f32, kept, r, i);
             sum = how->scale && !empty ? sum * scale.f32[r] : sum;
             sum = !how->add ? sum : empty ? before.f32[r * ld + i] : before.f32[r * ld + i] + sum;
             y.f32[r * ld + i] = sum;
@@ -267,7 +275,8 @@ static void check_spmm(const struct how *how) {
                  .value = how->value ? value.f32 : NULL, .entry = how->entry ? matrix.entry : NULL,
                  .scale = how->scale ? scale.f32 : NULL, .n = ROWS, .f = how->f, .ldx = ld,
                  .ldy = ld, .heads = how->heads, .rows = d % 2 ? TABLE : 0, .add = how->add,
-                 .skips = how->skips);
+                 .kept = kept, .kept_at = how->kept_at ? matrix.kept_at : NULL,
+                 .kept_scale = KEPT_SCALE);
         for (int64_t i = 0; i < y.count && how->y == CULM_BF16; i++) {
             got.f32[i] = widen(got.bf16[i]);
             y.f32[i] = widen(y.bf16[i]);
@@ -281,6 +290,7 @@ static void check_spmm(const struct how *how) {
     array_free(&value);
     array_free(&scale);
     array_free(&before);
+    free(kept);
 }
 
 static void test_spmm(void **state) {
@@ -292,8 +302,9 @@ static void test_spmm(void **state) {
         check_spmm(&(struct how){.f = f, .pad = 3, .scale = true, .add = true});
         check_spmm(&(struct how){.f = f, .value = true, .entry = i % 2});
         check_spmm(
-            &(struct how){.f = f, .value = true, .skips = true, .x = i % 2 ? CULM_BF16 : CULM_F32});
-        check_spmm(&(struct how){.f = f, .value = true, .entry = true, .skips = true, .add = true});
+            &(struct how){.f = f, .value = i % 3, .kept = true, .x = i % 2 ? CULM_BF16 : CULM_F32});
+        check_spmm(
+            &(struct how){.f = f, .value = i % 2, .kept = true, .kept_at = true, .add = true});
         check_spmm(&(struct how){.f = f, .x = CULM_BF16, .y = i % 2 ? CULM_BF16 : CULM_F32});
     }
 }
@@ -313,10 +324,9 @@ static void test_spmm_heads(void **state) {
     }
 }
 
-/* A table larger than caches, whose columns are copied strip by strip. */
-static void test_spmm_large(void **state) {
-    enum { N = 5000, EACH = 8, F = 121, LD = 123 };
-    (void)state;
+/* A table larger than caches: its columns are copied strip by strip, or its rows to whole lines. */
+static void check_spmm_large(int64_t f, int64_t ld) {
+    enum { N = 10000, EACH = 8 };
     stream = seed;
     uint64_t *start = calloc(N + 1, sizeof *start);
     uint32_t *column = calloc(N * EACH, sizeof *column);
@@ -327,21 +337,21 @@ static void test_spmm_large(void **state) {
         start[r] = (uint64_t)(r * EACH);
     }
     for (int bf16 = 0; bf16 < 2; bf16++) {
-        struct array x = array_of(N * LD, bf16 ? CULM_BF16 : CULM_F32);
-        struct array got = array_of(N * LD, CULM_F32), want = array_of(N * LD, CULM_F32);
-        for (int64_t i = 0; i < N * LD; i++) {
+        struct array x = array_of(N * ld, bf16 ? CULM_BF16 : CULM_F32);
+        struct array got = array_of(N * ld, CULM_F32), want = array_of(N * ld, CULM_F32);
+        for (int64_t i = 0; i < N * ld; i++) {
             float sum = got.f32[i];
-            for (uint64_t e = start[i / LD]; e < start[i / LD + 1] && i % LD < F; e++) {
-                float term = x.f32[column[e] * LD + i % LD];
-                sum = e == start[i / LD] ? term : sum + term;
+            for (uint64_t e = start[i / ld]; e < start[i / ld + 1] && i % ld < f; e++) {
+                float term = x.f32[column[e] * ld + i % ld];
+                sum = e == start[i / ld] ? term : sum + term;
             }
             want.f32[i] = sum;
         }
         for (int d = 0; d < device_count; d++) {
             CULM_RUN(devices[d].device, spmm, .y = culm_out_f32(got.f32),
-                     .x = {data_of(&x), x.dtype}, .start = start, .column = column, .n = N, .f = F,
-                     .ldx = LD, .ldy = LD, .rows = N);
-            expect(want.f32, got.f32, N * LD, d, is_reference(d) ? 1e-5 : 0,
+                     .x = {data_of(&x), x.dtype}, .start = start, .column = column, .n = N, .f = f,
+                     .ldx = ld, .ldy = ld, .rows = N);
+            expect(want.f32, got.f32, N * ld, d, is_reference(d) ? 1e-5 : 0,
                    "spmm of a large table");
         }
         array_free(&x);
@@ -350,6 +360,13 @@ static void test_spmm_large(void **state) {
     }
     free(start);
     free(column);
+}
+
+static void test_spmm_large(void **state) {
+    (void)state;
+    check_spmm_large(121, 123);
+    check_spmm_large(41, 41);
+    check_spmm_large(79, 79); /* as many vectors as only some processors have in a strip */
 }
 
 /* --- sddmm --- */
@@ -569,30 +586,31 @@ static void test_edge_sum(void **state) {
 
 /* --- dropout --- */
 
-/* The mask of sparse rows is that of the same rows with zeros between. */
+/* The mask of sparse rows is that of the same rows with zeros between. Some rows have few of the elements
+ * that are drawn together, some many, some all. */
 static void test_sparse_dropout(void **state) {
-    enum { WIDTH = 1433 };
+    enum { WIDTH = 1433, MOST = 24000 };
     uint64_t start[ROWS + 1] = {OFFSET};
-    uint32_t id[ROWS], column[ROWS * 40];
-    float value[ROWS * 40], got[ROWS * 40];
-    struct array dense = array_of(ROWS * WIDTH, CULM_F32);
+    uint32_t id[ROWS], *column = calloc(MOST, sizeof *column), kept[MOST / 32 + 2];
+    struct array dense = array_of(ROWS * WIDTH, CULM_F32), mask = array_of(ROWS * WIDTH, CULM_F32);
     (void)state;
     stream = seed;
-    memset(dense.f32, 0, bytes_of(&dense));
     for (int r = 0; r < ROWS; r++) {
+        static const uint32_t steps[] = {37, 0, 3, 2000, 1, 90, 5};
+        uint32_t step = steps[r % 7];
         id[r] = (uint32_t)culm_rng_next(&stream);
         uint64_t e = start[r];
-        for (uint32_t c = (uint32_t)r; c < WIDTH && r % 5; c += 37 + (uint32_t)(r * c % 5)) {
-            column[e] = c;
-            value[e] = dense.f32[r * WIDTH + c] = uniform() + 2;
-            e++;
+        for (uint32_t c = (uint32_t)r; c < WIDTH && step; c += step + (step > 1 ? c % 3 : 0)) {
+            column[e++] = c;
         }
         start[r + 1] = e;
-        assert_true(e < ROWS * 40);
+        assert_true(e < MOST);
     }
-    struct array mask = array_of(ROWS * WIDTH, CULM_F32);
+    for (int64_t i = 0; i < dense.count; i++) {
+        dense.f32[i] = 1;
+    }
     for (int ids = 0; ids < 2; ids++) {
-        const struct culm_dropout dropout = {.p = 0.5,
+        const struct culm_dropout dropout = {.p = ids ? 0.5 : 0.3,
                                              .key = 0x1234567890abcdef,
                                              .first_sample = (uint64_t)1 << 33,
                                              .sample_id = ids ? id : NULL,
@@ -600,18 +618,19 @@ static void test_sparse_dropout(void **state) {
         CULM_RUN(devices[0].device, dropout, .y = culm_out_f32(mask.f32),
                  .x = culm_in_f32(dense.f32), .count = ROWS * WIDTH, .dropout = &dropout);
         for (int d = 0; d < device_count; d++) {
-            for (int ones = 0; ones < 2; ones++) {
-                CULM_RUN(devices[d].device, sparse_dropout, .y = got, .value = ones ? NULL : value,
-                         .start = start, .column = column, .n = ROWS, .dropout = &dropout);
-                for (int r = 0; r < ROWS; r++) {
-                    for (uint64_t e = start[r]; e < start[r + 1]; e++) {
-                        float kept = mask.f32[r * WIDTH + column[e]];
-                        assert_true(got[e] == (ones ? kept != 0 ? 2.0f : 0.0f : kept));
-                    }
+            memset(kept, 0xA5, sizeof kept);
+            CULM_RUN(devices[d].device, sparse_dropout, .kept = kept, .start = start,
+                     .column = column, .n = ROWS, .dropout = &dropout);
+            for (int r = 0; r < ROWS; r++) {
+                for (uint64_t e = start[r]; e < start[r + 1]; e++) {
+                    bool want = mask.f32[r * WIDTH + column[e]] != 0;
+                    assert_int_equal(kept[e / 32] >> e % 32 & 1, want);
                 }
             }
+            assert_int_equal(kept[start[ROWS] / 32 + 1], 0xA5A5A5A5);
         }
     }
+    free(column);
     array_free(&dense);
     array_free(&mask);
 }

@@ -125,10 +125,10 @@ static int32_t net_of_sparse_linear(struct net *net, int32_t x) {
 }
 static const struct culm_sparse_rows *sparse_rows(void) {
     static const uint64_t start[] = {0, 3, 5}, column_start[] = {0, 0, 1, 3, 3, 5};
-    static const uint64_t entry[] = {0, 1, 3, 2, 4};
+    static const uint32_t entry[] = {0, 1, 3, 2, 4};
     static const uint32_t column[] = {1, 2, 4, 2, 4}, row[] = {0, 0, 1, 0, 1};
-    static const float value[] = {1, -2, 0.5f, 3, 1};
-    static float dropped[5];
+    static const float value[] = {1, -2, 0.5f, 3, 1}, column_value[] = {1, -2, 3, 0.5f, 1};
+    static uint32_t kept[2];
     static const struct culm_sparse_rows rows = {.n = BATCH,
                                                  .columns = 5,
                                                  .start = start,
@@ -137,7 +137,8 @@ static const struct culm_sparse_rows *sparse_rows(void) {
                                                  .column_start = column_start,
                                                  .row = row,
                                                  .entry = entry,
-                                                 .dropped = dropped};
+                                                 .column_value = column_value,
+                                                 .kept = kept};
     return &rows;
 }
 static int32_t net_of_activation(struct net *net, int32_t x) {

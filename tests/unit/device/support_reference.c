@@ -53,35 +53,34 @@ static void linear_weight(const struct culm_operands *o) {
                                     culm_last_dim(x), culm_last_dim(dy), AT->transposed, o->first);
 }
 
-/* The rows of x with their values, or what dropout leaves of them. */
-static struct culm_ref_rows sparse_rows(const struct culm_operands *o, const float **ret_value) {
+/* y = x w of rows of x, or of its columns, and of what dropout leaves of them. */
+static void sparse_product(const struct culm_operands *o, float *y, const float *w, int64_t out,
+                           bool of_columns) {
     const struct culm_sparse_rows *x = o->input[0];
     const struct culm_ref_rows rows = {x->n, x->start, x->column};
-    *ret_value = x->value;
+    const struct culm_ref_rows columns = {x->columns, x->column_start, x->row};
+    const struct culm_ref_kept kept = {x->kept, of_columns ? x->entry : NULL,
+                                       (float)(1 / (1 - o->dropout.p))};
     if (o->dropout.p > 0) {
-        culm_ref_sparse_dropout(x->dropped, x->value, &rows, &o->dropout);
-        *ret_value = x->dropped;
+        culm_ref_sparse_dropout(x->kept, &rows, &o->dropout);
     }
-    return rows;
+    culm_ref_spmm(y, out, w, out, of_columns ? &columns : &rows,
+                  of_columns ? x->column_value : x->value, NULL, NULL, out, 1, false,
+                  o->dropout.p > 0 ? &kept : NULL);
 }
 static void turn(float *to, const float *from, int64_t rows, int64_t columns) {
     const struct culm_shape shape = {2, {rows, columns}};
     culm_ref_permute(to, from, &shape, (const int64_t[]){1, 0});
 }
 static void sparse_linear(const struct culm_operands *o) { /* w is [O,I] */
-    const float *value;
-    const struct culm_ref_rows rows = sparse_rows(o, &value);
     int64_t out = in_shape(o, 1)->dim[0], in = in_shape(o, 1)->dim[1];
     turn(OUT(1), IN(1), out, in);
-    culm_ref_spmm(OUT(0), out, OUT(1), out, &rows, value, NULL, NULL, out, 1, false, false);
+    sparse_product(o, OUT(0), OUT(1), out, false);
 }
 static void sparse_linear_grad(const struct culm_operands *o) {
-    const float *value;
     const struct culm_sparse_rows *x = o->input[0];
-    (void)sparse_rows(o, &value);
-    const struct culm_ref_rows columns = {x->columns, x->column_start, x->row};
     int64_t out = in_shape(o, 1)->dim[1];
-    culm_ref_spmm(OUT(0), out, IN(1), out, &columns, value, x->entry, NULL, out, 1, false, false);
+    sparse_product(o, OUT(0), IN(1), out, true);
     turn(o->use[0], OUT(0), x->columns, out);
 }
 

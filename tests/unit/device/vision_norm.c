@@ -26,7 +26,12 @@ static const struct {
               {65, 33, CULM_FUNCTION_LEAKY_RELU, false, false, 0},
               {300, 17, CULM_FUNCTION_NONE, true, false, 0},
               {90, 48, CULM_FUNCTION_RELU, false, true, 0},
-              {90, 48, CULM_FUNCTION_RELU6, true, true, 0}};
+              {90, 48, CULM_FUNCTION_RELU6, true, true, 0},
+              {601, 8, CULM_FUNCTION_LEAKY_RELU, false, true, 0},
+              {300, 24, CULM_FUNCTION_LEAKY_RELU, false, false, 0},
+              {259, 56, CULM_FUNCTION_NONE, false, true, 0},
+              {70, 96, CULM_FUNCTION_LEAKY_RELU, false, true, 0},
+              {70, 100, CULM_FUNCTION_RELU, false, true, 0}};
 
 static struct culm_batchnorm how_of(const struct typed_run *run) {
     return (struct culm_batchnorm){.n = shapes[run->variant].n,

@@ -26,6 +26,12 @@ struct fixture {
     float *output[2], *grads[2];
 };
 
+/* CULM_TEST_SEED=N: other numbers. */
+static uint64_t seed(void) {
+    const char *given = getenv("CULM_TEST_SEED");
+    return given ? strtoull(given, NULL, 10) : 7;
+}
+
 static float *numbers(uint64_t *random, int64_t count) {
     float *x = aligned_alloc(64, ((size_t)count * sizeof *x + 127) / 64 * 64);
     for (int64_t i = 0; i < count; i++) {
@@ -37,7 +43,8 @@ static float *numbers(uint64_t *random, int64_t count) {
 static void make(struct fixture *f, const char *model, bool aggregated) {
     static char text[256];
     struct culm_error error = {0};
-    uint64_t random = 7;
+    uint64_t random = seed();
+    print_message("seed %llu (CULM_TEST_SEED)\n", (unsigned long long)random);
     snprintf(text, sizeof text, "graph: {path: none}\nepochs: 1\nseed: 3\nmodel: {width: %d, %s}\n",
              WIDTH, model);
     memset(f, 0, sizeof *f);

@@ -17,10 +17,11 @@
 
 /* Rows {0 1 -2 0 .5 0}, {}, {0 0 3 0 1 0}, {2 0 0 0 0 0}: columns 3 and 5 are empty. */
 static const uint64_t start[] = {0, 3, 3, 5, 6}, column_start[] = {0, 1, 2, 4, 4, 6, 6};
-static const uint64_t entry[] = {5, 0, 1, 3, 2, 4};
+static const uint32_t entry[] = {5, 0, 1, 3, 2, 4};
 static const uint32_t column[] = {1, 2, 4, 2, 4, 0}, row[] = {3, 0, 0, 2, 0, 2};
 static const float value[] = {1, -2, 0.5f, 3, 1, 2};
-static float dropped[6];
+static const float column_value[] = {2, 1, -2, 3, 0.5f, 1};
+static uint32_t kept[2];
 
 static struct culm_sparse_rows rows_of(bool ones) {
     return (struct culm_sparse_rows){.n = BATCH,
@@ -31,7 +32,8 @@ static struct culm_sparse_rows rows_of(bool ones) {
                                      .column_start = column_start,
                                      .row = row,
                                      .entry = entry,
-                                     .dropped = dropped};
+                                     .column_value = ones ? NULL : column_value,
+                                     .kept = kept};
 }
 
 /* tanh(embedding) + x w, in one block or two. */

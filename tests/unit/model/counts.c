@@ -176,10 +176,8 @@ static void test_limits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_sizes),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_an_eighth),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_published_sizes), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_an_eighth),       cmocka_unit_test(test_refused),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("model/counts", tests, NULL, NULL);

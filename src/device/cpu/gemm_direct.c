@@ -1,0 +1,215 @@
+/*
+ * Products in f32 so small in one direction that packing costs more than it brings: A is read where it
+ * lies, and so is B where K is the long side. Bits as in gemm.c, whose chains of KC terms these are.
+ *
+ *     rows      op(A) = A, few columns: MR rows at a time by each packed panel of B
+ *     columns   op(A) = A^T, few rows and columns (a weight's gradient): KC terms at a time of both, which
+ *               stay in the cache for all of C
+ */
+#include "device/cpu/gemm_direct.h"
+#include "device/cpu/tile.h"
+
+#define FETCH_ROWS 32  /* of both operands: asked for this much before they are read */
+#define SAME_SETS 1024 /* floats from a line of memory to the next in the same set */
+
+/* acc[mr][nv] = the chain over k terms: row r, term i at a[r lda + i]. Bases three rows apart: the
+ * processor adds once and twice lda for nothing. */
+SIMD void chain_rows(vec acc[MR][NV], const int mr, const int nv, int64_t lda, int64_t k,
+                     const float *a, const float *b) {
+    const float *base[(MR + 2) / 3];
+#pragma GCC unroll 8
+    for (int q = 0; q < (mr + 2) / 3; q++) {
+        base[q] = a + 3 * q * lda;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < NV; v++) { /* also those that are not used, for compilers */
+            acc[r][v] = vzero();
+        }
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < k; i++) {
+        vec bv[NV];
+#pragma GCC unroll 2
+        for (int v = 0; v < nv; v++) {
+            bv[v] = vload(b + v * LANES);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            vec av = vset(base[r / 3][r % 3 * lda + i]);
+#pragma GCC unroll 2
+            for (int v = 0; v < nv; v++) {
+                acc[r][v] = vfma(av, bv[v], acc[r][v]);
+            }
+        }
+        b += NR;
+    }
+}
+
+/* The same of columns: row r, term i at a[r + i lda], column j at b[j + i ldb], of which the last vector
+ * has `last`. */
+SIMD void chain_columns(vec acc[MR][NV], const int mr, const int nv, int64_t lda, int64_t ldb,
+                        int64_t k, const float *a, const float *b, int64_t last) {
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < NV; v++) { /* also those that are not used, for compilers */
+            acc[r][v] = vzero();
+        }
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < k; i++) {
+        vec bv[NV];
+        __builtin_prefetch(a + FETCH_ROWS * lda);
+        __builtin_prefetch(b + FETCH_ROWS * ldb);
+#pragma GCC unroll 2
+        for (int v = 0; v < nv; v++) {
+            bv[v] = v + 1 < nv ? vload(b + v * LANES) : load_part(b + v * LANES, last);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            vec av = vset(a[r]);
+#pragma GCC unroll 2
+            for (int v = 0; v < nv; v++) {
+                acc[r][v] = vfma(av, bv[v], acc[r][v]);
+            }
+        }
+        a += lda;
+        b += ldb;
+    }
+}
+
+/* What a call of a kernel knows. */
+struct call {
+    const float *a, *b, *bias;
+    float *c;
+    int64_t lda, ldb, ldc, k, columns;
+    enum how how;
+};
+
+typedef void kernel(const struct call *f);
+#define KERNELS(mr, nv)                                                                            \
+    static void rows_##mr##_##nv(const struct call *f) {                                           \
+        vec acc[MR][NV];                                                                           \
+        chain_rows(acc, mr, nv, f->lda, f->k, f->a, f->b);                                         \
+        finish(acc, mr, f->c, f->ldc, f->columns, f->how, f->bias);                                \
+    }                                                                                              \
+    static void columns_##mr##_##nv(const struct call *f) {                                        \
+        vec acc[MR][NV];                                                                           \
+        chain_columns(acc, mr, nv, f->lda, f->ldb, f->k, f->a, f->b,                               \
+                      f->columns - (nv - 1) * LANES);                                              \
+        finish(acc, mr, f->c, f->ldc, f->columns, f->how, f->bias);                                \
+    }
+#if NV == 2
+#define EACH(mr) KERNELS(mr, 1) KERNELS(mr, 2)
+#define ENTRY(mr)                                                                                  \
+    {                                                                                              \
+        mr, {rows_##mr##_1, rows_##mr##_2}, { columns_##mr##_1, columns_##mr##_2 }                 \
+    }
+#else
+#define EACH(mr) KERNELS(mr, 1)
+#define ENTRY(mr)                                                                                  \
+    {                                                                                              \
+        mr, {rows_##mr##_1}, { columns_##mr##_1 }                                                  \
+    }
+#endif
+#if MR == 14
+EACH(14)
+EACH(12)
+EACH(10)
+EACH(8)
+#endif
+EACH(6)
+EACH(4)
+EACH(2)
+EACH(1)
+static const struct {
+    int mr;
+    kernel *rows[NV], *columns[NV];
+} kernels[] = {
+#if MR == 14
+    ENTRY(14), ENTRY(12), ENTRY(10), ENTRY(8),
+#endif
+    ENTRY(6),  ENTRY(4),  ENTRY(2),  ENTRY(1)};
+
+/* Not where all rows of an operand share a few sets of the cache. */
+static bool spread(int64_t ld) { return ld % SAME_SETS; }
+
+static bool plain(const struct product *p) {
+    return p->a.kind == OPERAND_ROWS && p->c.kind == RESULT_ROWS && p->k > 0 && spread(p->a.ld);
+}
+
+static int64_t panels_of(const struct product *p) { return ceil_div(p->n, NR); }
+
+bool ISA_NAME(direct_rows)(const struct product *p) {
+    return plain(p) && !p->trans_a && panels_of(p) <= DIRECT_PANELS;
+}
+
+bool ISA_NAME(direct_columns)(const struct product *p) {
+    return plain(p) && p->trans_a && !p->trans_b && p->b.kind == OPERAND_ROWS && spread(p->b.ld) &&
+           !p->column_sum && !p->bias && ceil_div(p->m, MR) * panels_of(p) <= DIRECT_TILES;
+}
+
+/* All rows of a tile by all panels. */
+void ISA_NAME(direct_rows_tile)(const struct product *p, const float *packed, int64_t row,
+                                int64_t rows) {
+    const int64_t panels = panels_of(p), end = row + rows;
+    struct call f = {.lda = p->a.ld, .ldc = p->c.ld};
+    const float *a = (const float *)p->a.data + row * f.lda;
+    float *c = (float *)p->c.out.data + row * f.ldc;
+    for (size_t m = 0; row < end; m++) {
+        for (const int mr = kernels[m].mr; end - row >= mr; row += mr) {
+            for (int64_t line = 0; line < mr * f.lda; line += LANES) {
+                __builtin_prefetch(a + 2 * mr * f.lda + line);
+            }
+            for (int64_t panel = 0; panel < panels; panel++) {
+                f.columns = at_most(NR, p->n - panel * NR);
+                f.c = c + panel * NR;
+                for (int64_t k0 = 0; k0 < p->k; k0 += KC) {
+                    f.k = at_most(KC, p->k - k0);
+                    f.how = k0 > 0 || p->add ? ADD : p->bias ? STORE_BIAS : STORE;
+                    f.bias = p->bias ? p->bias + panel * NR : NULL;
+                    f.a = a + k0;
+                    f.b = packed + (panel * p->k + k0) * NR;
+                    kernels[m].rows[f.columns > LANES ? NV - 1 : 0](&f);
+                }
+            }
+            a += mr * f.lda;
+            c += mr * f.ldc;
+        }
+    }
+}
+
+/* Rows and panels of C that are one tile of work. */
+struct job {
+    const struct product *p;
+    int64_t groups; /* of MR rows, in a tile */
+};
+
+static void columns_tile(void *context, int64_t tile, int thread) {
+    const struct job *job = context;
+    const struct product *p = job->p;
+    const int64_t first = tile * job->groups * MR, end = at_most(p->m, first + job->groups * MR);
+    struct call f = {.lda = p->a.ld, .ldb = p->b.ld, .ldc = p->c.ld};
+    (void)thread;
+    for (int64_t k0 = 0; k0 < p->k; k0 += KC) {
+        f.k = at_most(KC, p->k - k0);
+        f.how = k0 > 0 || p->add ? ADD : STORE;
+        for (int64_t column = 0; column < p->n; column += NR) {
+            f.columns = at_most(NR, p->n - column);
+            f.b = (const float *)p->b.data + k0 * f.ldb + column;
+            int64_t row = first;
+            for (size_t m = 0; row < end; m++) {
+                for (; end - row >= kernels[m].mr; row += kernels[m].mr) {
+                    f.a = (const float *)p->a.data + k0 * f.lda + row;
+                    f.c = (float *)p->c.out.data + row * f.ldc + column;
+                    kernels[m].columns[f.columns > LANES ? NV - 1 : 0](&f);
+                }
+            }
+        }
+    }
+}
+
+void ISA_NAME(direct_columns_run)(struct culm_cpu *cpu, const struct product *p) {
+    struct job job = {p, ceil_div(ceil_div(p->m, MR), cpu->threads)};
+    culm_cpu_run(cpu, ceil_div(p->m, job.groups * MR), columns_tile, &job);
+}
