@@ -25,11 +25,11 @@ import tarfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 METHODS = ["culm", "gemel", "gemel-fixed", "stem", "max", "none"]
 RATES = {"gemel": ["1e-5"], "gemel-fixed": ["1e-4", "1e-3", "1e-2"]}  # GEMEL's own, and three to choose the best of
-WORKLOADS = {  # frames of each feed that are fitted to; minutes of a processor after which nothing is begun; culm's steps, which fit into them
-    "face": (128, 1, 400), "nano": (128, 4, 240), "fastest": (128, 3, 200), "xl": (128, 3, 120), "cifar": (400, 4, 400), "specialised": (400, 4, 300),
-    "corridor": (128, 5, 100), "everything": (128, 6, 60),
+WORKLOADS = {  # frames of each feed that are fitted to; minutes of a processor after which nothing is begun; steps, at most
+    "face": (200, 2, 2000), "nano": (200, 4, 2000), "fastest": (200, 4, 2000), "xl": (200, 10, 2000), "cifar": (400, 4, 2000),
+    "specialised": (400, 4, 2000), "corridor": (200, 6, 2000), "everything": (200, 25, 2000),
 }
-OTHER = (128, 4, 240)  # of workloads of one's own
+OTHER = (200, 4, 2000)  # of workloads of one's own
 ELSEWHERE = ["clips/store-aisle-detection.gif", "clips/classroom.gif", "clips/person-bicycle-car-detection.gif"]
 JPEGS, JPEGS_EACH = "images/cifar10-jpeg-test.tar.gz", 100  # of each class
 

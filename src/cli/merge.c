@@ -66,6 +66,11 @@ static void hear_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+static void on_warning(void *ctx, const char *text) {
+    (void)ctx;
+    fprintf(stderr, "culm merge: warning: %s\n", text);
+}
+
 static enum culm_status merge(const char *workload, const struct values *v,
                               struct culm_error *error) {
     char dir[CULM_PATH_MAX];
@@ -76,7 +81,8 @@ static enum culm_status merge(const char *workload, const struct values *v,
                                              .sets = v->sets.items,
                                              .set_count = v->sets.count,
                                              .dir = dir,
-                                             .resume = v->resume};
+                                             .resume = v->resume,
+                                             .warning = on_warning};
     if (status == CULM_OK) {
         status = culm_merging_new(&how, &running, error);
     }

@@ -16,12 +16,13 @@ struct walker {
     int32_t waits;     /* instance; -1: none */
     int32_t layer;     /* of the operator that it is at */
     int32_t *layer_of; /* [nodes]: -1: none */
+    const bool *held;  /* [parameters]: stay as they are; NULL: none */
 };
 
 struct walk {
     struct walker *walker;
     int32_t count;
-    const struct culm_share *share;
+    const struct culm_share *share; /* NULL: one model alone */
     const struct culm_fit_options *options;
     struct culm_device *device;
     bool *solved; /* [instances] */
@@ -35,10 +36,39 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- batch norms --- */
 
-struct channel {
-    double mean, variance;     /* of what comes in now */
-    double wanted, covariance; /* of what the original made, before its function */
+/* Of each channel: arrays beside each other. */
+struct channels {
+    double *mean, *variance;     /* of what comes in now */
+    double *wanted, *covariance; /* of what the original made, before its function */
 };
+
+/* x and was are [rows, c]; sums in the order of rows. */
+static void measure(const struct channels *of, const float *restrict x, const float *restrict was,
+                    int64_t rows, int64_t c) {
+    double *restrict mean = of->mean, *restrict wanted = of->wanted;
+    double *restrict variance = of->variance, *restrict covariance = of->covariance;
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < c; k++) {
+            mean[k] += x[r * c + k];
+            wanted[k] += was[r * c + k];
+        }
+    }
+    for (int64_t k = 0; k < c; k++) {
+        mean[k] /= (double)rows;
+        wanted[k] /= (double)rows;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < c; k++) {
+            double d = x[r * c + k] - mean[k];
+            variance[k] += d * d;
+            covariance[k] += d * (was[r * c + k] - wanted[k]);
+        }
+    }
+    for (int64_t k = 0; k < c; k++) {
+        variance[k] /= (double)rows;
+        covariance[k] /= (double)rows;
+    }
+}
 
 /* Fits the scale and shift of one batch norm: x is what it reads now, was what the original read. */
 static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *node,
@@ -55,39 +85,22 @@ static enum culm_status fit_norm(struct walker *w, const struct culm_node_desc *
         value[i] = w->model->value[p];
         from[i] = w->model->aligned[p];
     }
-    struct channel *channel = calloc((size_t)c, sizeof *channel);
-    if (!channel) {
+    double *room = calloc(4 * (size_t)c, sizeof *room);
+    if (!room) {
         return no_memory(error);
     }
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t k = 0; k < c; k++) {
-            channel[k].mean += x[r * c + k];
-            channel[k].wanted += was[r * c + k];
-        }
-    }
-    for (int64_t k = 0; k < c; k++) {
-        channel[k].mean /= (double)rows;
-        channel[k].wanted /= (double)rows;
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t k = 0; k < c; k++) {
-            double d = x[r * c + k] - channel[k].mean;
-            channel[k].variance += d * d;
-            channel[k].covariance += d * (was[r * c + k] - channel[k].wanted);
-        }
-    }
+    const struct channels of = {room, room + c, room + 2 * c, room + 3 * c};
+    measure(&of, x, was, rows, c);
     double eps = node->attributes.eps;
     for (int64_t k = 0; k < c; k++) {
-        double variance = channel[k].variance / (double)rows;
-        double covariance = channel[k].covariance / (double)rows;
         double gain = from[0][k] / sqrt((double)from[3][k] + eps);
-        double slope = variance > 1e-12 ? covariance * gain / variance : 0;
-        value[0][k] = (float)(slope * sqrt(variance + eps));
-        value[1][k] = (float)((channel[k].wanted - from[2][k]) * gain + from[1][k]);
-        value[2][k] = (float)channel[k].mean;
-        value[3][k] = (float)variance;
+        double slope = of.variance[k] > 1e-12 ? of.covariance[k] * gain / of.variance[k] : 0;
+        value[0][k] = (float)(slope * sqrt(of.variance[k] + eps));
+        value[1][k] = (float)((of.wanted[k] - from[2][k]) * gain + from[1][k]);
+        value[2][k] = (float)of.mean[k];
+        value[3][k] = (float)of.variance[k];
     }
-    free(channel);
+    free(room);
     return CULM_OK;
 }
 
@@ -187,8 +200,13 @@ static void copy_norms(const struct walk *walk, struct culm_merge_model *const *
     }
 }
 
-/* Whether the batch norm that it is at was copied, or is what is copied. */
+static bool held(const struct walker *w, int32_t param) { return w->held && w->held[param]; }
+
+/* Whether the batch norm that it is at was copied, or is what is copied, or stays as it is. */
 static bool norm_copied(const struct walk *walk, const struct walker *w, int32_t self) {
+    if (held(w, w->model->graph->value[node_of(w)->input[1]].param)) {
+        return true;
+    }
     for (int32_t l = 0; l < w->model->layers.count && walk->options->copy; l++) {
         const int32_t instance = w->model->layers.layer[l].norm == w->merged.cursor
                                      ? culm_share_of(walk->share, self, l)
@@ -284,21 +302,21 @@ static enum culm_status advance(struct walk *walk, struct walker *w, int32_t sel
             culm_steps_step(&w->original);
             w->ahead = true;
         }
-        int32_t instance = w->layer >= 0 ? culm_share_of(walk->share, self, w->layer) : -1;
+        int32_t instance =
+            w->layer >= 0 && walk->share ? culm_share_of(walk->share, self, w->layer) : -1;
         if (instance >= 0 && !walk->solved[instance]) {
             w->waits = instance;
             return CULM_OK;
         }
-        if (w->layer >= 0 && instance < 0 && walk->options->private_ridge >= 0) {
+        const bool solves = w->layer >= 0 && instance < 0 && walk->options->private_ridge >= 0 &&
+                            !held(w, w->model->layers.layer[w->layer].weight);
+        if (solves) {
             status = solve(walk, &w, 1, walk->options->private_ridge);
         }
         if (status == CULM_OK) {
             culm_steps_step(&w->merged);
             w->ahead = false;
-            const struct culm_yolo_head *head =
-                w->layer >= 0 && instance < 0 && walk->options->private_ridge >= 0
-                    ? head_of(w, node)
-                    : NULL;
+            const struct culm_yolo_head *head = solves ? head_of(w, node) : NULL;
             status = head ? fit_head(w, node, head, walk->error) : CULM_OK;
             if (instance >= 0 && walk->harm) {
                 double harm = harm_of(w, node);
@@ -326,6 +344,15 @@ static int32_t next_instance(const struct walk *walk) {
     return any;
 }
 
+static bool shares(const struct walk *walk, int32_t model) {
+    bool any = !walk->share;
+    for (int32_t l = 0; l < walk->walker[model].model->layers.count && !any; l++) {
+        any = culm_share_of(walk->share, model, l) >= 0;
+    }
+    return any;
+}
+
+/* Models that share nothing have nothing to do. */
 static enum culm_status start(struct walk *walk, struct culm_merge_model *const *models,
                               const struct culm_fit_frames *frames) {
     enum culm_status status = CULM_OK;
@@ -333,6 +360,9 @@ static enum culm_status start(struct walk *walk, struct culm_merge_model *const 
         struct walker *w = &walk->walker[k];
         w->model = models[k];
         w->waits = -1;
+        if (!shares(walk, k)) {
+            continue;
+        }
         int32_t nodes = models[k]->graph->node_count;
         w->layer_of = malloc(((size_t)nodes + 1) * sizeof *w->layer_of);
         if (!w->layer_of) {
@@ -345,8 +375,10 @@ static enum culm_status start(struct walk *walk, struct culm_merge_model *const 
             w->layer_of[models[k]->layers.layer[l].node] = l;
         }
         for (int32_t p = 0; p < models[k]->param_count; p++) {
-            memcpy(models[k]->value[p], models[k]->aligned[p],
-                   4 * (size_t)culm_merge_param_elements(models[k], p));
+            if (!held(w, p)) {
+                memcpy(models[k]->value[p], models[k]->aligned[p],
+                       4 * (size_t)culm_merge_param_elements(models[k], p));
+            }
         }
         if ((status = culm_steps_init(&w->original, models[k], frames[k].count, frames[k].image,
                                       models[k]->aligned, walk->device, walk->error)) ||
@@ -356,6 +388,16 @@ static enum culm_status start(struct walk *walk, struct culm_merge_model *const 
         }
     }
     return status;
+}
+
+static void release(struct walk *walk) {
+    for (int32_t k = 0; k < walk->count && walk->walker; k++) {
+        free(walk->walker[k].layer_of);
+        culm_steps_release(&walk->walker[k].original);
+        culm_steps_release(&walk->walker[k].merged);
+    }
+    free(walk->walker);
+    free(walk->solved);
 }
 
 enum culm_status culm_fit(struct culm_merge_model *const *models, int32_t count,
@@ -385,12 +427,21 @@ enum culm_status culm_fit(struct culm_merge_model *const *models, int32_t count,
             status = solve_instance(&walk, instance);
         }
     }
-    for (int32_t k = 0; k < count && walk.walker; k++) {
-        free(walk.walker[k].layer_of);
-        culm_steps_release(&walk.walker[k].original);
-        culm_steps_release(&walk.walker[k].merged);
-    }
-    free(walk.walker);
-    free(walk.solved);
+    release(&walk);
+    return status;
+}
+
+enum culm_status culm_fit_alone(struct culm_merge_model *model,
+                                const struct culm_fit_frames *frames, const bool *held_params,
+                                const struct culm_fit_options *options, struct culm_device *device,
+                                struct culm_error *error) {
+    struct walker alone = {.held = held_params};
+    struct walk walk = {
+        .walker = &alone, .count = 1, .options = options, .device = device, .error = error};
+    enum culm_status status = start(&walk, &model, frames);
+    status = status == CULM_OK ? advance(&walk, &alone, 0) : status;
+    free(alone.layer_of);
+    culm_steps_release(&alone.original);
+    culm_steps_release(&alone.merged);
     return status;
 }

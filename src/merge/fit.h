@@ -34,4 +34,10 @@ enum culm_status culm_fit(struct culm_merge_model *const *models, int32_t count,
                           const struct culm_fit_options *options, struct culm_device *device,
                           double *ret_harm, struct culm_error *error);
 
+/* The same of one model that shares with none, whose held[parameters] keep the numbers that they have now. */
+enum culm_status culm_fit_alone(struct culm_merge_model *model,
+                                const struct culm_fit_frames *frames, const bool *held,
+                                const struct culm_fit_options *options, struct culm_device *device,
+                                struct culm_error *error);
+
 #endif

@@ -39,6 +39,7 @@ struct culm_joint {
     struct culm_device *device;
     struct joint_part *part;
     int32_t parts;
+    struct joint_room room;
     struct tensor *tensor;
     int32_t tensors;
     int32_t **tensor_of;        /* [parts][parameters of its graph]; -1: nothing uses it */
@@ -103,14 +104,24 @@ static double size_of(const struct culm_joint *joint, const struct tensor *tenso
     return size > least ? size : least;
 }
 
+static int64_t floats(size_t bytes) { return (int64_t)(bytes / sizeof(float)) + 16; }
+
 static float *take(struct culm_joint *joint, int64_t count) {
     joint->bytes += count * (int64_t)sizeof(float);
     return joint->device->ops->alloc(joint->device, (size_t)count * sizeof(float));
 }
 
+static bool take_room(struct culm_joint *joint) {
+    struct joint_room *room = &joint->room;
+    return (room->activations = take(joint, floats(room->activation_bytes))) &&
+           (room->scratch = take(joint, floats(room->scratch_bytes))) &&
+           (room->grads = take(joint, floats(room->grad_bytes))) &&
+           (room->work = take(joint, floats(room->work_bytes)));
+}
+
 static enum culm_status take_memory(struct culm_joint *joint, struct culm_error *error) {
     const int32_t vectors = culm_optimizer_parts(&joint->config.optimizer);
-    bool made = true;
+    bool made = take_room(joint);
     for (int32_t t = 0; t < joint->tensors && made; t++) {
         struct tensor *tensor = &joint->tensor[t];
         tensor->size = joint->config.relative ? size_of(joint, tensor) : 1;
@@ -135,8 +146,8 @@ static enum culm_status add_parts(struct culm_joint *joint, const struct culm_jo
                                   struct culm_error *error) {
     int64_t params = 0, most = 1;
     for (int32_t i = 0; i < joint->parts; i++) {
-        enum culm_status status =
-            joint_part_init(&joint->part[i], &from[i], &joint->config, joint->device, error);
+        enum culm_status status = joint_part_init(&joint->part[i], &from[i], &joint->config,
+                                                  joint->device, &joint->room, error);
         if (status != CULM_OK) {
             return status;
         }
@@ -217,6 +228,10 @@ void culm_joint_free(struct culm_joint *joint) {
         joint->device->ops->release(joint->device, tensor->step.part[1]);
         joint->device->ops->release(joint->device, tensor->step.part[2]);
     }
+    joint->device->ops->release(joint->device, joint->room.activations);
+    joint->device->ops->release(joint->device, joint->room.scratch);
+    joint->device->ops->release(joint->device, joint->room.grads);
+    joint->device->ops->release(joint->device, joint->room.work);
     for (int32_t i = 0; i < joint->parts; i++) {
         if (joint->part) {
             joint_part_release(&joint->part[i], joint->device);

@@ -44,7 +44,8 @@ struct culm_joint_config {
     bool local;        /* FEATURES */
     int64_t batch;     /* samples of a step, of all models together, as they come */
     double average; /* share of itself that the mean of weights keeps in a step; 0: there is none */
-    bool relative;  /* the rate is a share of a tensor's size: its root mean square at the beginning */
+    bool
+        relative; /* the rate is a share of a tensor's size: its root mean square at the beginning */
     uint64_t seed;
 };
 

@@ -81,17 +81,18 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static enum culm_status take_memory(struct joint_part *part, const struct culm_joint_part *from,
                                     const struct culm_joint_config *config,
-                                    struct culm_device *device, struct culm_error *error) {
+                                    struct culm_device *device, struct joint_room *room,
+                                    struct culm_error *error) {
     const bool features = config->aim != CULM_JOINT_ANSWERS;
     const bool own = config->aim == CULM_JOINT_FEATURES && !config->local;
-    size_t activations = 0, scratch = 0, grads = 0, work = 0;
+    size_t work = 0;
     bool made = true;
     for (int32_t s = 0; s < part->stretches && made; s++) {
         struct joint_stretch *stretch = &part->stretch[s];
         const struct culm_stage_info *info = culm_stage_info(stretch->stage);
-        activations = larger(activations, info->activation_bytes);
-        scratch = larger(scratch, info->scratch_bytes);
-        grads = larger(grads, (size_t)info->grad_floats * sizeof(float));
+        room->activation_bytes = larger(room->activation_bytes, info->activation_bytes);
+        room->scratch_bytes = larger(room->scratch_bytes, info->scratch_bytes);
+        room->grad_bytes = larger(room->grad_bytes, (size_t)info->grad_floats * sizeof(float));
         work = larger(work, info->output_bytes);
         made = find_addresses(stretch, from) &&
                (stretch->border = take(part, device, info->output_bytes)) &&
@@ -100,9 +101,9 @@ static enum culm_status take_memory(struct joint_part *part, const struct culm_j
                (!own || (stretch->activations = take(part, device, info->activation_bytes)));
     }
     work = larger(work, (size_t)culm_loss_work((int64_t)(work / sizeof(float))) * sizeof(float));
-    made = made && (part->activations = take(part, device, activations)) &&
-           (part->scratch = take(part, device, scratch)) &&
-           (part->grads = take(part, device, grads)) && (part->work = take(part, device, work)) &&
+    room->work_bytes = larger(room->work_bytes, work);
+    part->room = room;
+    made = made &&
            (part->image =
                 take(part, device, (size_t)culm_elements(&part->graph->field[0].shape) * 4)) &&
            (part->wanted = calloc((size_t)part->batch, sizeof *part->wanted));
@@ -135,7 +136,7 @@ static enum culm_status keep_answers(struct joint_part *part, const struct culm_
 
 enum culm_status joint_part_init(struct joint_part *part, const struct culm_joint_part *from,
                                  const struct culm_joint_config *config, struct culm_device *device,
-                                 struct culm_error *error) {
+                                 struct joint_room *room, struct culm_error *error) {
     const bool features = config->aim != CULM_JOINT_ANSWERS;
     *part = (struct joint_part){.model = from->model,
                                 .samples = from->samples,
@@ -154,7 +155,7 @@ enum culm_status joint_part_init(struct joint_part *part, const struct culm_join
         (status = from->each > 0 ? CULM_OK : shapes_of_fewer(part, error))) {
         return status;
     }
-    status = take_memory(part, from, config, device, error);
+    status = take_memory(part, from, config, device, room, error);
     return status == CULM_OK && config->aim == CULM_JOINT_OUTPUTS ? keep_answers(part, from, error)
                                                                   : status;
 }
@@ -177,10 +178,6 @@ void joint_part_release(struct joint_part *part, struct culm_device *device) {
     free(part->stretch);
     free(part->wanted);
     device->ops->release(device, part->image);
-    device->ops->release(device, part->activations);
-    device->ops->release(device, part->scratch);
-    device->ops->release(device, part->grads);
-    device->ops->release(device, part->work);
     culm_graph_free(part->graph);
     *part = (struct joint_part){0};
 }
@@ -212,9 +209,10 @@ static struct culm_stage_run run_of(const struct running *r, int32_t s, bool ori
                             : before->border,
         .output = original ? stretch->original_border : stretch->border,
         .loss_scale = 1,
-        .activations = stretch->activations && !original ? stretch->activations : part->activations,
-        .scratch = part->scratch,
-        .grads = part->grads,
+        .activations =
+            stretch->activations && !original ? stretch->activations : part->room->activations,
+        .scratch = part->room->scratch,
+        .grads = part->room->grads,
         .first = true,
         .d_output = stretch->d_border,
         .d_input = before ? before->d_border : NULL,
@@ -234,7 +232,7 @@ static void backward(const struct running *r, int32_t s) {
     (void)culm_stage_backward(stage, r->device, &run);
     for (int32_t g = 0; g < info->grad_count; g++) {
         r->gradient(r->ctx, info->params[info->grads[g].param].global_index,
-                    r->part->grads + info->grads[g].offset);
+                    r->part->room->grads + info->grads[g].offset);
     }
 }
 
@@ -254,8 +252,8 @@ static void output_loss(struct running *r, int32_t output) {
     for (int64_t i = 0; i < r->count; i++, y += each, dy += each) {
         const struct culm_wanted *wanted = &part->wanted[i];
         if (model->kind == CULM_ANSWER_CLASSES && output == 0) {
-            r->loss +=
-                culm_loss_label(r->device, model->classes, wanted->label, y, scale, part->work, dy);
+            r->loss += culm_loss_label(r->device, model->classes, wanted->label, y, scale,
+                                       part->room->work, dy);
         } else if (model->kind == CULM_ANSWER_POINTS && output == 0) {
             r->loss += culm_loss_points(each, wanted->points, y, scale, dy);
         }
@@ -263,7 +261,7 @@ static void output_loss(struct running *r, int32_t output) {
             if (model->head[h].output == output) {
                 r->loss +=
                     culm_loss_boxes(r->device, model, h, shape->dim[1], shape->dim[2], wanted->box,
-                                    wanted->box_count, y, scale, part->work, dy);
+                                    wanted->box_count, y, scale, part->room->work, dy);
             }
         }
     }
@@ -282,13 +280,15 @@ static void border_loss(struct running *r, int32_t s, const struct culm_stage_cr
         return;
     }
     const struct culm_shape shape = {1, {count}};
-    CULM_RUN(r->device, binary, .y = culm_out_f32(part->work), .a = culm_in_f32(got),
+    CULM_RUN(r->device, binary, .y = culm_out_f32(part->room->work), .a = culm_in_f32(got),
              .b = culm_in_f32(want), .a_shape = &shape, .b_shape = &shape,
              .function = CULM_FUNCTION_SUB);
-    r->loss += (double)r->count * culm_device_sum_squares(r->device, part->work, count) / size;
-    CULM_RUN(r->device, affine, .y = culm_out_f32(part->work), .x = culm_in_f32(part->work),
-             .count = count, .scale = 2 * part->weight / size);
-    CULM_RUN(r->device, accumulate, .sum = gradient, .x = culm_in_f32(part->work), .count = count);
+    r->loss +=
+        (double)r->count * culm_device_sum_squares(r->device, part->room->work, count) / size;
+    CULM_RUN(r->device, affine, .y = culm_out_f32(part->room->work),
+             .x = culm_in_f32(part->room->work), .count = count, .scale = 2 * part->weight / size);
+    CULM_RUN(r->device, accumulate, .sum = gradient, .x = culm_in_f32(part->room->work),
+             .count = count);
 }
 
 static void border_losses(struct running *r, int32_t s) {
@@ -355,10 +355,10 @@ static void toward_outputs(struct running *r) {
     for (int32_t o = 0; o < part->graph->output_count; o++) {
         const int64_t each = output_size(part, o);
         for (int64_t i = 0; i < r->count; i++) {
-            r->loss += culm_loss_original(part->model, o, each,
-                                          output_at(part, all->original_border, o, i, each),
-                                          output_at(part, all->border, o, i, each), scale,
-                                          part->work, output_at(part, all->d_border, o, i, each));
+            r->loss += culm_loss_original(
+                part->model, o, each, output_at(part, all->original_border, o, i, each),
+                output_at(part, all->border, o, i, each), scale, part->room->work,
+                output_at(part, all->d_border, o, i, each));
         }
     }
     backward(r, 0);

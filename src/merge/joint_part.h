@@ -15,6 +15,13 @@ struct joint_stretch {
     void *border, *original_border, *d_border; /* behind it */
 };
 
+/* What a part needs only while it runs; parts run one after the other, so all of a joint have the same. */
+struct joint_room {
+    size_t activation_bytes, scratch_bytes, grad_bytes, work_bytes;
+    void *activations, *scratch;
+    float *grads, *work;
+};
+
 struct joint_part {
     struct culm_vision_model *model;
     struct culm_graph *graph;
@@ -26,8 +33,7 @@ struct joint_part {
     int64_t batch;                      /* compiled for */
     float *image;
     struct culm_wanted *wanted; /* [batch] */
-    void *activations, *scratch;
-    float *grads, *work;
+    const struct joint_room *room;
     double weight;
     int64_t bytes;
 };
@@ -35,10 +41,11 @@ struct joint_part {
 /* What happens to a gradient: tensor of parameter `param` of the graph, in the order of uses. */
 typedef void joint_gradient_fn(void *ctx, int32_t param, const float *gradient);
 
-/* Release it also after a failure. */
+/* Release it also after a failure. The room becomes as large as this part needs, if it was smaller; its memory
+ * is the caller's, and there before the part runs. */
 enum culm_status joint_part_init(struct joint_part *part, const struct culm_joint_part *from,
                                  const struct culm_joint_config *config, struct culm_device *device,
-                                 struct culm_error *error);
+                                 struct joint_room *room, struct culm_error *error);
 void joint_part_release(struct joint_part *part, struct culm_device *device);
 /* Forward and backward of `count` samples, at least 1: the loss is their mean times the part's weight. */
 enum culm_status joint_part_run(struct joint_part *part, const struct culm_joint_config *config,

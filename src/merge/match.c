@@ -87,6 +87,40 @@ void culm_match_release(struct culm_match *match) {
     *match = (struct culm_match){0};
 }
 
+/* Appends the members of one group, if they are two or more. */
+static bool divide_off(struct culm_match *to, const struct culm_instance *from,
+                       const int32_t *group, int32_t which) {
+    struct culm_instance part = {.signature = from->signature, .bytes = from->bytes};
+    for (int32_t m = 0; m < from->count; m++) {
+        if (group[from->member[m].model] == which && !join(&part, from->member[m])) {
+            free(part.member);
+            return false;
+        }
+    }
+    if (part.count < 2 || !CULM_GROW(to->instance, to->capacity, to->count + 1)) {
+        free(part.member);
+        return part.count < 2;
+    }
+    to->instance[to->count++] = part;
+    return true;
+}
+
+enum culm_status culm_match_divide(struct culm_match *match, const int32_t *group, int32_t models,
+                                   struct culm_error *error) {
+    struct culm_match divided = {.total_bytes = match->total_bytes,
+                                 .saved_bytes = match->saved_bytes};
+    for (int32_t i = 0; i < match->count; i++) {
+        for (int32_t which = 0; which < models; which++) {
+            if (!divide_off(&divided, &match->instance[i], group, which)) {
+                culm_match_release(&divided);
+                return no_memory(error);
+            }
+        }
+    }
+    *match = divided;
+    return CULM_OK;
+}
+
 int32_t culm_match_prefix(const struct culm_vision_layers *const *models, int32_t count,
                           int64_t *ret_bytes) {
     *ret_bytes = 0;

@@ -42,6 +42,10 @@ enum culm_status culm_match(const struct culm_vision_layers *const *models, int3
                             enum culm_match_rule rule, struct culm_match *ret_match,
                             struct culm_error *error);
 void culm_match_release(struct culm_match *match);
+/* A match of its own in place of `match`, which stays as it is: of each instance the members of each
+ * group[models] are one, where they are two or more. total_bytes and saved_bytes are those of `match`. */
+enum culm_status culm_match_divide(struct culm_match *match, const int32_t *group, int32_t models,
+                                   struct culm_error *error);
 
 /* How many layers, from the first on, all models have equal; their bytes in one model go to
  * *ret_bytes. */

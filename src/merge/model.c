@@ -105,21 +105,53 @@ void culm_merge_model_restore(struct culm_merge_model *model, const float *saved
 
 /* --- what is shared --- */
 
+static void free_members(bool **in, int32_t count) {
+    for (int32_t i = 0; i < count && in; i++) {
+        free(in[i]);
+    }
+    free(in);
+}
+
+/* Of each instance nobody is in. NULL: out of memory. */
+static bool **nobody_in(const struct culm_match *match) {
+    bool **in = calloc((size_t)match->count + 1, sizeof *in);
+    for (int32_t i = 0; i < match->count && in; i++) {
+        in[i] = calloc((size_t)match->instance[i].count, sizeof **in);
+        if (!in[i]) {
+            free_members(in, i);
+            return NULL;
+        }
+    }
+    return in;
+}
+
+/* Whose instance which layer is. */
+static void number_instances(struct culm_share *share) {
+    for (int32_t i = 0; i < share->match.count; i++) {
+        const struct culm_instance *instance = &share->match.instance[i];
+        for (int32_t m = 0; m < instance->count; m++) {
+            share->of[instance->member[m].model][instance->member[m].layer] = i;
+        }
+    }
+}
+
 enum culm_status culm_share_init(struct culm_share *share, const struct culm_match *take_match,
                                  struct culm_merge_model *const *models, int32_t count,
                                  struct culm_error *error) {
     *share = (struct culm_share){
         .match = *take_match,
-        .in = calloc((size_t)take_match->count + 1, sizeof *share->in),
+        .in = nobody_in(take_match),
         .of = calloc((size_t)count + 1, sizeof *share->of),
+        .layers = calloc((size_t)count + 1, sizeof *share->layers),
     };
-    if (!share->in || !share->of) {
+    if (!share->in || !share->of || !share->layers) {
         return no_memory(error);
     }
     for (; share->models < count; share->models++) {
         int32_t layers = models[share->models]->layers.count;
         int32_t *of = malloc(((size_t)layers + 1) * sizeof *of);
         share->of[share->models] = of;
+        share->layers[share->models] = layers;
         if (!of) {
             return no_memory(error);
         }
@@ -127,16 +159,32 @@ enum culm_status culm_share_init(struct culm_share *share, const struct culm_mat
             of[l] = -1;
         }
     }
-    for (int32_t i = 0; i < share->match.count; i++) {
-        const struct culm_instance *instance = &share->match.instance[i];
-        share->in[i] = calloc((size_t)instance->count, sizeof **share->in);
-        if (!share->in[i]) {
-            return no_memory(error);
-        }
-        for (int32_t m = 0; m < instance->count; m++) {
-            share->of[instance->member[m].model][instance->member[m].layer] = i;
+    number_instances(share);
+    return CULM_OK;
+}
+
+enum culm_status culm_share_divide(struct culm_share *share, const int32_t *group,
+                                   struct culm_error *error) {
+    struct culm_match divided = share->match;
+    enum culm_status status = culm_match_divide(&divided, group, share->models, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    bool **in = nobody_in(&divided);
+    if (!in) {
+        culm_match_release(&divided);
+        return no_memory(error);
+    }
+    free_members(share->in, share->match.count);
+    share->in = in;
+    culm_match_release(&share->match);
+    share->match = divided;
+    for (int32_t m = 0; m < share->models; m++) {
+        for (int32_t l = 0; l < share->layers[m]; l++) {
+            share->of[m][l] = -1;
         }
     }
+    number_instances(share);
     return CULM_OK;
 }
 
@@ -144,11 +192,9 @@ void culm_share_release(struct culm_share *share) {
     for (int32_t m = 0; m < share->models; m++) {
         free(share->of[m]);
     }
-    for (int32_t i = 0; i < share->match.count && share->in; i++) {
-        free(share->in[i]);
-    }
+    free_members(share->in, share->match.count);
     free(share->of);
-    free(share->in);
+    free(share->layers);
     culm_match_release(&share->match);
     *share = (struct culm_share){0};
 }

@@ -41,12 +41,17 @@ struct culm_share {
     bool **in;    /* [match.count][members] */
     int32_t **of; /* [models][layers]: the instance of a layer, whether shared or not; -1: none */
     int32_t models;
+    int32_t *layers; /* [models]: how many */
 };
 /* Takes the match over, also after a failure; nothing is shared. */
 enum culm_status culm_share_init(struct culm_share *share, const struct culm_match *take_match,
                                  struct culm_merge_model *const *models, int32_t count,
                                  struct culm_error *error);
 void culm_share_release(struct culm_share *share); /* fine on a zeroed struct */
+/* Each instance becomes one of its members of each group[models], those with two or more; nothing is shared.
+ * What the match could save (saved_bytes) stays as it was. After a failure nothing has changed. */
+enum culm_status culm_share_divide(struct culm_share *share, const int32_t *group,
+                                   struct culm_error *error);
 
 void culm_share_set(struct culm_share *share, int32_t instance, bool shared); /* all members */
 void culm_share_leave(struct culm_share *share, int32_t model);               /* every instance */

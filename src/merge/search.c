@@ -1,19 +1,16 @@
 /* The order of attempts. See search.h. */
 #include "merge/search.h"
 
-#include "merge/align.h"
 #include "merge/search_gemel.h"
+#include "merge/search_groups.h"
 #include "merge/search_parts.h"
+#include "merge/search_walks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FIT_FRAMES 32    /* of 320 x 320 that a walk through all models keeps in memory */
-#define FIT_MOST 256     /* however small they are */
-#define FIT_SAMPLES 8192 /* places of an output that a layer is solved with */
-#define RIDGE 0.3
-#define PRIVATE_RIDGE 0.05 /* of layers that are not shared: they are to make up for the others */
-#define PROBES 4           /* attempts at the largest share that needs no training */
+#define PROBES 4    /* attempts at the largest share that needs no training */
+#define LITTLE 0.03 /* of what a group could save: not worth another attempt */
 
 static void revert(const struct culm_search *s) {
     for (int32_t k = 0; k < s->count; k++) {
@@ -42,106 +39,6 @@ static void share_first(const struct culm_search *s, const int32_t *order, int32
 
 /* --- without training --- */
 
-/* Evenly spaced frames, as many as a walk keeps. The caller frees the image unless it is the frames'
- * own. */
-static enum culm_status some_frames(const struct culm_merge_model *model,
-                                    const struct culm_merge_frames *frames, int64_t most,
-                                    struct culm_fit_frames *ret_frames, struct culm_error *error) {
-    const struct culm_shape *shape = &model->graph->field[0].shape;
-    int64_t one = culm_elements(shape), count = frames->count < most ? frames->count : most;
-    *ret_frames = (struct culm_fit_frames){frames->image, frames->count};
-    if (count == frames->count) {
-        return CULM_OK;
-    }
-    float *image = aligned_alloc(64, (size_t)((4 * one * count + 63) / 64 * 64));
-    if (!image) {
-        return search_no_memory(error);
-    }
-    for (int64_t i = 0; i < count; i++) {
-        int64_t from = i * frames->count / count;
-        memcpy(image + i * one, frames->image + from * one, 4 * (size_t)one);
-    }
-    *ret_frames = (struct culm_fit_frames){image, count};
-    return CULM_OK;
-}
-
-static int64_t frames_that_fit(const struct culm_merge_model *model) {
-    int64_t one = culm_elements(&model->graph->field[0].shape);
-    int64_t count = (int64_t)FIT_FRAMES * 320 * 320 * 3 / (one > 0 ? one : 1);
-    return count > FIT_MOST ? FIT_MOST : count < 1 ? 1 : count;
-}
-
-/* What walks through all models are given: the same frames once. */
-struct walks {
-    struct culm_fit_frames *frames; /* [models] */
-    bool *own;                      /* [models] */
-};
-
-/* Queries with labels of their own have the same pictures at another place. */
-static bool same_frames(const struct culm_search *s, int32_t a, int32_t b) {
-    const struct culm_merge_frames *x = &s->frames[a], *y = &s->frames[b];
-    const struct culm_shape *shape[] = {&s->models[a]->graph->field[0].shape,
-                                        &s->models[b]->graph->field[0].shape};
-    return x->image == y->image ||
-           (x->count == y->count && culm_elements(shape[0]) == culm_elements(shape[1]) &&
-            memcmp(shape[0]->dim, shape[1]->dim, 4 * sizeof shape[0]->dim[0]) == 0 &&
-            memcmp(x->image, y->image, 4 * (size_t)(x->count * culm_elements(shape[0]))) == 0);
-}
-
-static enum culm_status take_walks(const struct culm_search *s, struct walks *w,
-                                   struct culm_error *error) {
-    *w = (struct walks){.frames = calloc((size_t)s->count + 1, sizeof *w->frames),
-                        .own = calloc((size_t)s->count + 1, sizeof *w->own)};
-    enum culm_status status = w->frames && w->own ? CULM_OK : search_no_memory(error);
-    for (int32_t k = 0; k < s->count && status == CULM_OK; k++) {
-        int32_t same = 0;
-        while (!same_frames(s, same, k)) {
-            same++;
-        }
-        if (same < k) {
-            w->frames[k] = w->frames[same];
-            continue;
-        }
-        status = some_frames(s->models[k], &s->frames[k], frames_that_fit(s->models[k]),
-                             &w->frames[k], error);
-        w->own[k] = w->frames[k].image != s->frames[k].image;
-    }
-    return status;
-}
-
-static void release_walks(const struct culm_search *s, struct walks *w) {
-    for (int32_t k = 0; k < s->count && w->own; k++) {
-        free(w->own[k] ? (void *)(uintptr_t)w->frames[k].image : NULL);
-    }
-    free(w->frames);
-    free(w->own);
-}
-
-static enum culm_status fit(struct culm_search *s, double *ret_harm, bool copy,
-                            struct culm_error *error) {
-    const struct culm_fit_options options = {
-        .solve = {FIT_SAMPLES, RIDGE}, .private_ridge = PRIVATE_RIDGE, .copy = copy};
-    struct walks walks;
-    enum culm_status status = take_walks(s, &walks, error);
-    if (status == CULM_OK) {
-        status = culm_fit(s->models, s->count, s->share, walks.frames, &options, s->device,
-                          ret_harm, error);
-    }
-    search_revert_alone(s); /* nothing has to be made up for */
-    release_walks(s, &walks);
-    return status;
-}
-
-static enum culm_status align(struct culm_search *s, struct culm_error *error) {
-    struct walks walks;
-    enum culm_status status = take_walks(s, &walks, error);
-    if (status == CULM_OK) {
-        status = culm_align(s->models, s->count, s->share, walks.frames, s->device, NULL, error);
-    }
-    release_walks(s, &walks);
-    return status;
-}
-
 /* What an instance saves for what it loses; the latter squared, since little things lost leave answers as
  * they are. */
 static double worth(const struct culm_search *s, const double *harm, int32_t i) {
@@ -149,32 +46,40 @@ static double worth(const struct culm_search *s, const double *harm, int32_t i) 
     return (double)instance->bytes * (instance->count - 1) / (harm[i] * harm[i] + 1e-6);
 }
 
-static void sort_by_worth(const struct culm_search *s, const double *harm, int32_t *order) {
+/* Those that are shared now. Returns how many. */
+static int32_t sort_by_worth(const struct culm_search *s, const double *harm, int32_t *order) {
+    int32_t count = 0;
     for (int32_t i = 0; i < s->share->match.count; i++) {
-        int32_t at = i;
+        int32_t at = count;
+        if (culm_share_count(s->share, i) < 2) {
+            continue;
+        }
         for (; at > 0 && worth(s, harm, order[at - 1]) < worth(s, harm, i); at--) {
             order[at] = order[at - 1];
         }
         order[at] = i;
+        count++;
     }
+    return count;
 }
 
 /* The largest share that meets all targets untrained, of `order`; what does ships at once. *ret_met: how many of
  * `order` they were. */
-static enum culm_status probe_shares(struct culm_search *s, const int32_t *order, int32_t group,
+static enum culm_status probe_shares(struct culm_search *s, const int32_t *order, int32_t count,
                                      struct search_state *shipped, int32_t *ret_met,
                                      struct culm_error *error) {
-    int32_t low = 0, high = s->share->match.count; /* high was too many */
+    int32_t low = 0, high = count; /* high was too many */
     enum culm_status status = CULM_OK;
     for (int32_t probe = 0; probe < PROBES && high - low > 1 && status == CULM_OK; probe++) {
         int32_t middle = (low + high) / 2;
         double least = 0;
-        if (s->ops->late(s->ctx)) {
+        if (search_late(s)) {
             break;
         }
         share_first(s, order, middle);
-        s->ops->attempt(s->ctx, s->round + 1, group + probe, s, "fit");
-        if (!(status = fit(s, NULL, false, error)) && !(status = search_check(s, &least, error))) {
+        search_attempt(s, "fit");
+        if (!(status = search_fit(s, false, NULL, error)) &&
+            !(status = search_check(s, &least, error))) {
             status = search_offer(s, shipped, error);
         }
         low = least >= 1 ? middle : low;
@@ -187,24 +92,23 @@ static enum culm_status probe_shares(struct culm_search *s, const int32_t *order
 /* Everything is trained, fitted as it is now. While that gets nowhere near, as many layers less of `order` as
  * leave half of what is between that and `met`, which needs no training. */
 static enum culm_status train_shares(struct culm_search *s, const double *harm,
-                                     const int32_t *order, int32_t met,
+                                     const int32_t *order, int32_t count, int32_t met,
                                      struct search_state *shipped, struct culm_error *error) {
     int64_t left = s->config->steps, taken = 0;
     enum culm_status status = CULM_OK;
-    for (int32_t many = s->share->match.count;
-         many > met && left > 0 && status == CULM_OK && !s->ops->late(s->ctx);
+    for (int32_t many = count; many > met && left > 0 && status == CULM_OK && !search_late(s);
          many = (many + met) / 2, left -= taken) {
         const int64_t before = shipped->bytes;
-        if (many < s->share->match.count) {
+        if (many < count) {
             share_first(s, order, many);
             if (culm_share_saved(s->share) <= before) {
                 break;
             }
-            s->ops->attempt(s->ctx, s->round + 1, 0, s, "fit");
-            status = fit(s, NULL, false, error);
+            search_attempt(s, "fit");
+            status = search_fit(s, false, NULL, error);
         }
         if (status == CULM_OK) {
-            s->ops->attempt(s->ctx, s->round + 1, 0, s, "train");
+            search_attempt(s, "train");
             status = search_train(s, harm, left, shipped, &taken, error);
         }
         if (shipped->bytes > before) {
@@ -214,32 +118,131 @@ static enum culm_status train_shares(struct culm_search *s, const double *harm,
     return status;
 }
 
-static enum culm_status by_culm(struct culm_search *s, struct search_state *shipped,
-                                struct culm_error *error) {
-    int32_t count = s->share->match.count, met = 0;
-    double *harm = calloc((size_t)count + 1, sizeof *harm), least = 0;
-    int32_t *order = calloc((size_t)count + 1, sizeof *order);
-    struct search_state all = {0};
+/* All models of a group at once: everything that they have in common, then as much as goes. */
+static enum culm_status share_jointly(struct culm_search *s, struct search_state *shipped,
+                                      struct culm_error *error) {
+    int32_t count = 0, met = 0;
+    double *harm = calloc((size_t)s->share->match.count + 1, sizeof *harm), least = 0;
+    int32_t *order = calloc((size_t)s->share->match.count + 1, sizeof *order);
+    struct search_state all = {.own = shipped->own};
     enum culm_status status = harm && order ? CULM_OK : search_no_memory(error);
-    if (status == CULM_OK && !(status = align(s, error))) {
-        share_first(s, NULL, count);
-        s->ops->attempt(s->ctx, s->round + 1, 0, s, "fit");
-        status = fit(s, harm, false, error);
+    if (status == CULM_OK) {
+        share_first(s, NULL, s->share->match.count);
+        search_attempt(s, "fit");
+        status = search_fit(s, false, harm, error);
     }
     if (status == CULM_OK && !(status = search_check(s, &least, error))) {
         status = search_offer(s, shipped, error);
     }
     if (status == CULM_OK && least < 1 && !(status = search_save(s, &all, error))) {
-        sort_by_worth(s, harm, order);
-        status = probe_shares(s, order, 1, shipped, &met, error);
+        count = sort_by_worth(s, harm, order);
+        status = probe_shares(s, order, count, shipped, &met, error);
     }
     if (status == CULM_OK && least < 1) {
         search_restore(s, &all);
-        status = train_shares(s, harm, order, met, shipped, error);
+        status = train_shares(s, harm, order, count, met, shipped, error);
     }
     search_state_release(&all, s->count);
     free(harm);
     free(order);
+    return status;
+}
+
+/* --- groups --- */
+
+struct grouped {
+    struct culm_search *s;
+    struct search_groups groups;
+    struct search_state *state; /* [groups] */
+    bool *own;                  /* [groups][models] */
+    int32_t *rank;              /* [models]: as search_adopt has it */
+};
+
+typedef enum culm_status stage_fn(struct culm_search *s, int32_t *rank, struct search_state *state,
+                                  struct culm_error *error);
+
+static enum culm_status adopt_untrained(struct culm_search *s, int32_t *rank,
+                                        struct search_state *state, struct culm_error *error) {
+    return search_adopt(s, rank, false, state, error);
+}
+
+static enum culm_status adopt_trained(struct culm_search *s, int32_t *rank,
+                                      struct search_state *state, struct culm_error *error) {
+    return s->config->steps > 0 ? search_adopt(s, rank, true, state, error) : CULM_OK;
+}
+
+static enum culm_status jointly(struct culm_search *s, int32_t *rank, struct search_state *state,
+                                struct culm_error *error) {
+    (void)rank;
+    return share_jointly(s, state, error);
+}
+
+/* A stage of all groups that leave more than a little of what they could save. Time is divided by what is still to be
+ * saved; what one leaves is for those after it. */
+static enum culm_status for_each_group(const struct grouped *g, stage_fn *stage,
+                                       struct culm_error *error) {
+    struct culm_search *s = g->s;
+    const bool *all = s->may;
+    enum culm_status status = CULM_OK;
+    int64_t left = 0;
+    for (int32_t i = 0; i < g->groups.count; i++) {
+        left += g->groups.bytes[i] - g->state[i].bytes;
+    }
+    for (int32_t i = 0; i < g->groups.count && status == CULM_OK; i++) {
+        const int64_t own = g->groups.bytes[i] - g->state[i].bytes;
+        const double spent = s->ops->spent(s->ctx);
+        s->until = left > 0 ? spent + (1 - spent) * (double)own / (double)left : 1;
+        left -= own;
+        if ((double)own > LITTLE * (double)g->groups.bytes[i] && !search_late(s)) {
+            s->may = g->state[i].own;
+            status = stage(s, g->rank, &g->state[i], error);
+        }
+    }
+    s->may = all;
+    s->until = 0;
+    return status;
+}
+
+static enum culm_status begin_groups(struct grouped *g, struct search_state *shipped,
+                                     struct culm_error *error) {
+    struct culm_search *s = g->s;
+    const size_t models = (size_t)s->count + 1;
+    enum culm_status status = search_groups_find(s, &g->groups, error);
+    g->state = calloc((size_t)g->groups.count + 1, sizeof *g->state);
+    g->own = calloc(((size_t)g->groups.count + 1) * models, sizeof *g->own);
+    g->rank = calloc(models, sizeof *g->rank);
+    if (status != CULM_OK || !g->state || !g->own || !g->rank) {
+        return status ? status : search_no_memory(error);
+    }
+    status = search_save(s, shipped, error); /* instances are others now */
+    for (int32_t i = 0; i < g->groups.count && status == CULM_OK; i++) {
+        bool *own = g->own + (size_t)i * models;
+        for (int32_t k = 0; k < s->count; k++) {
+            own[k] = g->groups.of[k] == i;
+        }
+        g->state[i] = (struct search_state){.own = own, .whole = shipped};
+        status = search_save(s, &g->state[i], error);
+    }
+    return status;
+}
+
+static enum culm_status by_culm(struct culm_search *s, struct search_state *shipped,
+                                struct culm_error *error) {
+    struct grouped g = {.s = s};
+    enum culm_status status = begin_groups(&g, shipped, error);
+    if (status == CULM_OK && !(status = search_align(s, error)) &&
+        !(status = for_each_group(&g, adopt_untrained, error)) &&
+        !(status = for_each_group(&g, adopt_trained, error)) &&
+        !(status = for_each_group(&g, search_adopt_again, error))) {
+        status = for_each_group(&g, jointly, error);
+    }
+    for (int32_t i = 0; i < g.groups.count && g.state; i++) {
+        search_state_release(&g.state[i], s->count);
+    }
+    free(g.state);
+    free(g.own);
+    free(g.rank);
+    search_groups_release(&g.groups);
     return status;
 }
 
@@ -258,7 +261,7 @@ static enum culm_status by_max(struct culm_search *s, struct search_state *shipp
                                struct culm_error *error) {
     double least;
     share_first(s, NULL, s->share->match.count);
-    s->ops->attempt(s->ctx, s->round + 1, 0, s, "copy");
+    search_attempt(s, "copy");
     copy_all(s);
     enum culm_status status = search_check(s, &least, error);
     return status == CULM_OK ? search_ship(s, shipped, error) : status;
@@ -292,15 +295,15 @@ static enum culm_status by_stem(struct culm_search *s, struct search_state *ship
         int32_t layer = s->share->match.instance[i].member[0].layer;
         depth = layer + 1 > depth ? layer + 1 : depth;
     }
-    for (int32_t group = 0; depth > 0 && status == CULM_OK; depth /= 2, group++) {
+    for (; depth > 0 && status == CULM_OK; depth /= 2) {
         double least;
         share_stem(s, depth);
-        if (culm_share_saved(s->share) == tried || s->ops->late(s->ctx)) {
+        if (culm_share_saved(s->share) == tried || search_late(s)) {
             continue; /* nothing, or the same as before: models end earlier, or differ there */
         }
         tried = culm_share_saved(s->share);
-        s->ops->attempt(s->ctx, s->round + 1, group, s, "stem");
-        status = fit(s, NULL, true, error);
+        search_attempt(s, "stem");
+        status = search_fit(s, true, NULL, error);
         if (status == CULM_OK && !(status = search_check(s, &least, error)) && least >= 1) {
             return search_ship(s, shipped, error);
         }
@@ -310,6 +313,7 @@ static enum culm_status by_stem(struct culm_search *s, struct search_state *ship
 
 enum culm_status culm_search(struct culm_search *s, struct culm_error *error) {
     struct search_state shipped = {0};
+    s->tried = 0;
     revert(s);
     share_nothing(s);
     enum culm_status status = search_save(s, &shipped, error);
@@ -325,7 +329,7 @@ enum culm_status culm_search(struct culm_search *s, struct culm_error *error) {
             return culm_search_gemel(s, error);
         }
     }
-    if (shipped.saved && shipped.share) {
+    if (shipped.saved) {
         search_restore(s, &shipped);
     }
     search_state_release(&shipped, s->count);

@@ -5,8 +5,10 @@
  * query on frames that are neither fitted to nor held out. What meets all targets ships at once, as a
  * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
  *
- * `culm`: channels aligned (align.h); everything at once, without training; if that is too much, the
- * layers that lose least for their bytes (fit.h), as many as go; then joint training of everything
+ * `culm`: channels aligned (align.h); each group of models that belong together for itself (search_groups.h).
+ * Models take over the layers of one of them (search_adopt.c), first without training, then with it. Where
+ * that leaves more than a little: everything at once, without training; if that is too much, the layers
+ * that lose least for their bytes (fit.h), as many as go; then joint training of everything
  * (search_train.c), in which layers of models that would not meet their targets leave; of less, where
  * that comes nowhere near. Detectors are checked as sure of their boxes as is best. At each check, what
  * meets its targets ships without the models that do not, if that saves more than what shipped before.
@@ -35,7 +37,7 @@ struct culm_search_query {
 struct culm_search;
 
 struct culm_search_ops {
-    /* An attempt begins: `group` counts from 0 in its round. */
+    /* An attempt begins: `group` counts from 0 in its round; those of GEMEL, from 0 in the search. */
     void (*attempt)(void *ctx, int32_t round, int32_t group, const struct culm_search *search,
                     const char *way);
     void (*check)(void *ctx, int32_t round, const struct culm_search_query *query, bool ok);
@@ -44,7 +46,8 @@ struct culm_search_ops {
     /* Steps of training, for whoever watches. */
     void (*step)(void *ctx, int64_t step, int64_t steps, double loss);
     bool (*stop)(void *ctx); /* CULM_ERR_STOPPED then */
-    bool (*late)(void *ctx); /* no new attempt begins */
+    /* Share of the time that there is; from 1 on no new attempt begins. */
+    double (*spent)(void *ctx);
     /* What a search needs to go on in another process: keeps these bytes, durably, in place of those
      * before; gives back what was kept last, NULL for nothing, which the caller frees. Both may be NULL:
      * then a search always begins at the beginning, and comes to the same. */
@@ -66,6 +69,8 @@ struct culm_search {
     const struct culm_search_ops *ops;
     void *ctx;
     int32_t round; /* of the last that shipped; 0: none */
+    int32_t tried; /* attempts since then */
+    double until;  /* share of the time; behind it nothing begins. 0: the whole */
 };
 
 /* At the end models and share are what shipped last: the originals, and nothing, if nothing did. */

@@ -6,6 +6,7 @@
 #include "merge/joint.h"
 #include "merge/lesson.h"
 #include "merge/pace.h"
+#include "merge/search_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -431,7 +432,7 @@ static enum culm_status attempt(struct work *w, struct culm_error *error) {
     while (status == CULM_OK && culm_pace_state(&pace) == CULM_PACE_GOING) {
         status = look(w, &pace, error);
         if (status == CULM_OK && culm_pace_state(&pace) == CULM_PACE_GOING) {
-            if (w->s->ops->late(w->s->ctx)) {
+            if (search_late(w->s)) {
                 break;
             }
             status = train(w, &pace, error);
@@ -595,7 +596,7 @@ enum culm_status culm_search_gemel(struct culm_search *search, struct culm_error
         release(&w);
         return status;
     }
-    while (status == CULM_OK && !culm_gemel_over(&w.gemel) && !search->ops->late(search->ctx)) {
+    while (status == CULM_OK && !culm_gemel_over(&w.gemel) && !search_late(search)) {
         status = attempt(&w, error);
         end_attempt(&w);
         status = status == CULM_OK ? save(&w, error) : status;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARE 0.5 /* of what may be lost: when there is enough to spare */
+#define SPARE 0.5  /* of what may be lost: when there is enough to spare */
+#define MARGIN 0.5 /* standard errors */
 
 enum culm_status search_no_memory(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory");
@@ -17,7 +18,7 @@ void search_state_release(struct search_state *state, int32_t count) {
     }
     free(state->saved);
     free(state->share);
-    *state = (struct search_state){0};
+    *state = (struct search_state){.own = state->own, .whole = state->whole};
 }
 
 enum culm_status search_save(const struct culm_search *s, struct search_state *state,
@@ -28,17 +29,29 @@ enum culm_status search_save(const struct culm_search *s, struct search_state *s
     state->bytes = culm_share_saved(s->share);
     bool ok = state->saved && state->share;
     for (int32_t k = 0; k < s->count && ok; k++) {
-        state->saved[k] = culm_merge_model_save(s->models[k]);
-        ok = state->saved[k] != NULL;
+        if (!state->own || state->own[k]) {
+            state->saved[k] = culm_merge_model_save(s->models[k]);
+            ok = state->saved[k] != NULL;
+        }
     }
-    return ok ? CULM_OK : search_no_memory(error);
+    if (!ok) {
+        search_state_release(state, s->count);
+        return search_no_memory(error);
+    }
+    return CULM_OK;
 }
 
 void search_restore(const struct culm_search *s, const struct search_state *state) {
     for (int32_t k = 0; k < s->count; k++) {
-        culm_merge_model_restore(s->models[k], state->saved[k]);
+        if (state->saved[k]) {
+            culm_merge_model_restore(s->models[k], state->saved[k]);
+        }
     }
     culm_share_put(s->share, state->share);
+}
+
+void search_attempt(struct culm_search *s, const char *way) {
+    s->ops->attempt(s->ctx, s->round + 1, s->tried++, s, way);
 }
 
 bool search_shares(const struct culm_search *s, int32_t model) {
@@ -60,19 +73,32 @@ void search_revert_alone(const struct culm_search *s) {
 
 bool search_stopped(const struct culm_search *s) { return s->ops->stop(s->ctx); }
 
+bool search_late(const struct culm_search *s) {
+    return s->ops->spent(s->ctx) >= (s->until > 0 && s->until < 1 ? s->until : 1);
+}
+
 enum culm_status search_stop(struct culm_error *error) {
     return culm_error_set(error, CULM_ERR_STOPPED, "stopped; --resume goes on");
 }
 
-static double ratio_of(const struct culm_search_query *query) {
-    return query->now / (query->target * query->original);
+/* The least that a query's accuracy may be. */
+static double least_of(const struct culm_search *s, const struct culm_search_query *query) {
+    const double t = query->target, may_go = fmax(1 - t, 0);
+    const double error = sqrt(fmax(t, 0) * may_go / (double)(query->check.count + 1));
+    const double margin =
+        s->config->method == CULM_MERGE_CULM ? fmin(MARGIN * error, SPARE * may_go) : 0;
+    return (t + margin) * query->original;
+}
+
+static double ratio_of(const struct culm_search *s, const struct culm_search_query *query) {
+    return query->now / least_of(s, query);
 }
 
 double search_ratio(const struct culm_search *s, int32_t model) {
     double least = HUGE_VAL;
     for (int32_t q = 0; q < s->query_count; q++) {
         if (s->query[q].model == model) {
-            least = fmin(least, ratio_of(&s->query[q]));
+            least = fmin(least, ratio_of(s, &s->query[q]));
         }
     }
     return least;
@@ -140,7 +166,7 @@ static enum culm_status check_surer(struct culm_search *s, int32_t model,
         status = culm_judge_surer(query->judge, s->models[model]->value, &query->check,
                                   query->wanted, surer, SURER, of, error);
         for (int32_t i = 0; i < SURER; i++) {
-            least[i] = fmin(least[i], of[i] / (query->target * query->original));
+            least[i] = fmin(least[i], of[i] / least_of(s, query));
             spare[i] = fmin(spare[i], of[i] / search_enough(query));
         }
     }
@@ -164,6 +190,23 @@ double search_enough(const struct culm_search_query *query) {
     return (query->target + SPARE * (1 - query->target)) * query->original;
 }
 
+/* A model whose heads become as sure as is best has been judged by that. */
+static enum culm_status check_query(struct culm_search *s, struct culm_search_query *query,
+                                    struct culm_error *error) {
+    if (search_stopped(s)) {
+        return search_stop(error);
+    }
+    enum culm_status status =
+        may_be_surer(s, query->model)
+            ? CULM_OK
+            : culm_judge_now(query->judge, s->models[query->model]->value, &query->check,
+                             query->wanted, &query->now, error);
+    if (status == CULM_OK) {
+        s->ops->check(s->ctx, s->round + 1, query, ratio_of(s, query) >= 1);
+    }
+    return status;
+}
+
 enum culm_status search_check(struct culm_search *s, double *ret_least, struct culm_error *error) {
     enum culm_status status = CULM_OK;
     *ret_least = HUGE_VAL;
@@ -175,33 +218,61 @@ enum culm_status search_check(struct culm_search *s, double *ret_least, struct c
     }
     for (int32_t q = 0; q < s->query_count && status == CULM_OK; q++) {
         struct culm_search_query *query = &s->query[q];
-        if (!search_shares(s, query->model)) {
-            continue;
-        }
-        if (search_stopped(s)) {
-            return search_stop(error);
-        }
-        status = may_be_surer(s, query->model)
-                     ? CULM_OK
-                     : culm_judge_now(query->judge, s->models[query->model]->value, &query->check,
-                                      query->wanted, &query->now, error);
-        if (status == CULM_OK) {
-            *ret_least = fmin(*ret_least, ratio_of(query));
-            s->ops->check(s->ctx, s->round + 1, query, ratio_of(query) >= 1);
+        if (search_shares(s, query->model) && !(status = check_query(s, query, error))) {
+            *ret_least = fmin(*ret_least, ratio_of(s, query));
         }
     }
     return status;
 }
 
+enum culm_status search_check_model(struct culm_search *s, int32_t model,
+                                    struct culm_error *error) {
+    enum culm_status status = may_be_surer(s, model) ? check_surer(s, model, error) : CULM_OK;
+    for (int32_t q = 0; q < s->query_count && status == CULM_OK; q++) {
+        status = s->query[q].model == model ? check_query(s, &s->query[q], error) : CULM_OK;
+    }
+    return status;
+}
+
+/* --- what ships --- */
+
+/* Models and instances of other groups become what they are in the whole. */
+static enum culm_status put_others(const struct culm_search *s, const struct search_state *group,
+                                   struct culm_error *error) {
+    char *text = culm_share_text(s->share);
+    if (!text) {
+        return search_no_memory(error);
+    }
+    for (int32_t k = 0; k < s->count; k++) {
+        if (!group->own[k]) {
+            culm_merge_model_restore(s->models[k], group->whole->saved[k]);
+        }
+    }
+    for (int32_t i = 0, at = 0; i < s->share->match.count; i++) {
+        const struct culm_instance *instance = &s->share->match.instance[i];
+        for (int32_t m = 0; m < instance->count; m++, at++) {
+            const bool own = group->own[instance->member[m].model];
+            text[at] = own ? text[at] : group->whole->share[at];
+        }
+    }
+    culm_share_put(s->share, text);
+    free(text);
+    return CULM_OK;
+}
+
 enum culm_status search_ship(struct culm_search *s, struct search_state *shipped,
                              struct culm_error *error) {
     enum culm_status status = search_save(s, shipped, error);
+    if (status == CULM_OK && shipped->whole && !(status = put_others(s, shipped, error))) {
+        status = search_save(s, shipped->whole, error);
+    }
+    s->tried = 0;
     return status == CULM_OK ? s->ops->ship(s->ctx, ++s->round, error) : status;
 }
 
 enum culm_status search_offer(struct culm_search *s, struct search_state *shipped,
                               struct culm_error *error) {
-    struct search_state before = {0};
+    struct search_state before = {.own = shipped->own};
     double least = HUGE_VAL;
     enum culm_status status = search_save(s, &before, error);
     if (status != CULM_OK) {

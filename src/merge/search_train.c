@@ -10,66 +10,17 @@
  */
 #include "merge/joint.h"
 #include "merge/search_parts.h"
+#include "merge/search_samples.h"
 
-#include "base/rng.h"
-
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define RATE                                                                                       \
-    2e-2 /* of a tensor's size, where every model takes FULL samples; the root of that for fewer */
-#define FULL 32      /* samples */
-#define NEAR 0.85    /* share of a target, from which on it is layers that leave */
-#define WARM_UP 20   /* steps after which the rate is the full one */
-#define AVERAGE 0.98 /* of the mean of weights, kept in a step */
-#define CHECKS 8     /* at least */
-#define MISSING 3    /* weight of the loss of a model that misses its target */
-#define HISTORY 3    /* checks by which it is judged how a model comes nearer */
-#define PIXELS 25088 /* of a step, of each model */
-#define EACH_MIN 4   /* samples */
-#define EACH_MAX 64
-#define SMALL 4096              /* pixels of a picture that has many variants */
+#define NEAR 0.85               /* share of a target, from which on it is layers that leave */
+#define WARM_UP 20              /* steps after which the rate is the full one */
+#define CHECKS 8                /* at least */
+#define MISSING 3               /* weight of the loss of a model that misses its target */
+#define HISTORY 3               /* checks by which it is judged how a model comes nearer */
 #define ROOM ((int64_t)1 << 30) /* bytes of what originals said, of all models */
-
-/* --- samples --- */
-
-/* Every frame comes as it is, and moved by a little, each second time mirrored. */
-struct samples {
-    const struct culm_merge_frames *frames;
-    int64_t h, w, c, variants;
-    uint64_t seed;
-};
-
-static int64_t inside(int64_t at, int64_t count) {
-    return at < 0 ? 0 : at < count ? at : count - 1;
-}
-
-static enum culm_status get(void *ctx, int64_t sample, float *ret_image,
-                            struct culm_wanted *ret_wanted, struct culm_error *error) {
-    const struct samples *from = ctx;
-    const int64_t variant = sample / from->frames->count, one = from->h * from->w * from->c;
-    const float *frame = from->frames->image + sample % from->frames->count * one;
-    (void)error;
-    *ret_wanted = (struct culm_wanted){.label = -1};
-    if (variant == 0) {
-        memcpy(ret_image, frame, 4 * (size_t)one);
-        return CULM_OK;
-    }
-    uint64_t random = culm_rng_mix(from->seed, (uint64_t)sample);
-    const int64_t reach = from->w / 14 > 0 ? from->w / 14 : 1;
-    const int64_t dy = (int64_t)culm_rng_below(&random, (uint64_t)(2 * reach + 1)) - reach;
-    const int64_t dx = (int64_t)culm_rng_below(&random, (uint64_t)(2 * reach + 1)) - reach;
-    for (int64_t y = 0; y < from->h; y++) {
-        for (int64_t x = 0; x < from->w; x++) {
-            int64_t fx = inside(x + dx, from->w);
-            fx = variant % 2 ? from->w - 1 - fx : fx;
-            memcpy(ret_image + (y * from->w + x) * from->c,
-                   frame + (inside(y + dy, from->h) * from->w + fx) * from->c, 4 * (size_t)from->c);
-        }
-    }
-    return CULM_OK;
-}
 
 /* --- models with one address for each shared tensor --- */
 
@@ -77,7 +28,7 @@ struct training {
     struct culm_search *s;
     const double *harm; /* [instances] */
     int64_t steps;
-    struct samples *samples;            /* [models] */
+    struct search_samples *samples;     /* [models] */
     struct culm_joint_answers *answers; /* [models] */
     struct culm_joint *joint;
     struct culm_joint_part *part; /* of the models that share something */
@@ -90,7 +41,6 @@ struct training {
     int32_t anew_count;
     double (*seen)[HISTORY]; /* [models]: ratios, the last first */
     int32_t looks;           /* of this joint */
-    int32_t group;           /* attempts at training so far */
 };
 
 static void part_ways(struct training *t) {
@@ -136,55 +86,35 @@ static enum culm_status prepare(struct training *t, struct culm_error *error) {
         return search_no_memory(error);
     }
     for (int32_t k = 0; k < s->count; k++) {
-        const int64_t *dim = s->models[k]->graph->field[0].shape.dim;
-        t->samples[k] = (struct samples){.frames = &s->frames[k],
-                                         .h = dim[1],
-                                         .w = dim[2],
-                                         .c = dim[3],
-                                         .variants = dim[1] * dim[2] <= SMALL ? 8 : 2,
-                                         .seed = s->config->seed};
+        t->samples[k] = search_samples_of(s, k);
     }
     return CULM_OK;
 }
 
-static int64_t each_of(const struct samples *samples) {
-    int64_t each = PIXELS / (samples->h * samples->w);
-    return each < EACH_MIN ? EACH_MIN : each > EACH_MAX ? EACH_MAX : each;
-}
-
 static enum culm_status join(struct training *t, uint64_t seed, struct culm_error *error) {
     struct culm_search *s = t->s;
-    int64_t least = FULL;
+    int64_t least = SEARCH_SAMPLES_FULL;
     for (int32_t k = 0; k < s->count; k++) {
         if (!search_shares(s, k)) {
             continue;
         }
-        struct samples *samples = &t->samples[k];
-        least = each_of(samples) < least ? each_of(samples) : least;
+        struct search_samples *samples = &t->samples[k];
+        least = search_samples_each(samples) < least ? search_samples_each(samples) : least;
         if (!(t->value[t->parts] = culm_share_addresses(s->share, s->models, k))) {
             return search_no_memory(error);
         }
-        t->part[t->parts] = (struct culm_joint_part){
-            .model = s->models[k]->vision,
-            .value = t->value[t->parts],
-            .original = (const float *const *)s->models[k]->aligned,
-            .samples = {samples, samples->frames->count * samples->variants, get},
-            .each = each_of(samples),
-            .room = ROOM / s->count,
-            .answers = &t->answers[k]};
+        t->part[t->parts] =
+            (struct culm_joint_part){.model = s->models[k]->vision,
+                                     .value = t->value[t->parts],
+                                     .original = (const float *const *)s->models[k]->aligned,
+                                     .samples = search_samples_give(samples),
+                                     .each = search_samples_each(samples),
+                                     .room = ROOM / s->count,
+                                     .answers = &t->answers[k]};
         t->model_of[t->parts++] = k;
     }
-    t->rate = RATE * sqrt((double)least / FULL);
-    const struct culm_joint_config config = {.optimizer = {.name = CULM_OPTIMIZER_ADAM,
-                                                           .lr = t->rate,
-                                                           .beta1 = 0.9,
-                                                           .beta2 = 0.99,
-                                                           .eps = 1e-8},
-                                             .aim = CULM_JOINT_OUTPUTS,
-                                             .batch = 1,
-                                             .average = AVERAGE,
-                                             .relative = true,
-                                             .seed = seed};
+    const struct culm_joint_config config = search_samples_config(least, seed);
+    t->rate = config.optimizer.lr;
     return culm_joint_new(&config, t->part, t->parts, s->device, &t->joint, error);
 }
 
@@ -343,7 +273,7 @@ static enum culm_status give_up_some(struct training *t, int64_t step, int64_t l
     }
     t->joint = NULL;
     part_ways(t);
-    s->ops->attempt(s->ctx, s->round + 1, ++t->group, s, "train");
+    search_attempt(s, "train");
     enum culm_status status = join(t, s->config->seed + (uint64_t)step, error);
     if (status == CULM_OK) {
         culm_joint_go_on(t->joint, before);
@@ -389,8 +319,8 @@ static enum culm_status go(struct training *t, struct search_state *shipped,
         if (least < 1 && t->taken >= t->steps / 4) {
             found = look(t, (steps - step - count) / every);
         }
-        if ((least >= 1 && (spares(s) || ++met > CHECKS / 2)) || found.far ||
-            s->ops->late(s->ctx) || culm_share_saved(s->share) < shipped->bytes) {
+        if ((least >= 1 && (spares(s) || ++met > CHECKS / 2)) || found.far || search_late(s) ||
+            culm_share_saved(s->share) < shipped->bytes) {
             break;
         }
         if (found.some) {

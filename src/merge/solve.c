@@ -79,9 +79,10 @@ static int64_t place_of(const struct view *v, int64_t i, int64_t count) {
     return (int64_t)((double)i * (double)all / (double)count);
 }
 
-/* The inputs that make output place `at`, of one group: p[terms], as [in, kh, kw]. */
+/* The inputs that make output place `at`, of `groups` groups, `stride` numbers apart: of each p[terms], as
+ * [in, kh, kw]. */
 static void gather(const struct shape *s, const struct view *v, const float *x, int64_t group,
-                   int64_t at, float *p) {
+                   int64_t groups, int64_t at, float *p, int64_t stride) {
     int64_t ox = at % v->ow, oy = at / v->ow % v->oh, n = at / v->ow / v->oh;
     for (int64_t ky = 0; ky < s->kh; ky++) {
         for (int64_t kx = 0; kx < s->kw; kx++) {
@@ -90,8 +91,11 @@ static void gather(const struct shape *s, const struct view *v, const float *x, 
             bool inside = iy >= 0 && iy < v->h && ix >= 0 && ix < v->w;
             const float *from =
                 inside ? x + ((n * v->h + iy) * v->w + ix) * v->c + group * s->in : NULL;
-            for (int64_t c = 0; c < s->in; c++) {
-                p[(c * s->kh + ky) * s->kw + kx] = inside ? from[c] : 0;
+            float *to = p + ky * s->kw + kx;
+            for (int64_t g = 0; g < groups; g++, to += stride) {
+                for (int64_t c = 0; c < s->in; c++) {
+                    to[c * s->kh * s->kw] = inside ? from[g * s->in + c] : 0;
+                }
             }
         }
     }
@@ -115,7 +119,13 @@ static void center(float *rows, int64_t count, int64_t width, int64_t stride, do
     }
 }
 
-/* One group being solved. `terms` includes a column of ones, the last, for a bias. */
+/* Groups that are solved for together, so that what lies side by side is read at once: at most so many,
+ * of so many terms in all. */
+#define GROUPS_MAX 16
+#define TERMS_MAX 256
+
+/* One group being solved. `terms` includes a column of ones, the last, for a bias. p and t are those of one
+ * owner, and the first of as many as there are groups, one behind the other. */
 struct system {
     int64_t terms, outputs;
     double *a, *b;     /* [terms, terms], [terms, outputs]: sums */
@@ -132,22 +142,33 @@ static double weight_of(const struct shape *s, const struct culm_solve_owner *ow
                                        : owner->weight[o * s->terms + term];
 }
 
-/* Adds an owner. */
-static void add_owner(struct system *sys, const struct shape *s,
-                      const struct culm_solve_owner *owner, int64_t group, int64_t samples,
-                      bool bias, struct culm_device *device) {
+/* P and T of some groups; returns how many samples they have. */
+static int64_t collect(struct system *sys, const struct shape *s,
+                       const struct culm_solve_owner *owner, int64_t group, int64_t groups,
+                       int64_t samples, bool bias) {
     const struct view v = view_of(owner);
-    int64_t all = v.n * v.oh * v.ow, count = all < samples ? all : samples;
-    int64_t terms = sys->terms, outputs = sys->outputs;
+    const int64_t all = v.n * v.oh * v.ow, count = all < samples ? all : samples;
+    const int64_t terms = sys->terms, outputs = sys->outputs;
     for (int64_t i = 0; i < count; i++) {
-        int64_t at = place_of(&v, i, count);
-        gather(s, &v, owner->x, group, at, sys->p + i * terms);
-        if (bias) {
-            sys->p[i * terms + s->terms] = 1;
+        const int64_t at = place_of(&v, i, count);
+        float *p = sys->p + i * terms;
+        gather(s, &v, owner->x, group, groups, at, p, samples * terms);
+        for (int64_t g = 0; g < groups; g++) {
+            if (bias) {
+                p[g * samples * terms + s->terms] = 1;
+            }
+            memcpy(sys->t + (g * samples + i) * outputs, owner->y + at * v.o + (group + g) * s->out,
+                   (size_t)outputs * sizeof *sys->t);
         }
-        memcpy(sys->t + i * outputs, owner->y + at * v.o + group * s->out,
-               (size_t)outputs * sizeof *sys->t);
     }
+    return count;
+}
+
+/* Adds an owner, whose P and T have `count` samples. */
+static void add_owner(struct system *sys, const struct shape *s,
+                      const struct culm_solve_owner *owner, int64_t group, int64_t count,
+                      struct culm_device *device) {
+    const int64_t terms = sys->terms, outputs = sys->outputs;
     double scale = owner->importance / (double)count, total = 0;
     double *deviation = sys->mean + (terms > outputs ? terms : outputs);
     if (owner->norm) {
@@ -289,6 +310,24 @@ static void finish(struct system *sys, const struct shape *s, int64_t group, dou
     }
 }
 
+/* Sums of `groups` groups, which begin with nothing, out of those of all. */
+static void clear(const struct system *all, int64_t groups, int64_t samples,
+                  struct system *ret_sys) {
+    const int64_t squares = all->terms * all->terms, products = all->terms * all->outputs;
+    memset(all->a, 0, (size_t)(groups * squares) * sizeof *all->a);
+    memset(all->b, 0, (size_t)(groups * products) * sizeof *all->b);
+    memset(all->toward, 0, (size_t)(groups * products) * sizeof *all->toward);
+    for (int64_t g = 0; g < groups; g++) {
+        ret_sys[g] = *all;
+        ret_sys[g].a += g * squares;
+        ret_sys[g].b += g * products;
+        ret_sys[g].toward += g * products;
+        ret_sys[g].p += g * samples * all->terms;
+        ret_sys[g].t += g * samples * all->outputs;
+        ret_sys[g].importance = 0;
+    }
+}
+
 enum culm_status culm_solve(const struct culm_solve_owner *owners, int32_t count,
                             const struct culm_solve_options *options, struct culm_device *device,
                             float *ret_weight, float *ret_bias, struct culm_error *error) {
@@ -298,43 +337,50 @@ enum culm_status culm_solve(const struct culm_solve_owner *owners, int32_t count
         norm = norm && owners[i].norm;
     }
     bool bias = ret_bias && !norm;
-    int64_t terms = s.terms + bias, most = options->samples;
-    struct system sys = {
+    const int64_t terms = s.terms + bias, most = options->samples;
+    int64_t together = TERMS_MAX / terms < GROUPS_MAX ? TERMS_MAX / terms : GROUPS_MAX;
+    together = together < 1 ? 1 : together < s.groups ? together : s.groups;
+    const size_t sums = (size_t)(together * terms * s.out);
+    struct system all = {
         .terms = terms,
         .outputs = s.out,
-        .a = malloc((size_t)(terms * terms) * sizeof *sys.a),
-        .b = malloc((size_t)(terms * s.out) * sizeof *sys.b),
-        .toward = malloc((size_t)(terms * s.out) * sizeof *sys.toward),
-        .p = malloc((size_t)(most * terms) * sizeof *sys.p),
-        .t = malloc((size_t)(most * s.out) * sizeof *sys.t),
-        .pp = malloc((size_t)(terms * terms) * sizeof *sys.pp),
-        .pt = malloc((size_t)(terms * s.out) * sizeof *sys.pt),
-        .mean = malloc((size_t)(terms + 2 * s.out) * sizeof *sys.mean), /* means, then deviations */
+        .a = malloc((size_t)(together * terms * terms) * sizeof *all.a),
+        .b = malloc(sums * sizeof *all.b),
+        .toward = malloc(sums * sizeof *all.toward),
+        .p = malloc((size_t)(together * most * terms) * sizeof *all.p),
+        .t = malloc((size_t)(together * most * s.out) * sizeof *all.t),
+        .pp = malloc((size_t)(terms * terms) * sizeof *all.pp),
+        .pt = malloc((size_t)(terms * s.out) * sizeof *all.pt),
+        .mean = malloc((size_t)(terms + 2 * s.out) * sizeof *all.mean), /* means, then deviations */
     };
     enum culm_status status = CULM_OK;
-    if (!sys.a || !sys.b || !sys.toward || !sys.p || !sys.t || !sys.pp || !sys.pt || !sys.mean) {
+    if (!all.a || !all.b || !all.toward || !all.p || !all.t || !all.pp || !all.pt || !all.mean) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "merging: out of memory for a layer");
     }
-    for (int64_t group = 0; group < s.groups && status == CULM_OK; group++) {
-        memset(sys.a, 0, (size_t)(terms * terms) * sizeof *sys.a);
-        memset(sys.b, 0, (size_t)(terms * s.out) * sizeof *sys.b);
-        memset(sys.toward, 0, (size_t)(terms * s.out) * sizeof *sys.toward);
-        sys.importance = 0;
+    for (int64_t group = 0; group < s.groups && status == CULM_OK; group += together) {
+        const int64_t groups = s.groups - group < together ? s.groups - group : together;
+        struct system sys[GROUPS_MAX];
+        clear(&all, groups, most, sys);
         for (int32_t i = 0; i < count; i++) {
-            add_owner(&sys, &s, &owners[i], group, most, bias, device);
+            const int64_t samples = collect(&all, &s, &owners[i], group, groups, most, bias);
+            for (int64_t g = 0; g < groups; g++) {
+                add_owner(&sys[g], &s, &owners[i], group + g, samples, device);
+            }
         }
-        finish(&sys, &s, group, options->ridge, ret_weight, ret_bias);
+        for (int64_t g = 0; g < groups; g++) {
+            finish(&sys[g], &s, group + g, options->ridge, ret_weight, ret_bias);
+        }
     }
     if (status == CULM_OK && ret_bias && norm) { /* the batch norms take it away again */
         memcpy(ret_bias, owners[0].bias, (size_t)(s.groups * s.out) * sizeof *ret_bias);
     }
-    free(sys.a);
-    free(sys.b);
-    free(sys.toward);
-    free(sys.p);
-    free(sys.t);
-    free(sys.pp);
-    free(sys.pt);
-    free(sys.mean);
+    free(all.a);
+    free(all.b);
+    free(all.toward);
+    free(all.p);
+    free(all.t);
+    free(all.pp);
+    free(all.pt);
+    free(all.mean);
     return status;
 }

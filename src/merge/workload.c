@@ -15,6 +15,8 @@
 
 /* --- feeds --- */
 
+#define FPS_LEAST 1e-6 /* a frame in eleven days */
+
 #define F struct culm_feed_config
 static enum culm_status finish_feed(void *object, const struct culm_config_place *place,
                                     struct culm_error *error) {
@@ -23,6 +25,11 @@ static enum culm_status finish_feed(void *object, const struct culm_config_place
         (feed->crop[0] || feed->crop[1] || feed->crop[2] || feed->crop[3])) {
         return culm_config_refuse(place, CULM_CONFIG_KEYS("crop"), error,
                                   "width and height are at least 1; write [x, y, width, height]");
+    }
+    if (feed->fps > 0 && feed->fps < FPS_LEAST) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("fps"), error,
+                                  "%g is out of range; allowed: 0, or %g to 1000", feed->fps,
+                                  FPS_LEAST);
     }
     return CULM_OK;
 }
@@ -119,8 +126,7 @@ static const struct culm_config_row query_rows[] = {
                      "file with what is right for each frame; none: the original model's answers"),
     CULM_CONFIG_REAL("target", Q, target, "0.95", 0, 1, CULM_CONFIG_ABOVE,
                      "share of the original's accuracy that must remain"),
-    CULM_CONFIG_REAL("deadline_ms", Q, deadline_ms, "200", 0, 3600000,
-                     CULM_CONFIG_ABOVE | CULM_CONFIG_RESUMABLE,
+    CULM_CONFIG_REAL("deadline_ms", Q, deadline_ms, "200", 0.001, 3600000, CULM_CONFIG_RESUMABLE,
                      "milliseconds after a frame by which its answer is due"),
     CULM_CONFIG_REAL("score", Q, score, "0.25", 0, 1, 0, "score below which a box is none"),
     CULM_CONFIG_TEXTS("normalize", Q, normalize, normalize_count, "",
@@ -146,7 +152,8 @@ static const struct culm_config_row merge_rows[] = {
     CULM_CONFIG_ENUM("method", M, method, "culm", culm_merge_method_names, 0,
                      "how layers come to be shared"),
     CULM_CONFIG_INT("steps", M, steps, "2000", 0, 1000000000, 0,
-                    "steps of joint training of each attempt, at most; 0: nothing is trained"),
+                    "steps of training, at most, of a model alone and of each joint attempt; 0: "
+                    "nothing is trained"),
     CULM_CONFIG_REAL("minutes", M, minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
                      "minutes after which no new attempt begins; 0: any number"),
     CULM_CONFIG_REAL("cpu_minutes", M, cpu_minutes, "0", 0, 1e6, CULM_CONFIG_RESUMABLE,
@@ -165,6 +172,8 @@ static const struct culm_config_table merge_table = {CULM_CONFIG_ROWS(merge_rows
 
 /* --- edge --- */
 
+const char *const culm_edge_originals_names[] = {
+    [CULM_EDGE_ORIGINALS_AUTO] = "auto", [CULM_EDGE_ORIGINALS_NEVER] = "never", NULL};
 const char *const culm_edge_order_names[] = {
     [CULM_EDGE_ORDER_AUTO] = "auto", [CULM_EDGE_ORDER_GIVEN] = "given", NULL};
 
@@ -176,6 +185,8 @@ static const struct culm_config_row drift_rows[] = {
                     "frames that a check compares"),
 };
 static const struct culm_config_table drift_table = {CULM_CONFIG_ROWS(drift_rows, D)};
+
+#define LOAD_LEAST 0.001 /* MB/s */
 
 #define E struct culm_edge_config
 static enum culm_status read_memory(E *edge, const struct culm_config_place *place,
@@ -223,6 +234,11 @@ static enum culm_status finish_edge(void *object, const struct culm_config_place
                                       (long long)edge->batch[i], (long long)edge->batch[i - 1]);
         }
     }
+    if (edge->load_mb_per_s > 0 && edge->load_mb_per_s < LOAD_LEAST) {
+        return culm_config_refuse(place, CULM_CONFIG_KEYS("load_mb_per_s"), error,
+                                  "%g is out of range; allowed: 0, or %g to 1e+09",
+                                  edge->load_mb_per_s, LOAD_LEAST);
+    }
     return read_memory(edge, place, error);
 }
 
@@ -241,6 +257,10 @@ static const struct culm_config_row edge_rows[] = {
     CULM_CONFIG_ENUM("order", E, order, "auto", culm_edge_order_names, CULM_CONFIG_RESUMABLE,
                      "order in which models run: `auto`, that which loads least; `given`, that of "
                      "the file"),
+    CULM_CONFIG_ENUM(
+        "originals", E, originals, "auto", culm_edge_originals_names, CULM_CONFIG_RESUMABLE,
+        "queries on their own weights though the package has merged ones: `auto`, where "
+        "more frames are not lost by it; `never`, so that least is loaded"),
     CULM_CONFIG_SECTION("drift", E, drift, &drift_table),
 };
 static const struct culm_config_table edge_table = {CULM_CONFIG_ROWS(edge_rows, E),

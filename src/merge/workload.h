@@ -55,8 +55,8 @@ extern const char *const culm_merge_method_names[];
 
 struct culm_merge_config {
     enum culm_merge_method method;
-    int64_t steps;      /* of joint training, at most; 0: nothing is trained */
-    double minutes;     /* after which no new attempt begins; 0: any number */
+    int64_t steps;  /* of a model alone, and of a joint attempt, at most; 0: nothing is trained */
+    double minutes; /* after which no new attempt begins; 0: any number */
     double cpu_minutes; /* the same, of processor time of the process */
     double held_out;    /* last part of each feed, which merging never sees */
     int64_t frames;     /* of each feed, that merging fits to; 0: all that it may see */
@@ -65,6 +65,8 @@ struct culm_merge_config {
     uint64_t seed;
 };
 
+enum culm_edge_originals { CULM_EDGE_ORIGINALS_AUTO, CULM_EDGE_ORIGINALS_NEVER };
+extern const char *const culm_edge_originals_names[];
 enum culm_edge_order { CULM_EDGE_ORDER_AUTO, CULM_EDGE_ORDER_GIVEN };
 extern const char *const culm_edge_order_names[];
 
@@ -85,6 +87,7 @@ struct culm_edge_config {
     int64_t batch[CULM_EDGE_BATCHES_MAX]; /* rising; 0 behind the last */
     int64_t threads;
     enum culm_edge_order order;
+    enum culm_edge_originals originals;
     struct culm_drift_config drift;
 };
 

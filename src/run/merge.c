@@ -7,12 +7,12 @@
  */
 #include "run/merge_commands.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "merge/package.h"
 #include "merge/search.h"
 #include "run/merge_inputs.h"
+#include "run/merge_kept.h"
 #include "run/rundir.h"
 
 #include <inttypes.h>
@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define JUDGE_BATCH 4
 
@@ -31,6 +32,7 @@ struct culm_merging {
     struct culm_rundir dir;
     bool claimed;
     struct culm_sink *log, *watch;
+    bool sink_failed; /* one of them */
     uint64_t began_ns;
     struct culm_device *device;
     struct culm_share share;
@@ -53,18 +55,26 @@ static enum culm_status no_memory(struct culm_error *error) {
 
 /* --- events --- */
 
+static void warn(struct culm_merging *m, const char *text);
+
+/* A sink that fails (a full disk, a reader that went away) is told of once; merging goes on. */
+static void to_sink(struct culm_merging *m, struct culm_sink *sink, const json_t *all) {
+    struct culm_error error = {0};
+    if (sink && culm_sink_event(sink, all, &error) != CULM_OK && !m->sink_failed) {
+        char text[CULM_ERROR_MAX + 16];
+        m->sink_failed = true;
+        snprintf(text, sizeof text, "events: %s", error.text);
+        warn(m, text);
+    }
+}
+
 static void event(struct culm_merging *m, const char *name, json_t *take_members) {
-    struct culm_error ignored = {0};
     json_t *all = json_pack("{s:s, s:I}", "event", name, "t_ms",
                             (json_int_t)((culm_clock_ns() - m->began_ns) / 1000000));
     if (all && take_members) {
         json_object_update(all, take_members);
-        if (m->log) {
-            culm_sink_event(m->log, all, &ignored);
-        }
-        if (m->watch) {
-            culm_sink_event(m->watch, all, &ignored);
-        }
+        to_sink(m, m->log, all);
+        to_sink(m, m->watch, all);
     }
     json_decref(all);
     json_decref(take_members);
@@ -130,12 +140,13 @@ static void on_step(void *ctx, int64_t step, int64_t steps, double loss) {
 
 static bool on_stop(void *ctx) { return ((struct culm_merging *)ctx)->stopped != 0; }
 
-static bool on_late(void *ctx) {
+static double on_spent(void *ctx) {
     const struct culm_merging *m = ctx;
     const struct culm_merge_config *config = &m->workload.merge;
-    double minutes = (double)(culm_clock_ns() - m->began_ns) / 60e9;
-    return (config->minutes > 0 && minutes > config->minutes) ||
-           (config->cpu_minutes > 0 && cpu_seconds() / 60 > config->cpu_minutes);
+    const double minutes = (double)(culm_clock_ns() - m->began_ns) / 60e9;
+    const double wall = config->minutes > 0 ? minutes / config->minutes : 0;
+    const double cpu = config->cpu_minutes > 0 ? cpu_seconds() / 60 / config->cpu_minutes : 0;
+    return wall > cpu ? wall : cpu;
 }
 
 /* --- rounds --- */
@@ -242,84 +253,19 @@ static enum culm_status on_ship(void *ctx, int32_t round, struct culm_error *err
 
 /* --- what a resumed run goes on with --- */
 
-#define SEARCH_MAX ((size_t)1 << 40)
-
-static enum culm_status search_path(const struct culm_merging *m, char ret_path[CULM_PATH_MAX],
-                                    struct culm_error *error) {
-    return culm_path_format(ret_path, error, "%s/search", m->options.dir);
-}
-
-/* Of what was kept, and of the models that it is about. */
-static enum culm_status search_digest(const struct culm_merging *m, const void *data, size_t len,
-                                      char ret_hex[CULM_SHA256_HEX], struct culm_error *error) {
-    struct culm_sha256 hash;
-    enum culm_status status = culm_sha256_init(&hash);
-    for (int32_t k = 0; k < m->in.models && status == CULM_OK; k++) {
-        culm_sha256_update(&hash, m->in.identity[k], CULM_SHA256_HEX);
-    }
-    if (status == CULM_OK) {
-        culm_sha256_update(&hash, data, len);
-        status = culm_sha256_final(&hash, ret_hex);
-    }
-    return status == CULM_OK ? status : culm_error_set(error, status, "SHA-256 failed");
-}
-
 static enum culm_status on_keep(void *ctx, const void *data, size_t len, struct culm_error *error) {
     const struct culm_merging *m = ctx;
-    char path[CULM_PATH_MAX], digest[CULM_SHA256_HEX];
-    struct culm_buf file;
-    enum culm_status status = search_path(m, path, error);
-    if (status == CULM_OK) {
-        status = search_digest(m, data, len, digest, error);
-    }
-    if (status != CULM_OK) {
-        return status;
-    }
-    culm_buf_init(&file, SEARCH_MAX);
-    culm_buf_bytes(&file, digest, CULM_SHA256_HEX);
-    culm_buf_bytes(&file, data, len);
-    status =
-        file.failed ? no_memory(error) : culm_file_replace(NULL, path, file.data, file.len, error);
-    culm_buf_release(&file);
-    return status;
+    return culm_merge_kept_write(m->options.dir, &m->in, data, len, error);
 }
 
-/* What is not whole, or of other models, is as if it were not there: the search begins anew then. */
 static enum culm_status on_recall(void *ctx, void **ret_data, size_t *ret_len,
                                   struct culm_error *error) {
     const struct culm_merging *m = ctx;
-    char path[CULM_PATH_MAX], digest[CULM_SHA256_HEX], *text = NULL;
-    size_t len = 0;
-    enum culm_status status = search_path(m, path, error);
     *ret_data = NULL;
     *ret_len = 0;
-    if (status != CULM_OK || !m->options.resume) {
-        return status;
-    }
-    status = culm_file_read(NULL, path, SEARCH_MAX, &text, &len, error);
-    if (status != CULM_OK || len <= CULM_SHA256_HEX) {
-        free(text);
-        return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
-    }
-    len -= CULM_SHA256_HEX;
-    status = search_digest(m, text + CULM_SHA256_HEX, len, digest, error);
-    if (status != CULM_OK || memcmp(text, digest, CULM_SHA256_HEX) != 0) {
-        free(text);
-        return status;
-    }
-    memmove(text, text + CULM_SHA256_HEX, len);
-    *ret_data = text;
-    *ret_len = len;
-    return CULM_OK;
-}
-
-static enum culm_status forget_search(const struct culm_merging *m, struct culm_error *error) {
-    char path[CULM_PATH_MAX];
-    enum culm_status status = search_path(m, path, error);
-    if (status == CULM_OK) {
-        status = culm_file_remove(NULL, path, error);
-    }
-    return status == CULM_ERR_NOT_FOUND ? CULM_OK : status;
+    return m->options.resume
+               ? culm_merge_kept_read(m->options.dir, &m->in, ret_data, ret_len, error)
+               : CULM_OK;
 }
 
 /* --- beginning --- */
@@ -360,9 +306,10 @@ static enum culm_status prepare_query(struct culm_merging *m, size_t q, struct c
     if (found == 0 || query->original <= 0) {
         char text[256];
         snprintf(text, sizeof text,
-                 "query '%s': the original finds nothing in the frames that are checked, so it "
-                 "stays unmerged",
-                 config->name);
+                 "query '%s': the original finds nothing in the frames that are checked, so %s",
+                 config->name,
+                 m->workload.merge.method == CULM_MERGE_MAX ? "its accuracy says nothing"
+                                                            : "it stays unmerged");
         warn(m, text);
         m->may[k] = false;
     }
@@ -643,41 +590,71 @@ static enum culm_status read_after(struct culm_merging *m, struct culm_error *er
 /* Other frames: rounds go on from the one that counts, and nothing is left of the search by the others. */
 static enum culm_status write_after(struct culm_merging *m, struct culm_error *error) {
     char path[CULM_PATH_MAX], text[32];
-    m->after = m->have > 0 ? m->have : 0;
     int len = snprintf(text, sizeof text, "%" PRId64 "\n", m->after);
     enum culm_status status = culm_path_format(path, error, "%s/after", m->options.dir);
     if (status == CULM_OK) {
         status = culm_file_replace(NULL, path, text, (size_t)len, error);
     }
-    return status == CULM_OK ? forget_search(m, error) : status;
+    return status == CULM_OK ? culm_merge_kept_forget(m->options.dir, error) : status;
+}
+
+/* A model whose file has changed since is another one: its numbers are not those of the package. */
+static enum culm_status same_models(const struct culm_merging *m,
+                                    const struct culm_package_round *round,
+                                    struct culm_error *error) {
+    for (size_t q = 0; q < m->workload.query_count; q++) {
+        const struct culm_query_config *query = &m->workload.queries[q];
+        int32_t there = culm_package_query_find(round, query->name);
+        if (there < 0 || strcmp(round->query[there].identity, m->in.identity[m->in.model_of[q]])) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "query '%s': '%s' has other weights than when '%s' was begun; "
+                                  "put them back, or choose another --out",
+                                  query->name, query->model, m->options.dir);
+        }
+    }
+    return CULM_OK;
 }
 
 /* Finds the round that counts, and from which on rounds are of these frames. */
 static enum culm_status find_rounds(struct culm_merging *m, struct culm_error *error) {
     struct culm_package_round round;
     struct culm_error none = {0};
+    enum culm_status status = CULM_OK;
     if (!m->options.resume) {
         return CULM_OK;
     }
     if (culm_package_open(m->options.dir, &round, &none) == CULM_OK) {
         m->have = round.number;
         m->have_measured = round.query_count > 0 && round.query[0].merged >= 0;
+        status = same_models(m, &round, error);
         culm_package_round_release(&round);
     }
-    return m->other_frames ? write_after(m, error) : read_after(m, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    if (m->other_frames) {
+        m->after = m->have > 0 ? m->have : 0;
+        return CULM_OK;
+    }
+    return read_after(m, error);
+}
+
+static enum culm_status write_config(struct culm_merging *m, struct culm_error *error) {
+    char *text = culm_config_dump_text(&culm_workload_table, &m->workload);
+    enum culm_status status = text ? culm_rundir_begin(&m->dir, text, error) : no_memory(error);
+    free(text);
+    return status;
 }
 
 static enum culm_status claim(struct culm_merging *m, struct culm_error *error) {
-    char path[CULM_PATH_MAX], *text = NULL;
+    char path[CULM_PATH_MAX];
     enum culm_status status = culm_rundir_claim(m->options.dir, m->options.resume, &m->dir, error);
     if (status != CULM_OK) {
         return status;
     }
     m->claimed = true;
-    if (!(status = find_rounds(m, error))) { /* config.yaml last: till then they are other frames */
-        text = culm_config_dump_text(&culm_workload_table, &m->workload);
-        status = text ? culm_rundir_begin(&m->dir, text, error) : no_memory(error);
-        free(text);
+    if (!(status = find_rounds(m, error)) && !m->options.resume) {
+        status = write_config(m, error);
     }
     if (status == CULM_OK && !(status = culm_package_make(NULL, m->options.dir, error)) &&
         !(status = culm_path_format(path, error, "%s/events.jsonl", m->options.dir))) {
@@ -686,13 +663,36 @@ static enum culm_status claim(struct culm_merging *m, struct culm_error *error) 
     return status;
 }
 
+/* Feeds can be read. What a resumed run is about is written now: with a feed that is wrong all stays as it
+ * was. config.yaml last: till then the frames are other ones. */
+static enum culm_status begin(struct culm_merging *m, struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    if (m->options.resume && m->other_frames) {
+        status = write_after(m, error);
+    }
+    return status == CULM_OK && m->options.resume ? write_config(m, error) : status;
+}
+
+/* A run that was not resumed and has not come as far as a package leaves nothing. */
+static void take_back(struct culm_merging *m) {
+    static const char *const folders[] = {"tensors", "rounds"};
+    char path[CULM_PATH_MAX];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        if (culm_path_format(path, NULL, "%s/%s", m->options.dir, folders[i]) == CULM_OK) {
+            (void)rmdir(path);
+        }
+    }
+    culm_rundir_take_back(&m->dir);
+    m->claimed = false;
+}
+
 enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *error) {
     static const struct culm_search_ops ops = {.attempt = on_attempt,
                                                .check = on_check,
                                                .ship = on_ship,
                                                .step = on_step,
                                                .stop = on_stop,
-                                               .late = on_late,
+                                               .spent = on_spent,
                                                .keep = on_keep,
                                                .recall = on_recall};
     uint64_t written;
@@ -704,6 +704,8 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
                         m->options.resume, "after", (json_int_t)m->after));
         status = prepare(m, error);
     }
+    bool prepared = status == CULM_OK;
+    status = prepared ? begin(m, error) : status;
     m->shipped = m->after;
     if (status == CULM_OK && m->after == 0) {
         status = publish(m, 0, NULL, &written, error);
@@ -724,12 +726,15 @@ enum culm_status culm_merging_go(struct culm_merging *m, struct culm_error *erro
         m->shipped = m->after + search.round; /* which another process may have shipped */
     }
     if (status == CULM_OK && !(status = finish(m, error))) {
-        status = forget_search(m, error);
+        status = culm_merge_kept_forget(m->options.dir, error);
     }
     if (status == CULM_ERR_STOPPED) {
         event(m, "stopped", json_pack("{s:I}", "round", (json_int_t)m->shipped));
     } else if (status != CULM_OK) {
         event(m, "error", json_pack("{s:o}", "message", culm_json_text(error->text)));
+        if (!prepared && m->claimed && !m->options.resume) {
+            take_back(m);
+        }
     }
     return status;
 }

@@ -10,26 +10,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum culm_status check_fresh(const char *path, struct culm_error *error) {
-    static const char *const names[] = {"config.yaml", "events.jsonl",      "plan.json",
-                                        "checkpoints", "model.safetensors", "logs"};
+/* What a run or a package has in its directory; the last one, what any job has. */
+static const char *const names[] = {"config.yaml", "plan.json", "checkpoints", "model.safetensors",
+                                    "logs",        "current",   "events.jsonl"};
+#define NAMES (sizeof names / sizeof *names)
+
+static enum culm_status check_none(const char *path, size_t count, const char *help,
+                                   struct culm_error *error) {
     struct stat info;
     char inside[CULM_PATH_MAX];
     if (lstat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
         return culm_error_set(error, CULM_ERR_EXISTS,
                               "'%s' is not a directory; choose another --out", path);
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < count; i++) {
         enum culm_status status = culm_path_format(inside, error, "%s/%s", path, names[i]);
         if (status != CULM_OK) {
             return status;
         }
         if (lstat(inside, &info) == 0) {
-            return culm_error_set(
-                error, CULM_ERR_EXISTS,
-                "'%s': a run is already there ('%s'); continue it with --resume, or "
-                "choose another --out",
-                path, names[i]);
+            return culm_error_set(error, CULM_ERR_EXISTS,
+                                  "'%s': a run is already there ('%s'); %schoose another --out",
+                                  path, names[i], help);
         }
     }
     return CULM_OK;
@@ -38,7 +40,7 @@ static enum culm_status check_fresh(const char *path, struct culm_error *error) 
 enum culm_status culm_rundir_check(const char *path, bool resume, struct culm_error *error) {
     char config[CULM_PATH_MAX];
     if (!resume) {
-        return check_fresh(path, error);
+        return check_none(path, NAMES, "continue it with --resume, or ", error);
     }
     enum culm_status status = culm_path_format(config, error, "%s/config.yaml", path);
     if (status == CULM_OK && !culm_file_is_regular(config)) {
@@ -84,22 +86,52 @@ static enum culm_status lock(const char *path, int *ret_fd, struct culm_error *e
     return CULM_OK;
 }
 
+static bool is_free(const struct culm_rundir *dir, const char *name) {
+    char path[CULM_PATH_MAX];
+    struct stat info;
+    return culm_path_format(path, NULL, "%s/%s", dir->path, name) == CULM_OK &&
+           lstat(path, &info) != 0 && errno == ENOENT;
+}
+
+static enum culm_status hold(const char *path, struct culm_rundir *dir, struct culm_error *error) {
+    enum culm_status status = culm_path_format(dir->path, error, "%s", path);
+    dir->own_lock = status == CULM_OK && is_free(dir, "lock");
+    dir->own_log = status == CULM_OK && is_free(dir, "events.jsonl");
+    return status == CULM_OK ? lock(path, &dir->lock_fd, error) : status;
+}
+
 enum culm_status culm_rundir_claim(const char *path, bool resume, struct culm_rundir *ret_dir,
                                    struct culm_error *error) {
     struct culm_rundir dir = {.lock_fd = -1};
     enum culm_status status = culm_rundir_check(path, resume, error);
-    if (status == CULM_OK) {
-        status = culm_path_format(dir.path, error, "%s", path);
-    }
     if (status == CULM_OK && !resume) {
+        dir.made = !culm_file_is_directory(path);
         status = culm_dir_make(NULL, path, error);
     }
     if (status == CULM_OK) {
-        status = lock(path, &dir.lock_fd, error);
+        status = hold(path, &dir, error);
     }
     if (status == CULM_OK) {
         /* Another launcher may have started and finished between the first look and the lock. */
         status = culm_rundir_check(path, resume, error);
+    }
+    if (status != CULM_OK) {
+        culm_rundir_release(&dir);
+        return status;
+    }
+    *ret_dir = dir;
+    return CULM_OK;
+}
+
+enum culm_status culm_rundir_claim_anew(const char *path, struct culm_rundir *ret_dir,
+                                        struct culm_error *error) {
+    struct culm_rundir dir = {.lock_fd = -1};
+    enum culm_status status = check_none(path, NAMES - 1, "", error);
+    if (status == CULM_OK && !(status = culm_dir_make(NULL, path, error))) {
+        status = hold(path, &dir, error);
+    }
+    if (status == CULM_OK) {
+        status = check_none(path, NAMES - 1, "", error);
     }
     if (status != CULM_OK) {
         culm_rundir_release(&dir);
@@ -122,4 +154,22 @@ void culm_rundir_release(struct culm_rundir *dir) {
         close(dir->lock_fd);
     }
     dir->lock_fd = -1;
+}
+
+void culm_rundir_take_back(struct culm_rundir *dir) {
+    const struct {
+        const char *name;
+        bool own;
+    } file[] = {{"config.yaml", true}, {"events.jsonl", dir->own_log}, {"lock", dir->own_lock}};
+    char path[CULM_PATH_MAX];
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        if (file[i].own &&
+            culm_path_format(path, NULL, "%s/%s", dir->path, file[i].name) == CULM_OK) {
+            (void)unlink(path);
+        }
+    }
+    if (dir->made) {
+        (void)rmdir(dir->path);
+    }
+    culm_rundir_release(dir);
 }

@@ -17,6 +17,8 @@
 struct culm_rundir {
     char path[CULM_PATH_MAX];
     int lock_fd;
+    bool made;              /* by who claimed it */
+    bool own_lock, own_log; /* the lock and events.jsonl, likewise: they were not there */
 };
 
 /* Only looks. Fresh: CULM_ERR_EXISTS when any file of a run is there. Resumed: CULM_ERR_NOT_FOUND
@@ -27,9 +29,16 @@ enum culm_status culm_rundir_check(const char *path, bool resume, struct culm_er
  * while another launcher holds it. Release with culm_rundir_release. */
 enum culm_status culm_rundir_claim(const char *path, bool resume, struct culm_rundir *ret_dir,
                                    struct culm_error *error);
+/* For a job that begins anew in the directory of its last run, as `culm edge run`: made and locked,
+ * unless there is a run or a package that it would write over (CULM_ERR_EXISTS). */
+enum culm_status culm_rundir_claim_anew(const char *path, struct culm_rundir *ret_dir,
+                                        struct culm_error *error);
 /* Writes config.yaml: from here on it is a run. */
 enum culm_status culm_rundir_begin(const struct culm_rundir *dir, const char *config_text,
                                    struct culm_error *error);
 void culm_rundir_release(struct culm_rundir *dir);
+/* Instead of that, for a run that came to nothing: config.yaml goes, and of events.jsonl and the lock what was
+ * not there when it was claimed, and the directory if it was made for it and has nothing else. */
+void culm_rundir_take_back(struct culm_rundir *dir);
 
 #endif

@@ -13,36 +13,14 @@ import subprocess
 import time
 
 from harness import Cases, check, equal, wait_until
+from vision_harness import images, model, two_queries
 
 cases = Cases()
 SEED = int(os.environ.get("CULM_SEED", "1"))
 
 
-def images(path, count=48, size=8):
-    """Pictures of blobs, seeded, as IDX: brighter or darker to one side, so that models differ in what they say of them."""
-    draw = random.Random(7)
-    pixels = bytearray()
-    for _ in range(count):
-        level, slope = draw.randrange(256), draw.randrange(-24, 25)
-        for y in range(size):
-            for x in range(size):
-                for c in range(3):
-                    pixels.append(max(0, min(255, level + slope * (x if c else y) + draw.randrange(-40, 41))))
-    with open(path, "wb") as file:
-        file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, count, size, size, 3) + bytes(pixels))
-
-
-def model(seed, blocks):
-    return {"model": {"arch": "resnet", "blocks": blocks, "width": 4, "small_stem": True, "image": 8, "channels": 3, "classes": 4},
-            "data": {"kind": "images", "path": "images"}, "steps": 1, "seed": seed}
-
-
 def workload(bench, **merge):
-    images(bench.path("images"))
-    for name, seed, blocks in (("a", 1, [1, 1]), ("b", 2, [1, 2])):
-        bench.config(model(seed, blocks), f"{name}.yaml")
-    queries = [{"name": name, "model": f"{name}.yaml", "feed": "camera", "target": 0.2} for name in "ab"]
-    return bench.config({"feeds": {"camera": {"file": "images"}}, "queries": queries, "merge": {"steps": 20, **merge}}, "w.yaml")
+    return two_queries(bench, merge={"steps": 20, **merge})
 
 
 def merge(bench, path, out, *words, code=0):

@@ -18,13 +18,16 @@
 
 #define SIZE 8
 #define CLASSES 3
+#ifndef SAMPLES
 #define SAMPLES 12
+#endif
 #define PARAMS 32
 
 /* A small network with a residual: two convolutions with batch norm, a third with a bias, a classifier. */
 struct net {
     struct culm_vision_model model;
     int64_t last; /* channels of the third convolution */
+    bool plain;   /* without the residual, which is the second convolution */
     char name[PARAMS][96];
     float *value[PARAMS], *original[PARAMS];
     int32_t params;
@@ -69,8 +72,10 @@ static inline enum culm_status net_graph(struct culm_vision_model *model, int64_
     int32_t x = culm_graph_field(graph, "image", CULM_F32, &image);
     x = norm(graph, "n0", conv(graph, "c0", x, 3, 4), 4);
     graph->block++;
-    int32_t y = norm(graph, "n1", conv(graph, "c1", x, 4, 4), 4);
-    x = culm_graph_apply(graph, "add", (int32_t[]){x, y}, 2, NULL);
+    if (!net->plain) {
+        int32_t y = norm(graph, "n1", conv(graph, "c1", x, 4, 4), 4);
+        x = culm_graph_apply(graph, "add", (int32_t[]){x, y}, 2, NULL);
+    }
     graph->block++;
     x = conv(graph, "c2", x, 4, net->last);
     graph->block++;
@@ -106,14 +111,14 @@ static inline void net_free(struct culm_vision_model *model) { (void)model; }
 static const struct culm_vision_model_ops net_ops = {
     .size = sizeof net_ops, .graph = net_graph, .weights = net_weights, .free = net_free};
 
-/* Numbers and pictures from `seed`; `last`: channels of the third convolution. */
-static inline void net_init(struct net *net, uint64_t seed, int64_t last) {
+static inline void net_init_as(struct net *net, uint64_t seed, int64_t last, bool plain) {
     *net = (struct net){.model = {.ops = &net_ops,
                                   .name = "net",
                                   .input = {.width = SIZE, .height = SIZE, .channels = 3},
                                   .kind = CULM_ANSWER_CLASSES,
                                   .classes = CLASSES},
-                        .last = last};
+                        .last = last,
+                        .plain = plain};
     struct culm_graph *graph;
     assert_int_equal(culm_vision_model_graph(&net->model, 1, CULM_VISION_INFER, &graph, NULL), 0);
     net->params = graph->param_count;
@@ -141,6 +146,11 @@ static inline void net_init(struct net *net, uint64_t seed, int64_t last) {
             net->image[(s * SIZE * SIZE + i) * 3 + net->label[s]] += 0.5f;
         }
     }
+}
+
+/* Numbers and pictures from `seed`; `last`: channels of the third convolution. */
+static inline void net_init(struct net *net, uint64_t seed, int64_t last) {
+    net_init_as(net, seed, last, false);
 }
 
 static inline void net_release(struct net *net) {

@@ -164,6 +164,7 @@ static void test_found_again(void **state) {
     found_again(8, 24, 1, 1, 1, false, ignored);
     found_again(6, 6, 3, 1, 6, true, ignored);
     found_again(8, 4, 3, 2, 2, false, ignored);
+    found_again(23, 23, 3, 1, 23, true, ignored); /* more than are solved for together */
 }
 
 /* Without anything to go by, the owners' own decide. */

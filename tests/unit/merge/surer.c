@@ -100,8 +100,7 @@ static void world_init(struct world *w, enum culm_merge_method method) {
     const struct culm_vision_layers *layers[2];
     struct culm_match match;
     uint64_t seed = seed_of_frames();
-    *w = (struct world){.config = {.method = method},
-                        .ops = {.check = on_check, .stop = never, .late = never}};
+    *w = (struct world){.config = {.method = method}, .ops = {.check = on_check, .stop = never}};
     for (int i = 0; i < FRAMES * SIDE * SIDE * 3; i++) {
         w->image[i] = culm_rng_unit((uint32_t)culm_rng_next(&seed)) - 0.5F;
     }

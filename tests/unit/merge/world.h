@@ -9,7 +9,21 @@
 
 #include "net.h"
 
+#ifndef MODELS
 #define MODELS 3
+#define WORLD_LAST                                                                                 \
+    { 5, 5, 6 } /* channels of the third convolution of each */
+#endif
+#ifndef WORLD_TWIN
+#define WORLD_TWIN 1 /* of the one before it */
+#endif
+#ifndef WORLD_PLAIN
+#define WORLD_PLAIN (-1) /* which has no residual; -1: none */
+#endif
+#ifndef WORLD_SEEDS
+#define WORLD_SEEDS                                                                                \
+    { 1, 2, 3 } /* of their numbers */
+#endif
 
 struct world {
     struct net net[MODELS];
@@ -23,11 +37,12 @@ struct world {
     struct culm_device *device;
     struct culm_search search;
     int attempts, checks, ships, stop_at, asked;
-    int64_t tried[16]; /* bytes that attempts would save */
-    int64_t saved;     /* when something shipped last */
-    uint64_t digest;   /* of all that was shipped */
-    uint64_t last;     /* of what was shipped last */
-    void *kept;        /* for another process */
+    int32_t round, in_round; /* of the last attempt; attempts of that round */
+    int64_t tried[16];       /* bytes that attempts would save */
+    int64_t saved;           /* when something shipped last */
+    uint64_t digest;         /* of all that was shipped */
+    uint64_t last;           /* of what was shipped last */
+    void *kept;              /* for another process */
     size_t kept_len;
     int keeps;
     bool equal, targets; /* shared layers were equal, and targets met, whenever something shipped */
@@ -40,6 +55,21 @@ static inline bool meets(struct world *w, int32_t k) {
         culm_judge_now(&w->judge[k], w->models[k]->value, &w->frames[k], NULL, &now, NULL),
         CULM_OK);
     return now >= w->query[k].target * w->query[k].original;
+}
+
+/* What ships was checked as it is. */
+static inline void look_at_checks(struct world *w) {
+    for (int32_t k = 0; k < MODELS; k++) {
+        double now;
+        bool shares = false;
+        for (int32_t l = 0; l < w->model[k].layers.count; l++) {
+            shares |= culm_share_of(&w->share, k, l) >= 0;
+        }
+        assert_int_equal(culm_judge_now(&w->judge[k], w->models[k]->value, &w->query[k].check,
+                                        w->query[k].wanted, &now, NULL),
+                         CULM_OK);
+        assert_true(!shares || now == w->query[k].now);
+    }
 }
 
 static inline void look_at_share(struct world *w) {
@@ -64,7 +94,11 @@ static inline void look_at_share(struct world *w) {
 static inline void on_attempt(void *ctx, int32_t round, int32_t group,
                               const struct culm_search *search, const char *way) {
     struct world *w = ctx;
-    (void)round, (void)group, (void)way;
+    (void)way;
+    w->in_round = w->attempts > 0 && round == w->round ? w->in_round + 1 : 0;
+    w->round = round;
+    assert_true(w->config.method == CULM_MERGE_GEMEL ||
+                w->config.method == CULM_MERGE_GEMEL_FIXED || group == w->in_round);
     assert_true(culm_share_saved(search->share) > 0);
     w->tried[w->attempts++ % 16] = culm_share_saved(search->share);
 }
@@ -82,6 +116,9 @@ static inline enum culm_status on_ship(void *ctx, int32_t round, struct culm_err
     w->last = 0;
     assert_true(culm_share_saved(&w->share) > 0);
     look_at_share(w);
+    if (w->config.method == CULM_MERGE_CULM) {
+        look_at_checks(w);
+    }
     w->grows = w->grows && culm_share_saved(&w->share) >= w->saved;
     w->saved = culm_share_saved(&w->share);
     for (int32_t k = 0; k < MODELS; k++) {
@@ -103,9 +140,9 @@ static inline bool on_stop(void *ctx) {
     struct world *w = ctx;
     return ++w->asked == w->stop_at;
 }
-static inline bool on_late(void *ctx) {
+static inline double on_spent(void *ctx) {
     (void)ctx;
-    return false;
+    return 0;
 }
 static inline enum culm_status on_keep(void *ctx, const void *data, size_t len,
                                        struct culm_error *error) {
@@ -135,7 +172,7 @@ static const struct culm_search_ops ops = {.attempt = on_attempt,
                                            .ship = on_ship,
                                            .step = on_step,
                                            .stop = on_stop,
-                                           .late = on_late,
+                                           .spent = on_spent,
                                            .keep = on_keep,
                                            .recall = on_recall};
 
@@ -166,21 +203,22 @@ static inline void make_twin(const struct net *from, struct net *to) {
 
 static inline void world_make(struct world *w, enum culm_merge_method method, double target,
                               int threads, bool twin) {
-    static const int64_t last[MODELS] = {5, 5, 6};
+    static const int64_t last[MODELS] = WORLD_LAST;
+    static const uint64_t seed[MODELS] = WORLD_SEEDS;
     const struct culm_vision_layers *layers[MODELS];
     struct culm_match match;
     *w = (struct world){.equal = true, .targets = true, .grows = true};
     w->config = (struct culm_merge_config){.method = method, .steps = 1, .lr = 3e-3, .seed = 4};
     assert_int_equal(culm_device_new(threads, &w->device, NULL), CULM_OK);
     for (int32_t k = 0; k < MODELS; k++) {
-        net_init(&w->net[k], (uint64_t)k + 1, last[k]);
+        net_init_as(&w->net[k], seed[k], last[k], k == WORLD_PLAIN);
         /* The third is another network whose second convolution is nearly the first's. */
         for (int32_t p = 0; p < w->net[k].params && k == 2; p++) {
             int64_t count = !strcmp(w->net[k].name[p], "c1") ? 144 : 0;
             memcpy(w->net[k].original[p], w->net[0].original[p], (size_t)count * sizeof(float));
         }
-        if (k == 1 && twin) {
-            make_twin(&w->net[0], &w->net[1]);
+        if (k == WORLD_TWIN && twin) {
+            make_twin(&w->net[k - 1], &w->net[k]);
         }
         assert_int_equal(culm_merge_model_init(&w->model[k], &w->net[k].model, NULL), CULM_OK);
         w->models[k] = &w->model[k];
@@ -235,6 +273,53 @@ static inline void world_release(struct world *w) {
     }
     culm_device_free(w->device);
     free(w->kept);
+}
+
+/* Whether models are what shipped last, or their originals if nothing did. */
+static inline bool world_as_shipped(const struct world *w) {
+    uint64_t now = 0;
+    bool original = true;
+    for (int32_t k = 0; k < MODELS; k++) {
+        for (int32_t p = 0; p < w->model[k].param_count; p++) {
+            const int64_t count = culm_merge_param_elements(&w->model[k], p);
+            const float *value = w->model[k].value[p];
+            now = culm_rng_mix(now, culm_device_digest(w->device, value, count));
+            original =
+                original && !memcmp(value, w->model[k].original[p], (size_t)count * sizeof *value);
+        }
+    }
+    return w->ships > 0 ? now == w->last : original;
+}
+
+/* Stops a search when it asks for the first time, the third, the ninth and so on, and searches again, with
+ * the same models: what ships is what ships at once. Returns how often it was stopped. */
+static inline int world_stop_anywhere(enum culm_merge_method method, double target, bool twin,
+                                      int64_t steps) {
+    uint64_t wanted = 0;
+    int stops = 0;
+    bool all = false;
+    for (int stop_at = 0; !all; stop_at = stop_at ? 3 * stop_at : 1) {
+        struct world w;
+        world_make(&w, method, target, 1, twin);
+        w.config.steps = steps;
+        w.stop_at = stop_at;
+        enum culm_status status = culm_search(&w.search, NULL);
+        assert_true(world_as_shipped(&w));
+        all = stop_at > 0 && status == CULM_OK;
+        if (status != CULM_OK) {
+            assert_int_equal(status, CULM_ERR_STOPPED);
+            stops++;
+            w.stop_at = w.ships = w.search.round = w.round = 0;
+            w.digest = 0;
+            w.saved = 0;
+            assert_int_equal(culm_search(&w.search, NULL), CULM_OK);
+            assert_true(world_as_shipped(&w));
+        }
+        wanted = stop_at ? wanted : w.digest;
+        assert_true(w.ships > 0 && w.digest == wanted);
+        world_release(&w);
+    }
+    return stops;
 }
 
 #endif

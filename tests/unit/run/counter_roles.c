@@ -71,7 +71,7 @@ struct node {
     struct culm_blob_pool *pool;
     int64_t answered; /* by a server */
     struct counter_go go;
-    bool began, busy; /* busy: with a message */
+    bool began, busy;                   /* busy: with a message */
     int64_t next[COUNTER_SERVERS], sum; /* of an asker */
 };
 
@@ -165,8 +165,7 @@ static void hear_answer(struct node *node, int32_t from, const struct culm_messa
         return; /* of one that is lost, of which the leader knew before: another one was asked again */
     }
     memcpy(&answer, message->meta, sizeof answer);
-    if (answer.question != node->next[server] ||
-        message->payload_bytes != sizeof(int64_t)) {
+    if (answer.question != node->next[server] || message->payload_bytes != sizeof(int64_t)) {
         wrong(node, "an answer to another question");
         return;
     }

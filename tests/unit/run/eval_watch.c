@@ -79,8 +79,7 @@ static void ends(struct culm_eval_watch *watch, int step) {
 static void test_newest_waits(void **state) {
     (void)state;
     const struct culm_train_config config = {.steps = 13, .eval = {.every = 2}};
-    struct culm_eval_watch watch = {
-        .config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
     assert_null(culm_eval_watch_result(&watch, true));
     checkpoint(&watch, 1); /* not due */
     assert_int_equal(watch.pid, 0);
@@ -104,8 +103,7 @@ static void test_newest_waits(void **state) {
 static void test_removed(void **state) {
     (void)state;
     const struct culm_train_config config = {.steps = 50, .eval = {.every = 20}};
-    struct culm_eval_watch watch = {
-        .config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
     checkpoint(&watch, 20);
     checkpoint(&watch, 40);
     drop(40);
@@ -118,8 +116,7 @@ static void test_removed(void **state) {
 static void test_clean_start(void **state) {
     (void)state;
     const struct culm_train_config config = {.steps = 100, .eval = {.every = 60}};
-    struct culm_eval_watch watch = {
-        .config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
     sigset_t term, before;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -138,8 +135,7 @@ static void test_clean_start(void **state) {
 static void test_stop(void **state) {
     (void)state;
     const struct culm_train_config config = {.steps = 200, .eval = {.every = 61}};
-    struct culm_eval_watch watch = {
-        .config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
     culm_eval_watch_stop(&watch); /* nothing runs */
     checkpoint(&watch, 61);
     checkpoint(&watch, 122);
@@ -154,8 +150,7 @@ static void test_stop(void **state) {
 static void test_death_of_the_launcher(void **state) {
     (void)state;
     const struct culm_train_config config = {.steps = 200, .eval = {.every = 63}};
-    struct culm_eval_watch watch = {
-        .config = &config, .dir = folder, .program = "/proc/self/exe"};
+    struct culm_eval_watch watch = {.config = &config, .dir = folder, .program = "/proc/self/exe"};
     int ends[2], status;
     pid_t evaluation = 0;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* the evaluation becomes ours */

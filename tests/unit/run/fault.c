@@ -80,7 +80,8 @@ static void mistakes(void **state) {
             "commit, step, transfer, checkpoint");
     refused("worker=1,step=1,how=gently",
             "how: 'gently' is impossible; allowed: kill, stop, exit, stuck, flip");
-    refused("worker=1,step=1,how=", "how: '' is impossible; allowed: kill, stop, exit, stuck, flip");
+    refused("worker=1,step=1,how=",
+            "how: '' is impossible; allowed: kill, stop, exit, stuck, flip");
     refused("worker=1,step=1,how=flip,phase=load",
             "how=flip means nothing in phase load; allowed with forward, backward, frc, reduce, "
             "commit, step");

@@ -30,9 +30,9 @@ static void test_growth(void **state) {
 /* What the service asks for counts if it is longer, up to the same end: nobody is silenced for a day. */
 static void test_retry_after(void **state) {
     (void)state;
-    static const int64_t rows[][2] = {
-        {5, 5000}, {19, 19000}, {20, 20000}, {21, 20000}, {86400, 20000}, {99999, 20000},
-        {INT64_MAX, 20000}};
+    static const int64_t rows[][2] = {{5, 5000},         {19, 19000},    {20, 20000},
+                                      {21, 20000},       {86400, 20000}, {99999, 20000},
+                                      {INT64_MAX, 20000}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(pause_of(rows[i][0], 3, 0), rows[i][1]);
     }

@@ -77,6 +77,31 @@ static void a_fresh_run_writes_its_configuration(void **state) {
     culm_rundir_release(&dir);
 }
 
+/* What came to nothing takes back what is its own, and no file that had such a name before. */
+static void a_run_taken_back_leaves_what_was_there(void **state) {
+    static const char *const name[] = {"lock", "events.jsonl"};
+    struct place *place = *state;
+    struct culm_rundir dir;
+    struct culm_error error = {0};
+    char path[256];
+    assert_int_equal(culm_dir_make(NULL, place->dir, &error), CULM_OK);
+    for (int before = -1; before < 1; before++) { /* none of them; the lock */
+        snprintf(path, sizeof path, "%s/%s", place->dir, name[0]);
+        if (before == 0) {
+            assert_int_equal(culm_file_replace(NULL, path, "mine\n", 5, &error), CULM_OK);
+        }
+        assert_int_equal(claim(place->dir, false, "steps: 1\n", &dir, &error), CULM_OK);
+        snprintf(path, sizeof path, "%s/%s", place->dir, name[1]);
+        assert_int_equal(culm_file_replace(NULL, path, "{}\n", 3, &error), CULM_OK);
+        culm_rundir_take_back(&dir);
+        for (int i = 0; i < 2; i++) {
+            snprintf(path, sizeof path, "%s/%s", place->dir, name[i]);
+            assert_int_equal(culm_file_is_regular(path), i == before);
+        }
+        assert_true(culm_file_is_directory(place->dir));
+    }
+}
+
 static void an_existing_run_is_refused_and_left_alone(void **state) {
     struct place *place = *state;
     const char *const names[] = {"config.yaml", "events.jsonl", "plan.json", "model.safetensors"};
@@ -190,6 +215,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_PLACE(a_fresh_run_writes_its_configuration),
         IN_PLACE(an_existing_run_is_refused_and_left_alone),
+        IN_PLACE(a_run_taken_back_leaves_what_was_there),
         IN_PLACE(a_file_in_the_way_is_refused),
         IN_PLACE(other_files_do_not_matter),
         IN_PLACE(resuming_needs_a_run),

@@ -1,0 +1,17 @@
+/*
+ * Residual branches: what is added to a value that went past.
+ *
+ * Graphs spell them in two ways: the batch norm at the end of the branch reads the other summand itself
+ * (its input 5); or its result, perhaps behind a function, is read by an addition, the other summand of
+ * which is among what the branch reads. Thread: any.
+ */
+#ifndef CULM_MERGE_RESIDUAL_H
+#define CULM_MERGE_RESIDUAL_H
+
+#include "graph/graph.h"
+
+/* Whether a batch norm, a node, is the end of such a branch, which adds nothing once scale and shift of
+ * that norm are 0. False if memory for the answer is short. */
+bool culm_merge_residual(const struct culm_graph *graph, int32_t norm);
+
+#endif
