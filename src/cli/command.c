@@ -1,6 +1,7 @@
 /* What all commands do alike. */
 #include "cli/command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +21,17 @@ void culm_cli_print_json(json_t *take_value) {
     puts(text ? text : "");
     free(text);
     json_decref(take_value);
+}
+
+enum culm_status culm_cli_flush(struct culm_error *error) {
+    /* What was lost when a buffer was full is no error of fflush. */
+    bool before = ferror(stdout) != 0;
+    if (fflush(stdout) != 0) {
+        return culm_error_errno(error, errno, "write to standard output");
+    }
+    return before ? culm_error_set(error, CULM_ERR_IO,
+                                   "write to standard output: part of the output was lost")
+                  : CULM_OK;
 }
 
 int culm_cli_run(const struct culm_usage *usage, int argc, char **argv, void *values,

@@ -23,10 +23,10 @@ int culm_cli_eval(int argc, char **argv);
 int culm_cli_model(int argc, char **argv);
 int culm_cli_generate(int argc, char **argv);
 int culm_cli_gnn(int argc, char **argv);
-int culm_cli_gnn_cost(int argc, char **argv);  /* argv[0] is "cost" */
-int culm_cli_gnn_join(int argc, char **argv);  /* argv[0] is "server" or "worker" */
+int culm_cli_gnn_cost(int argc, char **argv);   /* argv[0] is "cost" */
+int culm_cli_gnn_join(int argc, char **argv);   /* argv[0] is "server" or "worker" */
 int culm_cli_gnn_bundle(int argc, char **argv); /* argv[0] is "bundle" */
-int culm_cli_gnn_train(int argc, char **argv); /* argv[0] is "train" */
+int culm_cli_gnn_train(int argc, char **argv);  /* argv[0] is "train" */
 int culm_cli_help(int argc, char **argv);
 int culm_cli_merge(int argc, char **argv);
 int culm_cli_predict(int argc, char **argv);
@@ -51,6 +51,8 @@ void culm_cli_note(const char *command, const char *note);
 
 /* Prints one line of JSON to standard output. NULL, out of memory: an empty line. */
 void culm_cli_print_json(json_t *take_value);
+/* Sends what was printed on its way. Fails as well where printing has failed before. */
+enum culm_status culm_cli_flush(struct culm_error *error);
 
 /* What a command does with its arguments and the values of its options. An error is printed by whoever
  * calls it; *ret_code, 0 before, is the exit code of what went well. */

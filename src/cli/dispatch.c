@@ -3,7 +3,6 @@
 
 #include "base/words.h"
 
-#include <errno.h>
 #include <string.h>
 
 const struct culm_command *culm_command_find(const char *name) {
@@ -56,9 +55,10 @@ int culm_dispatch(int argc, char **argv) {
         return 2;
     }
     int code = run(argc, argv);
-    if (fflush(stdout) != 0 && code == 0) {
-        fprintf(stderr, "culm %s: write to standard output: %s\n", argv[1], strerror(errno));
-        return 4;
+    struct culm_error error;
+    if (culm_cli_flush(&error) != CULM_OK && code == 0) {
+        fprintf(stderr, "culm %s: %s\n", argv[1], error.text);
+        return culm_status_exit_code(error.status);
     }
     return code;
 }

@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "run/edge_commands.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,7 @@ static void print_event(const json_t *event) {
 #define LIVE_NS 500000000ull
 
 struct live {
-    char name[64];
+    char name[65]; /* as long as names are */
     int64_t done, dropped;
     double late_ms; /* of the last answer, until it was due */
 };
@@ -170,6 +171,7 @@ struct telling {
     const struct values *values;
     void (*print)(const json_t *object);
     bool watched;
+    bool goes_on, lost; /* whoever reads it or not; nobody does */
     struct live live[LIVE_MAX];
     int32_t count, shown; /* lines; that are on the terminal */
     double resident, limit;
@@ -216,8 +218,7 @@ static void follow(struct telling *telling, const json_t *event) {
             i++;
         }
         if (i == telling->count && i < LIVE_MAX) {
-            snprintf(telling->live[telling->count++].name, sizeof telling->live->name, "%.63s",
-                     query);
+            snprintf(telling->live[telling->count++].name, sizeof telling->live->name, "%s", query);
         }
         if (i < LIVE_MAX && json_object_get(event, "dropped")) {
             telling->live[i].dropped++;
@@ -243,7 +244,15 @@ static void tell(void *ctx, json_t *take_object) {
         telling->print(take_object);
         json_decref(take_object);
     }
-    fflush(stdout);
+    struct culm_error error;
+    if (culm_cli_flush(&error) != CULM_OK && telling->goes_on) {
+        clearerr(stdout);
+        if (!telling->lost) {
+            fprintf(stderr, "culm edge: warning: %s; the run goes on, and its directory has all\n",
+                    error.text);
+        }
+        telling->lost = true;
+    }
 }
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,
@@ -267,6 +276,8 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
     if (strcmp(what, "run") == 0) {
         telling.print = print_event;
         telling.watched = !v->json && isatty(STDERR_FILENO);
+        telling.goes_on = true;
+        signal(SIGPIPE, SIG_IGN);
         return culm_edge_run(&command, error);
     }
     if (strcmp(what, "plan") == 0) {

@@ -46,7 +46,8 @@ const struct culm_usage culm_usage_gnn_train = {
     .options = option_rows,
     .option_count = sizeof option_rows / sizeof *option_rows,
     .details =
-        "A fault is node=ROLE:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit|stuck][,for_ms=N].\n"
+        "A fault is "
+        "node=ROLE:K,epoch=E[,interval=I][,phase=P][,how=kill|stop|exit|stuck][,for_ms=N].\n"
         "The roles are server, parameter and worker; the phases are load, gather, scatter, apply,\n"
         "push-gradient, push-rows, update, commit and checkpoint.\n"
         "\n"

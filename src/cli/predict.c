@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -83,8 +82,7 @@ static enum culm_status tell(void *ctx, const struct culm_prediction *prediction
     } else {
         print_text(prediction);
     }
-    return fflush(stdout) == 0 ? CULM_OK
-                               : culm_error_errno(error, errno, "write to standard output");
+    return culm_cli_flush(error);
 }
 
 static enum culm_status run(const struct culm_arguments *arguments, void *values, int *ret_code,

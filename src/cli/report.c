@@ -6,6 +6,13 @@
 #include "report/page.h"
 #include "report/summary.h"
 
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 struct values {
     const char *against, *html;
 };
@@ -27,9 +34,42 @@ const struct culm_usage culm_usage_report = {
     .option_count = sizeof options / sizeof *options,
 };
 
-/* A page that is there already is replaced, whole or not at all. */
-static enum culm_status write_html(const char *dir, const char *path, struct culm_error *error) {
+/* Whether it is in that folder, or in one in there. */
+static bool is_within(const char *path, const char *dir) {
+    char parent[CULM_PATH_MAX], above[PATH_MAX], below[PATH_MAX];
+    if (culm_path_format(parent, NULL, "%s", path) != CULM_OK || !realpath(dir, above) ||
+        !realpath(dirname(parent), below)) {
+        return false;
+    }
+    size_t len = strlen(above);
+    return strncmp(above, below, len) == 0 && (below[len] == '\0' || below[len] == '/');
+}
+
+/* What lies there and is no page. */
+static bool is_other_file(const char *path) {
+    char head[sizeof CULM_PAGE_HEAD - 1];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool page = fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head &&
+                memcmp(head, CULM_PAGE_HEAD, sizeof head) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return !page && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* A page that is there already is replaced, whole or not at all; what a run has written is not. against: NULL is
+ * fine. */
+static enum culm_status write_html(const char *dir, const char *against, const char *path,
+                                   struct culm_error *error) {
     struct culm_buf page;
+    const char *of = is_within(path, dir)                  ? dir
+                     : against && is_within(path, against) ? against
+                                                           : NULL;
+    if (of && is_other_file(path)) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "--html: '%s' is a file of the run in '%s'; give another one", path,
+                              of);
+    }
     culm_buf_init(&page, CULM_PAGE_BYTES_MAX);
     enum culm_status status = culm_page_write(dir, &page, error);
     if (status == CULM_OK) {
@@ -65,7 +105,7 @@ static enum culm_status run(const struct culm_arguments *arguments, void *values
         status = culm_summary_read(&other, against, error);
     }
     if (status == CULM_OK && given->html) {
-        status = write_html(dir, given->html, error);
+        status = write_html(dir, against, given->html, error);
     }
     if (status == CULM_OK) {
         culm_summary_print(&summary, dir, against ? &other : NULL, stdout);

@@ -64,7 +64,8 @@ const struct culm_usage culm_usage_train = {
     .option_count = sizeof option_rows / sizeof *option_rows,
     .remark = remark,
     .details =
-        "A fault is worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|stuck|flip][,for_ms=N].\n"
+        "A fault is "
+        "worker=K,step=S[,micro=M][,phase=P][,how=kill|stop|exit|stuck|flip][,for_ms=N].\n"
         "The phases are load, forward, backward, frc, send, reduce, commit, step, transfer and\n"
         "checkpoint. A trace has lines 'milliseconds,add|remove,nodeK'.\n"
         "\n"

@@ -118,6 +118,23 @@ static void on_end(uv_timer_t *timer) {
     }
 }
 
+static void mask_signals(int how) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < SIGNALS; i++) {
+        sigaddset(&set, signals[i]);
+    }
+    pthread_sigmask(how, &set, NULL);
+}
+
+void culm_alone_defer_signals(void) { mask_signals(SIG_BLOCK); }
+
+bool culm_alone_asked_to_stop(void) {
+    sigset_t waiting;
+    return sigpending(&waiting) == 0 &&
+           (sigismember(&waiting, SIGINT) == 1 || sigismember(&waiting, SIGTERM) == 1);
+}
+
 enum culm_status culm_alone_new(const struct culm_alone_options *options,
                                 struct culm_alone **ret_alone, struct culm_error *error) {
     struct culm_alone *alone = calloc(1, sizeof *alone);
@@ -192,6 +209,7 @@ int culm_alone_run(struct culm_alone *alone, const struct culm_actor_ops *ops, v
     if (alone->o.for_ms) {
         uv_timer_start(&alone->end, on_end, alone->o.for_ms, 0);
     }
+    mask_signals(SIG_UNBLOCK); /* what was deferred is heard in the loop */
     ops->start(actor);
     if (!real->left) {
         uv_run(&real->loop, UV_RUN_DEFAULT);

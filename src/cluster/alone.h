@@ -24,6 +24,12 @@ struct culm_alone_options { /* all called on the loop's thread; NULL: nothing is
     uint64_t for_ms;  /* stop is called after so long; 0: never */
 };
 
+/* Before all else, in the thread that is to run the loop: the three signals wait, in the threads that it
+ * starts too, and are heard when the loop runs. */
+void culm_alone_defer_signals(void);
+/* Whether one that asks to stop waits. */
+bool culm_alone_asked_to_stop(void);
+
 enum culm_status culm_alone_new(const struct culm_alone_options *options,
                                 struct culm_alone **ret_alone, struct culm_error *error);
 struct culm_world *culm_alone_world(struct culm_alone *alone);

@@ -46,11 +46,10 @@ enum culm_status culm_feed_read_labels(const char *name, const char *path, int64
         return status;
     }
     if (idx.rank != 1 || (count >= 0 && idx.dim[0] != count)) {
-        status =
-            culm_error_set(error, CULM_ERR_CONFIG,
-                           "feed '%s': labels '%s' has %lld of rank %d, and the feed %lld "
-                           "frames; give one label for each",
-                           name, path, (long long)idx.dim[0], idx.rank, (long long)count);
+        status = culm_error_set(error, CULM_ERR_CONFIG,
+                                "feed '%s': labels '%s' has %lld of rank %d, and the feed %lld "
+                                "frames; give one label for each",
+                                name, path, (long long)idx.dim[0], idx.rank, (long long)count);
     } else if (!(*ret_labels = malloc((size_t)idx.dim[0] + 1))) {
         status = culm_error_set(error, CULM_ERR_MEMORY, "feed '%s': out of memory", name);
     } else {
@@ -235,6 +234,12 @@ static bool is_elsewhere(const char *file) {
     return colon && access(file, F_OK) != 0;
 }
 
+enum culm_status culm_feed_find(const char *name, const char *file, struct culm_error *error) {
+    return access(file, R_OK) == 0 || is_elsewhere(file)
+               ? CULM_OK
+               : culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': cannot read '%s'", name, file);
+}
+
 static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
                                   struct culm_error *error) {
     enum culm_status status;
@@ -243,10 +248,7 @@ static enum culm_status open_feed(struct culm_feed *feed, const char *labels,
         status = open_pictures(feed, error);
     } else if (is_idx(feed->file)) {
         status = open_idx(feed, error);
-    } else if (access(feed->file, R_OK) != 0 && !is_elsewhere(feed->file)) {
-        status = culm_error_set(error, CULM_ERR_CONFIG, "feed '%s': '%s' is not there to be read",
-                                feed->name, feed->file);
-    } else {
+    } else if (!(status = culm_feed_find(feed->name, feed->file, error))) {
         feed->kind = CULM_FEED_FFMPEG;
         status = start(feed, error);
     }

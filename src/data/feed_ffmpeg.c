@@ -36,18 +36,13 @@ static int spawn(const char *name, bool as_recorded, int out, int said, pid_t *r
     if (snprintf(input, sizeof input, "%s%s", file ? "file:" : "", name) >= (int)sizeof input) {
         return ENAMETOOLONG;
     }
-    char *argv[] = {"ffmpeg",     "-nostdin",
-                    "-v",         "error",
-                    "-threads",   "1",
-                    "-readrate",  as_recorded ? "1" : "0",
-                    "-i",         input,
-                    "-map",       "0:v:0",
-                    "-fps_mode",  "passthrough",
-                    "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact",
-                    "-pix_fmt",   "rgb24",
-                    "-f",         "image2pipe",
-                    "-c:v",       "ppm",
-                    "-",          NULL};
+    char *argv[] = {
+        "ffmpeg",    "-nostdin",    "-v",         "error",
+        "-threads",  "1",           "-readrate",  as_recorded ? "1" : "0",
+        "-i",        input,         "-map",       "0:v:0",
+        "-fps_mode", "passthrough", "-sws_flags", "bicubic+accurate_rnd+full_chroma_int+bitexact",
+        "-pix_fmt",  "rgb24",       "-f",         "image2pipe",
+        "-c:v",      "ppm",         "-",          NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, pipes;

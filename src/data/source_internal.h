@@ -23,7 +23,7 @@ struct culm_source {
     int64_t first, samples; /* of the split */
     struct culm_source_field field[CULM_SOURCE_FIELDS_MAX];
     int32_t field_count;
-    uint64_t key; /* of all that is random */
+    uint64_t key;                         /* of all that is random */
     size_t resident_bytes, opening_bytes; /* source.h; 0: nothing to speak of */
 };
 

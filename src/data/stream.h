@@ -33,7 +33,7 @@ enum culm_status culm_stream_open_tokens(const char *const *paths, size_t path_c
                                          struct culm_error *error);
 void culm_stream_free(struct culm_stream *stream); /* NULL is fine */
 
-uint64_t culm_stream_count(const struct culm_stream *stream);   /* ids, of all files */
+uint64_t culm_stream_count(const struct culm_stream *stream); /* ids, of all files */
 /* In memory now, and at most while it was opened; 0: it reads its files when asked. */
 size_t culm_stream_resident_bytes(const struct culm_stream *stream);
 size_t culm_stream_opening_bytes(const struct culm_stream *stream);

@@ -4,7 +4,10 @@
  */
 #include "edge/arena.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -68,4 +71,38 @@ void culm_edge_arena_give_back(struct culm_edge_arena *arena, char *at, size_t b
         (void)madvise(at, bytes, MADV_DONTNEED);
         (void)mprotect(at, bytes, PROT_NONE);
     }
+}
+
+enum culm_status culm_edge_places_want(struct culm_edge_places *places,
+                                       struct culm_edge_arena *arena, int32_t number, size_t bytes,
+                                       struct culm_error *error) {
+    if (number >= places->count) {
+        if (!CULM_GROW(places->at, places->capacity, number + 1)) {
+            return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors");
+        }
+        while (places->count <= number) {
+            places->at[places->count++] = NULL;
+        }
+    }
+    if (!places->at[number]) {
+        places->at[number] = culm_edge_arena_place(arena, bytes);
+    }
+    return places->at[number] ? CULM_OK
+                              : culm_error_set(error, CULM_ERR_MEMORY,
+                                               "no addresses left for new tensors: start again");
+}
+
+void culm_edge_places_forget(struct culm_edge_places *places, struct culm_edge_arena *arena,
+                             size_t placed) {
+    arena->placed = placed;
+    for (int32_t i = 0; i < places->count; i++) {
+        if (places->at[i] && places->at[i] >= arena->base + placed) {
+            places->at[i] = NULL;
+        }
+    }
+}
+
+void culm_edge_places_release(struct culm_edge_places *places) {
+    free(places->at);
+    *places = (struct culm_edge_places){0};
 }

@@ -28,6 +28,22 @@ enum culm_status culm_edge_arena_hold(struct culm_edge_arena *arena, char *at, s
 /* Their memory goes; whoever reads them after that is stopped by the system. */
 void culm_edge_arena_give_back(struct culm_edge_arena *arena, char *at, size_t bytes);
 
+/* Where things that have numbers lie. Each is placed when it is first wanted, so that one that never is
+ * takes no addresses. Zero it first. */
+struct culm_edge_places {
+    char **at;               /* [count]; NULL: not placed */
+    int32_t count, capacity; /* numbers */
+};
+
+/* Always the same addresses for the same number. CULM_ERR_MEMORY. */
+enum culm_status culm_edge_places_want(struct culm_edge_places *places,
+                                       struct culm_edge_arena *arena, int32_t number, size_t bytes,
+                                       struct culm_error *error);
+/* Addresses that have been given out since the arena had so many are free again. */
+void culm_edge_places_forget(struct culm_edge_places *places, struct culm_edge_arena *arena,
+                             size_t placed);
+void culm_edge_places_release(struct culm_edge_places *places);
+
 static inline size_t culm_edge_arena_round(const struct culm_edge_arena *arena, size_t bytes) {
     return (bytes + arena->page - 1) / arena->page * arena->page;
 }

@@ -39,7 +39,7 @@ struct culm_edge_prefix {
 };
 
 struct culm_edge_query {
-    char name[64];
+    char name[65]; /* as a workload's */
     int32_t feed;
     uint64_t deadline_ns; /* from a frame's coming to its answer */
     /* One that samples: every so often it looks at `burst` frames in a row, first after `after_ns`, and

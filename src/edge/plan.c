@@ -4,17 +4,16 @@
 #include "base/rng.h"
 #include "edge/batches.h"
 #include "edge/order.h"
-#include "edge/virtual.h"
+#include "edge/trial.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAYED_FRAMES 60 /* of the slowest feed, and */
-#define PLAYED_NS_MIN 2000000000ull
-#define PLAYED_NS_MAX 12000000000ull
-#define PLAYED_WORK 3000000ll /* frames times queries that are played through for one plan */
 #define PASSES 2
-#define SAME_SHARE 0.01 /* shares that are nearer than this are the same */
+
+bool culm_edge_asked_to_stop(const struct culm_edge_stop *stop) {
+    return stop && stop->asked(stop->ctx);
+}
 
 int32_t culm_edge_batch_for(const struct culm_edge_query *query, int32_t frames) {
     int32_t b = 0;
@@ -128,92 +127,53 @@ static enum culm_status work_out(const struct culm_edge_layout *layout,
 
 /* --- playing through ------------------------------------------------------------------------------ */
 
-struct played {
-    int32_t count;
-    double share[CULM_EDGE_QUERIES_MAX]; /* sorted */
-    double mean;
+/* The best plan so far, and how it did in a short trial and in a long one. */
+struct best {
+    struct culm_edge_plan plan;
+    struct culm_edge_trial brief, lasting;
+    bool found;
+    const struct culm_edge_stop *stop;
 };
 
-static int ascending(const void *a, const void *b) {
-    double one = *(const double *)a, other = *(const double *)b;
-    return (one > other) - (one < other);
+/* Nothing more is tried. */
+static bool is_over(const struct best *best) {
+    return best->found &&
+           (culm_edge_trial_whole(&best->lasting) || culm_edge_asked_to_stop(best->stop));
 }
 
-static enum culm_status play(const struct culm_edge_layout *layout,
-                             const struct culm_edge_plan *plan, struct played *ret_played) {
-    struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
-    uint64_t slowest = 0;
-    double frames_per_ns = 0;
-    for (int32_t i = 0; i < plan->count; i++) {
-        const struct culm_edge_query *query = &layout->query[plan->order[i]];
-        uint64_t period = layout->feed[query->feed].period_ns;
-        period = period > query->every_ns ? period : query->every_ns;
-        slowest = period > slowest ? period : slowest;
-        frames_per_ns += 1 / (double)period;
-    }
-    uint64_t span = slowest * PLAYED_FRAMES;
-    span = span < PLAYED_NS_MIN ? PLAYED_NS_MIN : span > PLAYED_NS_MAX ? PLAYED_NS_MAX : span;
-    double most = (double)PLAYED_WORK / (frames_per_ns * (plan->count + 1) * 40);
-    span = (double)span > most ? (uint64_t)most : span;
-    const struct culm_edge_virtual_options options = {
-        .layout = layout, .plan = plan, .for_ns = span};
-    enum culm_status status = culm_edge_virtual_run(&options, totals, NULL);
-    struct played played = {0};
-    for (int32_t i = 0; status == CULM_OK && i < plan->count; i++) {
-        const struct culm_edge_totals *of = &totals[plan->order[i]];
-        if (!layout->query[plan->order[i]].every_ns) { /* samples are not what counts */
-            double share = of->frames ? (double)of->processed / (double)of->frames : 1;
-            played.share[played.count++] = share;
-            played.mean += share;
-        }
-    }
-    played.mean /= played.count > 0 ? played.count : 1;
-    qsort(played.share, (size_t)played.count, sizeof(double), ascending);
-    *ret_played = played;
-    return status;
-}
-
-static bool better(const struct played *one, const struct played *other) {
-    for (int32_t i = 0; i < one->count; i++) {
-        double by = one->share[i] - other->share[i];
-        if (by > SAME_SHARE || by < -SAME_SHARE) {
-            return by > 0;
-        }
-    }
-    return one->mean > other->mean + SAME_SHARE / 10;
-}
-
+/* A short trial says quickly what is no better; a few rounds that happen to go well say little, so what
+ * seems better has to be it in a long trial, too. */
 static enum culm_status consider(const struct culm_edge_layout *layout,
-                                 const struct culm_edge_plan *plan, struct culm_edge_plan *best,
-                                 struct played *best_played) {
-    struct played played;
-    enum culm_status status = play(layout, plan, &played);
-    if (status == CULM_OK && (best_played->count < 0 || better(&played, best_played))) {
-        *best = *plan;
-        *best_played = played;
-        best->least_share = played.count ? played.share[0] : 1;
+                                 const struct culm_edge_plan *plan, struct best *best) {
+    struct culm_edge_trial brief, lasting;
+    if (is_over(best)) {
+        return CULM_OK;
+    }
+    enum culm_status status = culm_edge_trial_run(layout, plan, false, &brief);
+    if (status != CULM_OK || (best->found && !culm_edge_trial_better(&brief, &best->brief))) {
+        return status;
+    }
+    status = culm_edge_trial_run(layout, plan, true, &lasting);
+    if (status == CULM_OK && (!best->found || culm_edge_trial_better(&lasting, &best->lasting))) {
+        *best = (struct best){*plan, brief, lasting, true, best->stop};
+        best->plan.least_share = lasting.count ? lasting.share[0] : 1;
     }
     return status;
-}
-
-static bool all_of_it(const struct played *played) {
-    return played->count >= 0 && (played->count == 0 || played->share[0] > 1 - SAME_SHARE / 10);
 }
 
 /* Longer and shorter visits of single queries, as long as that helps. */
-static enum culm_status improve(const struct culm_edge_layout *layout, struct culm_edge_plan *best,
-                                struct played *best_played) {
+static enum culm_status improve(const struct culm_edge_layout *layout, struct best *best) {
     enum culm_status status = CULM_OK;
-    for (int32_t i = 0; i < best->count && status == CULM_OK && !all_of_it(best_played); i++) {
-        if (layout->query[best->order[i]].every_ns) {
+    for (int32_t i = 0; i < best->plan.count && status == CULM_OK && !is_over(best); i++) {
+        if (layout->query[best->plan.order[i]].every_ns) {
             continue;
         }
         for (int up = 0; up < 2 && status == CULM_OK; up++) {
-            struct culm_edge_plan plan = *best;
+            struct culm_edge_plan plan = best->plan;
             int32_t *visit = &plan.visit[plan.order[i]];
             *visit = up ? *visit * 2 : *visit / 2;
             if (*visit >= 1 && *visit < plan.slots) {
-                status = consider(layout, &plan, best, best_played);
+                status = consider(layout, &plan, best);
             }
         }
     }
@@ -265,23 +225,32 @@ static int64_t round_bytes(const struct culm_edge_layout *layout,
 }
 
 static enum culm_status try_near(const struct culm_edge_layout *layout,
-                                 const struct culm_edge_plan_options *options,
-                                 struct culm_edge_plan *best, struct played *best_played) {
+                                 const struct culm_edge_plan_options *options, struct best *best) {
     uint64_t random = 1;
     enum culm_status status = CULM_OK;
-    for (int32_t i = 0; i < options->tries && status == CULM_OK && !all_of_it(best_played); i++) {
-        struct culm_edge_plan plan = *best;
-        if (options->stop && __atomic_load_n(options->stop, __ATOMIC_ACQUIRE)) {
-            break;
-        }
+    for (int32_t i = 0; i < options->tries && status == CULM_OK && !is_over(best); i++) {
+        struct culm_edge_plan plan = best->plan;
         bool changed = change(layout, &plan, options->given_order, &random);
         if (changed && culm_rng_below(&random, 2)) { /* now and then two things at once */
             changed = change(layout, &plan, options->given_order, &random);
         }
-        status = changed ? consider(layout, &plan, best, best_played) : CULM_OK;
+        status = changed ? consider(layout, &plan, best) : CULM_OK;
     }
-    best->round_bytes = round_bytes(layout, best);
-    return status == CULM_OK && best->round_bytes < 0 ? CULM_ERR_MEMORY : status;
+    best->plan.round_bytes = round_bytes(layout, &best->plan);
+    return status == CULM_OK && best->plan.round_bytes < 0 ? CULM_ERR_MEMORY : status;
+}
+
+/* A plan of another layout, which may have other queries, and more room. */
+static bool can_be_run(const struct culm_edge_layout *layout, const struct culm_edge_plan *plan) {
+    int32_t there = 0;
+    bool can = fits(layout, plan->slots - 1);
+    for (int32_t q = 0; q < layout->query_count; q++) {
+        there += !layout->query[q].gone;
+    }
+    for (int32_t i = 0; i < plan->count; i++) {
+        can &= plan->order[i] < layout->query_count && !layout->query[plan->order[i]].gone;
+    }
+    return can && there == plan->count;
 }
 
 bool culm_edge_plan_same(const struct culm_edge_plan *one, const struct culm_edge_plan *other) {
@@ -295,54 +264,61 @@ bool culm_edge_plan_same(const struct culm_edge_plan *one, const struct culm_edg
     return same;
 }
 
-enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
-                                const struct culm_edge_plan_options *options,
-                                struct culm_edge_plan *ret_plan, struct culm_error *error) {
-    static const struct culm_edge_plan_options none;
-    struct culm_edge_plan best = {0}, plan;
-    struct played best_played = {.count = -1};
-    options = options ? options : &none;
-    enum culm_status status = culm_edge_layout_check(layout, error);
-    if (status != CULM_OK) {
-        return status;
-    }
-    bool found = false;
+/* Plans as they are worked out, for visits of ever fewer frames. */
+static enum culm_status try_worked_out(const struct culm_edge_layout *layout,
+                                       const struct culm_edge_plan_options *options,
+                                       struct best *best) {
+    enum culm_status status = CULM_OK;
     int32_t from = options->visit ? options->visit : 8, to = options->visit ? from : 1;
-    for (int32_t visit = from; visit >= 1 && status == CULM_OK; visit /= 2) {
-        if (visit < to && found) {
+    for (int32_t visit = from; visit >= 1 && status == CULM_OK && !is_over(best); visit /= 2) {
+        struct culm_edge_plan plan;
+        if (visit < to && best->found) {
             break;
         }
         if (!fits(layout, visit)) {
             continue;
         }
         status = work_out(layout, options, visit, &plan);
-        for (int way = 0; way < (options->quick ? 1 : 4) && status == CULM_OK; way++) {
+        for (int way = 0; way < (options->quick ? 1 : 4) && status == CULM_OK && !is_over(best);
+             way++) {
             plan.patient = way & 1;
             plan.passes = way & 2 ? 0 : PASSES;
             if (!options->quick) {
-                status = consider(layout, &plan, &best, &best_played);
-            } else if (!found || plan.least_share > best.least_share) {
-                best = plan;
+                status = consider(layout, &plan, best);
+            } else if (!best->found || plan.least_share > best->plan.least_share) {
+                best->plan = plan;
+                best->lasting = (struct culm_edge_trial){.count = 1};
+                best->found = true;
             }
-            found = true;
-            if (all_of_it(&best_played)) {
-                break;
-            }
-        }
-        if (all_of_it(&best_played)) {
-            break;
         }
     }
-    if (status == CULM_OK && found && !options->quick && !options->visit) {
-        status = improve(layout, &best, &best_played);
-        if (status == CULM_OK && best.count > 0) {
-            status = try_near(layout, options, &best, &best_played);
+    return status;
+}
+
+enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
+                                const struct culm_edge_plan_options *options,
+                                struct culm_edge_plan *ret_plan, struct culm_error *error) {
+    static const struct culm_edge_plan_options none;
+    options = options ? options : &none;
+    struct best best = {.stop = options->stop};
+    enum culm_status status = culm_edge_layout_check(layout, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    status = try_worked_out(layout, options, &best);
+    if (status == CULM_OK && best.found && !options->quick && !options->visit) {
+        status = improve(layout, &best);
+        if (status == CULM_OK && options->other && can_be_run(layout, options->other)) {
+            status = consider(layout, options->other, &best);
+        }
+        if (status == CULM_OK && best.plan.count > 0) {
+            status = try_near(layout, options, &best);
         }
     }
     if (status != CULM_OK) {
         return culm_error_set(error, status, "out of memory for a plan of %d queries",
                               layout->query_count);
     }
-    *ret_plan = best;
+    *ret_plan = best.plan;
     return CULM_OK;
 }

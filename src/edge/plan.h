@@ -27,16 +27,26 @@ struct culm_edge_plan {
     double least_share;  /* as expected */
 };
 
+/* Whether to make do with what has been found so far; asked before each trial, on the planning thread. */
+struct culm_edge_stop {
+    bool (*asked)(const void *ctx);
+    const void *ctx;
+};
+
 struct culm_edge_plan_options {
     bool given_order; /* of the layout; else the best */
     int32_t visit;    /* of every query; 0: the best */
     bool quick;       /* nothing is played through */
     int32_t tries;    /* plans near the best one that are played besides: some ms each */
-    const int *stop;  /* atomic; once it is not 0 no more are tried. NULL: none */
+    const struct culm_edge_stop *stop;  /* once it is asked for no more are tried. NULL: none */
+    const struct culm_edge_plan *other; /* is tried as well, if it can be run; NULL: none */
 };
 #define CULM_EDGE_PLAN_TRIES 200 /* where there is a second to spare */
 
-/* options may be NULL. CULM_ERR_CONFIG and CULM_ERR_ARGUMENT as of culm_edge_layout_check;
+/* False where stop is NULL. */
+bool culm_edge_asked_to_stop(const struct culm_edge_stop *stop);
+
+/* options may be NULL. However early it is asked to stop, the plan is one that can be run. CULM_ERR_CONFIG and CULM_ERR_ARGUMENT as of culm_edge_layout_check;
  * CULM_ERR_MEMORY. */
 enum culm_status culm_edge_plan(const struct culm_edge_layout *layout,
                                 const struct culm_edge_plan_options *options,

@@ -70,15 +70,6 @@ culm_edge_profile_find(const struct culm_edge_profile *profile, const char *mode
 /* The model of that name, added if it is new. NULL: out of memory. */
 struct culm_edge_profile_model *culm_edge_profile_add(struct culm_edge_profile *profile,
                                                       const char *model);
-/* What loads took, as sums. */
-struct culm_edge_loads {
-    int64_t count;
-    double bytes, ms, bytes_bytes, bytes_ms;
-};
-void culm_edge_loads_add(struct culm_edge_loads *loads, size_t bytes, uint64_t took_ns);
-/* What each takes, however small, and its bytes beside that: so that all together take as long as they
- * did, and each as nearly as can be (least squares). At least one. 0 MB/s: bytes take no time. */
-void culm_edge_loads_fit(const struct culm_edge_loads *loads, double *ret_ms, double *ret_mb_per_s);
 /* What a batch of that size takes. */
 void culm_edge_times_of(const struct culm_edge_times *times, int32_t batch, uint64_t *ret_run_ns,
                         size_t *ret_activation_bytes);

@@ -239,8 +239,9 @@ static void write_pictures(struct culm_buf *out, const char *dir) {
 static void write_page(struct culm_buf *out, const char *dir, const struct culm_summary *summary,
                        const struct culm_page_events *events) {
     const char *job = summary->job->name ? summary->job->name : "train";
-    culm_buf_printf(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                         "<meta name=\"viewport\" content=\"width=device-width\"><title>");
+    culm_buf_printf(out, CULM_PAGE_HEAD
+                    "\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                    "<meta name=\"viewport\" content=\"width=device-width\"><title>");
     culm_html_text(out, dir);
     culm_buf_printf(out, "</title>%s</head>\n<body>\n<h1>culm ", style);
     culm_html_text(out, job);

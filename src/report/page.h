@@ -49,6 +49,7 @@ struct culm_page_look {
     const char *const *notes;               /* events that are told one by one, ended by NULL */
 };
 
+#define CULM_PAGE_HEAD "<!DOCTYPE html>" /* that it begins with */
 #define CULM_PAGE_BYTES_MAX ((size_t)256 << 20)
 
 /* Appends the page of the run in `dir`. The errors of culm_summary_job_of and culm_summary_read;

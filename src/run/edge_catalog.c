@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/grow.h"
+#include "edge/choice.h"
 #include "run/vision_open.h"
 #include "vision/runner.h"
 
@@ -331,49 +332,16 @@ void culm_edge_laid_free(struct culm_edge_laid *laid) {
     }
 }
 
-static void *copy_of(const void *from, size_t bytes) {
-    void *copy = malloc(bytes + 1);
-    if (copy && bytes) {
-        memcpy(copy, from, bytes);
-    }
-    return copy;
-}
-
-struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid) {
-    struct culm_edge_laid *copy = malloc(sizeof *copy);
-    bool ok = copy != NULL;
-    if (!ok) {
-        return NULL;
-    }
-    *copy = *laid;
-    memset(copy->list, 0, sizeof copy->list);
-    memset(copy->source, 0, sizeof copy->source);
-    copy->bytes = copy_of(laid->bytes, (size_t)laid->layout.tensor_count * sizeof *laid->bytes);
-    copy->layout.query = copy->query;
-    copy->layout.feed = copy->feed;
-    copy->layout.tensor_bytes = copy->bytes;
-    for (int32_t q = 0; q < laid->layout.query_count; q++) {
-        const struct culm_edge_query *query = &laid->query[q];
-        size_t bytes = (size_t)query->tensor_count * sizeof *query->tensor;
-        copy->list[q] = copy_of(query->tensor, bytes);
-        copy->query[q].tensor = copy->list[q];
-        ok &= copy->list[q] != NULL;
-    }
-    if (!ok || !copy->bytes) {
-        culm_edge_laid_free(copy);
-        return NULL;
-    }
-    return copy;
-}
-
-enum culm_status culm_edge_catalog_plan(const struct culm_edge_catalog *catalog,
-                                        const struct culm_edge_layout *layout, const int *stop,
-                                        struct culm_edge_plan *ret_plan, struct culm_error *error) {
+enum culm_status culm_edge_catalog_choose(const struct culm_edge_catalog *catalog,
+                                          const struct culm_edge_layout *const *layout,
+                                          int32_t count, const struct culm_edge_stop *stop,
+                                          int32_t *ret_chosen, struct culm_edge_plan *ret_plan,
+                                          struct culm_error *error) {
     const struct culm_edge_plan_options how = {.given_order = catalog->workload.edge.order ==
                                                               CULM_EDGE_ORDER_GIVEN,
                                                .tries = CULM_EDGE_PLAN_TRIES,
                                                .stop = stop};
-    return culm_edge_plan(layout, &how, ret_plan, error);
+    return culm_edge_choose(layout, count, &how, ret_chosen, ret_plan, error);
 }
 
 static size_t input_bytes(const struct culm_vision_model *model) {
@@ -418,7 +386,7 @@ static void fill_batches(const struct culm_edge_entry *entry, struct culm_edge_q
 
 void culm_edge_catalog_fill(const struct culm_edge_catalog *catalog,
                             const struct culm_edge_entry *entry, struct culm_edge_query *query) {
-    snprintf(query->name, sizeof query->name, "%.63s", entry->config->name);
+    snprintf(query->name, sizeof query->name, "%s", entry->config->name);
     query->feed = entry->config->feed_index;
     query->deadline_ns = (uint64_t)(entry->config->deadline_ms * 1e6);
     culm_edge_catalog_sizes(catalog, query);
@@ -567,18 +535,21 @@ enum culm_status culm_edge_catalog_share(struct culm_edge_catalog *catalog, doub
 
 static void key_of_package(const struct culm_edge_entry *entry,
                            const struct culm_package_round *round,
-                           const struct culm_edge_part *part, char *ret_key, size_t size) {
+                           const struct culm_edge_part *part, bool plain, char *ret_key,
+                           size_t size) {
     int32_t q = culm_package_query_find(round, entry->config->name);
     int32_t p = q >= 0 ? culm_package_param_find(&round->query[q], part->name) : -1;
     key_of(entry, part, ret_key, size);
     if (p >= 0) {
-        snprintf(ret_key, size, "%s", round->tensor[round->query[q].param[p].tensor].digest);
+        const struct culm_package_param *param = &round->query[q].param[p];
+        snprintf(ret_key, size, "%s",
+                 round->tensor[plain ? param->original : param->tensor].digest);
     }
 }
 
 enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
                                        enum culm_edge_sharing sharing,
-                                       const struct culm_package_round *round,
+                                       const struct culm_package_round *round, uint64_t plain,
                                        struct culm_edge_store *store,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error) {
     size_t queries = catalog->workload.query_count;
@@ -587,12 +558,13 @@ enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
     enum culm_status status = CULM_OK;
     for (size_t q = 0; q < queries && status == CULM_OK; q++) {
         const struct culm_edge_entry *entry = &catalog->entry[q];
+        bool own = plain >> q & 1;
         list[q] = malloc(((size_t)entry->part_count + 1) * sizeof *list[q]);
         for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
             char key[CULM_VISION_SIGNATURE_TEXT + CULM_SHA256_HEX];
             if (sharing == CULM_EDGE_SHARE_PACKAGE) {
-                key_of_package(entry, round, &entry->part[p], key, sizeof key);
-            } else if (sharing == CULM_EDGE_SHARE_EQUAL) {
+                key_of_package(entry, round, &entry->part[p], own, key, sizeof key);
+            } else if (sharing == CULM_EDGE_SHARE_EQUAL && !own) {
                 key_of_equal(entry, &entry->part[p], key, sizeof key);
             } else {
                 key_of(entry, &entry->part[p], key, sizeof key);

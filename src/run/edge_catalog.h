@@ -94,20 +94,21 @@ bool culm_edge_entries_agree(const struct culm_edge_entry *a, const int32_t *sou
                              const struct culm_edge_entry *b, const int32_t *source_b);
 
 void culm_edge_laid_free(struct culm_edge_laid *laid); /* NULL is fine */
-/* To plan with: it has no sources. NULL: memory. */
-struct culm_edge_laid *culm_edge_laid_copy(const struct culm_edge_laid *laid);
 
-/* The plan that every command makes of a layout: as the workload wants it, near ones tried too. `stop`:
- * as of culm_edge_plan_options. */
-enum culm_status culm_edge_catalog_plan(const struct culm_edge_catalog *catalog,
-                                        const struct culm_edge_layout *layout, const int *stop,
-                                        struct culm_edge_plan *ret_plan, struct culm_error *error);
+/* The choice and the plan that every command makes of layouts [edge/choice.h]: as the workload wants it,
+ * near plans tried too. `stop`: as of culm_edge_plan_options. */
+enum culm_status culm_edge_catalog_choose(const struct culm_edge_catalog *catalog,
+                                          const struct culm_edge_layout *const *layout,
+                                          int32_t count, const struct culm_edge_stop *stop,
+                                          int32_t *ret_chosen, struct culm_edge_plan *ret_plan,
+                                          struct culm_error *error);
 
 /* For one way of sharing. Queries and feeds have the numbers of the workload; limit_bytes is not set.
- * `round`: of SHARE_PACKAGE; a query that is not in it has its own tensors. */
+ * `round`: of SHARE_PACKAGE; a query that is not in it has its own tensors, and so has each whose bit is
+ * in `plain`. */
 enum culm_status culm_edge_catalog_lay(const struct culm_edge_catalog *catalog,
                                        enum culm_edge_sharing sharing,
-                                       const struct culm_package_round *round,
+                                       const struct culm_package_round *round, uint64_t plain,
                                        struct culm_edge_store *store,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error);
 /* Of a layout that was laid for a way of sharing, once its limit is set: what queries have in common at

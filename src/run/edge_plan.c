@@ -7,7 +7,7 @@
 #include "edge/gemel.h"
 #include "edge/virtual.h"
 #include "run/edge_answers.h"
-#include "run/edge_catalog.h"
+#include "run/edge_forms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,17 +17,6 @@
 #define GRID_FRAMES 3000
 #define PACKAGES_MAX 16
 #define MODES_MAX (PACKAGES_MAX + 3)
-
-/* A layout with its numbers: the store must outlive what was laid from it. */
-struct laid {
-    struct culm_edge_store store;
-    struct culm_edge_laid *it;
-};
-
-static void release(struct laid *laid) {
-    culm_edge_laid_free(laid->it);
-    culm_edge_store_release(&laid->store);
-}
 
 static enum culm_status open_catalog(const struct culm_edge_command *command,
                                      struct culm_edge_catalog *catalog, struct culm_error *error) {
@@ -40,12 +29,11 @@ static enum culm_status open_catalog(const struct culm_edge_command *command,
 }
 
 static enum culm_status lay_package(const struct culm_edge_catalog *catalog, const char *dir,
-                                    struct laid *laid, struct culm_error *error) {
+                                    struct culm_edge_forms *forms, struct culm_error *error) {
     struct culm_package_round round = {0};
     enum culm_status status = culm_package_open(dir, &round, error);
     if (status == CULM_OK) {
-        status = culm_edge_catalog_lay(catalog, CULM_EDGE_SHARE_PACKAGE, &round, &laid->store,
-                                       &laid->it, error);
+        status = culm_edge_forms_lay(catalog, CULM_EDGE_SHARE_PACKAGE, &round, forms, error);
         culm_package_round_release(&round);
     }
     return status;
@@ -70,23 +58,37 @@ static json_t *numbers(const struct culm_edge_laid *laid, const struct culm_edge
     return list;
 }
 
+/* Those that have their own weights though the package has others for them. */
+static json_t *names_of(const struct culm_edge_laid *laid, uint64_t queries) {
+    json_t *names = json_array();
+    for (int32_t q = 0; q < laid->layout.query_count; q++) {
+        if (queries >> q & 1) {
+            json_array_append_new(names, culm_json_text(laid->query[q].name));
+        }
+    }
+    return names;
+}
+
 static enum culm_status tell_plan(const struct culm_edge_command *command,
                                   const struct culm_edge_catalog *catalog,
-                                  struct culm_edge_laid *laid, size_t least_bytes,
-                                  size_t most_bytes, struct culm_error *error) {
+                                  struct culm_edge_forms *forms, struct culm_error *error) {
     struct culm_edge_plan plan;
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
-    enum culm_status status = culm_edge_catalog_plan(catalog, &laid->layout, NULL, &plan, error);
+    size_t least_bytes, most_bytes;
+    int32_t chosen;
+    culm_edge_memory_range(&culm_edge_forms_merged(forms)->layout, &least_bytes, &most_bytes);
+    enum culm_status status = culm_edge_forms_choose(catalog, forms, &chosen, &plan, error);
+    if (status != CULM_OK) {
+        return status;
+    }
+    struct culm_edge_laid *laid = forms->laid[chosen];
     const struct culm_edge_virtual_options options = {
         .layout = &laid->layout,
         .plan = &plan,
         .for_ns = (uint64_t)((command->for_s > 0 ? command->for_s : PLAN_S) * 1e9)};
-    if (status == CULM_OK && culm_edge_virtual_run(&options, totals, &memory) != CULM_OK) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a plan");
-    }
-    if (status != CULM_OK) {
-        return status;
+    if (culm_edge_virtual_run(&options, totals, &memory) != CULM_OK) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a plan");
     }
     double mean, least;
     json_t *queries = numbers(laid, totals, &mean, &least), *order = json_array(),
@@ -99,8 +101,8 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
     double span = (double)memory.elapsed_ns;
     command->tell(
         command->ctx,
-        json_pack("{s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "order",
-                  order, "visit", visit, "frames_waiting", plan.slots, "limit_bytes",
+        json_pack("{s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o, s:o}",
+                  "order", order, "visit", visit, "frames_waiting", plan.slots, "limit_bytes",
                   (json_int_t)laid->layout.limit_bytes, "least_bytes", (json_int_t)least_bytes,
                   "most_bytes", (json_int_t)most_bytes, "distinct_bytes",
                   (json_int_t)culm_edge_distinct_bytes(&laid->layout), "resident_max_bytes",
@@ -108,42 +110,42 @@ static enum culm_status tell_plan(const struct culm_edge_command *command,
                   "load_mb_per_s",
                   laid->layout.load_ns_per_byte > 0 ? 1e3 / laid->layout.load_ns_per_byte : 0.0,
                   "load_share", span > 0 ? (double)memory.waited_ns / span : 0.0, "processed", mean,
-                  "least_processed", least, "queries", queries));
+                  "least_processed", least, "originals", names_of(laid, forms->plain[chosen]),
+                  "queries", queries));
     return CULM_OK;
 }
 
 /* What the workload says, though a level is never less than this layout needs. */
 static void set_limit(const struct culm_edge_catalog *catalog, const struct culm_edge_laid *plain,
-                      struct culm_edge_laid *laid) {
-    size_t least, most;
-    laid->layout.limit_bytes = culm_edge_catalog_limit(catalog, &plain->layout);
-    culm_edge_memory_range(&laid->layout, &least, &most);
-    if (!catalog->workload.edge.memory_bytes && laid->layout.limit_bytes < least) {
-        laid->layout.limit_bytes = least;
+                      struct culm_edge_forms *forms) {
+    for (int32_t i = 0; i < forms->count; i++) {
+        struct culm_edge_layout *layout = &forms->laid[i]->layout;
+        size_t least, most;
+        layout->limit_bytes = culm_edge_catalog_limit(catalog, &plain->layout);
+        culm_edge_memory_range(layout, &least, &most);
+        if (!catalog->workload.edge.memory_bytes && layout->limit_bytes < least) {
+            layout->limit_bytes = least;
+        }
     }
 }
 
 enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,
                                     struct culm_error *error) {
     struct culm_edge_catalog catalog;
-    struct laid plain = {0}, packed = {0};
+    struct culm_edge_forms plain = {0}, packed = {0};
     enum culm_status status = open_catalog(command, &catalog, error);
-    status = status ? status
-                    : culm_edge_catalog_lay(&catalog, CULM_EDGE_SHARE_FILES, NULL, &plain.store,
-                                            &plain.it, error);
+    status =
+        status ? status : culm_edge_forms_lay(&catalog, CULM_EDGE_SHARE_FILES, NULL, &plain, error);
     if (status == CULM_OK && command->package_count) {
         status = lay_package(&catalog, command->packages[0], &packed, error);
     }
-    struct culm_edge_laid *laid = packed.it ? packed.it : plain.it;
-    size_t least = 0, most = 0;
+    struct culm_edge_forms *forms = packed.count ? &packed : &plain;
     if (status == CULM_OK) {
-        set_limit(&catalog, plain.it, laid);
-        culm_edge_memory_range(&laid->layout, &least, &most);
-        status = culm_edge_catalog_prefixes(&catalog, laid, true, error);
+        set_limit(&catalog, plain.laid[0], forms);
+        status = tell_plan(command, &catalog, forms, error);
     }
-    status = status ? status : tell_plan(command, &catalog, laid, least, most, error);
-    release(&plain);
-    release(&packed);
+    culm_edge_forms_release(&plain);
+    culm_edge_forms_release(&packed);
     culm_edge_catalog_release(&catalog);
     return status;
 }
@@ -152,7 +154,7 @@ enum culm_status culm_edge_plan_run(const struct culm_edge_command *command,
 
 struct mode {
     char name[64];
-    struct laid laid;
+    struct culm_edge_forms forms;
     bool load_free;
     struct culm_edge_answers answers; /* of its models, where they are not the originals */
 };
@@ -186,10 +188,10 @@ static void mark(void *context, int32_t query, int64_t frame, bool in_time) {
     }
 }
 
-/* From what is marked. Fairness is Jain's index of the shares: 1 where all are the same, 1 / n where
- * one query has everything. */
+/* From what is marked; queries in `plain` were answered by the originals. Fairness is Jain's index of the
+ * shares: 1 where all are the same, 1 / n where one query has everything. */
 static enum culm_status judge(const struct grid *grid, const struct mode *mode, double fps,
-                              struct score *ret_score, struct culm_error *error) {
+                              uint64_t plain, struct score *ret_score, struct culm_error *error) {
     struct score score = {.least = 1};
     int32_t count = (int32_t)grid->catalog.workload.query_count, known = 0;
     double squares = 0;
@@ -204,9 +206,9 @@ static enum culm_status judge(const struct grid *grid, const struct mode *mode, 
         score.mean += share / count;
         score.least = share < score.least ? share : score.least;
         squares += share * share / count;
-        enum culm_status status =
-            culm_edge_answers_accuracy(&grid->catalog, &grid->originals, &mode->answers, q,
-                                       answered, grid->frames, fps, &score.accuracy[q], error);
+        enum culm_status status = culm_edge_answers_accuracy(
+            &grid->catalog, &grid->originals, plain >> q & 1 ? NULL : &mode->answers, q, answered,
+            grid->frames, fps, &score.accuracy[q], error);
         if (status != CULM_OK && status != CULM_ERR_NOT_FOUND) {
             return status;
         }
@@ -232,9 +234,9 @@ static json_t *score_json(const struct score *score, double load_share) {
 }
 
 static void tell(const struct grid *grid, const struct mode *mode, const struct cell *cell,
-                 const struct score *score, double load_share, const struct score *released,
-                 const struct culm_edge_gemel *gemel) {
-    const struct culm_edge_laid *laid = mode->laid.it;
+                 int32_t chosen, const struct score *score, double load_share,
+                 const struct score *released, const struct culm_edge_gemel *gemel) {
+    const struct culm_edge_laid *laid = mode->forms.laid[chosen];
     json_t *object = score_json(score, load_share),
            *of_released = score_json(released, gemel->load_share), *queries = json_array();
     for (int32_t q = 0; q < laid->layout.query_count; q++) {
@@ -252,59 +254,61 @@ static void tell(const struct grid *grid, const struct mode *mode, const struct 
     json_object_set_new(object, "fps", json_real(cell->fps));
     json_object_set_new(object, "limit_bytes",
                         json_integer(mode->load_free ? 0 : (json_int_t)laid->layout.limit_bytes));
+    json_object_set_new(object, "originals", names_of(laid, mode->forms.plain[chosen]));
     json_object_set_new(object, "released_scheduler", of_released);
     json_object_set_new(object, "queries", queries);
     grid->command->tell(grid->command->ctx, object);
 }
 
+/* The scheduler that was released, which knows whole models alone, as they were merged. */
+static enum culm_status play_released(struct grid *grid, struct mode *mode, double fps,
+                                      struct culm_edge_gemel *ret_released, struct score *ret_score,
+                                      struct culm_error *error) {
+    struct culm_edge_laid *laid = culm_edge_forms_merged(&mode->forms);
+    memset(grid->answered, 0, (size_t)laid->layout.query_count * (size_t)grid->frames);
+    enum culm_status status = culm_edge_catalog_prefixes(&grid->catalog, laid, false, error);
+    if (status == CULM_OK &&
+        culm_edge_gemel(&laid->layout, grid->frames, ret_released, grid->answered) != CULM_OK) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
+    }
+    return status ? status : judge(grid, mode, fps, 0, ret_score, error);
+}
+
 static enum culm_status play_cell(struct grid *grid, struct mode *mode, const struct cell *cell,
                                   struct culm_error *error) {
-    struct culm_edge_laid *laid = mode->laid.it;
     struct culm_edge_plan plan;
     struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
     struct culm_edge_memory memory;
     struct culm_edge_gemel released;
     struct score score, released_score;
-    size_t marks = (size_t)laid->layout.query_count * (size_t)grid->frames;
-    enum culm_status status = culm_edge_catalog_prefixes(&grid->catalog, laid, true, error);
-    status =
-        status ? status : culm_edge_catalog_plan(&grid->catalog, &laid->layout, NULL, &plan, error);
+    int32_t chosen;
+    enum culm_status status =
+        culm_edge_forms_choose(&grid->catalog, &mode->forms, &chosen, &plan, error);
     if (status != CULM_OK) {
         return status;
     }
-    const struct culm_edge_virtual_options options = {.layout = &laid->layout,
-                                                      .plan = &plan,
-                                                      .frames = grid->frames,
-                                                      .context = grid,
-                                                      .settled = mark};
-    memset(grid->answered, 0, marks);
+    const struct culm_edge_layout *layout = &mode->forms.laid[chosen]->layout;
+    const struct culm_edge_virtual_options options = {
+        .layout = layout, .plan = &plan, .frames = grid->frames, .context = grid, .settled = mark};
+    memset(grid->answered, 0, (size_t)layout->query_count * (size_t)grid->frames);
     if (culm_edge_virtual_run(&options, totals, &memory) != CULM_OK) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
     }
-    status = judge(grid, mode, cell->fps, &score, error);
-    memset(grid->answered, 0, marks);
-    /* It knows whole models alone. */
-    status = status ? status : culm_edge_catalog_prefixes(&grid->catalog, laid, false, error);
-    if (status == CULM_OK &&
-        culm_edge_gemel(&laid->layout, grid->frames, &released, grid->answered) != CULM_OK) {
-        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for the grid");
-    }
-    status = status ? status : judge(grid, mode, cell->fps, &released_score, error);
+    status = judge(grid, mode, cell->fps, mode->forms.plain[chosen], &score, error);
+    status =
+        status ? status : play_released(grid, mode, cell->fps, &released, &released_score, error);
     if (status == CULM_OK) {
         double span = (double)memory.elapsed_ns;
-        tell(grid, mode, cell, &score, span > 0 ? (double)memory.waited_ns / span : 0.0,
+        tell(grid, mode, cell, chosen, &score, span > 0 ? (double)memory.waited_ns / span : 0.0,
              &released_score, &released);
     }
     return status;
 }
 
-/* The mode's layout as the cell has it. */
-static enum culm_status run_cell(struct grid *grid, struct mode *mode, const struct cell *cell,
-                                 size_t limit, struct culm_error *error) {
-    struct culm_edge_laid *laid = mode->laid.it;
+/* A layout of the mode as the cell has it. */
+static void set_cell(const struct mode *mode, const struct cell *cell, size_t limit,
+                     struct culm_edge_laid *laid) {
     size_t least_bytes, most_bytes;
-    uint64_t load_ns = laid->layout.load_ns;
-    double per_byte = laid->layout.load_ns_per_byte;
     for (int32_t q = 0; q < laid->layout.query_count; q++) {
         laid->query[q].deadline_ns = (uint64_t)(cell->deadline_ms * 1e6);
     }
@@ -318,10 +322,14 @@ static enum culm_status run_cell(struct grid *grid, struct mode *mode, const str
         laid->layout.load_ns_per_byte = 0;
         laid->layout.limit_bytes = SIZE_MAX / 4;
     }
-    enum culm_status status = play_cell(grid, mode, cell, error);
-    laid->layout.load_ns = load_ns;
-    laid->layout.load_ns_per_byte = per_byte;
-    return status;
+}
+
+static enum culm_status run_cell(struct grid *grid, struct mode *mode, const struct cell *cell,
+                                 size_t limit, struct culm_error *error) {
+    for (int32_t i = 0; i < mode->forms.count; i++) {
+        set_cell(mode, cell, limit, mode->forms.laid[i]);
+    }
+    return play_cell(grid, mode, cell, error);
 }
 
 static enum culm_status add_mode(struct grid *grid, const char *name, size_t len,
@@ -330,8 +338,7 @@ static enum culm_status add_mode(struct grid *grid, const char *name, size_t len
     snprintf(mode->name, sizeof mode->name, "%.*s", (int)len, name);
     return sharing == CULM_EDGE_SHARE_PACKAGE
                ? CULM_OK
-               : culm_edge_catalog_lay(&grid->catalog, sharing, NULL, &mode->laid.store,
-                                       &mode->laid.it, error);
+               : culm_edge_forms_lay(&grid->catalog, sharing, NULL, &mode->forms, error);
 }
 
 /* DIR, NAME=DIR or NAME=SHARE%: of the layers' bytes so much is shared, whichever way. */
@@ -354,7 +361,7 @@ static enum culm_status add_package(struct grid *grid, const char *text, struct 
     }
     struct mode *mode = &grid->mode[grid->modes];
     status = add_mode(grid, name, len, CULM_EDGE_SHARE_PACKAGE, error);
-    status = status ? status : lay_package(&grid->catalog, dir, &mode->laid, error);
+    status = status ? status : lay_package(&grid->catalog, dir, &mode->forms, error);
     return status ? status
                   : culm_edge_answers_packed(&grid->catalog, dir, &grid->originals, &mode->answers,
                                              error);
@@ -396,7 +403,7 @@ static enum culm_status open_grid(struct grid *grid, const struct culm_edge_comm
 static void close_grid(struct grid *grid) {
     for (int32_t i = 0; i < grid->modes; i++) {
         culm_edge_answers_release(&grid->catalog, &grid->mode[i].answers);
-        release(&grid->mode[i].laid);
+        culm_edge_forms_release(&grid->mode[i].forms);
     }
     culm_edge_answers_release(&grid->catalog, &grid->originals);
     culm_edge_catalog_release(&grid->catalog);
@@ -417,7 +424,7 @@ enum culm_status culm_edge_grid(const struct culm_edge_command *command, struct 
     }
     enum culm_status status = open_grid(grid, command, error);
     if (status == CULM_OK) {
-        culm_edge_memory_range(&grid->mode[0].laid.it->layout, &least, &most);
+        culm_edge_memory_range(&grid->mode[0].forms.laid[0]->layout, &least, &most);
     }
     for (size_t m = 0; m < 3 && status == CULM_OK; m++) {
         for (size_t c = 0; c < 9 && status == CULM_OK; c++) {

@@ -106,48 +106,17 @@ struct line {
     int32_t count; /* operators */
 };
 
-static uint64_t mix_bytes(uint64_t hash, const void *data, size_t len) {
-    const unsigned char *byte = data;
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ byte[i]) * 0x100000001b3ull;
-    }
-    return culm_rng_mix(hash, len);
-}
-
 static uint64_t mix_shape(uint64_t hash, const struct culm_shape *shape) {
     hash = culm_rng_mix(hash, (uint64_t)shape->rank);
-    return mix_bytes(hash, shape->dim, (size_t)shape->rank * sizeof *shape->dim);
-}
-
-/* Member by member: between them there may be anything. */
-static uint64_t mix_attributes(uint64_t hash, const struct culm_attributes *a) {
-    const double real[] = {a->eps,   a->dropout, a->alpha,     a->scale,
-                           a->shift, a->value,   a->smoothing, a->momentum};
-    const int64_t whole[] = {a->heads,     (int64_t)a->function,
-                             a->causal,    a->transposed,
-                             a->reverse,   a->inference,
-                             a->trans_a,   a->trans_b,
-                             a->loss_only, a->align_corners,
-                             a->groups,    a->ceil_mode,
-                             a->count_pad, a->axis,
-                             a->start,     a->length,
-                             a->axes};
-    hash = mix_bytes(hash, real, sizeof real);
-    hash = mix_bytes(hash, whole, sizeof whole);
-    hash = mix_bytes(hash, a->kernel, sizeof a->kernel);
-    hash = mix_bytes(hash, a->stride, sizeof a->stride);
-    hash = mix_bytes(hash, a->dilation, sizeof a->dilation);
-    hash = mix_bytes(hash, a->pad, sizeof a->pad);
-    hash = mix_bytes(hash, a->dims, sizeof a->dims);
-    return mix_bytes(hash, a->algorithm, sizeof a->algorithm);
+    return culm_rng_mix_bytes(hash, shape->dim, (size_t)shape->rank * sizeof *shape->dim);
 }
 
 /* `maker`: of each value, 1 + the operator times CULM_NODE_OUTPUTS_MAX + the output; 0: none. */
 static uint64_t mix_node(uint64_t hash, const struct culm_edge_beginning *of,
                          const struct culm_graph *graph, const struct culm_node_desc *node,
                          const int32_t *maker) {
-    hash = mix_bytes(hash, node->op->name, strlen(node->op->name));
-    hash = mix_attributes(hash, &node->attributes);
+    hash = culm_rng_mix_bytes(hash, node->op->name, strlen(node->op->name));
+    hash = culm_attributes_mix(hash, &node->attributes);
     for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
         const struct culm_value *value = node->input[k] >= 0 ? &graph->value[node->input[k]] : NULL;
         hash = culm_rng_mix(hash, value ? 2 + (uint64_t)value->kind : 1);
@@ -190,7 +159,7 @@ static enum culm_status draw_line(const struct culm_edge_beginning *of, struct l
                             input->deviation[0], input->deviation[1], input->deviation[2]};
     uint64_t hash = culm_rng_mix((uint64_t)of->feed, (uint64_t)input->channels);
     hash = culm_rng_mix(culm_rng_mix(hash, (uint64_t)input->width), (uint64_t)input->height);
-    hash = mix_bytes(hash, floats, sizeof floats);
+    hash = culm_rng_mix_bytes(hash, floats, sizeof floats);
     last_readers(graph, count, line->last);
     double work = 0;
     for (int32_t i = 0; i < count; i++) {

@@ -14,6 +14,7 @@
 
 #define TICK_MS 100
 #define PREDICTED_S 20
+#define FOR_MS_MAX 1e15
 
 void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event) {
     struct culm_world *world = culm_alone_world(run->alone);
@@ -65,12 +66,17 @@ static void on_event(void *ctx, json_t *event) {
     struct culm_edge_running *run = ctx;
     struct culm_error error;
     const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && strcmp(kind, "feed") == 0 && json_object_get(event, "ended")) {
+        culm_edge_running_hear(run); /* why, first: nothing may follow */
+    }
     if (kind && strcmp(kind, "done") == 0) {
         add_accuracy(run, event);
     }
     const json_t *feed = json_object_get(event, "feed"); /* the scheduler knows numbers alone */
     if (json_is_integer(feed) && json_integer_value(feed) < run->feed_count) {
-        const char *name = run->feed[json_integer_value(feed)].config->name;
+        struct edge_feed *of = &run->feed[json_integer_value(feed)];
+        const char *name = of->config->name;
+        of->ended |= json_is_true(json_object_get(event, "ended"));
         json_object_set_new(event, "feed", culm_json_text(name));
     }
     if (culm_sink_event(run->sink, event, &error) != CULM_OK && run->failed.status == CULM_OK) {
@@ -80,7 +86,9 @@ static void on_event(void *ctx, json_t *event) {
 }
 
 static void on_stop(void *ctx) {
-    culm_edge_scheduler_stop(((struct culm_edge_running *)ctx)->scheduler);
+    struct culm_edge_running *run = ctx;
+    __atomic_store_n(&run->stops, true, __ATOMIC_RELEASE);
+    culm_edge_scheduler_stop(run->scheduler);
 }
 
 /* One change at a time. */
@@ -126,7 +134,7 @@ static enum culm_status set_limit(struct culm_edge_running *run, struct culm_edg
     struct culm_edge_laid *plain = NULL;
     size_t least, most;
     enum culm_status status =
-        culm_edge_catalog_lay(catalog, CULM_EDGE_SHARE_FILES, NULL, &store, &plain, error);
+        culm_edge_catalog_lay(catalog, CULM_EDGE_SHARE_FILES, NULL, 0, &store, &plain, error);
     if (status == CULM_OK) {
         run->limit_bytes = culm_edge_catalog_limit(catalog, &plain->layout);
         culm_edge_memory_range(&run->laid->layout, &least, &most);
@@ -218,6 +226,20 @@ static enum culm_status write_profile(struct culm_edge_running *run, struct culm
     return status;
 }
 
+/* With what models take, queries are on the weights that are to be run. */
+static enum culm_status lay_chosen(struct culm_edge_running *run, struct culm_error *error) {
+    struct culm_edge_laid *laid = NULL;
+    enum culm_status status = culm_edge_running_choose(run, &run->plan, error);
+    status = status ? status : culm_edge_running_take_forms(run, error);
+    status = status ? status : culm_edge_running_lay(run, &laid, error);
+    if (status == CULM_OK) {
+        culm_edge_laid_free(run->laid);
+        run->laid = laid;
+        culm_edge_running_count(run);
+    }
+    return status;
+}
+
 static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
                                 struct culm_error *error) {
     enum culm_status status;
@@ -237,20 +259,12 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
     if (status != CULM_OK) {
         return status;
     }
-    struct culm_edge_laid *first = run->next;
+    run->laid = run->next;
     run->next = NULL;
-    run->laid = first;
     culm_edge_running_count(run);
     if ((status = culm_edge_running_gather(run, error)) ||
-        (status = culm_edge_running_calibrate(run, error)) ||
-        (status = culm_edge_running_lay(run, &run->laid, error))) { /* with what it takes */
-        culm_edge_laid_free(first);
-        run->laid = run->laid == first ? NULL : run->laid;
-        return status;
-    }
-    culm_edge_laid_free(first);
-    culm_edge_running_count(run);
-    if ((status = culm_edge_catalog_plan(catalog, &run->laid->layout, NULL, &run->plan, error)) ||
+        (status = culm_edge_running_calibrate(run, error)) || (status = lay_chosen(run, error)) ||
+        (status = culm_edge_running_gather(run, error)) ||
         (status = culm_path_format(path, error, "%s/events.jsonl", run->out)) ||
         (status = culm_tree_remove(NULL, path, error)) ||
         (status = culm_edge_running_outs(run, error)) ||
@@ -258,6 +272,12 @@ static enum culm_status prepare(struct culm_edge_running *run, struct culm_edge_
         return status;
     }
     return culm_edge_running_slots(run, error);
+}
+
+/* 0: without end. */
+static uint64_t time_of(double seconds) {
+    double ms = seconds * 1e3;
+    return ms <= 0 ? 0 : ms < 1 ? 1 : ms > FOR_MS_MAX ? (uint64_t)FOR_MS_MAX : (uint64_t)ms;
 }
 
 static enum culm_status go(struct culm_edge_running *run, struct culm_error *error) {
@@ -270,7 +290,7 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
                                                .tick = on_tick,
                                                .ctx = run,
                                                .tick_ms = TICK_MS,
-                                               .for_ms = (uint64_t)(run->command->for_s * 1e3)};
+                                               .for_ms = time_of(run->command->for_s)};
     enum culm_status status = culm_edge_virtual_run(&expected, totals, NULL);
     status = status ? culm_error_set(error, status, "out of memory for a plan")
                     : culm_alone_new(&options, &run->alone, error);
@@ -300,7 +320,8 @@ static enum culm_status go(struct culm_edge_running *run, struct culm_error *err
     culm_edge_running_stop_feeds(run);
     culm_edge_running_stop_planner(run);
     culm_edge_running_pictures(run);
-    return status ? status : write_profile(run, error);
+    status = status ? status : culm_edge_running_any_frame(run, error);
+    return status || run->uncalibrated ? status : write_profile(run, error);
 }
 
 void culm_edge_running_trim(void) {
@@ -317,7 +338,7 @@ static enum culm_status set_out(struct culm_edge_running *run, struct culm_error
                                   ? culm_path_format(run->out, error, "%s", run->command->out)
                                   : culm_path_format(run->out, error, "runs/%.*s-edge", len, name);
     status = status ? status : culm_path_format(run->originals, error, "%s/originals", run->out);
-    return status ? status : culm_dir_make(NULL, run->out, error);
+    return status ? status : culm_rundir_claim_anew(run->out, &run->dir, error);
 }
 
 enum culm_status culm_edge_run(const struct culm_edge_command *command, struct culm_error *error) {
@@ -328,9 +349,11 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
     if (!run) {
         return culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
     }
+    culm_alone_defer_signals();
     run->exec.ops = &culm_edge_running_ops;
     run->command = command;
     run->round = -1;
+    run->dir.lock_fd = -1;
     run->package = command->package_count ? command->packages[0] : NULL;
     run->headers = culm_blob_pool_new(0);
     run->part = aligned_alloc(1 << 16, CULM_EDGE_PART); /* on pages of any machine */
@@ -356,6 +379,7 @@ enum culm_status culm_edge_run(const struct culm_edge_command *command, struct c
         free(run->catalog[c]);
     }
     culm_edge_catalog_release(&catalog);
+    culm_rundir_release(&run->dir);
     pthread_mutex_destroy(&run->lock);
     free(run);
     return status;

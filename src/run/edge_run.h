@@ -13,12 +13,15 @@
 #include "data/feed.h"
 #include "edge/arena.h"
 #include "edge/drift.h"
+#include "edge/loads.h"
 #include "edge/scheduler.h"
 #include "graph/stage.h"
 #include "report/sink.h"
 #include "run/edge_catalog.h"
 #include "run/edge_commands.h"
+#include "run/edge_forms.h"
 #include "run/prediction.h"
+#include "run/rundir.h"
 #include "vision/boxes.h"
 #include "vision/picture.h"
 
@@ -89,7 +92,9 @@ struct edge_query {
     bool by_folder; /* labels are numbers of folders */
     uint8_t *label; /* [label_count] of the feed's frames, by source; NULL: none; owned */
     int64_t label_count;
-    int32_t *original;           /* [entry->part_count] sources of its own weights; owned */
+    /* [entry->part_count] sources of its own weights, and of those that the package has for it; owned */
+    int32_t *original, *merged;
+    bool plain;                  /* it has its own weights, as that was chosen */
     int32_t original_of, shadow; /* whose original it is; who is its original; -1 */
     bool reverted;               /* to its own weights, until there is a new round */
     /* What it said; what was answered, which may be older. NULL where nothing is compared. */
@@ -164,16 +169,27 @@ struct edge_feed {
     pthread_mutex_t slots_lock;       /* of slot, held and slots */
     pthread_mutex_t lock;
     char said[CULM_ERROR_MAX]; /* under the lock; to be told, "": nothing */
+    bool failed, ended; /* before `ended`, not at its end; loop thread: it was told that it ended */
+    struct culm_error fruitless; /* why it ended without a frame, once its thread has been joined */
 };
 
-/* Thinks of a better plan on a thread of its own while the one that was made quickly is run. */
+/* Layouts to choose from [edge_forms.h], as `culm edge plan` has them; and the same with originals that
+ * look at samples, for the plan. Without addresses; owned. */
+struct edge_choices {
+    struct culm_edge_laid *laid[CULM_EDGE_FORMS_MAX], *sampled[CULM_EDGE_FORMS_MAX];
+    uint64_t plain[CULM_EDGE_FORMS_MAX];
+    int32_t count;
+};
+
+/* Thinks of what is to be run, and of a better plan, on a thread of its own while the one that was made quickly is run. */
 struct edge_planner {
     bool wanted; /* for the layout that counts; loop thread, as all but what the thread is given */
     bool thinks;
     pthread_t thread;
     int stop, done; /* atomic */
     const struct culm_edge_catalog *catalog;
-    struct culm_edge_laid *laid; /* a copy */
+    struct edge_choices choices;
+    int32_t chosen;
     struct culm_edge_plan plan;
     enum culm_status status;
     struct culm_error error;
@@ -190,8 +206,8 @@ struct culm_edge_running {
     struct edge_feed feed[CULM_EDGE_FEEDS_MAX];
     int32_t feed_count;
     struct culm_edge_store store;
-    char **unit_at; /* [store.unit_count] addresses */
-    int32_t unit_placed, unit_capacity;
+    struct culm_edge_places
+        unit; /* addresses of the store's that some layout lists, not only to plan */
     struct edge_tensor *tensor; /* [store.source_count] */
     int32_t tensor_count, tensor_capacity;
     pthread_mutex_t lock; /* of the store and what goes with it: the I/O thread reads it */
@@ -210,11 +226,15 @@ struct culm_edge_running {
     struct culm_blob_pool *headers;
     struct culm_prediction_room room; /* of the line that is being written */
     char out[CULM_PATH_MAX];
-    const char *package;                /* NULL: none */
-    char originals[CULM_PATH_MAX];      /* a package of what the given one does not have */
-    int64_t round;                      /* of the package; -1: none */
+    struct culm_rundir dir;        /* that, held */
+    bool stops;                    /* atomic: no load is waited for any more */
+    bool uncalibrated;             /* it was asked to stop before it knew how long models take */
+    const char *package;           /* NULL: none */
+    char originals[CULM_PATH_MAX]; /* a package of what the given one does not have */
+    int64_t round;                 /* of the package; -1: none */
     struct culm_edge_laid *laid, *next; /* that counts; that is to come */
     struct culm_edge_plan plan, next_plan;
+    uint64_t plain;              /* queries that get their own weights, by what was chosen last */
     bool next_is_quick;          /* the plan to come was made while frames waited */
     struct edge_planner planner; /* of a better one */
     size_t limit_bytes;
@@ -241,7 +261,8 @@ void culm_edge_running_trim(void);
  * time. */
 enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t unit,
                                         struct culm_error *error);
-/* Units of many small tensors are put in one piece, before anything runs: one by one, none stays. */
+/* Units of many small tensors in the layout that counts are put in one piece, before anything runs: one
+ * by one, none stays. */
 enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error);
 /* What loads take: as measured, else as the profile says. 0 MB/s: as fast as can be. */
 void culm_edge_running_loading(const struct culm_edge_running *run, double *ret_ms,
@@ -270,12 +291,18 @@ void culm_edge_running_keep(struct edge_query *query, int64_t source);
 void culm_edge_running_pictures(struct culm_edge_running *run);
 
 /* edge_run_feed.c */
+/* Feeds that have none yet get their threads; none in a run that was asked to stop before it began: the
+ * loop hears frames before signals. */
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error);
 void culm_edge_running_stop_feeds(struct culm_edge_running *run);
 /* As many slots as the plan says have memory. Loop thread. */
 enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct culm_error *error);
 /* Tells what feeds have to say. Loop thread. */
 void culm_edge_running_hear(struct culm_edge_running *run);
+/* When feeds have been stopped: the error of the first one, if none has ever given a frame and each has said
+ * why. */
+enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run,
+                                             struct culm_error *error);
 
 /* edge_run_change.c */
 /* A new round of the package, or a new text of the workload, is taken up whole or not at all. */
@@ -283,6 +310,18 @@ void culm_edge_running_round(struct culm_edge_running *run);
 void culm_edge_running_reload(struct culm_edge_running *run);
 /* What has changed by itself: drift, run times, how fast feeds are. */
 void culm_edge_running_settle(struct culm_edge_running *run);
+/* `change` with the store locked; then a layout of what it has made, with that plan if there is one. On
+ * failure all is as it was. */
+enum culm_status culm_edge_running_try(struct culm_edge_running *run,
+                                       enum culm_status (*change)(struct culm_edge_running *run,
+                                                                  struct culm_error *error),
+                                       const struct culm_edge_plan *plan, struct culm_error *error);
+
+/* edge_run_planner.c */
+/* What to run, and by which plan; only while nothing runs. The former is noted in run->plain. */
+enum culm_status culm_edge_running_choose(struct culm_edge_running *run,
+                                          struct culm_edge_plan *ret_plan,
+                                          struct culm_error *error);
 /* Has a better plan thought out where one was made quickly, and takes it up when it is there. */
 void culm_edge_running_replan(struct culm_edge_running *run);
 void culm_edge_running_stop_planner(struct culm_edge_running *run);
@@ -303,7 +342,7 @@ void culm_edge_running_sample(struct culm_edge_running *run, int32_t query,
 void culm_edge_running_given(struct culm_edge_running *run, int32_t query, int64_t frame,
                              int32_t width, const struct culm_answer *answer);
 
-/* edge_run_layout.c */
+/* edge_run_queries.c */
 /* `of`: whose original it is to be; -1: a query of the workload, whose answers are written. */
 enum culm_status culm_edge_running_open(struct culm_edge_running *run,
                                         struct culm_edge_entry *entry, int32_t of, int32_t feed,
@@ -316,12 +355,32 @@ void culm_edge_running_round_frame(struct edge_feed *feed);
 enum culm_status culm_edge_running_take(struct culm_edge_running *run,
                                         struct culm_edge_catalog *catalog,
                                         struct culm_error *error);
+/* Opens what the answers of new queries are written to. */
+enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error);
+void culm_edge_running_release_query(struct edge_query *query);
+
+/* edge_run_sources.c */
 /* Sources of every query from the package's round that counts, or its own tensors. */
 enum culm_status culm_edge_running_sources(struct culm_edge_running *run, struct culm_error *error);
+/* Queries have their own weights, or those of the package, as chosen and as drift wants it. */
+enum culm_status culm_edge_running_wear(struct culm_edge_running *run, struct culm_error *error);
+/* The same once `run->plain` was chosen. */
+enum culm_status culm_edge_running_take_forms(struct culm_edge_running *run,
+                                              struct culm_error *error);
+/* With the store locked, and no layout to come. Release them after a failure too. */
+enum culm_status culm_edge_running_choices(struct culm_edge_running *run,
+                                           struct edge_choices *choices, struct culm_error *error);
+void culm_edge_running_release_choices(struct edge_choices *choices);
+
+/* edge_run_layout.c */
 /* A layout of it all. Once there is an arena, also addresses for all that it may put there:
  * CULM_ERR_MEMORY when there are none left, and what counts goes on. */
 enum culm_status culm_edge_running_lay(struct culm_edge_running *run,
                                        struct culm_edge_laid **ret_laid, struct culm_error *error);
+/* The same to plan with: without addresses. */
+enum culm_status culm_edge_running_lay_to_plan(struct culm_edge_running *run,
+                                               struct culm_edge_laid **ret_laid,
+                                               struct culm_error *error);
 /* The addresses and scores of what was laid last count from now on. Nothing runs. */
 void culm_edge_running_count(struct culm_edge_running *run);
 /* The most that any query's activations take, with what is kept between batches. */
@@ -329,13 +388,13 @@ size_t culm_edge_running_activations(const struct culm_edge_laid *laid);
 /* Notes what shares of a run were measured, or else are thought, until each cut is reached. */
 void culm_edge_running_shares(const struct edge_query *query, struct culm_edge_times *times,
                               int32_t size);
-/* Opens what the answers of new queries are written to. */
-enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error);
-void culm_edge_running_release_query(struct edge_query *query);
+void culm_edge_running_release(struct culm_edge_running *run);
+
+/* edge_run_calibrate.c */
 /* Loads each model and runs it, where no profile says how long that takes. */
 enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
                                              struct culm_error *error);
-void culm_edge_running_release(struct culm_edge_running *run);
+
 void culm_edge_running_publish(struct culm_edge_running *run, json_t *take_event);
 
 #endif

@@ -13,11 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #define TIMES_NS 5000000000ull /* how often run times are compared with what was expected */
 #define AGAIN_NS 5000000000ull /* from a round that was refused until it is tried again */
@@ -59,13 +54,14 @@ static enum culm_status relay(struct culm_edge_running *run, const struct culm_e
 struct before {
     int32_t query_count, feed_count;
     bool query_gone[CULM_EDGE_QUERIES_MAX], feed_gone[CULM_EDGE_FEEDS_MAX];
-    bool reverted[CULM_EDGE_QUERIES_MAX];
+    bool reverted[CULM_EDGE_QUERIES_MAX], plain[CULM_EDGE_QUERIES_MAX];
     double deadline_ms[CULM_EDGE_QUERIES_MAX], score[CULM_EDGE_QUERIES_MAX];
+    double promised[CULM_EDGE_QUERIES_MAX];
     int32_t shadow[CULM_EDGE_QUERIES_MAX];
-    int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX];
+    int32_t *source[CULM_EDGE_QUERIES_MAX], *original[CULM_EDGE_QUERIES_MAX],
+        *merged[CULM_EDGE_QUERIES_MAX];
     int64_t round;
     size_t placed;
-    int32_t unit_placed;
 };
 
 static int32_t *copy_of(const int32_t *list, int32_t count) {
@@ -83,18 +79,20 @@ static bool remember(const struct culm_edge_running *run, struct before *before)
         .feed_count = run->feed_count,
         .round = run->round,
         .placed = run->arena.placed,
-        .unit_placed = run->unit_placed,
     };
     for (int32_t q = 0; q < run->query_count; q++) {
         const struct edge_query *query = &run->query[q];
         before->query_gone[q] = query->gone;
         before->shadow[q] = query->shadow;
         before->reverted[q] = query->reverted;
+        before->plain[q] = query->plain;
         before->deadline_ms[q] = query->deadline_ms;
         before->score[q] = query->score;
+        before->promised[q] = query->promised;
         before->source[q] = copy_of(query->source, query->entry->part_count);
         before->original[q] = copy_of(query->original, query->entry->part_count);
-        ok &= before->source[q] && before->original[q];
+        before->merged[q] = copy_of(query->merged, query->entry->part_count);
+        ok &= before->source[q] && before->original[q] && before->merged[q];
     }
     for (int32_t f = 0; f < run->feed_count; f++) {
         before->feed_gone[f] = run->feed[f].gone;
@@ -112,23 +110,26 @@ static void put_back(struct culm_edge_running *run, struct before *before) {
         pthread_mutex_destroy(&feed->slots_lock);
         *feed = (struct edge_feed){0};
     }
-    run->arena.placed = before->placed;
-    run->unit_placed = before->unit_placed;
+    culm_edge_places_forget(&run->unit, &run->arena, before->placed);
     for (int32_t q = 0; q < run->query_count; q++) {
         struct edge_query *query = &run->query[q];
         query->gone = before->query_gone[q];
         query->deadline_ms = before->deadline_ms[q];
         query->score = before->score[q];
+        query->promised = before->promised[q];
         free(query->next_at);
         query->next_at = NULL;
-        if (before->source[q] && before->original[q]) {
-            int32_t *source = query->source, *original = query->original;
+        if (before->source[q] && before->original[q] && before->merged[q]) {
+            int32_t *source = query->source, *original = query->original, *merged = query->merged;
             query->shadow = before->shadow[q];
             query->reverted = before->reverted[q];
+            query->plain = before->plain[q];
             query->source = before->source[q];
             query->original = before->original[q];
+            query->merged = before->merged[q];
             before->source[q] = source;
             before->original[q] = original;
+            before->merged[q] = merged;
         }
     }
     for (int32_t f = 0; f < run->feed_count; f++) {
@@ -141,14 +142,15 @@ static void forget(struct before *before) {
     for (int32_t q = 0; q < before->query_count; q++) {
         free(before->source[q]);
         free(before->original[q]);
+        free(before->merged[q]);
     }
 }
 
-/* `change` with the store locked; then a layout, with that plan if there is one. */
-static enum culm_status try_change(struct culm_edge_running *run,
-                                   enum culm_status (*change)(struct culm_edge_running *run,
-                                                              struct culm_error *error),
-                                   const struct culm_edge_plan *plan, struct culm_error *error) {
+enum culm_status culm_edge_running_try(struct culm_edge_running *run,
+                                       enum culm_status (*change)(struct culm_edge_running *run,
+                                                                  struct culm_error *error),
+                                       const struct culm_edge_plan *plan,
+                                       struct culm_error *error) {
     struct before before;
     enum culm_status status =
         remember(run, &before) ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory");
@@ -158,74 +160,12 @@ static enum culm_status try_change(struct culm_edge_running *run,
     if (status != CULM_OK) {
         put_back(run, &before);
     }
+    for (int32_t q = 0; q < run->query_count && run->round != before.round; q++) {
+        culm_edge_running_forget_checks(&run->query[q]); /* they were of the round before */
+    }
     pthread_mutex_unlock(&run->lock);
     forget(&before);
     return status;
-}
-
-/* --- better plans --- */
-
-void culm_edge_running_tell_plan(struct culm_edge_running *run) {
-    const struct culm_edge_plan *plan = &run->plan;
-    json_t *order = json_array(), *visit = json_object();
-    for (int32_t i = 0; i < plan->count; i++) {
-        const struct edge_query *query = &run->query[plan->order[i]];
-        const char *name = query->entry->config->name;
-        if (query->original_of < 0) { /* else it looks at samples */
-            json_array_append_new(order, culm_json_text(name));
-            json_object_set_new(visit, name, json_integer(plan->visit[plan->order[i]]));
-        }
-    }
-    culm_edge_running_publish(run, json_pack("{s:s, s:o, s:o, s:i, s:f}", "event", "plan", "order",
-                                             order, "visit", visit, "frames_waiting", plan->slots,
-                                             "least_processed", plan->least_share));
-}
-
-static void *think(void *arg) {
-    struct edge_planner *planner = arg;
-#ifdef __linux__
-    /* What models run on comes first. */
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
-#endif
-    planner->status = culm_edge_catalog_plan(planner->catalog, &planner->laid->layout,
-                                             &planner->stop, &planner->plan, &planner->error);
-    __atomic_store_n(&planner->done, 1, __ATOMIC_RELEASE);
-    return NULL;
-}
-
-void culm_edge_running_stop_planner(struct culm_edge_running *run) {
-    struct edge_planner *planner = &run->planner;
-    if (planner->thinks) {
-        __atomic_store_n(&planner->stop, 1, __ATOMIC_RELEASE);
-        pthread_join(planner->thread, NULL);
-        culm_edge_laid_free(planner->laid);
-        *planner = (struct edge_planner){0};
-    }
-}
-
-void culm_edge_running_replan(struct culm_edge_running *run) {
-    struct edge_planner *planner = &run->planner;
-    struct culm_error error;
-    if (planner->thinks && __atomic_load_n(&planner->done, __ATOMIC_ACQUIRE)) {
-        struct culm_edge_plan plan = planner->plan;
-        bool wanted = planner->wanted, good = planner->status == CULM_OK;
-        culm_edge_running_stop_planner(run);
-        planner->wanted = wanted;
-        /* Of a layout that has gone meanwhile, or is to go, nothing is wanted. */
-        if (good && !wanted && !run->next && !culm_edge_plan_same(&plan, &run->plan)) {
-            (void)try_change(run, NULL, &plan, &error); /* what counts goes on */
-        }
-    }
-    if (planner->wanted && !planner->thinks && !run->next) {
-        *planner = (struct edge_planner){.catalog = run->catalog[0],
-                                         .laid = culm_edge_laid_copy(run->laid)};
-        planner->thinks =
-            planner->laid && pthread_create(&planner->thread, NULL, think, planner) == 0;
-        if (!planner->thinks) {
-            culm_edge_laid_free(planner->laid);
-            planner->laid = NULL;
-        }
-    }
 }
 
 /* --- rounds --- */
@@ -238,7 +178,7 @@ void culm_edge_running_round(struct culm_edge_running *run) {
         return;
     }
     run->round_ns = now + AGAIN_NS; /* what is wrong is not told all the time */
-    if (try_change(run, culm_edge_running_sources, NULL, &error) == CULM_OK) {
+    if (culm_edge_running_try(run, culm_edge_running_sources, NULL, &error) == CULM_OK) {
         run->round_ns = 0;
         culm_edge_running_publish(
             run, json_pack("{s:s, s:I}", "event", "round", "round", (json_int_t)run->round));
@@ -266,12 +206,16 @@ static bool has_input(const struct edge_feed *feed, const struct culm_vision_inp
     return false;
 }
 
-/* A feed that goes on, if it gives what all its queries read; else a new one. -1: no room. */
+/* A feed that goes on, or has come to its end, if it gives what all its queries read; else a new one. -1: no
+ * room. */
 static int32_t feed_for(struct culm_edge_running *run, struct culm_edge_catalog *catalog,
                         int32_t number) {
     struct culm_feed_config *config = &catalog->workload.feeds[number];
     for (int32_t f = 0; f < run->feed_count; f++) {
-        bool fits = !run->feed[f].gone && same_feed(run->feed[f].config, config);
+        const struct edge_feed *there = &run->feed[f];
+        bool broken =
+            there->ended && there->failed; /* in this order: the thread has written by then */
+        bool fits = !there->gone && !broken && same_feed(there->config, config);
         for (size_t q = 0; fits && q < catalog->workload.query_count; q++) {
             fits = catalog->entry[q].config->feed_index != number ||
                    has_input(&run->feed[f], &catalog->entry[q].model->input);
@@ -333,6 +277,8 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
     bool query_stays[CULM_EDGE_QUERIES_MAX] = {0}, feed_stays[CULM_EDGE_FEEDS_MAX] = {0};
     enum culm_status status = CULM_OK;
     for (size_t f = 0; f < catalog->workload.feed_count; f++) {
+        const struct culm_feed_config *config = &catalog->workload.feeds[f];
+        int32_t before = run->feed_count;
         feed[f] = feed_for(run, catalog, (int32_t)f);
         if (feed[f] < 0) {
             return culm_error_set(error, CULM_ERR_CONFIG,
@@ -340,6 +286,11 @@ static enum culm_status take_workload(struct culm_edge_running *run, struct culm
                                   CULM_EDGE_FEEDS_MAX);
         }
         feed_stays[feed[f]] = true;
+        status =
+            run->feed_count > before ? culm_feed_find(config->name, config->file, error) : status;
+        if (status != CULM_OK) {
+            return status;
+        }
     }
     for (size_t q = 0; q < catalog->workload.query_count && status == CULM_OK; q++) {
         struct culm_edge_entry *entry = &catalog->entry[q];
@@ -398,7 +349,7 @@ void culm_edge_running_reload(struct culm_edge_running *run) {
     } else {
         run->catalog[run->catalogs++] = catalog;
         status = culm_edge_catalog_open(run->command->workload, &options, catalog, &error);
-        status = status ? status : try_change(run, take_workload, NULL, &error);
+        status = status ? status : culm_edge_running_try(run, take_workload, NULL, &error);
         drop_unused(run);
     }
     culm_edge_running_trim();
@@ -423,17 +374,6 @@ void culm_edge_running_reload(struct culm_edge_running *run) {
 }
 
 /* --- by itself --- */
-
-static enum culm_status go_back(struct culm_edge_running *run, struct culm_error *error) {
-    for (int32_t q = 0; q < run->query_count; q++) {
-        struct edge_query *query = &run->query[q];
-        if (query->reverted && query->original_of < 0) {
-            memcpy(query->source, query->original,
-                   (size_t)query->entry->part_count * sizeof *query->source);
-        }
-    }
-    return culm_edge_running_shadows(run, error);
-}
 
 /* Models that take longer, or less, than was thought. */
 static bool times_differ(struct culm_edge_running *run) {
@@ -486,7 +426,7 @@ void culm_edge_running_settle(struct culm_edge_running *run) {
     }
     if (run->changed) {
         run->changed = false;
-        if (try_change(run, go_back, NULL, &error) != CULM_OK) {
+        if (culm_edge_running_try(run, culm_edge_running_wear, NULL, &error) != CULM_OK) {
             culm_edge_running_publish(run, json_pack("{s:s, s:o}", "event", "warning", "message",
                                                      culm_json_text(error.text)));
         }

@@ -36,10 +36,16 @@ enum culm_status culm_edge_running_shadows(struct culm_edge_running *run,
             continue;
         }
         bool merged = drift->every_s > 0 && drift->frames > 0 && !query->gone &&
-                      memcmp(query->source, query->original, bytes) != 0;
+                      memcmp(query->merged, query->original, bytes) != 0;
         if (merged && query->shadow < 0 && run->query_count < CULM_EDGE_QUERIES_MAX) {
             status =
                 culm_edge_running_open(run, query->entry, q, query->feed, &query->shadow, error);
+            if (status == CULM_OK) { /* likewise */
+                run->query[query->shadow].gone = true;
+                memcpy(run->query[query->shadow].source, query->original, bytes);
+                memcpy(run->query[query->shadow].original, query->original, bytes);
+                memcpy(run->query[query->shadow].merged, query->original, bytes);
+            }
         }
         for (int i = 0; i < 2 && merged && query->shadow >= 0 && status == CULM_OK; i++) {
             struct edge_query *one = i ? &run->query[query->shadow] : query;

@@ -278,7 +278,7 @@ static void ran(struct culm_edge_exec *exec, const struct culm_edge_batch *batch
 
 static void evict(struct culm_edge_exec *exec, int32_t tensor) {
     struct culm_edge_running *run = self(exec);
-    culm_edge_arena_give_back(&run->arena, run->unit_at[tensor], run->store.unit[tensor].bytes);
+    culm_edge_arena_give_back(&run->arena, run->unit.at[tensor], run->store.unit[tensor].bytes);
 }
 
 static void activations(struct culm_edge_exec *exec, size_t bytes) {

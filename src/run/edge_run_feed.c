@@ -23,6 +23,15 @@ static void say(struct edge_feed *feed, const char *text) {
     pthread_mutex_unlock(&feed->lock);
 }
 
+/* The last word. */
+static void fail(struct edge_feed *feed, const struct culm_error *error, bool fruitless) {
+    say(feed, error->text);
+    feed->failed = true;
+    if (fruitless) {
+        feed->fruitless = *error;
+    }
+}
+
 static bool stops(struct edge_feed *feed) { return __atomic_load_n(&feed->stop, __ATOMIC_ACQUIRE); }
 
 /* False: it is to stop. */
@@ -114,7 +123,7 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
     struct pace pace = {0};
     uint64_t begin = 0;
     int64_t count = 0;
-    bool live = culm_feed_is_live(source);
+    bool live = culm_feed_is_live(source), any = false;
     while (!stops(feed)) {
         enum culm_status status = culm_feed_next(source, LOOK_MS, &frame, &error);
         if (status == CULM_ERR_AGAIN) {
@@ -126,10 +135,11 @@ static void read_frames(struct edge_feed *feed, struct culm_feed *source) {
         }
         if (status != CULM_OK) {
             if (status != CULM_ERR_CLOSED) {
-                say(feed, error.text);
+                fail(feed, &error, !any);
             }
             return;
         }
+        any = true;
         uint64_t now = culm_clock_ns();
         if (live && !take_live(feed, &pace, now)) {
             continue;
@@ -162,7 +172,7 @@ static void *feed_main(void *arg) {
         read_frames(feed, source);
         culm_feed_close(source);
     } else {
-        say(feed, error.text);
+        fail(feed, &error, true);
     }
     (void)culm_alone_lost(feed->run->alone, feed->number);
     return NULL;
@@ -219,7 +229,8 @@ enum culm_status culm_edge_running_slots(struct culm_edge_running *run, struct c
 }
 
 enum culm_status culm_edge_running_feeds(struct culm_edge_running *run, struct culm_error *error) {
-    for (int32_t f = 0; f < run->feed_count; f++) {
+    bool ends = run->uncalibrated || culm_alone_asked_to_stop();
+    for (int32_t f = 0; f < run->feed_count && !ends; f++) {
         struct edge_feed *feed = &run->feed[f];
         if (feed->started || feed->gone) {
             continue;
@@ -244,6 +255,19 @@ void culm_edge_running_stop_feeds(struct culm_edge_running *run) {
             run->feed[f].joined = true;
         }
     }
+}
+
+enum culm_status culm_edge_running_any_frame(const struct culm_edge_running *run,
+                                             struct culm_error *error) {
+    const struct culm_error *first = NULL;
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        const struct edge_feed *feed = &run->feed[f];
+        if (feed->started && feed->fruitless.status == CULM_OK) {
+            return CULM_OK;
+        }
+        first = first || !feed->started ? first : &feed->fruitless;
+    }
+    return first ? culm_error_set(error, first->status, "no frame came: %s", first->text) : CULM_OK;
 }
 
 void culm_edge_running_hear(struct culm_edge_running *run) {

@@ -19,15 +19,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LOOK_NS 100000000ull
 #define OVERSLEPT_NS 5000000ull
 #define MEASURED 32 /* loads that say more than a profile does */
 
-static void wait_until(uint64_t at_ns) {
+/* Unless it is asked to stop, before it has begun or since. */
+static void wait_until(const struct culm_edge_running *run, uint64_t at_ns) {
     uint64_t now = culm_clock_ns();
-    while (now < at_ns) {
-        const struct timespec left = {(time_t)((at_ns - now) / 1000000000),
-                                      (long)((at_ns - now) % 1000000000)};
-        nanosleep(&left, NULL);
+    while (now < at_ns && !culm_alone_asked_to_stop() &&
+           !__atomic_load_n(&run->stops, __ATOMIC_ACQUIRE)) {
+        uint64_t ns = at_ns - now < LOOK_NS ? at_ns - now : LOOK_NS;
+        nanosleep(&(struct timespec){0, (long)ns}, NULL);
         now = culm_clock_ns();
     }
 }
@@ -248,7 +250,7 @@ static enum culm_status bring_in(struct culm_edge_running *run, int32_t number, 
                                  bool *ret_again, struct culm_error *error) {
     pthread_mutex_lock(&run->lock);
     struct culm_edge_unit unit = run->store.unit[number]; /* its list stays where it is */
-    char *at = run->unit_at[number];
+    char *at = run->unit.at[number];
     pthread_mutex_unlock(&run->lock);
     enum culm_status status = culm_edge_arena_hold(&run->arena, at, unit.bytes, error);
     bool kept = status == CULM_OK && is_kept(run, number) &&
@@ -277,20 +279,23 @@ enum culm_status culm_edge_running_read(struct culm_edge_running *run, int32_t n
         /* What one load overslept the next one makes good. */
         uint64_t from = run->line_free_ns + OVERSLEPT_NS > begin ? run->line_free_ns : begin;
         run->line_free_ns = from + (uint64_t)((double)bytes * 1e3 / run->rate_mb_per_s);
-        wait_until(run->line_free_ns);
+        wait_until(run, run->line_free_ns);
     }
     return status;
 }
 
 enum culm_status culm_edge_running_gather(struct culm_edge_running *run, struct culm_error *error) {
     enum culm_status status = CULM_OK;
-    for (int32_t u = 0; u < run->store.unit_count && status == CULM_OK; u++) {
-        size_t bytes;
-        bool again;
-        if (run->store.unit[u].count > 1 && !is_kept(run, u)) {
-            status = bring_in(run, u, &bytes, &again, error);
-            if (status == CULM_OK) {
-                run->exec.ops->evict(&run->exec, u);
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct culm_edge_query *of = &run->laid->query[q];
+        for (int32_t i = 0; i < of->tensor_count && status == CULM_OK; i++) {
+            size_t bytes;
+            bool again;
+            if (run->store.unit[of->tensor[i]].count > 1 && !is_kept(run, of->tensor[i])) {
+                status = bring_in(run, of->tensor[i], &bytes, &again, error);
+                if (status == CULM_OK) {
+                    run->exec.ops->evict(&run->exec, of->tensor[i]);
+                }
             }
         }
     }

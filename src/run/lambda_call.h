@@ -62,6 +62,7 @@ enum culm_lambda_verdict culm_lambda_judge(const struct culm_lambda_target *targ
 /* How long to wait before it is sent once more: a time that doubles with each pause, of which up to half,
  * as `seed` draws, is left out; or as long as the service asks for. At most CULM_LAMBDA_PAUSE_MAX_MS. */
 #define CULM_LAMBDA_PAUSE_MAX_MS 20000u
-uint64_t culm_lambda_pause_ms(const struct culm_lambda_reply *reply, uint64_t seed, uint32_t pauses);
+uint64_t culm_lambda_pause_ms(const struct culm_lambda_reply *reply, uint64_t seed,
+                              uint32_t pauses);
 
 #endif

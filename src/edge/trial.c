@@ -1,0 +1,72 @@
+/* Plans played through. See trial.h. */
+#include "edge/trial.h"
+
+#include "edge/virtual.h"
+
+#include <stdlib.h>
+
+#define FRAMES 60 /* of the slowest feed, and */
+#define NS_MIN 2000000000ull
+#define NS_MAX 12000000000ull
+#define WORK 3000000.0 /* frames times queries that are played through at most */
+#define LASTING 5
+#define SAME_SHARE 0.01 /* shares that are nearer than this are the same */
+
+static int ascending(const void *a, const void *b) {
+    double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+/* How long it takes to see what becomes of a plan. */
+static uint64_t span_of(const struct culm_edge_layout *layout, const struct culm_edge_plan *plan) {
+    uint64_t slowest = 0;
+    double frames_per_ns = 0;
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct culm_edge_query *query = &layout->query[plan->order[i]];
+        uint64_t period = layout->feed[query->feed].period_ns;
+        period = period > query->every_ns ? period : query->every_ns;
+        slowest = period > slowest ? period : slowest;
+        frames_per_ns += 1 / (double)period;
+    }
+    uint64_t span = slowest * FRAMES;
+    span = span < NS_MIN ? NS_MIN : span > NS_MAX ? NS_MAX : span;
+    double most = WORK / (frames_per_ns * (plan->count + 1) * 40);
+    return (double)span > most ? (uint64_t)most : span;
+}
+
+enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
+                                     const struct culm_edge_plan *plan, bool lasting,
+                                     struct culm_edge_trial *ret_trial) {
+    struct culm_edge_totals totals[CULM_EDGE_QUERIES_MAX];
+    const struct culm_edge_virtual_options options = {
+        .layout = layout, .plan = plan, .for_ns = span_of(layout, plan) * (lasting ? LASTING : 1)};
+    enum culm_status status = culm_edge_virtual_run(&options, totals, NULL);
+    struct culm_edge_trial trial = {0};
+    for (int32_t i = 0; status == CULM_OK && i < plan->count; i++) {
+        const struct culm_edge_totals *of = &totals[plan->order[i]];
+        if (!layout->query[plan->order[i]].every_ns) { /* samples are not what counts */
+            double share = of->frames ? (double)of->processed / (double)of->frames : 1;
+            trial.share[trial.count++] = share;
+            trial.mean += share;
+        }
+    }
+    trial.mean /= trial.count > 0 ? trial.count : 1;
+    qsort(trial.share, (size_t)trial.count, sizeof(double), ascending);
+    *ret_trial = trial;
+    return status;
+}
+
+bool culm_edge_trial_better(const struct culm_edge_trial *one,
+                            const struct culm_edge_trial *other) {
+    for (int32_t i = 0; i < one->count; i++) {
+        double by = one->share[i] - other->share[i];
+        if (by > SAME_SHARE || by < -SAME_SHARE) {
+            return by > 0;
+        }
+    }
+    return one->mean > other->mean + SAME_SHARE / 10;
+}
+
+bool culm_edge_trial_whole(const struct culm_edge_trial *trial) {
+    return trial->count == 0 || trial->share[0] > 1 - SAME_SHARE / 10;
+}

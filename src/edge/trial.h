@@ -1,0 +1,31 @@
+/*
+ * A trial of a plan: how it does when the scheduler plays it through in virtual time.
+ *
+ * What counts are shares of frames that are answered in time. The smallest comes first: a plan is better
+ * than another where its smallest share is larger; where these are the same, to within one in a hundred,
+ * the next smallest decides, and last of all the mean.
+ *
+ * Thread: any. The same layout and plan do the same.
+ */
+#ifndef CULM_EDGE_TRIAL_H
+#define CULM_EDGE_TRIAL_H
+
+#include "edge/plan.h"
+
+struct culm_edge_trial {
+    int32_t count;                       /* of queries that do not sample */
+    double share[CULM_EDGE_QUERIES_MAX]; /* ascending */
+    double mean;
+};
+
+/* A short trial is some rounds, beginning with nothing in memory; a long one is five times as long.
+ * CULM_ERR_MEMORY */
+enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
+                                     const struct culm_edge_plan *plan, bool lasting,
+                                     struct culm_edge_trial *ret_trial);
+/* Both of the same queries and equally long. */
+bool culm_edge_trial_better(const struct culm_edge_trial *one, const struct culm_edge_trial *other);
+/* All frames were answered in time, so nothing can be better. */
+bool culm_edge_trial_whole(const struct culm_edge_trial *trial);
+
+#endif

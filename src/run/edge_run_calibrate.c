@@ -1,0 +1,93 @@
+/*
+ * How long models take that no profile knows: each is loaded and run before anything else is.
+ */
+#include "run/edge_run.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+
+#include <string.h>
+
+#define CALIBRATED 3
+
+static enum culm_status calibrate_query(struct culm_edge_running *run, int32_t q,
+                                        struct culm_error *error) {
+    struct edge_query *query = &run->query[q];
+    const struct culm_edge_query *of = &run->laid->query[q];
+    struct culm_edge_times *times = &query->entry->times;
+    size_t frames = culm_edge_frames_bytes(&run->laid->layout, CULM_EDGE_SLOTS_MIN);
+    size_t own = culm_edge_query_bytes(&run->laid->layout, q);
+    enum culm_status status = CULM_OK;
+    int32_t held = 0;
+    for (; held < of->tensor_count && status == CULM_OK; held++) {
+        uint64_t begin = culm_clock_ns();
+        status = culm_edge_running_read(run, of->tensor[held], error);
+        if (status == CULM_OK) {
+            culm_edge_loads_add(&run->loads[false], run->laid->bytes[of->tensor[held]],
+                                culm_clock_ns() - begin);
+        }
+    }
+    held -= status != CULM_OK;
+    for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
+        double took[CALIBRATED], share[CULM_EDGE_CUTS_MAX][CALIBRATED];
+        uint64_t reached_ns[CULM_EDGE_CUTS_MAX];
+        if (times->run_ms[b] > 0 || own + frames + of->activation_bytes[b] > run->limit_bytes) {
+            continue;
+        }
+        if (culm_alone_asked_to_stop()) {
+            times->run_ms[b] = 1; /* whoever calls sees why */
+            continue;
+        }
+        run->exec.ops->activations(&run->exec, of->activation_bytes[b]);
+        status = culm_edge_running_hold(run, error);
+        for (int i = -1; i < CALIBRATED && status == CULM_OK; i++) { /* the first does not count */
+            uint64_t begin = culm_clock_ns();
+            culm_edge_running_compute(run, query, b, 0, reached_ns);
+            double ns = (double)(culm_clock_ns() - begin);
+            took[i < 0 ? 0 : i] = ns / 1e6;
+            for (int32_t c = 0; c < query->trunk.cuts; c++) {
+                share[c][i < 0 ? 0 : i] = (double)reached_ns[c] / ns;
+            }
+        }
+        times->run_ms[b] = status == CULM_OK ? culm_median(took, CALIBRATED) : 0;
+        for (int32_t c = 0; c < query->trunk.cuts && status == CULM_OK; c++) {
+            culm_edge_times_set_share(times, query->trunk.cut[c].operators, b,
+                                      culm_median(share[c], CALIBRATED));
+        }
+    }
+    run->exec.ops->activations(&run->exec, 0);
+    for (int32_t i = 0; i < held; i++) {
+        run->exec.ops->evict(&run->exec, of->tensor[i]);
+    }
+    /* Sizes that do not fit are never run: as long as they would take, frame by frame. */
+    for (int32_t b = 1; b < query->sizes; b++) {
+        if (times->run_ms[b] <= 0) {
+            times->run_ms[b] = times->run_ms[0] * query->size[b];
+        }
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_calibrate(struct culm_edge_running *run,
+                                             struct culm_error *error) {
+    enum culm_status status = CULM_OK;
+    run->uncalibrated = culm_alone_asked_to_stop();
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        bool known = query->gone;
+        for (int32_t other = 0; other < q && !known; other++) { /* the same files take as long */
+            if (strcmp(run->query[other].entry->identity, query->entry->identity) == 0) {
+                query->entry->times = run->query[other].entry->times;
+            }
+        }
+        for (int32_t b = 0; b < query->sizes; b++) {
+            known |= b == query->sizes - 1 && query->entry->times.run_ms[b] > 0;
+        }
+        for (int32_t b = 0; b < query->sizes && run->uncalibrated && !known; b++) {
+            query->entry->times.run_ms[b] = 1; /* for a layout of which nothing is run */
+        }
+        status = known || run->uncalibrated ? CULM_OK : calibrate_query(run, q, error);
+        run->uncalibrated |= culm_alone_asked_to_stop();
+    }
+    return status;
+}

@@ -1,0 +1,263 @@
+/*
+ * Queries of a run: their programs, labels and files; feeds as queries read them.
+ */
+#include "run/edge_run.h"
+#include "run/feeds.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int32_t part_of(const struct culm_edge_entry *entry, const char *name) {
+    for (int32_t p = 0; p < entry->part_count; p++) {
+        if (strcmp(entry->part[p].name, name) == 0) {
+            return p;
+        }
+    }
+    return -1;
+}
+
+static enum culm_status make_program(struct culm_edge_entry *entry, int32_t batch,
+                                     struct edge_program *program, struct culm_error *error) {
+    const struct culm_stage_options how = {.forward_only = true};
+    struct culm_graph *plain = NULL;
+    enum culm_status status =
+        culm_vision_model_graph(entry->model, batch, CULM_VISION_INFER, &plain, error);
+    status = status ? status : culm_graph_fuse(plain, &program->graph, error);
+    culm_graph_free(plain);
+    if (status != CULM_OK ||
+        (status = culm_stages_compile(program->graph, 1, &how, &program->stage, error))) {
+        return status;
+    }
+    const struct culm_stage_info *info = culm_stage_info(program->stage);
+    if (program->graph->field_count != 1 || program->graph->output_count == 0) {
+        return culm_error_set(error, CULM_ERR_UNSUPPORTED, "'%s' is no model of pictures",
+                              entry->model->name);
+    }
+    size_t params = (size_t)info->param_count + 1;
+    program->part = calloc(params, sizeof *program->part);
+    program->param = calloc(params, sizeof *program->param);
+    if (!program->part || !program->param) {
+        return culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a model");
+    }
+    for (int32_t p = 0; p < info->param_count; p++) {
+        program->part[p] = part_of(entry, program->graph->param[info->params[p].global_index].name);
+        if (program->part[p] < 0) {
+            return culm_error_set(error, CULM_ERR_INTERNAL, "'%s' has other parameters in a batch",
+                                  entry->model->name);
+        }
+    }
+    program->image_bytes =
+        culm_edge_round64((size_t)culm_elements(&program->graph->field[0].shape) * 4);
+    program->activation_bytes = culm_edge_round64(info->activation_bytes);
+    program->scratch_bytes = culm_edge_round64(info->scratch_bytes);
+    program->output_bytes = culm_edge_round64(info->output_bytes);
+    return CULM_OK;
+}
+
+static size_t program_bytes(const struct edge_program *program) {
+    return program->image_bytes + program->activation_bytes + program->scratch_bytes +
+           program->output_bytes;
+}
+
+void culm_edge_running_release_query(struct edge_query *query) {
+    for (int32_t b = 0; b < CULM_EDGE_SIZES_MAX; b++) {
+        culm_stage_free(query->program[b].stage);
+        culm_graph_free(query->program[b].graph);
+        free(query->program[b].part);
+        free(query->program[b].param);
+    }
+    for (int32_t k = 0; k < CULM_EDGE_VISIT_MAX; k++) {
+        culm_answer_release(&query->answer[k]);
+        culm_answer_release(&query->ahead[k]);
+    }
+    culm_answer_release(&query->latest);
+    for (int32_t p = 0; p < query->pictures; p++) {
+        culm_answer_release(&query->picture[p].answer);
+    }
+    culm_accuracy_free(query->accuracy);
+    if (query->out) {
+        fclose(query->out);
+    }
+    for (int32_t i = 0; i < CULM_EDGE_RING; i++) {
+        culm_answer_release(query->ring ? &query->ring->answer[i] : &(struct culm_answer){0});
+        culm_answer_release(query->given ? &query->given->answer[i] : &(struct culm_answer){0});
+    }
+    free(query->ring);
+    free(query->given);
+    culm_accuracy_free(query->drift);
+    culm_accuracy_free(query->own);
+    if (query->samples) {
+        close(query->samples - 1);
+    }
+    free(query->label);
+    free(query->original);
+    free(query->merged);
+    free(query->source);
+    free(query->at);
+    free(query->next_at);
+    *query = (struct edge_query){0};
+}
+
+/* Times that a profile gave stay; activations are what the programs need. */
+static enum culm_status open_programs(struct culm_edge_running *run, struct edge_query *query,
+                                      struct culm_error *error) {
+    struct culm_edge_entry *entry = query->entry;
+    struct culm_edge_query sizes = {0};
+    struct culm_edge_times times = entry->times;
+    enum culm_status status = CULM_OK;
+    culm_edge_catalog_sizes(run->catalog[0], &sizes);
+    query->sizes = sizes.batches;
+    for (int32_t b = 0; b < query->sizes && status == CULM_OK; b++) {
+        uint64_t run_ns = 0;
+        size_t bytes;
+        query->size[b] = sizes.batch[b];
+        status = make_program(entry, sizes.batch[b], &query->program[b], error);
+        if (times.sizes && times.run_ms[0] > 0) {
+            culm_edge_times_of(&times, sizes.batch[b], &run_ns, &bytes);
+        }
+        entry->times.batch[b] = sizes.batch[b];
+        entry->times.run_ms[b] = (double)run_ns / 1e6;
+        entry->times.activation_bytes[b] = (double)program_bytes(&query->program[b]);
+        culm_edge_times_shares(&entry->times, b, &times);
+    }
+    entry->times.sizes = query->sizes;
+    return status;
+}
+
+/* How many frames a file has; -1: that cannot be told, or not without losing some, or, while others run, not
+ * quickly. What is wrong with it is told when its frames are wanted. */
+static int64_t frames_of(const struct culm_feed_config *config, bool quickly) {
+    const struct culm_feed_options options = culm_feed_options_of(config, NULL);
+    struct culm_feed *feed = NULL;
+    struct culm_error error;
+    int64_t count = -1;
+    if (!culm_file_is_regular(config->file) && !culm_file_is_directory(config->file)) {
+        return -1;
+    }
+    if (culm_feed_open(&options, &feed, &error) == CULM_OK &&
+        (!quickly || culm_feed_count(feed) >= 0) &&
+        (culm_feed_count_whole(feed, CULM_FEED_COUNTED_MAX, &count, &error) != CULM_OK ||
+         count == CULM_FEED_COUNTED_MAX)) {
+        count = -1;
+    }
+    culm_feed_close(feed);
+    return count;
+}
+
+/* What its answers are compared with is the query's own: others on the feed may have other labels. */
+static enum culm_status read_labels(struct culm_edge_running *run, struct edge_query *query,
+                                    struct culm_error *error) {
+    const char *labels = query->entry->config->labels;
+    query->by_folder = labels && strcmp(labels, "folders") == 0;
+    if (!labels || query->by_folder) {
+        return CULM_OK;
+    }
+    struct edge_feed *feed = &run->feed[query->feed];
+    if (run->scheduler || !feed->counted) { /* to count the frames of a clip takes long: once */
+        feed->frames = frames_of(feed->config, run->scheduler != NULL);
+        feed->counted = true;
+    }
+    return culm_feed_read_labels(feed->config->name, labels, feed->frames, &query->label,
+                                 &query->label_count, error);
+}
+
+enum culm_status culm_edge_running_open(struct culm_edge_running *run,
+                                        struct culm_edge_entry *entry, int32_t of, int32_t feed,
+                                        int32_t *ret_query, struct culm_error *error) {
+    size_t bytes = ((size_t)entry->part_count + 1) * sizeof(int32_t);
+    if (run->query_count == CULM_EDGE_QUERIES_MAX) {
+        return culm_error_set(error, CULM_ERR_CONFIG,
+                              "query '%s': more than %d queries since it began: start again",
+                              entry->config->name, CULM_EDGE_QUERIES_MAX);
+    }
+    struct edge_query *query = &run->query[run->query_count];
+    *query = (struct edge_query){.entry = entry,
+                                 .feed = feed,
+                                 .deadline_ms = entry->config->deadline_ms,
+                                 .score = entry->config->score,
+                                 .latest_frame = -1,
+                                 .original_of = of,
+                                 .shadow = -1,
+                                 .source = malloc(bytes),
+                                 .original = malloc(bytes),
+                                 .merged = malloc(bytes)};
+    *ret_query = run->query_count++;
+    enum culm_status status = open_programs(run, query, error);
+    if (status == CULM_OK && (!query->source || !query->original || !query->merged)) {
+        status = culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a query");
+    }
+    if (status == CULM_OK && of < 0) {
+        status = read_labels(run, query, error);
+    }
+    return status ? culm_error_prefix(error, "query '%s'", entry->config->name) : CULM_OK;
+}
+
+enum culm_status culm_edge_running_outs(struct culm_edge_running *run, struct culm_error *error) {
+    char path[CULM_PATH_MAX];
+    enum culm_status status = CULM_OK;
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        if (query->out || query->original_of >= 0 || query->gone) {
+            continue;
+        }
+        status = culm_path_format(path, error, "%s/%s.jsonl", run->out, query->entry->config->name);
+        /* One that comes again goes on where it left off. */
+        if (status == CULM_OK && !(query->out = fopen(path, run->scheduler ? "ae" : "we"))) {
+            status = culm_error_set(error, CULM_ERR_IO, "cannot write '%s'", path);
+        }
+    }
+    return status;
+}
+
+void culm_edge_running_open_feed(struct culm_edge_running *run, struct culm_feed_config *config,
+                                 int32_t f) {
+    struct edge_feed *feed = &run->feed[f];
+    double fps = config->fps > 0 ? config->fps : 25;
+    *feed = (struct edge_feed){
+        .run = run, .config = config, .number = f, .period_ns = (uint64_t)(1e9 / fps)};
+    pthread_mutex_init(&feed->slots_lock, NULL);
+}
+
+void culm_edge_running_add_input(struct edge_feed *feed, const struct culm_vision_input *input) {
+    size_t bytes = (size_t)input->width * (size_t)input->height * (size_t)input->channels;
+    for (int32_t i = 0; i < feed->inputs; i++) {
+        if (feed->input[i].width == input->width && feed->input[i].height == input->height &&
+            feed->input[i].channels == input->channels) {
+            return;
+        }
+    }
+    feed->input[feed->inputs++] =
+        (struct edge_input){input->width, input->height, input->channels, feed->frame_bytes};
+    feed->frame_bytes += bytes;
+}
+
+void culm_edge_running_round_frame(struct edge_feed *feed) {
+    feed->frame_bytes =
+        (feed->frame_bytes + CULM_EDGE_UNIT_PAGE - 1) / CULM_EDGE_UNIT_PAGE * CULM_EDGE_UNIT_PAGE;
+}
+
+enum culm_status culm_edge_running_take(struct culm_edge_running *run,
+                                        struct culm_edge_catalog *catalog,
+                                        struct culm_error *error) {
+    run->catalog[run->catalogs++] = catalog;
+    run->feed_count = (int32_t)catalog->workload.feed_count;
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        culm_edge_running_open_feed(run, &catalog->workload.feeds[f], f);
+    }
+    for (size_t q = 0; q < catalog->workload.query_count; q++) {
+        struct culm_edge_entry *entry = &catalog->entry[q];
+        int32_t feed = entry->config->feed_index, query;
+        enum culm_status status = culm_edge_running_open(run, entry, -1, feed, &query, error);
+        if (status != CULM_OK) {
+            return status;
+        }
+        culm_edge_running_add_input(&run->feed[feed], &entry->model->input);
+    }
+    for (int32_t f = 0; f < run->feed_count; f++) {
+        culm_edge_running_round_frame(&run->feed[f]);
+    }
+    return CULM_OK;
+}

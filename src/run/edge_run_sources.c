@@ -1,0 +1,202 @@
+/*
+ * Where the tensors of queries come from: files of a package, or of what a run writes of models that no
+ * package has.
+ */
+#include "run/edge_run.h"
+
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Who runs on the same numbers in the same order shares them. */
+static enum culm_status add_source(struct culm_edge_running *run,
+                                   const struct culm_package_tensor *tensor, bool turned,
+                                   int32_t place, int32_t *ret_source, struct culm_error *error) {
+    char key[CULM_SHA256_HEX + 8];
+    snprintf(key, sizeof key, "%s%s", tensor->digest, turned ? " turned" : "");
+    int32_t source = culm_edge_store_source(&run->store, key, (size_t)tensor->count * 4, place);
+    if (source >= run->tensor_count && source >= 0) {
+        if (!CULM_GROW(run->tensor, run->tensor_capacity, source + 1)) {
+            source = -1;
+        } else {
+            run->tensor[source] = (struct edge_tensor){.of = *tensor, .turned = turned};
+            run->tensor_count = source + 1;
+        }
+    }
+    *ret_source = source;
+    return source < 0 ? culm_error_set(error, CULM_ERR_MEMORY, "out of memory for tensors")
+                      : CULM_OK;
+}
+
+static bool has_shape(const struct culm_package_tensor *tensor, const struct culm_shape *shape) {
+    return tensor->rank == shape->rank &&
+           memcmp(tensor->shape, shape->dim, (size_t)shape->rank * sizeof *shape->dim) == 0;
+}
+
+static enum culm_status from_package(struct culm_edge_running *run, struct edge_query *query,
+                                     const struct culm_package_round *round, int32_t of,
+                                     struct culm_error *error) {
+    const struct culm_edge_entry *entry = query->entry;
+    query->promised = culm_edge_drift_promise(entry->config->target, round->query[of].original,
+                                              round->query[of].merged, round->query[of].agreement);
+    for (int32_t p = 0; p < entry->part_count; p++) {
+        int32_t param = culm_package_param_find(&round->query[of], entry->part[p].name);
+        const struct culm_package_tensor *tensor =
+            param < 0 ? NULL : &round->tensor[round->query[of].param[param].tensor];
+        const struct culm_shape *shape = &entry->graph->param[p].shape;
+        const struct culm_package_tensor *original =
+            param < 0 ? NULL : &round->tensor[round->query[of].param[param].original];
+        if (!tensor || !has_shape(tensor, shape) || !has_shape(original, shape)) {
+            return culm_error_set(error, CULM_ERR_CONFIG,
+                                  "package '%s': query '%s' is of another model: it has no such "
+                                  "parameter as '%s'; merge again",
+                                  run->package, entry->config->name, entry->part[p].name);
+        }
+        bool turned = entry->part[p].turned;
+        enum culm_status status = add_source(run, original, turned, 0, &query->original[p], error);
+        status = status ? status : add_source(run, tensor, turned, 0, &query->merged[p], error);
+        if (status != CULM_OK) {
+            return status;
+        }
+    }
+    return CULM_OK;
+}
+
+/* Its own numbers, which are written where they can be read tensor by tensor. */
+static enum culm_status from_model(struct culm_edge_running *run, struct edge_query *query,
+                                   struct culm_error *error) {
+    struct culm_edge_entry *entry = query->entry;
+    const struct culm_graph *graph = entry->graph;
+    enum culm_status status = culm_package_make(NULL, run->originals, error);
+    for (int32_t p = 0; p < entry->part_count && status == CULM_OK; p++) {
+        const struct culm_param *param = &graph->param[p];
+        struct culm_package_tensor tensor = {.rank = param->shape.rank,
+                                             .count = culm_elements(&param->shape)};
+        memcpy(tensor.shape, param->shape.dim, (size_t)tensor.rank * sizeof *tensor.shape);
+        float *data = malloc(entry->part[p].bytes + 64);
+        status = data ? culm_vision_model_weights(entry->model, param, data, error)
+                      : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a tensor");
+        status = status ? status : culm_package_digest(&tensor, data, error);
+        status =
+            status ? status : culm_package_put(NULL, run->originals, &tensor, data, NULL, error);
+        free(data);
+        status = status
+                     ? status
+                     : add_source(run, &tensor, entry->part[p].turned, 1, &query->merged[p], error);
+        query->original[p] = query->merged[p];
+    }
+    return status;
+}
+
+enum culm_status culm_edge_running_sources(struct culm_edge_running *run,
+                                           struct culm_error *error) {
+    struct culm_package_round round = {0};
+    enum culm_status status = CULM_OK;
+    int64_t before = run->round;
+    if (run->package) {
+        status = culm_package_open(run->package, &round, error);
+        run->round = status == CULM_OK ? round.number : run->round;
+    }
+    for (int32_t q = 0; q < run->query_count && status == CULM_OK; q++) {
+        struct edge_query *query = &run->query[q];
+        if (query->gone || query->original_of >= 0) {
+            continue;
+        }
+        if (run->round != before) { /* a new round is another chance */
+            query->reverted = false;
+        }
+        int32_t of =
+            run->package ? culm_package_query_find(&round, query->entry->config->name) : -1;
+        status =
+            of >= 0 ? from_package(run, query, &round, of, error) : from_model(run, query, error);
+    }
+    culm_package_round_release(&round);
+    return status ? status : culm_edge_running_wear(run, error);
+}
+
+/* --- merged or not --- */
+
+enum culm_status culm_edge_running_wear(struct culm_edge_running *run, struct culm_error *error) {
+    for (int32_t q = 0; q < run->query_count; q++) {
+        struct edge_query *query = &run->query[q];
+        if (query->original_of < 0) {
+            memcpy(query->source, query->plain || query->reverted ? query->original : query->merged,
+                   (size_t)query->entry->part_count * sizeof *query->source);
+        }
+    }
+    return culm_edge_running_shadows(run, error);
+}
+
+static struct culm_edge_form form_of(const struct edge_query *query) {
+    return query->gone || query->original_of >= 0 || query->reverted
+               ? (struct culm_edge_form){0}
+               : (struct culm_edge_form){query->merged, query->original, query->entry->part_count};
+}
+
+/* One for which the package has nothing else is on its own weights, and stays on them when there is
+ * something, until that is chosen. */
+enum culm_status culm_edge_running_take_forms(struct culm_edge_running *run,
+                                              struct culm_error *error) {
+    bool wait = run->catalog[0]->workload.edge.originals == CULM_EDGE_ORIGINALS_AUTO;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        const struct culm_edge_form form = form_of(&run->query[q]);
+        if (form.count > 0) {
+            run->query[q].plain = (run->plain >> q & 1) || (wait && !culm_edge_form_differs(&form));
+        }
+    }
+    return culm_edge_running_wear(run, error);
+}
+
+/* Both layouts of what queries have now. */
+static enum culm_status lay_both(struct culm_edge_running *run, struct edge_choices *choices,
+                                 struct culm_error *error) {
+    int32_t at = choices->count++;
+    bool samples = false;
+    enum culm_status status = CULM_OK;
+    for (int32_t q = 0; q < run->query_count; q++) {
+        samples |= run->query[q].original_of >= 0 && !run->query[q].gone;
+    }
+    if (samples) {
+        status = culm_edge_running_lay_to_plan(run, &choices->sampled[at], error);
+    }
+    for (int32_t q = 0; q < run->query_count; q++) {
+        run->query[q].gone |= run->query[q].original_of >= 0;
+    }
+    return status ? status : culm_edge_running_lay_to_plan(run, &choices->laid[at], error);
+}
+
+enum culm_status culm_edge_running_choices(struct culm_edge_running *run,
+                                           struct edge_choices *choices, struct culm_error *error) {
+    struct culm_edge_form form[CULM_EDGE_QUERIES_MAX];
+    bool plain[CULM_EDGE_QUERIES_MAX];
+    *choices = (struct edge_choices){0};
+    for (int32_t q = 0; q < run->query_count; q++) {
+        form[q] = form_of(&run->query[q]);
+        plain[q] = run->query[q].plain;
+    }
+    int32_t count =
+        culm_edge_form_sets(run->catalog[0], &run->store, form, run->query_count, choices->plain);
+    enum culm_status status =
+        count > 0 ? CULM_OK : culm_error_set(error, CULM_ERR_MEMORY, "out of memory for a layout");
+    for (int32_t i = 0; i < count && status == CULM_OK; i++) {
+        for (int32_t q = 0; q < run->query_count; q++) {
+            run->query[q].plain = choices->plain[i] >> q & 1;
+        }
+        status = culm_edge_running_wear(run, error);
+        status = status ? status : lay_both(run, choices, error);
+    }
+    for (int32_t q = 0; q < run->query_count; q++) {
+        run->query[q].plain = plain[q];
+    }
+    enum culm_status again = culm_edge_running_wear(run, status ? NULL : error);
+    return status ? status : again;
+}
+
+void culm_edge_running_release_choices(struct edge_choices *choices) {
+    for (int32_t i = 0; i < choices->count; i++) {
+        culm_edge_laid_free(choices->laid[i]);
+        culm_edge_laid_free(choices->sampled[i]);
+    }
+    *choices = (struct edge_choices){0};
+}

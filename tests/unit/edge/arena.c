@@ -1,0 +1,46 @@
+/* Where what has a number lies in the arena. */
+#include "edge/arena.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PAGES 4
+
+/* Numbers between them were never wanted and take no addresses; what is put back frees its own. */
+static void only_what_is_wanted_is_placed(void **state) {
+    (void)state;
+    struct culm_edge_arena arena;
+    struct culm_edge_places places = {0};
+    struct culm_error error = {0};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_int_equal(culm_edge_arena_init(&arena, PAGES * page, &error), CULM_OK);
+    for (int32_t i = 0; i < PAGES - 1; i++) {
+        assert_int_equal(culm_edge_places_want(&places, &arena, 50 * i, page, &error), CULM_OK);
+        assert_ptr_equal(places.at[50 * i], arena.base + (size_t)i * page);
+    }
+    assert_int_equal(culm_edge_places_want(&places, &arena, 50, page, &error), CULM_OK);
+    assert_ptr_equal(places.at[50], arena.base + page);
+    size_t before = arena.placed;
+    for (int32_t round = 1; round < 9; round++) { /* each is refused */
+        assert_int_equal(culm_edge_places_want(&places, &arena, 100 * round + 7, page, &error),
+                         CULM_OK);
+        assert_ptr_equal(places.at[100 * round + 7], arena.base + before);
+        culm_edge_places_forget(&places, &arena, before);
+        assert_null(places.at[100 * round + 7]);
+        assert_ptr_equal(places.at[50], arena.base + page);
+    }
+    assert_int_equal(culm_edge_places_want(&places, &arena, 1, page, &error), CULM_OK);
+    assert_int_equal(culm_edge_places_want(&places, &arena, 2, page, &error), CULM_ERR_MEMORY);
+    assert_string_equal(error.text, "no addresses left for new tensors: start again");
+    culm_edge_places_release(&places);
+    culm_edge_arena_release(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_is_wanted_is_placed)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
