@@ -6,7 +6,7 @@
  * round. What is tried, checked and shipped is told to `ops`, which also says when to stop.
  *
  * `culm`: channels aligned (align.h); each group of models that belong together for itself (search_groups.h).
- * Models take over the layers of one of them (search_adopt.c), first without training, then with it. Where
+ * Models take over the layers of one of them (search_adopt.c), first without training, then with it (search_alone.c). Where
  * that leaves more than a little: everything at once, without training; if that is too much, the layers
  * that lose least for their bytes (fit.h), as many as go; then joint training of everything
  * (search_train.c), in which layers of models that would not meet their targets leave; of less, where

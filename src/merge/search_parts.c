@@ -54,6 +54,15 @@ void search_attempt(struct culm_search *s, const char *way) {
     s->ops->attempt(s->ctx, s->round + 1, s->tried++, s, way);
 }
 
+bool *search_member(const struct culm_search *s, int32_t instance, int32_t model) {
+    const struct culm_member *member = s->share->match.instance[instance].member;
+    int32_t m = 0;
+    while (member[m].model != model) {
+        m++;
+    }
+    return &s->share->in[instance][m];
+}
+
 bool search_shares(const struct culm_search *s, int32_t model) {
     for (int32_t l = 0; l < s->models[model]->layers.count; l++) {
         if (culm_share_of(s->share, model, l) >= 0) {

@@ -9,6 +9,7 @@
  * lost. The others go on as if nothing had happened. Where one is not near, the attempt ends.
  */
 #include "merge/joint.h"
+#include "merge/search_course.h"
 #include "merge/search_parts.h"
 #include "merge/search_samples.h"
 
@@ -16,7 +17,6 @@
 #include <string.h>
 
 #define NEAR 0.85               /* share of a target, from which on it is layers that leave */
-#define WARM_UP 20              /* steps after which the rate is the full one */
 #define CHECKS 8                /* at least */
 #define MISSING 3               /* weight of the loss of a model that misses its target */
 #define HISTORY 3               /* checks by which it is judged how a model comes nearer */
@@ -138,9 +138,7 @@ static enum culm_status learn(struct training *t, int64_t step, int64_t count,
         if (search_stopped(s)) {
             return search_stop(error);
         }
-        double warm = t->taken < WARM_UP ? (double)(t->taken + 1) / WARM_UP : 1;
-        t->taken++;
-        culm_joint_rate(t->joint, t->rate * warm * (1 - 0.95 * part));
+        culm_joint_rate(t->joint, search_course_rate(t->rate, t->taken++, part));
         status = culm_joint_run(t->joint, 1, &loss, error);
         s->ops->step(s->ctx, step + 1, steps, loss);
     }
@@ -200,42 +198,41 @@ static void take_back_layer(struct training *t, const struct culm_member *member
     }
 }
 
-/* Of the layers that a model shares, the one that is worth least leaves; false: it shares none. */
-static bool leave(struct training *t, int32_t model, int64_t *gone) {
-    struct culm_share *share = t->s->share;
-    int32_t worst = -1, member = -1;
-    for (int32_t i = 0; i < share->match.count; i++) {
-        const struct culm_instance *instance = &share->match.instance[i];
-        for (int32_t m = 0; m < instance->count && culm_share_count(share, i) > 1; m++) {
-            if (instance->member[m].model == model && share->in[i][m] &&
-                (worst < 0 || worth(t, i) < worth(t, worst))) {
-                worst = i;
-                member = m;
-            }
+/* A model whose layers leave, those that are worth least first. */
+struct leaver {
+    struct training *t;
+    int32_t model;
+};
+
+static bool worth_less(void *ctx, int32_t layer, int32_t other) {
+    const struct leaver *leaver = ctx;
+    const int32_t *of = leaver->t->s->share->of[leaver->model];
+    return worth(leaver->t, of[layer]) < worth(leaver->t, of[other]);
+}
+
+static void left(void *ctx, int32_t layer) {
+    const struct leaver *leaver = ctx;
+    const struct culm_share *share = leaver->t->s->share;
+    const int32_t i = share->of[leaver->model][layer];
+    const struct culm_instance *instance = &share->match.instance[i];
+    for (int32_t m = 0; m < instance->count; m++) {
+        if (instance->member[m].model == leaver->model ||
+            (share->in[i][m] && culm_share_count(share, i) == 1)) {
+            take_back_layer(leaver->t, &instance->member[m]);
         }
     }
-    if (worst >= 0) {
-        const struct culm_instance *instance = &share->match.instance[worst];
-        share->in[worst][member] = false;
-        *gone += instance->bytes;
-        for (int32_t m = 0; m < instance->count; m++) {
-            if (m == member || (share->in[worst][m] && culm_share_count(share, worst) == 1)) {
-                take_back_layer(t, &instance->member[m]);
-            }
-        }
-    }
-    return worst >= 0;
 }
 
 /* A tenth of a model's layers. */
 static void let_go(struct training *t, int32_t model) {
     const struct culm_merge_model *own = t->s->models[model];
-    int64_t bytes = 0, gone = 0;
+    struct leaver leaver = {t, model};
+    const struct search_leaving leaving = {&leaver, worth_less, left};
+    int64_t bytes = 0;
     for (int32_t l = 0; l < own->layers.count; l++) {
         bytes += t->s->share->of[model][l] >= 0 ? own->layers.layer[l].bytes : 0;
     }
-    while (gone * 10 < bytes && leave(t, model, &gone)) {
-    }
+    search_course_let_go(t->s, model, (double)bytes / 10, &leaving);
 }
 
 /* Whether models that would not meet their targets let layers go, or one of them is not even near. */

@@ -1,0 +1,40 @@
+/* Rates, and layers that leave. See search_course.h. */
+#include "merge/search_course.h"
+
+#include "merge/search_parts.h"
+
+#define WARM_UP 20 /* steps after which the rate is the full one */
+#define FALLS 0.95 /* share of the rate, by the end */
+
+double search_course_rate(double first, int64_t taken, double done) {
+    const double warm = taken < WARM_UP ? (double)(taken + 1) / WARM_UP : 1;
+    return first * warm * (1 - FALLS * done);
+}
+
+/* -1: it shares none. */
+static int32_t first_to_leave(const struct culm_search *s, int32_t model,
+                              const struct search_leaving *leaving) {
+    int32_t first = -1;
+    for (int32_t l = 0; l < s->models[model]->layers.count; l++) {
+        if (culm_share_of(s->share, model, l) >= 0 &&
+            (first < 0 || leaving->before(leaving->ctx, l, first))) {
+            first = l;
+        }
+    }
+    return first;
+}
+
+bool search_course_let_go(const struct culm_search *s, int32_t model, double bytes,
+                          const struct search_leaving *leaving) {
+    int64_t gone = 0;
+    while ((double)gone < bytes) {
+        const int32_t layer = first_to_leave(s, model, leaving);
+        if (layer < 0) {
+            return false;
+        }
+        *search_member(s, s->share->of[model][layer], model) = false;
+        gone += s->models[model]->layers.layer[layer].bytes;
+        leaving->left(leaving->ctx, layer);
+    }
+    return true;
+}
