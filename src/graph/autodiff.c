@@ -17,7 +17,8 @@ int32_t culm_gradient_take(struct culm_gradients *gradients, int32_t value) {
 bool culm_gradient_wanted(const struct culm_gradients *gradients, int32_t value) {
     enum culm_value_kind kind = gradients->graph->value[value].kind;
     return (kind == CULM_VALUE_TEMPORARY || kind == CULM_VALUE_BOUNDARY) &&
-           gradients->graph->value[value].dtype != CULM_I32;
+           gradients->graph->value[value].dtype != CULM_I32 &&
+           (!gradients->learned || gradients->learned[value]);
 }
 
 int32_t culm_gradient_node(struct culm_gradients *gradients, const struct culm_op *op,
@@ -59,9 +60,10 @@ void culm_gradient_add(struct culm_gradients *gradients, int32_t value, int32_t 
 enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t first, int32_t last,
                                           const int32_t *seed_value, const int32_t *seed_gradient,
                                           int32_t seeds, const int32_t *input, int32_t inputs,
-                                          int32_t *ret_input_gradient, struct culm_error *error) {
+                                          const bool *learned, int32_t *ret_input_gradient,
+                                          struct culm_error *error) {
     int32_t values = graph->value_count;
-    struct culm_gradients gradients = {.graph = graph};
+    struct culm_gradients gradients = {.graph = graph, .learned = learned};
     gradients.of = malloc((size_t)values * sizeof *gradients.of);
     if (!gradients.of) {
         return culm_error_set(error, CULM_ERR_MEMORY, "autodiff: out of memory");

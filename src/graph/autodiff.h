@@ -16,16 +16,19 @@
 struct culm_gradients {
     struct culm_graph *graph; /* gradient nodes are appended to it */
     int32_t *of; /* by value that was there at the start: its gradient's value; -1: none yet */
+    const bool *learned; /* by such a value: whether its gradient is of use; NULL: all are */
     const struct culm_node_desc *source; /* whose rule runs: gives operator id and block */
 };
 
 /* Appends the gradient nodes of nodes [first, last) of `graph`. The gradients of `seeds` values are
- * given in seed_gradient[]; a cross-entropy in the stretch needs none. ret_input_gradient[i]: the
- * value with the gradient of input[i]; -1 when nothing flows. */
+ * given in seed_gradient[]; a cross-entropy in the stretch needs none. learned[value]: whether its
+ * gradient is of use; NULL: all are. Gradients of others may be made all the same.
+ * ret_input_gradient[i]: the value with the gradient of input[i]; -1 when nothing flows. */
 enum culm_status culm_graph_differentiate(struct culm_graph *graph, int32_t first, int32_t last,
                                           const int32_t *seed_value, const int32_t *seed_gradient,
                                           int32_t seeds, const int32_t *input, int32_t inputs,
-                                          int32_t *ret_input_gradient, struct culm_error *error);
+                                          const bool *learned, int32_t *ret_input_gradient,
+                                          struct culm_error *error);
 
 /* For rules. */
 int32_t culm_gradient_of(struct culm_gradients *gradients, int32_t value); /* -1: none flows back */

@@ -9,7 +9,7 @@
  *   scratch      temporaries of one forward or one backward
  *   params       the stage's parameters: one flat vector, or each at an address of its own, so that
  *                stages may share some
- *   grads        its gradients, one per use, in another flat vector
+ *   grads        its gradients, one per use of what is trained, in another flat vector
  *   input        the values that cross the cut before the stage, one after the other, each aligned
  *                to 64 bytes; output: those that cross the cut behind it; the gradients of either
  *                lie at the same offsets
@@ -23,13 +23,16 @@
  *
  * A stage may run fewer samples than it was compiled for, in the same memory (culm_stage_rows_new).
  *
+ * Backward runs only what leads to a gradient of a parameter that is trained, here or in a stage
+ * before, so that what is frozen costs nothing; what is trained gets the same bits.
+ *
  * Nothing is allocated while running, and a stage does not change after it was compiled, so that
  * several micro-batches may be under way at once, each with activations and scratch of its own. The
  * bits of a result do not depend on the number of stages the graph was cut into: every operator
  * runs with the same shapes and the same kernel wherever it is.
  *
- * Files: stage.c running; stage_build.c what a stage consists of; stage_place.c where values live;
- * stage_rows.c fewer samples.
+ * Files: stage.c running; stage_build.c what a stage consists of; stage_backward.c its gradients;
+ * stage_place.c where values live; stage_rows.c fewer samples; stage_chain.c what is done as one.
  * Thread: constant after compiling; a run belongs to one thread at a time.
  */
 #ifndef CULM_GRAPH_STAGE_H
@@ -80,6 +83,8 @@ struct culm_stage_options {
     bool recompute;             /* keep only what crosses a border of blocks */
     bool forward_only;          /* no backward, nothing kept for it */
     const int32_t *first_block; /* [stages] where to cut; NULL: where culm_graph_cut does */
+    const bool *frozen; /* [parameters of the graph]: not trained, so they get no gradient, and what
+                           only leads to them is not run; NULL: none */
 };
 
 struct culm_cut_options {

@@ -1,10 +1,8 @@
 /*
  * What a stage consists of: its stretch of the graph, the values that cross its borders, its
- * parameters and gradients, its backward program. See stage.h.
+ * parameters and gradients. See stage.h.
  */
 #include "graph/stage_internal.h"
-
-#include "graph/autodiff.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,10 +145,8 @@ static enum culm_status find_fields(struct culm_stage *stage, const struct culm_
 
 /* --- parameters and gradients --- */
 
-static int64_t rounded(int64_t floats) { return (floats + 15) & ~(int64_t)15; }
-
 static enum culm_status number_params(struct culm_stage *stage, const struct culm_graph *graph,
-                                      struct culm_error *error) {
+                                      const bool *frozen, struct culm_error *error) {
     stage->params = calloc((size_t)graph->param_count + 1, sizeof *stage->params);
     stage->grads = calloc((size_t)graph->use_count + 1, sizeof *stage->grads);
     stage->use_offset = malloc(((size_t)graph->use_count + 1) * sizeof *stage->use_offset);
@@ -182,7 +178,7 @@ static enum culm_status number_params(struct culm_stage *stage, const struct cul
                                           .init = from->init,
                                           .std = from->std};
         memcpy(param->shape, from->written.dim, sizeof param->shape);
-        info->param_floats += rounded(param->count);
+        info->param_floats += stage_rounded_floats(param->count);
         local[p] = info->param_count++;
     }
     for (int32_t u = 0; u < graph->use_count; u++) {
@@ -193,37 +189,19 @@ static enum culm_status number_params(struct culm_stage *stage, const struct cul
         }
         struct culm_param_info *param = &stage->params[local[p]];
         param->momentum = graph->node[graph->use[u].node].attributes.momentum;
+        if (frozen && frozen[p]) {
+            continue;
+        }
         stage->use_offset[u] = info->grad_floats;
         stage->grads[info->grad_count++] =
             (struct culm_grad_info){local[p], u, param->count, info->grad_floats};
-        info->grad_floats += rounded(param->count);
+        info->grad_floats += stage_rounded_floats(param->count);
     }
     info->params = stage->params;
     info->grads = stage->grads;
     free(local);
     return CULM_OK;
 }
-
-/* A parameter whose gradient nobody writes would be trained on what happens to lie in memory. */
-static enum culm_status check_uses(const struct culm_stage *stage, struct culm_error *error) {
-    const struct culm_graph *own = stage->graph;
-    for (int32_t g = 0; g < stage->info.grad_count; g++) {
-        bool written = false;
-        for (int32_t i = stage->info.forward_ops; i < own->node_count && !written; i++) {
-            for (int32_t k = 0; k < CULM_NODE_USES_MAX; k++) {
-                written |= own->node[i].use[k] == stage->grads[g].global_use;
-            }
-        }
-        if (!written) {
-            return culm_error_set(error, CULM_ERR_UNSUPPORTED,
-                                  "parameter '%s' gets no gradient where it is used",
-                                  stage->params[stage->grads[g].param].name);
-        }
-    }
-    return CULM_OK;
-}
-
-/* --- backward --- */
 
 /* A loss that is trained on turns its logits into their gradient. */
 static enum culm_status check_outputs(const struct culm_graph *graph, struct culm_error *error) {
@@ -240,168 +218,6 @@ static enum culm_status check_outputs(const struct culm_graph *graph, struct cul
         }
     }
     return CULM_OK;
-}
-
-/* Whether a gradient of `value`, which leaves the stage, comes back: from the stage behind; of a
- * graph's output, where no loss says what it is for, from the caller. */
-static bool flows_back(const struct culm_graph *graph, const struct culm_stage *next,
-                       int32_t value) {
-    for (int32_t i = 0; next && i < next->input.count; i++) {
-        if (next->input.item[i].value == value) {
-            return next->input.item[i].gradient >= 0;
-        }
-    }
-    return !culm_graph_has_loss(graph);
-}
-
-static enum culm_status differentiate(struct culm_stage *stage, const struct culm_graph *graph,
-                                      const struct culm_stage *next, struct culm_error *error) {
-    struct boundary *in = &stage->input, *out = &stage->output;
-    int32_t *seed = malloc(((size_t)out->count + 1) * sizeof *seed);
-    int32_t *given = malloc(((size_t)out->count + 1) * sizeof *given);
-    int32_t *wanted = malloc(((size_t)in->count + 1) * sizeof *wanted);
-    int32_t *made = malloc(((size_t)in->count + 1) * sizeof *made);
-    enum culm_status status = CULM_OK;
-    if (!seed || !given || !wanted || !made) {
-        status = out_of_memory(error);
-        goto out;
-    }
-    int32_t seeds = 0;
-    for (int32_t i = 0; i < out->count; i++) {
-        struct culm_value like = graph->value[out->item[i].value];
-        if (like.dtype == CULM_I32 || !flows_back(graph, next, out->item[i].value)) {
-            continue;
-        }
-        out->item[i].gradient =
-            culm_graph_value(stage->graph, CULM_VALUE_BOUNDARY, like.dtype, &like.shape);
-        if (out->item[i].gradient >= 0) {
-            stage->graph->value[out->item[i].gradient].like = out->item[i].value;
-        }
-        seed[seeds] = out->item[i].value;
-        given[seeds++] = out->item[i].gradient;
-    }
-    for (int32_t i = 0; i < in->count; i++) {
-        wanted[i] = in->item[i].value;
-    }
-    status = culm_graph_differentiate(stage->graph, 0, stage->info.forward_ops, seed, given, seeds,
-                                      wanted, in->count, made, error);
-    for (int32_t i = 0; i < in->count && status == CULM_OK; i++) {
-        in->item[i].gradient = made[i];
-    }
-out:
-    free(seed);
-    free(given);
-    free(wanted);
-    free(made);
-    return status;
-}
-
-/* The block that makes each value; -1: none in this stage's forward. */
-static int32_t *making_blocks(const struct culm_stage *stage) {
-    const struct culm_graph *own = stage->graph;
-    int32_t *block = malloc(((size_t)own->value_count + 1) * sizeof *block);
-    if (!block) {
-        return NULL;
-    }
-    memset(block, -1, (size_t)own->value_count * sizeof *block);
-    for (int32_t i = 0; i < stage->info.forward_ops; i++) {
-        for (int32_t k = 0; k < CULM_NODE_OUTPUTS_MAX; k++) {
-            if (own->node[i].output[k] >= 0) {
-                block[own->node[i].output[k]] = own->node[i].block;
-            }
-        }
-    }
-    return block;
-}
-
-/* Whether a value must be kept: some other block uses it, or storage of it. */
-static void mark_kept(const struct culm_stage *stage, const int32_t *block, bool *kept) {
-    const struct culm_graph *own = stage->graph;
-    for (int32_t i = 0; i < own->node_count; i++) {
-        for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
-            int32_t v = own->node[i].input[k];
-            if (v >= 0 && block[v] >= 0 && block[v] != own->node[i].block) {
-                kept[stage_root(own, v)] = true;
-            }
-        }
-    }
-}
-
-/* The value that stands for v in the recomputation of its block: a new one, or v itself if it is
- * kept or not made here. */
-static int32_t again(struct culm_graph *own, const int32_t *block, const bool *kept, int32_t *copy,
-                     int32_t values, int32_t v) {
-    if (v < 0 || v >= values || block[v] < 0 || kept[stage_root(own, v)]) {
-        return v;
-    }
-    if (copy[v] < 0) {
-        struct culm_value value = own->value[v];
-        int32_t same_as =
-            value.same_as >= 0 ? again(own, block, kept, copy, values, value.same_as) : -1;
-        copy[v] = culm_graph_value(own, value.kind, value.dtype, &value.shape);
-        if (copy[v] >= 0) {
-            own->value[copy[v]].same_as = same_as;
-            own->value[copy[v]].like = v;
-        }
-    }
-    return copy[v];
-}
-
-/* Rewrites the backward program so that each block's forward runs again before its gradients. A
- * node is left out when all that it makes is kept. */
-static enum culm_status recompute(struct culm_stage *stage, struct culm_error *error) {
-    struct culm_graph *own = stage->graph;
-    int32_t forward = stage->info.forward_ops, all = own->node_count, values = own->value_count;
-    int32_t *block = making_blocks(stage);
-    bool *kept = calloc((size_t)values + 1, sizeof *kept);
-    int32_t *copy = malloc(((size_t)values + 1) * sizeof *copy);
-    struct culm_node_desc *node = malloc(((size_t)all + 1) * sizeof *node);
-    enum culm_status status = CULM_OK;
-    if (!block || !kept || !copy || !node) {
-        status = out_of_memory(error);
-        goto out;
-    }
-    memset(copy, -1, (size_t)values * sizeof *copy);
-    memcpy(node, own->node, (size_t)all * sizeof *node);
-    mark_kept(stage, block, kept);
-    own->node_count = forward;
-    int32_t current = -1;
-    for (int32_t i = forward; i < all; i++) {
-        if (node[i].block != current) {
-            current = node[i].block;
-            for (int32_t f = 0; f < forward; f++) {
-                struct culm_node_desc redo = node[f];
-                bool needed = false;
-                for (int32_t k = 0; k < CULM_NODE_OUTPUTS_MAX && redo.block == current; k++) {
-                    needed |= redo.output[k] >= 0 && !kept[stage_root(own, redo.output[k])];
-                }
-                for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX && needed; k++) {
-                    redo.input[k] = again(own, block, kept, copy, values, redo.input[k]);
-                }
-                for (int32_t k = 0; k < CULM_NODE_OUTPUTS_MAX && needed; k++) {
-                    redo.output[k] = again(own, block, kept, copy, values, redo.output[k]);
-                }
-                if (needed && !culm_graph_append(own, &redo)) {
-                    goto failed;
-                }
-            }
-        }
-        struct culm_node_desc gradient = node[i];
-        for (int32_t k = 0; k < CULM_NODE_INPUTS_MAX; k++) {
-            gradient.input[k] = again(own, block, kept, copy, values, gradient.input[k]);
-        }
-        if (!culm_graph_append(own, &gradient)) {
-            goto failed;
-        }
-    }
-failed:
-    status = culm_graph_check(own, error);
-out:
-    free(block);
-    free(kept);
-    free(copy);
-    free(node);
-    return status;
 }
 
 static enum culm_status number_losses(struct culm_stage *stage, struct culm_error *error) {
@@ -437,18 +253,12 @@ enum culm_status culm_stage_build(struct culm_stage *stage, const struct culm_gr
     if ((status = check_outputs(graph, error)) || (status = extract(stage, graph, error)) ||
         (status = find_borders(stage, graph, error)) ||
         (status = find_fields(stage, graph, error)) ||
-        (status = number_params(stage, graph, error)) || (status = number_losses(stage, error))) {
+        (status = number_params(stage, graph, options->frozen, error)) ||
+        (status = number_losses(stage, error))) {
         return status;
     }
     if (!options->forward_only) {
-        status = differentiate(stage, graph, next, error);
-        if (status == CULM_OK && !(stage->info.index == stage->info.stages - 1 &&
-                                   graph->output_count > 0 && !culm_graph_has_loss(graph))) {
-            status = check_uses(stage, error);
-        }
-        if (status == CULM_OK && options->recompute) {
-            status = recompute(stage, error);
-        }
+        status = culm_stage_build_backward(stage, graph, next, options, error);
     }
     count_flops(stage);
     return status;

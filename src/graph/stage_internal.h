@@ -58,6 +58,9 @@ static inline size_t stage_value_bytes(const struct culm_graph *graph, int32_t v
     return (size_t)culm_elements(&v->shape) * culm_dtype_bytes(v->dtype);
 }
 
+/* Gradients and parameters begin at multiples of this many. */
+static inline int64_t stage_rounded_floats(int64_t floats) { return (floats + 15) & ~(int64_t)15; }
+
 /* [value_count] each: the block that makes a value, and the last that uses it; -1: none. */
 void stage_value_spans(const struct culm_graph *graph, int32_t *ret_made, int32_t *ret_used);
 
@@ -73,6 +76,11 @@ enum culm_status culm_stage_build(struct culm_stage *stage, const struct culm_gr
                                   const struct culm_stage *next,
                                   const struct culm_stage_options *options,
                                   struct culm_error *error);
+/* stage_backward.c: the gradient nodes behind the forward ones. */
+enum culm_status culm_stage_build_backward(struct culm_stage *stage, const struct culm_graph *graph,
+                                           const struct culm_stage *next,
+                                           const struct culm_stage_options *options,
+                                           struct culm_error *error);
 /* stage_chain.c: fills `chain` of a stage that is built. */
 enum culm_status culm_stage_find_chains(struct culm_stage *stage, struct culm_error *error);
 /* stage_place.c */

@@ -385,7 +385,7 @@ static void run(struct ran *ran, const struct net *net, struct culm_device *cpu,
     if (bf16) {
         narrow(ran->graph, bf16);
     }
-    if (culm_graph_differentiate(ran->graph, 0, ran->forward, NULL, NULL, 0, NULL, 0, NULL,
+    if (culm_graph_differentiate(ran->graph, 0, ran->forward, NULL, NULL, 0, NULL, 0, NULL, NULL,
                                  &error)) {
         fail_msg("%s", error.text);
     }

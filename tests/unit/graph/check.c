@@ -1,9 +1,12 @@
 /* See check.h. */
 #include "check.h"
 
+#include "base/rng.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -46,6 +49,23 @@ static double numeric(struct net *net, const struct culm_stage *stage, int32_t p
     return loss / ((double)up - (double)down);
 }
 
+/* What is frozen has no gradient, and that of the others is the same bits. */
+static void check_frozen(struct net *net, const struct result *all) {
+    uint64_t random = CHECK_SEED;
+    for (int n = 0; n < 8; n++) {
+        struct result some;
+        bool frozen[64] = {0};
+        char what[64];
+        for (int32_t p = 0; p < net->graph->param_count; p++) {
+            frozen[p] = culm_rng_below(&random, 2);
+        }
+        snprintf(what, sizeof what, "seed %d, choice %d", CHECK_SEED, n);
+        run_stages_frozen(net->graph, 1, n % 2, frozen, &net->data, &some);
+        result_expect_frozen(all, &some, net->graph, frozen, what);
+        result_release(&some);
+    }
+}
+
 void check_gradients(struct net *net) {
     struct culm_stage *stage;
     struct culm_error error;
@@ -72,6 +92,7 @@ void check_gradients(struct net *net) {
                      sqrt(size), off);
         }
     }
+    check_frozen(net, &result);
     result_release(&result);
     culm_stage_free(stage);
     net_release(net);

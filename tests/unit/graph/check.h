@@ -1,6 +1,6 @@
 /*
- * Every gradient of a small graph against central differences of its loss, and which operators were
- * looked at so far. The tests of operators stand in several files of one program. Thread: the
+ * Every gradient of a small graph against central differences of its loss, and the same bits where
+ * others are frozen; and which operators were looked at so far. The tests of operators stand in several files of one program. Thread: the
  * test's.
  */
 #ifndef TESTS_UNIT_GRAPH_CHECK_H

@@ -63,13 +63,25 @@ static int64_t use_count(const struct culm_graph *graph, int32_t use) {
 
 void result_expect_equal(const struct result *a, const struct result *b,
                          const struct culm_graph *graph, const char *what) {
+    result_expect_frozen(a, b, graph, NULL, what);
+}
+
+void result_expect_frozen(const struct result *a, const struct result *b,
+                          const struct culm_graph *graph, const bool *frozen, const char *what) {
     if (memcmp(&a->loss, &b->loss, sizeof a->loss) != 0) {
         fail_msg("%s: loss %.17g and %.17g", what, a->loss, b->loss);
     }
     for (int32_t u = 0; u < graph->use_count; u++) {
-        if (memcmp(a->grad[u], b->grad[u], (size_t)use_count(graph, u) * sizeof(float)) != 0) {
-            fail_msg("%s: other bits in the gradient of '%s' (use %d)", what,
-                     graph->param[graph->use[u].param].name, u);
+        const char *name = graph->param[graph->use[u].param].name;
+        if (frozen && frozen[graph->use[u].param]) {
+            if (b->grad[u]) {
+                fail_msg("%s: a gradient of '%s', which is frozen", what, name);
+            }
+        } else if (!b->grad[u]) {
+            fail_msg("%s: no gradient of '%s' (use %d)", what, name, u);
+        } else if (memcmp(a->grad[u], b->grad[u], (size_t)use_count(graph, u) * sizeof(float)) !=
+                   0) {
+            fail_msg("%s: other bits in the gradient of '%s' (use %d)", what, name, u);
         }
     }
 }
@@ -133,11 +145,16 @@ void run_stages(const struct culm_graph *graph, int32_t stages, const struct bat
 
 void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recompute,
                      const struct batch *batch, struct result *ret_result) {
+    run_stages_frozen(graph, stages, recompute, NULL, batch, ret_result);
+}
+
+void run_stages_frozen(const struct culm_graph *graph, int32_t stages, bool recompute,
+                       const bool *frozen, const struct batch *batch, struct result *ret_result) {
     struct culm_stage *stage[RUN_STAGES_MAX];
     float *params[RUN_STAGES_MAX], *boundary[RUN_STAGES_MAX], *d_boundary[RUN_STAGES_MAX];
     void *activations[RUN_STAGES_MAX];
     struct culm_error error;
-    const struct culm_stage_options options = {.recompute = recompute};
+    const struct culm_stage_options options = {.recompute = recompute, .frozen = frozen};
     if (culm_stages_compile(graph, stages, &options, stage, &error) != CULM_OK) {
         fail_msg("%s", error.text);
     }
@@ -231,7 +248,7 @@ void run_plainly(const struct culm_graph *graph, const struct batch *batch,
                  struct result *ret_result) {
     struct culm_graph *copy = copy_of(graph);
     struct culm_error error;
-    if (culm_graph_differentiate(copy, 0, graph->node_count, NULL, NULL, 0, NULL, 0, NULL,
+    if (culm_graph_differentiate(copy, 0, graph->node_count, NULL, NULL, 0, NULL, 0, NULL, NULL,
                                  &error)) {
         fail_msg("%s", error.text);
     }

@@ -31,10 +31,16 @@ void result_release(struct result *result);
 void result_expect_equal(const struct result *a, const struct result *b,
                          const struct culm_graph *graph, const char *what);
 
+/* The same where these parameters, of which b has no gradient, are frozen; NULL: none. */
+void result_expect_frozen(const struct result *a, const struct result *b,
+                          const struct culm_graph *graph, const bool *frozen, const char *what);
+
 struct culm_device *run_cpu(void); /* one for the program; freed at exit */
 /* Forward and backward of every stage in turn; with recomputation or without. */
 void run_stages_with(const struct culm_graph *graph, int32_t stages, bool recompute,
                      const struct batch *batch, struct result *ret_result);
+void run_stages_frozen(const struct culm_graph *graph, int32_t stages, bool recompute,
+                       const bool *frozen, const struct batch *batch, struct result *ret_result);
 void run_stages(const struct culm_graph *graph, int32_t stages, const struct batch *batch,
                 struct result *ret_result);
 /* Forward only; ret_losses[loss_count], or NULL: a total for each loss. */

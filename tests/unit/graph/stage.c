@@ -81,6 +81,16 @@ static void random_net(struct net *net, uint64_t *random) {
     net_end(net, net_layernorm(net, x), table, culm_rng_next(random));
 }
 
+/* Single parameters, or all of the first ones. */
+static void random_choice(const struct net *net, uint64_t *random, bool *ret_frozen) {
+    const int32_t count = net->graph->param_count;
+    const int32_t first = (int32_t)culm_rng_below(random, (uint64_t)count + 1);
+    const bool single = culm_rng_below(random, 2);
+    for (int32_t p = 0; p < count; p++) {
+        ret_frozen[p] = single ? culm_rng_below(random, 2) : p < first;
+    }
+}
+
 /* Memory is full of NaN before each use and fenced; a value whose place another one takes too
  * early, or that is read before it is written, shows. */
 static void test_plain_and_cut(void **state) {
@@ -100,6 +110,11 @@ static void test_plain_and_cut(void **state) {
             for (int recompute = 0; recompute < 2; recompute++) {
                 run_stages_with(net.graph, stages, recompute, &net.data, &cut);
                 result_expect_equal(&plain, &cut, net.graph, what);
+                result_release(&cut);
+                bool frozen[64] = {0};
+                random_choice(&net, &random, frozen);
+                run_stages_frozen(net.graph, stages, recompute, frozen, &net.data, &cut);
+                result_expect_frozen(&plain, &cut, net.graph, frozen, what);
                 result_release(&cut);
             }
             several += stages > 1;
@@ -306,6 +321,89 @@ static void test_two_values_cross(void **state) {
     net_release(&net);
 }
 
+/* --- what is frozen --- */
+
+static int32_t count_backward(const struct culm_stage *stage, const char *op) {
+    const struct culm_stage_info *info = culm_stage_info(stage);
+    int32_t count = 0;
+    for (int32_t i = 0; i < info->backward_ops; i++) {
+        count += !strcmp(culm_stage_program(stage)->node[info->forward_ops + i].op->name, op);
+    }
+    return count;
+}
+
+static struct culm_stage *compile_frozen(const struct net *net, const bool *frozen) {
+    struct culm_stage *stage;
+    struct culm_error error;
+    const struct culm_stage_options options = {.frozen = frozen};
+    if (culm_stages_compile(net->graph, 1, &options, &stage, &error) != CULM_OK) {
+        fail_msg("%s", error.text);
+    }
+    return stage;
+}
+
+/* A chain of four linear layers [8,8] behind an embedding, each with a GELU. */
+static void test_frozen_costs_nothing(void **state) {
+    (void)state;
+    struct net net;
+    int32_t weight[4], x = net_begin(&net, 2, 4, 8, 11);
+    for (int32_t l = 0; l < 4; l++) {
+        weight[l] = net.graph->param_count;
+        x = net_gelu(&net, net_linear(&net, x, 8));
+    }
+    net_end(&net, x, -1, 3);
+    const int32_t head = net.graph->param_count - 1, value_bytes = 2 * 4 * 8 * 4;
+    bool frozen[64] = {0};
+    struct culm_stage *all = compile_frozen(&net, frozen);
+    assert_int_equal(count_backward(all, "linear_grad_weight"), 5);
+    assert_int_equal(count_backward(all, "linear_grad_input"), 5);
+    assert_int_equal(count_backward(all, "embedding_grad"), 1);
+
+    /* In the middle: what lies before it still needs gradients of values. What the layer read is no
+     * longer kept, and there is no room for its gradients. */
+    frozen[weight[2]] = frozen[weight[2] + 1] = true;
+    struct culm_stage *middle = compile_frozen(&net, frozen);
+    assert_int_equal(count_backward(middle, "linear_grad_weight"), 4);
+    assert_int_equal(count_backward(middle, "linear_grad_input"), 5);
+    assert_int_equal(culm_stage_info(middle)->grad_count, culm_stage_info(all)->grad_count - 2);
+    assert_int_equal(culm_stage_info(middle)->grad_floats,
+                     culm_stage_info(all)->grad_floats - (64 + 16));
+    assert_int_equal(culm_stage_info(middle)->activation_bytes,
+                     culm_stage_info(all)->activation_bytes - (size_t)value_bytes);
+    assert_int_equal(culm_stage_info(middle)->param_count, culm_stage_info(all)->param_count);
+
+    /* The weight but not the bias: one operator makes both, and what nobody wants has a place. */
+    frozen[weight[2] + 1] = false;
+    struct culm_stage *bias = compile_frozen(&net, frozen);
+    assert_int_equal(count_backward(bias, "linear_grad_weight"), 5);
+    assert_int_equal(culm_stage_info(bias)->grad_count, culm_stage_info(all)->grad_count - 1);
+    assert_int_equal(culm_stage_info(bias)->grad_floats, culm_stage_info(all)->grad_floats);
+
+    /* All but the last layer and the head: backward ends at the layer. */
+    for (int32_t p = 0; p < weight[3]; p++) {
+        frozen[p] = true;
+    }
+    struct culm_stage *last = compile_frozen(&net, frozen);
+    assert_int_equal(count_backward(last, "linear_grad_weight"), 2);
+    assert_int_equal(count_backward(last, "linear_grad_input"), 1);
+    assert_int_equal(count_backward(last, "activation_grad"), 1);
+    assert_int_equal(culm_stage_info(last)->backward_ops, 4);
+    assert_int_equal(culm_stage_info(last)->grad_count, 3);
+
+    /* Everything. */
+    frozen[weight[3]] = frozen[weight[3] + 1] = frozen[head] = true;
+    struct culm_stage *none = compile_frozen(&net, frozen);
+    assert_int_equal(culm_stage_info(none)->backward_ops, 0);
+    assert_int_equal(culm_stage_info(none)->grad_floats, 0);
+    assert_int_equal(culm_stage_info(none)->activation_bytes, 0);
+    culm_stage_free(all);
+    culm_stage_free(middle);
+    culm_stage_free(bias);
+    culm_stage_free(last);
+    culm_stage_free(none);
+    net_release(&net);
+}
+
 /* --- what a stage says of itself --- */
 
 static void test_info(void **state) {
@@ -385,6 +483,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_too_many_stages),
         cmocka_unit_test(test_two_values_cross),
+        cmocka_unit_test(test_frozen_costs_nothing),
         cmocka_unit_test(test_info),
     };
     return cmocka_run_group_tests_name("graph/stage", tests, NULL, NULL);
