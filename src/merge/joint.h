@@ -71,7 +71,8 @@ struct culm_joint_part {
     float *const *value; /* by parameter of its graph: the caller's, 64-byte aligned, as long as
                                     the parameter */
     const float *const *original; /* likewise, never written; NULL with ANSWERS */
-    const bool *frozen;           /* by parameter; NULL: none. A tensor is if any part says so */
+    const bool *frozen; /* by parameter; NULL: none. A tensor is if any part says so; a part that
+                                    says so itself computes no gradient of it */
     struct culm_joint_samples samples;
     int64_t each; /* samples of this model in every step, whatever the others; 0: of `batch` */
     int64_t room; /* OUTPUTS: bytes that `answers` may take */

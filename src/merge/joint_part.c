@@ -24,7 +24,9 @@ static void *take(struct joint_part *part, struct culm_device *device, size_t by
 /* --- compiling --- */
 
 /* As many stretches of equal work as there are, at most `most`; fewer where the graph has fewer blocks. */
-static enum culm_status compile(struct joint_part *part, int32_t most, struct culm_error *error) {
+static enum culm_status compile(struct joint_part *part, int32_t most, const bool *frozen,
+                                struct culm_error *error) {
+    const struct culm_stage_options how = {.frozen = frozen};
     int32_t count = most < 1 ? 1 : most;
     count = count < part->graph->blocks ? count : part->graph->blocks;
     count = count < 1 ? 1 : count;
@@ -34,7 +36,7 @@ static enum culm_status compile(struct joint_part *part, int32_t most, struct cu
         free(stage);
         return no_memory(error);
     }
-    enum culm_status status = culm_stages_compile(part->graph, count, NULL, stage, error);
+    enum culm_status status = culm_stages_compile(part->graph, count, &how, stage, error);
     part->stretches = status == CULM_OK ? count : 0;
     for (int32_t s = 0; s < part->stretches; s++) {
         part->stretch[s].stage = stage[s];
@@ -150,8 +152,8 @@ enum culm_status joint_part_init(struct joint_part *part, const struct culm_join
                                 from->model->name);
     }
     if (status != CULM_OK ||
-        (status =
-             compile(part, config->aim == CULM_JOINT_FEATURES ? config->stretches : 1, error)) ||
+        (status = compile(part, config->aim == CULM_JOINT_FEATURES ? config->stretches : 1,
+                          from->frozen, error)) ||
         (status = from->each > 0 ? CULM_OK : shapes_of_fewer(part, error))) {
         return status;
     }

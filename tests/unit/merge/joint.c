@@ -230,6 +230,35 @@ static void test_what_stays(void **state) {
     net_release(&a);
 }
 
+/* The first step takes all others to where it takes them when nothing is frozen. */
+static void test_frozen_and_the_others(void **state) {
+    (void)state;
+    struct net free_net, held;
+    net_init(&free_net, 1, 5);
+    net_init(&held, 1, 5);
+    struct culm_joint_part part = part_of(&free_net);
+    run(&plain, &part, 1, 1, 1);
+    bool frozen[PARAMS] = {0};
+    const int32_t c1 = index_of(&held, "c1");
+    frozen[c1] = true;
+    part = part_of(&held);
+    part.frozen = frozen;
+    run(&plain, &part, 1, 1, 1);
+    struct culm_graph *graph;
+    assert_int_equal(culm_vision_model_graph(&held.model, 1, CULM_VISION_INFER, &graph, NULL), 0);
+    for (int32_t p = 0; p < graph->param_count; p++) {
+        const size_t bytes = (size_t)culm_elements(&graph->param[p].shape) * sizeof(float);
+        if (p == c1) {
+            assert_memory_equal(held.value[p], held.original[p], bytes);
+        } else {
+            assert_memory_equal(held.value[p], free_net.value[p], bytes);
+        }
+    }
+    culm_graph_free(graph);
+    net_release(&free_net);
+    net_release(&held);
+}
+
 /* A loss that is not a number ends a run at once; an error of the samples is said; one address has one
  * length. */
 static enum culm_status fails(void *ctx, int64_t sample, float *ret_image,
@@ -518,9 +547,9 @@ int main(void) {
         cmocka_unit_test(test_answers_are_learned),  cmocka_unit_test(test_bits),
         cmocka_unit_test(test_gradients_are_summed), cmocka_unit_test(test_features_are_approached),
         cmocka_unit_test(test_what_stays),           cmocka_unit_test(test_trouble),
-        cmocka_unit_test(test_answers_are_kept),     cmocka_unit_test(test_weights_are_averaged),
-        cmocka_unit_test(test_rates_by_size),        cmocka_unit_test(test_another_goes_on),
-        cmocka_unit_test(test_the_home_leaves),
+        cmocka_unit_test(test_answers_are_kept),     cmocka_unit_test(test_frozen_and_the_others),
+        cmocka_unit_test(test_weights_are_averaged), cmocka_unit_test(test_rates_by_size),
+        cmocka_unit_test(test_another_goes_on),      cmocka_unit_test(test_the_home_leaves),
     };
     return cmocka_run_group_tests_name("merge/joint", tests, NULL, NULL);
 }
