@@ -10,7 +10,8 @@
 #define NS_MAX 12000000000ull
 #define WORK 3000000.0 /* frames times queries that are played through at most */
 #define LASTING 5
-#define SAME_SHARE 0.01 /* shares that are nearer than this are the same */
+#define SAME_SHARE 0.01 /* shares that round to the same of these steps are the same, */
+#define SAME_MEAN 0.001 /* and so are means */
 
 static int ascending(const void *a, const void *b) {
     double one = *(const double *)a, other = *(const double *)b;
@@ -56,17 +57,20 @@ enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
     return status;
 }
 
+/* Which of the steps a share is on; the last one is that of all frames. */
+static int64_t step_of(double share, double step) { return (int64_t)(share / step + 0.5); }
+
 bool culm_edge_trial_better(const struct culm_edge_trial *one,
                             const struct culm_edge_trial *other) {
     for (int32_t i = 0; i < one->count; i++) {
-        double by = one->share[i] - other->share[i];
-        if (by > SAME_SHARE || by < -SAME_SHARE) {
+        int64_t by = step_of(one->share[i], SAME_SHARE) - step_of(other->share[i], SAME_SHARE);
+        if (by != 0) {
             return by > 0;
         }
     }
-    return one->mean > other->mean + SAME_SHARE / 10;
+    return step_of(one->mean, SAME_MEAN) > step_of(other->mean, SAME_MEAN);
 }
 
 bool culm_edge_trial_whole(const struct culm_edge_trial *trial) {
-    return trial->count == 0 || trial->share[0] > 1 - SAME_SHARE / 10;
+    return trial->count == 0 || trial->share[0] > 1 - SAME_MEAN / 2;
 }

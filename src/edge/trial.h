@@ -1,9 +1,10 @@
 /*
  * A trial of a plan: how it does when the scheduler plays it through in virtual time.
  *
- * What counts are shares of frames that are answered in time. The smallest comes first: a plan is better
- * than another where its smallest share is larger; where these are the same, to within one in a hundred,
- * the next smallest decides, and last of all the mean.
+ * What counts are shares of frames that are answered in time, in steps of one in a hundred. The smallest
+ * comes first: a plan is better than another where its smallest share is on a higher step; on the same one
+ * the next smallest decides, and last of all the mean, in steps of one in a thousand. (Steps, since "the same
+ * if they are near" is not transitive: each of three plans could be better than the one before it.)
  *
  * Thread: any. The same layout and plan do the same.
  */
@@ -23,9 +24,9 @@ struct culm_edge_trial {
 enum culm_status culm_edge_trial_run(const struct culm_edge_layout *layout,
                                      const struct culm_edge_plan *plan, bool lasting,
                                      struct culm_edge_trial *ret_trial);
-/* Both of the same queries and equally long. */
+/* Both of the same queries and equally long. A strict order: what is better than a better one is better. */
 bool culm_edge_trial_better(const struct culm_edge_trial *one, const struct culm_edge_trial *other);
-/* All frames were answered in time, so nothing can be better. */
+/* Nothing can be better: all frames were answered in time, or all but one in 2,000. */
 bool culm_edge_trial_whole(const struct culm_edge_trial *trial);
 
 #endif
